@@ -1,0 +1,1 @@
+"""What decides: config, operator, records, API, console and command line. Never imports torch."""

@@ -1,0 +1,1 @@
+"""The control plane's HTTP interface: config, records, gateways, requests."""

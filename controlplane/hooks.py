@@ -1,0 +1,68 @@
+"""What a plugin of the control plane can provide: one typed hook each, in one place."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import pluggy
+
+from dataplane.engine import EngineProcess, ReplicaSpec, ReplicaStatus
+
+PROJECT = "pilothouse"
+
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaObservation:
+    """What a launcher sees of one replica right now."""
+
+    spec: ReplicaSpec
+    pid: int | None
+    is_alive: bool
+    status: ReplicaStatus | None
+    """None until the process has written it."""
+    exit_reason: str | None = None
+
+
+class Launcher(Protocol):
+    """Places replicas. The operator calls it from one thread; calls are quick and idempotent."""
+
+    def launch(self, spec: ReplicaSpec, process: EngineProcess) -> None:
+        """Start a replica that outlives the caller. Raises OSError when it cannot be started."""
+        ...
+
+    def observe(self) -> list[ReplicaObservation]:
+        """Every replica this launcher ever started and has not forgotten, alive or dead.
+
+        Also those that an earlier control plane started: that is how they are adopted.
+        """
+        ...
+
+    def stop(self, replica_id: str, is_forced: bool = False) -> None:
+        """Ask a replica to drain and end, or end it at once. Unknown ids are no error."""
+        ...
+
+    def forget(self, replica_id: str) -> None:
+        """Drop what is kept of a dead replica."""
+        ...
+
+
+@hookspec(firstresult=True)
+def pilothouse_create_launcher(name: str, state_dir: Path) -> Launcher | None:
+    """The launcher called `name`; None when it is not yours."""
+
+
+@hookspec(firstresult=True)
+def pilothouse_create_engine_process(engine: str) -> EngineProcess | None:
+    """How replicas of `engine` are started; None when it is not yours, or is only ever attached."""
+
+
+@hookspec(firstresult=True)
+def pilothouse_check_engine_settings(
+    engine: str, settings: Mapping[str, Any]
+) -> list[tuple[str, str]] | None:
+    """Problems in an EngineConfig's settings as (key, what is wrong and the remedy); [] when
+    they are fine, None when the engine is not yours."""

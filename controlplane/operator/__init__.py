@@ -1,0 +1,1 @@
+"""Reconciles desired with observed: replicas, launchers, adoption, the gateways' snapshot."""

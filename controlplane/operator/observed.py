@@ -1,0 +1,69 @@
+"""What is, as last seen: gateways and replicas, each with the time of the evidence.
+
+Kept in memory: thousands of heartbeats are no commits. The operator and the gateway API
+write it, console and API read it, from several threads.
+"""
+
+import threading
+from dataclasses import dataclass
+
+from dataplane.clock import WallClock, wall_clock
+from dataplane.report import GatewayReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedReplica:
+    """One replica as the operator last saw it."""
+
+    replica_id: str
+    deployment: str
+    engine: str
+    model_revision: str
+    state: str
+    """starting, ready, draining, stopped or failed."""
+    reason: str
+    """Why it is in that state."""
+    stage: str | None
+    """Of the start: acquire, load, compile, warm_up, serving."""
+    pid: int | None
+    address: str | None
+    metrics_address: str | None
+    start_stages: dict[str, float]
+    """Seconds."""
+    probed_at_unix_ns: int | None
+    """When it last generated a token for a probe."""
+    observed_at_unix_ns: int
+
+
+class ObservedState:
+    """The last report of every gateway and the last observation of every replica."""
+
+    def __init__(self, clock: WallClock = wall_clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._gateways: dict[str, tuple[GatewayReport, int]] = {}
+        self._replicas: dict[str, ObservedReplica] = {}
+
+    def put_gateway(self, report: GatewayReport) -> None:
+        """Keep the newest report of the gateway called `report.name`."""
+        with self._lock:
+            self._gateways[report.name] = (report, self._clock())
+
+    def gateways(self) -> list[tuple[GatewayReport, float]]:
+        """Every gateway's last report with its age in seconds, by name."""
+        with self._lock:
+            now = self._clock()
+            return [
+                (report, (now - received_at) / 1e9)
+                for _, (report, received_at) in sorted(self._gateways.items())
+            ]
+
+    def set_replicas(self, replicas: list[ObservedReplica]) -> None:
+        """Replace the observation of all replicas by a newer one."""
+        with self._lock:
+            self._replicas = {replica.replica_id: replica for replica in replicas}
+
+    def replicas(self) -> list[ObservedReplica]:
+        """Every replica, by deployment and id."""
+        with self._lock:
+            return sorted(self._replicas.values(), key=lambda r: (r.deployment, r.replica_id))

@@ -1,0 +1,1 @@
+"""The config kinds, one module a kind."""

@@ -1,0 +1,1 @@
+"""SQL: tables, revisions, replicas and request data. The only place that writes SQL."""

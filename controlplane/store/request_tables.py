@@ -1,0 +1,115 @@
+"""The request database: exact counts, compact rows and sampled full records.
+
+It lives in a file (or schema) of its own and can be pruned or lost without harming config.
+Three stores of the same records: counts per minute for all traffic, a compact row for every
+request, and the full record for errors, violators and a sample.
+"""
+
+from sqlalchemy import BigInteger, Boolean, Float, Index, Integer, LargeBinary, String
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+
+class RequestBase(DeclarativeBase):
+    """Base of every table of the request database."""
+
+
+class RequestRow(RequestBase):
+    """The compact row of one request. Durations in seconds since arrival; NULL is unknown."""
+
+    __tablename__ = "requests"
+    __table_args__ = (
+        Index("requests_by_time", "arrived_at_unix_ns"),
+        Index("requests_by_id", "request_id"),
+        Index("requests_by_trace", "trace_id"),
+    )
+
+    gateway_id: Mapped[str] = mapped_column(String(128), primary_key=True)
+    gateway_sequence: Mapped[int] = mapped_column(BigInteger, primary_key=True)
+    request_id: Mapped[str] = mapped_column(String(64))
+    trace_id: Mapped[str] = mapped_column(String(32))
+    arrived_at_unix_ns: Mapped[int] = mapped_column(BigInteger)
+    tenant: Mapped[str | None] = mapped_column(String(128))
+    request_class: Mapped[str | None] = mapped_column(String(128))
+    deployment: Mapped[str | None] = mapped_column(String(128))
+    model_revision: Mapped[str | None] = mapped_column(String(160))
+    policy_revision: Mapped[str | None] = mapped_column(String(160))
+    contract_revision: Mapped[str | None] = mapped_column(String(160))
+    engine: Mapped[str | None] = mapped_column(String(64))
+    replica_id: Mapped[str | None] = mapped_column(String(128))
+    """Of the last attempt."""
+    num_attempts: Mapped[int] = mapped_column(Integer)
+    status_code: Mapped[int | None] = mapped_column(Integer)
+    disposition: Mapped[str] = mapped_column(String(16))
+    reason: Mapped[str | None] = mapped_column(String(512))
+    delivery: Mapped[str] = mapped_column(String(16))
+    num_prompt_tokens: Mapped[int | None] = mapped_column(Integer)
+    num_cached_tokens: Mapped[int | None] = mapped_column(Integer)
+    num_output_tokens: Mapped[int] = mapped_column(Integer)
+    in_contract: Mapped[bool | None] = mapped_column(Boolean)
+    # Offsets of the six spans; with them the waterfall can be drawn without the full record.
+    scheduled: Mapped[float | None] = mapped_column(Float)
+    first_token: Mapped[float | None] = mapped_column(Float)
+    first_write: Mapped[float | None] = mapped_column(Float)
+    finished: Mapped[float | None] = mapped_column(Float)
+    last_write: Mapped[float | None] = mapped_column(Float)
+    released: Mapped[float | None] = mapped_column(Float)
+    # Latencies at the boundary of the contract (server where there is none).
+    ttft: Mapped[float | None] = mapped_column(Float)
+    tpot: Mapped[float | None] = mapped_column(Float)
+    e2e: Mapped[float | None] = mapped_column(Float)
+
+
+class MinuteCountRow(RequestBase):
+    """Exact counts of one minute. One row for each combination that occurred."""
+
+    __tablename__ = "minute_counts"
+
+    minute_unix: Mapped[int] = mapped_column(BigInteger, primary_key=True)
+    """Start of the minute of the request's arrival, seconds since the epoch."""
+    deployment: Mapped[str] = mapped_column(String(128), primary_key=True)
+    request_class: Mapped[str] = mapped_column(String(128), primary_key=True)
+    tenant: Mapped[str] = mapped_column(String(128), primary_key=True)
+    contract_revision: Mapped[str] = mapped_column(String(160), primary_key=True)
+    measure: Mapped[str] = mapped_column(String(64), primary_key=True)
+    """offered, disposition.<word>, objective.<signal>.good|total, in_contract.good|total,
+    tokens.input, tokens.output, tokens.cached."""
+    value: Mapped[int] = mapped_column(BigInteger)
+
+
+class FullRecordRow(RequestBase):
+    """The full record of an error, a violator or a sampled request."""
+
+    __tablename__ = "full_records"
+    __table_args__ = (
+        Index("full_records_by_reservoir", "minute_unix", "request_class", "kept_because"),
+    )
+
+    gateway_id: Mapped[str] = mapped_column(String(128), primary_key=True)
+    gateway_sequence: Mapped[int] = mapped_column(BigInteger, primary_key=True)
+    request_id: Mapped[str] = mapped_column(String(64), index=True)
+    minute_unix: Mapped[int] = mapped_column(BigInteger)
+    request_class: Mapped[str] = mapped_column(String(128))
+    kept_because: Mapped[str] = mapped_column(String(16))
+    """error, violator or sample: each has a reservoir of its own per class and minute."""
+    record: Mapped[bytes] = mapped_column(LargeBinary)
+    """The RequestRecord as JSON."""
+
+
+class ReservoirRow(RequestBase):
+    """How many records each reservoir was offered, so that sampling stays fair across batches."""
+
+    __tablename__ = "reservoirs"
+
+    minute_unix: Mapped[int] = mapped_column(BigInteger, primary_key=True)
+    request_class: Mapped[str] = mapped_column(String(128), primary_key=True)
+    kept_because: Mapped[str] = mapped_column(String(16), primary_key=True)
+    num_offered: Mapped[int] = mapped_column(BigInteger)
+
+
+class GatewayLossRow(RequestBase):
+    """Records that a gateway says it had to drop: counted, never silent."""
+
+    __tablename__ = "gateway_losses"
+
+    gateway_id: Mapped[str] = mapped_column(String(128), primary_key=True)
+    num_lost: Mapped[int] = mapped_column(BigInteger)

@@ -1,0 +1,1 @@
+"""What a request passes through. It does not know the control plane."""

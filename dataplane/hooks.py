@@ -1,0 +1,31 @@
+"""What a plugin of the data plane can provide: one typed hook each, in one place.
+
+A plugin is a module named by an entry point (see dataplane.plugins for the groups)
+that implements some of these with `@hookimpl`. Modules import torch and the like
+inside the hook, never at the top.
+"""
+
+from typing import TYPE_CHECKING
+
+import pluggy
+
+from dataplane.engine import EngineClient, ReplicaSpec
+from dataplane.policy import ReplicaEndpoint
+
+if TYPE_CHECKING:
+    from dataplane.host.core import EngineCore
+
+PROJECT = "pilothouse"
+
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
+
+
+@hookspec(firstresult=True)
+def pilothouse_create_engine_client(endpoint: ReplicaEndpoint) -> EngineClient | None:
+    """Gateway: the client for `endpoint`, not yet connected; None when its engine is not yours."""
+
+
+@hookspec(firstresult=True)
+def pilothouse_create_engine_core(spec: ReplicaSpec) -> "EngineCore | None":
+    """Replica host: the engine for `spec`, not yet loaded; None when its engine is not yours."""

@@ -1,0 +1,81 @@
+"""What an engine offers to be hosted as a replica.
+
+An engine core is synchronous and owned by one thread: the host calls `step` in a loop
+and everything else between two steps. It knows tokens, not text: the host detokenizes,
+matches stop strings and talks to the gateway.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from dataplane.engine import EngineCapabilities, EngineRequest, EngineStats
+from dataplane.lifecycle import Disposition, EventKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoreEvent:
+    """One lifecycle event of one request, in core terms. `at` is on the core's clock."""
+
+    request_id: str
+    kind: EventKind
+    at: float
+    sequence: int = 0
+    num_tokens: int | None = None
+    num_cached_tokens: int | None = None
+    token_ids: tuple[int, ...] = ()
+    disposition: Disposition | None = None
+    reason: str | None = None
+
+
+class EngineCore(Protocol):
+    """An engine that runs steps."""
+
+    @property
+    def capabilities(self) -> EngineCapabilities:
+        """Valid after `load`."""
+        ...
+
+    @property
+    def has_work(self) -> bool:
+        """A step would do something: run tokens, or release what finished."""
+        ...
+
+    def load(self) -> None:
+        """Read the weights and allocate the KV pool.
+
+        Raises ValueError for settings or an artifact that cannot work, with the remedy.
+        """
+        ...
+
+    def warm_up(self) -> None:
+        """Run what the first request should not pay for. Leaves nothing allocated."""
+        ...
+
+    def add(self, request: EngineRequest) -> list[CoreEvent]:
+        """Queue a request.
+
+        One that can never fit is answered with FINISHED (`error`, with a reason) at once.
+        """
+        ...
+
+    def finish(self, request_id: str, disposition: Disposition) -> list[CoreEvent]:
+        """End a request between two steps (a stop string, a cancel): FINISHED; [] when unknown.
+
+        What it holds is released by the next step, or at once when it holds nothing.
+        """
+        ...
+
+    def schedule(self) -> list[CoreEvent]:
+        """First half of a step: retire and release, choose, reserve.
+
+        Its events (RELEASED, SCHEDULED, PREEMPTED, RESUMED) leave before the step runs.
+        """
+        ...
+
+    def run(self) -> list[CoreEvent]:
+        """Second half: run what was scheduled and commit tokens, times and cache state."""
+        ...
+
+    def stats(self) -> EngineStats:
+        """A snapshot between two steps."""
+        ...

@@ -1,0 +1,301 @@
+"""Latencies of one request, and whether it kept its contract. Pure arithmetic over events.
+
+A latency always names its boundary. With `a` the arrival of the request's first byte,
+`t_j` the time output token j passes the boundary, and O output tokens::
+
+    TTFT = t_1 - a     TPOT = (t_O - t_1) / (O - 1), undefined for O = 1
+    E2E  = t_O - a     queue time = a until engine work begins
+
+At `engine` a token passes when it is selected, at `server` when the fragment holding it
+is written, at `client` when the client says it has it. Several tokens can share one
+fragment, so what is measured between writes is `chunk_gap`, never ITL.
+Clocks of two machines are never subtracted: client times count from the client's send.
+"""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from dataplane.lifecycle import Event, EventKind
+
+
+class Boundary(StrEnum):
+    """Where a latency is measured."""
+
+    ENGINE = "engine"
+    SERVER = "server"
+    CLIENT = "client"
+
+
+class Verdict(StrEnum):
+    """Of one objective for one request."""
+
+    GOOD = "good"
+    BAD = "bad"
+    NOT_APPLICABLE = "not_applicable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundaryLatencies:
+    """Seconds at one boundary. None: undefined for this request, or not known."""
+
+    ttft: float | None = None
+    tpot: float | None = None
+    max_gap: float | None = None
+    """Longest wait between two tokens (engine) or two chunks (server)."""
+    e2e: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latencies:
+    """All latencies of one request, in seconds."""
+
+    queue_time: float | None = None
+    engine: BoundaryLatencies = BoundaryLatencies()
+    server: BoundaryLatencies = BoundaryLatencies()
+    client: BoundaryLatencies = BoundaryLatencies()
+    first_content_transit: float | None = None
+    """First token selected until the client has its text; only inside a known clock error."""
+    deferred_cleanup: float | None = None
+    """Finished until released."""
+
+    def at(self, boundary: Boundary) -> BoundaryLatencies:
+        """The latencies at `boundary`."""
+        by_boundary: dict[Boundary, BoundaryLatencies] = {
+            Boundary.ENGINE: self.engine,
+            Boundary.SERVER: self.server,
+            Boundary.CLIENT: self.client,
+        }
+        return by_boundary[boundary]
+
+
+class ReportedTimes(Protocol):
+    """What `derive_latencies` needs of a client's report (see dataplane.record.ClientReport)."""
+
+    @property
+    def first_content(self) -> float | None: ...
+    @property
+    def final_content(self) -> float | None: ...
+    @property
+    def clock_error(self) -> float | None: ...
+
+
+def derive_latencies(
+    events: Sequence[Event], num_output_tokens: int, client: ReportedTimes | None = None
+) -> Latencies:
+    """Derive every latency of a request from its events.
+
+    `num_output_tokens` counts the tokens the engine selected. A request without a first
+    token has no TTFT anywhere; one without a finished delivery has no server E2E.
+    """
+    first_seen: dict[EventKind, float] = {}
+    for event in events:
+        first_seen.setdefault(event.kind, event.at)
+    token_times = [
+        event.at for event in events if event.kind in (EventKind.FIRST_TOKEN, EventKind.TOKENS)
+    ]
+    write_times = [
+        event.at for event in events if event.kind in (EventKind.FIRST_WRITE, EventKind.WRITE)
+    ]
+    finished = first_seen.get(EventKind.FINISHED)
+    released = first_seen.get(EventKind.RELEASED)
+    first_token = first_seen.get(EventKind.FIRST_TOKEN)
+    last_write = first_seen.get(EventKind.LAST_WRITE)
+    transit = None
+    if (
+        client is not None
+        and client.first_content is not None
+        and client.clock_error is not None
+        and first_token is not None
+    ):
+        transit = client.first_content - first_token
+    return Latencies(
+        queue_time=first_seen.get(EventKind.SCHEDULED),
+        engine=_at_boundary(
+            token_times, token_times[-1] if token_times else None, num_output_tokens
+        ),
+        server=_at_boundary(write_times, last_write if write_times else None, num_output_tokens),
+        client=_from_client(client, num_output_tokens),
+        first_content_transit=transit,
+        deferred_cleanup=None if finished is None or released is None else released - finished,
+    )
+
+
+def _at_boundary(
+    times: Sequence[float], end: float | None, num_output_tokens: int
+) -> BoundaryLatencies:
+    if not times:
+        return BoundaryLatencies()
+    gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
+    return BoundaryLatencies(
+        ttft=times[0],
+        tpot=_tpot(times[0], end, num_output_tokens),
+        max_gap=max(gaps, default=None),
+        e2e=end,
+    )
+
+
+def _from_client(client: ReportedTimes | None, num_output_tokens: int) -> BoundaryLatencies:
+    if client is None:
+        return BoundaryLatencies()
+    return BoundaryLatencies(
+        ttft=client.first_content,
+        tpot=_tpot(client.first_content, client.final_content, num_output_tokens),
+        e2e=client.final_content,
+    )
+
+
+def _tpot(first: float | None, last: float | None, num_output_tokens: int) -> float | None:
+    if first is None or last is None or num_output_tokens < 2:
+        return None
+    return (last - first) / (num_output_tokens - 1)
+
+
+class ObjectiveSignal(StrEnum):
+    """What an objective can be set on."""
+
+    TTFT = "ttft"
+    TPOT = "tpot"
+    MAX_ITL = "max_itl"
+    CHUNK_GAP = "chunk_gap"
+    E2E = "e2e"
+    AVAILABILITY = "availability"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Objective:
+    """One promise: `signal` stays within `at_most_seconds` for `target` of the requests."""
+
+    signal: ObjectiveSignal
+    target: float
+    """Share of requests, 0 to 1."""
+    at_most_seconds: float | None = None
+    """None for availability, which has no threshold."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContractTerms:
+    """What one request class was promised, by one revision of a contract."""
+
+    boundary: Boundary
+    objectives: tuple[Objective, ...]
+    together: tuple[ObjectiveSignal, ...] = ()
+    """Signals that must hold jointly; empty: all of them."""
+    together_target: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectiveResult:
+    """How one objective went for one request."""
+
+    signal: ObjectiveSignal
+    verdict: Verdict
+    measured_seconds: float | None
+    at_most_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """How one request stands to the contract revision in force when it arrived."""
+
+    boundary: Boundary
+    results: tuple[ObjectiveResult, ...]
+    in_contract: bool | None
+    """Met every objective that applies, together; None when none applies."""
+    together: Verdict
+    """The joint objective over the signals that the contract names for it."""
+
+
+class Outcome(StrEnum):
+    """Whose doing the end of a request was, as far as a contract cares."""
+
+    ANSWERED = "answered"
+    SERVICE_FAILED = "service_failed"
+    CLIENT_LEFT = "client_left"
+    CALLER_ERROR = "caller_error"
+
+
+def judge(
+    latencies: Latencies, outcome: Outcome, terms: ContractTerms, elapsed: float
+) -> Judgement:
+    """Judge one ended request.
+
+    `elapsed` is how long, in seconds, the request was alive: a client that left before
+    its first token spends budget only if it had already waited past the threshold.
+    A request the service failed is bad on every objective it was promised; one that the
+    caller got wrong is judged on none.
+    """
+    at_boundary = latencies.at(terms.boundary)
+    results = tuple(
+        _judge_objective(objective, at_boundary, outcome, elapsed) for objective in terms.objectives
+    )
+    applying = [result for result in results if result.verdict is not Verdict.NOT_APPLICABLE]
+    in_contract = all(result.verdict is Verdict.GOOD for result in applying) if applying else None
+    joint = [result for result in applying if not terms.together or result.signal in terms.together]
+    if not joint:
+        together = Verdict.NOT_APPLICABLE
+    elif all(result.verdict is Verdict.GOOD for result in joint):
+        together = Verdict.GOOD
+    else:
+        together = Verdict.BAD
+    return Judgement(
+        boundary=terms.boundary, results=results, in_contract=in_contract, together=together
+    )
+
+
+def _judge_objective(
+    objective: Objective, at_boundary: BoundaryLatencies, outcome: Outcome, elapsed: float
+) -> ObjectiveResult:
+    measured = _measured(objective.signal, at_boundary)
+    return ObjectiveResult(
+        signal=objective.signal,
+        verdict=_verdict(objective, measured, outcome, elapsed),
+        measured_seconds=measured,
+        at_most_seconds=objective.at_most_seconds,
+    )
+
+
+def _verdict(
+    objective: Objective, measured: float | None, outcome: Outcome, elapsed: float
+) -> Verdict:
+    if outcome is Outcome.CALLER_ERROR:
+        return Verdict.NOT_APPLICABLE
+    if outcome is Outcome.SERVICE_FAILED:
+        return Verdict.BAD
+    if objective.signal is ObjectiveSignal.AVAILABILITY:
+        return Verdict.GOOD if outcome is Outcome.ANSWERED else Verdict.NOT_APPLICABLE
+    limit = objective.at_most_seconds
+    if limit is None:
+        raise ValueError(f"objective {objective.signal} has no at_most: nothing to compare with")
+    if outcome is Outcome.CLIENT_LEFT:
+        return _verdict_of_client_that_left(objective.signal, measured, limit, elapsed)
+    if measured is None:
+        return Verdict.NOT_APPLICABLE
+    return Verdict.GOOD if measured <= limit else Verdict.BAD
+
+
+def _verdict_of_client_that_left(
+    signal: ObjectiveSignal, measured: float | None, limit: float, elapsed: float
+) -> Verdict:
+    if signal is not ObjectiveSignal.TTFT:
+        return Verdict.NOT_APPLICABLE
+    waited = elapsed if measured is None else measured
+    if waited > limit:
+        return Verdict.BAD
+    return Verdict.NOT_APPLICABLE if measured is None else Verdict.GOOD
+
+
+def _measured(signal: ObjectiveSignal, latencies: BoundaryLatencies) -> float | None:
+    match signal:
+        case ObjectiveSignal.TTFT:
+            return latencies.ttft
+        case ObjectiveSignal.TPOT:
+            return latencies.tpot
+        case ObjectiveSignal.MAX_ITL | ObjectiveSignal.CHUNK_GAP:
+            return latencies.max_gap
+        case ObjectiveSignal.E2E:
+            return latencies.e2e
+        case ObjectiveSignal.AVAILABILITY:
+            return None

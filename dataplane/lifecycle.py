@@ -1,0 +1,289 @@
+"""The life of one request: its states, its events, and the one method that may change it.
+
+Spans, metrics, console, judgement and diagnosis all read the events recorded here,
+so nothing is timed twice and no two surfaces can disagree. A request is a small
+state machine::
+
+    (new) -arrived-> ARRIVED -received-> RECEIVED -admitted-> QUEUED
+                        |                    |                   |
+                     invalid              rejected           scheduled
+                        v                    v                   v
+                     INVALID             REJECTED            PREFILL -first_token-> DECODE
+                                                                 \\________finished_____/
+                                                                            v
+                                                                         FINISHED
+
+Delivery to the client and release of memory run beside it: `first_write` opens
+delivery, `last_write` closes it, and `released` says that every block and slot of
+the request can be used again. *Finished is not released.*
+
+All times are seconds on the gateway's monotonic clock since the first byte of the
+request arrived; `Lifecycle.arrived_at_unix_ns` anchors them in wall-clock time, once.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class EventKind(StrEnum):
+    """What can happen to a request. The order here is the order of a plain request's life."""
+
+    ARRIVED = "arrived"
+    RECEIVED = "received"
+    INVALID = "invalid"
+    ADMITTED = "admitted"
+    REJECTED = "rejected"
+    SCHEDULED = "scheduled"
+    PREFILL_CHUNK = "prefill_chunk"
+    FIRST_TOKEN = "first_token"
+    TOKENS = "tokens"
+    PREEMPTED = "preempted"
+    RESUMED = "resumed"
+    PAUSED = "paused"
+    FIRST_WRITE = "first_write"
+    WRITE = "write"
+    FINISHED = "finished"
+    LAST_WRITE = "last_write"
+    RELEASED = "released"
+
+
+class State(StrEnum):
+    """Where a request stands. Delivery and release are tracked apart from it."""
+
+    NEW = "new"
+    ARRIVED = "arrived"
+    RECEIVED = "received"
+    QUEUED = "queued"
+    PREFILL = "prefill"
+    DECODE = "decode"
+    INVALID = "invalid"
+    REJECTED = "rejected"
+    FINISHED = "finished"
+
+
+class Disposition(StrEnum):
+    """How a request ended. Every request ends with exactly one."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    CANCELLED = "cancelled"
+    DEADLINE = "deadline"
+    SHED = "shed"
+    REJECTED = "rejected"
+    INVALID = "invalid"
+    ERROR = "error"
+    LOST = "lost"
+
+
+class Delivery(StrEnum):
+    """How much of the answer the client was handed."""
+
+    COMPLETE = "complete"
+    PARTIAL = "partial"
+    NONE = "none"
+
+
+class Observability(StrEnum):
+    """How a value came to be known. Every surface repeats this word instead of inventing a time."""
+
+    OBSERVED = "observed"
+    INFERRED = "inferred"
+    UNOBSERVABLE = "unobservable"
+
+
+TERMINAL_STATES = frozenset({State.INVALID, State.REJECTED, State.FINISHED})
+
+# (state, event) -> next state. What is not listed here cannot happen.
+TRANSITIONS: dict[tuple[State, EventKind], State] = {
+    (State.NEW, EventKind.ARRIVED): State.ARRIVED,
+    (State.ARRIVED, EventKind.RECEIVED): State.RECEIVED,
+    (State.ARRIVED, EventKind.INVALID): State.INVALID,
+    (State.RECEIVED, EventKind.INVALID): State.INVALID,
+    (State.RECEIVED, EventKind.ADMITTED): State.QUEUED,
+    (State.RECEIVED, EventKind.REJECTED): State.REJECTED,
+    (State.QUEUED, EventKind.SCHEDULED): State.PREFILL,
+    (State.QUEUED, EventKind.FINISHED): State.FINISHED,
+    (State.PREFILL, EventKind.SCHEDULED): State.PREFILL,  # a second attempt, on another replica
+    (State.PREFILL, EventKind.PREFILL_CHUNK): State.PREFILL,
+    (State.PREFILL, EventKind.FIRST_TOKEN): State.DECODE,
+    (State.PREFILL, EventKind.FINISHED): State.FINISHED,
+    (State.DECODE, EventKind.FIRST_TOKEN): State.DECODE,  # of a further sequence
+    (State.DECODE, EventKind.PREFILL_CHUNK): State.DECODE,  # recomputation after a preemption
+    (State.DECODE, EventKind.TOKENS): State.DECODE,
+    (State.DECODE, EventKind.FINISHED): State.FINISHED,
+    **{
+        (state, kind): state
+        for state in (State.PREFILL, State.DECODE)
+        for kind in (EventKind.PREEMPTED, EventKind.RESUMED, EventKind.PAUSED)
+    },
+}
+
+# Events of delivery and release do not move the state; these are the states they may occur in.
+_DELIVERY_STATES = frozenset({State.PREFILL, State.DECODE}) | TERMINAL_STATES
+_DELIVERY_EVENTS = frozenset({EventKind.FIRST_WRITE, EventKind.WRITE, EventKind.LAST_WRITE})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One thing that happened to a request.
+
+    `at` is in seconds since arrival, on the gateway's clock. `at_error` bounds, in
+    seconds, how much later than `at` it may really have happened (the transit that
+    an engine's own clock hides). A field that does not belong to the kind is None.
+    """
+
+    kind: EventKind
+    at: float
+    at_error: float = 0.0
+    attempt: int = 0
+    sequence: int = 0
+    observability: Observability = Observability.OBSERVED
+    num_tokens: int | None = None
+    """RECEIVED: prompt tokens. PREFILL_CHUNK: tokens computed. TOKENS: tokens selected.
+    WRITE, FIRST_WRITE: tokens whose text the fragment completes."""
+    num_cached_tokens: int | None = None
+    """PREFILL_CHUNK: prompt tokens that were reused instead of computed."""
+    replica_id: str | None = None
+    disposition: Disposition | None = None
+    delivery: Delivery | None = None
+    reason: str | None = None
+    """REJECTED, INVALID, FINISHED, PREEMPTED, PAUSED, RELEASED (why it was deferred)."""
+    waited_seconds: float | None = None
+    """WRITE, LAST_WRITE: how long the client made the gateway wait."""
+
+
+class LifecycleError(Exception):
+    """An event that cannot follow what came before it: a bug in the caller, never bad input."""
+
+    def __init__(self, request_id: str, state: State, event: Event, why: str) -> None:
+        super().__init__(
+            f"request {request_id}: event {event.kind} at {event.at:.6f} s "
+            f"cannot follow state {state}: {why}"
+        )
+        self.request_id = request_id
+        self.state = state
+        self.event = event
+
+
+@dataclass(slots=True)
+class Lifecycle:
+    """Collects the events of one request and refuses those that cannot follow.
+
+    One lives in the gateway for each request; only `apply` changes it. `num_sequences`
+    is how many sequences must finish before the request is finished.
+    """
+
+    request_id: str
+    arrived_at_unix_ns: int
+    num_sequences: int = 1
+    state: State = State.NEW
+    attempt: int = 0
+    disposition: Disposition | None = None
+    delivery: Delivery | None = None
+    is_released: bool = False
+    events: list[Event] = field(default_factory=list)
+    _finished_sequences: set[int] = field(default_factory=set)
+
+    @property
+    def is_terminal(self) -> bool:
+        """The disposition is decided; only delivery and release may follow."""
+        return self.state in TERMINAL_STATES
+
+    @property
+    def is_delivered(self) -> bool:
+        """`last_write` was seen: nothing more goes to the client."""
+        return self.delivery is not None
+
+    @property
+    def was_scheduled(self) -> bool:
+        """Engine work began, so a release must follow (invariant 3)."""
+        return any(event.kind is EventKind.SCHEDULED for event in self.events)
+
+    def apply(self, event: Event) -> None:
+        """Record `event` and move the state.
+
+        Raises LifecycleError, and changes nothing, when the event cannot follow.
+        """
+        next_state = self._check(event)
+        self.events.append(event)
+        self.attempt = max(self.attempt, event.attempt)
+        match event.kind:
+            case EventKind.FINISHED:
+                self._finished_sequences.add(event.sequence)
+                if len(self._finished_sequences) < self.num_sequences:
+                    return
+                self.disposition = event.disposition
+            case EventKind.INVALID:
+                self.disposition = Disposition.INVALID
+            case EventKind.REJECTED:
+                self.disposition = Disposition.REJECTED
+            case EventKind.LAST_WRITE:
+                self.delivery = event.delivery
+            case EventKind.RELEASED:
+                self.is_released = True
+        self.state = next_state
+
+    def _check(self, event: Event) -> State:
+        def refuse(why: str) -> LifecycleError:
+            return LifecycleError(self.request_id, self.state, event, why)
+
+        if event.at < 0:
+            raise refuse("its time lies before the arrival")
+        if event.kind is EventKind.RELEASED:
+            if self.state is not State.FINISHED:
+                raise refuse("only a finished request can be released")
+            if self.is_released:
+                raise refuse("it was released already")
+            return self.state
+        if event.kind in _DELIVERY_EVENTS:
+            if self.state not in _DELIVERY_STATES:
+                raise refuse("nothing can be written yet")
+            if self.is_delivered:
+                raise refuse("delivery is closed")
+            if event.kind is EventKind.LAST_WRITE and event.delivery is None:
+                raise refuse("it says not how much was delivered")
+            return self.state
+        if event.kind is EventKind.FINISHED:
+            if event.disposition is None:
+                raise refuse("it carries no disposition")
+            if event.sequence in self._finished_sequences:
+                raise refuse(f"sequence {event.sequence} finished already")
+        next_state = TRANSITIONS.get((self.state, event.kind))
+        if next_state is None:
+            raise refuse("there is no such transition")
+        return next_state
+
+
+def find_event(events: "tuple[Event, ...] | list[Event]", kind: EventKind) -> Event | None:
+    """The first event of `kind`, or None."""
+    return next((event for event in events if event.kind is kind), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestCounts:
+    """Every request of one gateway process, at one moment, each in exactly one place.
+
+    Invariant 5: arrived = invalid + undecided + rejected + admitted, and
+    admitted = active + finished.
+    """
+
+    arrived: int
+    invalid: int
+    undecided: int
+    rejected: int
+    admitted: int
+    active: int
+    finished: int
+
+    def check_integrity(self) -> None:
+        """Raises AssertionError with both sums when a request is missing or counted twice."""
+        decided = self.invalid + self.undecided + self.rejected + self.admitted
+        if self.arrived != decided:
+            raise AssertionError(
+                f"arrived {self.arrived} != {decided} = invalid {self.invalid} + undecided "
+                f"{self.undecided} + rejected {self.rejected} + admitted {self.admitted}"
+            )
+        if self.admitted != self.active + self.finished:
+            raise AssertionError(
+                f"admitted {self.admitted} != active {self.active} + finished {self.finished}"
+            )

@@ -1,0 +1,111 @@
+"""What is kept of a request when it has ended: written once, by the gateway.
+
+A record is the single source of spans, of the compact row, of the counts per minute
+and of the console's waterfall. It holds no prompt and no output text: those live in
+`content`, which stays None unless the tenant opted in.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from dataplane.latency import Judgement, Latencies
+from dataplane.lifecycle import Delivery, Disposition, Event, Observability
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientReport:
+    """What the client says it saw, in seconds on its own clock since it sent the request.
+
+    `clock_error` bounds, in seconds, how far the client's send may lie before the
+    gateway's arrival; it is None where nobody knows, and then no interval is ever
+    formed between a client time and a server time.
+    """
+
+    first_content: float | None = None
+    final_content: float | None = None
+    clock_error: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceContext:
+    """W3C trace context of the `request` span. Ids are lower-case hex."""
+
+    trace_id: str
+    span_id: str
+    parent_span_id: str | None = None
+    is_sampled: bool = True
+    trace_state: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedContent:
+    """Prompt and output text, only for a tenant that opted in."""
+
+    prompt: str
+    output: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestRecord:
+    """One request, whole. Times inside are seconds since `arrived_at_unix_ns`."""
+
+    request_id: str
+    gateway_id: str
+    gateway_sequence: int
+    """Counts the records of one gateway from 0; with `gateway_id` it makes ingestion idempotent."""
+    arrived_at_unix_ns: int
+    endpoint: str
+    """The HTTP path, such as /v1/chat/completions."""
+    tenant: str | None
+    request_class: str | None
+    deployment: str | None
+    model: str | None
+    model_revision: str | None
+    engine_config_revision: str | None
+    contract_revision: str | None
+    policy_revision: str | None
+    snapshot_version: int
+    trace: TraceContext
+    is_stream: bool
+    status_code: int | None
+    """What the client was answered, or None when it left before an answer began."""
+    disposition: Disposition
+    reason: str | None
+    delivery: Delivery
+    num_prompt_tokens: int | None
+    prompt_tokens_observability: Observability
+    num_cached_tokens: int | None
+    num_output_tokens: int
+    max_output_tokens: int | None
+    engine: str | None
+    replica_ids: tuple[str, ...]
+    """The replica of each attempt, in order."""
+    cleanup_observability: Observability
+    events: tuple[Event, ...]
+    client: ClientReport | None
+    latencies: Latencies
+    judgement: Judgement | None
+    """None when no contract applies."""
+    content: RecordedContent | None = None
+
+
+_ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder(RequestRecord)
+
+
+def encode_record(record: RequestRecord) -> bytes:
+    """The record as one line of JSON, without a newline."""
+    return _ENCODER.encode(record)
+
+
+def decode_record(data: bytes) -> RequestRecord:
+    """Raises msgspec.ValidationError, which names the offending path, when `data` is no record."""
+    return _DECODER.decode(data)
+
+
+def record_to_dict(record: RequestRecord) -> dict[str, Any]:
+    """Plain JSON types, for the API."""
+    plain: dict[str, Any] = msgspec.to_builtins(record)
+    return plain

@@ -1,0 +1,43 @@
+"""What a gateway tells the control plane about itself, every second or two."""
+
+from dataclasses import dataclass
+
+from dataplane.engine import EngineStats
+from dataplane.lifecycle import RequestCounts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaReport:
+    """One replica as a gateway sees it."""
+
+    replica_id: str
+    is_connected: bool
+    num_outstanding: int
+    """Requests of this gateway that the replica has and has not finished."""
+    error: str | None = None
+    """Why it is not connected."""
+    stats: EngineStats | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayReport:
+    """One dated snapshot of one gateway process."""
+
+    gateway_id: str
+    """Of this process; never reused."""
+    name: str
+    """Of the place, such as gateway-0; survives restarts."""
+    address: str
+    """Base URL."""
+    started_at_unix_ns: int
+    reported_at_unix_ns: int
+    snapshot_version: int
+    """What it enforces."""
+    snapshot_error: str | None
+    """Why a newer snapshot was refused."""
+    counts: RequestCounts
+    num_queued: int
+    oldest_queued_seconds: float | None
+    num_records_spooled: int
+    num_records_lost: int
+    replicas: tuple[ReplicaReport, ...]

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Install what only the tests need: tools into the virtual environment, Chromium by apt-get.
+# Usage: ops/setup-test.sh VENV
+set -euo pipefail
+cd "$(dirname "$0")/.."
+venv=${1:?usage: ops/setup-test.sh VENV}
+
+pip() { "$venv/bin/python" -m pip --quiet --disable-pip-version-check --no-input "$@"; }
+pip install --upgrade "$(grep '^pip==' constraints.txt)"  # --group needs pip 25.1
+pip install --constraint constraints.txt --group dev
+
+if ! command -v chromium >/dev/null; then
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    echo "Installing Chromium for the browser tests"
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null
+  else
+    echo "The browser tests need Chromium: run 'apt-get install chromium' as root and try again" >&2
+    exit 1
+  fi
+fi

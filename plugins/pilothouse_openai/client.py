@@ -1,0 +1,233 @@
+"""The client of one OpenAI-compatible endpoint.
+
+The upstream call always streams, whatever our own caller asked for: only so does the first
+token have a time. A reader task per request feeds a queue, so that a cancel can end the
+upstream response at once by cancelling that task.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from dataplane.engine import (
+    EngineCapabilities,
+    EngineEvent,
+    EngineRequest,
+    EngineStats,
+    EngineUnavailableError,
+)
+from dataplane.lifecycle import Disposition, EventKind, Observability
+from pilothouse_openai import ENGINE
+from pilothouse_openai.chunks import ChunkReader, MalformedChunkError
+from pilothouse_openai.settings import OpenAISettings
+
+# The parameters beyond the common ones that every server of this kind takes in the body.
+_PASSED_ON = frozenset({"frequency_penalty", "presence_penalty", "logit_bias", "user"})
+_MAX_ERROR_BODY_BYTES = 4096
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """One request under way at the endpoint."""
+
+    events: asyncio.Queue[EngineEvent | EngineUnavailableError] = field(
+        default_factory=asyncio.Queue
+    )
+    reader: asyncio.Task[None] | None = None
+
+
+class OpenAIClient:
+    """EngineClient over HTTP. `base_url` is with or without the trailing /v1."""
+
+    def __init__(self, replica_id: str, base_url: str, settings: OpenAISettings) -> None:
+        self._replica_id = replica_id
+        self._settings = settings
+        key = settings.read_api_key()
+        self._http = httpx.AsyncClient(
+            base_url=base_url.rstrip("/").removesuffix("/v1") + "/v1",
+            headers={"authorization": f"Bearer {key}"} if key else {},
+            timeout=httpx.Timeout(
+                settings.read_timeout_seconds, connect=settings.connect_timeout_seconds
+            ),
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
+        )
+        self._model: str | None = settings.model
+        self._capabilities: EngineCapabilities | None = None
+        self._attempts: dict[str, _Attempt] = {}
+
+    @property
+    def capabilities(self) -> EngineCapabilities:
+        """Valid after `connect`."""
+        if self._capabilities is None:
+            raise RuntimeError("capabilities are known only after connect()")
+        return self._capabilities
+
+    async def connect(self) -> None:
+        """Ask which models it serves, and take the configured one or the first."""
+        listed = await self._list_models()
+        names = [str(entry.get("id")) for entry in listed]
+        if self._model is None:
+            if not names:
+                raise self._unavailable("it lists no model; name one in settings.model")
+            self._model = names[0]
+        elif names and self._model not in names:
+            raise self._unavailable(
+                f"it does not serve settings.model {self._model!r}; it lists {', '.join(names)}"
+            )
+        entry = next((e for e in listed if e.get("id") == self._model), {})
+        says = entry.get("max_model_len")
+        self._capabilities = EngineCapabilities(
+            engine=ENGINE,
+            version=str(entry.get("owned_by", "unknown")),
+            takes_token_ids=False,
+            max_model_len=self._settings.max_model_len or (says if isinstance(says, int) else None),
+            max_num_seqs=self._settings.max_num_seqs,
+            prefill=Observability.INFERRED,
+            decode=Observability.INFERRED,
+            cleanup=Observability.UNOBSERVABLE,
+            token_counts=Observability.INFERRED,
+            cached_tokens=Observability.UNOBSERVABLE,
+            parameters=_PASSED_ON | ({"ignore_eos"} if self._settings.ignore_eos else frozenset()),
+        )
+
+    async def submit(self, request: EngineRequest) -> AsyncIterator[EngineEvent]:
+        """Stream one request. The queue span closes now: nothing shows when work really begins."""
+        attempt = _Attempt()
+        self._attempts[request.request_id] = attempt
+        yield EngineEvent(kind=EventKind.SCHEDULED)
+        attempt.reader = asyncio.create_task(self._read(request, attempt))
+        attempt.reader.add_done_callback(lambda task: self._report_bug(task, attempt))
+        try:
+            while True:
+                event = await attempt.events.get()
+                if isinstance(event, EngineUnavailableError):
+                    raise event
+                yield event
+                if event.kind is EventKind.FINISHED:
+                    return
+        finally:
+            self._attempts.pop(request.request_id, None)
+            await _end(attempt.reader)
+
+    async def cancel(self, request_id: str, disposition: Disposition) -> None:
+        """Hang up on the endpoint; whether it stops computing cannot be seen from here."""
+        attempt = self._attempts.pop(request_id, None)
+        if attempt is None:
+            return
+        await _end(attempt.reader)
+        attempt.events.put_nowait(EngineEvent(kind=EventKind.FINISHED, disposition=disposition))
+
+    async def stats(self) -> EngineStats:
+        """Nothing but that it answers: the OpenAI surface has no gauges."""
+        await self._list_models()
+        return EngineStats(age_seconds=0.0, max_num_seqs=self._settings.max_num_seqs)
+
+    async def close(self) -> None:
+        """Hang up on everything."""
+        for attempt in list(self._attempts.values()):
+            await _end(attempt.reader)
+            attempt.events.put_nowait(self._unavailable("the gateway closed the connection"))
+        await self._http.aclose()
+
+    async def _list_models(self) -> list[Mapping[str, Any]]:
+        try:
+            response = await self._http.get("/models")
+            response.raise_for_status()
+            listed: list[Mapping[str, Any]] = response.json()["data"]
+        except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
+            raise self._unavailable(f"GET /v1/models: {_say(error)}") from error
+        return listed
+
+    async def _read(self, request: EngineRequest, attempt: _Attempt) -> None:
+        """Put the events of one upstream response into the attempt's queue."""
+        try:
+            path = request.endpoint.removeprefix("/v1")
+            async with self._http.stream(
+                "POST", path, json=self._body(request), headers=_trace_headers(request)
+            ) as response:
+                if response.status_code != httpx.codes.OK:
+                    attempt.events.put_nowait(await _refusal(response))
+                    return
+                attempt.events.put_nowait(await self._follow(response, attempt))
+        except (httpx.HTTPError, MalformedChunkError, ValueError) as error:
+            attempt.events.put_nowait(self._unavailable(_say(error)))
+
+    async def _follow(self, response: httpx.Response, attempt: _Attempt) -> EngineEvent:
+        reader = ChunkReader()
+        async for line in response.aiter_lines():
+            data = line.removeprefix("data:").strip() if line.startswith("data:") else ""
+            if data == "[DONE]":
+                break
+            if not data:
+                continue
+            chunk = json.loads(data)
+            if "error" in chunk:
+                return EngineEvent(
+                    kind=EventKind.FINISHED,
+                    disposition=Disposition.ERROR,
+                    status_code=502,
+                    reason=_error_message(chunk),
+                )
+            event = reader.read(chunk)
+            if event is not None:
+                attempt.events.put_nowait(event)
+        return reader.end()
+
+    def _body(self, request: EngineRequest) -> dict[str, Any]:
+        body = {key: value for key, value in request.body.items() if key != "stream_options"}
+        # The gateway settled the limit (its default, a policy); one name is enough for all servers.
+        body.pop("max_completion_tokens", None)
+        return body | {
+            "model": self._model,
+            "max_tokens": request.sampling.max_output_tokens,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+
+    def _report_bug(self, task: asyncio.Task[None], attempt: _Attempt) -> None:
+        """A reader that died of something unforeseen must not leave its request waiting."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            attempt.events.put_nowait(self._unavailable(f"reading its stream failed: {error!r}"))
+
+    def _unavailable(self, why: str) -> EngineUnavailableError:
+        return EngineUnavailableError(self._replica_id, why)
+
+
+async def _end(task: asyncio.Task[None] | None) -> None:
+    if task is not None and not task.done():
+        task.cancel()
+        await asyncio.wait({task})
+
+
+def _trace_headers(request: EngineRequest) -> dict[str, str]:
+    return {"traceparent": request.traceparent} if request.traceparent else {}
+
+
+async def _refusal(response: httpx.Response) -> EngineEvent:
+    """The caller's own mistakes keep their 4xx; everything else is the service's (502, 503)."""
+    body = (await response.aread())[:_MAX_ERROR_BODY_BYTES]
+    try:
+        message = _error_message(json.loads(body))
+    except ValueError:
+        message = body.decode(errors="replace")
+    is_callers = response.status_code in (400, 404, 413, 422)
+    is_busy = response.status_code in (429, 503)
+    return EngineEvent(
+        kind=EventKind.FINISHED,
+        disposition=Disposition.ERROR,
+        status_code=response.status_code if is_callers else 503 if is_busy else 502,
+        reason=f"the endpoint answered {response.status_code}: {message}",
+    )
+
+
+def _error_message(body: object) -> str:
+    error = body.get("error", body) if isinstance(body, dict) else body
+    return str(error.get("message", error) if isinstance(error, dict) else error)
+
+
+def _say(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

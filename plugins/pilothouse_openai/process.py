@@ -1,0 +1,16 @@
+"""The control plane's half: an attached endpoint has no process, only settings to check."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from controlplane.hooks import hookimpl
+from pilothouse_openai import ENGINE
+from pilothouse_openai.settings import check_settings
+
+
+@hookimpl
+def pilothouse_check_engine_settings(
+    engine: str, settings: Mapping[str, Any]
+) -> list[tuple[str, str]] | None:
+    """Problems in an EngineConfig's settings for this engine."""
+    return check_settings(settings) if engine == ENGINE else None

@@ -1,0 +1,70 @@
+"""The settings of an attached endpoint, as an EngineConfig document gives them."""
+
+import difflib
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+
+class OpenAISettings(BaseModel):
+    """How to talk to one OpenAI-compatible endpoint."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    model: str | None = Field(default=None, min_length=1)
+    """The name the endpoint serves the model under; None: the first that it lists."""
+    api_key_env: str | None = Field(default=None, min_length=1)
+    """Environment variable of the gateway that holds the key. The key itself is never config."""
+    max_model_len: int | None = Field(default=None, gt=0)
+    """Prompt plus output tokens; None: what the endpoint says, if it does."""
+    max_num_seqs: int | None = Field(default=None, gt=0)
+    """Requests it may be given at once; None: the admission policy alone decides."""
+    connect_timeout_seconds: float = Field(default=5.0, gt=0)
+    read_timeout_seconds: float = Field(default=120.0, gt=0)
+    """Longest silence between two chunks."""
+    ignore_eos: bool = False
+    """The endpoint understands the `ignore_eos` extension (vLLM and SGLang do)."""
+
+    def read_api_key(self) -> str | None:
+        """The key, from the environment.
+
+        Raises ValueError when the variable is named and not set.
+        """
+        if self.api_key_env is None:
+            return None
+        key = os.environ.get(self.api_key_env)
+        if not key:
+            raise ValueError(
+                f"settings.api_key_env names {self.api_key_env}, which is not set in the "
+                f"gateway's environment: export it before the gateway starts"
+            )
+        return key
+
+
+def parse_settings(settings: Mapping[str, Any]) -> OpenAISettings:
+    """Raises ValueError naming every key that is wrong."""
+    problems = check_settings(settings)
+    if problems:
+        raise ValueError("; ".join(f"settings.{key}: {what}" for key, what in problems))
+    return OpenAISettings.model_validate(dict(settings))
+
+
+def check_settings(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Problems as (key, what is wrong and the remedy)."""
+    try:
+        OpenAISettings.model_validate(dict(settings))
+    except ValidationError as error:
+        return [_explain(item["loc"], item["type"], item["msg"]) for item in error.errors()]
+    return []
+
+
+def _explain(location: tuple[int | str, ...], kind: str, message: str) -> tuple[str, str]:
+    key = ".".join(str(part) for part in location)
+    if kind != "extra_forbidden":
+        return key, message
+    valid = sorted(OpenAISettings.model_fields)
+    near = difflib.get_close_matches(key, valid, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return key, f"unknown setting{hint} Valid: {', '.join(valid)}"

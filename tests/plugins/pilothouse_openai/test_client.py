@@ -1,0 +1,284 @@
+"""The adapter against a real HTTP server that speaks, and misspeaks, the OpenAI protocol."""
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from dataplane.engine import (
+    EngineEvent,
+    EngineRequest,
+    EngineUnavailableError,
+    SamplingParams,
+)
+from dataplane.lifecycle import Disposition, EventKind, Observability
+from pilothouse_openai.client import OpenAIClient
+from pilothouse_openai.settings import OpenAISettings, check_settings, parse_settings
+
+
+class Endpoint:
+    """An OpenAI-compatible server; the prompt's text chooses how it behaves."""
+
+    def __init__(self) -> None:
+        self.bodies: list[dict[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
+        self.num_hung_up = 0
+        self.app = Starlette(
+            routes=[
+                Route("/v1/models", self.models),
+                Route("/v1/chat/completions", self.chat, methods=["POST"]),
+            ]
+        )
+
+    async def models(self, request: Request) -> Response:
+        return JSONResponse({"data": [{"id": "upstream-model", "max_model_len": 2048}]})
+
+    async def chat(self, request: Request) -> Response:
+        body = await request.json()
+        self.bodies.append(body)
+        self.headers.append(dict(request.headers))
+        scene = body["messages"][0]["content"]
+        if scene == "refuse":
+            return JSONResponse({"error": {"message": "temperature is too hot"}}, status_code=400)
+        if scene == "busy":
+            return JSONResponse({"error": {"message": "come back later"}}, status_code=429)
+        return StreamingResponse(self.stream(scene), media_type="text/event-stream")
+
+    async def stream(self, scene: str) -> AsyncIterator[str]:
+        def chunk(delta: dict[str, str], finish_reason: str | None = None) -> str:
+            choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
+            return f"data: {json.dumps({'choices': [choice]})}\n\n"
+
+        yield chunk({"role": "assistant"})
+        yield chunk({"content": "Par"})
+        if scene == "forever":
+            try:
+                while True:
+                    await asyncio.sleep(0.01)
+                    yield chunk({"content": "."})
+            finally:
+                self.num_hung_up += 1
+        if scene == "garbage":
+            yield "data: {not json\n\n"
+            return
+        if scene == "not a choice":
+            yield 'data: {"choices": ["surprise"]}\n\n'
+            return
+        if scene == "no end":
+            return
+        yield chunk({"content": "is"})
+        yield chunk({}, finish_reason="stop")
+        yield 'data: {"choices": [], "usage": {"prompt_tokens": 11, "completion_tokens": 2}}\n\n'
+        yield "data: [DONE]\n\n"
+
+
+@pytest.fixture
+def endpoint() -> Iterator[tuple[Endpoint, str]]:
+    served = Endpoint()
+    server = uvicorn.Server(
+        uvicorn.Config(served.app, port=0, log_level="error", ws="none", lifespan="off")
+    )
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    yield served, f"http://127.0.0.1:{port}"
+    server.should_exit = True
+    thread.join()
+
+
+def a_request(scene: str, **body: Any) -> EngineRequest:
+    return EngineRequest(
+        request_id="r1",
+        attempt=0,
+        endpoint="/v1/chat/completions",
+        sampling=SamplingParams(max_output_tokens=7),
+        body={"model": "ours", "messages": [{"role": "user", "content": scene}], **body},
+        traceparent="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+    )
+
+
+async def connected(url: str, **settings: Any) -> OpenAIClient:
+    client = OpenAIClient("attached-1", url, OpenAISettings(**settings))
+    await client.connect()
+    return client
+
+
+async def events_of(client: OpenAIClient, request: EngineRequest) -> list[EngineEvent]:
+    return [event async for event in client.submit(request)]
+
+
+def test_a_stream_becomes_events_whose_times_are_left_to_the_gateway(
+    endpoint: tuple[Endpoint, str],
+) -> None:
+    async def scenario() -> list[EngineEvent]:
+        client = await connected(endpoint[1])
+        events = await events_of(client, a_request("hello"))
+        await client.close()
+        return events
+
+    events = asyncio.run(scenario())
+    assert [event.kind for event in events] == [
+        EventKind.SCHEDULED,
+        EventKind.FIRST_TOKEN,
+        EventKind.TOKENS,
+        EventKind.FINISHED,
+    ]
+    assert "".join(event.text or "" for event in events) == "Paris"
+    assert all(event.offset is None for event in events)
+    assert events[-1].disposition is Disposition.STOP
+    assert (events[-1].num_prompt_tokens, events[-1].num_output_tokens) == (11, 2)
+
+
+def test_the_body_is_forwarded_with_the_endpoints_model_name_and_one_token_limit(
+    endpoint: tuple[Endpoint, str],
+) -> None:
+    async def scenario() -> None:
+        client = await connected(endpoint[1])
+        await events_of(client, a_request("hello", stop=["x"], max_completion_tokens=9))
+        await client.close()
+
+    asyncio.run(scenario())
+    body = endpoint[0].bodies[0]
+    assert body["model"] == "upstream-model"
+    assert body["stop"] == ["x"]
+    assert body["max_tokens"] == 7
+    assert "max_completion_tokens" not in body
+    assert body["stream"] is True
+    assert endpoint[0].headers[0]["traceparent"].startswith("00-0af7651916cd43dd8448eb211c80319c")
+
+
+def test_what_the_endpoint_cannot_show_is_declared(endpoint: tuple[Endpoint, str]) -> None:
+    async def scenario() -> OpenAIClient:
+        client = await connected(endpoint[1])
+        await client.close()
+        return client
+
+    capabilities = asyncio.run(scenario()).capabilities
+    assert capabilities.prefill is Observability.INFERRED
+    assert capabilities.cleanup is Observability.UNOBSERVABLE
+    assert capabilities.max_model_len == 2048
+    assert "ignore_eos" not in capabilities.parameters
+
+
+def test_a_cancel_ends_the_events_and_hangs_up_on_the_endpoint(
+    endpoint: tuple[Endpoint, str],
+) -> None:
+    async def scenario() -> list[EngineEvent]:
+        client = await connected(endpoint[1])
+        events: list[EngineEvent] = []
+        async for event in client.submit(a_request("forever")):
+            events.append(event)
+            if event.kind is EventKind.FIRST_TOKEN:
+                await client.cancel("r1", Disposition.CANCELLED)
+                await client.cancel("r1", Disposition.CANCELLED)
+        for _ in range(500):
+            if endpoint[0].num_hung_up:
+                break
+            await asyncio.sleep(0.01)
+        await client.close()
+        return events
+
+    events = asyncio.run(scenario())
+    assert events[-1].disposition is Disposition.CANCELLED
+    assert endpoint[0].num_hung_up == 1
+
+
+@pytest.mark.parametrize(("scene", "status_code"), [("refuse", 400), ("busy", 503)])
+def test_a_refusal_ends_the_request_with_the_status_the_caller_should_see(
+    endpoint: tuple[Endpoint, str], scene: str, status_code: int
+) -> None:
+    async def scenario() -> list[EngineEvent]:
+        client = await connected(endpoint[1])
+        events = await events_of(client, a_request(scene))
+        await client.close()
+        return events
+
+    last = asyncio.run(scenario())[-1]
+    assert last.disposition is Disposition.ERROR
+    assert last.status_code == status_code
+    assert last.reason is not None
+
+
+def test_a_stream_that_ends_without_a_reason_is_an_error_not_a_stop(
+    endpoint: tuple[Endpoint, str],
+) -> None:
+    async def scenario() -> list[EngineEvent]:
+        client = await connected(endpoint[1])
+        events = await events_of(client, a_request("no end"))
+        await client.close()
+        return events
+
+    last = asyncio.run(scenario())[-1]
+    assert last.disposition is Disposition.ERROR
+    assert last.status_code == 502
+
+
+@pytest.mark.parametrize("scene", ["garbage", "not a choice"])
+def test_a_malformed_stream_makes_the_replica_unavailable_for_that_request(
+    endpoint: tuple[Endpoint, str], scene: str
+) -> None:
+    async def scenario() -> None:
+        client = await connected(endpoint[1])
+        try:
+            with pytest.raises(EngineUnavailableError, match="attached-1"):
+                await events_of(client, a_request(scene))
+        finally:
+            await client.close()
+
+    asyncio.run(scenario())
+
+
+def test_an_endpoint_that_is_not_there_is_unavailable_with_the_reason() -> None:
+    async def scenario() -> None:
+        client = OpenAIClient("attached-1", "http://127.0.0.1:9", OpenAISettings())
+        try:
+            with pytest.raises(EngineUnavailableError, match="GET /v1/models"):
+                await client.connect()
+        finally:
+            await client.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_model_the_endpoint_does_not_serve_is_named_with_those_it_does(
+    endpoint: tuple[Endpoint, str],
+) -> None:
+    async def scenario() -> None:
+        client = OpenAIClient("attached-1", endpoint[1], OpenAISettings(model="other"))
+        try:
+            with pytest.raises(EngineUnavailableError, match="upstream-model"):
+                await client.connect()
+        finally:
+            await client.close()
+
+    asyncio.run(scenario())
+
+
+def test_an_unknown_setting_is_answered_with_the_nearest_valid_one() -> None:
+    ((key, what),) = check_settings({"max_num_seq": 3})
+    assert key == "max_num_seq"
+    assert "max_num_seqs" in what
+    with pytest.raises(ValueError, match=r"settings\.max_num_seq"):
+        parse_settings({"max_num_seq": 3})
+
+
+def test_a_key_is_read_from_the_environment_and_its_absence_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings = OpenAISettings(api_key_env="UPSTREAM_KEY")
+    monkeypatch.delenv("UPSTREAM_KEY", raising=False)
+    with pytest.raises(ValueError, match="UPSTREAM_KEY"):
+        settings.read_api_key()
+    monkeypatch.setenv("UPSTREAM_KEY", "secret")
+    assert settings.read_api_key() == "secret"

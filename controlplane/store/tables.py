@@ -64,6 +64,8 @@ class DeploymentChangeRow(ConfigBase):
     id: Mapped[int] = mapped_column(RowId, primary_key=True)
     deployment: Mapped[str] = mapped_column(String(128))
     generation: Mapped[int] = mapped_column(BigInteger)
+    revision_id: Mapped[int] = mapped_column(ForeignKey("revisions.id"))
+    """The Deployment document's own revision: replicas and launcher stand there."""
     model_revision_id: Mapped[int] = mapped_column(ForeignKey("revisions.id"))
     engine_config_revision_id: Mapped[int] = mapped_column(ForeignKey("revisions.id"))
     policy_revision_id: Mapped[int] = mapped_column(ForeignKey("revisions.id"))

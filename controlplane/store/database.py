@@ -1,0 +1,96 @@
+"""One database and its transactions.
+
+There are two, each with a schema and a history of its own: config (revisions, deployments,
+replicas) and requests (counts, rows, records), which can be pruned or lost without harming
+config. Every change happens inside `Database.session()`, the unit of work: it commits at
+its end or rolls everything back; repositories flush and never commit.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import Engine
+from sqlalchemy.orm import Session, sessionmaker
+
+from controlplane.store.connection import (
+    DatabaseKind,
+    create_database_engine,
+    reading_options,
+    sqlite_path,
+    sqlite_url,
+)
+from controlplane.store.schema import (
+    SchemaError,
+    SchemaReport,
+    SchemaState,
+    inspect_schema,
+    upgrade_database,
+)
+
+__all__ = [
+    "Database",
+    "DatabaseKind",
+    "SchemaError",
+    "SchemaReport",
+    "SchemaState",
+    "create_or_open_database",
+    "inspect_schema",
+    "open_database",
+    "sqlite_path",
+    "sqlite_url",
+    "upgrade_database",
+]
+
+
+class Database:
+    """An open database. Threads share it; sessions belong to the thread that opened them."""
+
+    def __init__(self, engine: Engine, kind: DatabaseKind) -> None:
+        self.engine = engine
+        self.kind = kind
+        self._writing = sessionmaker(engine, expire_on_commit=False)
+        self._reading = sessionmaker(
+            engine.execution_options(**reading_options(engine)),
+            expire_on_commit=False,
+            autoflush=False,
+        )
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """A unit of work: commits at its end, rolls back when the block raises.
+
+        What was loaded stays readable after the commit.
+        """
+        with self._writing.begin() as session:
+            yield session
+
+    @contextmanager
+    def reading(self) -> Iterator[Session]:
+        """One consistent view of the data. The database refuses to write in it."""
+        with self._reading() as session:
+            yield session
+
+    def close(self) -> None:
+        """Close every pooled connection."""
+        self.engine.dispose()
+
+
+def open_database(url: str, kind: DatabaseKind) -> Database:
+    """Open a database whose schema is exactly the one this code knows.
+
+    Raises SchemaError, saying what to run, when it is absent, older, newer or not ours.
+    """
+    report = inspect_schema(url, kind)
+    if report.state is not SchemaState.CURRENT:
+        raise SchemaError(report)
+    return Database(create_database_engine(url), kind)
+
+
+def create_or_open_database(url: str, kind: DatabaseKind) -> Database:
+    """Open a database, creating it when there is none yet; an existing one is left as it is.
+
+    Raises SchemaError as `open_database` does.
+    """
+    if inspect_schema(url, kind).state is SchemaState.ABSENT:
+        upgrade_database(url, kind)
+    return open_database(url, kind)

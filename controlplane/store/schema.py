@@ -1,0 +1,230 @@
+"""Schemas and their versions: what a database holds, and bringing it to what this code knows.
+
+Config and requests have independent histories. The control plane opens a database only when
+its schema is exactly the one this code knows; it never changes an existing one by itself.
+"""
+
+import sqlite3
+from dataclasses import dataclass
+from enum import StrEnum
+
+from alembic import command
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, MetaData, inspect, text
+from sqlalchemy.exc import DatabaseError
+
+from controlplane.bundled import Bundled, locate
+from controlplane.store.connection import DatabaseKind, create_database_engine, sqlite_path
+from controlplane.store.request_tables import RequestBase
+from controlplane.store.tables import ConfigBase
+
+_MIGRATIONS = {
+    DatabaseKind.CONFIG: Bundled.CONFIG_MIGRATIONS,
+    DatabaseKind.REQUESTS: Bundled.REQUEST_MIGRATIONS,
+}
+_METADATA: dict[DatabaseKind, MetaData] = {
+    DatabaseKind.CONFIG: ConfigBase.metadata,
+    DatabaseKind.REQUESTS: RequestBase.metadata,
+}
+
+
+class SchemaState(StrEnum):
+    """How a database's schema stands to this code."""
+
+    ABSENT = "absent"
+    """No file, or nothing in it."""
+    CURRENT = "current"
+    OLDER = "older"
+    UNKNOWN = "unknown"
+    """A version that this code has never heard of: a newer Pilothouse wrote it."""
+    FOREIGN = "foreign"
+    """Not a database of this kind, or one whose tables were changed by somebody else."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaReport:
+    """One look at a database."""
+
+    url: str
+    kind: DatabaseKind
+    state: SchemaState
+    found: str | None
+    """Version in the database."""
+    expected: str
+    """Version that this code knows."""
+    detail: str | None = None
+    """FOREIGN: why."""
+
+
+class SchemaError(Exception):
+    """A database must not be used as it is. The message says what to run."""
+
+    def __init__(self, report: SchemaReport) -> None:
+        super().__init__(f"{_describe(report)}. {_remedy(report)}")
+        self.report = report
+
+
+def inspect_schema(url: str, kind: DatabaseKind) -> SchemaReport:
+    """Look at a database without changing it; an absent file is not created."""
+    path = sqlite_path(url)
+    if path is not None and not path.exists():
+        return _report(url, kind, SchemaState.ABSENT)
+    engine = create_database_engine(url)
+    try:
+        with engine.connect() as connection:
+            return _inspect(connection, url, kind)
+    except (DatabaseError, sqlite3.DatabaseError) as error:
+        if path is None or "not a database" not in str(error):
+            raise
+        return _report(url, kind, SchemaState.FOREIGN, detail="it is no SQLite database")
+    finally:
+        engine.dispose()
+
+
+def upgrade_database(url: str, kind: DatabaseKind) -> SchemaReport:
+    """Create a database, or bring an older one to the schema that this code knows.
+
+    One transaction: it is upgraded whole or not at all. Returns what was there before.
+    Raises SchemaError for a schema that is not older but unknown or not ours.
+    """
+    path = sqlite_path(url)
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    before = inspect_schema(url, kind)
+    if before.state in (SchemaState.UNKNOWN, SchemaState.FOREIGN):
+        raise SchemaError(before)
+    migrate(url, kind, "head")
+    after = inspect_schema(url, kind)
+    if after.state is not SchemaState.CURRENT:
+        raise SchemaError(after)
+    return before
+
+
+def migrate(url: str, kind: DatabaseKind, revision: str) -> None:
+    """Run migrations up to `revision`, or down to it when it lies behind."""
+    config = _alembic_config(kind)
+    engine = create_database_engine(url)
+    try:
+        with engine.begin() as connection:
+            config.attributes["connection"] = connection
+            if revision == "head" or not _is_behind(connection, config, kind, revision):
+                command.upgrade(config, revision)
+            else:
+                command.downgrade(config, revision)
+    finally:
+        engine.dispose()
+
+
+def version_table(kind: DatabaseKind) -> str:
+    """Where a database keeps its version. Both kinds can share one PostgreSQL database."""
+    return f"{kind}_schema_version"
+
+
+def metadata_of(kind: DatabaseKind) -> MetaData:
+    """The tables of a database as this code knows them."""
+    return _METADATA[kind]
+
+
+def _inspect(connection: Connection, url: str, kind: DatabaseKind) -> SchemaReport:
+    tables = set(inspect(connection).get_table_names())
+    if version_table(kind) not in tables:
+        strangers = tables if sqlite_path(url) else tables & set(metadata_of(kind).tables)
+        if not strangers:
+            return _report(url, kind, SchemaState.ABSENT)
+        detail = f"it holds tables but no {version_table(kind)}: {', '.join(sorted(strangers))}"
+        return _report(url, kind, SchemaState.FOREIGN, detail=detail)
+    found = _found_version(connection, kind)
+    scripts = ScriptDirectory.from_config(_alembic_config(kind))
+    if found == scripts.get_current_head():
+        difference = _difference(connection, kind)
+        state = SchemaState.FOREIGN if difference else SchemaState.CURRENT
+        return _report(url, kind, state, found, difference)
+    known = {script.revision for script in scripts.walk_revisions()}
+    state = SchemaState.OLDER if found is None or found in known else SchemaState.UNKNOWN
+    return _report(url, kind, state, found)
+
+
+def _found_version(connection: Connection, kind: DatabaseKind) -> str | None:
+    rows = connection.execute(text(f"SELECT version_num FROM {version_table(kind)}")).scalars()
+    versions = sorted(rows)
+    return "+".join(versions) if versions else None
+
+
+def _difference(connection: Connection, kind: DatabaseKind) -> str | None:
+    """What is missing of the tables, None when nothing is."""
+    inspector = inspect(connection)
+    present = set(inspector.get_table_names())
+    for table in metadata_of(kind).sorted_tables:
+        if table.name not in present:
+            return f"table {table.name} is missing"
+        columns = {column["name"] for column in inspector.get_columns(table.name)}
+        missing = sorted({column.name for column in table.columns} - columns)
+        if missing:
+            return f"table {table.name} lacks {', '.join(missing)}"
+    return None
+
+
+def _is_behind(connection: Connection, config: Config, kind: DatabaseKind, revision: str) -> bool:
+    found = _found_version(connection, kind)
+    if revision == "base" or found is None:
+        return revision == "base"
+    behind = ScriptDirectory.from_config(config).iterate_revisions(found, "base")
+    return revision in {script.revision for script in behind} - {found}
+
+
+def _alembic_config(kind: DatabaseKind) -> Config:
+    config = Config()
+    # configparser would read a percent sign in the path as an interpolation.
+    folder = str(locate(_MIGRATIONS[kind])).replace("%", "%%")
+    config.set_main_option("script_location", folder)
+    config.set_main_option("path_separator", "os")
+    config.attributes["version_table"] = version_table(kind)
+    config.attributes["metadata"] = metadata_of(kind)
+    return config
+
+
+def _report(
+    url: str,
+    kind: DatabaseKind,
+    state: SchemaState,
+    found: str | None = None,
+    detail: str | None = None,
+) -> SchemaReport:
+    head = ScriptDirectory.from_config(_alembic_config(kind)).get_current_head()
+    if head is None:
+        raise FileNotFoundError(f"no migrations in {locate(_MIGRATIONS[kind])}; install again")
+    return SchemaReport(url=url, kind=kind, state=state, found=found, expected=head, detail=detail)
+
+
+def _describe(report: SchemaReport) -> str:
+    where = f"the {report.kind} database {sqlite_path(report.url) or report.url}"
+    match report.state:
+        case SchemaState.ABSENT:
+            return f"{where} does not exist yet"
+        case SchemaState.OLDER:
+            return f"{where} has schema {report.found or 'none'}, this Pilothouse needs {report.expected}"
+        case SchemaState.UNKNOWN:
+            return (
+                f"{where} has schema {report.found}, which this Pilothouse does not know "
+                f"(it knows {report.expected}): a newer one wrote it"
+            )
+        case SchemaState.FOREIGN:
+            return f"{where} is not usable: {report.detail}"
+        case SchemaState.CURRENT:
+            return f"{where} has schema {report.found}"
+
+
+def _remedy(report: SchemaReport) -> str:
+    path = sqlite_path(report.url)
+    match report.state:
+        case SchemaState.ABSENT | SchemaState.OLDER:
+            where = f"--state-dir {path.parent}" if path else f"--{report.kind}-url {report.url}"
+            return f"Stop Pilothouse and run: pilothouse db upgrade {where}"
+        case SchemaState.UNKNOWN:
+            return "Start the newer Pilothouse again, or restore a backup from before its upgrade"
+        case SchemaState.FOREIGN:
+            aside = f"move {path} away" if path else "name another database"
+            return f"Restore a backup, or {aside} to start with an empty one"
+        case SchemaState.CURRENT:
+            return "Nothing to do"

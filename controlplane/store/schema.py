@@ -203,7 +203,8 @@ def _describe(report: SchemaReport) -> str:
         case SchemaState.ABSENT:
             return f"{where} does not exist yet"
         case SchemaState.OLDER:
-            return f"{where} has schema {report.found or 'none'}, this Pilothouse needs {report.expected}"
+            version = report.found or "none"
+            return f"{where} has schema {version}, this Pilothouse needs {report.expected}"
         case SchemaState.UNKNOWN:
             return (
                 f"{where} has schema {report.found}, which this Pilothouse does not know "

@@ -1,0 +1,196 @@
+"""The blocks of the KV cache: who references them, and which one is handed out next.
+
+The pool knows block ids and counts, never their content. Each block is in exactly one
+of three places::
+
+    referenced   ref_count > 0: some sequence reads it; never handed out, never evicted
+    blank        ref_count = 0, nothing worth keeping: handed out first, last freed first
+    evictable    ref_count = 0, still holds a prefix: handed out only when no blank is
+                 left, least recently used first
+
+`blank` and `evictable` together are free. A block table is released from its tail, so
+that of one sequence the last blocks go first and the beginning, which others are most
+likely to share, lives longest.
+"""
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable
+from collections.abc import Sequence as ReadableSequence
+from dataclasses import dataclass
+
+
+class BlockReferenceError(Exception):
+    """A block was used without being referenced: a bug in the caller."""
+
+    def __init__(self, block_id: int, why: str) -> None:
+        super().__init__(f"block {block_id}: {why}")
+        self.block_id = block_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WritableBlock:
+    """A block that only one table references. Copy the content first when `copy_from` is set."""
+
+    block_id: int
+    copy_from: int | None = None
+
+
+class BlockPool:
+    """`num_blocks` blocks of `block_size` token slots each, with reference counts.
+
+    Single-threaded. Raises ValueError for sizes below one.
+    """
+
+    def __init__(self, num_blocks: int, block_size: int) -> None:
+        if num_blocks < 1 or block_size < 1:
+            raise ValueError(
+                f"a pool of {num_blocks} blocks of {block_size} tokens holds nothing; "
+                f"both must be at least 1"
+            )
+        self.num_blocks = num_blocks
+        self.block_size = block_size
+        self._ref_counts = [0] * num_blocks
+        self._blank = list(range(num_blocks - 1, -1, -1))  # popped from the end: block 0 first
+        self._evictable: OrderedDict[int, None] = OrderedDict()
+        self._cached: set[int] = set()
+        self._num_referenced = 0
+        self._on_evict: Callable[[int], None] | None = None
+
+    @property
+    def num_free(self) -> int:
+        """Blocks that `allocate` could hand out now, evictable ones included."""
+        return len(self._blank) + len(self._evictable)
+
+    @property
+    def num_referenced(self) -> int:
+        """Blocks in use; one that several sequences share counts once."""
+        return self._num_referenced
+
+    @property
+    def num_cached(self) -> int:
+        """Blocks whose content can be found again, referenced or not."""
+        return len(self._cached)
+
+    def ref_count(self, block_id: int) -> int:
+        """How many tables hold the block."""
+        return self._ref_counts[block_id]
+
+    def num_blocks_for(self, num_tokens: int) -> int:
+        """Blocks that `num_tokens` tokens of one sequence occupy."""
+        return -(-num_tokens // self.block_size)
+
+    def set_eviction_listener(self, on_evict: Callable[[int], None]) -> None:
+        """`on_evict(block_id)` is called when a cached block is about to be reused."""
+        self._on_evict = on_evict
+
+    def allocate(self, num_blocks: int) -> list[int] | None:
+        """That many blocks, each referenced once; None, and nothing taken, when too few are free.
+
+        Blank blocks come first, then evictable ones, least recently used first.
+        """
+        if num_blocks > self.num_free:
+            return None
+        return [self._take() for _ in range(num_blocks)]
+
+    def reference(self, block_ids: Iterable[int]) -> None:
+        """Share blocks: one more reference to each.
+
+        Raises BlockReferenceError for a blank block: it holds nothing to share.
+        """
+        for block_id in block_ids:
+            if self._ref_counts[block_id] == 0:
+                if block_id not in self._evictable:
+                    raise BlockReferenceError(
+                        block_id, "is blank and cannot be shared; allocate it instead"
+                    )
+                del self._evictable[block_id]
+                self._num_referenced += 1
+            self._ref_counts[block_id] += 1
+
+    def release(self, block_ids: ReadableSequence[int]) -> None:
+        """Give one reference to each block of a table back, last block first.
+
+        Raises BlockReferenceError for a block that nobody references.
+        """
+        for block_id in reversed(block_ids):
+            if self._ref_counts[block_id] == 0:
+                raise BlockReferenceError(block_id, "is released more often than referenced")
+            self._ref_counts[block_id] -= 1
+            if self._ref_counts[block_id] == 0:
+                self._num_referenced -= 1
+                self._set_free(block_id)
+
+    def mark_cached(self, block_id: int) -> None:
+        """The block's content is final and can be found again.
+
+        Raises BlockReferenceError unless somebody references it.
+        """
+        if self._ref_counts[block_id] == 0:
+            raise BlockReferenceError(block_id, "is free; only a referenced block can be cached")
+        self._cached.add(block_id)
+
+    def fork(self, block_table: ReadableSequence[int]) -> list[int]:
+        """A second table over the same blocks. Call `make_writable` before either writes."""
+        self.reference(block_table)
+        return list(block_table)
+
+    def make_writable(self, block_table: list[int], position: int) -> WritableBlock | None:
+        """Make `block_table[position]` safe to write, and replace it there if it must be copied.
+
+        A block that others reference, or that the prefix cache may hand out, is left to
+        them: the table gets a fresh block, and the caller copies `copy_from` into it before
+        anything else is allocated. None, and nothing changed, when no block is free.
+        """
+        block_id = block_table[position]
+        if self._ref_counts[block_id] == 0:
+            raise BlockReferenceError(block_id, "is free and cannot be written")
+        if self._ref_counts[block_id] == 1 and block_id not in self._cached:
+            return WritableBlock(block_id=block_id)
+        fresh = self.allocate(1)
+        if fresh is None:
+            return None
+        block_table[position] = fresh[0]
+        self.release([block_id])
+        return WritableBlock(block_id=fresh[0], copy_from=block_id)
+
+    def check_integrity(self, block_tables: Iterable[ReadableSequence[int]] | None = None) -> None:
+        """Raises AssertionError, naming both numbers, when a block is lost or counted twice.
+
+        With `block_tables`, all that exist, the reference counts are checked against them.
+        """
+        places = Counter(self._blank) + Counter(self._evictable.keys())
+        places.update(b for b, count in enumerate(self._ref_counts) if count > 0)
+        _compare("free + referenced", self.num_free + self.num_referenced, self.num_blocks)
+        _compare("distinct blocks with a place", len(places), self.num_blocks)
+        referenced = sum(count > 0 for count in self._ref_counts)
+        _compare("num_referenced", self.num_referenced, referenced)
+        unreferenced_cached = sum(self._ref_counts[b] == 0 for b in self._cached)
+        _compare("evictable blocks", len(self._evictable), unreferenced_cached)
+        _compare("cached blocks that are blank", len(self._cached.intersection(self._blank)), 0)
+        if block_tables is not None:
+            held = Counter(block_id for table in block_tables for block_id in table)
+            for block_id, count in enumerate(self._ref_counts):
+                _compare(f"references to block {block_id}", count, held[block_id])
+
+    def _take(self) -> int:
+        if self._blank:
+            block_id = self._blank.pop()
+        else:
+            block_id, _ = self._evictable.popitem(last=False)
+            self._cached.remove(block_id)
+            if self._on_evict is not None:
+                self._on_evict(block_id)
+        self._ref_counts[block_id] = 1
+        self._num_referenced += 1
+        return block_id
+
+    def _set_free(self, block_id: int) -> None:
+        if block_id in self._cached:
+            self._evictable[block_id] = None
+        else:
+            self._blank.append(block_id)
+
+
+def _compare(what: str, counted: int, expected: int) -> None:
+    if counted != expected:
+        raise AssertionError(f"{what}: {counted}, expected {expected}")

@@ -1,0 +1,558 @@
+"""Chooses what one engine step computes, and commits what it selected.
+
+One rule serves prefill, continued prefill, prefix hits, recomputation and decode: every
+step lets each sequence *catch up* as far as the budgets allow (see `sequence`). An
+iteration is::
+
+    schedule()   retire and release what finished
+                 running sequences, oldest first: refuse what has outgrown the pool,
+                     grant tokens, reserve every block they need
+                 then admit from the front of the queue while slots, budgets and blocks last
+    (run)        the engine computes the plan's chunks
+    commit()     KV is there: register full blocks, append selected tokens
+
+Order is arrival order and nothing overtakes: every running sequence is older than every
+waiting one. When blocks run out, the newest running sequence is preempted: it loses its
+blocks, keeps its output and returns to the front of the queue. The oldest can thus always
+take what it needs, so something always progresses.
+
+The scheduler has no clock: what a step costs is the business of who runs it.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from dataplane.scheduling.block_pool import BlockPool
+from dataplane.scheduling.prefix_cache import NO_MATCH, PrefixCache, PrefixMatch
+from dataplane.scheduling.sequence import Sequence, SequenceStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerConfig:
+    """The bounds of a step and of the pool. Raises ValueError for what could never run."""
+
+    max_num_seqs: int
+    """Slots: sequences admitted at once, those in prefill included."""
+    max_num_batched_tokens: int
+    """Tokens of one step, prompt and decode together."""
+    max_model_len: int
+    """Prompt plus output tokens of one sequence."""
+    num_blocks: int
+    block_size: int
+    """Tokens."""
+    max_prefill_tokens_per_step: int | None = None
+    """Prompt tokens of one step, shared in arrival order; None: only the bound above."""
+    is_prefix_caching: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("max_num_seqs", "max_model_len", "num_blocks", "block_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        if self.max_num_batched_tokens < self.max_num_seqs:
+            raise ValueError(
+                f"max_num_batched_tokens is {self.max_num_batched_tokens}, but each of "
+                f"max_num_seqs = {self.max_num_seqs} sequences decodes one token a step; "
+                f"raise the first or lower the second"
+            )
+        if self.max_prefill_tokens_per_step is not None and self.max_prefill_tokens_per_step < 1:
+            raise ValueError(
+                f"max_prefill_tokens_per_step is {self.max_prefill_tokens_per_step}: no prompt "
+                f"could ever be computed; set at least 1, or leave it out for no bound"
+            )
+
+
+class RefusalKind(StrEnum):
+    """Which bound a sequence can never fit."""
+
+    MAX_MODEL_LEN = "max_model_len"
+    POOL = "pool"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """A sequence that can never fit, and why. It is finished."""
+
+    sequence: Sequence
+    kind: RefusalKind
+    reason: str
+
+
+class Blocker(StrEnum):
+    """What keeps the front of the queue from being admitted."""
+
+    SLOTS = "slots"
+    TOKEN_BUDGET = "token_budget"
+    PROMPT_BUDGET = "prompt_budget"
+    BLOCKS = "blocks"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduledChunk:
+    """Tokens [start, start + num_tokens) of one sequence, computed in this step."""
+
+    sequence: Sequence
+    start: int
+    num_tokens: int
+    is_prefill: bool
+    """False for a decode step: the one token that was selected last."""
+    selects_token: bool
+    """The sequence has caught up after this chunk, so a token is selected."""
+    num_cached_tokens: int = 0
+    """Tokens before `start` that this admission found in the prefix cache."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepPlan:
+    """What one step does. All blocks it writes are reserved in the sequences' block tables."""
+
+    chunks: tuple[ScheduledChunk, ...] = ()
+    released: tuple[Sequence, ...] = ()
+    """Finished sequences whose blocks were given back when this step was scheduled."""
+    admitted: tuple[Sequence, ...] = ()
+    """In their first step. `resumed` ones were admitted before, and preempted."""
+    resumed: tuple[Sequence, ...] = ()
+    preempted: tuple[Sequence, ...] = ()
+    refused: tuple[Refusal, ...] = ()
+    """Running sequences that outgrew the whole pool; they are finished."""
+    stalled: tuple[Sequence, ...] = ()
+    """Running, but without a free block for their next token; older ones took them."""
+    num_prompt_tokens: int = 0
+    """Includes what is recomputed after a preemption."""
+    num_decode_steps: int = 0
+    deferred_on: Blocker | None = None
+    """What keeps the front of the queue out of this step; None when nothing waits."""
+    blocked_on: str | None = None
+    """Only without chunks: what keeps anything from running. None then: nothing to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerStats:
+    """A snapshot between two steps."""
+
+    num_running: int
+    num_waiting: int
+    """Preempted ones included."""
+    num_unreleased: int
+    """Finished sequences that still hold blocks or a place."""
+    num_free_blocks: int
+    num_referenced_blocks: int
+    num_cached_blocks: int
+    num_steps: int
+    num_preemptions: int
+    num_prefix_query_tokens: int
+    """Prompt tokens looked up in the prefix cache, at first admissions."""
+    num_prefix_hit_tokens: int
+
+
+class SchedulerError(Exception):
+    """Calls in an order or with arguments that cannot be right: a bug in the caller."""
+
+
+@dataclass(slots=True)
+class _Step:
+    """A plan while it is being made: what is chosen, and what is left of the budgets."""
+
+    tokens_left: int
+    prompt_tokens_left: int
+    num_decodes_to_come: int
+    """Running sequences that decode and were not visited yet: one token is kept for each."""
+    chunks: list[ScheduledChunk] = field(default_factory=list)
+    admitted: list[Sequence] = field(default_factory=list)
+    resumed: list[Sequence] = field(default_factory=list)
+    preempted: list[Sequence] = field(default_factory=list)
+    refused: list[Refusal] = field(default_factory=list)
+    stalled: list[Sequence] = field(default_factory=list)
+
+    def grant(self, num_behind: int, is_decoding: bool) -> int:
+        """Tokens that a sequence may compute in this step."""
+        if is_decoding:
+            return min(1, self.tokens_left)
+        return min(num_behind, self.prompt_tokens_left, self.tokens_left - self.num_decodes_to_come)
+
+    def add(self, sequence: Sequence, num_tokens: int, num_cached_tokens: int = 0) -> None:
+        """Put the next `num_tokens` tokens of `sequence` into the step and charge the budgets."""
+        is_decoding = sequence.is_decoding
+        self.tokens_left -= num_tokens
+        if not is_decoding:
+            self.prompt_tokens_left -= num_tokens
+        self.chunks.append(
+            ScheduledChunk(
+                sequence=sequence,
+                start=sequence.num_computed_tokens,
+                num_tokens=num_tokens,
+                is_prefill=not is_decoding,
+                selects_token=num_tokens == sequence.num_tokens_behind,
+                num_cached_tokens=num_cached_tokens,
+            )
+        )
+
+    def to_plan(
+        self, released: list[Sequence], deferred_on: Blocker | None, blocked_on: str | None
+    ) -> StepPlan:
+        """The finished plan."""
+        return StepPlan(
+            chunks=tuple(self.chunks),
+            released=tuple(released),
+            admitted=tuple(self.admitted),
+            resumed=tuple(self.resumed),
+            preempted=tuple(self.preempted),
+            refused=tuple(self.refused),
+            stalled=tuple(self.stalled),
+            num_prompt_tokens=sum(c.num_tokens for c in self.chunks if c.is_prefill),
+            num_decode_steps=sum(not c.is_prefill for c in self.chunks),
+            deferred_on=deferred_on,
+            blocked_on=blocked_on,
+        )
+
+
+class Scheduler:
+    """Continuous batching over one block pool. Single-threaded; `schedule` and `commit` alternate.
+
+    `add`, `finish` and `finish_sequence` may be called at any time, also while a step runs.
+    """
+
+    def __init__(self, config: SchedulerConfig) -> None:
+        self.config = config
+        self.pool = BlockPool(config.num_blocks, config.block_size)
+        self._prefix_cache = PrefixCache(self.pool) if config.is_prefix_caching else None
+        self._sequences: dict[int, Sequence] = {}  # everything that is not released
+        self._running: list[Sequence] = []  # oldest first
+        self._waiting: deque[Sequence] = deque()  # oldest first
+        self._finished: list[Sequence] = []  # not released
+        self._step_in_flight: StepPlan | None = None
+        self._num_steps = 0
+        self._num_preemptions = 0
+        self._num_prefix_query_tokens = 0
+        self._num_prefix_hit_tokens = 0
+
+    @property
+    def has_work(self) -> bool:
+        """Something runs, waits, or is to be released."""
+        return bool(self._sequences)
+
+    @property
+    def stats(self) -> SchedulerStats:
+        """A snapshot; cheap."""
+        return SchedulerStats(
+            num_running=len(self._running),
+            num_waiting=len(self._waiting),
+            num_unreleased=len(self._finished),
+            num_free_blocks=self.pool.num_free,
+            num_referenced_blocks=self.pool.num_referenced,
+            num_cached_blocks=self.pool.num_cached,
+            num_steps=self._num_steps,
+            num_preemptions=self._num_preemptions,
+            num_prefix_query_tokens=self._num_prefix_query_tokens,
+            num_prefix_hit_tokens=self._num_prefix_hit_tokens,
+        )
+
+    def add(self, sequence: Sequence) -> Refusal | None:
+        """Queue a sequence behind all others, or say why it can never run.
+
+        Raises SchedulerError for an id that is still in use or a sequence that was used before.
+        """
+        if sequence.sequence_id in self._sequences:
+            raise SchedulerError(f"sequence {sequence.sequence_id} was added before; use a new id")
+        if sequence.status is not SequenceStatus.WAITING or sequence.output_token_ids:
+            raise SchedulerError(f"sequence {sequence.sequence_id} is not new; make a fresh one")
+        refusal = self._find_refusal(sequence)
+        if refusal is not None:
+            sequence.move_to(SequenceStatus.FINISHED)
+            return refusal
+        self._sequences[sequence.sequence_id] = sequence
+        self._waiting.append(sequence)
+        return None
+
+    def finish(self, request_id: str) -> list[Sequence]:
+        """End every sequence of a request; [] when unknown or finished. Blocks go at `retire`."""
+        ended = [
+            s for s in self._sequences.values() if s.request_id == request_id and not s.is_finished
+        ]
+        for sequence in ended:
+            self._end(sequence)
+        return ended
+
+    def finish_sequence(self, sequence_id: int) -> Sequence | None:
+        """End one sequence (a stop token, a stop string); None when unknown or finished."""
+        sequence = self._sequences.get(sequence_id)
+        if sequence is None or sequence.is_finished:
+            return None
+        self._end(sequence)
+        return sequence
+
+    def retire(self) -> list[Sequence]:
+        """Give back the blocks of finished sequences, except of those the running step reads.
+
+        `schedule` begins with it; call it apart to release while nothing is to be scheduled.
+        """
+        in_flight = self._ids_in_flight()
+        retired = [s for s in self._finished if s.sequence_id not in in_flight]
+        self._finished = [s for s in self._finished if s.sequence_id in in_flight]
+        for sequence in retired:
+            self._release_blocks(sequence)
+            del self._sequences[sequence.sequence_id]
+        return retired
+
+    def schedule(self) -> StepPlan:
+        """Choose the next step and reserve every block it writes.
+
+        A plan with chunks must be committed before the next call: else SchedulerError.
+        """
+        if self._step_in_flight is not None:
+            raise SchedulerError("the last plan was not committed; commit it before scheduling")
+        released = self.retire()
+        step = self._open_step()
+        self._continue_running(step)
+        if step.refused:
+            released += self.retire()
+        deferred_on = self._admit_waiting(step)
+        blocked_on = None if step.chunks else self._explain_block(deferred_on)
+        plan = step.to_plan(released, deferred_on, blocked_on)
+        if plan.chunks:
+            self._step_in_flight = plan
+            self._num_steps += 1
+        return plan
+
+    def commit(self, plan: StepPlan, selected: Mapping[int, int]) -> list[Sequence]:
+        """Record that `plan` ran. `selected` maps sequence ids to the token each one selected.
+
+        Every chunk with `selects_token` needs an entry; those of sequences that were
+        finished meanwhile are ignored. Returns the sequences that reached their output
+        limit with this step; they are finished. Raises SchedulerError, and changes
+        nothing, for another plan than the one in flight or a wrong set of tokens.
+        """
+        if plan is not self._step_in_flight:
+            raise SchedulerError("this plan is not in flight: commit each plan once, in order")
+        self._check_selected(plan, selected)
+        self._step_in_flight = None
+        at_limit = []
+        for chunk in plan.chunks:
+            sequence = chunk.sequence
+            if sequence.is_finished:
+                continue
+            sequence.num_computed_tokens += chunk.num_tokens
+            if self._prefix_cache is not None:
+                self._prefix_cache.register(sequence)
+            if chunk.selects_token:
+                sequence.output_token_ids.append(selected[sequence.sequence_id])
+                if sequence.num_output_tokens == sequence.max_output_tokens:
+                    self._end(sequence)
+                    at_limit.append(sequence)
+        return at_limit
+
+    def check_integrity(self) -> None:
+        """Raises AssertionError when sequences, block tables, pool and trie disagree."""
+        self.pool.check_integrity(s.block_table for s in self._sequences.values())
+        if self._prefix_cache is not None:
+            self._prefix_cache.check_integrity()
+        places = [*self._running, *self._waiting, *self._finished]
+        if {id(s) for s in places} != {id(s) for s in self._sequences.values()} or len(
+            places
+        ) != len(self._sequences):
+            raise AssertionError(
+                f"{len(self._running)} running + {len(self._waiting)} waiting + "
+                f"{len(self._finished)} finished, but {len(self._sequences)} are known"
+            )
+        if len(self._running) > self.config.max_num_seqs:
+            raise AssertionError(f"{len(self._running)} run in {self.config.max_num_seqs} slots")
+        for sequence in self._sequences.values():
+            self._check_sequence(sequence)
+
+    # What follows decides; it is called by the methods above in their order.
+
+    def _find_refusal(self, sequence: Sequence) -> Refusal | None:
+        most = sequence.num_prompt_tokens + sequence.max_output_tokens
+        if most > self.config.max_model_len:
+            return Refusal(
+                sequence=sequence,
+                kind=RefusalKind.MAX_MODEL_LEN,
+                reason=(
+                    f"{sequence.num_prompt_tokens} prompt tokens and up to "
+                    f"{sequence.max_output_tokens} output tokens exceed the model's "
+                    f"{self.config.max_model_len}; shorten the prompt or ask for fewer"
+                ),
+            )
+        return self._find_pool_refusal(sequence)
+
+    def _find_pool_refusal(self, sequence: Sequence) -> Refusal | None:
+        needed = self.pool.num_blocks_for(sequence.num_tokens)
+        if needed <= self.pool.num_blocks:
+            return None
+        return Refusal(
+            sequence=sequence,
+            kind=RefusalKind.POOL,
+            reason=(
+                f"{sequence.num_tokens} tokens need {needed} KV blocks of "
+                f"{self.pool.block_size} tokens, and the whole pool has {self.pool.num_blocks}; "
+                f"give the engine more KV memory or ask for fewer tokens"
+            ),
+        )
+
+    def _open_step(self) -> _Step:
+        config = self.config
+        return _Step(
+            tokens_left=config.max_num_batched_tokens,
+            prompt_tokens_left=(
+                config.max_num_batched_tokens
+                if config.max_prefill_tokens_per_step is None
+                else config.max_prefill_tokens_per_step
+            ),
+            num_decodes_to_come=sum(s.is_decoding for s in self._running),
+        )
+
+    def _continue_running(self, step: _Step) -> None:
+        position = 0
+        while position < len(self._running):
+            sequence = self._running[position]
+            refusal = self._find_pool_refusal(sequence)
+            if refusal is not None:
+                self._end(sequence)  # the next one takes its position
+                step.num_decodes_to_come -= sequence.is_decoding
+                step.refused.append(refusal)
+                continue
+            step.num_decodes_to_come -= sequence.is_decoding
+            num_tokens = step.grant(sequence.num_tokens_behind, sequence.is_decoding)
+            if num_tokens > 0:
+                if self._reserve(sequence, num_tokens, step):
+                    step.add(sequence, num_tokens)
+                else:
+                    step.stalled.append(sequence)
+            position += 1
+
+    def _reserve(self, sequence: Sequence, num_tokens: int, step: _Step) -> bool:
+        """Extend the block table, at the cost of newer sequences; False when it is the newest."""
+        needed = self.pool.num_blocks_for(sequence.num_computed_tokens + num_tokens)
+        needed -= len(sequence.block_table)
+        while (block_ids := self.pool.allocate(needed)) is None:
+            if self._running[-1] is sequence:
+                return False
+            self._preempt_newest(step)
+        sequence.block_table.extend(block_ids)
+        return True
+
+    def _preempt_newest(self, step: _Step) -> None:
+        sequence = self._running.pop()
+        step.num_decodes_to_come -= sequence.is_decoding
+        sequence.move_to(SequenceStatus.PREEMPTED)
+        self._release_blocks(sequence)
+        sequence.num_preemptions += 1
+        self._num_preemptions += 1
+        self._waiting.appendleft(sequence)
+        step.preempted.append(sequence)
+
+    def _admit_waiting(self, step: _Step) -> Blocker | None:
+        """Admit from the front of the queue; what keeps the next one out, if one is left."""
+        while self._waiting:
+            sequence = self._waiting[0]
+            if step.preempted or step.stalled:
+                return Blocker.BLOCKS
+            if len(self._running) >= self.config.max_num_seqs:
+                return Blocker.SLOTS
+            if step.tokens_left < 1:
+                return Blocker.TOKEN_BUDGET
+            match = self._find_match(sequence)
+            if match is None:
+                return Blocker.BLOCKS
+            if not self._admit(sequence, match, step):
+                return Blocker.PROMPT_BUDGET
+        return None
+
+    def _find_match(self, sequence: Sequence) -> PrefixMatch | None:
+        """The reusable prefix of `sequence`; None when its tokens do not fit the pool now.
+
+        All tokens must fit, not only the first chunk, together with what admitted
+        prefills still need and one block for each running sequence to grow into: an
+        admission that the next steps would have to undo is worth nothing.
+        """
+        owed = sum(
+            1 + self.pool.num_blocks_for(s.num_tokens) - len(s.block_table) for s in self._running
+        )
+        spare = self.pool.num_free - owed
+        if spare < 1:
+            return None
+        match = NO_MATCH if self._prefix_cache is None else self._prefix_cache.match(sequence)
+        revived = sum(self.pool.ref_count(block_id) == 0 for block_id in match.block_ids)
+        needed = self.pool.num_blocks_for(sequence.num_tokens) - len(match.block_ids)
+        return match if needed + revived <= spare else None
+
+    def _admit(self, sequence: Sequence, match: PrefixMatch, step: _Step) -> bool:
+        """Start `sequence` behind its reused prefix; False when no prompt budget is left."""
+        num_behind = sequence.num_tokens - match.num_tokens
+        num_tokens = step.grant(num_behind, bool(sequence.output_token_ids) and num_behind == 1)
+        if num_tokens < 1:
+            return False
+        self._waiting.popleft()
+        self._running.append(sequence)
+        self._take_over(sequence, match)
+        is_first = sequence.status is SequenceStatus.WAITING
+        if is_first:
+            sequence.num_cached_tokens = match.num_tokens
+            self._num_prefix_query_tokens += sequence.num_prompt_tokens
+            self._num_prefix_hit_tokens += match.num_tokens
+        (step.admitted if is_first else step.resumed).append(sequence)
+        sequence.move_to(SequenceStatus.RUNNING)
+        if not self._reserve(sequence, num_tokens, step):
+            raise SchedulerError(f"sequence {sequence.sequence_id} was admitted without its blocks")
+        step.add(sequence, num_tokens, num_cached_tokens=match.num_tokens)
+        return True
+
+    def _take_over(self, sequence: Sequence, match: PrefixMatch) -> None:
+        self.pool.reference(match.block_ids)
+        sequence.block_table = list(match.block_ids)
+        sequence.num_computed_tokens = match.num_tokens
+        sequence.cache_node = match.node
+        sequence.num_registered_blocks = len(match.block_ids)
+
+    def _release_blocks(self, sequence: Sequence) -> None:
+        self.pool.release(sequence.block_table)
+        self._take_over(sequence, NO_MATCH)
+
+    def _explain_block(self, deferred_on: Blocker | None) -> str | None:
+        if deferred_on is None and not self._running:
+            return None
+        return (
+            f"{deferred_on or Blocker.BLOCKS}: {self.pool.num_free} of {self.pool.num_blocks} "
+            f"blocks free, {len(self._running)} of {self.config.max_num_seqs} slots used, "
+            f"{len(self._waiting)} waiting"
+        )
+
+    def _end(self, sequence: Sequence) -> None:
+        if sequence.status is SequenceStatus.RUNNING:
+            self._running.remove(sequence)
+        else:
+            self._waiting.remove(sequence)
+        sequence.move_to(SequenceStatus.FINISHED)
+        self._finished.append(sequence)
+
+    def _ids_in_flight(self) -> set[int]:
+        plan = self._step_in_flight
+        return set() if plan is None else {c.sequence.sequence_id for c in plan.chunks}
+
+    def _check_selected(self, plan: StepPlan, selected: Mapping[int, int]) -> None:
+        expected = {c.sequence.sequence_id for c in plan.chunks if c.selects_token}
+        live = {
+            c.sequence.sequence_id
+            for c in plan.chunks
+            if c.selects_token and not c.sequence.is_finished
+        }
+        if not live <= selected.keys() <= expected:
+            raise SchedulerError(
+                f"tokens were selected for sequences {sorted(selected)}, "
+                f"expected for {sorted(expected)}"
+            )
+
+    def _check_sequence(self, sequence: Sequence) -> None:
+        slots = len(sequence.block_table) * self.pool.block_size
+        if not sequence.num_computed_tokens <= min(slots, sequence.num_tokens):
+            raise AssertionError(
+                f"sequence {sequence.sequence_id} has KV of {sequence.num_computed_tokens} of "
+                f"{sequence.num_tokens} tokens in {slots} slots"
+            )
+        is_idle = sequence.status in (SequenceStatus.WAITING, SequenceStatus.PREEMPTED)
+        if is_idle and sequence.block_table:
+            raise AssertionError(
+                f"sequence {sequence.sequence_id} is {sequence.status} and holds "
+                f"{len(sequence.block_table)} blocks; it must hold 0"
+            )

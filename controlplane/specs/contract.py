@@ -1,0 +1,60 @@
+"""SLOContract: what each request class is promised."""
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from controlplane.specs.kind import SpecModel
+from controlplane.specs.names import Name
+from controlplane.specs.quantity import Duration, Target
+from dataplane.latency import Boundary, ObjectiveSignal
+
+
+class ObjectiveSpec(SpecModel):
+    """One promise: `signal` at most so long, for this share of the requests."""
+
+    signal: ObjectiveSignal
+    at_most: Duration | None = None
+    target: Target = Field(alias="for")
+
+    @model_validator(mode="after")
+    def _has_a_threshold_where_one_belongs(self) -> Self:
+        if self.signal is ObjectiveSignal.AVAILABILITY:
+            if self.at_most is not None:
+                raise ValueError("availability has no at_most: a request is answered or it is not")
+        elif self.at_most is None:
+            raise ValueError(f"{self.signal} needs at_most, such as at_most: 300ms")
+        return self
+
+
+class TogetherSpec(SpecModel):
+    """The joint promise: these signals hold in the same request."""
+
+    of: Annotated[tuple[ObjectiveSignal, ...], Field(min_length=2)]
+    target: Target = Field(alias="for")
+
+
+class ClassContractSpec(SpecModel):
+    """What one request class is promised."""
+
+    objectives: Annotated[tuple[ObjectiveSpec, ...], Field(min_length=1)]
+    together: TogetherSpec | None = None
+
+    @model_validator(mode="after")
+    def _names_each_signal_once(self) -> Self:
+        signals = [objective.signal for objective in self.objectives]
+        twice = sorted({signal for signal in signals if signals.count(signal) > 1})
+        if twice:
+            raise ValueError(f"more than one objective on {', '.join(twice)}")
+        strangers = sorted(set(self.together.of) - set(signals)) if self.together else []
+        if strangers:
+            raise ValueError(f"together names {', '.join(strangers)}, which has no objective")
+        return self
+
+
+class SLOContractSpec(SpecModel):
+    """Objectives by request class, at one boundary, over one window."""
+
+    boundary: Boundary
+    window: Duration
+    classes: Annotated[dict[Name, ClassContractSpec], Field(min_length=1)]

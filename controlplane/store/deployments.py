@@ -1,0 +1,254 @@
+"""Deployments: which revisions are desired, since when, and how far the operator has come.
+
+A deployment document names other documents; here those names are resolved to exact
+revisions. Whenever the result differs from what was desired before, the generation grows
+and the change enters the history, so that "what ran at 02:14" has one answer.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sqlalchemy import select, update
+from sqlalchemy.orm import Session
+
+from controlplane.specs.deployment import DeploymentSpec
+from controlplane.specs.kind import Kind
+from controlplane.specs.names import Reference
+from controlplane.store.revision import Revision, read_revision
+from controlplane.store.tables import DeploymentChangeRow, DeploymentRow, RevisionRow
+
+
+class UnresolvedReferenceError(LookupError):
+    """A deployment refers to a document that nobody defined. Nothing was stored."""
+
+    def __init__(self, deployment: str, kind: Kind, reference: Reference) -> None:
+        super().__init__(
+            f"deployment {deployment} refers to {kind} {reference}, which does not exist: "
+            f"apply that document first, or in the same call"
+        )
+        self.deployment = deployment
+        self.kind = kind
+        self.reference = reference
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DesiredRevisions:
+    """The exact revisions that a deployment stands for."""
+
+    deployment: Revision
+    model: Revision
+    engine_config: Revision
+    policy: Revision
+    contract: Revision | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DesiredDeployment:
+    """What a deployment should be."""
+
+    name: str
+    spec: DeploymentSpec
+    """Replicas and launcher stand here; for what it refers to, read `revisions`."""
+    revisions: DesiredRevisions
+    generation: int
+    observed_generation: int
+    updated_at_unix_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeploymentChange:
+    """What a deployment was to be, from `at_unix_ns` until the next change."""
+
+    name: str
+    generation: int
+    revisions: DesiredRevisions
+    author: str
+    reason: str
+    at_unix_ns: int
+
+
+def list_deployments(session: Session) -> list[DesiredDeployment]:
+    """Every deployment, by name."""
+    rows = session.scalars(select(DeploymentRow).order_by(DeploymentRow.name)).all()
+    revisions = _revisions_by_id(session, rows)
+    return [_read_deployment(row, revisions) for row in rows]
+
+
+def find_deployment(session: Session, name: str) -> DesiredDeployment | None:
+    """The deployment called `name`, or None."""
+    row = session.get(DeploymentRow, name)
+    return None if row is None else _read_deployment(row, _revisions_by_id(session, [row]))
+
+
+def set_observed_generation(session: Session, name: str, generation: int) -> None:
+    """The operator brought `generation` about whole. An older one never replaces a newer."""
+    session.execute(
+        update(DeploymentRow)
+        .where(DeploymentRow.name == name, DeploymentRow.observed_generation < generation)
+        .values(observed_generation=generation)
+    )
+
+
+def list_changes(session: Session, name: str, limit: int = 100) -> list[DeploymentChange]:
+    """A deployment's history, newest first."""
+    rows = session.scalars(
+        select(DeploymentChangeRow)
+        .where(DeploymentChangeRow.deployment == name)
+        .order_by(DeploymentChangeRow.generation.desc())
+        .limit(limit)
+    ).all()
+    revisions = _revisions_by_id(session, rows)
+    return [_read_change(row, revisions) for row in rows]
+
+
+def find_change_at(session: Session, name: str, at_unix_ns: int) -> DeploymentChange | None:
+    """What was desired of a deployment at that instant; None before it existed."""
+    row = session.scalars(
+        select(DeploymentChangeRow)
+        .where(
+            DeploymentChangeRow.deployment == name,
+            DeploymentChangeRow.at_unix_ns <= at_unix_ns,
+        )
+        .order_by(DeploymentChangeRow.generation.desc())
+        .limit(1)
+    ).first()
+    return None if row is None else _read_change(row, _revisions_by_id(session, [row]))
+
+
+def move_deployments(
+    session: Session, *, author: str, reason: str, now_unix_ns: int
+) -> list[DesiredDeployment]:
+    """Resolve every deployment document again, and move the deployments whose result changed.
+
+    Called inside the unit of work that stored new revisions. Returns those that moved. Raises
+    UnresolvedReferenceError.
+    """
+    moved = []
+    for document in _latest_deployment_documents(session):
+        desired = _resolve(session, document)
+        row = session.get(DeploymentRow, document.name)
+        if row is None:
+            row = DeploymentRow(name=document.name, generation=0, observed_generation=0)
+            session.add(row)
+        elif _ids(row) == _desired_ids(desired):
+            continue
+        _move(row, desired, now_unix_ns)
+        session.add(
+            DeploymentChangeRow(
+                deployment=row.name,
+                generation=row.generation,
+                **_desired_ids(desired),
+                author=author,
+                reason=reason,
+                at_unix_ns=now_unix_ns,
+            )
+        )
+        session.flush()
+        moved.append(_read_deployment(row, _revisions_by_id(session, [row])))
+    return moved
+
+
+def _latest_deployment_documents(session: Session) -> list[Revision]:
+    rows = session.scalars(
+        select(RevisionRow)
+        .where(RevisionRow.kind == Kind.DEPLOYMENT.value)
+        .order_by(RevisionRow.name, RevisionRow.number)
+    )
+    return list({row.name: read_revision(row) for row in rows}.values())
+
+
+def _resolve(session: Session, document: Revision) -> DesiredRevisions:
+    found: dict[str, Revision] = {}
+    for field, (kind, reference) in document.spec(DeploymentSpec).references().items():
+        revision = _find_referred(session, kind, reference)
+        if revision is None:
+            raise UnresolvedReferenceError(document.name, kind, reference)
+        found[field] = revision
+    return DesiredRevisions(
+        deployment=document,
+        model=found["model"],
+        engine_config=found["engine"],
+        policy=found["policy"],
+        contract=found.get("contract"),
+    )
+
+
+def _find_referred(session: Session, kind: Kind, reference: Reference) -> Revision | None:
+    query = select(RevisionRow).where(
+        RevisionRow.kind == kind.value, RevisionRow.name == reference.name
+    )
+    if reference.number is not None:
+        query = query.where(RevisionRow.number == reference.number)
+    row = session.scalars(query.order_by(RevisionRow.number.desc()).limit(1)).first()
+    return None if row is None else read_revision(row)
+
+
+def _desired_ids(desired: DesiredRevisions) -> dict[str, int | None]:
+    return {
+        "revision_id": desired.deployment.id,
+        "model_revision_id": desired.model.id,
+        "engine_config_revision_id": desired.engine_config.id,
+        "policy_revision_id": desired.policy.id,
+        "contract_revision_id": desired.contract.id if desired.contract else None,
+    }
+
+
+def _ids(row: DeploymentRow | DeploymentChangeRow) -> dict[str, int | None]:
+    return {
+        "revision_id": row.revision_id,
+        "model_revision_id": row.model_revision_id,
+        "engine_config_revision_id": row.engine_config_revision_id,
+        "policy_revision_id": row.policy_revision_id,
+        "contract_revision_id": row.contract_revision_id,
+    }
+
+
+def _move(row: DeploymentRow, desired: DesiredRevisions, now_unix_ns: int) -> None:
+    for column, revision_id in _desired_ids(desired).items():
+        setattr(row, column, revision_id)
+    row.generation += 1
+    row.updated_at_unix_ns = now_unix_ns
+
+
+def _revisions_by_id(
+    session: Session, rows: Iterable[DeploymentRow | DeploymentChangeRow]
+) -> dict[int, Revision]:
+    wanted = {number for row in rows for number in _ids(row).values() if number is not None}
+    found = session.scalars(select(RevisionRow).where(RevisionRow.id.in_(wanted)))
+    return {row.id: read_revision(row) for row in found}
+
+
+def _read_revisions(
+    row: DeploymentRow | DeploymentChangeRow, revisions: dict[int, Revision]
+) -> DesiredRevisions:
+    contract_id = row.contract_revision_id
+    return DesiredRevisions(
+        deployment=revisions[row.revision_id],
+        model=revisions[row.model_revision_id],
+        engine_config=revisions[row.engine_config_revision_id],
+        policy=revisions[row.policy_revision_id],
+        contract=None if contract_id is None else revisions[contract_id],
+    )
+
+
+def _read_deployment(row: DeploymentRow, revisions: dict[int, Revision]) -> DesiredDeployment:
+    desired = _read_revisions(row, revisions)
+    return DesiredDeployment(
+        name=row.name,
+        spec=desired.deployment.spec(DeploymentSpec),
+        revisions=desired,
+        generation=row.generation,
+        observed_generation=row.observed_generation,
+        updated_at_unix_ns=row.updated_at_unix_ns,
+    )
+
+
+def _read_change(row: DeploymentChangeRow, revisions: dict[int, Revision]) -> DeploymentChange:
+    return DeploymentChange(
+        name=row.deployment,
+        generation=row.generation,
+        revisions=_read_revisions(row, revisions),
+        author=row.author,
+        reason=row.reason,
+        at_unix_ns=row.at_unix_ns,
+    )

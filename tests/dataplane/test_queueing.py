@@ -1,0 +1,196 @@
+import asyncio
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dataplane.lifecycle import Disposition
+from dataplane.policy import ClassPolicy
+from dataplane.queueing import Departure, DeploymentQueue, Lease, Ticket
+
+pytestmark = pytest.mark.anyio
+
+BATCH = ClassPolicy(name="batch", priority=1)
+CHAT = ClassPolicy(name="chat", priority=10, deadline_seconds=2.0)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def open_queue(slots: dict[str, int | None]) -> tuple[DeploymentQueue, Clock]:
+    clock = Clock()
+    queue = DeploymentQueue(clock=clock, unserved_seconds=5.0)
+    queue.set_replicas(slots)
+    return queue, clock
+
+
+def lease_of(ticket: Ticket) -> Lease:
+    lease = ticket.outcome.result()
+    assert isinstance(lease, Lease)
+    return lease
+
+
+def departure_of(ticket: Ticket) -> Departure:
+    departure = ticket.outcome.result()
+    assert isinstance(departure, Departure)
+    return departure
+
+
+async def test_a_request_starts_at_once_on_the_replica_with_the_fewest_outstanding() -> None:
+    queue, _ = open_queue({"a": 2, "b": 2})
+    replicas = [lease_of(queue.enter(BATCH)).replica_id for _ in range(4)]
+    assert replicas == ["a", "b", "a", "b"]
+    assert not queue.has_free_slot
+
+
+async def test_higher_priority_goes_first_and_equals_go_in_order_of_arrival() -> None:
+    queue, _ = open_queue({"a": 1})
+    running = lease_of(queue.enter(BATCH))
+    first, second, urgent = queue.enter(BATCH), queue.enter(BATCH), queue.enter(CHAT)
+    order = []
+    for _ in range(3):
+        running.release()
+        (started,) = (t for t in (first, second, urgent) if t.outcome.done() and t not in order)
+        order.append(started)
+        running = lease_of(started)
+    assert order == [urgent, first, second]
+
+
+async def test_a_lease_gives_its_slot_back_once_however_often_it_is_released() -> None:
+    queue, _ = open_queue({"a": 1})
+    with lease_of(queue.enter(BATCH)) as lease:
+        lease.release()
+    lease.release()
+    assert queue.num_outstanding("a") == 0
+    queue.check_integrity()
+
+
+async def test_a_waiting_request_leaves_when_its_deadline_passes() -> None:
+    queue, clock = open_queue({"a": 1})
+    running = lease_of(queue.enter(CHAT))
+    waiting = queue.enter(CHAT)
+    clock.now = 1.9
+    queue.expire()
+    assert not waiting.outcome.done()
+    clock.now = 2.0
+    queue.expire()
+    assert departure_of(waiting).disposition is Disposition.DEADLINE
+    running.release()
+    assert queue.has_free_slot
+
+
+async def test_a_request_that_no_replica_can_take_waits_for_a_bounded_time() -> None:
+    queue, clock = open_queue({})
+    waiting = queue.enter(BATCH)
+    clock.now = 5.0
+    queue.expire()
+    assert departure_of(waiting).disposition is Disposition.ERROR
+
+
+async def test_a_replica_that_comes_in_time_takes_the_waiting_request() -> None:
+    queue, clock = open_queue({})
+    waiting = queue.enter(BATCH)
+    clock.now = 4.9
+    queue.set_replicas({"a": 1})
+    queue.expire()
+    assert lease_of(waiting).replica_id == "a"
+
+
+async def test_a_retry_goes_before_everybody_and_never_to_the_replica_that_failed_it() -> None:
+    queue, _ = open_queue({"a": 1, "b": 1})
+    on_a, on_b = lease_of(queue.enter(BATCH)), lease_of(queue.enter(BATCH))
+    urgent = queue.enter(CHAT)
+    retry = queue.enter(BATCH, excluded=frozenset({"a"}))
+    on_a.release()
+    assert lease_of(urgent).replica_id == "a"
+    assert not retry.outcome.done()
+    on_b.release()
+    assert lease_of(retry).replica_id == "b"
+
+
+async def test_a_slot_granted_to_somebody_who_just_left_comes_back() -> None:
+    queue, _ = open_queue({"a": 1})
+    running = lease_of(queue.enter(BATCH))
+    ticket = queue.enter(BATCH)
+    waiter = asyncio.create_task(ticket.wait())
+    await asyncio.sleep(0)
+    running.release()  # granted, and cancelled before the waiter could wake
+    waiter.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiter
+    await asyncio.sleep(0)
+    assert queue.num_outstanding("a") == 0
+
+
+async def test_leaving_twice_is_no_error_and_tells_so() -> None:
+    queue, _ = open_queue({})
+    ticket = queue.enter(BATCH)
+    gone = Departure(disposition=Disposition.CANCELLED, reason="the client left")
+    assert queue.leave(ticket, gone)
+    assert not queue.leave(ticket, gone)
+    assert queue.num_waiting == 0
+
+
+async def test_leases_on_a_removed_replica_stay_valid_and_count_nothing_twice() -> None:
+    queue, _ = open_queue({"a": 1})
+    lease = lease_of(queue.enter(BATCH))
+    queue.set_replicas({"b": 1})
+    assert queue.num_outstanding("a") == 1
+    lease.release()
+    queue.set_replicas({"a": 1})
+    assert queue.num_outstanding("a") == 0
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("enter"), st.integers(0, 3)),
+        st.tuples(st.just("release"), st.integers(0, 20)),
+        st.tuples(st.just("leave"), st.integers(0, 20)),
+        st.tuples(st.just("replicas"), st.integers(0, 3)),
+        st.tuples(st.just("time"), st.integers(1, 3)),
+    ),
+    max_size=60,
+)
+
+
+@given(STEPS)
+@settings(max_examples=60, deadline=None)
+def test_no_slot_is_lost_or_granted_twice_whatever_happens(steps: list[tuple[str, int]]) -> None:
+    async def play() -> None:
+        queue, clock = open_queue({"r0": 1})
+        tickets: list[Ticket] = []
+        held: list[Lease] = []
+        for action, number in steps:
+            if action == "enter":
+                excluded = frozenset({"r0"}) if number == 3 else frozenset()
+                tickets.append(queue.enter(CHAT if number % 2 else BATCH, excluded))
+            elif action == "release" and held:
+                held.pop(number % len(held)).release()
+            elif action == "leave" and tickets:
+                gone = Departure(disposition=Disposition.CANCELLED, reason="")
+                queue.leave(tickets[number % len(tickets)], gone)
+            elif action == "replicas":
+                queue.set_replicas({f"r{i}": 1 for i in range(number)})
+            elif action == "time":
+                clock.now += number
+                queue.expire()
+            for ticket in [t for t in tickets if t.outcome.done()]:
+                tickets.remove(ticket)
+                if isinstance(lease := ticket.outcome.result(), Lease):
+                    held.append(lease)
+            queue.check_integrity()
+            outstanding = sum(queue.num_outstanding(f"r{i}") for i in range(3))
+            assert outstanding == len(held)
+            assert queue.num_waiting == len(tickets)
+
+    asyncio.run(play())

@@ -118,8 +118,7 @@ def _cleanup(marks: _Marks, observability: Observability) -> SpanInterval | None
     is_expected = marks.scheduled is not None and observability is not Observability.UNOBSERVABLE
     if marks.released is None and not is_expected:
         return None
-    interval = _between(names.SPAN_CLEANUP, Boundary.ENGINE, marks.finished, marks.released)
-    return interval
+    return _between(names.SPAN_CLEANUP, Boundary.ENGINE, marks.finished, marks.released)
 
 
 def _transit(marks: _Marks, client: ClientReport | None) -> SpanInterval | None:

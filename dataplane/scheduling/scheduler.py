@@ -21,110 +21,31 @@ The scheduler has no clock: what a step costs is the business of who runs it.
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass
 
 from dataplane.scheduling.block_pool import BlockPool
+from dataplane.scheduling.bounds import (
+    Refusal,
+    RefusalKind,
+    SchedulerConfig,
+    find_pool_refusal,
+    find_refusal,
+)
 from dataplane.scheduling.prefix_cache import NO_MATCH, PrefixCache, PrefixMatch
 from dataplane.scheduling.sequence import Sequence, SequenceStatus
+from dataplane.scheduling.step import Blocker, ScheduledChunk, Step, StepPlan
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchedulerConfig:
-    """The bounds of a step and of the pool. Raises ValueError for what could never run."""
-
-    max_num_seqs: int
-    """Slots: sequences admitted at once, those in prefill included."""
-    max_num_batched_tokens: int
-    """Tokens of one step, prompt and decode together."""
-    max_model_len: int
-    """Prompt plus output tokens of one sequence."""
-    num_blocks: int
-    block_size: int
-    """Tokens."""
-    max_prefill_tokens_per_step: int | None = None
-    """Prompt tokens of one step, shared in arrival order; None: only the bound above."""
-    is_prefix_caching: bool = True
-
-    def __post_init__(self) -> None:
-        for name in ("max_num_seqs", "max_model_len", "num_blocks", "block_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
-        if self.max_num_batched_tokens < self.max_num_seqs:
-            raise ValueError(
-                f"max_num_batched_tokens is {self.max_num_batched_tokens}, but each of "
-                f"max_num_seqs = {self.max_num_seqs} sequences decodes one token a step; "
-                f"raise the first or lower the second"
-            )
-        if self.max_prefill_tokens_per_step is not None and self.max_prefill_tokens_per_step < 1:
-            raise ValueError(
-                f"max_prefill_tokens_per_step is {self.max_prefill_tokens_per_step}: no prompt "
-                f"could ever be computed; set at least 1, or leave it out for no bound"
-            )
-
-
-class RefusalKind(StrEnum):
-    """Which bound a sequence can never fit."""
-
-    MAX_MODEL_LEN = "max_model_len"
-    POOL = "pool"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
-    """A sequence that can never fit, and why. It is finished."""
-
-    sequence: Sequence
-    kind: RefusalKind
-    reason: str
-
-
-class Blocker(StrEnum):
-    """What keeps the front of the queue from being admitted."""
-
-    SLOTS = "slots"
-    TOKEN_BUDGET = "token_budget"
-    PROMPT_BUDGET = "prompt_budget"
-    BLOCKS = "blocks"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScheduledChunk:
-    """Tokens [start, start + num_tokens) of one sequence, computed in this step."""
-
-    sequence: Sequence
-    start: int
-    num_tokens: int
-    is_prefill: bool
-    """False for a decode step: the one token that was selected last."""
-    selects_token: bool
-    """The sequence has caught up after this chunk, so a token is selected."""
-    num_cached_tokens: int = 0
-    """Tokens before `start` that this admission found in the prefix cache."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepPlan:
-    """What one step does. All blocks it writes are reserved in the sequences' block tables."""
-
-    chunks: tuple[ScheduledChunk, ...] = ()
-    released: tuple[Sequence, ...] = ()
-    """Finished sequences whose blocks were given back when this step was scheduled."""
-    admitted: tuple[Sequence, ...] = ()
-    """In their first step. `resumed` ones were admitted before, and preempted."""
-    resumed: tuple[Sequence, ...] = ()
-    preempted: tuple[Sequence, ...] = ()
-    refused: tuple[Refusal, ...] = ()
-    """Running sequences that outgrew the whole pool; they are finished."""
-    stalled: tuple[Sequence, ...] = ()
-    """Running, but without a free block for their next token; older ones took them."""
-    num_prompt_tokens: int = 0
-    """Includes what is recomputed after a preemption."""
-    num_decode_steps: int = 0
-    deferred_on: Blocker | None = None
-    """What keeps the front of the queue out of this step; None when nothing waits."""
-    blocked_on: str | None = None
-    """Only without chunks: what keeps anything from running. None then: nothing to do."""
+__all__ = [
+    "Blocker",
+    "Refusal",
+    "RefusalKind",
+    "ScheduledChunk",
+    "Scheduler",
+    "SchedulerConfig",
+    "SchedulerError",
+    "SchedulerStats",
+    "StepPlan",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,63 +69,6 @@ class SchedulerStats:
 
 class SchedulerError(Exception):
     """Calls in an order or with arguments that cannot be right: a bug in the caller."""
-
-
-@dataclass(slots=True)
-class _Step:
-    """A plan while it is being made: what is chosen, and what is left of the budgets."""
-
-    tokens_left: int
-    prompt_tokens_left: int
-    num_decodes_to_come: int
-    """Running sequences that decode and were not visited yet: one token is kept for each."""
-    chunks: list[ScheduledChunk] = field(default_factory=list)
-    admitted: list[Sequence] = field(default_factory=list)
-    resumed: list[Sequence] = field(default_factory=list)
-    preempted: list[Sequence] = field(default_factory=list)
-    refused: list[Refusal] = field(default_factory=list)
-    stalled: list[Sequence] = field(default_factory=list)
-
-    def grant(self, num_behind: int, is_decoding: bool) -> int:
-        """Tokens that a sequence may compute in this step."""
-        if is_decoding:
-            return min(1, self.tokens_left)
-        return min(num_behind, self.prompt_tokens_left, self.tokens_left - self.num_decodes_to_come)
-
-    def add(self, sequence: Sequence, num_tokens: int, num_cached_tokens: int = 0) -> None:
-        """Put the next `num_tokens` tokens of `sequence` into the step and charge the budgets."""
-        is_decoding = sequence.is_decoding
-        self.tokens_left -= num_tokens
-        if not is_decoding:
-            self.prompt_tokens_left -= num_tokens
-        self.chunks.append(
-            ScheduledChunk(
-                sequence=sequence,
-                start=sequence.num_computed_tokens,
-                num_tokens=num_tokens,
-                is_prefill=not is_decoding,
-                selects_token=num_tokens == sequence.num_tokens_behind,
-                num_cached_tokens=num_cached_tokens,
-            )
-        )
-
-    def to_plan(
-        self, released: list[Sequence], deferred_on: Blocker | None, blocked_on: str | None
-    ) -> StepPlan:
-        """The finished plan."""
-        return StepPlan(
-            chunks=tuple(self.chunks),
-            released=tuple(released),
-            admitted=tuple(self.admitted),
-            resumed=tuple(self.resumed),
-            preempted=tuple(self.preempted),
-            refused=tuple(self.refused),
-            stalled=tuple(self.stalled),
-            num_prompt_tokens=sum(c.num_tokens for c in self.chunks if c.is_prefill),
-            num_decode_steps=sum(not c.is_prefill for c in self.chunks),
-            deferred_on=deferred_on,
-            blocked_on=blocked_on,
-        )
 
 
 class Scheduler:
@@ -257,7 +121,7 @@ class Scheduler:
             raise SchedulerError(f"sequence {sequence.sequence_id} was added before; use a new id")
         if sequence.status is not SequenceStatus.WAITING or sequence.output_token_ids:
             raise SchedulerError(f"sequence {sequence.sequence_id} is not new; make a fresh one")
-        refusal = self._find_refusal(sequence)
+        refusal = find_refusal(self.config, sequence)
         if refusal is not None:
             sequence.move_to(SequenceStatus.FINISHED)
             return refusal
@@ -303,7 +167,11 @@ class Scheduler:
         if self._step_in_flight is not None:
             raise SchedulerError("the last plan was not committed; commit it before scheduling")
         released = self.retire()
-        step = self._open_step()
+        step = Step(
+            tokens_left=self.config.max_num_batched_tokens,
+            prompt_tokens_left=self.config.max_prompt_tokens,
+            num_decodes_to_come=sum(s.is_decoding for s in self._running),
+        )
         self._continue_running(step)
         if step.refused:
             released += self.retire()
@@ -362,58 +230,18 @@ class Scheduler:
 
     # What follows decides; it is called by the methods above in their order.
 
-    def _find_refusal(self, sequence: Sequence) -> Refusal | None:
-        most = sequence.num_prompt_tokens + sequence.max_output_tokens
-        if most > self.config.max_model_len:
-            return Refusal(
-                sequence=sequence,
-                kind=RefusalKind.MAX_MODEL_LEN,
-                reason=(
-                    f"{sequence.num_prompt_tokens} prompt tokens and up to "
-                    f"{sequence.max_output_tokens} output tokens exceed the model's "
-                    f"{self.config.max_model_len}; shorten the prompt or ask for fewer"
-                ),
-            )
-        return self._find_pool_refusal(sequence)
-
-    def _find_pool_refusal(self, sequence: Sequence) -> Refusal | None:
-        needed = self.pool.num_blocks_for(sequence.num_tokens)
-        if needed <= self.pool.num_blocks:
-            return None
-        return Refusal(
-            sequence=sequence,
-            kind=RefusalKind.POOL,
-            reason=(
-                f"{sequence.num_tokens} tokens need {needed} KV blocks of "
-                f"{self.pool.block_size} tokens, and the whole pool has {self.pool.num_blocks}; "
-                f"give the engine more KV memory or ask for fewer tokens"
-            ),
-        )
-
-    def _open_step(self) -> _Step:
-        config = self.config
-        return _Step(
-            tokens_left=config.max_num_batched_tokens,
-            prompt_tokens_left=(
-                config.max_num_batched_tokens
-                if config.max_prefill_tokens_per_step is None
-                else config.max_prefill_tokens_per_step
-            ),
-            num_decodes_to_come=sum(s.is_decoding for s in self._running),
-        )
-
-    def _continue_running(self, step: _Step) -> None:
+    def _continue_running(self, step: Step) -> None:
         position = 0
         while position < len(self._running):
             sequence = self._running[position]
-            refusal = self._find_pool_refusal(sequence)
+            is_decoding = sequence.is_decoding
+            step.num_decodes_to_come -= is_decoding
+            refusal = find_pool_refusal(self.config, sequence)
             if refusal is not None:
                 self._end(sequence)  # the next one takes its position
-                step.num_decodes_to_come -= sequence.is_decoding
                 step.refused.append(refusal)
                 continue
-            step.num_decodes_to_come -= sequence.is_decoding
-            num_tokens = step.grant(sequence.num_tokens_behind, sequence.is_decoding)
+            num_tokens = step.grant(sequence.num_tokens_behind, is_decoding)
             if num_tokens > 0:
                 if self._reserve(sequence, num_tokens, step):
                     step.add(sequence, num_tokens)
@@ -421,7 +249,7 @@ class Scheduler:
                     step.stalled.append(sequence)
             position += 1
 
-    def _reserve(self, sequence: Sequence, num_tokens: int, step: _Step) -> bool:
+    def _reserve(self, sequence: Sequence, num_tokens: int, step: Step) -> bool:
         """Extend the block table, at the cost of newer sequences; False when it is the newest."""
         needed = self.pool.num_blocks_for(sequence.num_computed_tokens + num_tokens)
         needed -= len(sequence.block_table)
@@ -432,7 +260,7 @@ class Scheduler:
         sequence.block_table.extend(block_ids)
         return True
 
-    def _preempt_newest(self, step: _Step) -> None:
+    def _preempt_newest(self, step: Step) -> None:
         sequence = self._running.pop()
         step.num_decodes_to_come -= sequence.is_decoding
         sequence.move_to(SequenceStatus.PREEMPTED)
@@ -442,42 +270,46 @@ class Scheduler:
         self._waiting.appendleft(sequence)
         step.preempted.append(sequence)
 
-    def _admit_waiting(self, step: _Step) -> Blocker | None:
+    def _admit_waiting(self, step: Step) -> Blocker | None:
         """Admit from the front of the queue; what keeps the next one out, if one is left."""
+        num_owed = sum(map(self._num_blocks_owed, self._running)) if self._waiting else 0
         while self._waiting:
-            sequence = self._waiting[0]
             if step.preempted or step.stalled:
                 return Blocker.BLOCKS
             if len(self._running) >= self.config.max_num_seqs:
                 return Blocker.SLOTS
             if step.tokens_left < 1:
                 return Blocker.TOKEN_BUDGET
-            match = self._find_match(sequence)
+            sequence = self._waiting[0]
+            match = self._find_match(sequence, self.pool.num_free - num_owed)
             if match is None:
                 return Blocker.BLOCKS
             if not self._admit(sequence, match, step):
                 return Blocker.PROMPT_BUDGET
+            num_owed += self._num_blocks_owed(sequence)
         return None
 
-    def _find_match(self, sequence: Sequence) -> PrefixMatch | None:
-        """The reusable prefix of `sequence`; None when its tokens do not fit the pool now.
+    def _num_blocks_owed(self, sequence: Sequence) -> int:
+        """Blocks that an admitted sequence still needs for its tokens, and one to grow into.
 
-        All tokens must fit, not only the first chunk, together with what admitted
-        prefills still need and one block for each running sequence to grow into: an
-        admission that the next steps would have to undo is worth nothing.
+        New ones are admitted behind these: an admission that the next steps would have to
+        undo is worth nothing.
         """
-        owed = sum(
-            1 + self.pool.num_blocks_for(s.num_tokens) - len(s.block_table) for s in self._running
-        )
-        spare = self.pool.num_free - owed
-        if spare < 1:
+        return 1 + self.pool.num_blocks_for(sequence.num_tokens) - len(sequence.block_table)
+
+    def _find_match(self, sequence: Sequence, num_spare: int) -> PrefixMatch | None:
+        """The reusable prefix of `sequence`; None when all its tokens need more than `num_spare`.
+
+        Reused blocks that nobody references cost a free block too.
+        """
+        if num_spare < 1:
             return None
         match = NO_MATCH if self._prefix_cache is None else self._prefix_cache.match(sequence)
-        revived = sum(self.pool.ref_count(block_id) == 0 for block_id in match.block_ids)
-        needed = self.pool.num_blocks_for(sequence.num_tokens) - len(match.block_ids)
-        return match if needed + revived <= spare else None
+        num_revived = sum(self.pool.ref_count(block_id) == 0 for block_id in match.block_ids)
+        num_new = self.pool.num_blocks_for(sequence.num_tokens) - len(match.block_ids)
+        return match if num_new + num_revived <= num_spare else None
 
-    def _admit(self, sequence: Sequence, match: PrefixMatch, step: _Step) -> bool:
+    def _admit(self, sequence: Sequence, match: PrefixMatch, step: Step) -> bool:
         """Start `sequence` behind its reused prefix; False when no prompt budget is left."""
         num_behind = sequence.num_tokens - match.num_tokens
         num_tokens = step.grant(num_behind, bool(sequence.output_token_ids) and num_behind == 1)

@@ -38,7 +38,7 @@ configs = st.builds(
     st.integers(1, 4),
     st.integers(0, 10),
     st.none() | st.integers(1, 6),
-    st.integers(1, 10),
+    st.integers(2, 20),
     st.integers(1, 4),
     st.sampled_from([True, True, True, False]),
 )
@@ -106,15 +106,15 @@ class AnyTraffic(RuleBasedStateMachine):
         self.plan: StepPlan | None = None
 
     @rule(
-        prompt=st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=20).map(tuple),
-        num_output=st.integers(1, 12),
+        prompt=st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=8).map(tuple),
+        num_output=st.integers(1, 16),
         tenant=st.sampled_from(["a", "a", "b"]),
         repeat=st.integers(0, 9),
     )
     def add(self, prompt: tuple[int, ...], num_output: int, tenant: str, repeat: int) -> None:
         if repeat < 5 and self.sequences:  # a prompt that continues an earlier one
             earlier = list(self.sequences.values())[repeat % len(self.sequences)]
-            prompt = (*earlier.tokens(0, earlier.num_tokens), *prompt)[:28]
+            prompt = (*earlier.tokens(0, earlier.num_tokens), *prompt)[:24]
         sequence_id = len(self.sequences)
         sequence = Sequence(
             request_id=f"r{sequence_id // 2}",
@@ -172,6 +172,15 @@ class AnyTraffic(RuleBasedStateMachine):
         for sequence in self.scheduler.commit(self.plan, selected):
             self._note_end(sequence, "limit")
         self.plan = None
+
+    @precondition(lambda self: self.plan is None)
+    @rule(num_steps=st.integers(2, 6))
+    def run_steps(self, num_steps: int) -> None:
+        for _ in range(num_steps):
+            self.schedule()
+            self.scheduler.check_integrity()
+            if self.plan is not None:
+                self.run_and_commit()
 
     @invariant()
     def nothing_is_lost(self) -> None:

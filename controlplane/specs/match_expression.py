@@ -23,6 +23,7 @@ class MatchError(ValueError):
 
     def __init__(self, what: str, line: int, column: int) -> None:
         super().__init__(f"{what} (line {line}, column {column} of the expression)")
+        self.what = what
         self.line = line
         self.column = column
 

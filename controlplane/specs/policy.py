@@ -1,6 +1,7 @@
 """AdmissionPolicy: who may enter, wait, be shed or degraded, under which limits."""
 
 import re
+from enum import StrEnum
 from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
@@ -48,10 +49,20 @@ class RequestClassSpec(SpecModel):
     """Longest wait for engine work."""
 
 
+class KVReserve(StrEnum):
+    """What is set aside when a request starts."""
+
+    NONE = "none"
+    EXPECTED = "expected"
+    """A quantile of what such requests generated."""
+    FULL = "full"
+    """All it may generate."""
+
+
 class KVLimitsSpec(SpecModel):
     """How much KV cache is set aside for what a request may still generate."""
 
-    reserve: Annotated[str, Field(pattern=r"^(none|expected|full)$")] = "expected"
+    reserve: KVReserve = KVReserve.EXPECTED
     quantile: float = Field(default=0.9, gt=0, lt=1)
     watermark: Share = 0.05
 

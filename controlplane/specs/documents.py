@@ -1,0 +1,96 @@
+"""From files to checked documents, with every problem of all of them at once."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from controlplane.specs.document import Document
+from controlplane.specs.kind import Kind
+from controlplane.specs.problem import Problem
+from controlplane.specs.references import Catalog, LoadedDocument, check_references
+from controlplane.specs.source import Source
+from controlplane.specs.unenforced import warn_of_unenforced
+from controlplane.specs.validation import validate
+from controlplane.specs.yaml_reader import read_yaml
+
+__all__ = ["Document", "LoadResult", "Problem", "load_documents"]
+
+DocumentCheck = Callable[[LoadedDocument], list[Problem]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadResult:
+    """What a set of files holds. With any problem, nothing of it may be applied."""
+
+    documents: tuple[Document, ...]
+    problems: tuple[Problem, ...]
+    """By file and line."""
+    warnings: tuple[Problem, ...]
+    """What will not do what it seems to."""
+
+
+def load_documents(
+    files: Iterable[tuple[str, str]],
+    catalog: Catalog | None = None,
+    checks: Iterable[DocumentCheck] = (),
+) -> LoadResult:
+    """Read and check documents from (file name, text).
+
+    `catalog` is what was applied before; without one, names that the files do not define are
+    not checked. `checks` look at each document that is fine by itself.
+    """
+    loaded: list[LoadedDocument] = []
+    broken: set[tuple[Kind, str]] = set()
+    problems: list[Problem] = []
+    for file, text in files:
+        sources, unreadable = read_yaml(file, text)
+        problems += unreadable
+        for source in sources:
+            document, found = validate(source)
+            problems += _without_echoes(found, unreadable)
+            if document is not None:
+                loaded.append(LoadedDocument(document=document, source=source))
+            else:
+                broken |= _identity(source)
+    problems += _check_unique(loaded)
+    problems += check_references(loaded, broken, catalog)
+    problems += [problem for check in checks for item in loaded for problem in check(item)]
+    return LoadResult(
+        documents=tuple(item.document for item in loaded),
+        problems=tuple(sorted(problems, key=_place)),
+        warnings=tuple(
+            sorted((w for item in loaded for w in warn_of_unenforced(item)), key=_place)
+        ),
+    )
+
+
+def _without_echoes(found: list[Problem], unreadable: list[Problem]) -> list[Problem]:
+    """A value that could not be read would only be complained about again for being empty."""
+    places = {(problem.line, problem.key) for problem in unreadable}
+    return [problem for problem in found if (problem.line, problem.key) not in places]
+
+
+def _identity(source: Source) -> set[tuple[Kind, str]]:
+    """Which document this was meant to be, if that much can be said."""
+    data = source.data if isinstance(source.data, dict) else {}
+    kind, metadata = data.get("kind"), data.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    if isinstance(kind, str) and kind in list(Kind) and isinstance(name, str):
+        return {(Kind(kind), name)}
+    return set()
+
+
+def _check_unique(loaded: list[LoadedDocument]) -> list[Problem]:
+    first: dict[tuple[Kind, str], LoadedDocument] = {}
+    problems = []
+    for item in loaded:
+        document = item.document
+        earlier = first.setdefault((document.kind, document.name), item)
+        if earlier is not item:
+            where = f"{earlier.source.file}:{earlier.source.start.line}"
+            what = f"{document.kind} {document.name} is already defined in {where}; remove one"
+            problems.append(item.source.problem(("metadata", "name"), what))
+    return problems
+
+
+def _place(problem: Problem) -> tuple[str, int, int]:
+    return problem.file, problem.line, problem.column

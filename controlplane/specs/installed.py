@@ -1,0 +1,52 @@
+"""Documents against the plugins that are installed where the control plane runs."""
+
+from collections.abc import Iterator
+
+from controlplane import hooks
+from controlplane.specs.deployment import DeploymentSpec
+from controlplane.specs.engine_config import EngineConfigSpec
+from controlplane.specs.kind import nearest
+from controlplane.specs.problem import Path, Problem
+from controlplane.specs.references import LoadedDocument
+from dataplane.plugins import PluginError, PluginGroup, list_plugins, load_plugins
+
+
+def check_engine_settings(loaded: LoadedDocument) -> list[Problem]:
+    """Problems with an EngineConfig: its engine's plugin is loaded, and judges the settings."""
+    spec = loaded.document.spec
+    return list(_check_engine(loaded, spec)) if isinstance(spec, EngineConfigSpec) else []
+
+
+def check_launcher(loaded: LoadedDocument) -> list[Problem]:
+    """A Deployment whose launcher is not installed."""
+    spec = loaded.document.spec
+    installed = [plugin.name for plugin in list_plugins(PluginGroup.CONTROLPLANE)]
+    if not isinstance(spec, DeploymentSpec) or spec.launcher in installed:
+        return []
+    near = nearest(spec.launcher, installed)
+    hint = f"; did you mean {near}?" if near else "."
+    what = f"no plugin {spec.launcher!r} is installed{hint} Installed: {', '.join(installed)}"
+    return [loaded.source.problem(("spec", "launcher"), what)]
+
+
+INSTALLED_CHECKS = (check_engine_settings, check_launcher)
+"""For load_documents, where documents are accepted."""
+
+
+def _check_engine(loaded: LoadedDocument, spec: EngineConfigSpec) -> Iterator[Problem]:
+    source = loaded.source
+    try:
+        plugins = load_plugins(PluginGroup.CONTROLPLANE, [spec.engine], hooks, hooks.PROJECT)
+    except PluginError as error:
+        yield source.problem(("spec", "engine"), str(error))
+        return
+    found: list[tuple[str, str]] | None = plugins.hook.pilothouse_check_engine_settings(
+        engine=spec.engine, settings=spec.settings
+    )
+    if found is None:
+        what = f"plugin {spec.engine!r} is installed, but it runs no engine of that name"
+        yield source.problem(("spec", "engine"), what)
+        return
+    for key, what in found:
+        path: Path = ("spec", "settings", *key.split("."))
+        yield source.problem(path, what, source.key_position(path))

@@ -1,0 +1,214 @@
+"""What a gateway shows to Prometheus. Counted from finished records, and from one snapshot.
+
+Everything about ended requests comes from `observe(record)`, the same record that spans and
+rows are made of. The gauges of requests in flight come from a single call at scrape time, so
+that invariant 5 holds within every scrape. No series carries a tenant.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterable
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from dataplane import names
+from dataplane.latency import Boundary, Verdict
+from dataplane.lifecycle import RequestCounts
+from dataplane.record import RequestRecord
+from dataplane.report import GatewayReport
+
+_SCOPE = (names.LABEL_DEPLOYMENT, names.LABEL_REQUEST_CLASS)
+_AT_BOUNDARY = (*_SCOPE, names.LABEL_BOUNDARY)
+
+# Seconds. Dense where contracts usually draw their line, so that a quantile near it is sharp.
+_TTFT_BUCKETS = (
+    *(0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75),
+    *(1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 30.0, 60.0),
+)
+_TPOT_BUCKETS = (
+    *(0.001, 0.0025, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.025, 0.03, 0.04, 0.05),
+    *(0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.5),
+)
+_E2E_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+_QUEUE_BUCKETS = (
+    *(0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
+    *(1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0),
+)
+
+
+class GatewayMetrics:
+    """Metrics of one gateway process, in a registry of its own.
+
+    `read_report` is called once per scrape and not before the first; it is what the gateway
+    tells the control plane too, so that the two cannot disagree. `num_spans_dropped` says how
+    many spans were not exported since the start.
+    """
+
+    def __init__(
+        self, read_report: Callable[[], GatewayReport], num_spans_dropped: Callable[[], int]
+    ) -> None:
+        self.registry = CollectorRegistry()
+        self.registry.register(_ReportCollector(read_report, num_spans_dropped))
+        self._ended = self._counter(
+            names.GATEWAY_ENDED,
+            "Requests that ended, by disposition.",
+            (*_SCOPE, names.LABEL_DISPOSITION),
+        )
+        self._input = self._counter(names.GATEWAY_INPUT_TOKENS, "Prompt tokens.", _SCOPE)
+        self._cached = self._counter(
+            names.GATEWAY_CACHED_INPUT_TOKENS, "Prompt tokens reused, not computed.", _SCOPE
+        )
+        self._output = self._counter(names.GATEWAY_OUTPUT_TOKENS, "Tokens selected.", _SCOPE)
+        self._queue = self._histogram(
+            names.GATEWAY_QUEUE_TIME_SECONDS,
+            "Arrival until engine work begins.",
+            _SCOPE,
+            _QUEUE_BUCKETS,
+        )
+        self._ttft = self._histogram(
+            names.GATEWAY_TTFT_SECONDS,
+            "Arrival until the first token passes the boundary.",
+            _AT_BOUNDARY,
+            _TTFT_BUCKETS,
+        )
+        self._tpot = self._histogram(
+            names.GATEWAY_TPOT_SECONDS,
+            "Seconds per output token after the first, at the boundary.",
+            _AT_BOUNDARY,
+            _TPOT_BUCKETS,
+        )
+        self._e2e = self._histogram(
+            names.GATEWAY_E2E_SECONDS,
+            "Arrival until the last token passes the boundary.",
+            _AT_BOUNDARY,
+            _E2E_BUCKETS,
+        )
+        by_objective = (*_SCOPE, names.LABEL_OBJECTIVE)
+        self._judged = self._counter(
+            names.GATEWAY_OBJECTIVE_JUDGED, "Requests an objective applied to.", by_objective
+        )
+        self._good = self._counter(
+            names.GATEWAY_OBJECTIVE_GOOD, "Requests that met an objective.", by_objective
+        )
+        self._contract_judged = self._counter(
+            names.GATEWAY_CONTRACT_JUDGED, "Requests that a contract applied to.", _SCOPE
+        )
+        self._in_contract = self._counter(
+            names.GATEWAY_IN_CONTRACT,
+            "Requests that met every objective that applied, together.",
+            _SCOPE,
+        )
+
+    def observe(self, record: RequestRecord) -> None:
+        """Count one ended request."""
+        scope = (
+            record.deployment or names.NO_LABEL_VALUE,
+            record.request_class or names.NO_LABEL_VALUE,
+        )
+        self._ended.labels(*scope, record.disposition.value).inc()
+        self._input.labels(*scope).inc(record.num_prompt_tokens or 0)
+        self._cached.labels(*scope).inc(record.num_cached_tokens or 0)
+        self._output.labels(*scope).inc(record.num_output_tokens)
+        if record.latencies.queue_time is not None:
+            self._queue.labels(*scope).observe(record.latencies.queue_time)
+        for boundary in Boundary:
+            self._observe_boundary(record, scope, boundary)
+        self._observe_judgement(record, scope)
+
+    def render(self, accept: str | None = None) -> tuple[bytes, str]:
+        """The body and content type for a scrape with this Accept header."""
+        encoder, content_type = choose_encoder(accept or "")
+        return encoder(self.registry), content_type
+
+    def _observe_boundary(
+        self, record: RequestRecord, scope: tuple[str, str], boundary: Boundary
+    ) -> None:
+        at_boundary = record.latencies.at(boundary)
+        for histogram, seconds in (
+            (self._ttft, at_boundary.ttft),
+            (self._tpot, at_boundary.tpot),
+            (self._e2e, at_boundary.e2e),
+        ):
+            if seconds is not None:
+                histogram.labels(*scope, boundary.value).observe(seconds)
+
+    def _observe_judgement(self, record: RequestRecord, scope: tuple[str, str]) -> None:
+        judgement = record.judgement
+        if judgement is None or judgement.in_contract is None:
+            return
+        self._contract_judged.labels(*scope).inc()
+        self._in_contract.labels(*scope).inc(judgement.in_contract)
+        for result in judgement.results:
+            if result.verdict is Verdict.NOT_APPLICABLE:
+                continue
+            self._judged.labels(*scope, result.signal.value).inc()
+            self._good.labels(*scope, result.signal.value).inc(result.verdict is Verdict.GOOD)
+
+    def _counter(self, name: str, what: str, labels: tuple[str, ...]) -> Counter:
+        return Counter(name, what, labels, registry=self.registry)
+
+    def _histogram(
+        self, name: str, what: str, labels: tuple[str, ...], buckets: tuple[float, ...]
+    ) -> Histogram:
+        return Histogram(name, what, labels, buckets=buckets, registry=self.registry)
+
+
+class _ReportCollector(Collector):
+    """Reads the report once and shows what is in it."""
+
+    def __init__(
+        self, read_report: Callable[[], GatewayReport], num_spans_dropped: Callable[[], int]
+    ) -> None:
+        self._read_report = read_report
+        self._num_spans_dropped = num_spans_dropped
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing: registering must not read a gateway that is not up yet."""
+        return ()
+
+    def collect(self) -> Iterable[Metric]:
+        report = self._read_report()
+        yield _requests(report.counts)
+        yield _gauge(
+            names.GATEWAY_REQUESTS_AT,
+            "When that was, in Unix seconds.",
+            report.reported_at_unix_ns / 1e9,
+        )
+        yield _gauge(names.GATEWAY_QUEUED, "Requests waiting for a slot.", report.num_queued)
+        # With an empty queue there is no oldest request: the series is absent, not zero.
+        if report.oldest_queued_seconds is not None:
+            yield _gauge(
+                names.GATEWAY_OLDEST_QUEUED_SECONDS,
+                "How long the oldest of them has waited.",
+                report.oldest_queued_seconds,
+            )
+        yield _gauge(names.GATEWAY_SNAPSHOT_VERSION, "Snapshot enforced.", report.snapshot_version)
+        yield _gauge(
+            names.GATEWAY_RECORDS_SPOOLED,
+            "Records the control plane has not confirmed.",
+            report.num_records_spooled,
+        )
+        yield CounterMetricFamily(
+            names.GATEWAY_RECORDS_LOST, "Records that will never arrive.", report.num_records_lost
+        )
+        yield CounterMetricFamily(
+            names.GATEWAY_SPANS_DROPPED, "Spans not exported.", self._num_spans_dropped()
+        )
+
+
+def _requests(counts: RequestCounts) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(
+        names.GATEWAY_REQUESTS,
+        "Where every request since the start stands, in one dated snapshot: arrived = "
+        "invalid + undecided + rejected + admitted, admitted = active + finished.",
+        labels=[names.LABEL_STATE],
+    )
+    for state, number in dataclasses.asdict(counts).items():
+        family.add_metric([state], number)
+    return family
+
+
+def _gauge(name: str, what: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, what, value=value)

@@ -1,0 +1,52 @@
+"""Who owns a directory of a gateway process: the one that holds its lock, until it dies.
+
+Each gateway process keeps its files under a directory named after its gateway id, which is
+never reused. The kernel lets the lock go when the process ends, however it ends; that is how
+a successor tells a predecessor that died from one that is still draining.
+"""
+
+import fcntl
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+LOCK_FILE = "lock"
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedDirectory:
+    """A directory that nobody else writes to while this object is open."""
+
+    path: Path
+    _lock: int
+
+    def release(self) -> None:
+        """Let others claim it."""
+        os.close(self._lock)
+
+    def remove(self) -> None:
+        """Delete what is left in it, and let go."""
+        for file in self.path.iterdir():
+            file.unlink(missing_ok=True)
+        self.path.rmdir()
+        self.release()
+
+
+def claim(path: Path) -> OwnedDirectory | None:
+    """Own `path`, making it if needed; None when a living process owns it."""
+    path.mkdir(parents=True, exist_ok=True)
+    lock = os.open(path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        return None
+    return OwnedDirectory(path, lock)
+
+
+def claim_abandoned(directory: Path) -> list[OwnedDirectory]:
+    """Own every directory under `directory` whose process is gone, in the order of their names."""
+    if not directory.is_dir():
+        return []
+    claimed = (claim(path) for path in sorted(directory.iterdir()) if path.is_dir())
+    return [owned for owned in claimed if owned is not None]

@@ -1,0 +1,314 @@
+"""The way of finished records to the control plane: over the disk, so that none waits for it.
+
+`put` appends a record to a segment file and returns. `run` sends what is there in batches,
+oldest first, and waits, longer each time, while the control plane is away. What a gateway
+left when it died is sent by its successor under the dead one's id. Disk use is bounded: the
+oldest segment goes first, and what went is counted and told with every batch.
+
+    put -> [segment][segment][segment*] -> run -> {"gateway_id", "num_lost", "records": [...]}
+            ^ dropped when over max_bytes
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import httpx
+import msgspec
+import structlog
+
+from dataplane.gateway.ownership import OwnedDirectory, claim, claim_abandoned
+from dataplane.gateway.segment import SEGMENT_GLOB, Segment
+from dataplane.record import RequestRecord, encode_record
+
+Send = Callable[[bytes], Awaitable[None]]
+"""Delivers one batch. Raises SendFailedError to be called again later with the same batch,
+BatchRefusedError when it never will be taken."""
+
+_MAX_SEGMENT_BYTES = 2**20
+_SEGMENTS_IN_BOUND = 8
+_MAX_BATCH_BYTES = 2 * 2**20
+_MAX_REFUSED_BYTES = 2**20
+_FIRST_WAIT_SECONDS = 0.2
+_LONGEST_WAIT_SECONDS = 15.0
+_REFUSED_FILE = "refused.jsonl"
+_LOST_FILE = "num_lost"
+_RETRIABLE_STATUSES = frozenset({408, 425, 429})
+
+
+class SendFailedError(Exception):
+    """The control plane did not answer, or could not take the batch now."""
+
+
+class BatchRefusedError(Exception):
+    """The control plane will never take this batch."""
+
+
+def send_over_http(client: httpx.AsyncClient, url: str) -> Send:
+    """Posts batches to `url`, such as http://127.0.0.1:8700/api/v1/records."""
+
+    async def send(batch: bytes) -> None:
+        try:
+            response = await client.post(
+                url, content=batch, headers={"content-type": "application/json"}
+            )
+        except httpx.HTTPError as error:
+            raise SendFailedError(f"{url}: {error or type(error).__name__}") from error
+        status = response.status_code
+        if response.is_success:
+            return
+        why = f"{url} answered {status}: {response.text[:200]}"
+        if 400 <= status < 500 and status not in _RETRIABLE_STATUSES:
+            raise BatchRefusedError(why)
+        raise SendFailedError(why)
+
+    return send
+
+
+class RecordSpool:
+    """Owned by one event loop. `send` None: nothing is sent, records stay on disk."""
+
+    def __init__(
+        self,
+        directory: Path,
+        gateway_id: str,
+        send: Send | None,
+        max_bytes: int = 256 * 2**20,
+        max_batch: int = 200,
+    ) -> None:
+        self._directory = directory
+        self._gateway_id = gateway_id
+        self._send = send
+        self._max_bytes = max_bytes
+        self._max_batch = max_batch
+        self._max_segment_bytes = max(1, min(_MAX_SEGMENT_BYTES, max_bytes // _SEGMENTS_IN_BOUND))
+        self._log = structlog.get_logger(__name__)
+        self._owned: dict[str, OwnedDirectory] = {}
+        self._segments: list[Segment] = []  # oldest first
+        self._open: dict[str, Segment] = {}  # by gateway id, the one that is appended to
+        self._in_flight: Segment | None = None
+        self._lost: dict[str, int] = {}
+        self._untold: set[str] = set()  # gateway ids whose losses no batch has told yet
+        self._num_segments_made = 0
+        self._has_records = asyncio.Event()
+        self._sending = asyncio.Lock()
+        self.num_refused = 0
+        """Records the control plane would never take; they also count as lost."""
+        self._own(gateway_id)
+        self._adopt_abandoned()
+
+    @property
+    def num_spooled(self) -> int:
+        """Records on disk that the control plane has not confirmed."""
+        return sum(segment.num_records for segment in self._segments)
+
+    @property
+    def num_lost(self) -> int:
+        """Records of this gateway that will never arrive, since it started."""
+        return self._lost.get(self._gateway_id, 0)
+
+    @property
+    def num_bytes(self) -> int:
+        """On disk, in segments."""
+        return sum(segment.num_bytes for segment in self._segments)
+
+    def put(self, record: RequestRecord) -> None:
+        """Keep a record until it is sent. Never waits for the network, never raises for the disk.
+
+        A record of a dead predecessor (a lost one) is sent under the predecessor's id.
+        """
+        line = encode_record(record)
+        try:
+            self._segment_for(record.gateway_id, len(line)).append(line)
+        except OSError as error:
+            self._lose(record.gateway_id, 1)
+            self._log.warning("record lost: the spool cannot be written", error=str(error))
+            return
+        self._keep_within_bound()
+        self._has_records.set()
+
+    async def run(self) -> None:
+        """Send records as they come, until cancelled."""
+        wait = _FIRST_WAIT_SECONDS
+        while True:
+            await self._has_records.wait()
+            if self._send is None:
+                await asyncio.Event().wait()
+            try:
+                if not await self._send_next():
+                    self._has_records.clear()
+                wait = _FIRST_WAIT_SECONDS
+            except SendFailedError as error:
+                self._log.info("records wait in the spool", why=str(error), num=self.num_spooled)
+                await asyncio.sleep(wait * random.uniform(0.5, 1.0))
+                wait = min(2 * wait, _LONGEST_WAIT_SECONDS)
+
+    async def flush(self, timeout_seconds: float) -> bool:
+        """Send all there is; False when some of it is still here after `timeout_seconds`."""
+        if self._send is None:
+            return self.num_spooled == 0
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                while await self._try_next():
+                    pass
+        except TimeoutError:
+            return False
+        return True
+
+    async def _try_next(self) -> bool:
+        try:
+            return await self._send_next()
+        except SendFailedError:
+            await asyncio.sleep(_FIRST_WAIT_SECONDS)
+            return True
+
+    def close(self) -> None:
+        """Let go of the files; what was not sent stays for a successor."""
+        for segment in self._segments:
+            segment.close()
+        for gateway_id, owned in self._owned.items():
+            if (
+                any(s.gateway_id == gateway_id for s in self._segments)
+                or gateway_id in self._untold
+            ):
+                owned.release()
+            else:
+                owned.remove()
+        self._owned.clear()
+
+    # --- sending ------------------------------------------------------------------------
+
+    async def _send_next(self) -> bool:
+        """Send one batch; False when there was nothing to send."""
+        assert self._send is not None
+        async with self._sending:
+            segment = next((s for s in self._segments if s.num_records > 0), None)
+            if segment is None:
+                return await self._tell_losses()
+            self._in_flight = segment
+            try:
+                lines = segment.read_unsent(self._max_batch, _MAX_BATCH_BYTES)
+                await self._send_or_refuse(segment.gateway_id, lines)
+                segment.mark_sent(lines)
+            finally:
+                self._in_flight = None
+            if segment.num_records == 0:
+                self._retire(segment)
+            return True
+
+    async def _send_or_refuse(self, gateway_id: str, lines: list[bytes]) -> None:
+        """Send a batch; of a refused one, halve by halve, all but the record that is at fault."""
+        try:
+            await self._send_batch(gateway_id, lines)
+        except BatchRefusedError as error:
+            if len(lines) == 1:
+                self._set_aside(gateway_id, lines[0], str(error))
+                return
+            middle = len(lines) // 2
+            await self._send_or_refuse(gateway_id, lines[:middle])
+            await self._send_or_refuse(gateway_id, lines[middle:])
+
+    async def _send_batch(self, gateway_id: str, lines: list[bytes]) -> None:
+        assert self._send is not None
+        num_lost = self._lost.get(gateway_id, 0)
+        head = msgspec.json.encode({"gateway_id": gateway_id, "num_lost": num_lost})
+        await self._send(head[:-1] + b',"records":[' + b",".join(lines) + b"]}")
+        if self._lost.get(gateway_id, 0) == num_lost:
+            self._untold.discard(gateway_id)
+
+    async def _tell_losses(self) -> bool:
+        """With no record left to carry it, a batch of its own says what was lost."""
+        gateway_id = next(iter(self._untold), None)
+        if gateway_id is None:
+            return False
+        try:
+            await self._send_batch(gateway_id, [])
+        except BatchRefusedError as error:
+            self._untold.discard(gateway_id)
+            self._log.error("the control plane refused a count of losses", why=str(error))
+        return True
+
+    def _set_aside(self, gateway_id: str, line: bytes, why: str) -> None:
+        self.num_refused += 1
+        self._lose(gateway_id, 1)
+        self._log.error("record set aside: the control plane refuses it", why=why)
+        path = self._directory / _REFUSED_FILE
+        try:
+            if not path.exists() or path.stat().st_size < _MAX_REFUSED_BYTES:
+                with path.open("ab") as file:
+                    file.write(line + b"\n")
+        except OSError as error:
+            self._log.warning("the refused record could not be kept", error=str(error))
+
+    # --- the disk -----------------------------------------------------------------------
+
+    def _own(self, gateway_id: str) -> OwnedDirectory:
+        owned = self._owned.get(gateway_id) or claim(self._directory / gateway_id)
+        if owned is None:
+            raise RuntimeError(
+                f"another process uses the gateway id {gateway_id} in {self._directory}: "
+                "ids are never reused, start this gateway with a fresh one"
+            )
+        self._owned[gateway_id] = owned
+        return owned
+
+    def _adopt_abandoned(self) -> None:
+        adopted: list[Segment] = []
+        for owned in claim_abandoned(self._directory):
+            gateway_id = owned.path.name
+            paths = sorted(owned.path.glob(SEGMENT_GLOB))
+            segments = [Segment.adopt(gateway_id, path) for path in paths]
+            if not any(segment.num_records for segment in segments):
+                owned.remove()
+                continue
+            self._owned[gateway_id] = owned
+            self._lost[gateway_id] = _read_count(owned.path / _LOST_FILE)
+            adopted += segments
+        self._segments = sorted(adopted, key=lambda segment: segment.path.stat().st_mtime_ns)
+        self._num_segments_made = max((int(s.path.stem) for s in adopted), default=0)
+        if self._segments:
+            self._has_records.set()
+
+    def _segment_for(self, gateway_id: str, num_bytes: int) -> Segment:
+        segment = self._open.get(gateway_id)
+        if segment is not None and segment.num_bytes + num_bytes <= self._max_segment_bytes:
+            return segment
+        if segment is not None:
+            segment.close()
+        owned = self._own(gateway_id)
+        self._num_segments_made += 1
+        path = owned.path / f"{self._num_segments_made:012d}.records"
+        segment = Segment.create(gateway_id, path)
+        self._open[gateway_id] = segment
+        self._segments.append(segment)
+        return segment
+
+    def _keep_within_bound(self) -> None:
+        while self.num_bytes > self._max_bytes:
+            oldest = next((s for s in self._segments if s is not self._in_flight), None)
+            if oldest is None:
+                return
+            self._lose(oldest.gateway_id, oldest.num_records)
+            self._log.warning("records lost: the spool is full", num=oldest.num_records)
+            self._retire(oldest)
+
+    def _retire(self, segment: Segment) -> None:
+        if self._open.get(segment.gateway_id) is segment:
+            del self._open[segment.gateway_id]
+        self._segments.remove(segment)
+        segment.delete()
+
+    def _lose(self, gateway_id: str, num: int) -> None:
+        self._lost[gateway_id] = self._lost.get(gateway_id, 0) + num
+        self._untold.add(gateway_id)
+        self._has_records.set()
+        try:
+            (self._directory / gateway_id / _LOST_FILE).write_text(str(self._lost[gateway_id]))
+        except OSError as error:
+            self._log.warning("the count of lost records could not be kept", error=str(error))
+
+
+def _read_count(path: Path) -> int:
+    text = path.read_text() if path.exists() else ""
+    return int(text) if text.isdecimal() else 0

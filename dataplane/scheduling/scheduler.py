@@ -19,7 +19,7 @@ take what it needs, so something always progresses.
 The scheduler has no clock: what a step costs is the business of who runs it.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -162,7 +162,8 @@ class Scheduler:
     def schedule(self) -> StepPlan:
         """Choose the next step and reserve every block it writes.
 
-        A plan with chunks must be committed before the next call: else SchedulerError.
+        A plan with chunks must be committed or abandoned before the next call: else
+        SchedulerError.
         """
         if self._step_in_flight is not None:
             raise SchedulerError("the last plan was not committed; commit it before scheduling")
@@ -191,8 +192,7 @@ class Scheduler:
         limit with this step; they are finished. Raises SchedulerError, and changes
         nothing, for another plan than the one in flight or a wrong set of tokens.
         """
-        if plan is not self._step_in_flight:
-            raise SchedulerError("this plan is not in flight: commit each plan once, in order")
+        self._check_in_flight(plan)
         self._check_selected(plan, selected)
         self._step_in_flight = None
         at_limit = []
@@ -210,15 +210,21 @@ class Scheduler:
                     at_limit.append(sequence)
         return at_limit
 
+    def abandon(self, plan: StepPlan) -> None:
+        """Record that `plan` failed: nothing counts as computed, and it may be tried again.
+
+        Raises SchedulerError for another plan than the one in flight.
+        """
+        self._check_in_flight(plan)
+        self._step_in_flight = None
+
     def check_integrity(self) -> None:
         """Raises AssertionError when sequences, block tables, pool and trie disagree."""
         self.pool.check_integrity(s.block_table for s in self._sequences.values())
         if self._prefix_cache is not None:
             self._prefix_cache.check_integrity()
         places = [*self._running, *self._waiting, *self._finished]
-        if {id(s) for s in places} != {id(s) for s in self._sequences.values()} or len(
-            places
-        ) != len(self._sequences):
+        if Counter(map(id, places)) != Counter(map(id, self._sequences.values())):
             raise AssertionError(
                 f"{len(self._running)} running + {len(self._waiting)} waiting + "
                 f"{len(self._finished)} finished, but {len(self._sequences)} are known"
@@ -253,6 +259,8 @@ class Scheduler:
         """Extend the block table, at the cost of newer sequences; False when it is the newest."""
         needed = self.pool.num_blocks_for(sequence.num_computed_tokens + num_tokens)
         needed -= len(sequence.block_table)
+        if needed <= 0:
+            return True
         while (block_ids := self.pool.allocate(needed)) is None:
             if self._running[-1] is sequence:
                 return False
@@ -361,6 +369,10 @@ class Scheduler:
     def _ids_in_flight(self) -> set[int]:
         plan = self._step_in_flight
         return set() if plan is None else {c.sequence.sequence_id for c in plan.chunks}
+
+    def _check_in_flight(self, plan: StepPlan) -> None:
+        if plan is not self._step_in_flight:
+            raise SchedulerError("this plan is not in flight: commit each plan once, in order")
 
     def _check_selected(self, plan: StepPlan, selected: Mapping[int, int]) -> None:
         expected = {c.sequence.sequence_id for c in plan.chunks if c.selects_token}

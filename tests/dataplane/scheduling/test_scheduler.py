@@ -473,6 +473,29 @@ def test_a_plan_is_committed_once_and_before_the_next() -> None:
         scheduler.commit(plan, {1: 5})
 
 
+def test_an_abandoned_step_advances_nothing_and_is_chosen_again() -> None:
+    scheduler = a_scheduler()
+    sequence = add(scheduler, 1, unique_prompt(1, 6))
+    failed = scheduler.schedule()
+    scheduler.abandon(failed)
+    scheduler.check_integrity()
+    assert sequence.num_computed_tokens == 0
+    with pytest.raises(SchedulerError, match="not in flight"):
+        scheduler.commit(failed, {1: 5})
+    retried = step(scheduler)
+    assert [(c.start, c.num_tokens) for c in retried.chunks] == [(0, 6)]
+    assert sequence.num_output_tokens == 1
+
+
+def test_blocks_of_an_abandoned_step_come_back() -> None:
+    scheduler = a_scheduler()
+    add(scheduler, 1, unique_prompt(1, 6))
+    scheduler.abandon(scheduler.schedule())
+    scheduler.finish("r1")
+    scheduler.retire()
+    assert scheduler.stats.num_referenced_blocks == 0
+
+
 @pytest.mark.parametrize("selected", [{}, {1: 5, 2: 6}, {2: 6}])
 def test_tokens_for_the_wrong_sequences_change_nothing(selected: dict[int, int]) -> None:
     scheduler = a_scheduler()

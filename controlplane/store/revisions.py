@@ -45,6 +45,11 @@ class Applied:
     digest: str
     change: Change
 
+    @property
+    def label(self) -> str:
+        """`name@number`."""
+        return revision_label(self.name, self.number)
+
 
 def apply_documents(
     session: Session,

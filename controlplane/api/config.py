@@ -1,0 +1,192 @@
+"""The config API: applying documents, and reading revisions."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, HTTPException, Query, Request
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from controlplane.api.config_views import (
+    AppliedView,
+    ChangeView,
+    ProblemView,
+    RevisionView,
+    view_applied,
+    view_change,
+    view_deployment,
+    view_problem,
+    view_revision,
+)
+from controlplane.specs.documents import load_documents
+from controlplane.specs.installed import INSTALLED_CHECKS
+from controlplane.specs.kind import Kind, UnknownKindError, find_kind
+from controlplane.store.catalog import StoreCatalog
+from controlplane.store.database import Database
+from controlplane.store.deployments import (
+    find_change_at,
+    find_deployment,
+    list_changes,
+    list_deployments,
+)
+from controlplane.store.revisions import (
+    Applied,
+    Change,
+    apply_documents,
+    find_latest,
+    find_revision,
+    list_latest,
+    list_revisions,
+)
+
+router = APIRouter(prefix="/api/v1", tags=["config"])
+
+_MAX_FILES = 200
+
+
+class File(BaseModel):
+    """One file of documents."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: Annotated[str, Field(min_length=1, max_length=4096)]
+    """As messages should cite it."""
+    text: str
+
+
+class ApplyRequest(BaseModel):
+    """What to apply, and who says so."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    files: Annotated[list[File], Field(min_length=1, max_length=_MAX_FILES)]
+    author: Annotated[str, Field(min_length=1, max_length=128)] = "unknown"
+    reason: Annotated[str, Field(max_length=1024)] = ""
+    dry_run: bool = False
+    """Check and say what would change; change nothing."""
+
+
+class ApplyResponse(BaseModel):
+    """What was applied."""
+
+    applied: list[AppliedView]
+    warnings: list[ProblemView]
+
+
+class RefusedResponse(BaseModel):
+    """Why nothing was applied."""
+
+    problems: list[ProblemView]
+
+
+@router.post("/apply", response_model=ApplyResponse, responses={422: {"model": RefusedResponse}})
+def apply(body: ApplyRequest, request: Request) -> Any:
+    """Apply documents, all or none. 422 lists every problem of every file."""
+    with _database(request).session() as session:
+        loaded = load_documents(
+            [(file.name, file.text) for file in body.files],
+            StoreCatalog(session),
+            INSTALLED_CHECKS,
+        )
+        if loaded.problems:
+            refused = RefusedResponse(problems=[view_problem(p) for p in loaded.problems])
+            return JSONResponse(refused.model_dump(), status_code=422)
+        # A dry run does all the same work, and then takes it back.
+        attempt = session.begin_nested()
+        applied = apply_documents(session, loaded.documents, author=body.author, reason=body.reason)
+        if body.dry_run:
+            attempt.rollback()
+    if not body.dry_run:
+        _announce(request, applied)
+    return ApplyResponse(
+        applied=[view_applied(each) for each in applied],
+        warnings=[view_problem(warning) for warning in loaded.warnings],
+    )
+
+
+@router.get("/config")
+def list_all(request: Request) -> list[RevisionView]:
+    """The latest revision of every document."""
+    return _list(request, None)
+
+
+@router.get("/config/{kind}")
+def list_kind(kind: str, request: Request) -> list[RevisionView]:
+    """The latest revision of every document of a kind."""
+    return _list(request, _kind(kind))
+
+
+@router.get("/config/{kind}/{name}")
+def read(kind: str, name: str, request: Request, number: int | None = None) -> RevisionView:
+    """One document: its latest revision, or the one with that number."""
+    known = _kind(kind)
+    with _database(request).reading() as session:
+        if number is None:
+            revision = find_latest(session, known, name)
+        else:
+            revision = find_revision(session, known, name, number)
+        if revision is None:
+            what = name if number is None else f"{name}@{number}"
+            raise HTTPException(404, f"there is no {known} {what}")
+        deployment = find_deployment(session, name) if known is Kind.DEPLOYMENT else None
+        return view_revision(revision, view_deployment(deployment) if deployment else None)
+
+
+@router.get("/config/{kind}/{name}/revisions")
+def read_history(kind: str, name: str, request: Request) -> list[RevisionView]:
+    """Every revision of a document, newest first."""
+    known = _kind(kind)
+    with _database(request).reading() as session:
+        revisions = list_revisions(session, known, name)
+    if not revisions:
+        raise HTTPException(404, f"there is no {known} {name}")
+    return [view_revision(revision) for revision in revisions]
+
+
+@router.get("/deployments/{name}/changes")
+def read_changes(
+    name: str,
+    request: Request,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    at_unix_ns: int | None = None,
+) -> list[ChangeView]:
+    """What was desired of a deployment, newest first; with `at_unix_ns`, at that instant alone."""
+    with _database(request).reading() as session:
+        if find_deployment(session, name) is None:
+            raise HTTPException(404, f"there is no Deployment {name}")
+        if at_unix_ns is None:
+            changes = list_changes(session, name, limit)
+        else:
+            change = find_change_at(session, name, at_unix_ns)
+            changes = [change] if change else []
+        return [view_change(change) for change in changes]
+
+
+def _announce(request: Request, applied: list[Applied]) -> None:
+    """Tell the operator after the commit, so that it reads what was just stored."""
+    on_change = getattr(request.app.state, "on_config_change", None)
+    if on_change is not None and any(each.change is not Change.UNCHANGED for each in applied):
+        on_change()
+
+
+def _list(request: Request, kind: Kind | None) -> list[RevisionView]:
+    with _database(request).reading() as session:
+        revisions = list_latest(session, kind)
+        has_deployments = kind in (None, Kind.DEPLOYMENT)
+        deployments = list_deployments(session) if has_deployments else []
+    views = {deployment.name: view_deployment(deployment) for deployment in deployments}
+    return [
+        view_revision(revision, views[revision.name] if revision.kind is Kind.DEPLOYMENT else None)
+        for revision in revisions
+    ]
+
+
+def _database(request: Request) -> Database:
+    database: Database = request.app.state.config_db
+    return database
+
+
+def _kind(word: str) -> Kind:
+    try:
+        return find_kind(word)
+    except UnknownKindError as error:
+        raise HTTPException(404, str(error)) from error

@@ -61,8 +61,14 @@ class SchemaError(Exception):
     """A database must not be used as it is. The message says what to run."""
 
     def __init__(self, report: SchemaReport) -> None:
-        super().__init__(f"{_describe(report)}. {_remedy(report)}")
+        super().__init__(describe_schema(report))
         self.report = report
+
+
+def describe_schema(report: SchemaReport) -> str:
+    """What was found and, unless all is well, what to run."""
+    remedy = _remedy(report)
+    return f"{_describe(report)}. {remedy}" if remedy else _describe(report)
 
 
 def inspect_schema(url: str, kind: DatabaseKind) -> SchemaReport:
@@ -216,7 +222,7 @@ def _describe(report: SchemaReport) -> str:
             return f"{where} has schema {report.found}"
 
 
-def _remedy(report: SchemaReport) -> str:
+def _remedy(report: SchemaReport) -> str | None:
     path = sqlite_path(report.url)
     match report.state:
         case SchemaState.ABSENT | SchemaState.OLDER:
@@ -228,4 +234,4 @@ def _remedy(report: SchemaReport) -> str:
             aside = f"move {path} away" if path else "name another database"
             return f"Restore a backup, or {aside} to start with an empty one"
         case SchemaState.CURRENT:
-            return "Nothing to do"
+            return None

@@ -23,8 +23,8 @@ from dataplane.gateway.segment import SEGMENT_GLOB, Segment
 from dataplane.record import RequestRecord, encode_record
 
 Send = Callable[[bytes], Awaitable[None]]
-"""Delivers one batch. Raises SendFailedError to be called again later with the same batch,
-BatchRefusedError when it never will be taken."""
+"""Delivers one batch of JSON. Raises httpx.HTTPError when it was not stored: a status that
+blames the content sets the record at fault aside, anything else is tried again."""
 
 _MAX_SEGMENT_BYTES = 2**20
 _SEGMENTS_IN_BOUND = 8
@@ -34,36 +34,8 @@ _FIRST_WAIT_SECONDS = 0.2
 _LONGEST_WAIT_SECONDS = 15.0
 _REFUSED_FILE = "refused.jsonl"
 _LOST_FILE = "num_lost"
-_RETRIABLE_STATUSES = frozenset({408, 425, 429})
-
-
-class SendFailedError(Exception):
-    """The control plane did not answer, or could not take the batch now."""
-
-
-class BatchRefusedError(Exception):
-    """The control plane will never take this batch."""
-
-
-def send_over_http(client: httpx.AsyncClient, url: str) -> Send:
-    """Posts batches to `url`, such as http://127.0.0.1:8700/api/v1/records."""
-
-    async def send(batch: bytes) -> None:
-        try:
-            response = await client.post(
-                url, content=batch, headers={"content-type": "application/json"}
-            )
-        except httpx.HTTPError as error:
-            raise SendFailedError(f"{url}: {error or type(error).__name__}") from error
-        status = response.status_code
-        if response.is_success:
-            return
-        why = f"{url} answered {status}: {response.text[:200]}"
-        if 400 <= status < 500 and status not in _RETRIABLE_STATUSES:
-            raise BatchRefusedError(why)
-        raise SendFailedError(why)
-
-    return send
+_STATUSES_THAT_BLAME_CONTENT = frozenset({400, 413, 422})
+# Other refusals (401, 404, 429, ...) are about the way there, and may be put right.
 
 
 class RecordSpool:
@@ -139,8 +111,8 @@ class RecordSpool:
                 if not await self._send_next():
                     self._has_records.clear()
                 wait = _FIRST_WAIT_SECONDS
-            except SendFailedError as error:
-                self._log.info("records wait in the spool", why=str(error), num=self.num_spooled)
+            except httpx.HTTPError as error:
+                self._log.info("records wait in the spool", why=repr(error), num=self.num_spooled)
                 await asyncio.sleep(wait * random.uniform(0.5, 1.0))
                 wait = min(2 * wait, _LONGEST_WAIT_SECONDS)
 
@@ -159,7 +131,7 @@ class RecordSpool:
     async def _try_next(self) -> bool:
         try:
             return await self._send_next()
-        except SendFailedError:
+        except httpx.HTTPError:
             await asyncio.sleep(_FIRST_WAIT_SECONDS)
             return True
 
@@ -201,9 +173,11 @@ class RecordSpool:
         """Send a batch; of a refused one, halve by halve, all but the record that is at fault."""
         try:
             await self._send_batch(gateway_id, lines)
-        except BatchRefusedError as error:
+        except httpx.HTTPStatusError as error:
+            if error.response.status_code not in _STATUSES_THAT_BLAME_CONTENT:
+                raise
             if len(lines) == 1:
-                self._set_aside(gateway_id, lines[0], str(error))
+                self._set_aside(gateway_id, lines[0], repr(error))
                 return
             middle = len(lines) // 2
             await self._send_or_refuse(gateway_id, lines[:middle])
@@ -222,11 +196,7 @@ class RecordSpool:
         gateway_id = next(iter(self._untold), None)
         if gateway_id is None:
             return False
-        try:
-            await self._send_batch(gateway_id, [])
-        except BatchRefusedError as error:
-            self._untold.discard(gateway_id)
-            self._log.error("the control plane refused a count of losses", why=str(error))
+        await self._send_batch(gateway_id, [])
         return True
 
     def _set_aside(self, gateway_id: str, line: bytes, why: str) -> None:

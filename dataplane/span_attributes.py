@@ -1,0 +1,162 @@
+"""The attributes of a request's spans, and which of its events are shown on which span."""
+
+from collections.abc import Sequence
+
+from dataplane import genai, names
+from dataplane.lifecycle import Disposition, Event, EventKind, Observability
+from dataplane.record import RequestRecord
+from dataplane.spans import SpanInterval
+
+Attributes = dict[str, str | bool | int | float | Sequence[str]]
+
+FAILURES = frozenset({Disposition.ERROR, Disposition.LOST, Disposition.DEADLINE, Disposition.SHED})
+"""Ends that are the service's doing; what the caller got wrong is no error of a server span."""
+
+_FINISH_REASONS = frozenset({Disposition.STOP, Disposition.LENGTH})
+
+
+def events_by_span(events: Sequence[Event]) -> dict[str, list[Event]]:
+    """Which events are shown on which span. Those that only open or close one are not."""
+    by_span: dict[str, list[Event]] = {}
+    open_span = names.SPAN_QUEUE
+    num_scheduled = 0
+    for event in events:
+        span: str | None = None
+        match event.kind:
+            case EventKind.RECEIVED | EventKind.INVALID:
+                span = names.SPAN_REQUEST
+            case EventKind.ADMITTED | EventKind.REJECTED:
+                span = names.SPAN_QUEUE
+            case EventKind.SCHEDULED:
+                num_scheduled += 1
+                open_span = names.SPAN_PREFILL
+                span = names.SPAN_PREFILL if num_scheduled > 1 else None
+            case EventKind.FIRST_TOKEN:
+                open_span = names.SPAN_DECODE
+            case EventKind.PREFILL_CHUNK | EventKind.PREEMPTED | EventKind.RESUMED:
+                span = open_span
+            case EventKind.PAUSED:
+                span = open_span
+            case _:
+                pass
+        if span is not None:
+            by_span.setdefault(span, []).append(event)
+    return by_span
+
+
+def interval_attributes(interval: SpanInterval) -> Attributes:
+    is_open = interval.end is None
+    known = Observability.UNOBSERVABLE if is_open else interval.observability
+    attributes: Attributes = {
+        names.ATTRIBUTE_BOUNDARY: interval.boundary.value,
+        names.ATTRIBUTE_OBSERVABILITY: known.value,
+    }
+    if interval.start_error:
+        attributes[names.ATTRIBUTE_START_ERROR_SECONDS] = interval.start_error
+    if interval.end_error:
+        attributes[names.ATTRIBUTE_END_ERROR_SECONDS] = interval.end_error
+    if is_open and interval.name == names.SPAN_CLEANUP:
+        attributes[names.ATTRIBUTE_IS_LEAKED] = True
+    return attributes
+
+
+def attributes_of(span: str, record: RequestRecord) -> Attributes:
+    match span:
+        case names.SPAN_REQUEST:
+            return _request_attributes(record)
+        case names.SPAN_PREFILL:
+            return _known(
+                {
+                    names.ATTRIBUTE_NUM_TOKENS: record.num_prompt_tokens,
+                    names.ATTRIBUTE_NUM_CACHED_TOKENS: record.num_cached_tokens,
+                    names.ATTRIBUTE_REPLICA_ID: next(reversed(record.replica_ids), None),
+                }
+            )
+        case names.SPAN_DECODE:
+            return {names.ATTRIBUTE_NUM_TOKENS: record.num_output_tokens}
+        case names.SPAN_DELIVERY:
+            return _delivery_attributes(record)
+        case names.SPAN_CLEANUP:
+            reasons = [e.reason for e in record.events if e.kind is EventKind.RELEASED]
+            return _known({names.ATTRIBUTE_REASON: next(iter(reasons), None)})
+        case _:
+            return {}
+
+
+def _request_attributes(record: RequestRecord) -> Attributes:
+    is_chat = record.endpoint.endswith("/chat/completions")
+    attributes = _known(
+        {
+            genai.OPERATION_NAME: (
+                genai.OPERATION_CHAT if is_chat else genai.OPERATION_TEXT_COMPLETION
+            ),
+            genai.PROVIDER_NAME: record.engine,
+            genai.REQUEST_MODEL: record.model,
+            genai.REQUEST_MAX_TOKENS: record.max_output_tokens,
+            genai.REQUEST_STREAM: record.is_stream,
+            genai.USAGE_INPUT_TOKENS: record.num_prompt_tokens,
+            genai.USAGE_OUTPUT_TOKENS: record.num_output_tokens,
+            genai.USAGE_CACHE_READ_INPUT_TOKENS: record.num_cached_tokens,
+            genai.RESPONSE_TIME_TO_FIRST_CHUNK: (
+                record.latencies.server.ttft if record.is_stream else None
+            ),
+            genai.URL_PATH: record.endpoint,
+            genai.HTTP_RESPONSE_STATUS_CODE: record.status_code,
+            names.ATTRIBUTE_REQUEST_ID: record.request_id,
+            names.ATTRIBUTE_GATEWAY_ID: record.gateway_id,
+            names.ATTRIBUTE_TENANT: record.tenant,
+            names.ATTRIBUTE_REQUEST_CLASS: record.request_class,
+            names.ATTRIBUTE_DEPLOYMENT: record.deployment,
+            names.ATTRIBUTE_MODEL_REVISION: record.model_revision,
+            names.ATTRIBUTE_ENGINE_CONFIG_REVISION: record.engine_config_revision,
+            names.ATTRIBUTE_CONTRACT_REVISION: record.contract_revision,
+            names.ATTRIBUTE_POLICY_REVISION: record.policy_revision,
+            names.ATTRIBUTE_SNAPSHOT_VERSION: record.snapshot_version,
+            names.ATTRIBUTE_DISPOSITION: record.disposition.value,
+            names.ATTRIBUTE_REASON: record.reason,
+            names.ATTRIBUTE_DELIVERY: record.delivery.value,
+            names.ATTRIBUTE_REPLICA_ID: next(reversed(record.replica_ids), None),
+            names.ATTRIBUTE_NUM_ATTEMPTS: len(record.replica_ids),
+            names.ATTRIBUTE_CLEANUP_OBSERVABILITY: record.cleanup_observability.value,
+            names.ATTRIBUTE_PROMPT_TOKENS_OBSERVABILITY: (record.prompt_tokens_observability.value),
+            names.ATTRIBUTE_IN_CONTRACT: (
+                record.judgement.in_contract if record.judgement is not None else None
+            ),
+            names.ATTRIBUTE_CLIENT_TTFT_SECONDS: record.latencies.client.ttft,
+            names.ATTRIBUTE_CLIENT_E2E_SECONDS: record.latencies.client.e2e,
+        }
+    )
+    if record.disposition in _FINISH_REASONS:
+        attributes[genai.RESPONSE_FINISH_REASONS] = (record.disposition.value,)
+    if record.disposition in FAILURES:
+        attributes[genai.ERROR_TYPE] = record.disposition.value
+    return attributes
+
+
+def _delivery_attributes(record: RequestRecord) -> Attributes:
+    writes = [e for e in record.events if e.kind in (EventKind.FIRST_WRITE, EventKind.WRITE)]
+    waits = [e.waited_seconds for e in record.events if e.waited_seconds is not None]
+    return {
+        names.ATTRIBUTE_NUM_WRITES: len(writes),
+        names.ATTRIBUTE_WAITED_FOR_CLIENT_SECONDS: sum(waits),
+        names.ATTRIBUTE_DELIVERY: record.delivery.value,
+    }
+
+
+def event_attributes(event: Event) -> Attributes:
+    return _known(
+        {
+            names.ATTRIBUTE_OBSERVABILITY: event.observability.value,
+            names.ATTRIBUTE_ATTEMPT: event.attempt,
+            names.ATTRIBUTE_SEQUENCE: event.sequence,
+            names.ATTRIBUTE_NUM_TOKENS: event.num_tokens,
+            names.ATTRIBUTE_NUM_CACHED_TOKENS: event.num_cached_tokens,
+            names.ATTRIBUTE_REPLICA_ID: event.replica_id,
+            names.ATTRIBUTE_REASON: event.reason,
+        }
+    )
+
+
+def _known(attributes: dict[str, str | bool | int | float | None]) -> Attributes:
+    """Without the unknown ones: OpenTelemetry has no null."""
+    return {key: value for key, value in attributes.items() if value is not None}

@@ -1,0 +1,159 @@
+"""The client side of one request: what the engine side put out, handed over at the client's pace.
+
+A stream gets its status with its first text, so that an error before that is a proper HTTP
+error; later ones are an event in the stream, after which it ends without the end mark.
+Only what was written before a disconnect was seen counts as delivered.
+"""
+
+from dataclasses import dataclass
+
+from dataplane.gateway.exchange import Exchange
+from dataplane.gateway.openai_api.answers import AnswerShape, Usage, error_event
+from dataplane.gateway.openai_api.errors import ApiError
+from dataplane.gateway.output import Ending, Fragment, Output
+from dataplane.gateway.registry import InFlightRequest
+from dataplane.lifecycle import Delivery, Disposition, EventKind, State
+
+_RETRY_AFTER_SECONDS = 1
+
+
+@dataclass(slots=True, eq=False)
+class ClientSide:
+    """Delivers `output` to `exchange`. `deliver` is called once."""
+
+    request: InFlightRequest
+    exchange: Exchange
+    shape: AnswerShape
+    output: Output
+    _closing: tuple[float, Delivery, float | None] | None = None
+
+    async def deliver(self) -> bool:
+        """Hand the answer over as it comes; False when the client left before it had all."""
+        self.exchange.watch(self.output.wake)
+        try:
+            if self.request.is_stream:
+                return await self._deliver_stream()
+            return await self._deliver_whole()
+        finally:
+            self.exchange.unwatch(self.output.wake)
+
+    def close_delivery(self) -> None:
+        """Record the end of delivery where it could not be recorded when it came.
+
+        A client may leave while its request is still queued, when nothing can be written yet.
+        """
+        if self._closing is None or self.request.lifecycle.is_delivered:
+            return
+        if self.request.state is State.QUEUED:
+            return
+        at, delivery, waited = self._closing
+        self.request.apply(EventKind.LAST_WRITE, at, delivery=delivery, waited_seconds=waited)
+
+    async def _deliver_stream(self) -> bool:
+        while True:
+            await self.output.changed()
+            if self.exchange.is_client_gone:
+                return self._note_gone()
+            fragment = self.output.take()
+            ending = fragment.ending
+            if ending is not None and not ending.is_answer and not self.request.has_written:
+                return await self._answer_error(ending)
+            if fragment.text and not await self._write(fragment):
+                return self._note_gone()
+            if ending is not None:
+                return await self._end_stream(ending)
+
+    async def _write(self, fragment: Fragment) -> bool:
+        data = self.shape.text_chunk(fragment.text)
+        if not self.request.has_written:
+            await self.exchange.start_stream()
+            data = self.shape.first_chunk() + data
+        self.request.waits_for_client = True
+        waited = await self.exchange.write(data)
+        self.request.waits_for_client = False
+        if waited is None:
+            return False
+        self._note_write(fragment.num_tokens, waited)
+        return True
+
+    async def _end_stream(self, ending: Ending) -> bool:
+        if not ending.is_answer:
+            data = error_event(error_of(ending))
+        else:
+            data = self.shape.last_chunk(ending.disposition, self._usage())
+            if not self.request.has_written:  # an answer without any text
+                await self.exchange.start_stream()
+                data = self.shape.first_chunk() + data
+        waited = await self.exchange.write(data, is_last=True)
+        if waited is None:
+            return self._note_gone()
+        if not self.request.has_written:
+            self._note_write(0, waited)
+        delivery = Delivery.COMPLETE if ending.is_answer else Delivery.PARTIAL
+        return self._close(delivery, waited)
+
+    async def _deliver_whole(self) -> bool:
+        texts: list[str] = []
+        num_tokens = 0
+        while True:
+            await self.output.changed()
+            if self.exchange.is_client_gone:
+                return self._note_gone()
+            fragment = self.output.take()
+            texts.append(fragment.text)
+            num_tokens += fragment.num_tokens
+            if fragment.ending is not None:
+                break
+        if not fragment.ending.is_answer:
+            return await self._answer_error(fragment.ending)
+        body = self.shape.whole("".join(texts), fragment.ending.disposition, self._usage())
+        waited = await self.exchange.answer(200, body)
+        if waited is None:
+            return self._note_gone()
+        self._note_write(num_tokens, waited)
+        return self._close(Delivery.COMPLETE, waited)
+
+    async def _answer_error(self, ending: Ending) -> bool:
+        waited = await self.exchange.answer_error(error_of(ending))
+        if waited is None:
+            return self._note_gone()
+        return self._close(Delivery.NONE, waited)
+
+    def _usage(self) -> Usage:
+        return Usage(
+            num_prompt_tokens=self.request.num_prompt_tokens or 0,
+            num_output_tokens=self.request.num_output_tokens,
+            num_cached_tokens=self.request.num_cached_tokens,
+        )
+
+    def _note_write(self, num_tokens: int, waited: float) -> None:
+        is_first = not self.request.has_written
+        kind = EventKind.FIRST_WRITE if is_first else EventKind.WRITE
+        self.request.apply(kind, num_tokens=num_tokens, waited_seconds=waited)
+        if is_first:
+            self.request.has_written = True
+            self.request.on_progress()
+
+    def _note_gone(self) -> bool:
+        self._close(Delivery.PARTIAL if self.request.has_written else Delivery.NONE, None)
+        return False
+
+    def _close(self, delivery: Delivery, waited: float | None) -> bool:
+        self._closing = (self.request.now(), delivery, waited)
+        self.close_delivery()
+        return True
+
+
+def error_of(ending: Ending) -> ApiError:
+    """What the caller is told about an end that is no answer."""
+    message = ending.reason or f"the request ended: {ending.disposition}"
+    if ending.status is not None and 400 <= ending.status < 500:
+        return ApiError(status=ending.status, message=message, code="engine_refused")
+    is_late = ending.disposition in (Disposition.DEADLINE, Disposition.SHED)
+    status = 503 if is_late else ending.status or 500
+    return ApiError(
+        status=status,
+        message=message,
+        code=str(ending.disposition),
+        retry_after_seconds=_RETRY_AFTER_SECONDS if status == 503 else None,
+    )

@@ -1,0 +1,123 @@
+"""The gateway's tie to the control plane: snapshots in, reports and records out.
+
+None of it is on the request path. The snapshot in force is kept on disk, so that a gateway
+starts and serves while the control plane is away; a refused one changes nothing and is told
+in the next report.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import httpx
+import msgspec
+import structlog
+
+from dataplane.gateway.status import replace_file
+from dataplane.policy import SnapshotError
+from dataplane.report import GatewayReport
+
+SNAPSHOT_FILE = "snapshot.json"
+
+_FIRST_BACKOFF_SECONDS = 0.2
+_LAST_BACKOFF_SECONDS = 5.0
+# The control plane sends a comment every 10 s; after three missing ones it is gone.
+_SILENCE_SECONDS = 30.0
+_CALL_SECONDS = 5.0
+
+Enforce = Callable[[bytes], None]
+"""Takes a snapshot over whole, or raises SnapshotError and changes nothing."""
+
+_log = structlog.get_logger(__name__)
+
+
+class ControlLink:
+    """Talks to one control plane for the gateway called `name`.
+
+    Without a `base_url` there is none to talk to, and nothing here is called.
+    """
+
+    def __init__(self, base_url: str | None, name: str, state_dir: Path, enforce: Enforce) -> None:
+        self._http = httpx.AsyncClient(base_url=base_url or "", timeout=_CALL_SECONDS)
+        self._path = f"/api/v1/gateways/{name}"
+        self._snapshot_path = state_dir / SNAPSHOT_FILE
+        self._enforce = enforce
+
+    async def watch_snapshots(self) -> None:
+        """Follow the snapshot stream for ever, reconnecting with a growing pause."""
+        backoff = _FIRST_BACKOFF_SECONDS
+        while True:
+            try:
+                async for data in self._snapshots():
+                    backoff = _FIRST_BACKOFF_SECONDS
+                    self._take(data)
+                why = "the stream ended"
+            except httpx.HTTPError as error:
+                why = f"{type(error).__name__}: {error}"
+            _log.info("snapshot stream lost", why=why, retry_seconds=backoff)
+            await asyncio.sleep(backoff)
+            backoff = min(2 * backoff, _LAST_BACKOFF_SECONDS)
+
+    async def report_forever(self, report: Callable[[], GatewayReport], seconds: float) -> None:
+        """Send a report every so often; what is missed is not made up for."""
+        while True:
+            # The control plane counts reports' age itself: a lost one needs no other word.
+            with contextlib.suppress(httpx.HTTPError):
+                await self._http.put(self._path, content=msgspec.json.encode(report()))
+            await asyncio.sleep(seconds)
+
+    async def send_records(self, body: bytes) -> None:
+        """Deliver one batch of records, for the spool. Raises httpx.HTTPError when it was not
+        stored, which the spool sorts out."""
+        response = await self._http.post(
+            "/api/v1/records", content=body, headers={"content-type": "application/json"}
+        )
+        response.raise_for_status()
+
+    async def close(self) -> None:
+        """Give the connections up."""
+        await self._http.aclose()
+
+    def _take(self, data: bytes) -> None:
+        try:
+            self._enforce(data)
+        except SnapshotError as error:
+            _log.error("snapshot refused", error=str(error))
+            return
+        replace_file(self._snapshot_path, data)
+
+    async def _snapshots(self) -> AsyncIterator[bytes]:
+        timeout = httpx.Timeout(_CALL_SECONDS, read=_SILENCE_SECONDS)
+        async with self._http.stream("GET", f"{self._path}/snapshots", timeout=timeout) as response:
+            response.raise_for_status()
+            async for event in read_events(response.aiter_lines()):
+                yield event
+
+
+async def read_events(lines: AsyncIterator[str]) -> AsyncIterator[bytes]:
+    """The data of every `snapshot` event of a server-sent event stream."""
+    kind, data = "message", list[str]()
+    async for line in lines:
+        if not line:
+            if kind == "snapshot" and data:
+                yield "\n".join(data).encode()
+            kind, data = "message", []
+            continue
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if name == "event":
+            kind = value
+        elif name == "data":
+            data.append(value)
+
+
+def load_snapshot(state_dir: Path, enforce: Enforce) -> None:
+    """Enforce the snapshot kept on disk, if there is one that can be."""
+    path = state_dir / SNAPSHOT_FILE
+    if not path.exists():
+        return
+    try:
+        enforce(path.read_bytes())
+    except SnapshotError as error:
+        _log.error("the snapshot on disk is refused", path=str(path), error=str(error))

@@ -1,0 +1,118 @@
+"""What a gateway answers, path by path, as plain ASGI: nothing wraps the token path."""
+
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from starlette.types import Receive, Scope, Send
+
+from dataplane.gateway import flow
+from dataplane.gateway.exchange import Exchange
+from dataplane.gateway.gateway import Gateway
+from dataplane.gateway.openai_api.answers import (
+    CHAT_ENDPOINT,
+    COMPLETION_ENDPOINT,
+    describe_model,
+    list_models,
+)
+from dataplane.gateway.openai_api.documents import ChatDocument, CompletionDocument
+from dataplane.gateway.openai_api.errors import ApiError
+
+_MODELS_PATH = "/v1/models"
+RenderMetrics = Callable[[str | None], tuple[bytes, str]]
+"""Body and content type for an Accept header."""
+Answer = Callable[[Exchange], Awaitable[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Endpoint:
+    method: str
+    answer: Answer
+
+
+class Endpoints:
+    """The ASGI application of one gateway, once it runs."""
+
+    def __init__(self, gateway: Gateway, render_metrics: RenderMetrics) -> None:
+        self._gateway = gateway
+        self._render_metrics = render_metrics
+        self._by_path: Mapping[str, _Endpoint] = {
+            CHAT_ENDPOINT: _Endpoint("POST", self._chat),
+            COMPLETION_ENDPOINT: _Endpoint("POST", self._complete),
+            _MODELS_PATH: _Endpoint("GET", self._list_models),
+            "/healthz": _Endpoint("GET", self._tell_health),
+            "/metrics": _Endpoint("GET", self._tell_metrics),
+            "/internal/requests": _Endpoint("GET", self._tell_requests),
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        exchange = Exchange(
+            uuid.uuid4().hex, scope, receive, send, self._gateway.settings.write_seconds
+        )
+        endpoint = self._find(exchange.path)
+        if endpoint is None:
+            message = f"Unknown path: {exchange.method} {exchange.path}."
+            await exchange.answer_error(ApiError(status=404, message=message, code="unknown_url"))
+        elif exchange.method != endpoint.method:
+            message = f"{exchange.path} takes {endpoint.method}, not {exchange.method}."
+            error = ApiError(status=405, message=message, code="method_not_allowed")
+            await exchange.answer_error(error, {"allow": endpoint.method})
+        else:
+            await endpoint.answer(exchange)
+
+    def _find(self, path: str) -> _Endpoint | None:
+        if path.startswith(f"{_MODELS_PATH}/"):
+            return _Endpoint("GET", self._get_model)
+        return self._by_path.get(path)
+
+    async def _chat(self, exchange: Exchange) -> None:
+        await flow.handle(self._gateway, exchange, ChatDocument)
+
+    async def _complete(self, exchange: Exchange) -> None:
+        await flow.handle(self._gateway, exchange, CompletionDocument)
+
+    async def _list_models(self, exchange: Exchange) -> None:
+        models = list_models(self._gateway.enforced.snapshot)
+        await exchange.answer_json({"object": "list", "data": models})
+
+    async def _get_model(self, exchange: Exchange) -> None:
+        name = exchange.path.removeprefix(f"{_MODELS_PATH}/")
+        deployment = self._gateway.enforced.snapshot.find_deployment(name)
+        if deployment is None:
+            error = ApiError(
+                status=404,
+                message=f"The model '{name}' does not exist.",
+                param="model",
+                code="model_not_found",
+            )
+            await exchange.answer_error(error)
+        else:
+            await exchange.answer_json(describe_model(name, deployment.created_at_unix))
+
+    async def _tell_health(self, exchange: Exchange) -> None:
+        gateway = self._gateway
+        await exchange.answer_json(
+            {
+                "gateway_id": gateway.gateway_id,
+                "is_draining": gateway.is_draining,
+                "snapshot_version": gateway.enforced.snapshot.version,
+            }
+        )
+
+    async def _tell_metrics(self, exchange: Exchange) -> None:
+        body, content_type = self._render_metrics(exchange.headers.get("accept"))
+        await exchange.answer(200, body, content_type)
+
+    async def _tell_requests(self, exchange: Exchange) -> None:
+        """The live list and the counts, both of one moment."""
+        gateway = self._gateway
+        await exchange.answer_json(
+            {
+                "at_unix_ns": gateway.wall_clock(),
+                "gateway_id": gateway.gateway_id,
+                "counts": msgspec.to_builtins(gateway.registry.counts()),
+                "requests": [request.describe() for request in gateway.registry.live()],
+            }
+        )

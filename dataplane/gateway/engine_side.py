@@ -1,0 +1,354 @@
+"""The engine side of one request: from the queue through its attempts until it is released.
+
+It runs beside the client side and never waits for it, so a slow client holds no slot and a
+client that left leaves the engine's events to be drained to their end. A slot is a lease
+around the attempt, and a request loses its replica at most once before it is given up.
+
+What an engine shows is anchored at the moment of its submission; what it does not show is
+stamped on receipt and marked `inferred`.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+import structlog
+
+from dataplane.engine import (
+    EngineClient,
+    EngineEvent,
+    EngineRequest,
+    EngineUnavailableError,
+)
+from dataplane.gateway.fleet import Fleet
+from dataplane.gateway.output import Ending, Output
+from dataplane.gateway.registry import InFlightRequest, TransitBound
+from dataplane.lifecycle import (
+    Disposition,
+    Event,
+    EventKind,
+    LifecycleError,
+    Observability,
+    State,
+)
+from dataplane.policy import ClassPolicy
+from dataplane.queueing import Departure, DeploymentQueue, Lease, Ticket
+
+_MAX_ATTEMPTS = 2
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class _Attempt:
+    """One submission."""
+
+    number: int
+    replica_id: str
+    client: EngineClient
+    bound: TransitBound
+    is_scheduled_by_us: bool
+
+
+@dataclass(slots=True, eq=False)
+class EngineSide:
+    """Takes `request` from admitted to released, and puts its text into `output`.
+
+    `template` is the submission; each attempt numbers its own copy.
+    """
+
+    request: InFlightRequest
+    request_class: ClassPolicy
+    template: EngineRequest
+    queue: DeploymentQueue
+    fleet: Fleet
+    output: Output
+    release_seconds: float
+    _ticket: Ticket | None = None
+    _attempt: _Attempt | None = None
+    _limit: asyncio.Timeout | None = None
+    _stop: Departure | None = None
+    """Set once somebody wants it to end."""
+    _cancels: set["asyncio.Task[None]"] = field(default_factory=set)
+
+    def cancel(self, disposition: Disposition, reason: str) -> None:
+        """Ask for an early end. The lifecycle says, later, how it really ended."""
+        if self._stop is not None or self.request.lifecycle.is_terminal:
+            return
+        self._stop = Departure(disposition=disposition, reason=reason)
+        if self._ticket is not None:
+            self.queue.leave(self._ticket, self._stop)
+        if self._attempt is not None:
+            self._send_cancel(self._attempt, disposition)
+
+    async def run(self) -> None:
+        """Returns when nothing more is to be expected of any engine. Ends the output."""
+        try:
+            await self._run_attempts()
+        finally:
+            if not self.request.lifecycle.is_terminal:
+                self._finish(Disposition.ERROR, "the gateway failed", status=500)
+            for task in self._cancels:
+                task.cancel()
+
+    async def _run_attempts(self) -> None:
+        lost: list[EngineUnavailableError] = []
+        for number in range(_MAX_ATTEMPTS):
+            outcome = await self._leave_queue(frozenset(error.replica_id for error in lost))
+            if isinstance(outcome, Departure):
+                self._finish_unserved(outcome, lost)
+                return
+            with outcome as lease:
+                error = await self._run_attempt(number, lease)
+            if error is None:
+                return
+            lost.append(error)
+            self.fleet.doubt(error.replica_id, error.why)
+            if not self._may_retry:
+                break
+        self._finish_lost(lost[-1])
+
+    @property
+    def _may_retry(self) -> bool:
+        """Nothing was produced, let alone written."""
+        return self._stop is None and self.request.state in (State.QUEUED, State.PREFILL)
+
+    async def _leave_queue(self, excluded: frozenset[str]) -> Lease | Departure:
+        if self._stop is not None:
+            return self._stop
+        self._ticket = self.queue.enter(self.request_class, excluded)
+        try:
+            return await self._ticket.wait()
+        finally:
+            self._ticket = None
+
+    async def _run_attempt(self, number: int, lease: Lease) -> EngineUnavailableError | None:
+        """One submission, drained to its end; the error when the replica was lost on the way."""
+        if self._stop is not None:
+            self._finish(self._stop.disposition, self._stop.reason)
+            return None
+        client = self.fleet.find_client(lease.replica_id)
+        if client is None:
+            return EngineUnavailableError(lease.replica_id, "it was lost before the submission")
+        self._attempt = attempt = self._open_attempt(number, lease.replica_id, client)
+        try:
+            async with asyncio.timeout(None) as self._limit:
+                await self._drain(attempt)
+        except EngineUnavailableError as error:
+            return None if self._note_gone(attempt, error) else error
+        except TimeoutError:
+            self._note_silent(attempt)
+        except LifecycleError as error:
+            _log.error("the engine broke its contract", error=str(error), replica=lease.replica_id)
+            if not self.request.lifecycle.is_terminal:
+                why = f"the engine broke its contract: {error}"
+                self._finish(Disposition.ERROR, why, status=502)
+            await self._cancel_attempt(attempt, Disposition.ERROR)
+        finally:
+            self._attempt = self._limit = None
+        return None
+
+    def _open_attempt(self, number: int, replica_id: str, client: EngineClient) -> _Attempt:
+        request = self.request
+        capabilities = client.capabilities
+        request.replica_ids.append(replica_id)
+        request.capabilities = capabilities
+        request.on_progress()
+        submitted_at = request.now()
+        is_blind = capabilities.prefill is not Observability.OBSERVED
+        if is_blind:
+            request.apply(
+                EventKind.SCHEDULED,
+                submitted_at,
+                attempt=number,
+                replica_id=replica_id,
+                observability=Observability.INFERRED,
+            )
+        return _Attempt(
+            number=number,
+            replica_id=replica_id,
+            client=client,
+            bound=TransitBound(submitted_at),
+            is_scheduled_by_us=is_blind,
+        )
+
+    async def _drain(self, attempt: _Attempt) -> None:
+        submission = EngineRequest(
+            request_id=self.template.request_id,
+            attempt=attempt.number,
+            endpoint=self.template.endpoint,
+            sampling=self.template.sampling,
+            prompt_token_ids=self.template.prompt_token_ids,
+            body=self.template.body,
+            is_stream=self.template.is_stream,
+            isolation_key=self.template.isolation_key,
+            traceparent=self.template.traceparent,
+        )
+        async with _closing(attempt.client.submit(submission)) as events:
+            async for event in events:
+                self._take(attempt, event)
+        if not self.request.lifecycle.is_terminal:
+            raise EngineUnavailableError(attempt.replica_id, "its events ended without an end")
+
+    def _take(self, attempt: _Attempt, event: EngineEvent) -> None:
+        if event.kind is EventKind.SCHEDULED and attempt.is_scheduled_by_us:
+            return
+        request = self.request
+        self._apply(attempt, event)
+        match event.kind:
+            case EventKind.PREFILL_CHUNK:
+                if event.num_cached_tokens is not None:
+                    request.num_cached_tokens = event.num_cached_tokens + (
+                        request.num_cached_tokens or 0
+                    )
+            case EventKind.FIRST_TOKEN | EventKind.TOKENS:
+                num_tokens = _num_tokens(event)
+                request.num_output_tokens += num_tokens
+                self._put(event.text or "", num_tokens)
+            case EventKind.FINISHED:
+                self._take_finish(event)
+
+    def _apply(self, attempt: _Attempt, event: EngineEvent) -> None:
+        received_at = self.request.now()
+        is_inferred = event.offset is None
+        reason = event.reason
+        if event.kind is EventKind.FINISHED and self._stop is not None:
+            reason = reason or self._stop.reason
+        placed = Event(
+            kind=event.kind,
+            at=received_at
+            if event.offset is None
+            else attempt.bound.anchor(event.offset, received_at),
+            attempt=attempt.number,
+            sequence=event.sequence,
+            observability=Observability.INFERRED if is_inferred else Observability.OBSERVED,
+            num_tokens=event.num_tokens,
+            num_cached_tokens=event.num_cached_tokens,
+            replica_id=attempt.replica_id,
+            disposition=event.disposition,
+            reason=reason,
+        )
+        if is_inferred:
+            self.request.lifecycle.apply(placed)
+        else:
+            self.request.apply_anchored(placed, attempt.bound)
+
+    def _take_finish(self, event: EngineEvent) -> None:
+        request = self.request
+        if event.num_output_tokens is not None:
+            request.num_output_tokens = event.num_output_tokens
+        if event.num_prompt_tokens is not None and request.capabilities is not None:
+            request.num_prompt_tokens = event.num_prompt_tokens
+            request.prompt_tokens_observability = request.capabilities.token_counts
+        self._put(event.text or "", 0)
+        assert event.disposition is not None  # the lifecycle refused it otherwise
+        self._end_output(
+            Ending(disposition=event.disposition, reason=event.reason, status=event.status_code)
+        )
+
+    def _put(self, text: str, num_tokens: int) -> None:
+        self.output.put(text, num_tokens)
+        if text and self.request.output_texts is not None:
+            self.request.output_texts.append(text)
+
+    def _end_output(self, ending: Ending) -> None:
+        self.output.end(ending)
+        if self._limit is not None:
+            self._bound_wait(self._limit)
+
+    def _bound_wait(self, limit: asyncio.Timeout) -> None:
+        """From here on the engine has only so long to release what it holds."""
+        limit.reschedule(asyncio.get_running_loop().time() + self.release_seconds)
+
+    def _send_cancel(self, attempt: _Attempt, disposition: Disposition) -> None:
+        task = asyncio.create_task(
+            self._cancel_attempt(attempt, disposition), name=f"cancel {self.request.request_id}"
+        )
+        self._cancels.add(task)
+        task.add_done_callback(self._cancels.discard)
+        if self._limit is not None:
+            self._bound_wait(self._limit)
+
+    async def _cancel_attempt(self, attempt: _Attempt, disposition: Disposition) -> None:
+        # A replica that is lost tells so through the events of the submission as well.
+        with contextlib.suppress(EngineUnavailableError):
+            await attempt.client.cancel(self.request.request_id, disposition)
+
+    def _finish(self, disposition: Disposition, reason: str, status: int | None = None) -> None:
+        """An end that no engine told."""
+        self.request.apply(
+            EventKind.FINISHED,
+            attempt=self.request.lifecycle.attempt,
+            disposition=disposition,
+            reason=reason,
+        )
+        self.output.end(Ending(disposition=disposition, reason=reason, status=status))
+
+    def _finish_unserved(self, departure: Departure, lost: list[EngineUnavailableError]) -> None:
+        reason = departure.reason
+        if lost and departure.disposition is Disposition.ERROR:
+            reason = f"{lost[-1]}; {reason}"
+        self._finish(departure.disposition, reason, status=503)
+        if lost:
+            self._release_with_replica(lost[-1])
+
+    def _finish_lost(self, error: EngineUnavailableError) -> None:
+        self._finish(Disposition.ERROR, str(error), status=503)
+        self._release_with_replica(error)
+
+    def _note_gone(self, attempt: _Attempt, error: EngineUnavailableError) -> bool:
+        """The replica vanished; True when the request had ended, or was being ended, anyway."""
+        if self.request.lifecycle.is_terminal:
+            self.fleet.doubt(attempt.replica_id, error.why)
+        elif self._stop is not None:
+            self.fleet.doubt(attempt.replica_id, error.why)
+            self._finish(self._stop.disposition, self._stop.reason)
+        else:
+            return False
+        self._release_with_replica(error)
+        return True
+
+    def _release_with_replica(self, error: EngineUnavailableError) -> None:
+        """What a vanished replica held is gone with it, though nobody saw it happen."""
+        lifecycle = self.request.lifecycle
+        if lifecycle.was_scheduled and not lifecycle.is_released:
+            self.request.apply(
+                EventKind.RELEASED,
+                attempt=lifecycle.attempt,
+                replica_id=error.replica_id,
+                observability=Observability.INFERRED,
+                reason=f"the replica is gone: {error.why}",
+            )
+
+    def _note_silent(self, attempt: _Attempt) -> None:
+        """The engine did not confirm an end, or a release, within its bound: a leak."""
+        request = self.request
+        _log.error(
+            "the engine did not release a request in time",
+            replica_id=attempt.replica_id,
+            bound_seconds=self.release_seconds,
+            state=request.state,
+        )
+        if not request.lifecycle.is_terminal:
+            stop = self._stop or Departure(disposition=Disposition.ERROR, reason="it stalled")
+            self._finish(stop.disposition, f"{stop.reason}; the engine did not confirm the end")
+
+
+def _num_tokens(event: EngineEvent) -> int:
+    if event.num_tokens is not None:
+        return event.num_tokens
+    return len(event.token_ids) or 1
+
+
+@contextlib.asynccontextmanager
+async def _closing(
+    events: AsyncIterator[EngineEvent],
+) -> AsyncIterator[AsyncIterator[EngineEvent]]:
+    """Close the iterator however the loop over it ends, if it is a generator."""
+    try:
+        yield events
+    finally:
+        close = getattr(events, "aclose", None)
+        if close is not None:
+            await close()

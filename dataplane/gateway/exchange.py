@@ -1,0 +1,163 @@
+"""One HTTP request and its answer: reading within bounds, writing with the client's pace known."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from starlette.types import Receive, Scope, Send
+
+from dataplane.clock import MonotonicClock, monotonic_clock
+from dataplane.gateway.connection import ARRIVAL_KEY, Arrival
+from dataplane.gateway.openai_api.errors import ApiError, refuse
+
+JSON_TYPE = "application/json"
+EVENT_STREAM_TYPE = "text/event-stream"
+
+
+class ClientGoneError(Exception):
+    """The client left before its request was complete."""
+
+
+class Exchange:
+    """Speaks for one request; `request_id` stands on every answer."""
+
+    def __init__(
+        self,
+        request_id: str,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        write_seconds: float,
+        clock: MonotonicClock = monotonic_clock,
+    ) -> None:
+        self.request_id = request_id
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.arrival: Arrival = scope["state"][ARRIVAL_KEY]
+        self.headers = {
+            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
+        }
+        self.status: int | None = None
+        """What the client was answered, once an answer began."""
+        self.gave_up_reason: str | None = None
+        """Why the gateway cut a client off that was still connected."""
+        self._receive = receive
+        self._send = send
+        self._write_seconds = write_seconds
+        self._clock = clock
+
+    @property
+    def is_client_gone(self) -> bool:
+        """Nothing that is written from now on can be delivered."""
+        return self.gave_up_reason is not None or self.arrival.connection.is_closed
+
+    def watch(self, on_close: Callable[[], None]) -> None:
+        """Call `on_close` once the client is gone."""
+        self.arrival.connection.watch(on_close)
+
+    def unwatch(self, on_close: Callable[[], None]) -> None:
+        """Forget one `watch`."""
+        self.arrival.connection.unwatch(on_close)
+
+    async def read_body(self, max_bytes: int, timeout_seconds: float) -> bytes:
+        """The whole body.
+
+        Raises ApiRefusalError for one that is too large (413) or too slow (408), and
+        ClientGoneError.
+        """
+        said = self.headers.get("content-length", "")
+        if said.isdecimal() and int(said) > max_bytes:
+            raise self._too_large(max_bytes)
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                return await self._read_all(max_bytes)
+        except TimeoutError:
+            raise refuse(
+                f"The body was not complete within {timeout_seconds:g} s.",
+                status=408,
+                code="request_timeout",
+            ) from None
+
+    async def _read_all(self, max_bytes: int) -> bytes:
+        body = bytearray()
+        while True:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise ClientGoneError
+            body += message.get("body", b"")
+            if len(body) > max_bytes:
+                raise self._too_large(max_bytes)
+            if not message.get("more_body", False):
+                return bytes(body)
+
+    def _too_large(self, max_bytes: int) -> Exception:
+        return refuse(
+            f"The body is larger than {max_bytes} bytes.", status=413, code="request_too_large"
+        )
+
+    async def answer(
+        self,
+        status: int,
+        body: bytes,
+        content_type: str = JSON_TYPE,
+        headers: dict[str, str] | None = None,
+    ) -> float | None:
+        """A whole answer at once; as `write`."""
+        length = {"content-length": str(len(body))}
+        await self._start(status, content_type, length | (headers or {}))
+        return await self.write(body, is_last=True)
+
+    async def answer_json(self, document: Any, status: int = 200) -> float | None:
+        """As `answer`, of a document."""
+        return await self.answer(status, msgspec.json.encode(document))
+
+    async def answer_error(
+        self, error: ApiError, headers: dict[str, str] | None = None
+    ) -> float | None:
+        """As `answer`, of an error."""
+        headers = dict(headers or {})
+        if error.retry_after_seconds is not None:
+            headers["retry-after"] = str(error.retry_after_seconds)
+        return await self.answer(error.status, error.encode(), headers=headers)
+
+    async def start_stream(self) -> None:
+        """Begin a streamed answer; nothing leaves before the first `write`."""
+        headers = {"cache-control": "no-cache", "x-accel-buffering": "no"}
+        await self._start(200, f"{EVENT_STREAM_TYPE}; charset=utf-8", headers)
+
+    async def _start(self, status: int, content_type: str, headers: dict[str, str]) -> None:
+        self.status = status
+        said = {"content-type": content_type, "x-request-id": self.request_id} | headers
+        await self._send(
+            {
+                "type": "http.response.start",
+                "status": status,
+                "headers": [(k.encode("latin-1"), v.encode("latin-1")) for k, v in said.items()],
+            }
+        )
+
+    async def write(self, data: bytes, is_last: bool = False) -> float | None:
+        """Hand one fragment over.
+
+        Returns the seconds that the client made us wait until the kernel had all of it, or
+        None when the client is gone, seen before, during or by not reading for too long.
+        """
+        if self.is_client_gone:
+            return None
+        began = self._clock()
+        connection = self.arrival.connection
+        await self._send({"type": "http.response.body", "body": data, "more_body": not is_last})
+        if connection.is_flushed and not connection.is_closed:
+            return self._clock() - began
+        try:
+            async with asyncio.timeout(self._write_seconds):
+                await connection.flushed()
+        except TimeoutError:
+            self.gave_up_reason = f"the client read nothing for {self._write_seconds:g} s"
+            connection.abort()
+            return None
+        # After a last fragment the server itself may close: what counts is that all had gone.
+        if connection.is_closed and (not is_last or connection.error is not None):
+            return None
+        return self._clock() - began

@@ -1,0 +1,181 @@
+"""All replicas of the enforced snapshot, and the queue of each deployment before them."""
+
+import asyncio
+from collections.abc import Iterable
+
+import pluggy
+
+from dataplane import hooks
+from dataplane.admission import EnforcedSnapshot
+from dataplane.clock import MonotonicClock
+from dataplane.engine import EngineCapabilities, EngineClient
+from dataplane.gateway.replica_link import ReplicaLink
+from dataplane.plugins import PluginGroup, load_plugins
+from dataplane.policy import DeploymentPolicy, ReplicaEndpoint, Snapshot
+from dataplane.queueing import DeploymentQueue
+from dataplane.report import ReplicaReport
+
+_EXPIRE_SECONDS = 0.05
+
+
+class Fleet:
+    """Engine clients by replica id, kept in line with the snapshot. One event loop owns it."""
+
+    def __init__(
+        self,
+        clock: MonotonicClock,
+        unserved_seconds: float,
+        surplus_slots: int,
+        drain_seconds: float,
+    ) -> None:
+        self._clock = clock
+        self._unserved_seconds = unserved_seconds
+        self._surplus_slots = surplus_slots
+        self._drain_seconds = drain_seconds
+        self._deployments: dict[str, DeploymentPolicy] = {}
+        self._links: dict[str, ReplicaLink] = {}
+        self._retiring: dict[asyncio.Task[None], ReplicaLink] = {}
+        self._queues: dict[str, DeploymentQueue] = {}
+        self._plugins: pluggy.PluginManager | None = None
+        self._expiry: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to watch the queues' deadlines."""
+        self._expiry = asyncio.create_task(self._expire(), name="queue deadlines")
+
+    def load_engines(self, snapshot: Snapshot) -> None:
+        """Load the plugins that `snapshot` names. Raises PluginError, and changes nothing."""
+        engines = {r.engine for d in snapshot.deployments for r in d.replicas}
+        self._plugins = load_plugins(
+            PluginGroup.GATEWAY, sorted(engines), hooks, project=hooks.PROJECT
+        )
+
+    def enforce(self, enforced: EnforcedSnapshot) -> None:
+        """Link new replicas, retire removed ones. Its engines are loaded already."""
+        self._deployments = {d.name: d for d in enforced.snapshot.deployments}
+        wanted = {
+            replica.replica_id: (deployment.name, replica)
+            for deployment in self._deployments.values()
+            for replica in deployment.replicas
+        }
+        for replica_id, link in list(self._links.items()):
+            if wanted.get(replica_id) != (link.deployment, link.endpoint):
+                self._retire(self._links.pop(replica_id))
+        for replica_id, (deployment_name, endpoint) in wanted.items():
+            if replica_id not in self._links:
+                self._links[replica_id] = ReplicaLink(
+                    deployment_name, endpoint, self._create_client, self._share_slots
+                )
+        self._share_slots()
+
+    def queue_of(self, deployment: str) -> DeploymentQueue:
+        """The deployment's queue, made on first use."""
+        queue = self._queues.get(deployment)
+        if queue is None:
+            queue = DeploymentQueue(clock=self._clock, unserved_seconds=self._unserved_seconds)
+            self._queues[deployment] = queue
+            queue.set_replicas(self._slots_of(deployment))
+        return queue
+
+    def find_client(self, replica_id: str) -> EngineClient | None:
+        """The connected client of a replica, or None."""
+        link = self._links.get(replica_id)
+        return None if link is None else link.client
+
+    def doubt(self, replica_id: str, why: str) -> None:
+        """A request lost this replica."""
+        link = self._links.get(replica_id)
+        if link is not None:
+            link.doubt(why)
+
+    def parameters_of(self, deployment: str) -> frozenset[str] | None:
+        """Parameters that every replica of it takes; None while none has told."""
+        told = [capabilities.parameters for capabilities in self._told(deployment)]
+        return frozenset.intersection(*told) if told else None
+
+    def max_model_len_of(self, deployment: DeploymentPolicy) -> int | None:
+        """The least of what its document and its replicas say; None where none says."""
+        lengths = [capabilities.max_model_len for capabilities in self._told(deployment.name)]
+        known = [length for length in (deployment.max_model_len, *lengths) if length is not None]
+        return min(known, default=None)
+
+    def _told(self, deployment: str) -> list[EngineCapabilities]:
+        links = (link for link in self._links.values() if link.deployment == deployment)
+        return [link.capabilities for link in links if link.capabilities is not None]
+
+    def reports(self) -> tuple[ReplicaReport, ...]:
+        """Every replica, those being retired included."""
+        links = [*self._links.values(), *self._retiring.values()]
+        return tuple(link.report(self._num_outstanding(link)) for link in links)
+
+    def queues(self) -> Iterable[DeploymentQueue]:
+        """Every queue."""
+        return self._queues.values()
+
+    async def close(self) -> None:
+        """Close every connection at once."""
+        if self._expiry is not None:
+            self._expiry.cancel()
+            await asyncio.wait({self._expiry})
+        retiring = list(self._retiring)
+        for task in retiring:
+            task.cancel()
+        links = [*self._links.values(), *self._retiring.values()]
+        self._links.clear()
+        await asyncio.gather(*retiring, return_exceptions=True)
+        await asyncio.gather(*(link.close() for link in links))
+
+    def _create_client(self, endpoint: ReplicaEndpoint) -> EngineClient:
+        assert self._plugins is not None, "load_engines comes before enforce"
+        client: EngineClient | None = self._plugins.hook.pilothouse_create_engine_client(
+            endpoint=endpoint
+        )
+        if client is None:
+            raise ValueError(f"plugin {endpoint.engine!r} makes no client for its own engine")
+        return client
+
+    def _retire(self, link: ReplicaLink) -> None:
+        task = asyncio.create_task(
+            link.retire(lambda: self._num_outstanding(link), self._drain_seconds)
+        )
+        self._retiring[task] = link
+        task.add_done_callback(lambda done: self._retiring.pop(done, None))
+
+    def _num_outstanding(self, link: ReplicaLink) -> int:
+        queue = self._queues.get(link.deployment)
+        return 0 if queue is None else queue.num_outstanding(link.endpoint.replica_id)
+
+    def _share_slots(self) -> None:
+        for name, queue in list(self._queues.items()):
+            queue.set_replicas(self._slots_of(name))
+            if name not in self._deployments and not queue.num_waiting:
+                self._forget(name)
+
+    def _forget(self, deployment: str) -> None:
+        if not any(link.deployment == deployment for link in self._retiring.values()):
+            del self._queues[deployment]
+
+    def _slots_of(self, deployment: str) -> dict[str, int | None]:
+        policy = self._deployments.get(deployment)
+        if policy is None:
+            return {}
+        return {
+            replica_id: self._slots(policy, link.capabilities)
+            for replica_id, link in self._links.items()
+            if link.deployment == deployment and link.is_connected and link.capabilities
+        }
+
+    def _slots(self, policy: DeploymentPolicy, capabilities: EngineCapabilities) -> int | None:
+        """The policy's limit is hard; the engine's own gets a surplus, so that it never idles."""
+        limits = []
+        if policy.policy.max_active_per_replica is not None:
+            limits.append(policy.policy.max_active_per_replica)
+        if capabilities.max_num_seqs is not None:
+            limits.append(capabilities.max_num_seqs + self._surplus_slots)
+        return min(limits, default=None)
+
+    async def _expire(self) -> None:
+        while True:
+            await asyncio.sleep(_EXPIRE_SECONDS)
+            for queue in self._queues.values():
+                queue.expire()

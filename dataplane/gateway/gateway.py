@@ -1,0 +1,159 @@
+"""One gateway process: what it enforces, what it has in flight, and who reads its records.
+
+It is made with everything it needs and does nothing by itself; app.py starts and ends the
+parts around it.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import structlog
+
+from dataplane.admission import EnforcedSnapshot, compile_snapshot
+from dataplane.clock import MonotonicClock, WallClock
+from dataplane.gateway.exchange import Exchange
+from dataplane.gateway.fleet import Fleet
+from dataplane.gateway.inflight import InFlightJournal
+from dataplane.gateway.prompts import PromptCounter
+from dataplane.gateway.recorder import TakeRecord, build_entry, build_record
+from dataplane.gateway.registry import InFlightRequest, Registry
+from dataplane.gateway.settings import GatewaySettings
+from dataplane.lifecycle import Delivery, Disposition, EventKind, Lifecycle, State
+from dataplane.plugins import PluginError
+from dataplane.policy import EMPTY_SNAPSHOT, SnapshotError, decode_snapshot
+from dataplane.telemetry import start_trace
+
+Cancel = Callable[[Disposition, str], None]
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class Gateway:
+    """Shared by all requests; one event loop owns it."""
+
+    settings: GatewaySettings
+    gateway_id: str
+    clock: MonotonicClock
+    wall_clock: WallClock
+    fleet: Fleet
+    prompts: PromptCounter
+    journal: InFlightJournal
+    takers: tuple[TakeRecord, ...] = ()
+    """Who is handed each record, in order."""
+    registry: Registry = field(default_factory=Registry)
+    enforced: EnforcedSnapshot = field(default_factory=lambda: compile_snapshot(EMPTY_SNAPSHOT))
+    snapshot_error: str | None = None
+    is_draining: bool = False
+    _sequence: Iterator[int] = field(default_factory=itertools.count)
+    _cancels: set[Cancel] = field(default_factory=set)
+
+    def enforce(self, data: bytes) -> None:
+        """Check a snapshot whole, then let it replace the last one.
+
+        Raises SnapshotError, keeps the last one and remembers why.
+        """
+        try:
+            enforced = compile_snapshot(decode_snapshot(data))
+            self.fleet.load_engines(enforced.snapshot)
+        except PluginError as error:
+            self.snapshot_error = f"snapshot refused: {error}"
+            raise SnapshotError(self.snapshot_error) from error
+        except SnapshotError as error:
+            self.snapshot_error = str(error)
+            raise
+        self.snapshot_error = None
+        self.enforced = enforced
+        deployments = enforced.snapshot.deployments
+        self.prompts.preload(d.tokenizer_artifact for d in deployments if d.tokenizer_artifact)
+        self.fleet.enforce(enforced)
+        _log.info("snapshot enforced", version=enforced.snapshot.version)
+
+    def open(self, exchange: Exchange) -> InFlightRequest:
+        """A request arrived."""
+        request = InFlightRequest(
+            lifecycle=Lifecycle(
+                request_id=exchange.request_id,
+                arrived_at_unix_ns=exchange.arrival.at_unix_ns,
+            ),
+            trace=start_trace(
+                exchange.headers.get("traceparent"), exchange.headers.get("tracestate")
+            ),
+            endpoint=exchange.path,
+            arrival=exchange.arrival,
+            snapshot_version=self.enforced.snapshot.version,
+            gateway_sequence=next(self._sequence),
+            clock=self.clock,
+        )
+        request.on_progress = lambda: self.journal.update(build_entry(request, self.gateway_id))
+        request.apply(EventKind.ARRIVED, 0.0)
+        self.registry.open(request)
+        self.journal.open(build_entry(request, self.gateway_id))
+        return request
+
+    def close(self, request: InFlightRequest, exchange: Exchange) -> None:
+        """Nothing more is expected of it: write its record."""
+        request.status = exchange.status
+        _end_by_force(request)
+        record = build_record(request, self.gateway_id)
+        for take in self.takers:
+            take(record)
+        self.registry.close(request)
+        self.journal.close(request.request_id)
+        _log.info(
+            "request ended",
+            status=record.status_code,
+            disposition=record.disposition,
+            reason=record.reason,
+            delivery=record.delivery,
+            num_output_tokens=record.num_output_tokens,
+        )
+
+    @contextlib.contextmanager
+    def ending_with(self, cancel: Cancel) -> Iterator[None]:
+        """While inside, `end_all` ends this request through `cancel`."""
+        self._cancels.add(cancel)
+        try:
+            yield
+        finally:
+            self._cancels.discard(cancel)
+
+    async def drain(self, timeout_seconds: float) -> None:
+        """Admit nothing more, let what runs finish within the bound, then end the rest."""
+        self.is_draining = True
+        _log.info("draining", num_requests=len(self.registry))
+        if not await self._wait_until_empty(timeout_seconds):
+            for cancel in list(self._cancels):
+                cancel(Disposition.ERROR, "the gateway is shutting down")
+            await self._wait_until_empty(self.settings.release_seconds)
+
+    async def _wait_until_empty(self, timeout_seconds: float) -> bool:
+        try:
+            await asyncio.wait_for(self.registry.empty.wait(), timeout_seconds)
+        except TimeoutError:
+            return False
+        return True
+
+
+def create_gateway_id(name: str) -> str:
+    """A name for one process that is never used again."""
+    return f"{name}-{uuid.uuid4().hex[:12]}"
+
+
+def _end_by_force(request: InFlightRequest) -> None:
+    """A request whose flow failed still ends, exactly once, as the service's failure."""
+    lifecycle = request.lifecycle
+    if not lifecycle.is_terminal:
+        if request.state in (State.ARRIVED, State.RECEIVED):
+            request.apply(EventKind.INVALID, reason="the gateway failed")
+        else:
+            request.apply(
+                EventKind.FINISHED, disposition=Disposition.ERROR, reason="the gateway failed"
+            )
+    if not lifecycle.is_delivered:
+        delivery = Delivery.PARTIAL if request.has_written else Delivery.NONE
+        request.apply(EventKind.LAST_WRITE, delivery=delivery)

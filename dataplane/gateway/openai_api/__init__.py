@@ -1,0 +1,1 @@
+"""What OpenAI's HTTP API looks like: request documents, answers and errors, and nothing else."""

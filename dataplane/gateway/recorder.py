@@ -1,0 +1,155 @@
+"""From a request that ended to its record, and from the record to everybody who reads it."""
+
+import dataclasses
+from collections.abc import Callable
+
+from dataplane.gateway.inflight import InFlightEntry
+from dataplane.gateway.registry import InFlightRequest
+from dataplane.latency import ContractTerms, Judgement, Latencies, Outcome, derive_latencies, judge
+from dataplane.lifecycle import (
+    Delivery,
+    Disposition,
+    Event,
+    EventKind,
+    Observability,
+    find_event,
+)
+from dataplane.record import RecordedContent, RequestRecord
+
+TakeRecord = Callable[[RequestRecord], None]
+"""Takes one record, at once and without fail."""
+
+
+def build_entry(request: InFlightRequest, gateway_id: str) -> InFlightEntry:
+    """What a crash should leave behind of a request, as far as it is known."""
+    deployment = request.deployment
+    contract = deployment.contract if deployment else None
+    return InFlightEntry(
+        request_id=request.request_id,
+        gateway_id=gateway_id,
+        gateway_sequence=request.gateway_sequence,
+        arrived_at_unix_ns=request.lifecycle.arrived_at_unix_ns,
+        endpoint=request.endpoint,
+        trace=request.trace,
+        snapshot_version=request.snapshot_version,
+        tenant=request.tenant_name,
+        request_class=request.request_class,
+        deployment=deployment.name if deployment else None,
+        model=request.model,
+        model_revision=deployment.model_revision if deployment else None,
+        engine_config_revision=deployment.engine_config_revision if deployment else None,
+        contract_revision=contract.revision if contract else None,
+        policy_revision=request.policy_revision,
+        terms=_terms(request),
+        is_stream=request.is_stream,
+        num_prompt_tokens=request.num_prompt_tokens,
+        prompt_tokens_observability=request.prompt_tokens_observability,
+        max_output_tokens=request.max_output_tokens,
+        engine=request.capabilities.engine if request.capabilities else None,
+        replica_ids=tuple(request.replica_ids),
+        has_written=request.has_written,
+    )
+
+
+def build_record(request: InFlightRequest, gateway_id: str) -> RequestRecord:
+    """The record of a request whose lifecycle has ended."""
+    lifecycle = request.lifecycle
+    disposition, delivery = lifecycle.disposition, lifecycle.delivery
+    if disposition is None or delivery is None:
+        raise AssertionError(f"request {request.request_id} has not ended: {lifecycle.state}")
+    deployment = request.deployment
+    events = tuple(_with_error(request, index) for index in range(len(lifecycle.events)))
+    latencies = derive_latencies(events, request.num_output_tokens)
+    return RequestRecord(
+        request_id=request.request_id,
+        gateway_id=gateway_id,
+        gateway_sequence=request.gateway_sequence,
+        arrived_at_unix_ns=lifecycle.arrived_at_unix_ns,
+        endpoint=request.endpoint,
+        tenant=request.tenant_name,
+        request_class=request.request_class,
+        deployment=deployment.name if deployment else None,
+        model=request.model,
+        model_revision=deployment.model_revision if deployment else None,
+        engine_config_revision=deployment.engine_config_revision if deployment else None,
+        contract_revision=(
+            deployment.contract.revision if deployment and deployment.contract else None
+        ),
+        policy_revision=request.policy_revision,
+        snapshot_version=request.snapshot_version,
+        trace=request.trace,
+        is_stream=request.is_stream,
+        status_code=request.status,
+        disposition=disposition,
+        reason=_reason(events),
+        delivery=delivery,
+        num_prompt_tokens=request.num_prompt_tokens,
+        prompt_tokens_observability=request.prompt_tokens_observability,
+        num_cached_tokens=request.num_cached_tokens,
+        num_output_tokens=request.num_output_tokens,
+        max_output_tokens=request.max_output_tokens,
+        engine=request.capabilities.engine if request.capabilities else None,
+        replica_ids=tuple(request.replica_ids),
+        cleanup_observability=(
+            request.capabilities.cleanup if request.capabilities else Observability.UNOBSERVABLE
+        ),
+        events=events,
+        client=None,
+        latencies=latencies,
+        judgement=_judge(request, latencies, disposition, delivery),
+        content=_content(request),
+    )
+
+
+def outcome_of(disposition: Disposition, delivery: Delivery, status: int | None) -> Outcome:
+    """Whose doing an end was. What the caller got wrong is told by a 4xx, but for 429."""
+    is_callers = status is not None and 400 <= status < 500 and status != 429
+    match disposition:
+        case Disposition.STOP | Disposition.LENGTH:
+            is_whole = delivery is Delivery.COMPLETE
+            return Outcome.ANSWERED if is_whole else Outcome.CLIENT_LEFT
+        case Disposition.CANCELLED:
+            return Outcome.CLIENT_LEFT
+        case Disposition.INVALID if status is None:
+            return Outcome.CALLER_ERROR
+        case _:
+            return Outcome.CALLER_ERROR if is_callers else Outcome.SERVICE_FAILED
+
+
+def _with_error(request: InFlightRequest, index: int) -> Event:
+    """The event with the error that its attempt's transit turned out to leave."""
+    event = request.lifecycle.events[index]
+    bound = request.bound_of(index)
+    return event if bound is None else dataclasses.replace(event, at_error=bound)
+
+
+def _reason(events: tuple[Event, ...]) -> str | None:
+    for kind in (EventKind.FINISHED, EventKind.REJECTED, EventKind.INVALID):
+        event = find_event(events, kind)
+        if event is not None:
+            return event.reason
+    return None
+
+
+def _judge(
+    request: InFlightRequest, latencies: Latencies, disposition: Disposition, delivery: Delivery
+) -> Judgement | None:
+    terms = _terms(request)
+    if terms is None:
+        return None
+    last_write = find_event(request.lifecycle.events, EventKind.LAST_WRITE)
+    elapsed = last_write.at if last_write is not None else request.now()
+    return judge(latencies, outcome_of(disposition, delivery, request.status), terms, elapsed)
+
+
+def _terms(request: InFlightRequest) -> ContractTerms | None:
+    contract = request.deployment.contract if request.deployment else None
+    if contract is None or request.request_class is None:
+        return None
+    return contract.terms_by_class.get(request.request_class)
+
+
+def _content(request: InFlightRequest) -> RecordedContent | None:
+    if request.prompt_text is None or request.output_texts is None:
+        return None
+    return RecordedContent(prompt=request.prompt_text, output="".join(request.output_texts))

@@ -1,0 +1,205 @@
+"""Every request this gateway has: what is known of each so far, and where each stands.
+
+A request lives here from its first byte until its record is written. Counts are taken in
+one pass over the living plus the totals of those that left, so that a snapshot is of one
+moment and invariant 5 can be checked on it rather than hold by construction.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from dataplane.clock import MonotonicClock
+from dataplane.engine import EngineCapabilities
+from dataplane.gateway.connection import Arrival
+from dataplane.lifecycle import (
+    Event,
+    EventKind,
+    Lifecycle,
+    Observability,
+    RequestCounts,
+    State,
+)
+from dataplane.policy import DeploymentPolicy, TenantPolicy
+from dataplane.record import TraceContext
+
+_UNDECIDED = frozenset({State.NEW, State.ARRIVED, State.RECEIVED})
+_ACTIVE = frozenset({State.QUEUED, State.PREFILL, State.DECODE})
+
+
+@dataclass(slots=True)
+class TransitBound:
+    """How much later than anchored an attempt's engine events may really have happened.
+
+    An engine counts from when it received the submission, which we cannot see; every event
+    says that no more than its own transit can be hidden, so the smallest one is the bound.
+    """
+
+    submitted_at: float
+    seconds: float | None = None
+
+    def anchor(self, offset: float, received_at: float) -> float:
+        """The event's time, in seconds since the request's arrival."""
+        hidden = max(0.0, received_at - offset - self.submitted_at)
+        self.seconds = hidden if self.seconds is None else min(self.seconds, hidden)
+        return self.submitted_at + offset
+
+
+@dataclass(slots=True, eq=False)
+class InFlightRequest:
+    """One request, as far as it has come. Only the flow and its two sides change it."""
+
+    lifecycle: Lifecycle
+    trace: TraceContext
+    endpoint: str
+    arrival: Arrival
+    snapshot_version: int
+    gateway_sequence: int
+    """Reserved at arrival, so that a lost request and an ended one never both count."""
+    clock: MonotonicClock
+    tenant_name: str | None = None
+    tenant: TenantPolicy | None = None
+    model: str | None = None
+    deployment: DeploymentPolicy | None = None
+    request_class: str | None = None
+    policy_revision: str | None = None
+    is_stream: bool = False
+    max_output_tokens: int | None = None
+    num_prompt_tokens: int | None = None
+    prompt_tokens_observability: Observability = Observability.UNOBSERVABLE
+    num_cached_tokens: int | None = None
+    num_output_tokens: int = 0
+    replica_ids: list[str] = field(default_factory=list)
+    capabilities: EngineCapabilities | None = None
+    """Of the engine that has it, once one does."""
+    status: int | None = None
+    prompt_text: str | None = None
+    output_texts: list[str] | None = None
+    """Collected only when the tenant opted in."""
+    waits_for_client: bool = False
+    has_written: bool = False
+    on_progress: Callable[[], None] = lambda: None
+    """Called when more is known of it than a crash should forget."""
+    _bounds: dict[int, TransitBound] = field(default_factory=dict)
+
+    @property
+    def request_id(self) -> str:
+        """On every answer, record and log line."""
+        return self.lifecycle.request_id
+
+    @property
+    def state(self) -> State:
+        """Of the lifecycle."""
+        return self.lifecycle.state
+
+    def now(self) -> float:
+        """Seconds since the first byte arrived."""
+        return max(0.0, self.clock() - self.arrival.at)
+
+    def apply(self, kind: EventKind, at: float | None = None, **fields: Any) -> None:
+        """Record an event, now unless `at` says when. Raises LifecycleError."""
+        self.lifecycle.apply(Event(kind=kind, at=self.now() if at is None else at, **fields))
+
+    def apply_anchored(self, event: Event, bound: TransitBound) -> None:
+        """Record an event of the engine's clock, whose error is known when its attempt ended."""
+        self.lifecycle.apply(event)
+        self._bounds[len(self.lifecycle.events) - 1] = bound
+
+    def bound_of(self, index: int) -> float | None:
+        """The error of the event at `index`, or None where the event says it itself."""
+        bound = self._bounds.get(index)
+        return None if bound is None else bound.seconds
+
+    def waits_for(self) -> str:
+        """What has to happen next, in words."""
+        if self.lifecycle.is_terminal and not self.lifecycle.is_delivered:
+            return "the client to take the rest"
+        match self.state:
+            case State.NEW | State.ARRIVED:
+                return "its body to be complete and counted"
+            case State.RECEIVED:
+                return "the admission decision"
+            case State.QUEUED if self.replica_ids:
+                return "the engine to schedule it"
+            case State.QUEUED:
+                return "a slot"
+            case State.PREFILL:
+                return "its first token"
+            case State.DECODE:
+                return "the client to read" if self.waits_for_client else "the next token"
+            case _:
+                return "the engine to release what it held"
+
+    def describe(self) -> dict[str, Any]:
+        """One line of the live list; no text of prompt or output."""
+        return {
+            "request_id": self.request_id,
+            "trace_id": self.trace.trace_id,
+            "endpoint": self.endpoint,
+            "state": self.state,
+            "age_seconds": self.now(),
+            "waits_for": self.waits_for(),
+            "tenant": self.tenant_name,
+            "request_class": self.request_class,
+            "deployment": self.deployment.name if self.deployment else None,
+            "model": self.model,
+            "is_stream": self.is_stream,
+            "replica_id": self.replica_ids[-1] if self.replica_ids else None,
+            "attempt": self.lifecycle.attempt,
+            "num_prompt_tokens": self.num_prompt_tokens,
+            "num_output_tokens": self.num_output_tokens,
+            "max_output_tokens": self.max_output_tokens,
+        }
+
+
+class Registry:
+    """The requests in flight, and totals of those that left. One event loop owns it."""
+
+    def __init__(self) -> None:
+        self._live: dict[str, InFlightRequest] = {}
+        self._num_arrived = 0
+        self._left: Counter[State] = Counter()
+        self.empty = asyncio.Event()
+        """Set while nothing is in flight."""
+        self.empty.set()
+
+    def __len__(self) -> int:
+        return len(self._live)
+
+    def open(self, request: InFlightRequest) -> None:
+        """A request arrived."""
+        self._num_arrived += 1
+        self._live[request.request_id] = request
+        self.empty.clear()
+
+    def close(self, request: InFlightRequest) -> None:
+        """Its record is written; it must have ended."""
+        if not request.lifecycle.is_terminal:
+            raise AssertionError(
+                f"request {request.request_id} leaves in state {request.state}, without an end"
+            )
+        del self._live[request.request_id]
+        self._left[request.state] += 1
+        if not self._live:
+            self.empty.set()
+
+    def live(self) -> list[InFlightRequest]:
+        """Oldest first."""
+        return list(self._live.values())
+
+    def counts(self) -> RequestCounts:
+        """Where every request since the start of this process stands, at this moment."""
+        states = self._left.copy()
+        states.update(request.state for request in self._live.values())
+        active = sum(states[state] for state in _ACTIVE)
+        return RequestCounts(
+            arrived=self._num_arrived,
+            invalid=states[State.INVALID],
+            undecided=sum(states[state] for state in _UNDECIDED),
+            rejected=states[State.REJECTED],
+            admitted=active + states[State.FINISHED],
+            active=active,
+            finished=states[State.FINISHED],
+        )

@@ -1,0 +1,145 @@
+"""The HTTP server below the gateway: uvicorn, with arrivals stamped and buffers kept small.
+
+uvicorn's own protocol tells an application neither when the first byte of a request came
+nor when the kernel has taken what was written. This one does, through the Connection and
+Arrival in the scope's state. It also bounds a request's head, which httptools does not.
+"""
+
+import asyncio
+import contextlib
+import socket
+import uuid
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from dataplane.clock import monotonic_clock, wall_clock
+from dataplane.gateway.connection import ARRIVAL_KEY, Arrival, Connection
+from dataplane.gateway.openai_api.errors import ApiError
+
+_MAX_HEAD_BYTES = 64 * 2**10
+_KEEP_ALIVE_SECONDS = 75
+_CLOSE_SECONDS = 5
+"""How long connections may take to end once no request runs any more."""
+
+
+class GatewayProtocol(HttpToolsProtocol):
+    """One connection."""
+
+    connection: Connection
+    _num_head_bytes: int = 0
+    _is_in_head: bool = True
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        # asyncio hands BaseTransport to every protocol; uvicorn narrows it in the same way.
+        super().connection_made(transport)
+        transport.set_write_buffer_limits(high=0)
+        self.connection = Connection(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.pipeline:
+            # The running request is not the newest one, and uvicorn tells only that.
+            self.pipeline.clear()
+        super().connection_lost(exc)
+        self.connection.note_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self.connection.note_paused()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self.connection.note_resumed()
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_in_head:
+            self._num_head_bytes += len(data)
+        super().data_received(data)
+        if self._is_in_head and self._num_head_bytes > _MAX_HEAD_BYTES:
+            self._refuse(431, f"the request's head is larger than {_MAX_HEAD_BYTES} bytes")
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._is_in_head = True
+        self.scope["state"][ARRIVAL_KEY] = Arrival(
+            at=monotonic_clock(), at_unix_ns=wall_clock(), connection=self.connection
+        )
+
+    def on_headers_complete(self) -> None:
+        self._is_in_head = False
+        self._num_head_bytes = 0
+        super().on_headers_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(400, msg)
+
+    def _refuse(self, status: int, message: str) -> None:
+        """Answer what never became a request, and hang up."""
+        if self.transport.is_closing():
+            return
+        body = ApiError(status=status, message=message, code="invalid_http").encode()
+        head = (
+            f"content-type: application/json\r\ncontent-length: {len(body)}\r\n"
+            f"x-request-id: {uuid.uuid4().hex}\r\nconnection: close\r\n\r\n"
+        )
+        self.transport.write(STATUS_LINE[status] + head.encode("ascii") + body)
+        self.transport.close()
+
+
+class GatewayServer(uvicorn.Server):
+    """Leaves signals to its caller, and calls `on_listening` once connections are taken."""
+
+    def __init__(self, config: uvicorn.Config, on_listening: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(config)
+        self._on_listening = on_listening
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        await self._on_listening()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def listen(host: str, port: int, send_buffer_bytes: int) -> socket.socket:
+    """A listening socket whose connections inherit the small send buffer.
+
+    Raises OSError when the address is taken or not ours.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer_bytes)
+        listener.bind((host, port))
+        listener.setblocking(False)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def address_of(listener: socket.socket) -> str:
+    """The base URL that reaches `listener`."""
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def create_server(app: ASGIApp, on_listening: Callable[[], Awaitable[None]]) -> GatewayServer:
+    """The server of `app`. Nothing listens before `serve`."""
+    options: dict[str, Any] = {
+        "http": GatewayProtocol,
+        "ws": "none",
+        "lifespan": "on",
+        "access_log": False,
+        "log_config": None,
+        "proxy_headers": False,
+        "server_header": False,
+        "timeout_keep_alive": _KEEP_ALIVE_SECONDS,
+        "timeout_graceful_shutdown": _CLOSE_SECONDS,
+    }
+    return GatewayServer(uvicorn.Config(app, **options), on_listening)

@@ -1,0 +1,41 @@
+"""What one gateway process is told when it starts. Read once, passed down, never changed."""
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class GatewaySettings(BaseModel):
+    """All bounds of a gateway in one place."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(min_length=1)
+    """Of the place, such as gateway-0; survives restarts."""
+    state_dir: Path
+    host: str = "127.0.0.1"
+    port: int = Field(default=8701, ge=0, le=65535)
+    """0: any free port."""
+    control_plane: str | None = None
+    """Base URL; None: only the snapshot on disk is served, and records stay in the spool."""
+    drain_seconds: float = Field(default=30.0, ge=0)
+    """How long running streams may go on after SIGTERM."""
+
+    max_body_bytes: int = Field(default=4 * 2**20, gt=0)
+    body_seconds: float = Field(default=30.0, gt=0)
+    """A request's body must be complete by then."""
+    write_seconds: float = Field(default=60.0, gt=0)
+    """A client that takes no byte for so long counts as gone."""
+    unserved_seconds: float = Field(default=5.0, ge=0)
+    """How long a request waits while no replica can be reached."""
+    release_seconds: float = Field(default=30.0, gt=0)
+    """An engine that has not confirmed an end and a release by then is no longer waited for."""
+    surplus_slots: int = Field(default=2, ge=0)
+    """Requests a replica is given beyond its active sequences, so that no step runs short."""
+    default_output_tokens: int = Field(default=4096, gt=0)
+    """The limit where neither the caller nor the endpoint knows one."""
+    max_spool_bytes: int = Field(default=256 * 2**20, gt=0)
+    """Records kept on disk while the control plane is away."""
+    report_seconds: float = Field(default=1.0, gt=0)
+    send_buffer_bytes: int = Field(default=16 * 2**10, gt=0)
+    """Of each connection's socket: what it hides is unobservable, so it is small."""

@@ -1,0 +1,184 @@
+"""A small deterministic engine behind the engine contract, found through the plugin hook.
+
+Its answer to every prompt is "w0 w1 w2 ..." up to the output limit. Tests hold it, step it,
+make it fail or vanish, and look at what it still holds.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, replace
+
+from dataplane.engine import (
+    EngineCapabilities,
+    EngineClient,
+    EngineEvent,
+    EngineRequest,
+    EngineStats,
+    EngineUnavailableError,
+)
+from dataplane.hooks import hookimpl
+from dataplane.lifecycle import Disposition, EventKind, Observability
+from dataplane.policy import ReplicaEndpoint
+
+ENGINE = "scripted"
+REPLICAS: dict[str, "ScriptedReplica"] = {}
+"""By address; what is not here is a replica that cannot be reached."""
+
+CAPABILITIES = EngineCapabilities(
+    engine=ENGINE,
+    version="1",
+    takes_token_ids=True,
+    max_model_len=512,
+    max_num_seqs=4,
+    prefill=Observability.OBSERVED,
+    decode=Observability.OBSERVED,
+    cleanup=Observability.OBSERVED,
+    token_counts=Observability.OBSERVED,
+    cached_tokens=Observability.OBSERVED,
+    parameters=frozenset({"ignore_eos"}),
+)
+
+
+@dataclass(eq=False)
+class ScriptedReplica:
+    """The engine itself; clients reach it by address."""
+
+    capabilities: EngineCapabilities = CAPABILITIES
+    step_seconds: float = 0.001
+    submitted: list[EngineRequest] = field(default_factory=list)
+    held: dict[str, Disposition | None] = field(default_factory=dict)
+    """Requests that hold something, with the disposition they were cancelled with."""
+    cancelled: list[str] = field(default_factory=list)
+    is_dead: bool = False
+    ignores_cancel: bool = False
+    finish_instead: EngineEvent | None = None
+    """Given as the end of every request, right after it was scheduled."""
+    stop_text: str | None = None
+    """Ends the answer when it would be next, as a matched stop string does."""
+    shows_steps: bool = True
+    """False: neither offsets nor cleanup, as of an attached endpoint."""
+    _open: asyncio.Event = field(default_factory=asyncio.Event)
+    _steps: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
+
+    def __post_init__(self) -> None:
+        self._open.set()
+
+    def hold(self) -> None:
+        """Run no step until `step` or `resume`."""
+        self._open.clear()
+
+    def step(self, num_steps: int = 1) -> None:
+        """Let that many steps of any request run."""
+        for _ in range(num_steps):
+            self._steps.release()
+
+    def resume(self) -> None:
+        """Run freely again."""
+        self._open.set()
+
+    def die(self) -> None:
+        """Vanish with all that runs."""
+        self.is_dead = True
+
+    async def next_step(self, request_id: str) -> None:
+        """Wait for the turn of a step; a cancel or a death ends the wait."""
+        if self._open.is_set():
+            await asyncio.sleep(self.step_seconds)
+        while not self._open.is_set() and not self.is_dead and not self.held.get(request_id):
+            try:
+                await asyncio.wait_for(self._steps.acquire(), 0.005)
+            except TimeoutError:
+                continue
+            return
+
+
+@dataclass(eq=False)
+class ScriptedClient:
+    """EngineClient of one ScriptedReplica."""
+
+    replica_id: str
+    address: str
+
+    @property
+    def replica(self) -> ScriptedReplica:
+        replica = REPLICAS.get(self.address)
+        if replica is None or replica.is_dead:
+            raise EngineUnavailableError(self.replica_id, "nothing listens there")
+        return replica
+
+    @property
+    def capabilities(self) -> EngineCapabilities:
+        return self.replica.capabilities
+
+    async def connect(self) -> None:
+        _ = self.replica
+
+    async def submit(self, request: EngineRequest) -> AsyncIterator[EngineEvent]:
+        replica = self.replica
+        received_at = time.monotonic()
+        replica.submitted.append(request)
+        replica.held[request.request_id] = None
+        try:
+            async for event in _events(replica, request):
+                if replica.is_dead:
+                    raise EngineUnavailableError(self.replica_id, "it was killed")
+                if event.kind is EventKind.RELEASED:
+                    del replica.held[request.request_id]
+                    if not replica.shows_steps:
+                        return
+                offset = time.monotonic() - received_at if replica.shows_steps else None
+                yield replace(event, offset=offset)
+        finally:
+            replica.held.pop(request.request_id, None)
+
+    async def cancel(self, request_id: str, disposition: Disposition) -> None:
+        replica = self.replica
+        replica.cancelled.append(request_id)
+        if request_id in replica.held and not replica.ignores_cancel:
+            replica.held[request_id] = disposition
+
+    async def stats(self) -> EngineStats:
+        return EngineStats(age_seconds=0.0, num_running=len(self.replica.held))
+
+    async def close(self) -> None:
+        pass
+
+
+async def _events(replica: ScriptedReplica, request: EngineRequest) -> AsyncIterator[EngineEvent]:
+    """One request's life, a step between two events."""
+    await replica.next_step(request.request_id)
+    disposition = replica.held.get(request.request_id)
+    if disposition is None:
+        yield EngineEvent(kind=EventKind.SCHEDULED)
+        if replica.finish_instead is not None:
+            yield replica.finish_instead
+            yield EngineEvent(kind=EventKind.RELEASED)
+            return
+        if replica.shows_steps:
+            yield EngineEvent(
+                kind=EventKind.PREFILL_CHUNK,
+                num_tokens=len(request.prompt_token_ids),
+                num_cached_tokens=0,
+            )
+        for number in range(request.sampling.max_output_tokens):
+            await replica.next_step(request.request_id)
+            disposition = replica.held.get(request.request_id)
+            if disposition is not None:
+                break
+            text = f"w{number} "
+            if replica.stop_text == text.strip():
+                disposition = Disposition.STOP
+                break
+            kind = EventKind.TOKENS if number else EventKind.FIRST_TOKEN
+            yield EngineEvent(kind=kind, num_tokens=1, token_ids=(number,), text=text)
+    yield EngineEvent(kind=EventKind.FINISHED, disposition=disposition or Disposition.LENGTH)
+    yield EngineEvent(kind=EventKind.RELEASED)
+
+
+@hookimpl
+def pilothouse_create_engine_client(endpoint: ReplicaEndpoint) -> EngineClient | None:
+    """The client of a scripted replica."""
+    if endpoint.engine != ENGINE:
+        return None
+    return ScriptedClient(endpoint.replica_id, endpoint.address)

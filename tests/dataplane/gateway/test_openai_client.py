@@ -1,0 +1,137 @@
+"""The official client, unmodified, against a real gateway."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import openai
+import pytest
+
+from tests.dataplane.gateway.running_gateway import (
+    MODEL,
+    RunningGateway,
+    add_replica,
+    deployment,
+    find_tokenizer,
+    running_gateway,
+    scripted_plugin,
+    snapshot,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with scripted_plugin(tmp_path_factory.mktemp("plugin")):
+        yield
+
+
+@pytest.fixture(scope="module")
+async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningGateway]:
+    add_replica("a")
+    served = snapshot(deployment("a", tokenizer=find_tokenizer(), created_at_unix=1700000000))
+    state_dir: Path = tmp_path_factory.mktemp("gateway")
+    async with running_gateway(state_dir, served) as running:
+        yield running
+        await running.settle()
+
+
+@pytest.fixture
+async def client(gateway: RunningGateway) -> AsyncIterator[openai.AsyncOpenAI]:
+    async with openai.AsyncOpenAI(
+        base_url=f"{gateway.url}/v1", api_key="any", max_retries=0
+    ) as client:
+        yield client
+
+
+async def test_a_chat_is_answered_with_text_finish_reason_and_usage(
+    client: openai.AsyncOpenAI,
+) -> None:
+    answer = await client.chat.completions.create(
+        model=MODEL, messages=[{"role": "user", "content": "Say something."}], max_tokens=3
+    )
+    assert answer.choices[0].message.content == "w0 w1 w2 "
+    assert answer.choices[0].message.role == "assistant"
+    assert answer.choices[0].finish_reason == "length"
+    assert answer.usage is not None
+    assert answer.usage.completion_tokens == 3
+    # ChatML around a default system turn and this one: counted by the model's own template.
+    assert answer.usage.prompt_tokens == 33
+    assert answer.usage.total_tokens == 36
+    assert answer.model == MODEL
+    assert answer.system_fingerprint == "tiny@1"
+
+
+async def test_a_chat_streams_its_role_its_text_its_end_and_its_usage(
+    client: openai.AsyncOpenAI,
+) -> None:
+    stream = await client.chat.completions.create(
+        model=MODEL,
+        messages=[{"role": "user", "content": [{"type": "text", "text": "Say something."}]}],
+        max_completion_tokens=4,
+        stream=True,
+        stream_options={"include_usage": True},
+    )
+    chunks = [chunk async for chunk in stream]
+    choices = [chunk.choices[0] for chunk in chunks if chunk.choices]
+    assert choices[0].delta.role == "assistant"
+    assert "".join(choice.delta.content or "" for choice in choices) == "w0 w1 w2 w3 "
+    assert [choice.finish_reason for choice in choices[-2:]] == [None, "length"]
+    assert not chunks[-1].choices
+    assert chunks[-1].usage is not None
+    assert chunks[-1].usage.completion_tokens == 4
+    assert len({chunk.id for chunk in chunks}) == 1
+
+
+@pytest.mark.parametrize("prompt", ["one two", ["one two"], [504, 1025]])
+async def test_a_completion_takes_text_a_list_of_one_text_or_token_ids(
+    client: openai.AsyncOpenAI, prompt: str | list[str] | list[int]
+) -> None:
+    answer = await client.completions.create(model=MODEL, prompt=prompt, max_tokens=2)
+    assert answer.choices[0].text == "w0 w1 "
+    assert answer.usage is not None
+    assert answer.usage.prompt_tokens == 2
+
+
+async def test_a_completion_streams(client: openai.AsyncOpenAI) -> None:
+    stream = await client.completions.create(
+        model=MODEL, prompt="one two", max_tokens=3, stream=True
+    )
+    chunks = [chunk async for chunk in stream]
+    assert "".join(chunk.choices[0].text for chunk in chunks) == "w0 w1 w2 "
+    assert chunks[-1].choices[0].finish_reason == "length"
+
+
+async def test_without_a_limit_the_answer_may_fill_the_model(client: openai.AsyncOpenAI) -> None:
+    answer = await client.completions.create(model=MODEL, prompt="one two")
+    assert answer.usage is not None
+    assert answer.usage.total_tokens == 512
+
+
+async def test_models_are_listed_and_found_by_name(client: openai.AsyncOpenAI) -> None:
+    assert [model.id async for model in client.models.list()] == [MODEL]
+    model = await client.models.retrieve(MODEL)
+    assert (model.id, model.created, model.owned_by) == (MODEL, 1700000000, "pilothouse")
+    with pytest.raises(openai.NotFoundError):
+        await client.models.retrieve("nobody")
+
+
+async def test_errors_arrive_as_the_clients_own_exceptions(client: openai.AsyncOpenAI) -> None:
+    with pytest.raises(openai.NotFoundError) as unknown:
+        await client.completions.create(model="nobody", prompt="x")
+    assert unknown.value.code == "model_not_found"
+    assert unknown.value.param == "model"
+    with pytest.raises(openai.BadRequestError) as too_long:
+        await client.completions.create(model=MODEL, prompt="word " * 600)
+    assert too_long.value.code == "context_length_exceeded"
+    with pytest.raises(openai.BadRequestError) as unsupported:
+        await client.chat.completions.create(
+            model=MODEL, messages=[{"role": "user", "content": "x"}], logprobs=True
+        )
+    assert unsupported.value.param == "logprobs"
+    assert unsupported.value.request_id is not None

@@ -1,0 +1,336 @@
+"""Whatever is sent, the answer is a matching 4xx in OpenAI's shape, and nothing is left behind."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dataplane.gateway.openai_api.documents import (
+    ChatDocument,
+    CompletionDocument,
+    read_document,
+    read_json,
+)
+from dataplane.gateway.openai_api.errors import ApiError, ApiRefusalError
+from dataplane.lifecycle import Delivery, Disposition
+from tests.dataplane.gateway.running_gateway import (
+    CHAT,
+    COMPLETIONS,
+    MODEL,
+    RunningGateway,
+    add_replica,
+    deployment,
+    find_tokenizer,
+    running_gateway,
+    say,
+    scripted_plugin,
+    snapshot,
+)
+
+pytestmark = pytest.mark.anyio
+
+MAX_BODY_BYTES = 100_000
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with scripted_plugin(tmp_path_factory.mktemp("plugin")):
+        yield
+
+
+@pytest.fixture(scope="module")
+async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningGateway]:
+    add_replica("a")
+    served = snapshot(deployment("a", tokenizer=find_tokenizer()))
+    async with running_gateway(
+        tmp_path_factory.mktemp("gateway"),
+        served,
+        max_body_bytes=MAX_BODY_BYTES,
+        body_seconds=0.2,
+    ) as running:
+        yield running
+        await running.settle()
+
+
+def error_of(response: httpx.Response) -> dict[str, Any]:
+    """The error, once its shape is checked."""
+    assert response.headers["content-type"] == "application/json"
+    assert len(response.headers["x-request-id"]) == 32
+    body = response.json()
+    assert set(body) == {"error"}
+    assert set(body["error"]) == {"message", "type", "param", "code"}
+    assert isinstance(body["error"]["message"], str)
+    error: dict[str, Any] = body["error"]
+    return error
+
+
+WRONG_BODIES: list[tuple[bytes, str | None, str]] = [
+    (b"", None, "invalid_json"),
+    (b"{", None, "invalid_json"),
+    (b"[]", None, "invalid_json"),
+    (b"\xff\xfe", None, "invalid_json"),
+    (b'{"model": NaN}', None, "invalid_json"),
+    (b"[" * 50_000, None, "invalid_json"),
+    (b"{}", "model", "missing_parameter"),
+    (b'{"model": 7}', "model", "invalid_type"),
+]
+
+
+@pytest.mark.parametrize(("body", "param", "code"), WRONG_BODIES)
+async def test_a_body_that_is_no_request_is_told_what_is_wrong(
+    gateway: RunningGateway, body: bytes, param: str | None, code: str
+) -> None:
+    response = await gateway.http.post(CHAT, content=body)
+    assert response.status_code == 400
+    error = error_of(response)
+    assert (error["param"], error["code"]) == (param, code)
+    record = await gateway.record_of(response.headers["x-request-id"])
+    assert record.disposition is Disposition.INVALID
+    assert record.delivery is Delivery.NONE
+    assert record.status_code == 400
+
+
+WRONG_FIELDS: list[tuple[dict[str, Any], str, str]] = [
+    ({"messages": "hi"}, "messages", "valid list"),
+    ({"messages": []}, "messages", "at least 1"),
+    ({"messages": [{"role": "user"}]}, "messages.0.content", "Missing"),
+    ({"messages": [{"role": "robot", "content": "x"}]}, "messages.0.role", "'system'"),
+    ({"messages": [{"role": "user", "content": "x", "nam": "y"}]}, "messages.0.nam", "Unknown"),
+    (
+        {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
+        "messages.0.content.0.type",
+        "'text'",
+    ),
+    ({"temprature": 1}, "temprature", "Did you mean 'temperature'?"),
+    ({"temperature": "hot"}, "temperature", "number"),
+    ({"temperature": 2.1}, "temperature", "less than or equal to 2"),
+    ({"top_p": 0}, "top_p", "greater than 0"),
+    ({"max_tokens": 0}, "max_tokens", "greater than or equal to 1"),
+    ({"max_tokens": True}, "max_tokens", "integer"),
+    ({"max_tokens": 1.5}, "max_tokens", "integer"),
+    ({"max_tokens": 1, "max_completion_tokens": 2}, "max_tokens", "disagree"),
+    ({"stop": [""]}, "stop", "none of them empty"),
+    ({"stop": ["a"] * 5}, "stop", "up to 4"),
+    ({"n": 2}, "n", "must be 1"),
+    ({"seed": 2**80}, "seed", "less than"),
+    ({"logit_bias": {"1": 2}}, "logit_bias", "not supported"),
+    ({"presence_penalty": 0.5}, "presence_penalty", "not supported"),
+    ({"tools": [{"type": "function"}]}, "tools", "not supported"),
+    ({"response_format": {"type": "json_object"}}, "response_format", "not supported"),
+    ({"stream_options": {"include_usage": True}}, "stream_options", "only allowed when"),
+    ({"stream": "yes"}, "stream", "boolean"),
+    ({"user": 5}, "user", "string"),
+]
+
+
+@pytest.mark.parametrize(("fields", "param", "words"), WRONG_FIELDS)
+async def test_a_wrong_field_is_named_with_the_remedy(
+    gateway: RunningGateway, fields: dict[str, Any], param: str, words: str
+) -> None:
+    response = await gateway.http.post(CHAT, json=say() | fields)
+    assert response.status_code == 400
+    error = error_of(response)
+    assert error["param"] == param
+    assert words in error["message"]
+
+
+async def test_parameters_that_ask_for_nothing_are_accepted(gateway: RunningGateway) -> None:
+    neutral = {
+        "n": 1,
+        "logprobs": False,
+        "logit_bias": {},
+        "presence_penalty": 0,
+        "frequency_penalty": 0.0,
+        "tools": [],
+        "tool_choice": "none",
+        "response_format": {"type": "text"},
+        "user": "someone",
+        "stop": None,
+        "seed": None,
+        "ignore_eos": True,
+        "top_k": -1,
+    }
+    response = await gateway.http.post(CHAT, json=say(max_tokens=1) | neutral)
+    assert response.status_code == 200
+
+
+async def test_an_earlier_answer_can_be_sent_back_with_its_nulls(gateway: RunningGateway) -> None:
+    body = say(max_tokens=1)
+    body["messages"].append({"role": "assistant", "content": "hi", "refusal": None, "audio": None})
+    response = await gateway.http.post(CHAT, json=body)
+    assert response.status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("prompt", "code"),
+    [
+        ("", "invalid_value"),
+        ([], "invalid_value"),
+        (["a", "b"], "invalid_value"),
+        ([1, -1], "invalid_value"),
+        ([10**6], "invalid_value"),
+        ({"text": "x"}, "invalid_value"),
+        ("word " * 520, "context_length_exceeded"),
+        ("x" * 90_000, "context_length_exceeded"),
+    ],
+)
+async def test_a_prompt_that_cannot_be_served_is_refused(
+    gateway: RunningGateway, prompt: object, code: str
+) -> None:
+    response = await gateway.http.post(COMPLETIONS, json={"model": MODEL, "prompt": prompt})
+    assert response.status_code == 400
+    assert error_of(response)["code"] == code
+
+
+async def test_prompt_and_output_limit_must_fit_together(gateway: RunningGateway) -> None:
+    body = {"model": MODEL, "prompt": "one two", "max_tokens": 511}
+    response = await gateway.http.post(COMPLETIONS, json=body)
+    assert response.status_code == 400
+    assert "513 tokens (2 in the prompt, 511 in the completion)" in error_of(response)["message"]
+    response = await gateway.http.post(COMPLETIONS, json=body | {"max_tokens": 510})
+    assert response.status_code == 200
+
+
+async def test_an_oversized_body_is_413_whether_or_not_its_length_is_declared(
+    gateway: RunningGateway,
+) -> None:
+    big = b"x" * (MAX_BODY_BYTES + 1)
+
+    async def in_pieces() -> AsyncIterator[bytes]:
+        for start in range(0, len(big), 10_000):
+            yield big[start : start + 10_000]
+
+    for content in (big, in_pieces()):
+        response = await gateway.http.post(CHAT, content=content)
+        assert response.status_code == 413
+        assert error_of(response)["code"] == "request_too_large"
+
+
+async def test_an_unknown_tenant_is_refused_and_a_known_one_is_recorded(
+    gateway: RunningGateway,
+) -> None:
+    body = say(max_tokens=1)
+    refused = await gateway.http.post(CHAT, json=body, headers={"x-pilothouse-tenant": "ghost"})
+    assert refused.status_code == 403
+    assert error_of(refused)["code"] == "unknown_tenant"
+    served = await gateway.http.post(CHAT, json=body, headers={"x-pilothouse-tenant": "acme"})
+    record = await gateway.record_of(served.headers["x-request-id"])
+    assert record.tenant == "acme"
+    assert record.content is None
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "code"),
+    [
+        ("GET", CHAT, 405, "method_not_allowed"),
+        ("DELETE", "/v1/models", 405, "method_not_allowed"),
+        ("POST", "/v1/embeddings", 404, "unknown_url"),
+        ("GET", "/", 404, "unknown_url"),
+        ("GET", "/v1/models/ghost", 404, "model_not_found"),
+        ("POST", f"{CHAT}/", 404, "unknown_url"),
+    ],
+)
+async def test_wrong_paths_and_methods_are_told_apart(
+    gateway: RunningGateway, method: str, path: str, status: int, code: str
+) -> None:
+    response = await gateway.http.request(method, path)
+    assert response.status_code == status
+    assert error_of(response)["code"] == code
+    assert ("allow" in response.headers) == (status == 405)
+
+
+async def speak(gateway: RunningGateway, data: bytes) -> bytes:
+    """Send raw bytes and read until the gateway hangs up."""
+    host, port = gateway.url.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    try:
+        writer.write(data)
+        return await asyncio.wait_for(reader.read(), 5)
+    finally:
+        writer.close()
+        await writer.wait_closed()
+
+
+async def test_what_is_no_http_gets_a_proper_400(gateway: RunningGateway) -> None:
+    answer = await speak(gateway, b"HELO gateway\r\n\r\n")
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert b"x-request-id: " in head
+    assert json.loads(body)["error"]["code"] == "invalid_http"
+
+
+async def test_an_endless_head_is_cut_off(gateway: RunningGateway) -> None:
+    answer = await speak(gateway, b"GET / HTTP/1.1\r\nx-long: " + b"x" * 70_000)
+    assert answer.startswith(b"HTTP/1.1 431 ")
+
+
+async def test_a_body_that_does_not_come_is_given_up(gateway: RunningGateway) -> None:
+    head = f"POST {CHAT} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 10\r\n\r\n"
+    answer = await speak(gateway, head.encode() + b"{")
+    assert answer.startswith(b"HTTP/1.1 408 ")
+
+
+async def test_a_client_that_leaves_with_half_a_body_is_recorded_as_invalid(
+    gateway: RunningGateway,
+) -> None:
+    num_before = len(gateway.records)
+    host, port = gateway.url.removeprefix("http://").split(":")
+    _, writer = await asyncio.open_connection(host, int(port))
+    writer.write(f"POST {CHAT} HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n{{".encode())
+    await writer.drain()
+    await asyncio.sleep(0.02)
+    writer.close()
+    record = await gateway.last_record(num_before)
+    assert record.disposition is Disposition.INVALID
+    assert record.status_code is None
+    assert record.reason == "the client left before its request was complete"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+def refusal_of(read: Callable[[], object]) -> ApiError | None:
+    """What `read` was refused with; any other exception is a bug."""
+    try:
+        read()
+    except ApiRefusalError as refusal:
+        return refusal.error
+    return None
+
+
+FIELDS = sorted({*ChatDocument.model_fields, *CompletionDocument.model_fields, "tools", "echo"})
+
+
+@given(st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=6), st.booleans())
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_any_document_is_either_read_or_refused_with_a_400(
+    fields: dict[str, Any], is_chat: bool
+) -> None:
+    whole = say() | {"prompt": "x"} | fields
+    kind = ChatDocument if is_chat else CompletionDocument
+    whole.pop("prompt" if is_chat else "messages")
+    refusal = refusal_of(lambda: read_document(kind, whole, frozenset()))
+    assert refusal is None or (refusal.status == 400 and refusal.param)
+
+
+@given(st.binary(max_size=64))
+@settings(max_examples=300, deadline=None)
+def test_any_bytes_are_either_an_object_or_refused_with_a_400(data: bytes) -> None:
+    refusal = refusal_of(lambda: read_json(data))
+    assert refusal is None or refusal.status == 400

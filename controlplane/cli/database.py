@@ -10,8 +10,8 @@ from controlplane.store.schema import (
     SchemaState,
     describe_schema,
     inspect_schema,
-    upgrade_database,
 )
+from controlplane.store.upgrade import UpgradeError, upgrade_database
 
 _state_dir_option = click.option(
     "--state-dir",
@@ -46,7 +46,7 @@ def upgrade(state_dir: Path, config_url: str | None, requests_url: str | None) -
     for kind, url in _urls(state_dir, config_url, requests_url).items():
         try:
             before = upgrade_database(url, kind)
-        except SchemaError as error:
+        except (SchemaError, UpgradeError) as error:
             raise click.ClickException(str(error)) from error
         match before.state:
             case SchemaState.ABSENT:

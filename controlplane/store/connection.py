@@ -39,13 +39,18 @@ def sqlite_path(url: str) -> Path | None:
     return Path(parsed.database)
 
 
-def create_database_engine(url: str) -> Engine:
-    """An engine for `url`, with SQLite set up for several threads and processes."""
+def create_database_engine(url: str, enforces_foreign_keys: bool = True) -> Engine:
+    """An engine for `url`, with SQLite set up for several threads and processes.
+
+    `enforces_foreign_keys` concerns SQLite alone; others always enforce them.
+    """
     if sqlite_path(url) is None:
         return create_engine(url, pool_pre_ping=True)
     # As many connections as FastAPI has threads, so that nobody waits for the pool.
     engine = create_engine(url, pool_size=8, max_overflow=40)
     event.listen(engine, "connect", _set_up_sqlite)
+    if enforces_foreign_keys:
+        event.listen(engine, "connect", _enforce_foreign_keys)
     event.listen(engine, "begin", _begin_on_sqlite)
     return engine
 
@@ -65,8 +70,11 @@ def _set_up_sqlite(connection: Any, _record: object) -> None:
     cursor.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MILLISECONDS}")
     cursor.execute("PRAGMA journal_mode = WAL")
     cursor.execute("PRAGMA synchronous = NORMAL")
-    cursor.execute("PRAGMA foreign_keys = ON")
     cursor.close()
+
+
+def _enforce_foreign_keys(connection: Any, _record: object) -> None:
+    connection.execute("PRAGMA foreign_keys = ON").close()
 
 
 def _begin_on_sqlite(connection: Connection) -> None:

@@ -24,8 +24,8 @@ from controlplane.store.schema import (
     SchemaReport,
     SchemaState,
     inspect_schema,
-    upgrade_database,
 )
+from controlplane.store.upgrade import UpgradeError, upgrade_database
 
 __all__ = [
     "Database",
@@ -33,6 +33,7 @@ __all__ = [
     "SchemaError",
     "SchemaReport",
     "SchemaState",
+    "UpgradeError",
     "create_or_open_database",
     "inspect_schema",
     "open_database",

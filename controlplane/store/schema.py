@@ -1,4 +1,4 @@
-"""Schemas and their versions: what a database holds, and bringing it to what this code knows.
+"""Schemas and their versions: what a database holds, against what this code knows.
 
 Config and requests have independent histories. The control plane opens a database only when
 its schema is exactly the one this code knows; it never changes an existing one by itself.
@@ -8,14 +8,13 @@ import sqlite3
 from dataclasses import dataclass
 from enum import StrEnum
 
-from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, MetaData, inspect, text
+from sqlalchemy import Connection, MetaData, NullPool, create_engine, inspect, text
 from sqlalchemy.exc import DatabaseError
 
 from controlplane.bundled import Bundled, locate
-from controlplane.store.connection import DatabaseKind, create_database_engine, sqlite_path
+from controlplane.store.connection import DatabaseKind, sqlite_path
 from controlplane.store.request_tables import RequestBase
 from controlplane.store.tables import ConfigBase
 
@@ -76,7 +75,8 @@ def inspect_schema(url: str, kind: DatabaseKind) -> SchemaReport:
     path = sqlite_path(url)
     if path is not None and not path.exists():
         return _report(url, kind, SchemaState.ABSENT)
-    engine = create_database_engine(url)
+    # A bare engine: ours would switch the file, whose ever it is, to write-ahead logging.
+    engine = create_engine(url, poolclass=NullPool)
     try:
         with engine.connect() as connection:
             return _inspect(connection, url, kind)
@@ -84,40 +84,6 @@ def inspect_schema(url: str, kind: DatabaseKind) -> SchemaReport:
         if path is None or "not a database" not in str(error):
             raise
         return _report(url, kind, SchemaState.FOREIGN, detail="it is no SQLite database")
-    finally:
-        engine.dispose()
-
-
-def upgrade_database(url: str, kind: DatabaseKind) -> SchemaReport:
-    """Create a database, or bring an older one to the schema that this code knows.
-
-    One transaction: it is upgraded whole or not at all. Returns what was there before.
-    Raises SchemaError for a schema that is not older but unknown or not ours.
-    """
-    path = sqlite_path(url)
-    if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    before = inspect_schema(url, kind)
-    if before.state in (SchemaState.UNKNOWN, SchemaState.FOREIGN):
-        raise SchemaError(before)
-    migrate(url, kind, "head")
-    after = inspect_schema(url, kind)
-    if after.state is not SchemaState.CURRENT:
-        raise SchemaError(after)
-    return before
-
-
-def migrate(url: str, kind: DatabaseKind, revision: str) -> None:
-    """Run migrations up to `revision`, or down to it when it lies behind."""
-    config = _alembic_config(kind)
-    engine = create_database_engine(url)
-    try:
-        with engine.begin() as connection:
-            config.attributes["connection"] = connection
-            if revision == "head" or not _is_behind(connection, config, kind, revision):
-                command.upgrade(config, revision)
-            else:
-                command.downgrade(config, revision)
     finally:
         engine.dispose()
 
@@ -140,8 +106,8 @@ def _inspect(connection: Connection, url: str, kind: DatabaseKind) -> SchemaRepo
             return _report(url, kind, SchemaState.ABSENT)
         detail = f"it holds tables but no {version_table(kind)}: {', '.join(sorted(strangers))}"
         return _report(url, kind, SchemaState.FOREIGN, detail=detail)
-    found = _found_version(connection, kind)
-    scripts = ScriptDirectory.from_config(_alembic_config(kind))
+    found = found_version(connection, kind)
+    scripts = ScriptDirectory.from_config(alembic_config(kind))
     if found == scripts.get_current_head():
         difference = _difference(connection, kind)
         state = SchemaState.FOREIGN if difference else SchemaState.CURRENT
@@ -151,7 +117,8 @@ def _inspect(connection: Connection, url: str, kind: DatabaseKind) -> SchemaRepo
     return _report(url, kind, state, found)
 
 
-def _found_version(connection: Connection, kind: DatabaseKind) -> str | None:
+def found_version(connection: Connection, kind: DatabaseKind) -> str | None:
+    """The version that a database says it has, None when it says none."""
     rows = connection.execute(text(f"SELECT version_num FROM {version_table(kind)}")).scalars()
     versions = sorted(rows)
     return "+".join(versions) if versions else None
@@ -171,15 +138,8 @@ def _difference(connection: Connection, kind: DatabaseKind) -> str | None:
     return None
 
 
-def _is_behind(connection: Connection, config: Config, kind: DatabaseKind, revision: str) -> bool:
-    found = _found_version(connection, kind)
-    if revision == "base" or found is None:
-        return revision == "base"
-    behind = ScriptDirectory.from_config(config).iterate_revisions(found, "base")
-    return revision in {script.revision for script in behind} - {found}
-
-
-def _alembic_config(kind: DatabaseKind) -> Config:
+def alembic_config(kind: DatabaseKind) -> Config:
+    """Alembic's configuration; the env.py of `kind` wants a connection in its attributes."""
     config = Config()
     # configparser would read a percent sign in the path as an interpolation.
     folder = str(locate(_MIGRATIONS[kind])).replace("%", "%%")
@@ -197,7 +157,7 @@ def _report(
     found: str | None = None,
     detail: str | None = None,
 ) -> SchemaReport:
-    head = ScriptDirectory.from_config(_alembic_config(kind)).get_current_head()
+    head = ScriptDirectory.from_config(alembic_config(kind)).get_current_head()
     if head is None:
         raise FileNotFoundError(f"no migrations in {locate(_MIGRATIONS[kind])}; install again")
     return SchemaReport(url=url, kind=kind, state=state, found=found, expected=head, detail=detail)

@@ -27,6 +27,7 @@ from dataplane.host.wire import (
     FrameTooLargeError,
     Greeting,
     Hello,
+    RequestEvent,
     StatsQuery,
     StatsReply,
     Submit,
@@ -76,10 +77,7 @@ class HostClient:
         Closing the iterator before its end cancels the request.
         """
         link = self._require_link()
-        if request.request_id in link.events_by_request:
-            raise ValueError(f"request {request.request_id} is still open on this replica")
-        events: _Events = asyncio.Queue()
-        link.events_by_request[request.request_id] = events
+        events = await link.open(request.request_id)
         is_released = False
         try:
             # The host takes token ids; the client's own JSON would only cost transit.
@@ -95,9 +93,7 @@ class HostClient:
                 is_released = event_or_loss.kind is EventKind.RELEASED
                 yield event_or_loss
         finally:
-            link.events_by_request.pop(request.request_id, None)
-            if not is_released:
-                link.send(Cancel(request.request_id, Disposition.CANCELLED))
+            link.close_request(request.request_id, is_released)
 
     async def cancel(self, request_id: str, disposition: Disposition) -> None:
         """Ask for the end of a request; its iterator goes on to FINISHED and RELEASED."""
@@ -132,13 +128,36 @@ class _Link:
     ) -> None:
         self.capabilities = hello.capabilities
         self.lost: str | None = None
-        self.events_by_request: dict[str, _Events] = {}
+        self._events_by_request: dict[str, _Events] = {}
+        self._release_by_given_up: dict[str, asyncio.Event] = {}
         self._replica_id = hello.replica_id
         self._reader = reader
         self._writer = writer
         self._queries: dict[int, asyncio.Future[EngineStats]] = {}
         self._query_ids = itertools.count()
         self._task = asyncio.create_task(self._read(), name=f"replica {hello.replica_id}")
+
+    async def open(self, request_id: str) -> _Events:
+        """The queue of a new request. An id is free again when its last use is released.
+
+        Raises ValueError when somebody still reads that request, EngineUnavailableError
+        when the connection is lost.
+        """
+        if request_id in self._release_by_given_up:
+            await self._release_by_given_up[request_id].wait()
+        if self.lost is not None:
+            raise EngineUnavailableError(self._replica_id, self.lost)
+        if request_id in self._events_by_request:
+            raise ValueError(f"request {request_id} is still open on replica {self._replica_id}")
+        events = self._events_by_request[request_id] = _Events()
+        return events
+
+    def close_request(self, request_id: str, is_released: bool) -> None:
+        """Nobody reads the request any more; cancel it when it is not over."""
+        del self._events_by_request[request_id]
+        if not is_released and self.lost is None:
+            self._release_by_given_up[request_id] = asyncio.Event()
+            self.send(Cancel(request_id, Disposition.CANCELLED))
 
     def send(self, message: ClientMessage) -> FrameTooLargeError | None:
         """Queue a frame for the socket; returns the error when it is too large.
@@ -171,29 +190,28 @@ class _Link:
             self._queries.pop(query_id, None)
 
     async def close(self) -> None:
+        self._lose("the gateway closed the connection")
         self._task.cancel()
         await asyncio.wait({self._task})
         with contextlib.suppress(OSError):  # the peer may be gone before we are
             await self._writer.wait_closed()
 
     async def _read(self) -> None:
-        why = "the gateway closed the connection"
         try:
             while (message := await read_replica_message(self._reader)) is not None:
                 self._dispatch(message)
-            why = "it closed the connection"
         except (OSError, WireError) as error:
-            why = f"the connection broke: {error}"
+            self._lose(f"the connection broke: {error}")
+        else:
+            self._lose("it closed the connection")
         finally:
-            self._lose(why)
+            self._lose("reading its events failed")  # of no effect after one of the above
 
     def _dispatch(self, message: Hello | EventBatch | StatsReply) -> None:
         match message:
             case EventBatch(events):
                 for item in events:
-                    queue = self.events_by_request.get(item.request_id)
-                    if queue is not None:  # else given up by its reader: nobody wants it
-                        queue.put_nowait(item.event)
+                    self._sort(item)
             case StatsReply(query_id, stats):
                 future = self._queries.get(query_id)
                 if future is not None and not future.done():
@@ -201,10 +219,23 @@ class _Link:
             case Hello():
                 raise WireError("a second hello")
 
+    def _sort(self, item: RequestEvent) -> None:
+        events = self._events_by_request.get(item.request_id)
+        if events is not None:
+            events.put_nowait(item.event)
+        elif item.request_id not in self._release_by_given_up:
+            raise WireError(f"an event of request {item.request_id}, which it was not given")
+        elif item.event.kind is EventKind.RELEASED:
+            self._release_by_given_up.pop(item.request_id).set()
+
     def _lose(self, why: str) -> None:
+        if self.lost is not None:
+            return
         self.lost = why
         self._writer.close()
-        for events in self.events_by_request.values():
+        for release in self._release_by_given_up.values():
+            release.set()
+        for events in self._events_by_request.values():
             events.put_nowait(EngineUnavailableError(self._replica_id, why))
         for future in self._queries.values():
             if not future.done():

@@ -1,0 +1,59 @@
+"""The status file of a replica: where it stands in its life, for launchers to read.
+
+Written atomically at every change, so a reader sees a whole status or the one before.
+"""
+
+import contextlib
+import dataclasses
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from dataplane.clock import MonotonicClock
+from dataplane.engine import ReplicaStatus
+
+
+class StatusFile:
+    """Keeps the ReplicaStatus at `path` current. One thread writes it."""
+
+    def __init__(self, path: Path, replica_id: str, clock: MonotonicClock) -> None:
+        self._path = path
+        self._clock = clock
+        self._status = ReplicaStatus(
+            replica_id=replica_id,
+            pid=os.getpid(),
+            stage="acquire",
+            address=None,
+            metrics_address=None,
+            stages={},
+        )
+
+    @contextlib.contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Measure one stage of the start; its seconds count only when it succeeds."""
+        self._write(stage=name)
+        started_at = self._clock()
+        yield
+        seconds = self._clock() - started_at
+        self._write(stages={**self._status.stages, name: seconds})
+
+    def serve(self, address: str, metrics_address: str) -> None:
+        """The replica can answer from now on."""
+        self._write(stage="serving", address=address, metrics_address=metrics_address)
+
+    def drain(self) -> None:
+        """No new work is taken."""
+        self._write(stage="draining")
+
+    def fail(self, error: str) -> None:
+        """The end, with what went wrong and the remedy."""
+        self._write(stage="failed", error=error)
+
+    def _write(self, **changes: Any) -> None:
+        self._status = dataclasses.replace(self._status, **changes)
+        temporary = self._path.with_name(f".{self._path.name}.{os.getpid()}")
+        temporary.write_bytes(msgspec.json.encode(self._status))
+        temporary.replace(self._path)

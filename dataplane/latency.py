@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from dataplane.lifecycle import Event, EventKind
+from dataplane.lifecycle import Delivery, Event, EventKind
 
 
 class Boundary(StrEnum):
@@ -90,51 +90,97 @@ def derive_latencies(
     `num_output_tokens` counts the tokens the engine selected. A request without a first
     token has no TTFT anywhere; one without a finished delivery has no server E2E.
     """
-    first_seen: dict[EventKind, float] = {}
+    first_by_kind: dict[EventKind, Event] = {}
+    last_by_kind: dict[EventKind, Event] = {}
     for event in events:
-        first_seen.setdefault(event.kind, event.at)
-    token_times = [
-        event.at for event in events if event.kind in (EventKind.FIRST_TOKEN, EventKind.TOKENS)
-    ]
-    write_times = [
-        event.at for event in events if event.kind in (EventKind.FIRST_WRITE, EventKind.WRITE)
-    ]
-    finished = first_seen.get(EventKind.FINISHED)
-    released = first_seen.get(EventKind.RELEASED)
-    first_token = first_seen.get(EventKind.FIRST_TOKEN)
-    last_write = first_seen.get(EventKind.LAST_WRITE)
-    transit = None
-    if (
-        client is not None
-        and client.first_content is not None
-        and client.clock_error is not None
-        and first_token is not None
-    ):
-        transit = client.first_content - first_token
+        first_by_kind.setdefault(event.kind, event)
+        last_by_kind[event.kind] = event
     return Latencies(
-        queue_time=first_seen.get(EventKind.SCHEDULED),
-        engine=_at_boundary(
-            token_times, token_times[-1] if token_times else None, num_output_tokens
-        ),
-        server=_at_boundary(write_times, last_write if write_times else None, num_output_tokens),
+        queue_time=_at(first_by_kind.get(EventKind.SCHEDULED)),
+        engine=_at_engine(events, num_output_tokens),
+        server=_at_server(events, num_output_tokens),
         client=_from_client(client, num_output_tokens),
-        first_content_transit=transit,
-        deferred_cleanup=None if finished is None or released is None else released - finished,
+        first_content_transit=_transit(first_by_kind.get(EventKind.FIRST_TOKEN), client),
+        # A request of several sequences ends with the last of them.
+        deferred_cleanup=_between(
+            last_by_kind.get(EventKind.FINISHED), first_by_kind.get(EventKind.RELEASED)
+        ),
     )
 
 
-def _at_boundary(
-    times: Sequence[float], end: float | None, num_output_tokens: int
-) -> BoundaryLatencies:
-    if not times:
+def _at(event: Event | None) -> float | None:
+    return None if event is None else event.at
+
+
+def _between(start: Event | None, end: Event | None) -> float | None:
+    return None if start is None or end is None else end.at - start.at
+
+
+def _transit(first_token: Event | None, client: ReportedTimes | None) -> float | None:
+    if first_token is None or client is None or client.clock_error is None:
+        return None
+    return None if client.first_content is None else client.first_content - first_token.at
+
+
+def _at_engine(events: Sequence[Event], num_output_tokens: int) -> BoundaryLatencies:
+    """Gaps and TPOT are of one sequence at a time; of several, the slowest counts."""
+    selected: dict[int, list[Event]] = {}
+    for event in events:
+        if event.kind in (EventKind.FIRST_TOKEN, EventKind.TOKENS):
+            selected.setdefault(event.sequence, []).append(event)
+    if not selected:
         return BoundaryLatencies()
-    gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
+    streams = list(selected.values())
+    if len(streams) == 1:
+        counts: list[int | None] = [num_output_tokens]
+    else:
+        counts = [_num_selected(stream) for stream in streams]
+    tpots = [
+        _tpot(stream[0].at, stream[-1].at, num_tokens)
+        for stream, num_tokens in zip(streams, counts, strict=True)
+    ]
     return BoundaryLatencies(
-        ttft=times[0],
-        tpot=_tpot(times[0], end, num_output_tokens),
-        max_gap=max(gaps, default=None),
+        ttft=min(stream[0].at for stream in streams),
+        tpot=max((tpot for tpot in tpots if tpot is not None), default=None),
+        max_gap=max((gap for stream in streams for gap in _gaps(stream)), default=None),
+        e2e=max(stream[-1].at for stream in streams),
+    )
+
+
+def _num_selected(stream: Sequence[Event]) -> int | None:
+    """Tokens of one sequence; None when an event does not say how many it brought."""
+    counts = [
+        event.num_tokens if event.kind is EventKind.TOKENS else event.num_tokens or 1
+        for event in stream
+    ]
+    return None if None in counts else sum(count for count in counts if count is not None)
+
+
+def _at_server(events: Sequence[Event], num_output_tokens: int) -> BoundaryLatencies:
+    """Only an answer that was delivered whole has an end, and only one in parts a pace."""
+    writes = [e for e in events if e.kind in (EventKind.FIRST_WRITE, EventKind.WRITE)]
+    if not writes:
+        return BoundaryLatencies()
+    first = writes[0]
+    is_whole = first.num_tokens is not None and first.num_tokens >= num_output_tokens
+    end = next(
+        (
+            e.at
+            for e in events
+            if e.kind is EventKind.LAST_WRITE and e.delivery is Delivery.COMPLETE
+        ),
+        None,
+    )
+    return BoundaryLatencies(
+        ttft=first.at,
+        tpot=None if is_whole else _tpot(first.at, end, num_output_tokens),
+        max_gap=max(_gaps(writes), default=None),
         e2e=end,
     )
+
+
+def _gaps(events: Sequence[Event]) -> list[float]:
+    return [later.at - earlier.at for earlier, later in itertools.pairwise(events)]
 
 
 def _from_client(client: ReportedTimes | None, num_output_tokens: int) -> BoundaryLatencies:
@@ -147,8 +193,8 @@ def _from_client(client: ReportedTimes | None, num_output_tokens: int) -> Bounda
     )
 
 
-def _tpot(first: float | None, last: float | None, num_output_tokens: int) -> float | None:
-    if first is None or last is None or num_output_tokens < 2:
+def _tpot(first: float | None, last: float | None, num_output_tokens: int | None) -> float | None:
+    if first is None or last is None or num_output_tokens is None or num_output_tokens < 2:
         return None
     return (last - first) / (num_output_tokens - 1)
 
@@ -223,13 +269,15 @@ def judge(
     """Judge one ended request.
 
     `elapsed` is how long, in seconds, the request was alive: a client that left before
-    its first token spends budget only if it had already waited past the threshold.
+    its first token, or before its last, spends budget only if it had already waited past the
+    threshold.
     A request the service failed is bad on every objective it was promised; one that the
     caller got wrong is judged on none.
     """
     at_boundary = latencies.at(terms.boundary)
     results = tuple(
-        _judge_objective(objective, at_boundary, outcome, elapsed) for objective in terms.objectives
+        _judge_objective(objective, terms.boundary, at_boundary, outcome, elapsed)
+        for objective in terms.objectives
     )
     applying = [result for result in results if result.verdict is not Verdict.NOT_APPLICABLE]
     in_contract = all(result.verdict is Verdict.GOOD for result in applying) if applying else None
@@ -246,9 +294,13 @@ def judge(
 
 
 def _judge_objective(
-    objective: Objective, at_boundary: BoundaryLatencies, outcome: Outcome, elapsed: float
+    objective: Objective,
+    boundary: Boundary,
+    at_boundary: BoundaryLatencies,
+    outcome: Outcome,
+    elapsed: float,
 ) -> ObjectiveResult:
-    measured = _measured(objective.signal, at_boundary)
+    measured = _measured(objective.signal, boundary, at_boundary)
     return ObjectiveResult(
         signal=objective.signal,
         verdict=_verdict(objective, measured, outcome, elapsed),
@@ -279,22 +331,25 @@ def _verdict(
 def _verdict_of_client_that_left(
     signal: ObjectiveSignal, measured: float | None, limit: float, elapsed: float
 ) -> Verdict:
-    if signal is not ObjectiveSignal.TTFT:
-        return Verdict.NOT_APPLICABLE
-    waited = elapsed if measured is None else measured
-    if waited > limit:
+    if signal is ObjectiveSignal.TTFT and measured is not None:
+        return Verdict.GOOD if measured <= limit else Verdict.BAD
+    if signal in (ObjectiveSignal.TTFT, ObjectiveSignal.E2E) and elapsed > limit:
         return Verdict.BAD
-    return Verdict.NOT_APPLICABLE if measured is None else Verdict.GOOD
+    return Verdict.NOT_APPLICABLE
 
 
-def _measured(signal: ObjectiveSignal, latencies: BoundaryLatencies) -> float | None:
+def _measured(
+    signal: ObjectiveSignal, boundary: Boundary, latencies: BoundaryLatencies
+) -> float | None:
     match signal:
         case ObjectiveSignal.TTFT:
             return latencies.ttft
         case ObjectiveSignal.TPOT:
             return latencies.tpot
-        case ObjectiveSignal.MAX_ITL | ObjectiveSignal.CHUNK_GAP:
-            return latencies.max_gap
+        case ObjectiveSignal.MAX_ITL:  # past the engine only chunks are seen
+            return latencies.max_gap if boundary is Boundary.ENGINE else None
+        case ObjectiveSignal.CHUNK_GAP:
+            return latencies.max_gap if boundary is not Boundary.ENGINE else None
         case ObjectiveSignal.E2E:
             return latencies.e2e
         case ObjectiveSignal.AVAILABILITY:

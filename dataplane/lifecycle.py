@@ -21,6 +21,7 @@ All times are seconds on the gateway's monotonic clock since the first byte of t
 request arrived; `Lifecycle.arrived_at_unix_ns` anchors them in wall-clock time, once.
 """
 
+import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -121,6 +122,7 @@ TRANSITIONS: dict[tuple[State, EventKind], State] = {
 # Events of delivery and release do not move the state; these are the states they may occur in.
 _DELIVERY_STATES = frozenset({State.PREFILL, State.DECODE}) | TERMINAL_STATES
 _DELIVERY_EVENTS = frozenset({EventKind.FIRST_WRITE, EventKind.WRITE, EventKind.LAST_WRITE})
+_SEQUENCE_EVENTS = frozenset({EventKind.FIRST_TOKEN, EventKind.TOKENS, EventKind.FINISHED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +184,8 @@ class Lifecycle:
     delivery: Delivery | None = None
     is_released: bool = False
     events: list[Event] = field(default_factory=list)
+    _has_written: bool = False
+    _started_sequences: set[int] = field(default_factory=set)
     _finished_sequences: set[int] = field(default_factory=set)
 
     @property
@@ -208,6 +212,10 @@ class Lifecycle:
         self.events.append(event)
         self.attempt = max(self.attempt, event.attempt)
         match event.kind:
+            case EventKind.FIRST_TOKEN:
+                self._started_sequences.add(event.sequence)
+            case EventKind.FIRST_WRITE:
+                self._has_written = True
             case EventKind.FINISHED:
                 self._finished_sequences.add(event.sequence)
                 if len(self._finished_sequences) < self.num_sequences:
@@ -227,8 +235,8 @@ class Lifecycle:
         def refuse(why: str) -> LifecycleError:
             return LifecycleError(self.request_id, self.state, event, why)
 
-        if event.at < 0:
-            raise refuse("its time lies before the arrival")
+        if not 0 <= event.at < math.inf:
+            raise refuse("its time is no time at or after the arrival")
         if event.kind is EventKind.RELEASED:
             if self.state is not State.FINISHED:
                 raise refuse("only a finished request can be released")
@@ -236,22 +244,47 @@ class Lifecycle:
                 raise refuse("it was released already")
             return self.state
         if event.kind in _DELIVERY_EVENTS:
-            if self.state not in _DELIVERY_STATES:
-                raise refuse("nothing can be written yet")
-            if self.is_delivered:
-                raise refuse("delivery is closed")
-            if event.kind is EventKind.LAST_WRITE and event.delivery is None:
-                raise refuse("it says not how much was delivered")
+            if why := self._why_not_delivery(event):
+                raise refuse(why)
             return self.state
-        if event.kind is EventKind.FINISHED:
-            if event.disposition is None:
-                raise refuse("it carries no disposition")
-            if event.sequence in self._finished_sequences:
-                raise refuse(f"sequence {event.sequence} finished already")
+        if why := self._why_not_sequence(event):
+            raise refuse(why)
         next_state = TRANSITIONS.get((self.state, event.kind))
         if next_state is None:
             raise refuse("there is no such transition")
         return next_state
+
+    def _why_not_delivery(self, event: Event) -> str | None:
+        """Invariant 6: nothing follows the last write, and what it says fits what was written."""
+        if self.state not in _DELIVERY_STATES:
+            return "nothing can be written yet"
+        if self.is_delivered:
+            return "delivery is closed"
+        if event.kind is not EventKind.LAST_WRITE:
+            if self._has_written is (event.kind is EventKind.FIRST_WRITE):
+                return "the first write comes once, and before the others"
+            return None
+        if event.delivery is None:
+            return "it says not how much was delivered"
+        if self._has_written is (event.delivery is Delivery.NONE):
+            return f"{event.delivery} contradicts what was written"
+        if event.delivery is Delivery.COMPLETE and not self.is_terminal:
+            return "an answer is not complete before its request has ended"
+        return None
+
+    def _why_not_sequence(self, event: Event) -> str | None:
+        """A sequence starts once, ends once, and selects nothing after its end."""
+        if event.kind not in _SEQUENCE_EVENTS:
+            return None
+        if event.kind is EventKind.FINISHED and event.disposition is None:
+            return "it carries no disposition"
+        if not 0 <= event.sequence < self.num_sequences:
+            return f"there are {self.num_sequences} sequences, and it is of number {event.sequence}"
+        if event.sequence in self._finished_sequences:
+            return f"sequence {event.sequence} finished already"
+        if event.kind is EventKind.FIRST_TOKEN and event.sequence in self._started_sequences:
+            return f"sequence {event.sequence} has its first token already"
+        return None
 
 
 def find_event(events: "tuple[Event, ...] | list[Event]", kind: EventKind) -> Event | None:

@@ -52,15 +52,15 @@ class GatewayMetrics:
         self.registry = CollectorRegistry()
         self.registry.register(_ReportCollector(read_report, num_spans_dropped))
         self._ended = self._counter(
-            names.GATEWAY_ENDED,
+            names.GATEWAY_ENDED_TOTAL,
             "Requests that ended, by disposition.",
             (*_SCOPE, names.LABEL_DISPOSITION),
         )
-        self._input = self._counter(names.GATEWAY_INPUT_TOKENS, "Prompt tokens.", _SCOPE)
+        self._input = self._counter(names.GATEWAY_INPUT_TOKENS_TOTAL, "Prompt tokens.", _SCOPE)
         self._cached = self._counter(
-            names.GATEWAY_CACHED_INPUT_TOKENS, "Prompt tokens reused, not computed.", _SCOPE
+            names.GATEWAY_CACHED_INPUT_TOKENS_TOTAL, "Prompt tokens reused, not computed.", _SCOPE
         )
-        self._output = self._counter(names.GATEWAY_OUTPUT_TOKENS, "Tokens selected.", _SCOPE)
+        self._output = self._counter(names.GATEWAY_OUTPUT_TOKENS_TOTAL, "Tokens selected.", _SCOPE)
         self._queue = self._histogram(
             names.GATEWAY_QUEUE_TIME_SECONDS,
             "Arrival until engine work begins.",
@@ -87,16 +87,16 @@ class GatewayMetrics:
         )
         by_objective = (*_SCOPE, names.LABEL_OBJECTIVE)
         self._judged = self._counter(
-            names.GATEWAY_OBJECTIVE_JUDGED, "Requests an objective applied to.", by_objective
+            names.GATEWAY_OBJECTIVE_JUDGED_TOTAL, "Requests an objective applied to.", by_objective
         )
         self._good = self._counter(
-            names.GATEWAY_OBJECTIVE_GOOD, "Requests that met an objective.", by_objective
+            names.GATEWAY_OBJECTIVE_GOOD_TOTAL, "Requests that met an objective.", by_objective
         )
         self._contract_judged = self._counter(
-            names.GATEWAY_CONTRACT_JUDGED, "Requests that a contract applied to.", _SCOPE
+            names.GATEWAY_CONTRACT_JUDGED_TOTAL, "Requests that a contract applied to.", _SCOPE
         )
         self._in_contract = self._counter(
-            names.GATEWAY_IN_CONTRACT,
+            names.GATEWAY_IN_CONTRACT_TOTAL,
             "Requests that met every objective that applied, together.",
             _SCOPE,
         )
@@ -191,10 +191,12 @@ class _ReportCollector(Collector):
             report.num_records_spooled,
         )
         yield CounterMetricFamily(
-            names.GATEWAY_RECORDS_LOST, "Records that will never arrive.", report.num_records_lost
+            names.GATEWAY_RECORDS_LOST_TOTAL,
+            "Records that will never arrive.",
+            report.num_records_lost,
         )
         yield CounterMetricFamily(
-            names.GATEWAY_SPANS_DROPPED, "Spans not exported.", self._num_spans_dropped()
+            names.GATEWAY_SPANS_DROPPED_TOTAL, "Spans not exported.", self._num_spans_dropped()
         )
 
 

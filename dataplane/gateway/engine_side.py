@@ -243,9 +243,10 @@ class EngineSide:
             request.prompt_tokens_observability = request.capabilities.token_counts
         self._put(event.text or "", 0)
         assert event.disposition is not None  # the lifecycle refused it otherwise
-        self._end_output(
-            Ending(disposition=event.disposition, reason=event.reason, status=event.status_code)
-        )
+        reason, status = event.reason, event.status_code
+        if self._stop is not None and event.disposition is self._stop.disposition:
+            reason, status = reason or self._stop.reason, status or 503
+        self._end_output(Ending(disposition=event.disposition, reason=reason, status=status))
 
     def _put(self, text: str, num_tokens: int) -> None:
         self.output.put(text, num_tokens)

@@ -99,6 +99,7 @@ class ScriptedClient:
 
     replica_id: str
     address: str
+    told: EngineCapabilities | None = None
 
     @property
     def replica(self) -> ScriptedReplica:
@@ -109,10 +110,11 @@ class ScriptedClient:
 
     @property
     def capabilities(self) -> EngineCapabilities:
-        return self.replica.capabilities
+        assert self.told is not None, "capabilities are known only after connect"
+        return self.told
 
     async def connect(self) -> None:
-        _ = self.replica
+        self.told = self.replica.capabilities
 
     async def submit(self, request: EngineRequest) -> AsyncIterator[EngineEvent]:
         replica = self.replica

@@ -318,7 +318,7 @@ FIELDS = sorted({*ChatDocument.model_fields, *CompletionDocument.model_fields, "
 
 
 @given(st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=6), st.booleans())
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_any_document_is_either_read_or_refused_with_a_400(
     fields: dict[str, Any], is_chat: bool
 ) -> None:
@@ -330,7 +330,7 @@ def test_any_document_is_either_read_or_refused_with_a_400(
 
 
 @given(st.binary(max_size=64))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_any_bytes_are_either_an_object_or_refused_with_a_400(data: bytes) -> None:
     refusal = refusal_of(lambda: read_json(data))
     assert refusal is None or refusal.status == 400

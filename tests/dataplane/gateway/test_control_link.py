@@ -1,0 +1,212 @@
+"""Snapshots in, reports and records out, against a control plane that comes and goes."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import pytest
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from dataplane.gateway.server import address_of, listen
+from dataplane.policy import ClassPolicy, Snapshot, encode_snapshot
+from dataplane.report import GatewayReport
+from tests.dataplane.gateway.running_gateway import (
+    CHAT,
+    MODEL,
+    add_replica,
+    deployment,
+    running_gateway,
+    say,
+    scripted_plugin,
+    snapshot,
+    until,
+)
+from tests.dataplane.gateway.scripted_engine import CAPABILITIES
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with scripted_plugin(tmp_path_factory.mktemp("plugin")):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def replica() -> None:
+    add_replica("a", capabilities=replace(CAPABILITIES, takes_token_ids=False))
+
+
+@dataclass(eq=False)
+class ControlPlane:
+    """The three calls of a gateway, kept as they came."""
+
+    address: str
+    reports: list[GatewayReport] = field(default_factory=list)
+    records: list[str] = field(default_factory=list)
+    _snapshots: list[bytes] = field(default_factory=list)
+    _is_ending: bool = False
+
+    def publish(self, document: bytes) -> None:
+        self._snapshots.append(document)
+
+    def end_streams(self) -> None:
+        self._is_ending = True
+
+    async def stream(self, request: Request) -> Response:
+        async def events() -> AsyncIterator[bytes]:
+            num_sent = max(0, len(self._snapshots) - 1)
+            while not self._is_ending:
+                for document in self._snapshots[num_sent:]:
+                    yield b"event: snapshot\nid: 1\ndata: " + document + b"\n\n"
+                    num_sent += 1
+                yield b": still here\n\n"
+                await asyncio.sleep(0.01)
+
+        return StreamingResponse(events(), media_type="text/event-stream")
+
+    async def report(self, request: Request) -> Response:
+        self.reports.append(msgspec.json.decode(await request.body(), type=GatewayReport))
+        return Response(status_code=204)
+
+    async def store(self, request: Request) -> Response:
+        batch = await request.json()
+        self.records += [record["request_id"] for record in batch["records"]]
+        return JSONResponse({"stored": len(batch["records"]), "duplicates": 0})
+
+
+@contextlib.asynccontextmanager
+async def control_plane(port: int = 0) -> AsyncIterator[ControlPlane]:
+    listener = listen("127.0.0.1", port, 2**16)
+    plane = ControlPlane(address_of(listener))
+    app = Starlette(
+        routes=[
+            Route("/api/v1/gateways/gateway-t/snapshots", plane.stream),
+            Route("/api/v1/gateways/gateway-t", plane.report, methods=["PUT"]),
+            Route("/api/v1/records", plane.store, methods=["POST"]),
+        ]
+    )
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, ws="none", lifespan="off"))
+    serving = asyncio.create_task(server._serve(sockets=[listener]))
+    try:
+        yield plane
+    finally:
+        plane.end_streams()
+        server.should_exit = True
+        await serving
+
+
+def serve_model(version: int) -> Snapshot:
+    return snapshot(deployment("a"), version=version)
+
+
+def with_unknown_engine(version: int) -> Snapshot:
+    served = deployment("a")
+    (endpoint,) = served.replicas
+    misspelt = replace(served, replicas=(replace(endpoint, engine="scriptd"),))
+    return snapshot(misspelt, version=version)
+
+
+async def test_a_snapshot_is_enforced_reported_and_kept(tmp_path: Path) -> None:
+    async with (
+        control_plane() as plane,
+        running_gateway(
+            tmp_path, None, control_plane=plane.address, report_seconds=0.02
+        ) as gateway,
+    ):
+        assert (await gateway.http.post(CHAT, json=say())).status_code == 404
+        plane.publish(encode_snapshot(serve_model(7)))
+        await until(lambda: any(report.snapshot_version == 7 for report in plane.reports))
+        await until(lambda: all(r.is_connected for r in plane.reports[-1].replicas))
+        assert (await gateway.http.post(CHAT, json=say(max_tokens=1))).status_code == 200
+        report = plane.reports[-1]
+        assert (report.name, report.address) == ("gateway-t", gateway.url)
+        report.counts.check_integrity()
+        assert (tmp_path / "snapshot.json").read_bytes() == encode_snapshot(serve_model(7))
+
+
+def tells(plane: ControlPlane, words: str) -> bool:
+    return bool(plane.reports) and words in (plane.reports[-1].snapshot_error or "")
+
+
+async def test_a_refused_snapshot_changes_nothing_and_is_told(tmp_path: Path) -> None:
+    bad_class = ClassPolicy(name="odd", match="tenat.tier == 1")
+    refused = [
+        (b'{"version": 8, "deployments": 3}', "deployments"),
+        (
+            encode_snapshot(snapshot(deployment("a", classes=[bad_class]), version=8)),
+            "class odd",
+        ),
+        (
+            encode_snapshot(with_unknown_engine(8)),
+            "did you mean 'scripted'?",
+        ),
+    ]
+    async with (
+        control_plane() as plane,
+        running_gateway(
+            tmp_path, serve_model(7), control_plane=plane.address, report_seconds=0.02
+        ) as gateway,
+    ):
+        for document, words in refused:
+            plane.publish(document)
+            await until(partial(tells, plane, words))
+            assert plane.reports[-1].snapshot_version == 7
+            assert (await gateway.http.post(CHAT, json=say(max_tokens=1))).status_code == 200
+        plane.publish(encode_snapshot(serve_model(9)))
+        await until(lambda: plane.reports[-1].snapshot_version == 9)
+        assert plane.reports[-1].snapshot_error is None
+    assert (tmp_path / "snapshot.json").read_bytes() == encode_snapshot(serve_model(9))
+
+
+async def test_requests_are_served_and_recorded_while_the_control_plane_is_away(
+    tmp_path: Path,
+) -> None:
+    async with control_plane() as plane:
+        port = int(plane.address.rsplit(":", 1)[1])
+        plane.publish(encode_snapshot(serve_model(7)))
+    async with running_gateway(
+        tmp_path, serve_model(7), control_plane=plane.address, report_seconds=0.02
+    ) as gateway:
+        answers = [await gateway.http.post(CHAT, json=say(max_tokens=1)) for _ in range(3)]
+        assert [answer.status_code for answer in answers] == [200] * 3
+        await until(lambda: gateway.app.report().num_records_spooled == 3)
+        async with control_plane(port) as back:
+            back.publish(encode_snapshot(serve_model(8)))
+            await until(lambda: len(back.records) == 3, 10)
+            await until(lambda: any(r.snapshot_version == 8 for r in back.reports), 10)
+    assert sorted(back.records) == sorted(a.headers["x-request-id"] for a in answers)
+
+
+async def test_a_removed_replica_finishes_what_it_has_and_gets_nothing_new(
+    tmp_path: Path,
+) -> None:
+    old = add_replica("a", capabilities=replace(CAPABILITIES, takes_token_ids=False))
+    new = add_replica("b", capabilities=replace(CAPABILITIES, takes_token_ids=False))
+    async with running_gateway(tmp_path, snapshot(deployment("a"))) as gateway:
+        old.hold()
+        running = asyncio.create_task(gateway.http.post(CHAT, json=say(max_tokens=2)))
+        await until(lambda: len(old.submitted) == 1)
+        gateway.app.gateway.enforce(encode_snapshot(snapshot(deployment("b"), version=6)))
+        assert (await gateway.http.post(CHAT, json=say(max_tokens=1))).status_code == 200
+        assert len(new.submitted) == 1
+        assert [r.replica_id for r in gateway.app.report().replicas] == ["replica-b", "replica-a"]
+        old.resume()
+        assert (await running).status_code == 200
+        await until(lambda: len(gateway.app.report().replicas) == 1)
+        record = await gateway.record_of((await running).headers["x-request-id"])
+        assert (record.snapshot_version, record.model) == (5, MODEL)
+        await gateway.settle()

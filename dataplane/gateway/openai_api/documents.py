@@ -15,8 +15,11 @@ from dataplane.gateway.openai_api.errors import ApiRefusalError, refuse
 from dataplane.gateway.openai_api.parameters import check_foreign_parameters
 
 _MAX_STOP_STRINGS = 4
-_EXTENSIONS = frozenset({"ignore_eos"})
-"""Read by us, and refused where the engine does not declare them."""
+# Not OpenAI's, with the values that ask for nothing; others need an engine that declares them.
+_EXTENSIONS: Mapping[str, tuple[Any, ...]] = {
+    "ignore_eos": (None, False),
+    "top_k": (None, 0, -1),
+}
 
 
 class _Document(BaseModel):
@@ -169,9 +172,9 @@ def read_document(
     None while no replica has told. Raises ApiRefusalError naming the first wrong field.
     """
     known = kind.model_fields.keys()
-    undeclared = _EXTENSIONS - declared if declared is not None else frozenset()
-    for name in sorted(undeclared & body.keys()):
-        if body[name] not in (None, False):
+    for name, neutral in _EXTENSIONS.items():
+        is_declared = declared is None or name in declared
+        if not is_declared and body.get(name) not in neutral:
             raise refuse(
                 f"'{name}' is not supported by this deployment's engine; leave it out.",
                 param=name,

@@ -36,7 +36,7 @@ CAPABILITIES = EngineCapabilities(
     cleanup=Observability.OBSERVED,
     token_counts=Observability.OBSERVED,
     cached_tokens=Observability.OBSERVED,
-    parameters=frozenset({"ignore_eos"}),
+    parameters=frozenset({"ignore_eos", "top_k"}),
 )
 
 

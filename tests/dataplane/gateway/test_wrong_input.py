@@ -329,6 +329,17 @@ def test_any_document_is_either_read_or_refused_with_a_400(
     assert refusal is None or (refusal.status == 400 and refusal.param)
 
 
+@pytest.mark.parametrize("fields", [{"ignore_eos": True}, {"top_k": 5}])
+def test_an_extension_needs_an_engine_that_declares_it(fields: dict[str, Any]) -> None:
+    (name,) = fields
+    body = say() | fields
+    refusal = refusal_of(lambda: read_document(ChatDocument, body, frozenset()))
+    assert refusal is not None
+    assert refusal.param == name
+    assert read_document(ChatDocument, body, frozenset({name}))
+    assert read_document(ChatDocument, body, None)  # no replica has told yet
+
+
 @given(st.binary(max_size=64))
 @settings(max_examples=100, deadline=None)
 def test_any_bytes_are_either_an_object_or_refused_with_a_400(data: bytes) -> None:

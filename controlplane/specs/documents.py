@@ -46,7 +46,7 @@ def load_documents(
         problems += unreadable
         for source in sources:
             document, found = validate(source)
-            problems += _without_echoes(found, unreadable)
+            problems += [problem for problem in found if not source.is_echo(problem)]
             if document is not None:
                 loaded.append(LoadedDocument(document=document, source=source))
             else:
@@ -61,12 +61,6 @@ def load_documents(
             sorted((w for item in loaded for w in warn_of_unenforced(item)), key=_place)
         ),
     )
-
-
-def _without_echoes(found: list[Problem], unreadable: list[Problem]) -> list[Problem]:
-    """A value that could not be read would only be complained about again for being empty."""
-    places = {(problem.line, problem.key) for problem in unreadable}
-    return [problem for problem in found if (problem.line, problem.key) not in places]
 
 
 def _identity(source: Source) -> set[tuple[Kind, str]]:

@@ -20,6 +20,13 @@ class Source:
     values: Mapping[Path, Position]
     texts: Mapping[Path, Position]
     """Where the text of a scalar begins that stands in the file exactly as it reads."""
+    unreadable: frozenset[str] = frozenset()
+    """Keys of values that could not be read, and are None here."""
+
+    def is_echo(self, problem: Problem) -> bool:
+        """Whether a problem only says again that a value, or one inside it, was unreadable."""
+        inside = (f"{problem.key}.", f"{problem.key}[")
+        return any(key == problem.key or key.startswith(inside) for key in self.unreadable)
 
     def problem(self, path: Path, message: str, at: Position | None = None) -> Problem:
         """A problem with the value at `path`, or with its nearest ancestor that was written."""

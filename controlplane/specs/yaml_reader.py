@@ -30,10 +30,10 @@ from controlplane.specs.source import Source
 
 MAX_CHARACTERS = 256 * 1024
 MAX_DEPTH = 24
-MAX_VALUES = 20_000
+MAX_VALUES = 10_000
 MAX_PROBLEMS = 100
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
-_FLOAT = re.compile(r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+)(?:[eE][-+]?[0-9]+)?")
+_FLOAT = re.compile(r"[-+]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 _NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _WORDS: dict[str, bool | None] = {
     "": None,
@@ -64,6 +64,7 @@ class _Building:
     keys: dict[Path, Position] = field(default_factory=dict)
     values: dict[Path, Position] = field(default_factory=dict)
     texts: dict[Path, Position] = field(default_factory=dict)
+    unreadable: set[str] = field(default_factory=set)
 
 
 def read_yaml(file: str, text: str) -> tuple[list[Source], list[Problem]]:
@@ -122,6 +123,7 @@ class _Reader:
                     keys=document.keys,
                     values=document.values,
                     texts=document.texts,
+                    unreadable=frozenset(document.unreadable),
                 )
             )
 
@@ -219,7 +221,9 @@ class _Reader:
         return self._problem(position, (), f"this is not YAML: {error.problem}{context}")
 
     def _report(self, position: Position, path: Path, message: str) -> None:
-        self.problems.append(self._problem(position, path, message))
+        problem = self._problem(position, path, message)
+        self.problems.append(problem)
+        self._document.unreadable.add(problem.key)
         if len(self.problems) >= MAX_PROBLEMS:
             raise _StopReadingError
 

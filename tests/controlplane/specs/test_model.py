@@ -1,0 +1,55 @@
+"""Artifacts are found where they are, and never imported."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from controlplane.specs.model import Artifact, ArtifactError, ModelSpec
+
+
+def test_a_file_in_a_package_is_found_without_importing_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "carries_weights"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise RuntimeError('imported')")
+    (package / "model.gguf").write_bytes(b"GGUF")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    spec = ModelSpec(artifact=Artifact(package="carries_weights", file="model.gguf"))
+
+    assert spec.resolve_artifact() == str(package / "model.gguf")
+    assert spec.resolve_tokenizer() == str(package / "model.gguf")
+    assert "carries_weights" not in sys.modules
+
+
+def test_a_missing_package_says_how_to_get_it() -> None:
+    artifact = Artifact(package="no_such_package_anywhere", file="x")
+
+    with pytest.raises(
+        ArtifactError, match=r"no_such_package_anywhere is not installed.*pip install"
+    ):
+        artifact.resolve()
+
+
+def test_a_module_that_is_no_package_carries_no_files() -> None:
+    with pytest.raises(ArtifactError, match="is not installed"):
+        Artifact(package="bisect", file="x").resolve()
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    missing = tmp_path / "nothing.gguf"
+
+    with pytest.raises(ArtifactError, match=f"{missing} does not exist"):
+        Artifact(path=str(missing)).resolve()
+
+
+def test_an_endpoint_has_no_tokenizer_unless_one_is_named(tmp_path: Path) -> None:
+    tokenizer = tmp_path / "tokenizer.gguf"
+    tokenizer.touch()
+    endpoint = Artifact(url="http://127.0.0.1:9/v1/")
+
+    assert ModelSpec(artifact=endpoint).resolve_artifact() == "http://127.0.0.1:9/v1"
+    assert ModelSpec(artifact=endpoint).resolve_tokenizer() is None
+    named = ModelSpec(artifact=endpoint, tokenizer=Artifact(path=str(tokenizer)))
+    assert named.resolve_tokenizer() == str(tokenizer)

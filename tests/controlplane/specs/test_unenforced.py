@@ -1,0 +1,57 @@
+"""Nothing that a document asks for is left undone in silence."""
+
+from tests.controlplane.config_documents import DESIGN_CONTRACT, DESIGN_POLICY, SERVICE, load
+
+
+def warnings(*texts: str) -> dict[str, str]:
+    return {warning.key: warning.message for warning in load(*texts).warnings}
+
+
+def test_every_field_that_is_not_enforced_yet_is_named_with_its_place() -> None:
+    found = load(DESIGN_POLICY, DESIGN_CONTRACT).warnings
+
+    assert [(warning.line, warning.key) for warning in found] == [
+        (6, "spec.classes[1].aging"),
+        (7, "spec.limits.kv"),
+        (8, "spec.tenants.default"),
+        (9, "spec.overload.shed"),
+        (9, "spec.overload.degrade"),
+        (9, "spec.overload.retry_budget"),
+        (5, "spec.window"),
+    ]
+    assert all(w.message.startswith("accepted, not enforced yet: ") for w in found)
+
+
+def test_what_is_enforced_gives_no_warning() -> None:
+    policy = """\
+kind: AdmissionPolicy
+metadata: {name: chat}
+spec:
+  classes:
+    - {name: interactive, match: 'tenant.tier == "gold"', priority: 1, max_queue: 2, deadline: 1s}
+    - {name: batch}
+  limits: {max_active_per_replica: 8}
+"""
+
+    assert warnings(policy) == {}
+    assert "spec.replicas" not in warnings(*SERVICE)
+
+
+def test_a_class_behind_one_that_takes_everything_is_never_reached() -> None:
+    policy = "{kind: AdmissionPolicy, metadata: {name: p}, spec: {classes: [{name: a}, {name: b}]}}"
+
+    assert warnings(policy) == {
+        "spec.classes[1]": "no request reaches class b: a before it takes everything"
+    }
+
+
+def test_a_policy_without_a_class_for_the_rest_rejects_it() -> None:
+    policy = """\
+kind: AdmissionPolicy
+metadata: {name: p}
+spec: {classes: [{name: a, match: request.stream}]}
+"""
+
+    assert warnings(policy) == {
+        "spec.classes": "no class takes everything: a request that none matches is rejected"
+    }

@@ -1,0 +1,48 @@
+"""Attached endpoints: somebody else's running servers, which are listed and never started."""
+
+from controlplane.hooks import ReplicaObservation
+from dataplane.engine import ReplicaSpec, ReplicaStatus
+
+LAUNCHER = "attached"
+"""Stands where the launcher of a replica is named."""
+
+
+class AttachedEndpoints:
+    """Keeps the pseudo replicas of attached endpoints, one thread's alone.
+
+    Like a launcher, but nothing outlives it: after a restart they come back from the database.
+    """
+
+    def __init__(self) -> None:
+        self._specs: dict[str, ReplicaSpec] = {}
+
+    def attach(self, spec: ReplicaSpec) -> None:
+        """List the endpoint at `spec.artifact`."""
+        self._specs[spec.replica_id] = spec
+
+    def observe(self) -> list[ReplicaObservation]:
+        """Every listed endpoint, as if it served: whether it does is the gateways' to find out."""
+        return [
+            ReplicaObservation(
+                spec=spec,
+                pid=None,
+                is_alive=True,
+                status=ReplicaStatus(
+                    replica_id=spec.replica_id,
+                    pid=0,
+                    stage="serving",
+                    address=spec.artifact,
+                    metrics_address=None,
+                    stages={},
+                ),
+            )
+            for spec in self._specs.values()
+        ]
+
+    def stop(self, replica_id: str, is_forced: bool = False) -> None:
+        """Detach: the endpoint itself is not ours to stop."""
+        self._specs.pop(replica_id, None)
+
+    def forget(self, replica_id: str) -> None:
+        """Unknown ids are no error."""
+        self._specs.pop(replica_id, None)

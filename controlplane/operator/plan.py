@@ -1,0 +1,126 @@
+"""The plan: what to stop and what to start, as the difference of desired and actual by key.
+
+Pure: plain data in, plain data out. Stops come before starts, and a deployment never has
+more replicas alive than it asks for, draining ones included: their memory is still taken.
+Nothing is remembered between two plans, so a lost step is simply planned again.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from controlplane.operator.desired import DesiredReplicas
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActualReplica:
+    """One replica whose process may still be alive."""
+
+    replica_id: str
+    deployment: str
+    launcher: str
+    digest: str
+    """Of the spec it was started from."""
+    is_ready: bool
+    is_draining: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """Drain and end one replica."""
+
+    replica_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """Start one more replica of a deployment."""
+
+    deployment: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to do next; deployments that are as desired do not appear."""
+
+    stops: tuple[Stop, ...] = ()
+    starts: tuple[Start, ...] = ()
+    holds: Mapping[str, str] = field(default_factory=dict)
+    """Deployments that lack replicas and get none now, with the reason."""
+    settled: tuple[str, ...] = ()
+    """Deployments that have every desired replica ready, and no other."""
+
+
+def plan_replicas(
+    desired: Sequence[DesiredReplicas],
+    actual: Sequence[ActualReplica],
+    backoffs: Mapping[str, str],
+) -> Plan:
+    """`backoffs` names the deployments that must not start a replica yet, with the reason."""
+    known = {each.deployment for each in desired}
+    stops = [
+        Stop(
+            replica_id=replica.replica_id,
+            reason=f"deployment {replica.deployment} no longer exists",
+        )
+        for replica in actual
+        if replica.deployment not in known and not replica.is_draining
+    ]
+    starts: list[Start] = []
+    holds: dict[str, str] = {}
+    settled: list[str] = []
+    for each in desired:
+        own = [replica for replica in actual if replica.deployment == each.deployment]
+        if each.problem is not None:
+            holds[each.deployment] = each.problem
+            continue
+        stops += _plan_stops(each, own)
+        missing = each.num_replicas - len(own)
+        if missing > 0 and each.deployment in backoffs:
+            holds[each.deployment] = backoffs[each.deployment]
+        else:
+            starts += [_start(each)] * missing
+        if _is_settled(each, own):
+            settled.append(each.deployment)
+    return Plan(stops=tuple(stops), starts=tuple(starts), holds=holds, settled=tuple(settled))
+
+
+def matches(replica: ActualReplica, desired: DesiredReplicas) -> bool:
+    """It is what is desired, so it is kept or adopted."""
+    return replica.digest == desired.digest and replica.launcher == desired.launcher
+
+
+def _plan_stops(desired: DesiredReplicas, own: Sequence[ActualReplica]) -> list[Stop]:
+    staying = [replica for replica in own if not replica.is_draining]
+    fitting = [replica for replica in staying if matches(replica, desired)]
+    # Ready ones stay first; among equals the id decides, so that two plans agree.
+    fitting.sort(key=lambda replica: (not replica.is_ready, replica.replica_id))
+    return [
+        Stop(
+            replica_id=replica.replica_id,
+            reason=f"it differs from what generation {desired.generation} asks for",
+        )
+        for replica in staying
+        if not matches(replica, desired)
+    ] + [
+        Stop(
+            replica_id=replica.replica_id,
+            reason=f"generation {desired.generation} asks for {desired.num_replicas} replicas",
+        )
+        for replica in fitting[desired.num_replicas :]
+    ]
+
+
+def _start(desired: DesiredReplicas) -> Start:
+    return Start(
+        deployment=desired.deployment,
+        reason=f"generation {desired.generation} asks for {desired.num_replicas} replicas",
+    )
+
+
+def _is_settled(desired: DesiredReplicas, own: Sequence[ActualReplica]) -> bool:
+    return len(own) == desired.num_replicas and all(
+        matches(replica, desired) and replica.is_ready and not replica.is_draining
+        for replica in own
+    )

@@ -1,0 +1,94 @@
+"""One replica as the operator holds it in memory between two passes."""
+
+from dataclasses import dataclass, field
+
+from controlplane.operator.observed import ObservedReplica
+from controlplane.operator.plan import ActualReplica
+from controlplane.store.replicas import ReplicaState, StoredReplica
+from dataplane.engine import ReplicaSpec, ReplicaStatus
+
+
+@dataclass(slots=True, kw_only=True)
+class Replica:
+    """Changed by `Reconciler` alone. Times named `_at` are on its monotonic clock."""
+
+    spec: ReplicaSpec
+    digest: str
+    launcher: str
+    state: ReplicaState
+    reason: str
+    since_at: float
+    """When it entered its state, or was taken over."""
+    ready_at: float | None = None
+    address: str | None = None
+    metrics_address: str | None = None
+    start_stages: dict[str, float] = field(default_factory=dict)
+    stage: str | None = None
+    pid: int | None = None
+    probed_at_unix_ns: int | None = None
+    failure: str | None = None
+    """Why it is being ended although it was wanted; then its end counts as a failure."""
+    is_told_to_end: bool = False
+    is_forced_to_end: bool = False
+    has_left_at_version: int | None = None
+    """The first snapshot version that does not name it any more."""
+
+    @property
+    def replica_id(self) -> str:
+        """Never reused."""
+        return self.spec.replica_id
+
+    def note_status(self, status: ReplicaStatus | None, pid: int | None) -> None:
+        """What its process says of itself."""
+        self.pid = pid
+        if status is None:
+            return
+        self.stage = status.stage
+        self.start_stages = dict(status.stages)
+        self.address = status.address or self.address
+        self.metrics_address = status.metrics_address or self.metrics_address
+
+    def actual(self) -> ActualReplica:
+        """As the plan sees it."""
+        return ActualReplica(
+            replica_id=self.replica_id,
+            deployment=self.spec.deployment,
+            launcher=self.launcher,
+            digest=self.digest,
+            is_ready=self.state is ReplicaState.READY,
+            is_draining=self.state is ReplicaState.DRAINING,
+        )
+
+    def observed(self, now_unix_ns: int) -> ObservedReplica:
+        """As console and API see it."""
+        return ObservedReplica(
+            replica_id=self.replica_id,
+            deployment=self.spec.deployment,
+            engine=self.spec.engine,
+            model_revision=self.spec.model_revision,
+            state=self.state.value,
+            reason=self.reason,
+            stage=self.stage,
+            pid=self.pid,
+            address=self.address,
+            metrics_address=self.metrics_address,
+            start_stages=self.start_stages,
+            probed_at_unix_ns=self.probed_at_unix_ns,
+            observed_at_unix_ns=now_unix_ns,
+        )
+
+
+def from_store(stored: StoredReplica, now: float) -> Replica:
+    """A replica of an earlier control plane, as the database knows it."""
+    return Replica(
+        spec=stored.spec,
+        digest=stored.spec_digest,
+        launcher=stored.launcher,
+        state=stored.state,
+        reason=stored.reason,
+        since_at=now,
+        ready_at=now if stored.state is ReplicaState.READY else None,
+        address=stored.address,
+        metrics_address=stored.metrics_address,
+        start_stages=stored.start_stages,
+    )

@@ -1,0 +1,214 @@
+"""Replicas and their history: who ran what, from when until when, and why it changed.
+
+Liveness is not kept here; only transitions are, so that thousands of heartbeats are no
+commits.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from controlplane.store.tables import ReplicaRow, ReplicaTransitionRow
+from dataplane.engine import ReplicaSpec
+
+_MAX_REASON = 1024
+
+
+class ReplicaState(StrEnum):
+    """Where a replica stands."""
+
+    STARTING = "starting"
+    READY = "ready"
+    """It generated a token, and may be sent traffic."""
+    DRAINING = "draining"
+    """It gets no new traffic and is about to end."""
+    STOPPED = "stopped"
+    """It ended because it was meant to."""
+    FAILED = "failed"
+    """It ended though it was wanted."""
+
+
+ENDED = frozenset({ReplicaState.STOPPED, ReplicaState.FAILED})
+
+# state -> what may follow.
+TRANSITIONS: Mapping[ReplicaState, frozenset[ReplicaState]] = {
+    ReplicaState.STARTING: frozenset({ReplicaState.READY, ReplicaState.DRAINING}) | ENDED,
+    ReplicaState.READY: frozenset({ReplicaState.DRAINING}) | ENDED,
+    ReplicaState.DRAINING: ENDED,
+    ReplicaState.STOPPED: frozenset(),
+    ReplicaState.FAILED: frozenset(),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredReplica:
+    """One replica as the database knows it."""
+
+    spec: ReplicaSpec
+    spec_digest: str
+    launcher: str
+    state: ReplicaState
+    reason: str
+    """Of its last transition."""
+    address: str | None
+    metrics_address: str | None
+    start_stages: dict[str, float]
+    """Seconds by stage."""
+    created_at_unix_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaTransition:
+    """One line of the history."""
+
+    replica_id: str
+    deployment: str
+    state: ReplicaState
+    reason: str
+    at_unix_ns: int
+
+
+def add_replica(
+    session: Session,
+    spec: ReplicaSpec,
+    *,
+    spec_digest: str,
+    launcher: str,
+    reason: str,
+    now_unix_ns: int,
+) -> None:
+    """A replica is about to be started. Its id must never have been used before."""
+    session.add(
+        ReplicaRow(
+            replica_id=spec.replica_id,
+            deployment=spec.deployment,
+            launcher=launcher,
+            spec=msgspec.to_builtins(spec),
+            spec_digest=spec_digest,
+            state=ReplicaState.STARTING.value,
+            address=None,
+            metrics_address=None,
+            start_stages={},
+            created_at_unix_ns=now_unix_ns,
+        )
+    )
+    session.flush()
+    _note(session, spec.replica_id, ReplicaState.STARTING, reason, now_unix_ns)
+
+
+def move_replica(
+    session: Session, replica_id: str, state: ReplicaState, *, reason: str, now_unix_ns: int
+) -> None:
+    """Enter a transition into the history.
+
+    Raises LookupError for an unknown replica, ValueError for a transition that cannot be.
+    """
+    row = _get(session, replica_id)
+    if state not in TRANSITIONS[ReplicaState(row.state)]:
+        raise ValueError(f"replica {replica_id} cannot become {state}: it is {row.state}")
+    row.state = state.value
+    _note(session, replica_id, state, reason, now_unix_ns)
+
+
+def note_adoption(session: Session, replica_id: str, *, reason: str, now_unix_ns: int) -> None:
+    """A later control plane took the replica over: a line in the history, no change of state."""
+    row = _get(session, replica_id)
+    _note(session, replica_id, ReplicaState(row.state), reason, now_unix_ns)
+
+
+def set_addresses(
+    session: Session,
+    replica_id: str,
+    *,
+    address: str,
+    metrics_address: str | None,
+    start_stages: Mapping[str, float],
+) -> None:
+    """Where a replica serves, and what its start cost. Raises LookupError when it is unknown."""
+    row = _get(session, replica_id)
+    row.address = address
+    row.metrics_address = metrics_address
+    row.start_stages = dict(start_stages)
+    session.flush()
+
+
+def is_id_used(session: Session, replica_id: str) -> bool:
+    """A replica had this id at any time."""
+    return session.get(ReplicaRow, replica_id) is not None
+
+
+def list_unended(session: Session) -> list[StoredReplica]:
+    """Every replica that has not ended as far as the database knows, by id."""
+    rows = session.scalars(
+        select(ReplicaRow)
+        .where(ReplicaRow.state.not_in([state.value for state in ENDED]))
+        .order_by(ReplicaRow.replica_id)
+    )
+    return [_read(session, row) for row in rows]
+
+
+def list_transitions(
+    session: Session, *, deployment: str | None = None, limit: int = 100
+) -> list[ReplicaTransition]:
+    """The history of one deployment's replicas, or of all, newest first."""
+    query = select(ReplicaTransitionRow, ReplicaRow.deployment).join(
+        ReplicaRow, ReplicaRow.replica_id == ReplicaTransitionRow.replica_id
+    )
+    if deployment is not None:
+        query = query.where(ReplicaRow.deployment == deployment)
+    rows = session.execute(query.order_by(ReplicaTransitionRow.id.desc()).limit(limit))
+    return [
+        ReplicaTransition(
+            replica_id=row.replica_id,
+            deployment=name,
+            state=ReplicaState(row.state),
+            reason=row.reason,
+            at_unix_ns=row.at_unix_ns,
+        )
+        for row, name in rows
+    ]
+
+
+def _get(session: Session, replica_id: str) -> ReplicaRow:
+    row = session.get(ReplicaRow, replica_id)
+    if row is None:
+        raise LookupError(f"the database knows no replica {replica_id}")
+    return row
+
+
+def _note(session: Session, replica_id: str, state: ReplicaState, reason: str, now: int) -> None:
+    session.add(
+        ReplicaTransitionRow(
+            replica_id=replica_id,
+            state=state.value,
+            reason=reason[:_MAX_REASON],
+            at_unix_ns=now,
+        )
+    )
+    session.flush()
+
+
+def _read(session: Session, row: ReplicaRow) -> StoredReplica:
+    spec: dict[str, Any] = row.spec
+    reason = session.scalars(
+        select(ReplicaTransitionRow.reason)
+        .where(ReplicaTransitionRow.replica_id == row.replica_id)
+        .order_by(ReplicaTransitionRow.id.desc())
+        .limit(1)
+    ).one()
+    return StoredReplica(
+        spec=msgspec.convert(spec, type=ReplicaSpec),
+        spec_digest=row.spec_digest,
+        launcher=row.launcher,
+        state=ReplicaState(row.state),
+        reason=reason,
+        address=row.address,
+        metrics_address=row.metrics_address,
+        start_stages=row.start_stages,
+        created_at_unix_ns=row.created_at_unix_ns,
+    )

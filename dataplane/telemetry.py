@@ -198,7 +198,12 @@ class SpanExporter:
             self._thread.start()
 
     @classmethod
-    def from_env(cls, service_name: str, instance_id: str) -> "SpanExporter":
+    def from_env(
+        cls,
+        service_name: str,
+        instance_id: str,
+        max_queued_records: int = _MAX_QUEUED_RECORDS,
+    ) -> "SpanExporter":
         """By OpenTelemetry's standard environment variables (OTEL_EXPORTER_OTLP_ENDPOINT, ...).
 
         With no endpoint named nothing is exported. Raises ValueError for a protocol that
@@ -213,7 +218,7 @@ class SpanExporter:
         }
         if not os.environ.get(OTEL_SERVICE_NAME):
             attributes[SERVICE_NAME] = service_name
-        return cls(otlp, Resource.create(attributes))
+        return cls(otlp, Resource.create(attributes), max_queued_records)
 
     def export(self, record: RequestRecord) -> None:
         """Queue a record; returns at once. One whose trace is not sampled is passed over."""

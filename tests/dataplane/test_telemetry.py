@@ -1,0 +1,496 @@
+"""Spans of the golden request, W3C context, and the way out over OTLP to real receivers."""
+
+import asyncio
+import contextlib
+import dataclasses
+import json
+import os
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.trace import SpanKind, StatusCode
+
+from dataplane import genai, names
+from dataplane.lifecycle import Disposition, Event, EventKind, Observability
+from dataplane.record import RequestRecord
+from dataplane.telemetry import (
+    SpanExporter,
+    child_span_id,
+    spans_of,
+    start_trace,
+    traceparent_of,
+)
+from tests.dataplane.golden_request import (
+    ARRIVED_AT_UNIX_NS,
+    CLIENT,
+    TRACE,
+    golden_case,
+    golden_events,
+    golden_record,
+)
+from tests.dataplane.otlp_receiver import Received, grpc_receiver, http_receiver
+
+_PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+_RESOURCE = Resource.get_empty()
+
+
+# --- W3C context -------------------------------------------------------------------------
+
+
+def test_a_valid_header_makes_the_request_a_child_of_the_caller() -> None:
+    trace = start_trace(_PARENT, "vendor=value,other=1")
+    assert trace.trace_id == "4bf92f3577b34da6a3ce929d0e0e4736"
+    assert trace.parent_span_id == "00f067aa0ba902b7"
+    assert trace.span_id != trace.parent_span_id
+    assert trace.is_sampled
+    assert trace.trace_state == "vendor=value,other=1"
+
+
+def test_a_caller_that_does_not_sample_is_followed() -> None:
+    trace = start_trace(f"{_PARENT[:-2]}00", None)
+    assert trace.parent_span_id == "00f067aa0ba902b7"
+    assert not trace.is_sampled
+    assert traceparent_of(trace).endswith("-00")
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        None,
+        "",
+        "nonsense",
+        "00-" + "0" * 32 + "-00f067aa0ba902b7-01",
+        "00-4bf92f3577b34da6a3ce929d0e0e4736-" + "0" * 16 + "-01",
+        "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+        _PARENT.upper(),
+        f"{_PARENT}-more",
+        "é" * 55,
+    ],
+)
+def test_a_header_that_is_not_valid_starts_a_new_sampled_trace(header: str | None) -> None:
+    first, second = start_trace(header, "vendor=value"), start_trace(header, None)
+    assert first.parent_span_id is None
+    assert first.is_sampled
+    assert first.trace_state == ""
+    assert len({first.trace_id, second.trace_id, "4bf92f3577b34da6a3ce929d0e0e4736"}) == 3
+
+
+def test_a_newer_version_of_the_header_is_read_as_the_one_we_know() -> None:
+    trace = start_trace(f"cc{_PARENT[2:]}-what-the-future-holds", None)
+    assert trace.parent_span_id == "00f067aa0ba902b7"
+
+
+def test_a_wrong_tracestate_harms_nothing_else() -> None:
+    trace = start_trace(_PARENT, "this is = not ; a state")
+    assert trace.parent_span_id == "00f067aa0ba902b7"
+
+
+def test_what_goes_out_comes_in_as_the_parent() -> None:
+    ours = start_trace(None, None)
+    theirs = start_trace(traceparent_of(ours), None)
+    assert (theirs.trace_id, theirs.parent_span_id) == (ours.trace_id, ours.span_id)
+
+
+# --- spans -------------------------------------------------------------------------------
+
+
+def _spans(record: RequestRecord) -> dict[str, ReadableSpan]:
+    return {span.name: span for span in spans_of(record, _RESOURCE)}
+
+
+def _ms(span: ReadableSpan) -> list[int]:
+    assert span.start_time is not None
+    assert span.end_time is not None
+    return [round((t - ARRIVED_AT_UNIX_NS) / 1e6) for t in (span.start_time, span.end_time)]
+
+
+def _attributes(span: ReadableSpan) -> dict[str, Any]:
+    return dict(span.attributes or {})
+
+
+def test_the_golden_request_makes_the_six_golden_spans() -> None:
+    golden = golden_case()["without_client_telemetry"]["spans_ms"]
+    spans = _spans(golden_record())
+    assert {name: _ms(span) for name, span in spans.items()} == golden
+    assert tuple(spans) == names.SPAN_NAMES
+
+
+def test_with_a_client_report_request_and_delivery_are_the_clients() -> None:
+    timeline = golden_case()["timeline_ms"]
+    spans = _spans(golden_record(CLIENT))
+    assert {name: _ms(span) for name, span in spans.items()} == {
+        name: [timeline[name]["start"], timeline[name]["end"]] for name in names.SPAN_NAMES
+    }
+    assert {name: _attributes(span)[names.ATTRIBUTE_BOUNDARY] for name, span in spans.items()} == {
+        name: timeline[name]["boundary"] for name in names.SPAN_NAMES
+    }
+
+
+def test_five_children_hang_below_the_request_and_cleanup_ends_after_it() -> None:
+    spans = _spans(golden_record())
+    request = spans.pop(names.SPAN_REQUEST)
+    assert request.kind is SpanKind.SERVER
+    assert request.parent is None
+    assert request.context is not None
+    assert f"{request.context.span_id:016x}" == TRACE.span_id
+    for span in spans.values():
+        assert span.kind is SpanKind.INTERNAL
+        assert span.parent is not None
+        assert span.parent.span_id == request.context.span_id
+        assert span.context is not None
+        assert span.context.trace_id == request.context.trace_id
+    cleanup = spans[names.SPAN_CLEANUP]
+    assert (cleanup.end_time or 0) > (request.end_time or 0)
+
+
+def test_the_callers_span_is_the_remote_parent_of_request_alone() -> None:
+    trace = start_trace(_PARENT, "vendor=value")
+    spans = _spans(golden_record(trace=trace))
+    request = spans.pop(names.SPAN_REQUEST)
+    assert request.parent is not None
+    assert request.parent.is_remote
+    assert f"{request.parent.span_id:016x}" == "00f067aa0ba902b7"
+    assert request.context is not None
+    assert request.context.trace_state.get("vendor") == "value"
+    assert {span.parent.is_remote for span in spans.values() if span.parent} == {False}
+
+
+def test_the_same_record_makes_the_same_spans() -> None:
+    def ids() -> list[int]:
+        return [span.context.span_id for span in _spans(golden_record()).values() if span.context]
+
+    assert ids() == ids()
+    assert len(set(ids())) == len(names.SPAN_NAMES)
+
+
+def test_request_carries_the_conventions_names_and_ours() -> None:
+    attributes = _attributes(_spans(golden_record())[names.SPAN_REQUEST])
+    assert attributes[genai.OPERATION_NAME] == "chat"
+    assert attributes[genai.PROVIDER_NAME] == "paged"
+    assert attributes[genai.REQUEST_MODEL] == "tiny"
+    assert attributes[genai.USAGE_INPUT_TOKENS] == 12
+    assert attributes[genai.USAGE_CACHE_READ_INPUT_TOKENS] == 4
+    assert attributes[genai.USAGE_OUTPUT_TOKENS] == 6
+    assert attributes[genai.RESPONSE_FINISH_REASONS] == ("stop",)
+    assert attributes[genai.RESPONSE_TIME_TO_FIRST_CHUNK] == pytest.approx(0.044)
+    assert attributes[names.ATTRIBUTE_REQUEST_ID] == "request-1"
+    assert attributes[names.ATTRIBUTE_DISPOSITION] == "stop"
+    assert attributes[names.ATTRIBUTE_SNAPSHOT_VERSION] == 7
+
+
+def test_no_attribute_is_null_and_no_span_holds_text_of_the_request() -> None:
+    record = golden_record(tenant=None, model=None, max_output_tokens=None, replica_ids=())
+    for span in _spans(record).values():
+        assert None not in _attributes(span).values()
+        assert not [key for key in _attributes(span) if "messages" in key or "prompt." in key]
+
+
+def _with(*extra: Event) -> tuple[Event, ...]:
+    return tuple(sorted([*golden_events(), *extra], key=lambda event: event.at))
+
+
+def test_each_event_is_shown_on_the_span_that_it_belongs_to() -> None:
+    events = _with(
+        Event(kind=EventKind.PREFILL_CHUNK, at=0.02, num_tokens=8, num_cached_tokens=4),
+        Event(kind=EventKind.PREEMPTED, at=0.03, reason="no free block"),
+        Event(kind=EventKind.RESUMED, at=0.035),
+        Event(kind=EventKind.SCHEDULED, at=0.036, attempt=1, replica_id="replica-2"),
+        Event(kind=EventKind.TOKENS, at=0.05, num_tokens=1),
+        Event(kind=EventKind.WRITE, at=0.051, waited_seconds=0.25),
+        Event(kind=EventKind.PAUSED, at=0.06, reason="client"),
+        Event(kind=EventKind.PREEMPTED, at=0.07),
+    )
+    spans = _spans(golden_record(events=events))
+    assert {name: [event.name for event in span.events] for name, span in spans.items()} == {
+        "request": ["received"],
+        "queue": ["admitted"],
+        "prefill": ["prefill_chunk", "preempted", "resumed", "scheduled"],
+        "decode": ["paused", "preempted"],
+        "delivery": [],
+        "cleanup": [],
+    }
+    chunk = spans[names.SPAN_PREFILL].events[0]
+    assert chunk.timestamp == ARRIVED_AT_UNIX_NS + 20_000_000
+    assert dict(chunk.attributes or {})[names.ATTRIBUTE_NUM_CACHED_TOKENS] == 4
+    delivery = _attributes(spans[names.SPAN_DELIVERY])
+    assert delivery[names.ATTRIBUTE_NUM_WRITES] == 2
+    assert delivery[names.ATTRIBUTE_WAITED_FOR_CLIENT_SECONDS] == 0.25
+
+
+def test_what_was_inferred_says_so_and_names_its_error() -> None:
+    events = tuple(
+        dataclasses.replace(event, observability=Observability.INFERRED, at_error=0.002)
+        if event.kind is EventKind.FIRST_TOKEN
+        else event
+        for event in golden_events()
+    )
+    spans = _spans(golden_record(events=events))
+    prefill, queue = _attributes(spans["prefill"]), _attributes(spans["queue"])
+    assert prefill[names.ATTRIBUTE_OBSERVABILITY] == "inferred"
+    assert prefill[names.ATTRIBUTE_END_ERROR_SECONDS] == 0.002
+    assert queue[names.ATTRIBUTE_OBSERVABILITY] == "observed"
+    assert names.ATTRIBUTE_END_ERROR_SECONDS not in queue
+
+
+def test_a_cleanup_that_never_closed_is_exported_as_a_leak() -> None:
+    cleanup = _spans(golden_record(events=golden_events()[:-1]))["cleanup"]
+    assert _attributes(cleanup)[names.ATTRIBUTE_IS_LEAKED] is True
+    assert _attributes(cleanup)[names.ATTRIBUTE_OBSERVABILITY] == "unobservable"
+
+
+def test_a_lost_request_shows_only_that_it_arrived() -> None:
+    record = golden_record(
+        events=golden_events()[:1],
+        disposition=Disposition.LOST,
+        reason="the gateway died",
+        cleanup_observability=Observability.UNOBSERVABLE,
+    )
+    spans = _spans(record)
+    assert list(spans) == ["request", "queue"]
+    assert spans["request"].status.status_code is StatusCode.ERROR
+    assert _attributes(spans["request"])[names.ATTRIBUTE_OBSERVABILITY] == "unobservable"
+
+
+@pytest.mark.parametrize(
+    ("disposition", "status", "is_error"),
+    [
+        (Disposition.STOP, 200, False),
+        (Disposition.LENGTH, 200, False),
+        (Disposition.CANCELLED, 200, False),
+        (Disposition.INVALID, 400, False),
+        (Disposition.REJECTED, 429, False),
+        (Disposition.REJECTED, 503, True),
+        (Disposition.SHED, 503, True),
+        (Disposition.DEADLINE, 503, True),
+        (Disposition.ERROR, 200, True),
+        (Disposition.LOST, None, True),
+    ],
+)
+def test_a_span_is_an_error_when_the_service_is_to_blame(
+    disposition: Disposition, status: int | None, is_error: bool
+) -> None:
+    record = golden_record(disposition=disposition, status_code=status, reason="because")
+    request = _spans(record)[names.SPAN_REQUEST]
+    assert (request.status.status_code is StatusCode.ERROR) is is_error
+    assert request.status.description == ("because" if is_error else None)
+
+
+# --- OTLP --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def clean_environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    for key in list(os.environ):
+        if key.startswith("OTEL_"):
+            monkeypatch.delenv(key)
+    return monkeypatch
+
+
+_RECEIVERS: dict[str, Callable[[], contextlib.AbstractContextManager[Received]]] = {
+    "grpc": grpc_receiver,
+    "http/protobuf": http_receiver,
+}
+
+
+@pytest.mark.parametrize("protocol", _RECEIVERS)
+def test_the_six_spans_arrive_over(protocol: str, clean_environment: pytest.MonkeyPatch) -> None:
+    with _RECEIVERS[protocol]() as received:
+        clean_environment.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", received.endpoint)
+        clean_environment.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
+        exporter = SpanExporter.from_env("pilothouse-gateway", "gateway-0-a")
+        exporter.export(golden_record(trace=start_trace(_PARENT, None)))
+        asyncio.run(exporter.close(5))
+    spans = received.spans()
+    assert tuple(span.name for span in spans) == names.SPAN_NAMES
+    assert exporter.num_dropped == 0
+    assert {span.trace_id.hex() for span in spans} == {"4bf92f3577b34da6a3ce929d0e0e4736"}
+    assert spans[0].parent_span_id.hex() == "00f067aa0ba902b7"
+    assert {span.parent_span_id for span in spans[1:]} == {spans[0].span_id}
+    golden = golden_case()["without_client_telemetry"]["spans_ms"]
+    for span in spans:
+        times = (span.start_time_unix_nano, span.end_time_unix_nano)
+        assert [round((t - ARRIVED_AT_UNIX_NS) / 1e6) for t in times] == golden[span.name]
+    resource = {
+        attribute.key: attribute.value.string_value
+        for attribute in received.requests[0].resource_spans[0].resource.attributes
+    }
+    assert resource["service.name"] == "pilothouse-gateway"
+    assert resource["service.instance.id"] == "gateway-0-a"
+
+
+def test_spans_leave_by_themselves_soon_after(clean_environment: pytest.MonkeyPatch) -> None:
+    with http_receiver() as received:
+        endpoint = f"{received.endpoint}/v1/traces"
+        clean_environment.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", endpoint)
+        exporter = SpanExporter.from_env("gateway", "a")
+        exporter.export(golden_record())
+        assert len(received.wait_for_spans(6)) == 6
+        asyncio.run(exporter.close(5))
+
+
+def test_without_an_endpoint_nothing_runs_and_nothing_counts_as_dropped(
+    clean_environment: pytest.MonkeyPatch,
+) -> None:
+    exporter = SpanExporter.from_env("gateway", "a")
+    exporter.export(golden_record())
+    asyncio.run(exporter.close(1))
+    assert exporter.num_dropped == 0
+    assert exporter._thread is None
+
+
+def test_a_protocol_nobody_speaks_is_refused_with_the_known_ones(
+    clean_environment: pytest.MonkeyPatch,
+) -> None:
+    clean_environment.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
+    clean_environment.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json")
+    with pytest.raises(ValueError, match=r"'http/json' is not spoken here: use grpc or http"):
+        SpanExporter.from_env("gateway", "a")
+
+
+def test_a_trace_that_is_not_sampled_is_not_exported(
+    clean_environment: pytest.MonkeyPatch,
+) -> None:
+    with http_receiver() as received:
+        clean_environment.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", received.endpoint)
+        exporter = SpanExporter.from_env("gateway", "a")
+        exporter.export(golden_record(trace=start_trace(f"{_PARENT[:-2]}00", None)))
+        asyncio.run(exporter.close(5))
+    assert received.spans() == []
+    assert exporter.num_dropped == 0
+
+
+def test_what_a_backend_refuses_is_dropped_and_counted(
+    clean_environment: pytest.MonkeyPatch,
+) -> None:
+    with http_receiver(status=400) as received:
+        clean_environment.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", received.endpoint)
+        exporter = SpanExporter.from_env("gateway", "a")
+        exporter.export(golden_record())
+        asyncio.run(exporter.close(5))
+    assert exporter.num_dropped == 6
+
+
+def test_a_backend_that_hangs_costs_the_caller_nothing_and_the_surplus_is_counted(
+    clean_environment: pytest.MonkeyPatch,
+) -> None:
+    num_records, max_queued = 400, 128
+    with http_receiver(delay_seconds=0.5) as received:
+        clean_environment.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", received.endpoint)
+        exporter = SpanExporter.from_env("gateway", "a", max_queued_records=max_queued)
+        record = golden_record()
+        began = time.monotonic()
+        for _ in range(num_records):
+            exporter.export(record)
+        assert time.monotonic() - began < 0.4, "export waited for the backend"
+        asyncio.run(exporter.close(5))
+    num_arrived = len(received.spans())
+    assert num_arrived >= 6 * max_queued
+    assert num_arrived + exporter.num_dropped == 6 * num_records
+
+
+def test_a_backend_that_is_away_does_not_hold_up_the_end(
+    clean_environment: pytest.MonkeyPatch,
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound and not listening: every connection is refused
+        endpoint = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        clean_environment.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
+        exporter = SpanExporter.from_env("gateway", "a")
+        exporter.export(golden_record())
+        began = time.monotonic()
+        asyncio.run(exporter.close(0.3))
+        assert time.monotonic() - began < 3
+    assert exporter.num_dropped == 6
+
+
+# --- a backend nobody here wrote ---------------------------------------------------------
+
+_PEERS = Path(__file__).parents[2] / ".venv-peers"
+
+
+@pytest.fixture
+def trace_view(tmp_path: Path) -> Iterator[str]:
+    """The address of a running trace-view."""
+    binary = _PEERS / "bin" / "tv"
+    if not binary.exists():
+        pytest.skip(f"{binary} is missing: run ops/setup-test.sh, which installs trace-view")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen(
+        [binary, "--port", str(port), "--db", str(tmp_path / "traces.db"), "serve"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _get(url: str, timeout_seconds: float = 10.0) -> Any:
+    deadline = time.monotonic() + timeout_seconds
+    while True:
+        try:
+            with urllib.request.urlopen(url, timeout=1) as answer:
+                found = json.load(answer)
+        except OSError:
+            found = None
+        if found or time.monotonic() > deadline:
+            return found
+        time.sleep(0.05)
+
+
+def test_a_foreign_backend_shows_the_six_spans(
+    trace_view: str, clean_environment: pytest.MonkeyPatch
+) -> None:
+    clean_environment.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", trace_view)
+    with contextlib.closing(_listening(trace_view)):
+        exporter = SpanExporter.from_env("pilothouse-gateway", "gateway-0-a")
+    record = golden_record()
+    exporter.export(record)
+    asyncio.run(exporter.close(10))
+    assert exporter.num_dropped == 0
+    # It groups by service.instance.id, keeps ids, parents and times of spans, not their names,
+    # and lists span events beside them.
+    listed = _get(f"{trace_view}/api/sessions/gateway-0-a/spans")
+    shown = {span["id"]: span for span in listed if "-event-" not in span["id"]}
+    golden = golden_case()["without_client_telemetry"]["spans_ms"]
+    id_by_name = {
+        name: TRACE.span_id if name == names.SPAN_REQUEST else child_span_id(TRACE, name)
+        for name in names.SPAN_NAMES
+    }
+    assert set(shown) == set(id_by_name.values())
+    for name, span_id in id_by_name.items():
+        span = shown[span_id]
+        times = [
+            round((span[key] - ARRIVED_AT_UNIX_NS) / 1e6) for key in ("start_time", "end_time")
+        ]
+        assert times == golden[name], name
+        assert span["trace_id"] == TRACE.trace_id
+        assert span.get("parent_span_id") == (None if name == "request" else TRACE.span_id)
+    request = shown[TRACE.span_id]
+    assert (request["input_tokens"], request["output_tokens"]) == (12, 6)
+    assert (request["model"], request["finish_reason"]) == ("tiny", "stop")
+
+
+def _listening(address: str) -> socket.socket:
+    """A connection to `address`, once somebody listens there."""
+    host, _, port = address.removeprefix("http://").partition(":")
+    deadline = time.monotonic() + 10
+    while True:
+        try:
+            return socket.create_connection((host, int(port)), timeout=1)
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)

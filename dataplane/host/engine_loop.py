@@ -51,6 +51,7 @@ class Cancellation:
     connection_id: int
     request_id: str
     disposition: Disposition
+    received_at: float
     reason: str | None = None
     status_code: int | None = None
 
@@ -60,6 +61,7 @@ class Departure:
     """A connection is gone, and so is who wanted its requests."""
 
     connection_id: int
+    received_at: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,13 +156,14 @@ class EngineLoop:
     def _step(self) -> bool:
         started_at = self._clock()
         scheduled = self._core.schedule()
+        self._take_snapshot()  # who hears of a release may ask at once what is left
         self._send(self._convert(scheduled), waits=True)
         ran = self._core.run()
         batch = self._convert(ran)
         batch += self._end_stopped()
         self._send(batch)
         if ran:  # else it only released, or was blocked
-            self._metrics.observe_step(self._clock() - started_at, self._core.stats())
+            self._metrics.observe_step(self._clock() - started_at, self._take_snapshot())
         return bool(scheduled or ran)
 
     def _take_commands(self, wait_seconds: float) -> None:
@@ -178,8 +181,8 @@ class EngineLoop:
                 self._submit(command)
             case Cancellation():
                 self._cancel(command)
-            case Departure(connection_id=connection_id):
-                self._depart(connection_id)
+            case Departure():
+                self._depart(command)
             case Shutdown():
                 self._is_running = False
 
@@ -195,28 +198,26 @@ class EngineLoop:
         answer = self._core.add(dataclasses.replace(request, request_id=core_id))
         batch = self._convert(answer)
         if any(event.kind is EventKind.FINISHED for event in answer) and core_id in self._open:
-            batch.append(self._close_refused(core_id))
+            # What the core did not even queue holds nothing, and is released at once.
+            offset = self._clock() - submission.received_at
+            released = EngineEvent(kind=EventKind.RELEASED, offset=offset)
+            batch.append(_address(self._open.pop(core_id), released))
         self._send(batch)
-
-    def _close_refused(self, core_id: str) -> Addressed:
-        """A request that the core did not even queue holds nothing, and is released at once."""
-        opened = self._open.pop(core_id)
-        return _address(opened, EngineEvent(kind=EventKind.RELEASED, offset=None))
 
     def _cancel(self, command: Cancellation) -> None:
         opened = self._open.get(_core_id(command.connection_id, command.request_id))
         if opened is not None and opened.finished_at is None:
             opened.output.explain_end(command.reason, command.status_code)
+            opened.cancelled_at = command.received_at
             self._send(self._finish(opened, command.disposition))
 
-    def _depart(self, connection_id: int) -> None:
+    def _depart(self, command: Departure) -> None:
         for opened in list(self._open.values()):
-            if opened.connection_id == connection_id and opened.finished_at is None:
+            if opened.connection_id == command.connection_id and opened.finished_at is None:
+                opened.cancelled_at = command.received_at
                 self._send(self._finish(opened, Disposition.CANCELLED))
 
     def _finish(self, opened: _Open, disposition: Disposition) -> list[Addressed]:
-        if disposition is not Disposition.STOP:
-            opened.cancelled_at = self._clock()
         core_id = _core_id(opened.connection_id, opened.request.request_id)
         return self._convert(self._core.finish(core_id, disposition))
 
@@ -257,10 +258,13 @@ class EngineLoop:
                     self._metrics.cancel_to_release.observe(self._clock() - opened.cancelled_at)
 
     def _observe(self) -> None:
+        self._metrics.set_stats(self._take_snapshot())
+        self._report_leaks()
+
+    def _take_snapshot(self) -> EngineStats:
         stats = self._core.stats()
         self._snapshot = (stats, self._clock())
-        self._metrics.set_stats(stats)
-        self._report_leaks()
+        return stats
 
     def _report_leaks(self) -> None:
         now = self._clock()

@@ -88,10 +88,12 @@ class RequestOutput:
         )
 
     def _status_code(self, disposition: Disposition | None) -> int | None:
-        if self._end_status_code is not None or disposition is not Disposition.ERROR:
+        if self._end_status_code is not None:
             return self._end_status_code
-        # What an engine refuses before it works on it is the caller's to change.
-        return 500 if self.was_scheduled else 400
+        if disposition is Disposition.ERROR:
+            # What an engine refuses before it works on it is the caller's to change.
+            return 500 if self.was_scheduled else 400
+        return 400 if disposition is Disposition.INVALID else None
 
     def _select(self, token_ids: tuple[int, ...]) -> tuple[tuple[int, ...], str]:
         """The tokens up to the one that completes a stop string, and the text they make safe."""

@@ -18,7 +18,6 @@ from dataplane.engine import EngineCapabilities, EngineEvent, EngineRequest
 from dataplane.host.engine_loop import (
     Addressed,
     Cancellation,
-    Command,
     Departure,
     EngineLoop,
     Submission,
@@ -121,7 +120,16 @@ class HostServer:
             return
         for connection in self._connections.values():
             for request_id in connection.open_requests:
-                self._engine_loop.commands.put(_stop_early(connection, request_id))
+                self._engine_loop.commands.put(
+                    Cancellation(
+                        connection_id=connection.connection_id,
+                        request_id=request_id,
+                        disposition=Disposition.ERROR,
+                        received_at=self._clock(),
+                        reason="the replica was stopped before the answer ended",
+                        status_code=503,
+                    )
+                )
         if not await self._wait_until_released(RELEASE_TIMEOUT_SECONDS):
             _log.error("requests are not released %g s after their end", RELEASE_TIMEOUT_SECONDS)
 
@@ -186,6 +194,7 @@ class HostServer:
                         connection_id=connection.connection_id,
                         request_id=request_id,
                         disposition=disposition,
+                        received_at=self._clock(),
                     )
                 )
             case StatsQuery(query_id):
@@ -248,7 +257,9 @@ class HostServer:
             len(connection.open_requests),
             why,
         )
-        self._engine_loop.commands.put(Departure(connection_id=connection.connection_id))
+        self._engine_loop.commands.put(
+            Departure(connection_id=connection.connection_id, received_at=self._clock())
+        )
         connection.writer.transport.abort()
         self._note_released()
 
@@ -293,14 +304,4 @@ def _refuse(request: EngineRequest, finished: EngineEvent) -> EventBatch:
     released = EngineEvent(kind=EventKind.RELEASED, offset=0.0)
     return EventBatch(
         (RequestEvent(request.request_id, finished), RequestEvent(request.request_id, released))
-    )
-
-
-def _stop_early(connection: _Connection, request_id: str) -> Command:
-    return Cancellation(
-        connection_id=connection.connection_id,
-        request_id=request_id,
-        disposition=Disposition.ERROR,
-        reason="the replica was stopped before the answer ended",
-        status_code=503,
     )

@@ -114,7 +114,7 @@ def test_a_departure_cancels_what_the_connection_owns_and_nothing_else(
         [
             _submit(make_request(max_output_tokens=1), connection_id=1),
             _submit(make_request(max_output_tokens=1), connection_id=2),
-            Departure(connection_id=1),
+            Departure(connection_id=1, received_at=monotonic_clock()),
         ],
     )
     assert trace[:2] == ["sent: finished", "schedule()"]
@@ -124,6 +124,11 @@ def test_a_departure_cancels_what_the_connection_owns_and_nothing_else(
 def test_cancels_of_unknown_requests_do_nothing(
     tokenizer: Tokenizer, make_request: MakeRequest
 ) -> None:
-    cancel = Cancellation(connection_id=1, request_id="?", disposition=Disposition.CANCELLED)
+    cancel = Cancellation(
+        connection_id=1,
+        request_id="?",
+        disposition=Disposition.CANCELLED,
+        received_at=monotonic_clock(),
+    )
     trace = _run(tokenizer, [cancel, _submit(make_request(max_output_tokens=1)), cancel])
     assert trace[0] == "schedule()"

@@ -3,30 +3,27 @@
 import asyncio
 import contextlib
 import json
-import os
 import signal
 import subprocess
 import sys
 import time
 import urllib.request
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from dataplane import names
-from dataplane.engine import EngineEvent, EngineRequest, EngineUnavailableError, ReplicaStatus
+from dataplane.engine import EngineEvent, EngineRequest, EngineUnavailableError
 from dataplane.host.client import HostClient
 from dataplane.host.process import HostProcess
 from dataplane.lifecycle import Disposition, EventKind
+from tests.dataplane.host.replica_process import ReplicaProcess, start_replica
 from tests.dataplane.host.served_engine import SPEC, collect, endpoint_at, find, make_spec, run
 
 MakeRequest = Callable[..., EngineRequest]
-Popen = subprocess.Popen[bytes]
-ROOT = Path(__file__).parents[3]
+Start = Callable[..., contextlib.AbstractAsyncContextManager[ReplicaProcess]]
 
 
 @pytest.fixture(scope="module")
@@ -42,63 +39,18 @@ def plugin_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return site
 
 
-@dataclass(slots=True)
-class Process:
-    """One running replica."""
-
-    popen: Popen
-    status_path: Path
-    log_path: Path
-
-    def status(self) -> ReplicaStatus | None:
-        if not self.status_path.exists():
-            return None
-        return msgspec.json.decode(self.status_path.read_bytes(), type=ReplicaStatus)
-
-    async def wait_for_stage(self, stage: str, seconds: float = 15.0) -> ReplicaStatus:
-        async with asyncio.timeout(seconds):
-            while True:
-                status = self.status()
-                if status is not None and status.stage == stage:
-                    return status
-                assert self.popen.poll() is None, self.log_path.read_text()
-                await asyncio.sleep(0.02)
-
-    async def wait_for_end(self, seconds: float = 10.0) -> int:
-        return await asyncio.to_thread(self.popen.wait, seconds)
-
-
-def _launch(command: tuple[str, ...], environment: dict[str, str], log: Path) -> Popen:
-    with log.open("wb") as stderr:
-        return subprocess.Popen(command, env=os.environ | environment, stderr=stderr)
-
-
-Start = Callable[..., contextlib.AbstractAsyncContextManager[Process]]
-
-
 @pytest.fixture
 def start(plugin_path: Path, model_path: Path, tmp_path: Path) -> Start:
-    """Starts a replica of the echo engine with some settings; ends it whatever happens."""
+    """Starts a replica of the echo engine with some settings."""
 
-    @contextlib.asynccontextmanager
-    async def start_replica(
+    def start_echo(
         artifact: Path = model_path, drain_seconds: float = 5.0, **settings: Any
-    ) -> AsyncIterator[Process]:
-        spec_path, status_path = tmp_path / "spec.json", tmp_path / "status.json"
-        spec_path.write_bytes(msgspec.json.encode(make_spec(artifact, **settings)))
-        command = HostProcess("echo").command(str(spec_path), str(status_path))
-        search = os.pathsep.join([str(plugin_path), str(ROOT), str(ROOT / "plugins")])
-        log_path = tmp_path / "log"
-        environment = {"PYTHONPATH": search, "PILOTHOUSE_DRAIN_SECONDS": str(drain_seconds)}
-        popen = _launch(command, environment, log_path)
-        try:
-            yield Process(popen, status_path, log_path)
-        finally:
-            if popen.poll() is None:
-                popen.kill()
-            popen.wait()
+    ) -> contextlib.AbstractAsyncContextManager[ReplicaProcess]:
+        return start_replica(
+            make_spec(artifact, **settings), tmp_path, drain_seconds, python_path=plugin_path
+        )
 
-    return start_replica
+    return start_echo
 
 
 def test_a_replica_serves_is_proven_and_drains(start: Start, make_request: MakeRequest) -> None:

@@ -161,27 +161,27 @@ class RecordSpool:
             self._in_flight = segment
             try:
                 lines = segment.read_unsent(self._max_batch, _MAX_BATCH_BYTES)
-                await self._send_or_refuse(segment.gateway_id, lines)
-                segment.mark_sent(lines)
+                await self._send_or_refuse(segment, lines)
             finally:
                 self._in_flight = None
             if segment.num_records == 0:
                 self._retire(segment)
             return True
 
-    async def _send_or_refuse(self, gateway_id: str, lines: list[bytes]) -> None:
+    async def _send_or_refuse(self, segment: Segment, lines: list[bytes]) -> None:
         """Send a batch; of a refused one, halve by halve, all but the record that is at fault."""
         try:
-            await self._send_batch(gateway_id, lines)
+            await self._send_batch(segment.gateway_id, lines)
         except httpx.HTTPStatusError as error:
             if error.response.status_code not in _STATUSES_THAT_BLAME_CONTENT:
                 raise
-            if len(lines) == 1:
-                self._set_aside(gateway_id, lines[0], repr(error))
+            if len(lines) > 1:
+                middle = len(lines) // 2
+                await self._send_or_refuse(segment, lines[:middle])
+                await self._send_or_refuse(segment, lines[middle:])
                 return
-            middle = len(lines) // 2
-            await self._send_or_refuse(gateway_id, lines[:middle])
-            await self._send_or_refuse(gateway_id, lines[middle:])
+            self._set_aside(segment.gateway_id, lines[0], repr(error))
+        segment.mark_sent(lines)
 
     async def _send_batch(self, gateway_id: str, lines: list[bytes]) -> None:
         assert self._send is not None

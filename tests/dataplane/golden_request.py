@@ -1,6 +1,7 @@
 """The golden request: its timeline as events, with and without what the client reports."""
 
 import dataclasses
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,14 @@ NUM_OUTPUT_TOKENS = 6
 CLIENT = ClientReport(first_content=0.051, final_content=0.100, clock_error=0.0)
 
 
+@functools.cache
 def golden_case() -> dict[str, Any]:
     """The file's content."""
     case: dict[str, Any] = YAML(typ="safe").load(_FILE)
     return case
 
 
+@functools.cache
 def golden_events() -> tuple[Event, ...]:
     """The events of `without_client_telemetry`, with those that a lifecycle needs between them."""
     at_ms: dict[str, int] = golden_case()["without_client_telemetry"]["events_ms"]

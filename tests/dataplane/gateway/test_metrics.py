@@ -1,0 +1,198 @@
+"""What Prometheus is shown of a gateway."""
+
+import dataclasses
+from typing import Any
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from dataplane.gateway.metrics import GatewayMetrics
+from dataplane.latency import Boundary, ContractTerms, Objective, ObjectiveSignal, Outcome, judge
+from dataplane.lifecycle import Disposition, RequestCounts
+from dataplane.report import GatewayReport
+from tests.dataplane.golden_request import CLIENT, golden_record
+
+_REPORT = GatewayReport(
+    gateway_id="gateway-0-a",
+    name="gateway-0",
+    address="http://127.0.0.1:8701",
+    started_at_unix_ns=0,
+    reported_at_unix_ns=1_700_000_000_500_000_000,
+    snapshot_version=7,
+    snapshot_error=None,
+    counts=RequestCounts(
+        arrived=10, invalid=1, undecided=2, rejected=3, admitted=4, active=1, finished=3
+    ),
+    num_queued=5,
+    oldest_queued_seconds=1.5,
+    num_records_spooled=8,
+    num_records_lost=9,
+    replicas=(),
+)
+
+
+class Gateway:
+    """Answers for its report, and counts how often it was asked."""
+
+    def __init__(self, report: GatewayReport = _REPORT) -> None:
+        self.current = report
+        self.num_reads = 0
+
+    def report(self) -> GatewayReport:
+        self.num_reads += 1
+        return self.current
+
+
+def _scrape(metrics: GatewayMetrics) -> dict[str, float]:
+    """Samples as `name{label=value,...}` -> value, label pairs in order of their names."""
+    body, content_type = metrics.render()
+    assert content_type.startswith("text/plain")
+    samples: dict[str, float] = {}
+    for family in text_string_to_metric_families(body.decode()):
+        for sample in family.samples:
+            labels = ",".join(f"{key}={value}" for key, value in sorted(sample.labels.items()))
+            key = f"{sample.name}{{{labels}}}" if labels else sample.name
+            assert key not in samples
+            samples[key] = sample.value
+    return samples
+
+
+_SCOPE = "deployment=chat,request_class=interactive"
+
+
+def test_the_gauges_of_a_scrape_are_one_dated_snapshot_that_balances() -> None:
+    gateway = Gateway()
+    metrics = GatewayMetrics(gateway.report, lambda: 2)
+    assert gateway.num_reads == 0, "nothing is read before the first scrape"
+    samples = _scrape(metrics)
+    assert gateway.num_reads == 1
+    state = {
+        name.split("state=")[1].rstrip("}"): int(value)
+        for name, value in samples.items()
+        if name.startswith("pilothouse_gateway_requests{")
+    }
+    RequestCounts(**state).check_integrity()
+    assert RequestCounts(**state) == _REPORT.counts
+    assert samples["pilothouse_gateway_requests_at_seconds"] == 1_700_000_000.5
+    assert samples["pilothouse_gateway_queued_requests"] == 5
+    assert samples["pilothouse_gateway_oldest_queued_seconds"] == 1.5
+    assert samples["pilothouse_gateway_snapshot_version"] == 7
+    assert samples["pilothouse_gateway_records_spooled"] == 8
+    assert samples["pilothouse_gateway_records_lost_total"] == 9
+    assert samples["pilothouse_gateway_spans_dropped_total"] == 2
+
+
+def test_an_empty_queue_has_no_oldest_request_rather_than_one_of_age_zero() -> None:
+    empty = dataclasses.replace(_REPORT, num_queued=0, oldest_queued_seconds=None)
+    samples = _scrape(GatewayMetrics(Gateway(empty).report, lambda: 0))
+    assert samples["pilothouse_gateway_queued_requests"] == 0
+    assert "pilothouse_gateway_oldest_queued_seconds" not in samples
+
+
+def _observed(**changes: Any) -> dict[str, float]:
+    metrics = GatewayMetrics(Gateway().report, lambda: 0)
+    metrics.observe(golden_record(**changes))
+    return _scrape(metrics)
+
+
+def test_input_cached_and_output_tokens_are_separate_counters() -> None:
+    samples = _observed()
+    assert samples[f"pilothouse_gateway_input_tokens_total{{{_SCOPE}}}"] == 12
+    assert samples[f"pilothouse_gateway_cached_input_tokens_total{{{_SCOPE}}}"] == 4
+    assert samples[f"pilothouse_gateway_output_tokens_total{{{_SCOPE}}}"] == 6
+
+
+def test_ends_are_counted_by_disposition() -> None:
+    metrics = GatewayMetrics(Gateway().report, lambda: 0)
+    for disposition in (Disposition.STOP, Disposition.STOP, Disposition.ERROR):
+        metrics.observe(golden_record(disposition=disposition))
+    samples = _scrape(metrics)
+    ended = "pilothouse_gateway_requests_ended_total"
+    scope = "deployment=chat,disposition={},request_class=interactive"
+    assert samples[f"{ended}{{{scope.format('stop')}}}"] == 2
+    assert samples[f"{ended}{{{scope.format('error')}}}"] == 1
+
+
+def test_a_request_that_ended_before_it_had_a_deployment_is_counted_under_none() -> None:
+    samples = _observed(deployment=None, request_class=None, disposition=Disposition.INVALID)
+    label = "deployment=none,disposition=invalid,request_class=none"
+    assert samples[f"pilothouse_gateway_requests_ended_total{{{label}}}"] == 1
+
+
+def test_no_series_names_a_tenant() -> None:
+    assert not [name for name in _observed(tenant="acme") if "acme" in name or "tenant" in name]
+
+
+def test_each_latency_is_observed_in_seconds_at_the_boundaries_that_know_it() -> None:
+    samples = _observed()
+    expected = {
+        ("ttft", "engine"): 0.043,
+        ("ttft", "server"): 0.044,
+        ("tpot", "server"): 0.053 / 5,
+        ("e2e", "engine"): 0.043,
+        ("e2e", "server"): 0.097,
+    }
+    for (latency, boundary), seconds in expected.items():
+        name = f"pilothouse_gateway_{latency}_seconds"
+        label = f"boundary={boundary},{_SCOPE}"
+        assert samples[f"{name}_count{{{label}}}"] == 1
+        assert abs(samples[f"{name}_sum{{{label}}}"] - seconds) < 1e-9, (latency, boundary)
+    assert samples[f"pilothouse_gateway_queue_time_seconds_sum{{{_SCOPE}}}"] == 0.018
+    assert not [name for name in samples if "boundary=client" in name]
+
+
+def test_what_a_client_reported_is_observed_at_its_own_boundary() -> None:
+    samples = _observed(client=CLIENT)
+    label = f"boundary=client,{_SCOPE}"
+    assert samples[f"pilothouse_gateway_ttft_seconds_sum{{{label}}}"] == 0.051
+
+
+def test_a_latency_that_a_request_does_not_have_is_not_observed() -> None:
+    samples = _observed(events=(), num_output_tokens=0)
+    assert not [name for name in samples if "_seconds_count" in name]
+
+
+def test_buckets_are_cumulative_around_the_value() -> None:
+    samples = _observed()
+    name = "pilothouse_gateway_ttft_seconds_bucket"
+    assert (
+        samples[f"{name}{{boundary=server,deployment=chat,le=0.025,request_class=interactive}}"]
+        == 0
+    )
+    assert (
+        samples[f"{name}{{boundary=server,deployment=chat,le=0.05,request_class=interactive}}"] == 1
+    )
+
+
+_TERMS = ContractTerms(
+    boundary=Boundary.SERVER,
+    objectives=(
+        Objective(signal=ObjectiveSignal.TTFT, target=0.99, at_most_seconds=0.3),
+        Objective(signal=ObjectiveSignal.TPOT, target=0.95, at_most_seconds=0.001),
+        Objective(signal=ObjectiveSignal.MAX_ITL, target=0.95, at_most_seconds=0.1),
+    ),
+)
+
+
+def test_each_judged_objective_counts_as_good_or_not_and_what_does_not_apply_not_at_all() -> None:
+    judgement = judge(golden_record().latencies, Outcome.ANSWERED, _TERMS, 0.1)
+    samples = _observed(judgement=judgement)
+    good, judged = (f"pilothouse_gateway_objective_{what}_total" for what in ("good", "judged"))
+    label = "deployment=chat,objective={},request_class=interactive"
+    assert samples[f"{judged}{{{label.format('ttft')}}}"] == 1
+    assert samples[f"{good}{{{label.format('ttft')}}}"] == 1
+    assert samples[f"{judged}{{{label.format('tpot')}}}"] == 1
+    assert samples[f"{good}{{{label.format('tpot')}}}"] == 0
+    assert f"{judged}{{{label.format('max_itl')}}}" not in samples
+    assert samples[f"pilothouse_gateway_requests_judged_total{{{_SCOPE}}}"] == 1
+    assert samples[f"pilothouse_gateway_requests_in_contract_total{{{_SCOPE}}}"] == 0
+
+
+def test_a_request_that_no_contract_covers_is_not_judged() -> None:
+    assert not [name for name in _observed() if "judged" in name or "in_contract" in name]
+
+
+def test_a_scraper_that_asks_for_openmetrics_gets_it() -> None:
+    metrics = GatewayMetrics(Gateway().report, lambda: 0)
+    body, content_type = metrics.render("application/openmetrics-text; version=1.0.0")
+    assert content_type.startswith("application/openmetrics-text")
+    assert body.endswith(b"# EOF\n")

@@ -4,6 +4,8 @@ On SQLite a transaction that may write takes the write lock at its start. One th
 first and locks later fails the moment another writer came between, and no timeout helps it.
 """
 
+import sqlite3
+import time
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -66,11 +68,25 @@ def _set_up_sqlite(connection: Any, _record: object) -> None:
     # The driver must not begin transactions by itself: _begin_on_sqlite does.
     connection.isolation_level = None
     cursor = connection.cursor()
-    # First, because switching to WAL needs the lock that another process may hold.
     cursor.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MILLISECONDS}")
-    cursor.execute("PRAGMA journal_mode = WAL")
+    _switch_to_wal(cursor)
     cursor.execute("PRAGMA synchronous = NORMAL")
     cursor.close()
+
+
+def _switch_to_wal(cursor: sqlite3.Cursor) -> None:
+    """Every process does so when it connects; SQLite waits for no one when two do it at once."""
+    deadline = time.monotonic() + _BUSY_TIMEOUT_MILLISECONDS / 1000
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            is_busy = error.sqlite_errorcode == sqlite3.SQLITE_BUSY
+            if not is_busy or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def _enforce_foreign_keys(connection: Any, _record: object) -> None:

@@ -113,7 +113,7 @@ def test_threads_that_read_and_then_write_lose_no_update(database: Database) -> 
 
 def test_several_that_create_the_same_database_at_once_all_get_it(tmp_path: Path) -> None:
     url = sqlite_url(tmp_path / "new" / "config.db")
-    together = threading.Barrier(4)
+    together = threading.Barrier(8)
 
     def create(_: int) -> str:
         together.wait()
@@ -124,8 +124,8 @@ def test_several_that_create_the_same_database_at_once_all_get_it(tmp_path: Path
         finally:
             database.close()
 
-    with ThreadPoolExecutor(4) as threads:
-        assert list(threads.map(create, range(4))) == ["wal"] * 4
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(create, range(8))) == ["wal"] * 8
 
 
 @pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:"])

@@ -1,0 +1,58 @@
+"""Telling live pages that something changed, without telling them what: they ask again.
+
+A number that grows; who watches compares it with the last one seen. Nothing is queued for a
+watcher, so a slow one holds nothing and misses nothing that matters.
+"""
+
+import threading
+
+from starlette.datastructures import State
+
+from controlplane.operator.observed import ObservedState
+
+
+class ChangeCounter:
+    """How often request data changed in this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._number = 0
+
+    @property
+    def number(self) -> int:
+        """Grows with every change."""
+        return self._number
+
+    def note(self) -> None:
+        """Something was stored."""
+        with self._lock:
+            self._number += 1
+
+
+def request_changes(state: State) -> ChangeCounter:
+    """The application's counter; made when it is first asked for."""
+    counter = getattr(state, "request_changes", None)
+    if not isinstance(counter, ChangeCounter):
+        counter = state.request_changes = ChangeCounter()
+    return counter
+
+
+def observed_mark(observed: ObservedState) -> int:
+    """Differs whenever the overview would look different, apart from ages."""
+    gateways = tuple(
+        (
+            report.gateway_id,
+            report.snapshot_version,
+            report.snapshot_error,
+            report.num_queued,
+            report.counts.active,
+            age < STALE_SECONDS,
+        )
+        for report, age in observed.gateways()
+    )
+    replicas = tuple((r.replica_id, r.state, r.stage) for r in observed.replicas())
+    return hash((gateways, replicas))
+
+
+STALE_SECONDS = 10.0
+"""A gateway reports every second; what is older than this is no longer called current."""

@@ -1,0 +1,46 @@
+"""The event stream of live pages: `requests` and `overview` say that asking again pays off."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+
+from fastapi import APIRouter, Request
+from fastapi.responses import StreamingResponse
+
+from controlplane.api.changes import observed_mark, request_changes
+
+router = APIRouter(prefix="/api/v1", tags=["events"])
+
+_LOOK_SECONDS = 0.5
+_KEEP_ALIVE_SECONDS = 10.0
+_RENEW_SECONDS = 300.0
+"""A stream ends after this and the browser opens the next, so that none outlives its reader."""
+
+
+@router.get("/events", response_class=StreamingResponse)
+async def watch(request: Request) -> StreamingResponse:
+    """Server-sent events `requests` and `overview`, without content: read the API again."""
+    return StreamingResponse(
+        _events(request),
+        media_type="text/event-stream",
+        headers={"cache-control": "no-store", "x-accel-buffering": "no"},
+    )
+
+
+async def _events(request: Request) -> AsyncIterator[str]:
+    state = request.app.state
+    changes = request_changes(state)
+    seen = (changes.number, observed_mark(state.observed))
+    started = last_sent = time.monotonic()
+    yield "retry: 2000\n\n"
+    while time.monotonic() - started < _RENEW_SECONDS and not await request.is_disconnected():
+        now = (changes.number, observed_mark(state.observed))
+        if now != seen:
+            if now[0] != seen[0]:
+                yield f"event: requests\ndata: {now[0]}\n\n"
+            yield f"event: overview\ndata: {now[0]}\n\n"
+            seen, last_sent = now, time.monotonic()
+        elif time.monotonic() - last_sent > _KEEP_ALIVE_SECONDS:
+            yield ": still here\n\n"
+            last_sent = time.monotonic()
+        await asyncio.sleep(_LOOK_SECONDS)

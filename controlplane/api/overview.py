@@ -1,0 +1,307 @@
+"""The overview: what should run, what does, and how the last half hour went.
+
+What nobody reported is None, and what was reported too long ago is not taken for current.
+"""
+
+from dataclasses import dataclass
+
+from fastapi import APIRouter, Request
+from sqlalchemy.orm import Session
+
+from controlplane.api.changes import STALE_SECONDS
+from controlplane.api.trouble import (
+    DeploymentFacts,
+    GatewayFacts,
+    Trouble,
+    find_trouble,
+)
+from controlplane.operator.observed import ObservedReplica, ObservedState
+from controlplane.store.database import Database
+from controlplane.store.deployments import DesiredDeployment, list_deployments
+from controlplane.store.replicas import list_transitions
+from controlplane.store.requests import count_since, num_records_lost, ttft_quantile
+from dataplane.clock import wall_clock
+from dataplane.engine import EngineStats
+from dataplane.report import GatewayReport
+
+router = APIRouter(prefix="/api/v1", tags=["overview"])
+
+WINDOW_SECONDS = 1800
+_MEASURES = ("offered", "in_contract.good", "in_contract.total", "disposition.invalid")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeploymentOverview:
+    """One line of the overview."""
+
+    name: str
+    model_revision: str
+    engine: str
+    policy_revision: str
+    contract_revision: str | None
+    generation: int
+    observed_generation: int
+    num_desired_replicas: int
+    num_ready_replicas: int
+    num_seen_replicas: int
+    """Ready, starting or draining."""
+    offered_per_s: float | None
+    goodput_per_s: float | None
+    attainment: float | None
+    """In-contract share of what was offered, malformed requests aside; None: nothing judged."""
+    num_offered: int
+    ttft_p95_seconds: float | None
+    oldest_queued_seconds: float | None
+    kv_used_share: float | None
+    """Referenced blocks of all blocks, over the replicas that say so."""
+    signal_age_seconds: float | None
+    """Of the engine figures."""
+    troubles: list[Trouble]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayOverview:
+    """One gateway."""
+
+    name: str
+    address: str
+    age_seconds: float
+    is_current: bool
+    snapshot_version: int
+    snapshot_error: str | None
+    num_active: int
+    num_queued: int
+    num_records_spooled: int
+    num_records_lost: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaOverview:
+    """One replica."""
+
+    replica_id: str
+    deployment: str
+    engine: str
+    state: str
+    stage: str | None
+    reason: str
+    age_seconds: float
+    probed_age_seconds: float | None
+    num_running: int | None
+    num_waiting: int | None
+    max_num_seqs: int | None
+    kv_used_share: float | None
+    stats_age_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """Everything at a glance."""
+
+    as_of_unix_ns: int
+    window_seconds: float
+    """That the rates are over."""
+    since_unix_ns: int | None
+    """When the replicas last changed: how long it has been as it is."""
+    troubles: list[Trouble]
+    """All of them, the worst first."""
+    deployments: list[DeploymentOverview]
+    gateways: list[GatewayOverview]
+    replicas: list[ReplicaOverview]
+    num_records_lost: int
+
+
+@router.get("/overview")
+def get_overview(request: Request) -> Overview:
+    """What should run, what does, what is wrong, and the last 30 minutes of each deployment."""
+    state = request.app.state
+    return read_overview(state.config_db, state.request_db, state.observed, wall_clock())
+
+
+def read_overview(
+    config_db: Database, request_db: Database, observed: ObservedState, now_unix_ns: int
+) -> Overview:
+    """Put together what the databases hold and what was last observed."""
+    window_start = now_unix_ns // 10**9 - WINDOW_SECONDS
+    window_start -= window_start % 60
+    window_seconds = now_unix_ns / 1e9 - window_start
+    gateways, replicas = observed.gateways(), observed.replicas()
+    stats = _newest_stats(gateways)
+    with config_db.reading() as session:
+        desired = list_deployments(session)
+        since = _last_change(session, {replica.replica_id for replica in replicas})
+    with request_db.reading() as session:
+        counts = count_since(session, window_start, _MEASURES)
+        num_lost = num_records_lost(session)
+        ttft = {d.name: ttft_quantile(session, d.name, window_start * 10**9, 0.95) for d in desired}
+    lines = [
+        _deployment(
+            each,
+            [replica for replica in replicas if replica.deployment == each.name],
+            stats,
+            gateways,
+            counts.get(each.name, {}),
+            ttft[each.name],
+            window_seconds,
+        )
+        for each in desired
+    ]
+    troubles = find_trouble(
+        [_facts(line, replicas) for line in lines],
+        [_gateway_facts(report, age) for report, age in gateways],
+    )
+    return Overview(
+        as_of_unix_ns=now_unix_ns,
+        window_seconds=window_seconds,
+        since_unix_ns=since,
+        troubles=troubles,
+        deployments=[_with_troubles(line, troubles) for line in lines],
+        gateways=[_gateway(report, age) for report, age in gateways],
+        replicas=[_replica(replica, stats, now_unix_ns) for replica in replicas],
+        num_records_lost=num_lost,
+    )
+
+
+def _last_change(session: Session, replica_ids: set[str]) -> int | None:
+    transitions = list_transitions(session, limit=200)
+    return next((t.at_unix_ns for t in transitions if t.replica_id in replica_ids), None)
+
+
+def _newest_stats(
+    gateways: list[tuple[GatewayReport, float]],
+) -> dict[str, tuple[EngineStats, float]]:
+    """The freshest current figures of every replica, with their age in seconds."""
+    newest: dict[str, tuple[EngineStats, float]] = {}
+    for report, age in gateways:
+        for replica in report.replicas:
+            if replica.stats is None:
+                continue
+            total_age = age + replica.stats.age_seconds
+            known = newest.get(replica.replica_id)
+            if total_age < STALE_SECONDS and (known is None or total_age < known[1]):
+                newest[replica.replica_id] = (replica.stats, total_age)
+    return newest
+
+
+def _deployment(
+    desired: DesiredDeployment,
+    replicas: list[ObservedReplica],
+    stats: dict[str, tuple[EngineStats, float]],
+    gateways: list[tuple[GatewayReport, float]],
+    counts: dict[str, int],
+    ttft_p95: float | None,
+    window_seconds: float,
+) -> DeploymentOverview:
+    own = [stats[replica.replica_id] for replica in replicas if replica.replica_id in stats]
+    offered = counts.get("offered", 0)
+    asked = offered - counts.get("disposition.invalid", 0)
+    is_judged = counts.get("in_contract.total", 0) > 0
+    good = counts.get("in_contract.good", 0)
+    revisions = desired.revisions
+    return DeploymentOverview(
+        name=desired.name,
+        model_revision=revisions.model.label,
+        engine=replicas[0].engine if replicas else revisions.engine_config.label,
+        policy_revision=revisions.policy.label,
+        contract_revision=revisions.contract.label if revisions.contract else None,
+        generation=desired.generation,
+        observed_generation=desired.observed_generation,
+        num_desired_replicas=desired.spec.replicas,
+        num_ready_replicas=sum(replica.state == "ready" for replica in replicas),
+        num_seen_replicas=sum(
+            replica.state in ("ready", "starting", "draining") for replica in replicas
+        ),
+        offered_per_s=offered / window_seconds,
+        goodput_per_s=good / window_seconds if is_judged else None,
+        attainment=good / asked if is_judged and asked > 0 else None,
+        num_offered=offered,
+        ttft_p95_seconds=ttft_p95,
+        oldest_queued_seconds=_oldest_queued(gateways),
+        kv_used_share=_kv_used([each for each, _ in own]),
+        signal_age_seconds=max((age for _, age in own), default=None),
+        troubles=[],
+    )
+
+
+def _oldest_queued(gateways: list[tuple[GatewayReport, float]]) -> float | None:
+    """The oldest wait at any current gateway, 0 when nobody waits; None: no gateway says."""
+    current = [report for report, age in gateways if age < STALE_SECONDS]
+    if not current:
+        return None
+    return max(report.oldest_queued_seconds or 0.0 for report in current)
+
+
+def _kv_used(stats: list[EngineStats]) -> float | None:
+    told = [
+        (each.num_referenced_blocks, each.num_blocks)
+        for each in stats
+        if each.num_referenced_blocks is not None and each.num_blocks
+    ]
+    if not told:
+        return None
+    return sum(used for used, _ in told) / sum(blocks for _, blocks in told)
+
+
+def _facts(line: DeploymentOverview, replicas: list[ObservedReplica]) -> DeploymentFacts:
+    own = [replica for replica in replicas if replica.deployment == line.name]
+    failed = [replica for replica in own if replica.state == "failed"]
+    starting = [replica for replica in own if replica.state == "starting"]
+    return DeploymentFacts(
+        name=line.name,
+        num_desired=line.num_desired_replicas,
+        num_ready=line.num_ready_replicas,
+        failed_because=failed[-1].reason if failed else None,
+        starting_stage=(starting[0].stage or "starting") if starting else None,
+    )
+
+
+def _gateway_facts(report: GatewayReport, age: float) -> GatewayFacts:
+    return GatewayFacts(
+        name=report.name,
+        age_seconds=age,
+        is_current=age < STALE_SECONDS,
+        snapshot_error=report.snapshot_error,
+        num_records_lost=report.num_records_lost,
+    )
+
+
+def _with_troubles(line: DeploymentOverview, troubles: list[Trouble]) -> DeploymentOverview:
+    line.troubles.extend(trouble for trouble in troubles if trouble.deployment == line.name)
+    return line
+
+
+def _gateway(report: GatewayReport, age: float) -> GatewayOverview:
+    return GatewayOverview(
+        name=report.name,
+        address=report.address,
+        age_seconds=age,
+        is_current=age < STALE_SECONDS,
+        snapshot_version=report.snapshot_version,
+        snapshot_error=report.snapshot_error,
+        num_active=report.counts.active,
+        num_queued=report.num_queued,
+        num_records_spooled=report.num_records_spooled,
+        num_records_lost=report.num_records_lost,
+    )
+
+
+def _replica(
+    replica: ObservedReplica, stats: dict[str, tuple[EngineStats, float]], now_unix_ns: int
+) -> ReplicaOverview:
+    told, age = stats.get(replica.replica_id, (None, None))
+    probed = replica.probed_at_unix_ns
+    return ReplicaOverview(
+        replica_id=replica.replica_id,
+        deployment=replica.deployment,
+        engine=replica.engine,
+        state=replica.state,
+        stage=replica.stage,
+        reason=replica.reason,
+        age_seconds=max(0.0, (now_unix_ns - replica.observed_at_unix_ns) / 1e9),
+        probed_age_seconds=None if probed is None else max(0.0, (now_unix_ns - probed) / 1e9),
+        num_running=None if told is None else told.num_running,
+        num_waiting=None if told is None else told.num_waiting,
+        max_num_seqs=None if told is None else told.max_num_seqs,
+        kv_used_share=None if told is None else _kv_used([told]),
+        stats_age_seconds=age,
+    )

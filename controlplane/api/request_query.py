@@ -1,0 +1,108 @@
+"""What a list of requests can be asked for, in a URL: shared by the API and the page.
+
+An empty value means any, because that is what a plain form sends for an untouched field.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from controlplane.store.requests import PageKey, RequestFilter
+from dataplane.lifecycle import Disposition
+
+MAX_LIMIT = 500
+DEFAULT_LIMIT = 50
+PARAMETERS = (
+    "deployment", "class", "tenant", "disposition", "in_contract", "since", "limit", "after",
+)  # fmt: skip
+_DURATION = re.compile(r"(\d{1,6})([smhd])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_MAX_NAME = 256
+
+
+class QueryError(ValueError):
+    """A parameter that cannot be understood; `parameter` names it."""
+
+    def __init__(self, parameter: str, why: str) -> None:
+        super().__init__(f"{parameter}: {why}")
+        self.parameter = parameter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestQuery:
+    """One page of one list."""
+
+    wanted: RequestFilter
+    limit: int
+    after: PageKey | None
+
+
+def parse_request_query(parameters: Mapping[str, str], now_unix_ns: int) -> RequestQuery:
+    """Raises QueryError, which lists what is valid, for unknown names and bad values."""
+    unknown = sorted(set(parameters) - set(PARAMETERS))
+    if unknown:
+        raise QueryError(unknown[0], f"no such parameter; there are {', '.join(PARAMETERS)}")
+    given = {name: value for name, value in parameters.items() if value != ""}
+    wanted = RequestFilter(
+        deployment=_name(given, "deployment"),
+        request_class=_name(given, "class"),
+        tenant=_name(given, "tenant"),
+        disposition=_one_of(given, "disposition", {word.value: word.value for word in Disposition}),
+        in_contract=_one_of(given, "in_contract", {"true": True, "false": False}),
+        since_unix_ns=_since(given.get("since"), now_unix_ns),
+    )
+    return RequestQuery(wanted=wanted, limit=_limit(given), after=_after(given.get("after")))
+
+
+def _name(given: Mapping[str, str], parameter: str) -> str | None:
+    value = given.get(parameter)
+    if value is not None and len(value) > _MAX_NAME:
+        raise QueryError(parameter, f"longer than {_MAX_NAME} characters")
+    return value
+
+
+def _one_of(given: Mapping[str, str], parameter: str, values: Mapping[str, Any]) -> Any:
+    word = given.get(parameter)
+    if word is None:
+        return None
+    if word not in values:
+        raise QueryError(parameter, f"{word[:64]!r} is none of {', '.join(values)}")
+    return values[word]
+
+
+def _since(text: str | None, now_unix_ns: int) -> int | None:
+    if text is None:
+        return None
+    duration = _DURATION.fullmatch(text)
+    if duration is not None:
+        seconds = int(duration[1]) * _SECONDS[duration[2]]
+        return max(0, now_unix_ns - seconds * 1_000_000_000)
+    try:
+        instant = datetime.fromisoformat(text)
+    except ValueError:
+        instant = None
+    if instant is None or instant.year < 1970:
+        raise QueryError(
+            "since", f"{text[:64]!r} is neither an age such as 30m, 6h or 2d nor an ISO 8601 time"
+        )
+    if instant.tzinfo is None:
+        instant = instant.replace(tzinfo=UTC)
+    return int(max(0.0, instant.timestamp()) * 1_000_000_000)
+
+
+def _limit(given: Mapping[str, str]) -> int:
+    text = given.get("limit", str(DEFAULT_LIMIT))
+    if not (text.isascii() and text.isdigit() and len(text) < 6 and 1 <= int(text) <= MAX_LIMIT):
+        raise QueryError("limit", f"{text[:64]!r} is no number from 1 to {MAX_LIMIT}")
+    return int(text)
+
+
+def _after(text: str | None) -> PageKey | None:
+    if text is None:
+        return None
+    try:
+        return PageKey.parse(text)
+    except ValueError as error:
+        raise QueryError("after", "is no page key; take it from `next` of a list") from error

@@ -1,0 +1,222 @@
+"""Requests as API, console and terminal show them: one model, three renderings.
+
+Times are seconds since the request's arrival. None is unknown, and every surface says so.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from controlplane.api.headline import Headline, headline_of
+from controlplane.api.life import Life, life_of_record, life_of_row
+from controlplane.store.request_tables import RequestRow
+from dataplane.lifecycle import Event, EventKind
+from dataplane.record import RequestRecord, record_to_dict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestSummary:
+    """One line of the list: the compact row."""
+
+    request_id: str
+    trace_id: str
+    gateway_id: str
+    gateway_sequence: int
+    arrived_at_unix_ns: int
+    tenant: str | None
+    request_class: str | None
+    deployment: str | None
+    model_revision: str | None
+    policy_revision: str | None
+    contract_revision: str | None
+    engine: str | None
+    replica_id: str | None
+    num_attempts: int
+    status_code: int | None
+    disposition: str
+    reason: str | None
+    delivery: str
+    num_prompt_tokens: int | None
+    num_cached_tokens: int | None
+    num_output_tokens: int
+    in_contract: bool | None
+    queue_seconds: float | None
+    ttft_seconds: float | None
+    tpot_seconds: float | None
+    e2e_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestPage:
+    """A page of the list, the newest first."""
+
+    requests: list[RequestSummary]
+    next: str | None
+    """What to give as `after` for the following page; None on the last."""
+    as_of_unix_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One try on one replica."""
+
+    attempt: int
+    replica_id: str | None
+    scheduled_seconds: float | None
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectiveView:
+    """One objective of the contract, for this request."""
+
+    signal: str
+    verdict: str
+    measured_seconds: float | None
+    at_most_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgementView:
+    """How the request stands to its contract."""
+
+    boundary: str
+    in_contract: bool | None
+    objectives: list[ObjectiveView]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventView:
+    """One event, with the fields it carries."""
+
+    kind: str
+    at_seconds: float
+    error_seconds: float
+    attempt: int
+    sequence: int
+    observability: str
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestDetail:
+    """One request, whole."""
+
+    headline: Headline
+    request: RequestSummary
+    life: Life
+    kept_because: str | None
+    """Why the full record was kept: error, violator or sample. None: it was not."""
+    record: dict[str, Any] | None
+    """The full record, or None where only the compact row was kept."""
+    snapshot_version: int | None
+    attempts: list[Attempt]
+    judgement: JudgementView | None
+    events: list[EventView]
+    as_of_unix_ns: int
+
+
+def summarize(row: RequestRow) -> RequestSummary:
+    """The summary of `row`."""
+    return RequestSummary(
+        request_id=row.request_id,
+        trace_id=row.trace_id,
+        gateway_id=row.gateway_id,
+        gateway_sequence=row.gateway_sequence,
+        arrived_at_unix_ns=row.arrived_at_unix_ns,
+        tenant=row.tenant,
+        request_class=row.request_class,
+        deployment=row.deployment,
+        model_revision=row.model_revision,
+        policy_revision=row.policy_revision,
+        contract_revision=row.contract_revision,
+        engine=row.engine,
+        replica_id=row.replica_id,
+        num_attempts=row.num_attempts,
+        status_code=row.status_code,
+        disposition=row.disposition,
+        reason=row.reason,
+        delivery=row.delivery,
+        num_prompt_tokens=row.num_prompt_tokens,
+        num_cached_tokens=row.num_cached_tokens,
+        num_output_tokens=row.num_output_tokens,
+        in_contract=row.in_contract,
+        queue_seconds=row.scheduled,
+        ttft_seconds=row.ttft,
+        tpot_seconds=row.tpot,
+        e2e_seconds=row.e2e,
+    )
+
+
+def describe(
+    row: RequestRow, kept: tuple[RequestRecord, str] | None, now_unix_ns: int
+) -> RequestDetail:
+    """All that is known of a request."""
+    record, kept_because = kept if kept is not None else (None, None)
+    return RequestDetail(
+        headline=headline_of(row, record),
+        request=summarize(row),
+        life=life_of_row(row) if record is None else life_of_record(record),
+        kept_because=kept_because,
+        record=None if record is None else record_to_dict(record),
+        snapshot_version=None if record is None else record.snapshot_version,
+        attempts=[] if record is None else _attempts(record),
+        judgement=None if record is None else _judgement(record),
+        events=[] if record is None else [_event(event) for event in record.events],
+        as_of_unix_ns=now_unix_ns,
+    )
+
+
+def _attempts(record: RequestRecord) -> list[Attempt]:
+    scheduled = {
+        event.attempt: event.at for event in record.events if event.kind is EventKind.SCHEDULED
+    }
+    last = len(record.replica_ids) - 1
+    return [
+        Attempt(
+            attempt=number,
+            replica_id=replica_id,
+            scheduled_seconds=scheduled.get(number),
+            outcome=record.disposition.value if number == last else "given up, tried elsewhere",
+        )
+        for number, replica_id in enumerate(record.replica_ids)
+    ]
+
+
+def _judgement(record: RequestRecord) -> JudgementView | None:
+    judgement = record.judgement
+    if judgement is None:
+        return None
+    return JudgementView(
+        boundary=judgement.boundary.value,
+        in_contract=judgement.in_contract,
+        objectives=[
+            ObjectiveView(
+                signal=result.signal.value,
+                verdict=result.verdict.value,
+                measured_seconds=result.measured_seconds,
+                at_most_seconds=result.at_most_seconds,
+            )
+            for result in judgement.results
+        ],
+    )
+
+
+def _event(event: Event) -> EventView:
+    details = {
+        "num_tokens": event.num_tokens,
+        "num_cached_tokens": event.num_cached_tokens,
+        "replica_id": event.replica_id,
+        "disposition": event.disposition,
+        "delivery": event.delivery,
+        "reason": event.reason,
+        "waited_seconds": event.waited_seconds,
+    }
+    return EventView(
+        kind=event.kind.value,
+        at_seconds=event.at,
+        error_seconds=event.at_error,
+        attempt=event.attempt,
+        sequence=event.sequence,
+        observability=event.observability.value,
+        details={name: value for name, value in details.items() if value is not None},
+    )

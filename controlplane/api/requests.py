@@ -1,0 +1,99 @@
+"""Reading requests: the list, those in flight, and one whole."""
+
+from fastapi import APIRouter, HTTPException, Request
+
+from controlplane.api.live import LiveRequests, ask_gateways
+from controlplane.api.request_query import QueryError, RequestQuery, parse_request_query
+from controlplane.api.request_views import RequestDetail, RequestPage, describe, summarize
+from controlplane.store.database import Database
+from controlplane.store.requests import (
+    MAX_MATCHES,
+    PageKey,
+    find_record,
+    find_requests,
+    list_requests,
+)
+from dataplane.clock import wall_clock
+
+router = APIRouter(prefix="/api/v1", tags=["requests"])
+
+
+class RequestNotFoundError(LookupError):
+    """No request has this id."""
+
+    def __init__(self, identifier: str) -> None:
+        super().__init__(
+            f"no request or trace {identifier[:128]!r} is known. It may still be in flight, its "
+            "record may not have arrived yet, or it is older than what is kept"
+        )
+
+
+class AmbiguousRequestError(LookupError):
+    """Several requests share this trace id or beginning."""
+
+    def __init__(self, identifier: str, request_ids: list[str]) -> None:
+        count = f"{len(request_ids)} or more" if len(request_ids) == MAX_MATCHES else "several"
+        super().__init__(
+            f"{identifier[:128]!r} names {count} requests; give one of them whole: "
+            + ", ".join(request_ids[:5])
+        )
+        self.request_ids = request_ids
+
+
+@router.get("/requests")
+def get_requests(request: Request) -> RequestPage:
+    """Ended requests, the newest first. 422 names the parameter that is wrong.
+
+    Parameters: deployment, class, tenant, disposition, in_contract (true or false), since
+    (an age such as 30m, or an ISO 8601 time), limit (1 to 500), after (`next` of a page).
+    """
+    now = wall_clock()
+    try:
+        query = parse_request_query(request.query_params, now)
+    except QueryError as error:
+        raise HTTPException(422, detail=str(error)) from error
+    return read_page(request.app.state.request_db, query, now)
+
+
+@router.get("/requests/live")
+async def get_live_requests(request: Request) -> LiveRequests:
+    """Requests in flight, as their gateways tell them now."""
+    return await ask_gateways(request.app.state.observed)
+
+
+@router.get("/requests/{request_id:path}")
+def get_request(request_id: str, request: Request) -> RequestDetail:
+    """One request by its id, its trace id, or the beginning of either if only one has it.
+
+    404 when there is none, 409 when there are several.
+    """
+    try:
+        return read_request(request.app.state.request_db, request_id, wall_clock())
+    except RequestNotFoundError as error:
+        raise HTTPException(404, detail=str(error)) from error
+    except AmbiguousRequestError as error:
+        raise HTTPException(409, detail=str(error)) from error
+
+
+def read_page(database: Database, query: RequestQuery, now_unix_ns: int) -> RequestPage:
+    """One page of the list."""
+    with database.reading() as session:
+        rows = list_requests(session, query.wanted, query.limit + 1, query.after)
+    has_more = len(rows) > query.limit
+    rows = rows[: query.limit]
+    return RequestPage(
+        requests=[summarize(row) for row in rows],
+        next=str(PageKey.of(rows[-1])) if has_more else None,
+        as_of_unix_ns=now_unix_ns,
+    )
+
+
+def read_request(database: Database, identifier: str, now_unix_ns: int) -> RequestDetail:
+    """Raises RequestNotFoundError and AmbiguousRequestError."""
+    with database.reading() as session:
+        rows = find_requests(session, identifier)
+        if not rows:
+            raise RequestNotFoundError(identifier)
+        if len(rows) > 1:
+            raise AmbiguousRequestError(identifier, [row.request_id for row in rows])
+        return describe(rows[0], find_record(session, rows[0]), now_unix_ns)

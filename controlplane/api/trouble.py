@@ -1,0 +1,114 @@
+"""What is wrong right now, as far as desired and observed state can tell. Pure.
+
+`page` is for what hurts callers now, `ticket` for what can wait until morning, `no_data` for
+what cannot be judged because nobody reports it: never green by silence.
+"""
+
+from dataclasses import dataclass
+
+_ORDER = ("page", "ticket", "no_data")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """One thing that is wrong."""
+
+    severity: str
+    """page, ticket or no_data."""
+    what: str
+    remedy: str
+    deployment: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeploymentFacts:
+    """What is known of one deployment."""
+
+    name: str
+    num_desired: int
+    num_ready: int
+    failed_because: str | None
+    starting_stage: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayFacts:
+    """What is known of one gateway."""
+
+    name: str
+    age_seconds: float
+    is_current: bool
+    snapshot_error: str | None
+    num_records_lost: int
+
+
+def find_trouble(deployments: list[DeploymentFacts], gateways: list[GatewayFacts]) -> list[Trouble]:
+    """Every trouble, the worst first."""
+    found = [trouble for each in deployments for trouble in _of_deployment(each)]
+    found += [trouble for each in gateways for trouble in _of_gateway(each)]
+    if deployments and not any(each.is_current for each in gateways):
+        found.append(_no_gateway(gateways))
+    return sorted(found, key=lambda trouble: _ORDER.index(trouble.severity))
+
+
+def _of_deployment(facts: DeploymentFacts) -> list[Trouble]:
+    if facts.num_ready >= facts.num_desired:
+        return []
+    why = "none was seen yet"
+    if facts.failed_because is not None:
+        why = f"the last one failed: {facts.failed_because}"
+    elif facts.starting_stage is not None:
+        why = f"one is starting (stage {facts.starting_stage})"
+    if facts.num_ready == 0:
+        what = f"{facts.name} cannot answer: 0 of {facts.num_desired} replicas ready; {why}"
+    else:
+        what = f"{facts.name}: {facts.num_ready} of {facts.num_desired} replicas ready; {why}"
+    is_waiting = facts.starting_stage is not None and facts.failed_because is None
+    severity = "page" if facts.num_ready == 0 and not is_waiting else "ticket"
+    remedy = (
+        "Wait for the start to end."
+        if is_waiting
+        else f"Run `pilothouse describe deployment {facts.name}`, and read the replica's log."
+    )
+    return [Trouble(severity=severity, what=what, remedy=remedy, deployment=facts.name)]
+
+
+def _of_gateway(facts: GatewayFacts) -> list[Trouble]:
+    if not facts.is_current:
+        return [
+            Trouble(
+                severity="no_data",
+                what=f"{facts.name} has not reported for {facts.age_seconds:.0f} s; "
+                "what it serves now is unknown",
+                remedy="See whether its process runs, and its log.",
+            )
+        ]
+    found = []
+    if facts.snapshot_error is not None:
+        found.append(
+            Trouble(
+                severity="ticket",
+                what=f"{facts.name} refuses the newest config and enforces the one before: "
+                f"{facts.snapshot_error}",
+                remedy="Mend the document it names and apply it again.",
+            )
+        )
+    if facts.num_records_lost:
+        found.append(
+            Trouble(
+                severity="ticket",
+                what=f"{facts.name} dropped {facts.num_records_lost} records: "
+                "counts since then are too low",
+                remedy="Free disk space for its spool, and bring the control plane back sooner.",
+            )
+        )
+    return found
+
+
+def _no_gateway(gateways: list[GatewayFacts]) -> Trouble:
+    what = "No gateway reports" if gateways else "No gateway ever reported"
+    return Trouble(
+        severity="no_data",
+        what=f"{what}: whether callers are answered is unknown",
+        remedy="Start one: `pilothouse serve`, or `python -m dataplane.gateway`.",
+    )

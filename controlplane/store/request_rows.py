@@ -1,0 +1,165 @@
+"""A request's record as the store's rows hold it: the compact row and its minute's counts.
+
+Pure conversions. What has no value is NULL in a compact row; a count's key has no NULL, so
+there a missing name is the empty string, which no document can be called.
+"""
+
+from collections import Counter
+from typing import Any, NamedTuple
+
+from sqlalchemy import String
+
+from controlplane.store.request_tables import RequestRow
+from dataplane.latency import Boundary, BoundaryLatencies, Judgement, Verdict
+from dataplane.lifecycle import Disposition, EventKind, find_event
+from dataplane.record import RequestRecord
+
+MINUTE_SECONDS = 60
+_NANOSECONDS = 1_000_000_000
+_ERRORS = frozenset({Disposition.ERROR, Disposition.LOST, Disposition.DEADLINE, Disposition.SHED})
+_TEXT_LIMITS: dict[str, int] = {
+    column.name: column.type.length
+    for column in RequestRow.__table__.columns
+    if isinstance(column.type, String) and column.type.length
+}
+
+
+class CountKey(NamedTuple):
+    """Which counter of which minute."""
+
+    minute_unix: int
+    deployment: str
+    request_class: str
+    tenant: str
+    contract_revision: str
+    measure: str
+
+
+def minute_of(record: RequestRecord) -> int:
+    """Start of the minute in which the request arrived, in seconds since the epoch."""
+    seconds = record.arrived_at_unix_ns // _NANOSECONDS
+    return seconds - seconds % MINUTE_SECONDS
+
+
+def reason_to_keep(record: RequestRecord) -> str:
+    """The reservoir that the full record is offered to: error, violator or sample."""
+    if record.disposition in _ERRORS:
+        return "error"
+    if record.judgement is not None and record.judgement.in_contract is False:
+        return "violator"
+    return "sample"
+
+
+def compact_row(record: RequestRecord) -> dict[str, Any]:
+    """Column values of the request's RequestRow."""
+    latencies = _contract_latencies(record)
+    has_token = find_event(record.events, EventKind.FIRST_TOKEN) is not None
+    values: dict[str, Any] = {
+        "gateway_id": record.gateway_id,
+        "gateway_sequence": record.gateway_sequence,
+        "request_id": record.request_id,
+        "trace_id": record.trace.trace_id,
+        "arrived_at_unix_ns": record.arrived_at_unix_ns,
+        "tenant": record.tenant,
+        "request_class": record.request_class,
+        "deployment": record.deployment,
+        "model_revision": record.model_revision,
+        "policy_revision": record.policy_revision,
+        "contract_revision": record.contract_revision,
+        "engine": record.engine,
+        "replica_id": record.replica_ids[-1] if record.replica_ids else None,
+        "num_attempts": len(record.replica_ids),
+        "status_code": record.status_code,
+        "disposition": record.disposition.value,
+        "reason": record.reason,
+        "delivery": record.delivery.value,
+        "num_prompt_tokens": record.num_prompt_tokens,
+        "num_cached_tokens": record.num_cached_tokens,
+        "num_output_tokens": record.num_output_tokens,
+        "in_contract": None if record.judgement is None else record.judgement.in_contract,
+        "scheduled": _at(record, EventKind.SCHEDULED),
+        "first_token": _at(record, EventKind.FIRST_TOKEN),
+        "first_write": _at(record, EventKind.FIRST_WRITE),
+        "finished": _last_at(record, EventKind.FINISHED),
+        "last_write": _at(record, EventKind.LAST_WRITE),
+        "released": _at(record, EventKind.RELEASED),
+        # A refusal is written too, but what is written then is no token.
+        "ttft": latencies.ttft if has_token else None,
+        "tpot": latencies.tpot,
+        "e2e": latencies.e2e,
+    }
+    for name, limit in _TEXT_LIMITS.items():
+        values[name] = storable(values[name], limit)
+    return values
+
+
+def count_measures(record: RequestRecord) -> Counter[CountKey]:
+    """What the request adds to the exact counts of its minute."""
+
+    amounts = {"offered": 1, f"disposition.{record.disposition.value}": 1}
+    if record.judgement is not None:
+        amounts |= dict.fromkeys(_judged_measures(record.judgement), 1)
+    amounts["tokens.input"] = record.num_prompt_tokens or 0
+    amounts["tokens.output"] = record.num_output_tokens
+    amounts["tokens.cached"] = record.num_cached_tokens or 0
+    names = (
+        minute_of(record),
+        storable(record.deployment or "", 128),
+        storable(record.request_class or "", 128),
+        _counted_tenant(record),
+        storable(record.contract_revision or "", 160),
+    )
+    return Counter({CountKey(*names, measure): n for measure, n in amounts.items() if n})
+
+
+def _counted_tenant(record: RequestRecord) -> str:
+    # The gateway knows the tenant before it looks for a deployment. A name that got no further
+    # is whatever stood in a header, and must not add rows as fast as someone can invent names.
+    if record.disposition is Disposition.INVALID and record.deployment is None:
+        return ""
+    return str(storable(record.tenant or "", 128))
+
+
+def storable(text: Any, limit: int) -> Any:
+    """`text` cut to what its column holds, and free of NUL, which PostgreSQL refuses.
+
+    A record is never refused for a long name: the full record keeps it whole.
+    """
+    if not isinstance(text, str):
+        return text
+    cut = text if len(text) <= limit else text[: limit - 1] + "…"
+    return cut.replace("\x00", "\ufffd")
+
+
+def _judged_measures(judgement: Judgement) -> list[str]:
+    measures = []
+    for result in judgement.results:
+        if result.verdict is Verdict.NOT_APPLICABLE:
+            continue
+        measures.append(f"objective.{result.signal.value}.total")
+        if result.verdict is Verdict.GOOD:
+            measures.append(f"objective.{result.signal.value}.good")
+    if judgement.together is not Verdict.NOT_APPLICABLE:
+        measures.append("objective.together.total")
+        if judgement.together is Verdict.GOOD:
+            measures.append("objective.together.good")
+    if judgement.in_contract is not None:
+        measures.append("in_contract.total")
+        if judgement.in_contract:
+            measures.append("in_contract.good")
+    return measures
+
+
+def _contract_latencies(record: RequestRecord) -> BoundaryLatencies:
+    boundary = Boundary.SERVER if record.judgement is None else record.judgement.boundary
+    return record.latencies.at(boundary)
+
+
+def _at(record: RequestRecord, kind: EventKind) -> float | None:
+    event = find_event(record.events, kind)
+    return None if event is None else event.at
+
+
+def _last_at(record: RequestRecord, kind: EventKind) -> float | None:
+    times = [event.at for event in record.events if event.kind is kind]
+    return times[-1] if times else None

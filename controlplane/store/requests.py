@@ -1,0 +1,197 @@
+"""Reading request data: a filtered list in pages, one request by its ids, and totals.
+
+Lists are paged by key and never by offset: a page costs the same wherever it lies, and
+requests that arrive meanwhile neither repeat nor hide a row.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from sqlalchemy import ColumnElement, Select, func, select, tuple_
+from sqlalchemy.orm import Session
+
+from controlplane.store.request_tables import (
+    FullRecordRow,
+    GatewayLossRow,
+    MinuteCountRow,
+    RequestRow,
+)
+from dataplane.record import RequestRecord, decode_record
+
+MAX_MATCHES = 20
+_ORDER = (RequestRow.arrived_at_unix_ns, RequestRow.gateway_id, RequestRow.gateway_sequence)
+_AFTER_EVERY_SUFFIX = "\U0010ffff"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestFilter:
+    """Which requests. None: any."""
+
+    deployment: str | None = None
+    request_class: str | None = None
+    tenant: str | None = None
+    disposition: str | None = None
+    in_contract: bool | None = None
+    since_unix_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageKey:
+    """Where a page ends: the next one starts behind this request."""
+
+    arrived_at_unix_ns: int
+    gateway_sequence: int
+    gateway_id: str
+
+    @classmethod
+    def of(cls, row: RequestRow) -> Self:
+        """The key of `row`."""
+        return cls(
+            arrived_at_unix_ns=row.arrived_at_unix_ns,
+            gateway_sequence=row.gateway_sequence,
+            gateway_id=row.gateway_id,
+        )
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The inverse of `str`. Raises ValueError when `text` is no key."""
+        arrived, sequence, gateway_id = text.split(".", 2)
+        key = cls(
+            arrived_at_unix_ns=int(arrived), gateway_sequence=int(sequence), gateway_id=gateway_id
+        )
+        if not (0 <= key.arrived_at_unix_ns < 2**63 and 0 <= key.gateway_sequence < 2**63):
+            raise ValueError("a number is out of range")
+        return key
+
+    def __str__(self) -> str:
+        return f"{self.arrived_at_unix_ns}.{self.gateway_sequence}.{self.gateway_id}"
+
+
+def list_requests(
+    session: Session, wanted: RequestFilter, limit: int, after: PageKey | None = None
+) -> list[RequestRow]:
+    """At most `limit` requests, the newest first, from behind `after`."""
+    query = select(RequestRow).where(*_conditions(wanted))
+    if after is not None:
+        # The first condition is implied by the second; it is what the index can use.
+        query = query.where(
+            RequestRow.arrived_at_unix_ns <= after.arrived_at_unix_ns,
+            tuple_(*_ORDER) < (after.arrived_at_unix_ns, after.gateway_id, after.gateway_sequence),
+        )
+    query = query.order_by(*(column.desc() for column in _ORDER)).limit(limit)
+    return list(session.scalars(query))
+
+
+def find_requests(session: Session, identifier: str) -> list[RequestRow]:
+    """The requests that `identifier` names: a request id, a trace id, or the start of one.
+
+    An exact id wins over a prefix. Newest first, at most MAX_MATCHES; an empty identifier
+    names nothing.
+    """
+    if not identifier:
+        return []
+    for condition in (
+        RequestRow.request_id == identifier,
+        RequestRow.trace_id == identifier,
+        _starts_with(RequestRow.request_id, identifier),
+        _starts_with(RequestRow.trace_id, identifier),
+    ):
+        rows = list(session.scalars(_newest(condition)))
+        if rows:
+            return rows
+    return []
+
+
+def find_record(session: Session, row: RequestRow) -> tuple[RequestRecord, str] | None:
+    """The full record of `row` and why it was kept, or None when it was not."""
+    kept = session.get(FullRecordRow, (row.gateway_id, row.gateway_sequence))
+    return None if kept is None else (decode_record(kept.record), kept.kept_because)
+
+
+def count_since(
+    session: Session, since_minute_unix: int, measures: Sequence[str]
+) -> dict[str, dict[str, int]]:
+    """Exact totals by deployment and measure; the deployment is "" where none was found."""
+    totals: dict[str, dict[str, int]] = {}
+    rows = session.execute(
+        select(MinuteCountRow.deployment, MinuteCountRow.measure, func.sum(MinuteCountRow.value))
+        .where(
+            MinuteCountRow.minute_unix >= since_minute_unix, MinuteCountRow.measure.in_(measures)
+        )
+        .group_by(MinuteCountRow.deployment, MinuteCountRow.measure)
+    )
+    for deployment, measure, value in rows:
+        totals.setdefault(deployment, {})[measure] = int(value)
+    return totals
+
+
+def ttft_quantile(
+    session: Session, deployment: str, since_unix_ns: int, quantile: float
+) -> float | None:
+    """Of the requests that had a first token; seconds, by nearest rank. None: there was none."""
+    measured = (
+        RequestRow.deployment == deployment,
+        RequestRow.arrived_at_unix_ns >= since_unix_ns,
+        RequestRow.ttft.is_not(None),
+    )
+    count = session.scalar(select(func.count()).select_from(RequestRow).where(*measured)) or 0
+    if count == 0:
+        return None
+    rank = max(0, -int(-quantile * count // 1) - 1)
+    return session.scalar(
+        select(RequestRow.ttft).where(*measured).order_by(RequestRow.ttft).offset(rank).limit(1)
+    )
+
+
+def list_names(session: Session, since_minute_unix: int) -> dict[str, list[str]]:
+    """The deployments, classes and tenants seen since then, sorted: what a filter can offer."""
+    names: dict[str, list[str]] = {}
+    for field, column in (
+        ("deployment", MinuteCountRow.deployment),
+        ("request_class", MinuteCountRow.request_class),
+        ("tenant", MinuteCountRow.tenant),
+    ):
+        found = session.scalars(
+            select(column)
+            .where(MinuteCountRow.minute_unix >= since_minute_unix, column != "")
+            .distinct()
+            .order_by(column)
+            .limit(200)
+        )
+        names[field] = list(found)
+    return names
+
+
+def num_records_lost(session: Session) -> int:
+    """Records that gateways say they had to drop, in all."""
+    return int(session.scalar(select(func.sum(GatewayLossRow.num_lost))) or 0)
+
+
+def _conditions(wanted: RequestFilter) -> list[ColumnElement[bool]]:
+    equal = {
+        RequestRow.deployment: wanted.deployment,
+        RequestRow.request_class: wanted.request_class,
+        RequestRow.tenant: wanted.tenant,
+        RequestRow.disposition: wanted.disposition,
+        RequestRow.in_contract: wanted.in_contract,
+    }
+    conditions = [column == value for column, value in equal.items() if value is not None]
+    if wanted.since_unix_ns is not None:
+        conditions.append(RequestRow.arrived_at_unix_ns >= wanted.since_unix_ns)
+    return conditions
+
+
+def _starts_with(column: Any, prefix: str) -> ColumnElement[bool]:
+    # A range and not LIKE: the index serves it, and no character of the id is a wildcard.
+    condition: ColumnElement[bool] = (column >= prefix) & (column < prefix + _AFTER_EVERY_SUFFIX)
+    return condition
+
+
+def _newest(condition: ColumnElement[bool]) -> Select[RequestRow]:
+    return (
+        select(RequestRow)
+        .where(condition)
+        .order_by(*(column.desc() for column in _ORDER))
+        .limit(MAX_MATCHES)
+    )

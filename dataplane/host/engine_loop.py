@@ -17,11 +17,19 @@ import logging
 import queue
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
 
 from dataplane.clock import MonotonicClock
 from dataplane.engine import EngineEvent, EngineRequest, EngineStats
 from dataplane.host.core import CoreEvent, EngineCore
+from dataplane.host.mailbox import (
+    Addressed,
+    Cancellation,
+    Command,
+    Departure,
+    Outbox,
+    Shutdown,
+    Submission,
+)
 from dataplane.host.metrics import HostMetrics
 from dataplane.host.output import RequestOutput
 from dataplane.host.wire import RequestEvent
@@ -33,59 +41,6 @@ BLOCKED_TICK_SECONDS = 0.005
 LEAK_BOUND_SECONDS = 5.0
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Submission:
-    """A checked request. `received_at` is on the core's clock."""
-
-    connection_id: int
-    request: EngineRequest
-    received_at: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cancellation:
-    """The end of one request; `reason` and `status_code` go into its FINISHED."""
-
-    connection_id: int
-    request_id: str
-    disposition: Disposition
-    received_at: float
-    reason: str | None = None
-    status_code: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Departure:
-    """A connection is gone, and so is who wanted its requests."""
-
-    connection_id: int
-    received_at: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shutdown:
-    """Return from `run`."""
-
-
-Command = Submission | Cancellation | Departure | Shutdown
-
-
-@dataclass(frozen=True, slots=True)
-class Addressed:
-    """An event and the connection that it belongs to."""
-
-    connection_id: int
-    item: RequestEvent
-
-
-class Outbox(Protocol):
-    """Where events go. Called from the engine's thread."""
-
-    def __call__(self, batch: list[Addressed], *, waits: bool) -> None:
-        """Send a batch; with `waits`, return only when it was handed to the sockets."""
-        ...
 
 
 @dataclass(slots=True)

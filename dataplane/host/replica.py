@@ -14,7 +14,8 @@ from typing import Any
 
 from dataplane.clock import monotonic_clock
 from dataplane.engine import ReplicaSpec
-from dataplane.host.engine_loop import EngineLoop, Shutdown
+from dataplane.host.engine_loop import EngineLoop
+from dataplane.host.mailbox import Shutdown
 from dataplane.host.metrics import HostMetrics
 from dataplane.host.server import HostServer
 from dataplane.host.start import StartedEngine, start_engine

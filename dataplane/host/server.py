@@ -15,13 +15,8 @@ from dataclasses import dataclass, field
 
 from dataplane.clock import MonotonicClock
 from dataplane.engine import EngineCapabilities, EngineEvent, EngineRequest
-from dataplane.host.engine_loop import (
-    Addressed,
-    Cancellation,
-    Departure,
-    EngineLoop,
-    Submission,
-)
+from dataplane.host.engine_loop import EngineLoop
+from dataplane.host.mailbox import Addressed, Cancellation, Departure, Submission
 from dataplane.host.wire import (
     PROTOCOL_VERSION,
     Cancel,

@@ -12,7 +12,8 @@ from typing import Any
 from dataplane.clock import monotonic_clock
 from dataplane.engine import EngineEvent, EngineRequest, ReplicaSpec
 from dataplane.host.client import HostClient
-from dataplane.host.engine_loop import LEAK_BOUND_SECONDS, EngineLoop, Shutdown
+from dataplane.host.engine_loop import LEAK_BOUND_SECONDS, EngineLoop
+from dataplane.host.mailbox import Shutdown
 from dataplane.host.metrics import HostMetrics
 from dataplane.host.server import MAX_UNREAD_BYTES, HostServer
 from dataplane.lifecycle import EventKind

@@ -5,14 +5,8 @@ from collections.abc import Callable
 from dataplane.clock import monotonic_clock
 from dataplane.engine import EngineRequest
 from dataplane.host.core import CoreEvent
-from dataplane.host.engine_loop import (
-    Addressed,
-    Cancellation,
-    Departure,
-    EngineLoop,
-    Shutdown,
-    Submission,
-)
+from dataplane.host.engine_loop import EngineLoop
+from dataplane.host.mailbox import Addressed, Cancellation, Departure, Shutdown, Submission
 from dataplane.host.metrics import HostMetrics
 from dataplane.lifecycle import Disposition, EventKind
 from dataplane.tokenizer import Tokenizer

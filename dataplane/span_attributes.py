@@ -15,32 +15,32 @@ FAILURES = frozenset({Disposition.ERROR, Disposition.LOST, Disposition.DEADLINE,
 _FINISH_REASONS = frozenset({Disposition.STOP, Disposition.LENGTH})
 
 
+_FIXED_SPAN = {
+    EventKind.RECEIVED: names.SPAN_REQUEST,
+    EventKind.INVALID: names.SPAN_REQUEST,
+    EventKind.ADMITTED: names.SPAN_QUEUE,
+    EventKind.REJECTED: names.SPAN_QUEUE,
+}
+_ON_OPEN_SPAN = frozenset(
+    {EventKind.PREFILL_CHUNK, EventKind.PREEMPTED, EventKind.RESUMED, EventKind.PAUSED}
+)
+_ENGINE_SPAN_OPENED_BY = {
+    EventKind.SCHEDULED: names.SPAN_PREFILL,
+    EventKind.FIRST_TOKEN: names.SPAN_DECODE,
+}
+
+
 def events_by_span(events: Sequence[Event]) -> dict[str, list[Event]]:
     """Which events are shown on which span. Those that only open or close one are not."""
     by_span: dict[str, list[Event]] = {}
     open_span = names.SPAN_QUEUE
-    num_scheduled = 0
     for event in events:
-        span: str | None = None
-        match event.kind:
-            case EventKind.RECEIVED | EventKind.INVALID:
-                span = names.SPAN_REQUEST
-            case EventKind.ADMITTED | EventKind.REJECTED:
-                span = names.SPAN_QUEUE
-            case EventKind.SCHEDULED:
-                num_scheduled += 1
-                open_span = names.SPAN_PREFILL
-                span = names.SPAN_PREFILL if num_scheduled > 1 else None
-            case EventKind.FIRST_TOKEN:
-                open_span = names.SPAN_DECODE
-            case EventKind.PREFILL_CHUNK | EventKind.PREEMPTED | EventKind.RESUMED:
-                span = open_span
-            case EventKind.PAUSED:
-                span = open_span
-            case _:
-                pass
-        if span is not None:
-            by_span.setdefault(span, []).append(event)
+        kind = event.kind
+        if kind in _ON_OPEN_SPAN or (kind is EventKind.SCHEDULED and open_span != names.SPAN_QUEUE):
+            by_span.setdefault(open_span, []).append(event)  # a further `scheduled` is a retry
+        elif kind in _FIXED_SPAN:
+            by_span.setdefault(_FIXED_SPAN[kind], []).append(event)
+        open_span = _ENGINE_SPAN_OPENED_BY.get(kind, open_span)
     return by_span
 
 

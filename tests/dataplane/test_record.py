@@ -1,11 +1,16 @@
 """A record on the wire."""
 
+import dataclasses
 import json
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from dataplane import record as record_module
 from dataplane.latency import Boundary, ContractTerms, Objective, ObjectiveSignal, Outcome, judge
+from dataplane.lifecycle import Delivery, Disposition, Event, EventKind, Observability
 from dataplane.record import RecordedContent, decode_record, encode_record, record_to_dict
 from tests.dataplane.golden_request import CLIENT, golden_record
 
@@ -30,12 +35,46 @@ def test_a_record_holds_no_text_unless_it_was_given_some() -> None:
     assert record_to_dict(golden_record())["content"] is None
 
 
-def test_the_plain_form_is_what_the_wire_says() -> None:
+def test_the_plain_form_says_everything_and_the_wire_only_what_is_not_a_default() -> None:
     record = golden_record(CLIENT)
-    plain = record_to_dict(record)
-    assert json.loads(encode_record(record)) == json.loads(json.dumps(plain))
-    assert plain["disposition"] == "stop"
-    assert plain["events"][0]["kind"] == "arrived"
+    plain = json.loads(json.dumps(record_to_dict(record)))
+    written = json.loads(encode_record(record))
+    assert decode_record(json.dumps(plain).encode()) == record
+    assert plain["events"][0]["reason"] is None
+    assert written["events"][0] == {"kind": "arrived", "at": 0.0}
+    assert written | {"events": plain["events"]} == plain
+
+
+@given(
+    st.builds(
+        Event,
+        kind=st.sampled_from(EventKind),
+        at=st.floats(0, 1e6),
+        at_error=st.floats(0, 1),
+        attempt=st.integers(0, 3),
+        sequence=st.integers(0, 3),
+        observability=st.sampled_from(Observability),
+        num_tokens=st.none() | st.integers(0, 9),
+        num_cached_tokens=st.none() | st.integers(0, 9),
+        replica_id=st.none() | st.text(max_size=3),
+        disposition=st.none() | st.sampled_from(Disposition),
+        delivery=st.none() | st.sampled_from(Delivery),
+        reason=st.none() | st.text(max_size=3),
+        waited_seconds=st.none() | st.floats(0, 1),
+    )
+)
+def test_every_field_of_an_event_comes_back(event: Event) -> None:
+    record = golden_record(events=(event,))
+    assert decode_record(encode_record(record)) == record
+
+
+def test_the_compact_event_has_every_field_of_an_event() -> None:
+    ours = {field.name: field.default for field in dataclasses.fields(Event)}
+    compact = msgspec.structs.fields(record_module._CompactEvent)
+    assert [field.name for field in compact] == list(ours)
+    for field in compact:
+        if not field.required and field.name != "at_error":  # left out when there is none
+            assert field.default == ours[field.name], field.name
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,8 @@ LABEL_DISPOSITION = "disposition"
 LABEL_BOUNDARY = "boundary"
 LABEL_OBJECTIVE = "objective"
 LABEL_STATE = "state"
+LABEL_GATEWAY = "gateway"
+"""Its name, which survives restarts."""
 NO_LABEL_VALUE = "none"
 """Stands where a request ended before it had a deployment or a class."""
 
@@ -91,6 +93,13 @@ GATEWAY_RECORDS_SPOOLED = "pilothouse_gateway_records_spooled"
 GATEWAY_RECORDS_LOST_TOTAL = "pilothouse_gateway_records_lost_total"
 GATEWAY_SPANS_DROPPED_TOTAL = "pilothouse_gateway_spans_dropped_total"
 GATEWAY_SNAPSHOT_VERSION = "pilothouse_gateway_snapshot_version"
+
+# --- Control plane -----------------------------------------------------------------------
+CONTROLPLANE_REPLICAS = "pilothouse_controlplane_replicas"
+CONTROLPLANE_GATEWAY_REPORT_AGE_SECONDS = "pilothouse_controlplane_gateway_report_age_seconds"
+CONTROLPLANE_SNAPSHOT_VERSION = "pilothouse_controlplane_snapshot_version"
+CONTROLPLANE_OPERATOR_PASSES = "pilothouse_controlplane_operator_passes_total"
+CONTROLPLANE_OPERATOR_FAILURES = "pilothouse_controlplane_operator_failures_total"
 
 # --- Replica process (dataplane.host) ---------------------------------------------------
 REPLICA_INFO = "pilothouse_replica"

@@ -99,7 +99,7 @@ class SnapshotFeed:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._current: PublishedSnapshot | None = None
-        self._listeners: set[Callable[[], None]] = set()
+        self._listeners: set[Callable[[], object]] = set()
 
     @property
     def current(self) -> PublishedSnapshot | None:
@@ -118,7 +118,7 @@ class SnapshotFeed:
             listener()
 
     @contextmanager
-    def listening(self, listener: Callable[[], None]) -> Iterator[None]:
+    def listening(self, listener: Callable[[], object]) -> Iterator[None]:
         """Inside, `listener` is called from the publisher's thread after every change."""
         with self._lock:
             self._listeners.add(listener)

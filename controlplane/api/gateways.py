@@ -1,0 +1,103 @@
+"""The gateways' side of the API: snapshots go out on a stream, reports come in."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+from fastapi import APIRouter, HTTPException, Request, Response
+from fastapi.responses import StreamingResponse
+
+from controlplane.operator.observed import ObservedState
+from controlplane.operator.snapshot import PublishedSnapshot, SnapshotFeed
+from dataplane.report import GatewayReport
+
+router = APIRouter(prefix="/api/v1/gateways", tags=["gateways"])
+
+KEEP_ALIVE_SECONDS = 10.0
+MAX_REPORT_BYTES = 4 * 2**20
+
+
+@router.get("")
+def list_gateways(request: Request) -> dict[str, Any]:
+    """The last report of every gateway, each with its age in seconds."""
+    observed: ObservedState = request.app.state.observed
+    return {
+        "gateways": [
+            {**msgspec.to_builtins(report), "age_seconds": age}
+            for report, age in observed.gateways()
+        ]
+    }
+
+
+@router.put("/{name}", status_code=204)
+async def put_report(name: str, request: Request) -> Response:
+    """Keep a gateway's report. 422 names the path of what is wrong in it."""
+    body = await request.body()
+    if len(body) > MAX_REPORT_BYTES:
+        raise HTTPException(413, f"a report is at most {MAX_REPORT_BYTES} bytes")
+    try:
+        report = msgspec.json.decode(body, type=GatewayReport)
+    except (msgspec.ValidationError, msgspec.DecodeError) as error:
+        raise HTTPException(422, f"this is no gateway report: {error}") from error
+    if report.name != name:
+        raise HTTPException(422, f"the report is about gateway {report.name}, the path {name}")
+    observed: ObservedState = request.app.state.observed
+    observed.put_gateway(report)
+    return Response(status_code=204)
+
+
+@router.get("/{name}/snapshots", response_class=StreamingResponse)
+async def watch_snapshots(name: str, request: Request) -> StreamingResponse:
+    """Server-sent events: the current snapshot at once, then each new one, whole.
+
+    A watcher that is slower than the changes is sent only the newest. The stream ends when
+    the control plane does.
+    """
+    state = request.app.state
+    return StreamingResponse(
+        snapshot_events(state.snapshots, state.closing),
+        media_type="text/event-stream",
+        headers={"cache-control": "no-store", "x-accel-buffering": "no"},
+    )
+
+
+async def snapshot_events(
+    feed: SnapshotFeed, closing: asyncio.Event, keep_alive_seconds: float = KEEP_ALIVE_SECONDS
+) -> AsyncIterator[bytes]:
+    """The stream's bytes."""
+    loop = asyncio.get_running_loop()
+    changed = asyncio.Event()
+    sent_version: int | None = None
+    closed = asyncio.create_task(closing.wait())
+    try:
+        with feed.listening(lambda: loop.call_soon_threadsafe(changed.set)):
+            # At once, so that the watcher sees the stream open though there is no snapshot yet.
+            yield b": watching\n\n"
+            while not closed.done():
+                changed.clear()
+                current = feed.current
+                if current is not None and current.version != sent_version:
+                    sent_version = current.version
+                    yield encode_event(current)
+                elif not await _wait(changed, closed, keep_alive_seconds):
+                    yield b": still here\n\n"
+    finally:
+        closed.cancel()
+
+
+def encode_event(snapshot: PublishedSnapshot) -> bytes:
+    """One `snapshot` event."""
+    return b"event: snapshot\nid: %d\ndata: %b\n\n" % (snapshot.version, snapshot.data)
+
+
+async def _wait(changed: asyncio.Event, closed: "asyncio.Task[bool]", seconds: float) -> bool:
+    """False when neither happened in time."""
+    change = asyncio.create_task(changed.wait())
+    try:
+        done, _ = await asyncio.wait(
+            (change, closed), timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+        )
+        return bool(done)
+    finally:
+        change.cancel()

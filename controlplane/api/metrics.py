@@ -1,0 +1,90 @@
+"""The control plane's own metrics, read from its state whenever they are asked for."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from fastapi import APIRouter, Request, Response
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from starlette.datastructures import State
+
+from dataplane import names
+
+router = APIRouter(tags=["health"])
+
+
+class StateCollector(Collector):
+    """Reads operator, replicas, gateways and snapshot from the application's state."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def collect(self) -> Iterable[Metric]:
+        """A gateway that never reported has no age, a snapshot that was never built no version."""
+        yield self._replicas()
+        yield self._ages()
+        yield from self._snapshot()
+        operator = self._state.operator
+        yield CounterMetricFamily(
+            names.CONTROLPLANE_OPERATOR_PASSES, "Passes of the operator.", operator.num_passes
+        )
+        yield CounterMetricFamily(
+            names.CONTROLPLANE_OPERATOR_FAILURES,
+            "Passes of the operator that ended with an error.",
+            operator.num_failed_passes,
+        )
+
+    def _replicas(self) -> Metric:
+        family = GaugeMetricFamily(
+            names.CONTROLPLANE_REPLICAS,
+            "Replicas that have not ended.",
+            labels=(names.LABEL_DEPLOYMENT, names.LABEL_STATE),
+        )
+        replicas = self._state.observed.replicas()
+        counts = Counter((replica.deployment, replica.state) for replica in replicas)
+        for labels, number in sorted(counts.items()):
+            family.add_metric(labels, number)
+        return family
+
+    def _ages(self) -> Metric:
+        family = GaugeMetricFamily(
+            names.CONTROLPLANE_GATEWAY_REPORT_AGE_SECONDS,
+            "Time since a gateway's last report.",
+            labels=(names.LABEL_GATEWAY,),
+        )
+        for report, age in self._state.observed.gateways():
+            family.add_metric((report.name,), age)
+        return family
+
+    def _snapshot(self) -> Iterator[Metric]:
+        current = self._state.snapshots.current
+        if current is not None:
+            yield GaugeMetricFamily(
+                names.CONTROLPLANE_SNAPSHOT_VERSION,
+                "Version of the snapshot that gateways should enforce.",
+                current.version,
+            )
+
+
+def create_registry(state: State) -> CollectorRegistry:
+    """A registry of this application's own."""
+    registry = CollectorRegistry()
+    registry.register(StateCollector(state))
+    return registry
+
+
+@router.get("/metrics")
+def read_metrics(request: Request) -> Response:
+    """Prometheus text."""
+    text = generate_latest(request.app.state.registry)
+    return Response(text, media_type=CONTENT_TYPE_LATEST)
+
+
+@router.get("/healthz")
+def read_health(request: Request) -> Response:
+    """200 while the process answers and its operator does its passes, 503 with the error."""
+    error = request.app.state.operator.error
+    if error is not None:
+        return Response(f"the operator's last pass failed: {error}\n", 503, media_type="text/plain")
+    return Response("ok\n", media_type="text/plain")

@@ -1,0 +1,71 @@
+"""The HTTP server below the control plane: uvicorn, ended without waiting for open streams."""
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import Iterator
+
+import uvicorn
+from fastapi import FastAPI
+
+_CLOSE_SECONDS = 3
+"""How long requests may take to end; who watches a stream reconnects later anyway."""
+
+
+class StartError(Exception):
+    """The application could not be started; the cause is the exception of its lifespan."""
+
+
+class ControlPlaneServer(uvicorn.Server):
+    """Ends on SIGTERM and SIGINT, and tells the application's streams so before it waits."""
+
+    def __init__(self, config: uvicorn.Config, app: FastAPI) -> None:
+        super().__init__(config)
+        self._app = app
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._app.state.closing.set()
+        await super().shutdown(sockets)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        # uvicorn's own raises the signal again afterwards, so that a clean end looks like none.
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._end)
+        yield
+
+    def _end(self) -> None:
+        self.force_exit = self.should_exit  # asked twice: somebody is impatient
+        self.should_exit = True
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises OSError when the address is taken or not ours."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def run(app: FastAPI, listener: socket.socket) -> None:
+    """Serve until SIGTERM or SIGINT. Raises StartError when the application did not start."""
+    config = uvicorn.Config(
+        app,
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        ws="none",
+        timeout_graceful_shutdown=_CLOSE_SECONDS,
+    )
+    server = ControlPlaneServer(config, app)
+    asyncio.run(server.serve(sockets=[listener]))
+    if not server.started:
+        raise StartError from app.state.start_error

@@ -1,0 +1,26 @@
+"""What one control plane process is told when it starts. Read once, passed down, never changed."""
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from controlplane.store.connection import DatabaseKind, default_paths, sqlite_url
+
+
+class ControlPlaneSettings(BaseModel):
+    """Where it listens and where its state is."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    state_dir: Path = Path(".pilothouse")
+    host: str = "127.0.0.1"
+    port: int = Field(default=8700, ge=0, le=65535)
+    """0: any free port."""
+    config_url: str | None = None
+    """SQLAlchemy URL; None: SQLite under `state_dir`."""
+    requests_url: str | None = None
+
+    def database_url(self, kind: DatabaseKind) -> str:
+        """The URL of one of the two databases."""
+        given = {DatabaseKind.CONFIG: self.config_url, DatabaseKind.REQUESTS: self.requests_url}
+        return given[kind] or sqlite_url(default_paths(self.state_dir)[kind])

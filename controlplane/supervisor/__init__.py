@@ -1,0 +1,1 @@
+"""`pilothouse serve`: the process that keeps control plane and gateway running, and ends all."""

@@ -1,0 +1,79 @@
+"""The first start: databases, and the documents that say what to run.
+
+SQLAlchemy and the rest are imported only where there is something to do, because a second
+start should not wait for them.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from controlplane.supervisor.child import REFUSED_EXIT_CODE, GivenUpError, Say
+
+if TYPE_CHECKING:
+    from controlplane.store.database import Database
+
+_MARK = "documents-applied"
+_DATABASES = ("config.db", "requests.db")
+
+
+def prepare(state_dir: Path, config_dir: Path | None, say: Say) -> None:
+    """Create what is missing, and apply `config_dir`, or the demo where nothing is defined yet.
+
+    Raises GivenUpError with the remedy for a database or documents that cannot be used.
+    """
+    is_complete = all((state_dir / name).exists() for name in _DATABASES)
+    mark = state_dir / _MARK
+    if is_complete and mark.exists() and config_dir is None:
+        return
+    from controlplane.store.database import SchemaError
+
+    try:
+        _prepare(state_dir, config_dir, say)
+    except SchemaError as error:
+        raise GivenUpError(str(error), REFUSED_EXIT_CODE) from error
+    mark.touch()
+
+
+def _prepare(state_dir: Path, config_dir: Path | None, say: Say) -> None:
+    from controlplane.bundled import Bundled, locate
+    from controlplane.store.connection import default_paths, sqlite_url
+    from controlplane.store.database import DatabaseKind, create_or_open_database
+    from controlplane.store.deployments import list_deployments
+
+    databases = {
+        kind: create_or_open_database(sqlite_url(path), kind)
+        for kind, path in default_paths(state_dir).items()
+    }
+    config = databases[DatabaseKind.CONFIG]
+    try:
+        with config.reading() as session:
+            is_empty = not list_deployments(session)
+        if config_dir is not None:
+            _apply(config, config_dir, "pilothouse serve --config", say)
+        elif is_empty:
+            _apply(config, locate(Bundled.DEMO), "the demo, at the first start", say)
+    finally:
+        for database in databases.values():
+            database.close()
+
+
+def _apply(database: "Database", folder: Path, reason: str, say: Say) -> None:
+    import getpass
+
+    from controlplane.cli.config_files import read_files
+    from controlplane.specs.documents import load_documents
+    from controlplane.specs.installed import INSTALLED_CHECKS
+    from controlplane.store.catalog import StoreCatalog
+    from controlplane.store.revisions import Change, apply_documents
+
+    with database.session() as session:
+        loaded = load_documents(read_files([str(folder)]), StoreCatalog(session), INSTALLED_CHECKS)
+        if loaded.problems:
+            listed = "\n".join(f"  {problem}" for problem in loaded.problems)
+            raise GivenUpError(f"the documents in {folder} cannot be applied:\n{listed}", 2)
+        applied = apply_documents(
+            session, loaded.documents, author=getpass.getuser(), reason=reason
+        )
+    changed = [f"{each.kind} {each.name}" for each in applied if each.change != Change.UNCHANGED]
+    if changed:
+        say(f"applied {folder}: {', '.join(changed)}")

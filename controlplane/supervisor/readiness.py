@@ -1,0 +1,112 @@
+"""What the person at the terminal sees while it starts, and the proof that it answers.
+
+A service answers when a real request through the gateway came back with a token, and not
+before. After that, only what happens to replicas is told.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from controlplane.supervisor.child import Say
+from controlplane.supervisor.http import call
+from controlplane.supervisor.settings import ChildSpec
+from dataplane.clock import MonotonicClock, WallClock
+
+_EAGER_SECONDS = 0.1
+_CALM_SECONDS = 1.0
+_PROOF_SECONDS = 60.0
+_PROOF_PATH = "/v1/chat/completions"
+
+
+class Readiness:
+    """Watches in a thread of its own, until the process ends or `stop`."""
+
+    def __init__(
+        self,
+        control_plane: ChildSpec,
+        gateway: ChildSpec,
+        say: Say,
+        on_answer: Callable[[str], None],
+        clock: MonotonicClock,
+        wall: WallClock,
+    ) -> None:
+        """`on_answer` is called once, with the name of the model that answered."""
+        self._control_plane = control_plane
+        self._gateway = gateway
+        self._say = say
+        self._on_answer = on_answer
+        self._clock = clock
+        self._since_unix_ns = wall()
+        self._told: dict[str, str] = {}
+        self._is_proven = False
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="readiness", daemon=True)
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Say nothing more. A request under way is not waited for."""
+        self._stopping.set()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(_CALM_SECONDS if self._is_proven else _EAGER_SECONDS):
+            self._look()
+
+    def _look(self) -> None:
+        seen = self._get("/api/v1/replicas")
+        deployments = self._get("/api/v1/deployments")
+        if seen is None or deployments is None:
+            return
+        self._tell_replicas(seen)
+        self._tell_holds(deployments["deployments"])
+        if not self._is_proven:
+            ready = [each for each in deployments["deployments"] if each["num_ready"] > 0]
+            self._is_proven = any(self._prove(each) for each in ready)
+
+    def _tell_replicas(self, seen: dict[str, Any]) -> None:
+        for replica in seen["replicas"]:
+            if replica["state"] == "starting" and replica["stage"]:
+                self._tell(f"stage {replica['replica_id']}", _describe_start(replica))
+        for line in reversed(seen["history"]):
+            if line["at_unix_ns"] > self._since_unix_ns:
+                key = f"{line['replica_id']} {line['state']} {line['at_unix_ns']}"
+                self._tell(key, f"{line['replica_id']}: {line['state']}, {line['reason']}")
+
+    def _tell_holds(self, deployments: list[dict[str, Any]]) -> None:
+        for each in deployments:
+            # The seconds in it count down, and are not worth a line each.
+            hold = (each["hold"] or "").partition(", next start in")[0]
+            if hold:
+                self._tell(f"hold {each['name']}", f"{each['name']} waits: {hold}")
+
+    def _prove(self, deployment: dict[str, Any]) -> bool:
+        """Send one real request through the gateway."""
+        body = {
+            "model": deployment["name"],
+            "messages": [{"role": "user", "content": "Hello"}],
+            "max_tokens": 1,
+        }
+        answer = call(
+            self._gateway.host, self._gateway.port, "POST", _PROOF_PATH, body, _PROOF_SECONDS
+        )
+        if answer is not None and answer[0] == 200 and not self._stopping.is_set():
+            self._on_answer(deployment["model"])
+            return True
+        return False
+
+    def _tell(self, key: str, text: str) -> None:
+        if self._told.get(key) != text and not self._stopping.is_set():
+            self._told[key] = text
+            self._say(text)
+
+    def _get(self, path: str) -> Any:
+        answer = call(self._control_plane.host, self._control_plane.port, "GET", path)
+        return answer[1] if answer is not None and answer[0] == 200 else None
+
+
+def _describe_start(replica: dict[str, Any]) -> str:
+    done = ", ".join(f"{stage} {took:.1f} s" for stage, took in replica["start_stages"].items())
+    return f"{replica['replica_id']}: {replica['stage']}" + (f" (so far {done})" if done else "")

@@ -1,0 +1,87 @@
+"""What one `pilothouse serve` is told. Imports nothing that a second start can do without."""
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+CONTROL_PLANE = "controlplane"
+GATEWAY = "gateway-0"
+_HOST = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeSettings:
+    """One installation on this machine."""
+
+    state_dir: Path
+    """Absolute."""
+    port: int
+    """Of the control plane."""
+    gateway_port: int
+    config_dir: Path | None
+    """Documents to apply at this start; None: the packaged demo, at the first start only."""
+    drain_seconds: float
+
+    @property
+    def control_plane_url(self) -> str:
+        """Base URL."""
+        return f"http://{_HOST}:{self.port}"
+
+    @property
+    def gateway_url(self) -> str:
+        """Base URL, without /v1."""
+        return f"http://{_HOST}:{self.gateway_port}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildSpec:
+    """A process that serve keeps running."""
+
+    name: str
+    role: str
+    host: str
+    port: int
+    argv: tuple[str, ...]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all that decides how it behaves: an earlier process with another one is
+        not adopted. Telemetry is configured by environment, so that counts too."""
+        environment = {key: value for key, value in os.environ.items() if key.startswith("OTEL_")}
+        version = importlib.metadata.version("pilothouse")
+        meaning = json.dumps([self.argv, version, environment], sort_keys=True)
+        return hashlib.sha256(meaning.encode()).hexdigest()
+
+
+def gateway_spec(settings: ServeSettings) -> ChildSpec:
+    """The one gateway."""
+    return ChildSpec(
+        name=GATEWAY,
+        role="gateway",
+        host=_HOST,
+        port=settings.gateway_port,
+        argv=(
+            sys.executable, "-m", "dataplane.gateway", "--name", GATEWAY, "--host", _HOST,
+            "--port", str(settings.gateway_port), "--control-plane", settings.control_plane_url,
+            "--state-dir", str(settings.state_dir / "gateways" / GATEWAY),
+            "--drain-seconds", f"{settings.drain_seconds:g}",
+        ),
+    )  # fmt: skip
+
+
+def control_plane_spec(settings: ServeSettings) -> ChildSpec:
+    """The control plane."""
+    return ChildSpec(
+        name=CONTROL_PLANE,
+        role="controlplane",
+        host=_HOST,
+        port=settings.port,
+        argv=(
+            sys.executable, "-m", "controlplane.cli", "controlplane", "--host", _HOST,
+            "--port", str(settings.port), "--state-dir", str(settings.state_dir),
+        ),
+    )  # fmt: skip

@@ -1,0 +1,157 @@
+"""The supervisor: takes the state directory, brings everything up, watches, ends everything.
+
+It holds no state that matters: killed at any moment, the next one finds every process on
+record, adopts what it would have started itself, and ends the rest.
+"""
+
+import errno
+import fcntl
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from controlplane.supervisor.child import Child, GivenUpError, Say
+from controlplane.supervisor.ending import END_SIGNALS, Ending, wait_for_signal
+from controlplane.supervisor.first_start import prepare
+from controlplane.supervisor.readiness import Readiness
+from controlplane.supervisor.settings import (
+    ChildSpec,
+    ServeSettings,
+    control_plane_spec,
+    gateway_spec,
+)
+from dataplane.clock import monotonic_clock, wall_clock
+from dataplane.processes import ProcessDirectory, is_alive, terminate
+
+_LOOK_SECONDS = 0.2
+_LEFTOVER_GRACE_SECONDS = 10.0
+_TRY = """  curl {url}/v1/chat/completions -H 'content-type: application/json' \\
+    -d '{{"model": "{model}", "messages": [{{"role": "user", "content": "What is the capital \
+of France?"}}]}}'"""
+
+
+class Supervisor:
+    """One `pilothouse serve`."""
+
+    def __init__(self, settings: ServeSettings, say: Say) -> None:
+        self._settings = settings
+        self._say = say
+        self._directory = ProcessDirectory(settings.state_dir)
+        self._gateway = self._child(gateway_spec(settings))
+        self._control_plane = self._child(control_plane_spec(settings))
+        self._children = (self._gateway, self._control_plane)
+        self._started_at = monotonic_clock()
+
+    def run(self) -> None:
+        """Serve until Ctrl-C or SIGTERM; on return nothing of it runs any more.
+
+        Raises GivenUpError, with nothing left running, when it cannot be served.
+        """
+        # Blocked before anything starts, so that no moment is left in which one ends us alone.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, END_SIGNALS)
+        try:
+            with lock(self._settings):
+                self._run()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def _run(self) -> None:
+        readiness = Readiness(
+            self._control_plane.spec,
+            self._gateway.spec,
+            self._say,
+            self._tell_answering,
+            monotonic_clock,
+            wall_clock,
+        )
+        try:
+            self._bring_up()
+            readiness.start()
+            self._watch()
+        finally:
+            readiness.stop()
+            ending = Ending(self._directory, self._settings.drain_seconds, self._say)
+            left = ending.end_all()
+            self._say(f"still running: {'; '.join(left)}" if left else "nothing is left running")
+
+    def _bring_up(self) -> None:
+        self._end_strangers()
+        adopted = {child.spec.name for child in self._children if child.adopt()}
+        for child in self._children:
+            if child.spec.name not in adopted:
+                check_port(child.spec)
+        # The gateway needs no database: it starts up while that is prepared.
+        self._gateway.start()
+        prepare(self._settings.state_dir, self._settings.config_dir, self._say)
+        self._control_plane.start()
+
+    def _end_strangers(self) -> None:
+        """Whatever is on record and is no child of this installation. Replicas are the
+        operator's to judge."""
+        names = {child.spec.name for child in self._children}
+        for record in self._directory.records():
+            if record.role != "replica" and record.name not in names and is_alive(record):
+                self._say(f"ending {record.name}, pid {record.pid}: nobody asks for it any more")
+                terminate(record, _LEFTOVER_GRACE_SECONDS)
+
+    def _watch(self) -> None:
+        while (number := wait_for_signal(_LOOK_SECONDS)) is None:
+            for child in self._children:
+                child.check()
+        again = "; Ctrl-C again forces it" if number is signal.SIGINT else ""
+        self._say(f"{number.name}: draining and ending everything{again}")
+
+    def _tell_answering(self, model: str) -> None:
+        seconds = monotonic_clock() - self._started_at
+        gateway_url = self._settings.gateway_url
+        self._say(f"Pilothouse answers, {seconds:.1f} s after the start")
+        self._say(f"  console  {self._settings.control_plane_url}")
+        self._say(f"  gateway  {gateway_url}/v1")
+        self._say(_TRY.format(url=gateway_url, model=model))
+        self._say("Ctrl-C drains and ends all of it")
+
+    def _child(self, spec: ChildSpec) -> Child:
+        return Child(self._directory, spec, self._say, monotonic_clock)
+
+
+@contextmanager
+def lock(settings: ServeSettings) -> Iterator[None]:
+    """Inside, no other `serve` has this state directory. The kernel gives it up with us.
+
+    Raises GivenUpError while another one has it.
+    """
+    settings.state_dir.mkdir(parents=True, exist_ok=True)
+    path = settings.state_dir / "serve.lock"
+    with path.open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            file.seek(0)
+            raise GivenUpError(
+                f"another pilothouse serve (pid {file.read().strip()}) has {settings.state_dir}: "
+                f"end it with Ctrl-C, or name another directory with --state-dir",
+                1,
+            ) from error
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
+
+
+def check_port(spec: ChildSpec) -> None:
+    """Raises GivenUpError when somebody else listens where `spec` is to listen."""
+    option = "--gateway-port" if spec.role == "gateway" else "--port"
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((spec.host, spec.port))
+        except OSError as error:
+            if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+                raise
+            raise GivenUpError(
+                f"port {spec.port} for the {spec.role} cannot be had ({error.strerror}): end "
+                f"what listens there, or choose another one with {option}",
+                1,
+            ) from error

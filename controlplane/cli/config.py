@@ -19,6 +19,7 @@ from controlplane.cli.config_output import (
 )
 from controlplane.specs.documents import load_documents
 from controlplane.specs.kind import Kind, UnknownKindError, find_kind
+from controlplane.specs.names import parse_reference
 from controlplane.specs.problem import Problem
 
 _WRONG_DOCUMENTS = 2
@@ -127,12 +128,12 @@ def describe(kind: Kind, name: str, url: str) -> None:
 
 
 def _get_revision(url: str, kind: Kind, name: str) -> Any:
-    bare, _, number = name.partition("@")
-    if not number:
-        return get_json(url, f"/api/v1/config/{kind}/{bare}")
-    if not number.isdecimal():
-        raise click.UsageError(f"{name}: after @ comes the number of a revision, such as chat@3")
-    return get_json(url, f"/api/v1/config/{kind}/{bare}", number=int(number))
+    try:
+        reference = parse_reference(name)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    pinned = {} if reference.number is None else {"number": reference.number}
+    return get_json(url, f"/api/v1/config/{kind}/{reference.name}", **pinned)
 
 
 def _refuse(problems: list[str]) -> NoReturn:

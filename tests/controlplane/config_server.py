@@ -1,0 +1,58 @@
+"""The config API, served over real HTTP on a port of its own."""
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import uvicorn
+from fastapi import FastAPI
+from sqlalchemy import func, select
+
+from controlplane.api.config import router
+from controlplane.store.database import Database
+from controlplane.store.tables import RevisionRow
+from tests.controlplane.config_documents import config_database
+
+
+@dataclass
+class ConfigServer:
+    """Where it listens, and how often it announced a change."""
+
+    url: str
+    announcements: list[int] = field(default_factory=list)
+    """Length of the config's history at each announcement."""
+
+
+@contextmanager
+def serve_config(folder: Path) -> Iterator[ConfigServer]:
+    """Serve a fresh config database until the block ends."""
+    database = config_database(folder)
+    listener = socket.create_server(("127.0.0.1", 0))
+    served = ConfigServer(f"http://127.0.0.1:{listener.getsockname()[1]}")
+    app = FastAPI()
+    app.include_router(router)
+    app.state.config_db = database
+    app.state.on_config_change = lambda: served.announcements.append(count_revisions(database))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        while not server.started:
+            assert thread.is_alive(), "the server ended while it started"
+            time.sleep(0.01)
+        yield served
+    finally:
+        server.should_exit = True
+        thread.join()
+        listener.close()
+        database.close()
+
+
+def count_revisions(database: Database) -> int:
+    """Every revision of every document."""
+    with database.reading() as session:
+        return session.scalars(select(func.count()).select_from(RevisionRow)).one()

@@ -4,10 +4,9 @@ launchers and the operator use. Nothing here imports an engine."""
 import asyncio
 import contextlib
 import sys
-import time
 import uuid
 
-from dataplane.clock import MonotonicClock
+from dataplane.clock import MonotonicClock, monotonic_clock
 from dataplane.engine import EngineRequest, EngineUnavailableError, SamplingParams
 from dataplane.host.client import HostClient
 from dataplane.lifecycle import EventKind
@@ -19,7 +18,7 @@ _PROBE_TOKEN_ID = 0  # every vocabulary has it
 class HostProcess:
     """EngineProcess of an engine whose core runs under `dataplane.host`."""
 
-    def __init__(self, engine: str, clock: MonotonicClock = time.monotonic) -> None:
+    def __init__(self, engine: str, clock: MonotonicClock = monotonic_clock) -> None:
         self._engine = engine
         self._clock = clock
 

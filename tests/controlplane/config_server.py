@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import httpx
 import uvicorn
 from fastapi import FastAPI
 from sqlalchemy import func, select
@@ -23,6 +24,7 @@ class ConfigServer:
     """Where it listens, and how often it announced a change."""
 
     url: str
+    http: httpx.Client
     announcements: list[int] = field(default_factory=list)
     """Length of the config's history at each announcement."""
 
@@ -32,7 +34,8 @@ def serve_config(folder: Path) -> Iterator[ConfigServer]:
     """Serve a fresh config database until the block ends."""
     database = config_database(folder)
     listener = socket.create_server(("127.0.0.1", 0))
-    served = ConfigServer(f"http://127.0.0.1:{listener.getsockname()[1]}")
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    served = ConfigServer(url, httpx.Client(base_url=url))
     app = FastAPI()
     app.include_router(router)
     app.state.config_db = database
@@ -47,6 +50,7 @@ def serve_config(folder: Path) -> Iterator[ConfigServer]:
         yield served
     finally:
         server.should_exit = True
+        served.http.close()
         thread.join()
         listener.close()
         database.close()

@@ -19,11 +19,11 @@ def server(tmp_path: Path) -> Iterator[ConfigServer]:
 
 def post(server: ConfigServer, *texts: str, **more: Any) -> httpx.Response:
     files = [{"name": f"f{i}.yaml", "text": text} for i, text in enumerate(texts)]
-    return httpx.post(f"{server.url}/api/v1/apply", json={"files": files, **more})
+    return server.http.post("/api/v1/apply", json={"files": files, **more})
 
 
 def get(server: ConfigServer, path: str, **parameters: int) -> Any:
-    response = httpx.get(f"{server.url}/api/v1{path}", params=parameters)
+    response = server.http.get(f"/api/v1{path}", params=parameters)
     assert response.status_code == 200, response.text
     return response.json()
 
@@ -140,7 +140,7 @@ def test_a_deployment_shows_its_exact_revisions_and_its_history(server: ConfigSe
 def test_what_does_not_exist_is_a_404_that_says_so(
     server: ConfigServer, path: str, detail: str
 ) -> None:
-    response = httpx.get(f"{server.url}/api/v1{path}")
+    response = server.http.get(f"/api/v1{path}")
 
     assert response.status_code == 404
     assert response.json()["detail"].startswith(detail)
@@ -159,4 +159,4 @@ def test_what_does_not_exist_is_a_404_that_says_so(
     ],
 )
 def test_a_malformed_call_is_refused(server: ConfigServer, body: Any) -> None:
-    assert httpx.post(f"{server.url}/api/v1/apply", json=body).status_code == 422
+    assert server.http.post("/api/v1/apply", json=body).status_code == 422

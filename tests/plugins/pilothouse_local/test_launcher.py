@@ -11,45 +11,10 @@ from pathlib import Path
 import pytest
 
 from controlplane.hooks import ReplicaObservation
-from dataplane.engine import ReplicaSpec
 from dataplane.processes import ProcessDirectory, terminate
 from pilothouse_local import pilothouse_create_launcher
 from pilothouse_local.launcher import LocalLauncher
-
-# Reads its spec; `settings.fail` makes it give up while loading, `settings.stubborn` deaf.
-PROGRAM = """
-import json, os, pathlib, signal, sys
-spec = json.loads(pathlib.Path(sys.argv[1]).read_text())
-status = pathlib.Path(sys.argv[2])
-def tell(stage, address=None, error=None):
-    scratch = status.with_name("new-status")
-    scratch.write_text(json.dumps({"replica_id": spec["replica_id"], "pid": os.getpid(),
-        "stage": stage, "address": address, "metrics_address": None,
-        "stages": {"load": 0.1}, "error": error}))
-    scratch.replace(status)
-if spec["settings"].get("fail"):
-    tell("failed", error="the weights are missing: install them")
-    sys.exit(1)
-signal.signal(signal.SIGTERM, signal.SIG_IGN if spec["settings"].get("stubborn") else
-    lambda *_: sys.exit(0))
-tell("serving", address="127.0.0.1:4444")
-while True:
-    signal.pause()
-"""
-
-
-class FakeEngine:
-    """Starts the program above."""
-
-    def __init__(self, folder: Path) -> None:
-        self.program = folder / "fake_replica.py"
-        self.program.write_text(PROGRAM)
-
-    def command(self, spec_path: str, status_path: str) -> tuple[str, ...]:
-        return (sys.executable, "-S", str(self.program), spec_path, status_path)
-
-    async def probe(self, replica_id: str, address: str, timeout_seconds: float) -> float:
-        raise NotImplementedError("launchers never probe")
+from tests.plugins.pilothouse_local.fake_engine import FakeEngine, make_spec
 
 
 @pytest.fixture
@@ -62,19 +27,6 @@ def launcher(tmp_path: Path) -> Iterator[LocalLauncher]:
     yield LocalLauncher(tmp_path / "state")
     for record in ProcessDirectory(tmp_path / "state").records():
         terminate(record, grace_seconds=0)
-
-
-def make_spec(replica_id: str, **settings: bool) -> ReplicaSpec:
-    return ReplicaSpec(
-        replica_id=replica_id,
-        deployment="chat",
-        engine="fake",
-        model_name="tiny",
-        model_revision="tiny@1",
-        engine_config_revision="fake@1",
-        artifact="/weights",
-        settings=settings,
-    )
 
 
 def wait_for(
@@ -117,12 +69,12 @@ def test_replicas_of_an_earlier_control_plane_are_observed(
 ) -> None:
     script = (
         "import sys; from pathlib import Path; from pilothouse_local.launcher import LocalLauncher;"
-        "import importlib.util as u; s = u.spec_from_file_location('t', sys.argv[1]);"
-        "m = u.module_from_spec(s); s.loader.exec_module(m);"
-        "LocalLauncher(Path(sys.argv[2]) / 'state').launch(m.make_spec('chat-1'),"
-        " m.FakeEngine(Path(sys.argv[2])))"
+        "from tests.plugins.pilothouse_local.fake_engine import FakeEngine, make_spec;"
+        "folder = Path(sys.argv[1]);"
+        "LocalLauncher(folder / 'state').launch(make_spec('chat-1'), FakeEngine(folder))"
     )
-    subprocess.run([sys.executable, "-c", script, __file__, str(tmp_path)], check=True)
+    root = Path(__file__).parents[3]
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True, cwd=root)
     seen = wait_for(launcher, "chat-1", is_serving)
     assert seen.is_alive
     launcher.stop("chat-1")

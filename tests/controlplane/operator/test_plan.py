@@ -1,0 +1,122 @@
+"""The plan as a difference by key."""
+
+from dataclasses import replace
+
+from controlplane.operator.desired import DesiredReplicas, spec_digest
+from controlplane.operator.plan import ActualReplica, Plan, plan_replicas
+from dataplane.engine import ReplicaSpec
+
+TEMPLATE = ReplicaSpec(
+    replica_id="",
+    deployment="chat",
+    engine="tiny",
+    model_name="m",
+    model_revision="m@1",
+    engine_config_revision="e@1",
+    artifact="/weights",
+    settings={"a": 1, "b": 2},
+)
+CHAT = DesiredReplicas(
+    deployment="chat",
+    generation=3,
+    launcher="local",
+    num_replicas=1,
+    template=TEMPLATE,
+    digest=spec_digest(TEMPLATE),
+)
+
+
+def replica(
+    replica_id: str,
+    *,
+    digest: str = CHAT.digest,
+    is_ready: bool = True,
+    is_draining: bool = False,
+    launcher: str = "local",
+    deployment: str = "chat",
+) -> ActualReplica:
+    return ActualReplica(
+        replica_id=replica_id,
+        deployment=deployment,
+        launcher=launcher,
+        digest=digest,
+        is_ready=is_ready,
+        is_draining=is_draining,
+    )
+
+
+def stops(plan: Plan) -> list[str]:
+    return [stop.replica_id for stop in plan.stops]
+
+
+def test_a_missing_replica_is_started() -> None:
+    plan = plan_replicas([CHAT], [], {})
+    assert [start.deployment for start in plan.starts] == ["chat"]
+    assert "generation 3 asks for 1" in plan.starts[0].reason
+    assert plan.settled == ()
+
+
+def test_what_is_as_desired_is_left_alone_and_settled() -> None:
+    plan = plan_replicas([CHAT], [replica("chat-1")], {})
+    assert (plan.stops, plan.starts, plan.settled) == ((), (), ("chat",))
+
+
+def test_a_replica_that_is_not_ready_yet_settles_nothing() -> None:
+    plan = plan_replicas([CHAT], [replica("chat-1", is_ready=False)], {})
+    assert (plan.stops, plan.starts, plan.settled) == ((), (), ())
+
+
+def test_a_replica_of_another_spec_is_stopped_before_its_successor_starts() -> None:
+    old = replica("chat-1", digest="old")
+    first = plan_replicas([CHAT], [old], {})
+    assert (stops(first), first.starts) == (["chat-1"], ())
+    draining = plan_replicas([CHAT], [replace(old, is_draining=True)], {})
+    assert (draining.stops, draining.starts) == ((), ())
+    assert len(plan_replicas([CHAT], [], {}).starts) == 1
+
+
+def test_another_launcher_replaces_a_replica_too() -> None:
+    assert stops(plan_replicas([CHAT], [replica("chat-1", launcher="ray")], {})) == ["chat-1"]
+
+
+def test_only_as_many_start_as_memory_was_given_for() -> None:
+    three = replace(CHAT, num_replicas=3)
+    plan = plan_replicas([three], [replica("chat-1"), replica("chat-2", is_draining=True)], {})
+    assert len(plan.starts) == 1
+
+
+def test_one_too_many_goes_the_unready_first() -> None:
+    plan = plan_replicas([CHAT], [replica("chat-1", is_ready=False), replica("chat-2")], {})
+    assert stops(plan) == ["chat-1"]
+    assert plan.settled == ()
+
+
+def test_replicas_of_a_deployment_that_is_gone_are_stopped() -> None:
+    plan = plan_replicas([], [replica("chat-1"), replica("chat-2", is_draining=True)], {})
+    assert stops(plan) == ["chat-1"]
+    assert plan.stops[0].reason == "deployment chat no longer exists"
+
+
+def test_a_crash_loop_holds_the_start_and_says_why() -> None:
+    plan = plan_replicas([CHAT], [], {"chat": "failed 3 times"})
+    assert plan.starts == ()
+    assert plan.holds == {"chat": "failed 3 times"}
+
+
+def test_a_problem_holds_starts_and_ends_nothing_that_runs() -> None:
+    broken = replace(CHAT, problem="no such file", digest="unknown")
+    plan = plan_replicas([broken], [replica("chat-1")], {})
+    assert (plan.stops, plan.starts, plan.settled) == ((), (), ())
+    assert plan.holds == {"chat": "no such file"}
+
+
+def test_a_digest_ignores_the_id_and_the_order_of_settings_and_nothing_else() -> None:
+    same = replace(TEMPLATE, replica_id="chat-9", settings={"b": 2, "a": 1})
+    assert spec_digest(same) == CHAT.digest
+    for other in (
+        replace(TEMPLATE, settings={"a": 1, "b": 3}),
+        replace(TEMPLATE, model_revision="m@2"),
+        replace(TEMPLATE, engine_config_revision="e@2"),
+        replace(TEMPLATE, artifact="/other"),
+    ):
+        assert spec_digest(other) != CHAT.digest

@@ -19,3 +19,9 @@ if ! command -v chromium >/dev/null; then
     exit 1
   fi
 fi
+
+# An OTLP backend that no one here wrote, to see the spans in. In a venv of its own: what other
+# people's tools require must not bend our pins.
+peers=$(dirname "$venv")/.venv-peers
+[ -x "$peers/bin/python" ] || "$venv/bin/python" -m venv "$peers"
+"$peers/bin/python" -m pip --quiet --disable-pip-version-check --no-input install trace-view==0.1.0

@@ -18,6 +18,7 @@ import triton.language as tl
 from pilothouse_paged.batch import Batch
 
 TILE = 64
+ENABLE_FP_FUSION = True  # said, because releases of triton differ in their default
 _MIN_ROWS = 16  # the smallest tile side that tensor cores multiply
 
 
@@ -127,5 +128,6 @@ def run_paged_decode(
         padded_group=max(_MIN_ROWS, triton.next_power_of_2(group_size)),
         padded_dim=max(_MIN_ROWS, triton.next_power_of_2(head_dim)),
         tile=TILE,
+        enable_fp_fusion=ENABLE_FP_FUSION,
     )
     return output

@@ -1,0 +1,250 @@
+"""The engine selects what a plain forward pass of the same weights selects.
+
+The reference shares no code with the engine: it reads the tensors itself, undoes the
+permutation of q and k, rotates halves instead of pairs, attends with an explicit triangle,
+and computes one whole sequence at a time, without cache, blocks, chunks or batch. It is
+given the engine's whole output at once. When its best token after each prefix is the token
+the engine selected there, then generating with it token by token would have given the same
+output, by induction.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import gguf
+import pytest
+import torch
+
+from dataplane.engine import EngineRequest
+from dataplane.host.core import CoreEvent
+from dataplane.lifecycle import Disposition, EventKind
+from dataplane.tokenizer import Tokenizer
+from pilothouse_paged.attention import attend_decodes
+from pilothouse_paged.core import PagedEngineCore
+from pilothouse_paged.gguf_tensors import read_tensors
+from pilothouse_paged.model import LlamaModel
+from pilothouse_paged.shape import LlamaShape
+from pilothouse_paged.weights import load_weights
+
+Prompts = Mapping[str, tuple[int, ...]]
+MAX_OUTPUT_TOKENS = 10
+BYTES_PER_TOKEN = 2 * 30 * 3 * 64 * 4  # KV of the demo model in float32
+
+
+class Reference:
+    """Llama in plain operations. Everything is computed in `dtype`."""
+
+    def __init__(self, path: Path, dtype: torch.dtype) -> None:
+        self.dtype = dtype
+        self.tensors = {
+            name.removesuffix(".weight"): torch.from_numpy(
+                gguf.quants.dequantize(tensor.data, tensor.tensor_type).copy()
+            ).to(dtype)
+            for name, tensor in read_tensors(path).items()
+        }
+
+    @torch.inference_mode()
+    def logits(self, token_ids: list[int], first: int) -> torch.Tensor:
+        """Float32 logits after each prefix that ends at `first` or later."""
+        hidden = self.tensors["token_embd"][token_ids]
+        for index in range(30):
+            block = f"blk.{index}"
+            normalized = self._normalize(hidden, f"{block}.attn_norm")
+            q = self._heads(self._unpermute(f"{block}.attn_q", 9), normalized)
+            k = self._heads(self._unpermute(f"{block}.attn_k", 3), normalized)
+            v = self._heads(self.tensors[f"{block}.attn_v"], normalized)
+            attended = self._attend(self._rotate(q), self._rotate(k), v)
+            hidden = hidden + attended @ self.tensors[f"{block}.attn_output"].T
+            normalized = self._normalize(hidden, f"{block}.ffn_norm")
+            gate = normalized @ self.tensors[f"{block}.ffn_gate"].T
+            up = normalized @ self.tensors[f"{block}.ffn_up"].T
+            hidden = hidden + (gate * torch.sigmoid(gate) * up) @ (
+                self.tensors[f"{block}.ffn_down"].T
+            )
+        last = self._normalize(hidden[first:], "output_norm")
+        return (last @ self.tensors["token_embd"].T).float()
+
+    def _normalize(self, x: torch.Tensor, name: str) -> torch.Tensor:
+        wide = x.float()
+        scaled = wide / torch.sqrt(wide.square().mean(-1, keepdim=True) + 1e-5)
+        return scaled.to(self.dtype) * self.tensors[name]
+
+    def _unpermute(self, name: str, num_heads: int) -> torch.Tensor:
+        weight = self.tensors[name]
+        return weight.view(num_heads, 32, 2, -1).transpose(1, 2).reshape(weight.shape)
+
+    def _heads(self, weight: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        return (x @ weight.T).view(len(x), -1, 64).transpose(0, 1)
+
+    def _rotate(self, heads: torch.Tensor) -> torch.Tensor:
+        frequencies = 100000.0 ** (-torch.arange(32, dtype=torch.float64) / 32)
+        angles = torch.arange(heads.shape[1], dtype=torch.float64)[:, None] * frequencies
+        cos, sin = angles.cos().float().repeat(1, 2), angles.sin().float().repeat(1, 2)
+        first, second = heads.float().chunk(2, dim=-1)
+        return (heads.float() * cos + torch.cat((-second, first), dim=-1) * sin).to(self.dtype)
+
+    def _attend(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        k, v = k.repeat_interleave(3, dim=0), v.repeat_interleave(3, dim=0)
+        scores = (q @ k.transpose(1, 2)).float() / math.sqrt(64)
+        num_tokens = scores.shape[-1]
+        future = torch.ones(num_tokens, num_tokens, dtype=torch.bool).triu(1)
+        weights = scores.masked_fill(future, -math.inf).softmax(-1).to(self.dtype)
+        return (weights @ v).transpose(0, 1).reshape(num_tokens, -1)
+
+
+def serve(core: PagedEngineCore) -> Iterator[CoreEvent]:
+    """Every event until nothing is left to do; integrity is checked between steps."""
+    while core.has_work:
+        yield from core.schedule()
+        yield from core.run()
+        core.check_integrity()
+
+
+def outputs_of(events: list[CoreEvent]) -> dict[str, list[int]]:
+    outputs: dict[str, list[int]] = {}
+    for event in events:
+        outputs.setdefault(event.request_id, []).extend(event.token_ids)
+    return outputs
+
+
+@pytest.fixture(scope="module")
+def reference(demo_path: Path) -> Reference:
+    return Reference(demo_path, torch.float32)
+
+
+@pytest.fixture(scope="module")
+def crowded(
+    make_core: Callable[..., PagedEngineCore],
+    make_request: Callable[..., EngineRequest],
+    prompts: Prompts,
+) -> tuple[PagedEngineCore, list[CoreEvent]]:
+    """All prompts at once through a pool that holds a part of them, in chunks of 24 tokens."""
+    core = make_core(
+        block_size=4,
+        max_num_seqs=20,
+        max_prefill_tokens_per_step=24,
+        max_model_len=64,
+        kv_memory=f"{60 * 4 * BYTES_PER_TOKEN}B",
+    )
+    for request_id, prompt in prompts.items():
+        assert core.add(make_request(request_id, prompt, max_output_tokens=MAX_OUTPUT_TOKENS)) == []
+    return core, list(serve(core))
+
+
+def predicted(logits: torch.Tensor) -> list[int]:
+    token_ids: list[int] = logits.argmax(-1).tolist()
+    return token_ids
+
+
+def test_greedy_tokens_equal_those_of_a_plain_forward_pass(
+    crowded: tuple[PagedEngineCore, list[CoreEvent]], reference: Reference, prompts: Prompts
+) -> None:
+    outputs = outputs_of(crowded[1])
+    assert len(outputs) == 32
+    for request_id, prompt in prompts.items():
+        selected = outputs[request_id]
+        logits = reference.logits([*prompt, *selected[:-1]], len(prompt) - 1)
+        assert selected == predicted(logits), request_id
+
+
+def test_the_crowded_run_was_preempted_chunked_and_reused_prefixes(
+    crowded: tuple[PagedEngineCore, list[CoreEvent]],
+) -> None:
+    core, events = crowded
+    kinds = [event.kind for event in events]
+    assert kinds.count(EventKind.PREEMPTED) == core.stats().num_preemptions
+    assert kinds.count(EventKind.PREEMPTED) >= 3
+    assert kinds.count(EventKind.RESUMED) >= 3
+    assert kinds.count(EventKind.PREFILL_CHUNK) > 32 + kinds.count(EventKind.PREEMPTED)
+    assert sum(event.num_cached_tokens or 0 for event in events) > 0
+
+
+def test_every_request_of_the_crowded_run_lives_its_life_in_order(
+    crowded: tuple[PagedEngineCore, list[CoreEvent]], prompts: Prompts
+) -> None:
+    core, events = crowded
+    for request_id in prompts:
+        kinds = [event.kind for event in events if event.request_id == request_id]
+        assert kinds[0] is EventKind.SCHEDULED
+        assert kinds[1] is EventKind.PREFILL_CHUNK or kinds[1] is EventKind.PREEMPTED
+        assert kinds.count(EventKind.FIRST_TOKEN) == 1
+        assert kinds[-2:] == [EventKind.FINISHED, EventKind.RELEASED]
+    assert core.stats().num_referenced_blocks == 0
+    assert core.stats().num_unreleased == 0
+
+
+def test_prefill_chunks_and_cached_tokens_add_up_to_the_prompt(
+    make_core: Callable[..., PagedEngineCore],
+    make_request: Callable[..., EngineRequest],
+    prompts: Prompts,
+) -> None:
+    core = make_core(
+        max_num_seqs=4, max_prefill_tokens_per_step=8, kv_memory="64MiB", max_model_len=256
+    )
+    prompt = prompts["prompt-31"]
+    for turn in ("cold", "warm"):
+        core.add(make_request(turn, prompt, max_output_tokens=1))
+        events = list(serve(core))
+        chunks = [event for event in events if event.kind is EventKind.PREFILL_CHUNK]
+        computed = sum(event.num_tokens or 0 for event in chunks)
+        cached = sum(event.num_cached_tokens or 0 for event in chunks)
+        assert computed + cached == len(prompt)
+        assert cached == (0 if turn == "cold" else (len(prompt) - 1) // 16 * 16)
+
+
+def test_bfloat16_selects_the_best_token_wherever_rounding_cannot_decide(
+    make_core: Callable[..., PagedEngineCore],
+    make_request: Callable[..., EngineRequest],
+    prompts: Prompts,
+    demo_path: Path,
+    demo_shape: LlamaShape,
+) -> None:
+    """Rounding error: the largest difference, over all logits of all outputs, between the
+    reference computed in bfloat16 and computed in float32 from the same bfloat16 weights.
+    The best and the second-best token can each move by it, so twice the error is the margin
+    below which either may win."""
+    weights = load_weights(demo_path, demo_shape, torch.bfloat16, torch.device("cpu"))
+    core = make_core(
+        LlamaModel(demo_shape, weights, attend_decodes),
+        dtype="bfloat16",
+        block_size=4,
+        max_num_seqs=20,
+        max_prefill_tokens_per_step=24,
+        max_model_len=64,
+        kv_memory=f"{60 * 4 * BYTES_PER_TOKEN // 2}B",
+    )
+    for request_id, prompt in prompts.items():
+        core.add(make_request(request_id, prompt, max_output_tokens=4))
+    outputs = outputs_of(list(serve(core)))
+    narrow = Reference(demo_path, torch.bfloat16)
+    wide = Reference(demo_path, torch.float32)
+    wide.tensors = {name: tensor.float() for name, tensor in narrow.tensors.items()}
+
+    error, margins, agrees = 0.0, [], []
+    for request_id, prompt in prompts.items():
+        selected = outputs[request_id]
+        given = [*prompt, *selected[:-1]]
+        exact = wide.logits(given, len(prompt) - 1)
+        rounded = narrow.logits(given, len(prompt) - 1)
+        error = max(error, float((exact - rounded).abs().max()))
+        best, second = exact.topk(2, dim=-1).values.unbind(-1)
+        margins += (best - second).tolist()
+        agrees += [a == b for a, b in zip(selected, predicted(exact), strict=True)]
+    decided = [agree for agree, margin in zip(agrees, margins, strict=True) if margin > 2 * error]
+    assert all(decided)
+    assert len(decided) >= len(margins) // 4, f"rounding error {error} decides almost nothing"
+
+
+def test_the_capital_of_france_is_paris(
+    make_core: Callable[..., PagedEngineCore],
+    make_request: Callable[..., EngineRequest],
+    tokenizer: Tokenizer,
+) -> None:
+    question = [{"role": "user", "content": "What is the capital of France?"}]
+    core = make_core(max_num_seqs=2, kv_memory="64MiB", max_model_len=256)
+    core.add(make_request("france", tuple(tokenizer.encode_chat(question)), max_output_tokens=24))
+    events = list(serve(core))
+    assert "Paris" in tokenizer.decode(outputs_of(events)["france"])
+    (finished,) = (event for event in events if event.kind is EventKind.FINISHED)
+    assert finished.disposition is Disposition.STOP

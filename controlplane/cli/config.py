@@ -13,6 +13,7 @@ import click
 from controlplane.cli.client import RefusedError, get_json, post_json, url_option
 from controlplane.cli.config_files import read_files
 from controlplane.cli.config_output import (
+    describe_deployment,
     describe_revision,
     documents_as_yaml,
     revision_table,
@@ -121,10 +122,12 @@ def describe(kind: Kind, name: str, url: str) -> None:
     revision = _get_revision(url, kind, name)
     path = f"/api/v1/config/{kind}/{revision['name']}/revisions"
     history = get_json(url, path)
-    changes: list[Any] = []
+    click.echo(describe_revision(revision, history), nl=False)
     if kind is Kind.DEPLOYMENT:
-        changes = get_json(url, f"/api/v1/deployments/{revision['name']}/changes")
-    click.echo(describe_revision(revision, history, changes), nl=False)
+        deployment = revision["name"]
+        replicas = get_json(url, "/api/v1/replicas", deployment=deployment, limit=0)["replicas"]
+        changes = get_json(url, f"/api/v1/deployments/{deployment}/changes")
+        click.echo(describe_deployment(replicas, changes), nl=False)
 
 
 def _get_revision(url: str, kind: Kind, name: str) -> Any:

@@ -30,9 +30,7 @@ def revision_table(revisions: Sequence[dict[str, Any]]) -> str:
     return table(rows) if revisions else "there are no documents; pilothouse apply -f makes some"
 
 
-def describe_revision(
-    revision: dict[str, Any], history: Sequence[dict[str, Any]], changes: Sequence[dict[str, Any]]
-) -> str:
+def describe_revision(revision: dict[str, Any], history: Sequence[dict[str, Any]]) -> str:
     """Everything known of one document."""
     facts = [
         ("Kind:", revision["kind"]),
@@ -44,11 +42,19 @@ def describe_revision(
     deployment = revision.get("deployment")
     if deployment:
         facts += _deployment_facts(deployment)
-    parts = [table(facts), "Document:", _indented(_as_yaml(revision["document"]))]
-    parts += ["Revisions:", _indented(_history(history))]
-    if changes:
-        parts += ["Changes of what is desired:", _indented(_changes(changes))]
-    return "\n".join(part.rstrip("\n") for part in parts) + "\n"
+    document = _indented(_as_yaml(revision["document"]))
+    return f"{table(facts)}\nDocument:\n{document}Revisions:\n{_indented(_history(history))}"
+
+
+def describe_deployment(
+    replicas: Sequence[dict[str, Any]], changes: Sequence[dict[str, Any]]
+) -> str:
+    """What runs of a deployment, and what was desired since when."""
+    running = _replicas(replicas) if replicas else "none"
+    return (
+        f"Replicas as last seen:\n{_indented(running)}"
+        f"Changes of what is desired:\n{_indented(_changes(changes))}"
+    )
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
@@ -88,6 +94,21 @@ def _history(history: Sequence[dict[str, Any]]) -> str:
             for each in history
         ]
     )
+
+
+def _replicas(replicas: Sequence[dict[str, Any]]) -> str:
+    rows = [("REPLICA", "STATE", "MODEL", "ADDRESS", "REASON")]
+    rows += [
+        (
+            replica["replica_id"],
+            replica["state"],
+            replica["model_revision"],
+            replica["address"] or "-",
+            replica["reason"],
+        )
+        for replica in replicas
+    ]
+    return table(rows)
 
 
 def _changes(changes: Sequence[dict[str, Any]]) -> str:

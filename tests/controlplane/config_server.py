@@ -14,6 +14,8 @@ from fastapi import FastAPI
 from sqlalchemy import func, select
 
 from controlplane.api.config import router
+from controlplane.api.replicas import router as replicas_router
+from controlplane.operator.observed import ObservedState
 from controlplane.store.database import Database
 from controlplane.store.tables import RevisionRow
 from tests.controlplane.config_documents import config_database
@@ -25,6 +27,8 @@ class ConfigServer:
 
     url: str
     http: httpx.Client
+    observed: ObservedState = field(default_factory=ObservedState)
+    """What the operator would have seen."""
     announcements: list[int] = field(default_factory=list)
     """Length of the config's history at each announcement."""
 
@@ -38,6 +42,8 @@ def serve_config(folder: Path) -> Iterator[ConfigServer]:
     served = ConfigServer(url, httpx.Client(base_url=url))
     app = FastAPI()
     app.include_router(router)
+    app.include_router(replicas_router)
+    app.state.observed = served.observed
     app.state.config_db = database
     app.state.on_config_change = lambda: served.announcements.append(count_revisions(database))
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))

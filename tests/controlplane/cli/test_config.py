@@ -9,8 +9,25 @@ from click.testing import CliRunner, Result
 
 from controlplane.bundled import Bundled, locate
 from controlplane.cli import main
+from controlplane.operator.observed import ObservedReplica
 from tests.controlplane.config_documents import DEPLOYMENT, MODEL, SERVICE
 from tests.controlplane.config_server import ConfigServer, serve_config
+
+REPLICA = ObservedReplica(
+    replica_id="chat-7f",
+    deployment="chat",
+    engine="openai",
+    model_revision="smollm2@1",
+    state="starting",
+    reason="loading weights",
+    stage="load",
+    pid=None,
+    address=None,
+    metrics_address=None,
+    start_stages={},
+    probed_at_unix_ns=None,
+    observed_at_unix_ns=1,
+)
 
 
 @pytest.fixture
@@ -186,13 +203,17 @@ def test_json_output_holds_the_whole_revision() -> None:
     assert len(revision["digest"]) == 64
 
 
-@pytest.mark.usefixtures("server")
-def test_describe_shows_revision_history_and_what_a_deployment_stands_for(tmp_path: Path) -> None:
+def test_describe_shows_revision_history_and_what_a_deployment_stands_for(
+    tmp_path: Path, server: ConfigServer
+) -> None:
     run("apply", "-f", written(tmp_path / "conf", *SERVICE), "--reason", "first light")
     run("apply", "-f", "-", "--author", "bob", text=MODEL.replace("smollm2.gguf", "other.gguf"))
 
+    assert "Replicas as last seen:\n  none\n" in run("describe", "deployment", "chat").stdout
+    server.observed.set_replicas([REPLICA])
     shown = run("describe", "deployment", "chat").stdout
 
+    assert "chat-7f  starting  smollm2@1  -        loading weights\n" in shown
     assert "Revision:    chat@1\n" in shown
     assert "Reason:      first light\n" in shown
     assert "Model:       smollm2@2\n" in shown

@@ -66,6 +66,8 @@ def run(app: FastAPI, listener: socket.socket) -> None:
         timeout_graceful_shutdown=_CLOSE_SECONDS,
     )
     server = ControlPlaneServer(config, app)
-    asyncio.run(server.serve(sockets=[listener]))
-    if not server.started:
-        raise StartError from app.state.start_error
+    try:
+        asyncio.run(server.serve(sockets=[listener]))
+    except SystemExit as error:  # how uvicorn says that the lifespan raised
+        cause: BaseException = app.state.start_error or error
+        raise StartError(str(cause)) from cause

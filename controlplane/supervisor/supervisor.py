@@ -95,6 +95,8 @@ class Supervisor:
             if record.role != "replica" and record.name not in names and is_alive(record):
                 self._say(f"ending {record.name}, pid {record.pid}: nobody asks for it any more")
                 terminate(record, _LEFTOVER_GRACE_SECONDS)
+            elif record.role == "replica" and is_alive(record):
+                self._say(f"found {record.name}, pid {record.pid}: the control plane judges it")
 
     def _watch(self) -> None:
         while (number := wait_for_signal(_LOOK_SECONDS)) is None:

@@ -224,7 +224,8 @@ def test_what_died_meanwhile_counts_as_no_failure(room: Room) -> None:
     room.apply()
     before = room.bring_up()
     room.end_control_plane()
-    room.launcher.stop(before.replica_id)
+    (record,) = ProcessDirectory(room.folder / "state").records()
+    assert terminate(record, grace_seconds=10) == 0
     room.begin_control_plane()
     room.reconcile_until(room.is_settled)
     state, reason = room.history(before.replica_id)[-1]

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -327,11 +328,12 @@ async def test_a_replica_lost_in_mid_stream_ends_it_with_a_clear_error_and_no_en
 async def test_a_replica_that_comes_back_is_connected_again(
     tmp_path: Path, replica: ScriptedReplica
 ) -> None:
-    async with serving(tmp_path) as gateway:
+    async with serving(tmp_path, unserved_seconds=0.1) as gateway:
         replica.die()
         lost = await gateway.http.post(CHAT, json=say(max_tokens=1))
         assert lost.status_code == 503
         replica.is_dead = False
+        await until(lambda: gateway.app.report().replicas[0].is_connected)
         found = await gateway.http.post(CHAT, json=say(max_tokens=1))
         assert found.status_code == 200
 
@@ -550,6 +552,19 @@ async def test_what_outlasts_the_drain_ends_with_an_error(
         response = await running
         assert response.status_code == 503
         assert response.json()["error"]["message"] == "the gateway is shutting down"
+
+
+async def test_small_answers_on_one_connection_do_not_wait_for_acknowledgements(
+    tmp_path: Path, replica: ScriptedReplica
+) -> None:
+    async with serving(tmp_path) as gateway:
+        seconds = []
+        for _ in range(9):
+            began = time.monotonic()
+            await gateway.http.get("/healthz")
+            seconds.append(time.monotonic() - began)
+    # Linux delays an acknowledgement by 40 ms; with Nagle's algorithm each answer pays that.
+    assert min(seconds[1:]) < 0.03
 
 
 async def test_metrics_and_health_are_told(tmp_path: Path, replica: ScriptedReplica) -> None:

@@ -33,7 +33,10 @@ async def _events(request: Request) -> AsyncIterator[str]:
     seen = (changes.number, observed_mark(state.observed))
     started = last_sent = time.monotonic()
     yield "retry: 2000\n\n"
+    closing = getattr(state, "closing", None)
     while time.monotonic() - started < _RENEW_SECONDS and not await request.is_disconnected():
+        if closing is not None and closing.is_set():
+            return
         now = (changes.number, observed_mark(state.observed))
         if now != seen:
             if now[0] != seen[0]:

@@ -16,10 +16,12 @@ from controlplane.api.trouble import (
     find_trouble,
 )
 from controlplane.operator.observed import ObservedReplica, ObservedState
+from controlplane.specs.contract import SLOContractSpec
 from controlplane.store.database import Database
 from controlplane.store.deployments import DesiredDeployment, list_deployments
 from controlplane.store.replicas import list_transitions
 from controlplane.store.requests import count_since, num_records_lost, ttft_quantile
+from controlplane.store.revision import Revision
 from dataplane.clock import wall_clock
 from dataplane.engine import EngineStats
 from dataplane.report import GatewayReport
@@ -27,6 +29,7 @@ from dataplane.report import GatewayReport
 router = APIRouter(prefix="/api/v1", tags=["overview"])
 
 WINDOW_SECONDS = 1800
+_ENOUGH_JUDGED = 20
 _MEASURES = ("offered", "in_contract.good", "in_contract.total", "disposition.invalid")
 
 
@@ -50,6 +53,10 @@ class DeploymentOverview:
     attainment: float | None
     """In-contract share of what was offered, malformed requests aside; None: nothing judged."""
     num_offered: int
+    kept_share: float | None
+    """In-contract share of what was judged; None: fewer than 20 were."""
+    promised_share: float | None
+    """The lowest share that the contract promises to any class."""
     ttft_p95_seconds: float | None
     oldest_queued_seconds: float | None
     kv_used_share: float | None
@@ -195,7 +202,8 @@ def _deployment(
     own = [stats[replica.replica_id] for replica in replicas if replica.replica_id in stats]
     offered = counts.get("offered", 0)
     asked = offered - counts.get("disposition.invalid", 0)
-    is_judged = counts.get("in_contract.total", 0) > 0
+    judged = counts.get("in_contract.total", 0)
+    is_judged = judged > 0
     good = counts.get("in_contract.good", 0)
     revisions = desired.revisions
     return DeploymentOverview(
@@ -215,12 +223,26 @@ def _deployment(
         goodput_per_s=good / window_seconds if is_judged else None,
         attainment=good / asked if is_judged and asked > 0 else None,
         num_offered=offered,
+        kept_share=good / judged if judged >= _ENOUGH_JUDGED else None,
+        promised_share=_promised(revisions.contract),
         ttft_p95_seconds=ttft_p95,
         oldest_queued_seconds=_oldest_queued(gateways),
         kv_used_share=_kv_used([each for each, _ in own]),
         signal_age_seconds=max((age for _, age in own), default=None),
         troubles=[],
     )
+
+
+def _promised(contract: Revision | None) -> float | None:
+    """The loosest promise of any class: what falls below it is trouble whatever the mix was."""
+    if contract is None:
+        return None
+    classes = contract.spec(SLOContractSpec).classes.values()
+    targets = [
+        each.together.target if each.together else min(o.target for o in each.objectives)
+        for each in classes
+    ]
+    return min(targets, default=None)
 
 
 def _oldest_queued(gateways: list[tuple[GatewayReport, float]]) -> float | None:
@@ -252,6 +274,8 @@ def _facts(line: DeploymentOverview, replicas: list[ObservedReplica]) -> Deploym
         num_ready=line.num_ready_replicas,
         failed_because=failed[-1].reason if failed else None,
         starting_stage=(starting[0].stage or "starting") if starting else None,
+        kept_share=line.kept_share,
+        promised_share=line.promised_share,
     )
 
 

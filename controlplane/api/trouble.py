@@ -29,6 +29,9 @@ class DeploymentFacts:
     num_ready: int
     failed_because: str | None
     starting_stage: str | None
+    kept_share: float | None = None
+    """Of the judged requests of the window; None: too few to say."""
+    promised_share: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,9 +48,10 @@ class GatewayFacts:
 def find_trouble(deployments: list[DeploymentFacts], gateways: list[GatewayFacts]) -> list[Trouble]:
     """Every trouble, the worst first."""
     found = [trouble for each in deployments for trouble in _of_deployment(each)]
+    found += [trouble for each in deployments for trouble in _of_contract(each)]
     found += [trouble for each in gateways for trouble in _of_gateway(each)]
-    if deployments and not any(each.is_current for each in gateways):
-        found.append(_no_gateway(gateways))
+    if deployments and not gateways:
+        found.append(_NO_GATEWAY)
     return sorted(found, key=lambda trouble: _ORDER.index(trouble.severity))
 
 
@@ -71,6 +75,21 @@ def _of_deployment(facts: DeploymentFacts) -> list[Trouble]:
         else f"Run `pilothouse describe deployment {facts.name}`, and read the replica's log."
     )
     return [Trouble(severity=severity, what=what, remedy=remedy, deployment=facts.name)]
+
+
+def _of_contract(facts: DeploymentFacts) -> list[Trouble]:
+    kept, promised = facts.kept_share, facts.promised_share
+    if kept is None or promised is None or kept >= promised:
+        return []
+    return [
+        Trouble(
+            severity="ticket",
+            what=f"{facts.name} kept its contract for {kept:.1%} of the requests of the last "
+            f"half hour, {promised:.1%} are promised",
+            remedy="Look at the requests that missed it: their waterfalls say in which phase.",
+            deployment=facts.name,
+        )
+    ]
 
 
 def _of_gateway(facts: GatewayFacts) -> list[Trouble]:
@@ -105,10 +124,8 @@ def _of_gateway(facts: GatewayFacts) -> list[Trouble]:
     return found
 
 
-def _no_gateway(gateways: list[GatewayFacts]) -> Trouble:
-    what = "No gateway reports" if gateways else "No gateway ever reported"
-    return Trouble(
-        severity="no_data",
-        what=f"{what}: whether callers are answered is unknown",
-        remedy="Start one: `pilothouse serve`, or `python -m dataplane.gateway`.",
-    )
+_NO_GATEWAY = Trouble(
+    severity="no_data",
+    what="No gateway ever reported: whether callers are answered is unknown",
+    remedy="Start one: `pilothouse serve`, or `python -m dataplane.gateway`.",
+)

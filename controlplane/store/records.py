@@ -95,8 +95,8 @@ def decode_batch(data: bytes) -> RecordBatch:
     try:
         batch = _DECODER.decode(data)
     except msgspec.ValidationError as error:
-        why, _, path = str(error).rpartition(" - at `$")
-        raise BatchError(path.strip(".`") or "body", why or str(error)) from error
+        why, _, path = str(error).partition(" - at `$")
+        raise BatchError(path.strip(".`") or "body", why) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BatchError("body", f"not JSON: {error}") from error
     _require("num_lost", batch.num_lost, _MAX_BIGINT)

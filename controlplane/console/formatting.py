@@ -1,0 +1,95 @@
+"""Numbers as people read them: with a unit, an age, and a word where there is none.
+
+Unknown is written as such: never 0, never a blank.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A number and its unit, apart, so that a column can line the numbers up."""
+
+    number: str
+    unit: str
+
+    def __str__(self) -> str:
+        return f"{self.number} {self.unit}".strip()
+
+
+def duration(seconds: float | None) -> Quantity | None:
+    """Three digits that matter, in the unit that needs no leading zeros."""
+    if seconds is None:
+        return None
+    milliseconds = seconds * 1000
+    if abs(milliseconds) < 0.0005:
+        return Quantity("0", "ms")
+    if abs(milliseconds) < 9.995:
+        return Quantity(
+            f"{milliseconds:.2g}" if milliseconds < 0.1 else f"{milliseconds:.1f}", "ms"
+        )
+    if abs(milliseconds) < 999.5:
+        return Quantity(f"{milliseconds:.0f}", "ms")
+    if seconds < 99.95:
+        return Quantity(f"{seconds:.2f}" if seconds < 9.995 else f"{seconds:.1f}", "s")
+    minutes, rest = divmod(round(seconds), 60)
+    return Quantity(f"{minutes} min {rest:02d}", "s")
+
+
+def rate(per_second: float | None) -> Quantity | None:
+    """Requests per second."""
+    if per_second is None:
+        return None
+    digits = 2 if per_second < 1 else 1
+    return Quantity(f"{per_second:,.{digits}f}", "req/s")
+
+
+def share(value: float | None) -> Quantity | None:
+    """A share as a percentage; 100 % only when nothing is missing."""
+    if value is None:
+        return None
+    percent = value * 100
+    if 99.5 <= percent < 100:
+        return Quantity(f"{min(percent, 99.99):.2f}", "%")
+    return Quantity(f"{percent:.0f}" if percent >= 10 or percent == 0 else f"{percent:.1f}", "%")
+
+
+def count(value: int | None) -> str | None:
+    """With thousands separated."""
+    return None if value is None else f"{value:,}"
+
+
+def age(seconds: float | None) -> str | None:
+    """How long ago, roughly: `4 s`, `12 min`, `3 h`, `2 d`."""
+    if seconds is None:
+        return None
+    whole = max(0, int(seconds))
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if whole >= 2 * size or (unit != "d" and whole >= size and size > 60):
+            return f"{whole // size} {unit}"
+    return f"{whole} s"
+
+
+def instant(unix_ns: int) -> datetime:
+    """UTC."""
+    return datetime.fromtimestamp(unix_ns / 1e9, UTC)
+
+
+def clock_time(unix_ns: int, now_unix_ns: int) -> str:
+    """`17:02:41`, with the date when it is another day than now."""
+    then, now = instant(unix_ns), instant(now_unix_ns)
+    pattern = "%H:%M:%S" if then.date() == now.date() else "%Y-%m-%d %H:%M:%S"
+    return then.strftime(pattern)
+
+
+def exact_time(unix_ns: int) -> str:
+    """ISO 8601 with milliseconds, for titles and the `datetime` attribute."""
+    return instant(unix_ns).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def short_id(identifier: str) -> str:
+    """The beginning of an id, enough to tell it from its neighbours."""
+    return identifier if len(identifier) <= 12 else identifier[:10]

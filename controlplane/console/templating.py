@@ -1,0 +1,58 @@
+"""Templates and static files. Everything that goes into a page is escaped by default."""
+
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from controlplane.console import formatting
+
+_HERE = Path(__file__).parent
+STATIC_DIRECTORY = _HERE / "static"
+_TEMPLATES = _HERE / "templates"
+
+
+@cache
+def environment() -> Environment:
+    """The console's templates. A name that a template misspells is an error, never a blank."""
+    made = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.globals["static_url"] = static_url
+    for name in (
+        "age", "clock_time", "count", "duration", "exact_time", "rate", "share", "short_id",
+    ):  # fmt: skip
+        made.filters[name] = getattr(formatting, name)
+    made.filters["codes"] = _codes
+    return made
+
+
+def render(template: str, **values: Any) -> str:
+    """The page as HTML."""
+    return environment().get_template(template).render(**values)
+
+
+def _codes(text: str) -> Markup:
+    """What stands between backticks is code; all of it is escaped."""
+    parts = [
+        Markup("<code>{}</code>").format(part) if index % 2 else escape(part)
+        for index, part in enumerate(text.split("`"))
+    ]
+    return Markup("").join(parts)
+
+
+def static_url(path: str) -> str:
+    """The URL of a static file. It changes with the content, so browsers may keep it."""
+    return f"/static/{path}?v={_digest(path)}"
+
+
+@cache
+def _digest(path: str) -> str:
+    return hashlib.sha256((STATIC_DIRECTORY / path).read_bytes()).hexdigest()[:12]

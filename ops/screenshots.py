@@ -1,0 +1,104 @@
+"""Pictures of every console page, light and dark, wide and narrow.
+
+    .venv/bin/python ops/screenshots.py --url http://127.0.0.1:8700 --out screenshots
+
+Needs Debian's `chromium`. Of the requests, one of every disposition that the list holds is
+taken. Exits 1, naming them, when a page scrolls sideways or logs an error.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+import urllib.request
+from functools import partial
+from pathlib import Path
+from typing import Literal
+from urllib.parse import quote
+
+from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+
+WIDTHS = (1280, 390)
+THEMES = ("light", "dark")
+CHROMIUM_ARGUMENTS = (
+    "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu",
+    "--disable-background-networking", "--no-first-run",
+)  # fmt: skip
+
+
+def find_pages(url: str) -> dict[str, str]:
+    """Paths by the name of the picture."""
+    with urllib.request.urlopen(f"{url}/api/v1/requests?limit=500", timeout=10) as response:
+        listed = json.load(response)["requests"]
+    pages = {"overview": "/", "requests": "/requests", "requests-none": "/requests?tenant=nobody"}
+    for each in reversed(listed):
+        kind = each["disposition"]
+        if each["engine"] not in (None, "paged"):
+            kind = f"{kind}-{each['engine']}"
+        elif each["num_attempts"] > 1:
+            kind = f"{kind}-retried"
+        pages[f"request-{kind}"] = f"/requests/{quote(each['request_id'], safe='')}"
+    pages["not-found"] = "/requests/there-is-none"
+    return pages
+
+
+def take(browser: Browser, url: str, name: str, path: str, out: Path) -> list[str]:
+    """Pictures of one page in every width and theme; returns what is wrong with it."""
+    wrong = []
+    for width in WIDTHS:
+        for theme in THEMES:
+            page = browser.new_page(
+                viewport={"width": width, "height": 900}, color_scheme=_scheme(theme)
+            )
+            said: list[str] = []
+            page.on("console", partial(_note_error, said))
+            page.goto(url + path)
+            page.wait_for_timeout(400)
+            page.screenshot(path=out / f"{name}-{width}-{theme}.png", full_page=True)
+            where = f"{path} at {width} px, {theme}"
+            wrong += [f"{where}: {text}" for text in said if "status of 404" not in text]
+            if overflow(page) > 0:
+                wrong.append(f"{where}: {overflow(page)} px wider than the screen")
+            page.close()
+    return wrong
+
+
+def overflow(page: Page) -> int:
+    """By how many pixels the page is wider than its window."""
+    width: int = page.evaluate(
+        "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    )
+    return width
+
+
+def _note_error(said: list[str], message: ConsoleMessage) -> None:
+    if message.type == "error":
+        said.append(message.text)
+
+
+def _scheme(theme: str) -> Literal["light", "dark"]:
+    return "dark" if theme == "dark" else "light"
+
+
+def main() -> int:
+    """Returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0] if __doc__ else None)
+    parser.add_argument("--url", default="http://127.0.0.1:8700")
+    parser.add_argument("--out", type=Path, default=Path("screenshots"))
+    arguments = parser.parse_args()
+    url = arguments.url.rstrip("/")
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    wrong = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=list(CHROMIUM_ARGUMENTS)
+        )
+        for name, path in find_pages(url).items():
+            wrong += take(browser, url, name, path, arguments.out)
+        browser.close()
+    sys.stderr.writelines(line + "\n" for line in wrong)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

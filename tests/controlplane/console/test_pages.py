@@ -1,0 +1,244 @@
+"""The pages: what they say, and that nothing a caller chose is ever more than text."""
+
+import hashlib
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from controlplane.console.templating import STATIC_DIRECTORY
+from ops.sample_requests import KINDS, Sample, answered, inferred, preempted, retried
+from ops.seeded_console import close_app, create_app, seed, store
+
+NOW_NS = time.time_ns()
+HOSTILE = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>{{7*7}}"
+
+
+class _Markup(HTMLParser):
+    """Collects what a strict policy forbids, and where links lead."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.forbidden: list[str] = []
+        self.tags: list[str] = []
+        self.links: set[str] = set()
+        self._in_script = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.tags.append(tag)
+        self._in_script = tag == "script"
+        if tag == "style" or (tag == "script" and "src" not in given):
+            self.forbidden.append(tag)
+        self.forbidden += [name for name in given if name == "style" or name.startswith("on")]
+        for name in ("href", "src"):
+            url = given.get(name)
+            if url:
+                self.links.add(url)
+                if not url.startswith(("/", "#")):
+                    self.forbidden.append(url)
+
+    def handle_data(self, data: str) -> None:
+        if self._in_script and data.strip():
+            self.forbidden.append(f"script text {data[:20]}")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._in_script = False
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Iterator[FastAPI]:
+    made = create_app(tmp_path)
+    yield made
+    close_app(made)
+
+
+@pytest.fixture
+def client(app: FastAPI) -> TestClient:
+    return TestClient(app, headers={"accept": "text/html"}, follow_redirects=False)
+
+
+def page(client: TestClient, path: str, status: int = 200) -> str:
+    response = client.get(path)
+    assert response.status_code == status, response.text[:400]
+    return response.text
+
+
+def sample(sequence: int = 0) -> Sample:
+    return Sample(sequence=sequence, arrived_at_unix_ns=NOW_NS)
+
+
+def parse(html: str) -> _Markup:
+    markup = _Markup()
+    markup.feed(html)
+    return markup
+
+
+def test_no_page_holds_inline_script_or_style_or_a_foreign_address(
+    app: FastAPI, client: TestClient
+) -> None:
+    seed(app, NOW_NS, num_requests=40)
+    paths = ["/", "/requests", "/requests?tenant=nobody", "/requests/live", "/requests/none-such"]
+    paths += [
+        f"/requests/{make(sample(10_000 + n)).request_id}" for n, make in enumerate(KINDS.values())
+    ]
+    for path in paths:
+        markup = parse(client.get(path).text)
+        assert markup.forbidden == [], path
+        assert markup.tags
+
+
+def test_every_link_leads_somewhere(app: FastAPI, client: TestClient) -> None:
+    seed(app, NOW_NS, num_requests=60)
+    seen: set[str] = set()
+    waiting = ["/"]
+    while waiting:
+        path = waiting.pop()
+        if path in seen or path.startswith("#") or len(seen) > 60:
+            continue
+        seen.add(path)
+        response = client.get(path)
+        assert response.status_code == 200, path
+        if response.headers["content-type"].startswith("text/html"):
+            waiting += sorted(parse(response.text).links - seen)
+    assert {"/", "/requests"} <= seen
+
+
+def test_every_answer_carries_a_strict_policy(client: TestClient) -> None:
+    for path in ("/", "/requests", "/static/console.css", "/api/v1/overview", "/no/such/page"):
+        headers = client.get(path).headers
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy, path
+        assert "unsafe" not in policy
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["x-frame-options"] == "DENY"
+
+
+def test_hostile_text_stays_text_on_every_page(app: FastAPI, client: TestClient) -> None:
+    record = replace(
+        answered(sample()),
+        request_id=HOSTILE[:60],
+        tenant=HOSTILE,
+        request_class=HOSTILE,
+        deployment=HOSTILE,
+        model_revision=HOSTILE,
+        policy_revision=HOSTILE,
+        replica_ids=(HOSTILE,),
+        reason=HOSTILE,
+    )
+    store(app, [record])
+    for path in (
+        "/requests",
+        f"/requests?tenant={quote(HOSTILE)}",
+        f"/requests/{quote(record.request_id, safe='')}",
+        f"/requests/{quote(HOSTILE + 'unknown', safe='')}",
+    ):
+        html = client.get(path).text
+        assert "<script>alert" not in html, path
+        assert "<img" not in html
+        assert parse(html).forbidden == []
+        assert "&lt;script&gt;" in html
+
+
+def test_the_overview_says_first_that_all_is_well_and_since_when(
+    app: FastAPI, client: TestClient
+) -> None:
+    seed(app, time.time_ns(), num_requests=0, has_trouble=False)
+    lead = re.search(r'<p class="lead">(.*?)</p>', page(client, "/"), re.DOTALL)
+    assert lead is not None
+    assert lead[1].startswith("All is well since <time")
+
+
+def test_the_overview_says_first_what_is_wrong(app: FastAPI, client: TestClient) -> None:
+    seed(app, time.time_ns(), num_requests=40)
+    lead = re.search(r'<p class="lead">(.*?)</p>', page(client, "/"), re.DOTALL)
+    assert lead is not None
+    assert "▲ page" in lead[1]
+    assert "summarize cannot answer" in lead[1]
+
+
+def test_an_empty_house_says_what_to_do_first(client: TestClient) -> None:
+    assert "pilothouse apply" in page(client, "/")
+    assert "No request has ended yet." in page(client, "/requests")
+
+
+def test_filters_are_plain_links_and_keep_what_was_chosen(app: FastAPI, client: TestClient) -> None:
+    seed(app, NOW_NS, num_requests=120)
+    html = page(client, "/requests?disposition=error&limit=1")
+    assert '<option value="error" selected>' in html
+    older = re.search(r'href="(/requests\?[^"]*after=[^"]*)"', html)
+    assert older is not None
+    assert "disposition=error" in older[1]
+    assert "sse-connect" not in page(client, older[1].replace("&amp;", "&"))
+
+
+def test_a_wrong_filter_is_a_page_that_names_it(client: TestClient) -> None:
+    html = page(client, "/requests?since=yesterday", 422)
+    assert "since:" in html
+    assert "30m" in html
+
+
+def test_an_unknown_page_and_an_unknown_request_say_what_to_do(client: TestClient) -> None:
+    assert "There is no such page." in page(client, "/nothing/here", 404)
+    assert "may still be in flight" in page(client, "/requests/zzz", 404)
+
+
+def test_the_api_answers_its_errors_as_json_even_to_browsers(client: TestClient) -> None:
+    response = client.get("/api/v1/no-such-thing")
+    assert response.status_code == 404
+    assert response.json()["detail"]
+
+
+def test_a_typed_id_leads_to_its_page_without_script(app: FastAPI, client: TestClient) -> None:
+    response = client.get("/requests/?id=%20abc/def%20")
+    assert response.status_code == 303
+    assert response.headers["location"] == "/requests/abc%2Fdef"
+
+
+def test_an_inferred_phase_is_drawn_dashed_and_called_so(app: FastAPI, client: TestClient) -> None:
+    record = inferred(sample())
+    store(app, [record])
+    html = page(client, f"/requests/{record.request_id}")
+    assert 'class="bar p-prefill inferred"' in html
+    assert "Cleanup is unobservable here" in html
+    assert 'class="bar p-cleanup' not in html
+
+
+def test_a_preemption_is_a_hatched_gap_with_its_reason(app: FastAPI, client: TestClient) -> None:
+    record = preempted(sample())
+    store(app, [record])
+    html = page(client, f"/requests/{record.request_id}")
+    assert html.count('class="gap"') == 1
+    assert "no free block for an older request" in html
+
+
+def test_both_attempts_of_a_retry_are_told(app: FastAPI, client: TestClient) -> None:
+    record = retried(sample())
+    store(app, [record])
+    html = page(client, f"/requests/{record.request_id}")
+    assert "given up, tried elsewhere" in html
+    assert html.index("chat-1</span>") < html.index("chat-2</span>")
+
+
+def test_static_files_are_kept_for_ever_only_under_their_digest(client: TestClient) -> None:
+    assert "immutable" in client.get("/static/console.css?v=1").headers["cache-control"]
+    assert "cache-control" not in client.get("/static/console.css").headers
+    assert client.get("/static/../pages.py").status_code == 404
+    assert client.get("/static/%2e%2e/pages.py").status_code == 404
+
+
+def test_vendored_files_are_the_ones_that_were_noted() -> None:
+    vendored = STATIC_DIRECTORY / "vendor"
+    noted = (vendored / "README.md").read_text()
+    scripts = sorted(vendored.glob("*.js"))
+    assert len(scripts) == 2
+    for script in scripts:
+        row = next(line for line in noted.splitlines() if line.startswith(f"| {script.name} "))
+        assert hashlib.sha256(script.read_bytes()).hexdigest() in row

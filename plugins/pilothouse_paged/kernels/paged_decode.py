@@ -43,6 +43,7 @@ def paged_decode_kernel(  # type: ignore[no-untyped-def]
     padded_group: tl.constexpr,
     padded_dim: tl.constexpr,
     tile: tl.constexpr,
+    is_widened: tl.constexpr,
 ):
     """Strides and offsets count elements; heads and dimensions are contiguous."""
     sequence = tl.program_id(0).to(tl.int64)
@@ -56,6 +57,8 @@ def paged_decode_kernel(  # type: ignore[no-untyped-def]
     heads = kv_head * group_size + rows
     query_offsets = sequence * query_stride + heads[:, None] * head_dim + dims[None, :]
     query = tl.load(queries + query_offsets, mask=is_element, other=0.0)
+    if is_widened:
+        query = query.to(tl.float32)
 
     length = tl.load(context_lengths + sequence)
     maximum = tl.full((padded_group,), float("-inf"), tl.float32)
@@ -73,6 +76,8 @@ def paged_decode_kernel(  # type: ignore[no-untyped-def]
         keys = tl.load(kv_cache + offsets, mask=is_loaded, other=0.0)
         values = tl.load(kv_cache + value_offset + offsets, mask=is_loaded, other=0.0)
 
+        if is_widened:
+            keys, values = keys.to(tl.float32), values.to(tl.float32)
         scores = tl.dot(query, tl.trans(keys), input_precision="ieee") * scale
         scores = tl.where(is_token[None, :], scores, float("-inf"))
         new_maximum = tl.maximum(maximum, tl.max(scores, axis=1))
@@ -98,12 +103,15 @@ def run_paged_decode(
     kv_cache: torch.Tensor,
     block_tables: torch.Tensor,
     context_lengths: torch.Tensor,
+    *,
+    is_widened: bool = False,
 ) -> torch.Tensor:
     """Attention of [num_seqs, num_heads, head_dim] queries to `context_lengths` tokens each.
 
     `kv_cache` is [2, num_blocks, block_size, num_kv_heads, head_dim], contiguous;
     `block_tables` int32 [num_seqs, blocks], `context_lengths` int32 [num_seqs], each at
-    least 1. Returns the shape of `queries`.
+    least 1. Returns the shape of `queries`. `is_widened` multiplies in float32 whatever the
+    dtype: Triton's interpreter multiplies the bits of bfloat16 as if they were integers.
     """
     num_seqs, num_heads, head_dim = queries.shape
     _, _, block_size, num_kv_heads, _ = kv_cache.shape
@@ -128,6 +136,7 @@ def run_paged_decode(
         padded_group=max(_MIN_ROWS, triton.next_power_of_2(group_size)),
         padded_dim=max(_MIN_ROWS, triton.next_power_of_2(head_dim)),
         tile=TILE,
+        is_widened=is_widened,
         enable_fp_fusion=ENABLE_FP_FUSION,
     )
     return output

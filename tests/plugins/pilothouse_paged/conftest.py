@@ -1,7 +1,7 @@
 """The demo model, loaded once for all tests of the native engine."""
 
 import importlib.util
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +35,6 @@ sailors played cards, and the harbour master drew a new chart, sounding by sound
 way to the open sea was known again. Her chart hangs in the town hall today. Visitors ask why the
 depths are written in red ink; the answer is that black ink had run out, and that the ship which
 was to bring more of it was waiting outside the bar for somebody to show it the way in."""
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _two_threads() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")

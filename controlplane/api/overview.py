@@ -58,7 +58,6 @@ class DeploymentOverview:
     promised_share: float | None
     """The lowest share that the contract promises to any class."""
     ttft_p95_seconds: float | None
-    oldest_queued_seconds: float | None
     kv_used_share: float | None
     """Referenced blocks of all blocks, over the replicas that say so."""
     signal_age_seconds: float | None
@@ -78,6 +77,8 @@ class GatewayOverview:
     snapshot_error: str | None
     num_active: int
     num_queued: int
+    oldest_queued_seconds: float | None
+    """Over all its deployments, 0 when nobody waits; None: its report is not current."""
     num_records_spooled: int
     num_records_lost: int
 
@@ -146,7 +147,6 @@ def read_overview(
             each,
             [replica for replica in replicas if replica.deployment == each.name],
             stats,
-            gateways,
             counts.get(each.name, {}),
             ttft[each.name],
             window_seconds,
@@ -194,7 +194,6 @@ def _deployment(
     desired: DesiredDeployment,
     replicas: list[ObservedReplica],
     stats: dict[str, tuple[EngineStats, float]],
-    gateways: list[tuple[GatewayReport, float]],
     counts: dict[str, int],
     ttft_p95: float | None,
     window_seconds: float,
@@ -226,7 +225,6 @@ def _deployment(
         kept_share=good / judged if judged >= _ENOUGH_JUDGED else None,
         promised_share=_promised(revisions.contract),
         ttft_p95_seconds=ttft_p95,
-        oldest_queued_seconds=_oldest_queued(gateways),
         kv_used_share=_kv_used([each for each, _ in own]),
         signal_age_seconds=max((age for _, age in own), default=None),
         troubles=[],
@@ -243,14 +241,6 @@ def _promised(contract: Revision | None) -> float | None:
         for each in classes
     ]
     return min(targets, default=None)
-
-
-def _oldest_queued(gateways: list[tuple[GatewayReport, float]]) -> float | None:
-    """The oldest wait at any current gateway, 0 when nobody waits; None: no gateway says."""
-    current = [report for report, age in gateways if age < STALE_SECONDS]
-    if not current:
-        return None
-    return max(report.oldest_queued_seconds or 0.0 for report in current)
 
 
 def _kv_used(stats: list[EngineStats]) -> float | None:
@@ -304,6 +294,9 @@ def _gateway(report: GatewayReport, age: float) -> GatewayOverview:
         snapshot_error=report.snapshot_error,
         num_active=report.counts.active,
         num_queued=report.num_queued,
+        oldest_queued_seconds=(report.oldest_queued_seconds or 0.0)
+        if age < STALE_SECONDS
+        else None,
         num_records_spooled=report.num_records_spooled,
         num_records_lost=report.num_records_lost,
     )

@@ -185,6 +185,7 @@ def test_the_overview_puts_the_worst_trouble_first(app: FastAPI, client: TestCli
     assert 0 < chat["attainment"] < 1
     assert chat["kv_used_share"] == pytest.approx(70 * 5 / (3 * 512))
     assert summarize["ttft_p95_seconds"] is None
+    assert overview["gateways"][0]["oldest_queued_seconds"] == 0.24
     assert summarize["kv_used_share"] is None
 
 

@@ -119,7 +119,7 @@ def crowded(
     make_request: Callable[..., EngineRequest],
     prompts: Prompts,
 ) -> tuple[PagedEngineCore, list[CoreEvent]]:
-    """All prompts at once through a pool that holds a part of them, at most 64 prompt tokens a step."""
+    """All prompts at once, in chunks, through a pool that holds a part of them."""
     core = make_core(
         block_size=2,
         max_num_seqs=32,

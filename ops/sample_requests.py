@@ -268,7 +268,7 @@ def rejected(sample: Sample) -> RequestRecord:
     )
     story.tell(EventKind.FIRST_WRITE, 0.0016)
     story.tell(EventKind.LAST_WRITE, 0.0019, delivery=Delivery.COMPLETE)
-    return story.record(429)
+    return story.record(503)
 
 
 def invalid(sample: Sample) -> RequestRecord:

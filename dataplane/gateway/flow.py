@@ -50,11 +50,12 @@ DEFAULT_TENANT = "default"
 # Never shown to a policy's expressions: a class must not depend on a secret.
 _SECRET_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization"})
 
+# 429 is kept for a caller over its own limits; a service that is short of capacity says 503.
 _STATUS_BY_REJECTION = {
     RejectionKind.DRAINING: 503,
     RejectionKind.NO_REPLICA: 503,
     RejectionKind.NO_CLASS: 403,
-    RejectionKind.QUEUE_FULL: 429,
+    RejectionKind.QUEUE_FULL: 503,
 }
 
 

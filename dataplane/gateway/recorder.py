@@ -102,8 +102,8 @@ def build_record(request: InFlightRequest, gateway_id: str) -> RequestRecord:
 
 
 def outcome_of(disposition: Disposition, delivery: Delivery, status: int | None) -> Outcome:
-    """Whose doing an end was. What the caller got wrong is told by a 4xx, but for 429."""
-    is_callers = status is not None and 400 <= status < 500 and status != 429
+    """Whose doing an end was. What the caller got wrong, or asked too much of, is told by a 4xx."""
+    is_callers = status is not None and 400 <= status < 500
     match disposition:
         case Disposition.STOP | Disposition.LENGTH:
             is_whole = delivery is Delivery.COMPLETE

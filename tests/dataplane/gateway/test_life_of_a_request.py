@@ -214,7 +214,7 @@ async def test_an_engine_that_ignores_a_cancel_is_given_up_after_a_bound(
     assert EventKind.RELEASED not in kinds(record)
 
 
-async def test_a_full_queue_is_answered_429_with_a_time_to_retry(
+async def test_a_full_queue_is_a_lack_of_capacity_answered_503_with_a_time_to_retry(
     tmp_path: Path, replica: ScriptedReplica
 ) -> None:
     classes = (ClassPolicy(name="only", max_queue=1),)
@@ -225,11 +225,11 @@ async def test_a_full_queue_is_answered_429_with_a_time_to_retry(
         ]
         await until(lambda: gateway.app.report().num_queued == 1)
         rejected = await gateway.http.post(CHAT, json=say())
-        assert rejected.status_code == 429
+        assert rejected.status_code == 503
         assert rejected.headers["retry-after"] == "1"
         assert rejected.json()["error"]["code"] == "queue_full"
         record = await gateway.record_of(rejected.headers["x-request-id"])
-        assert end_of(record) == (Disposition.REJECTED, Delivery.NONE, 429)
+        assert end_of(record) == (Disposition.REJECTED, Delivery.NONE, 503)
         assert record.request_class == "only"
         gateway.app.gateway.registry.counts().check_integrity()
         replica.resume()

@@ -113,13 +113,16 @@ async def _receive(
 ) -> _Call:
     """Cheap limits first, tokenizing last. Raises ApiRefusalError and ClientGoneError."""
     settings = gateway.settings
-    request.tenant_name = exchange.headers.get(TENANT_HEADER, DEFAULT_TENANT)
+    tenant_name = exchange.headers.get(TENANT_HEADER, DEFAULT_TENANT)
+    # Only a known name is recorded: counts by tenant must not grow with what callers invent.
+    request.tenant_name = _find_tenant(gateway.enforced.snapshot, tenant_name).name
     raw = await exchange.read_body(settings.max_body_bytes, settings.body_seconds)
+    # A body may take its time: what counts is what is enforced when it is there.
     enforced, snapshot = gateway.enforced, gateway.enforced.snapshot
     request.snapshot_version = snapshot.version
     body = read_json(raw)
     request.model = find_model(body)
-    request.tenant = tenant = _find_tenant(snapshot, request.tenant_name)
+    request.tenant = tenant = _find_tenant(snapshot, tenant_name)
     request.deployment = deployment = _find_deployment(snapshot, request.model)
     document = read_document(kind, body, gateway.fleet.parameters_of(deployment.name))
     request.is_stream = bool(document.stream)

@@ -15,6 +15,9 @@ from dataplane.gateway.openai_api.errors import ApiRefusalError, refuse
 from dataplane.gateway.openai_api.parameters import check_foreign_parameters
 
 _MAX_STOP_STRINGS = 4
+_MAX_MODEL_NAME_CHARS = 256
+# No model is that long; beyond 64 bits neither the record nor an engine could take the number.
+_TOKENS_BOUND = 2**31
 # Not OpenAI's, with the values that ask for nothing; others need an engine that declares them.
 _EXTENSIONS: Mapping[str, tuple[Any, ...]] = {
     "ignore_eos": (None, False),
@@ -79,10 +82,10 @@ class _Generation(_Document):
     stream_options: StreamOptions | None = None
     temperature: float | None = Field(default=None, ge=0, le=2)
     top_p: float | None = Field(default=None, gt=0, le=1)
-    top_k: int | None = Field(default=None, ge=-1)
+    top_k: int | None = Field(default=None, ge=-1, lt=_TOKENS_BOUND)
     seed: int | None = Field(default=None, ge=-(2**63), lt=2**63)
     stop: Stop | Annotated[list[Stop], Field(max_length=_MAX_STOP_STRINGS)] | None = None
-    max_tokens: int | None = Field(default=None, ge=1)
+    max_tokens: int | None = Field(default=None, ge=1, lt=_TOKENS_BOUND)
     n: Literal[1] | None = None
     ignore_eos: bool | None = None
 
@@ -103,7 +106,7 @@ class ChatDocument(_Generation):
     """A body of POST /v1/chat/completions."""
 
     messages: list[ChatMessage] = Field(min_length=1)
-    max_completion_tokens: int | None = Field(default=None, ge=1)
+    max_completion_tokens: int | None = Field(default=None, ge=1, lt=_TOKENS_BOUND)
 
     @property
     def output_limit(self) -> int | None:
@@ -111,7 +114,7 @@ class ChatDocument(_Generation):
         return self.max_completion_tokens or self.max_tokens
 
 
-TokenId = Annotated[int, Field(ge=0, lt=2**31)]
+TokenId = Annotated[int, Field(ge=0, lt=_TOKENS_BOUND)]
 
 
 class CompletionDocument(_Generation):
@@ -159,6 +162,12 @@ def find_model(body: Mapping[str, Any]) -> str:
     if not isinstance(model, str):
         raise refuse(
             "Invalid type for 'model': expected a string.", param="model", code="invalid_type"
+        )
+    if len(model) > _MAX_MODEL_NAME_CHARS:
+        raise refuse(
+            f"'model' is longer than {_MAX_MODEL_NAME_CHARS} characters.",
+            param="model",
+            code="invalid_value",
         )
     return model
 

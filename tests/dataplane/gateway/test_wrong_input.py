@@ -83,6 +83,7 @@ WRONG_BODIES: list[tuple[bytes, str | None, str]] = [
     (b"[" * 50_000, None, "invalid_json"),
     (b"{}", "model", "missing_parameter"),
     (b'{"model": 7}', "model", "invalid_type"),
+    (b'{"model": "%s"}' % (b"m" * 257), "model", "invalid_value"),
 ]
 
 
@@ -123,6 +124,9 @@ WRONG_FIELDS: list[tuple[dict[str, Any], str, str]] = [
     ({"stop": ["a"] * 5}, "stop", "up to 4"),
     ({"n": 2}, "n", "must be 1"),
     ({"seed": 2**80}, "seed", "less than"),
+    ({"max_tokens": 2**80}, "max_tokens", "less than"),
+    ({"max_completion_tokens": 2**80}, "max_completion_tokens", "less than"),
+    ({"top_k": 2**80}, "top_k", "less than"),
     ({"logit_bias": {"1": 2}}, "logit_bias", "not supported"),
     ({"presence_penalty": 0.5}, "presence_penalty", "not supported"),
     ({"tools": [{"type": "function"}]}, "tools", "not supported"),
@@ -223,6 +227,7 @@ async def test_an_unknown_tenant_is_refused_and_a_known_one_is_recorded(
     refused = await gateway.http.post(CHAT, json=body, headers={"x-pilothouse-tenant": "ghost"})
     assert refused.status_code == 403
     assert error_of(refused)["code"] == "unknown_tenant"
+    assert (await gateway.record_of(refused.headers["x-request-id"])).tenant is None
     served = await gateway.http.post(CHAT, json=body, headers={"x-pilothouse-tenant": "acme"})
     record = await gateway.record_of(served.headers["x-request-id"])
     assert record.tenant == "acme"

@@ -65,4 +65,7 @@ def pilothouse_check_engine_settings(
     engine: str, settings: Mapping[str, Any]
 ) -> list[tuple[str, str]] | None:
     """Problems in an EngineConfig's settings as (key, what is wrong and the remedy); [] when
-    they are fine, None when the engine is not yours."""
+    they are fine, None when the engine is not yours.
+
+    An engine takes `max_model_len` among them: a Model's own bound reaches it that way.
+    """

@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass, replace
+from typing import Any
 
 import msgspec
 
@@ -9,6 +10,9 @@ from controlplane.specs.engine_config import EngineConfigSpec
 from controlplane.specs.model import ArtifactError, ModelSpec
 from controlplane.store.deployments import DesiredDeployment
 from dataplane.engine import ReplicaSpec
+
+_MAX_MODEL_LEN = "max_model_len"
+"""The one setting that every engine has: a Model may bound it as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +51,7 @@ def desired_replicas(deployment: DesiredDeployment) -> DesiredReplicas:
         model_revision=revisions.model.label,
         engine_config_revision=revisions.engine_config.label,
         artifact=artifact,
-        settings=dict(engine_config.settings),
+        settings=_settings(model, engine_config),
     )
     return DesiredReplicas(
         deployment=deployment.name,
@@ -58,6 +62,22 @@ def desired_replicas(deployment: DesiredDeployment) -> DesiredReplicas:
         digest=spec_digest(template),
         problem=problem,
     )
+
+
+def max_model_len(spec: ReplicaSpec) -> int | None:
+    """Prompt plus output tokens of one sequence, as the documents bound them; None: they do not."""
+    bound = spec.settings.get(_MAX_MODEL_LEN)
+    return bound if isinstance(bound, int) else None
+
+
+def _settings(model: ModelSpec, engine_config: EngineConfigSpec) -> dict[str, Any]:
+    """What the engine is told. The model's bound is told too: gateway and engine then agree."""
+    settings: dict[str, Any] = dict(engine_config.settings)
+    if model.max_model_len is not None:
+        own = settings.get(_MAX_MODEL_LEN)
+        bounds = [model.max_model_len, *([own] if isinstance(own, int) else [])]
+        settings[_MAX_MODEL_LEN] = min(bounds)
+    return settings
 
 
 def _resolve(model: ModelSpec) -> tuple[str, str | None]:

@@ -7,7 +7,8 @@ import structlog
 from controlplane.operator.installed import InstalledPlugins
 from controlplane.operator.observed import ObservedState
 from controlplane.operator.probes import Probes
-from controlplane.operator.reconcile import OperatorSettings, Reconciler
+from controlplane.operator.reconcile import Reconciler
+from controlplane.operator.settings import OperatorSettings
 from controlplane.operator.snapshot import SnapshotFeed
 from controlplane.store.database import Database
 

@@ -106,7 +106,7 @@ def _plan_stops(desired: DesiredReplicas, own: Sequence[ActualReplica]) -> list[
     ] + [
         Stop(
             replica_id=replica.replica_id,
-            reason=f"generation {desired.generation} asks for {desired.num_replicas} replicas",
+            reason=_asked_for(desired),
         )
         for replica in fitting[desired.num_replicas :]
     ]
@@ -115,8 +115,13 @@ def _plan_stops(desired: DesiredReplicas, own: Sequence[ActualReplica]) -> list[
 def _start(desired: DesiredReplicas) -> Start:
     return Start(
         deployment=desired.deployment,
-        reason=f"generation {desired.generation} asks for {desired.num_replicas} replicas",
+        reason=_asked_for(desired),
     )
+
+
+def _asked_for(desired: DesiredReplicas) -> str:
+    plural = "" if desired.num_replicas == 1 else "s"
+    return f"generation {desired.generation} asks for {desired.num_replicas} replica{plural}"
 
 
 def _is_settled(desired: DesiredReplicas, own: Sequence[ActualReplica]) -> bool:

@@ -1,27 +1,31 @@
-"""The gateways' snapshot: built from what is desired and what is ready, numbered, handed on.
+"""The gateways' snapshot: built from what is desired and what is ready, and where it is had from.
 
-Its version grows only when its content changes, and the number is kept in the database, so
-that a restart of the control plane changes nothing for a gateway.
+Policies, contracts and tenants are those that are desired, from this moment on. What is said of
+a model is about the revision that runs: a newer one that cannot be started (its weights are
+missing, its engine is not installed) must not take from the old one what it is served with.
 """
 
 import hashlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from sqlalchemy.orm import Session
 
+from controlplane.operator.desired import desired_replicas, max_model_len
 from controlplane.operator.replica import Replica
 from controlplane.specs.contract import SLOContractSpec
 from controlplane.specs.enforced import admission_terms, contract_policy, tenant_policy
 from controlplane.specs.kind import Kind
 from controlplane.specs.model import ArtifactError, ModelSpec
+from controlplane.specs.names import parse_reference
 from controlplane.specs.policy import AdmissionPolicySpec
 from controlplane.specs.tenant import TenantSpec
 from controlplane.store.deployments import DesiredDeployment
 from controlplane.store.replicas import ReplicaState
-from controlplane.store.revisions import list_latest
+from controlplane.store.revisions import find_revision, list_latest
+from dataplane.engine import ReplicaSpec
 from dataplane.policy import (
     DeploymentPolicy,
     ReplicaEndpoint,
@@ -39,16 +43,35 @@ def read_tenants(session: Session) -> tuple[TenantPolicy, ...]:
     )
 
 
+def read_running_models(
+    session: Session, deployments: Sequence[DesiredDeployment], replicas: Sequence[Replica]
+) -> dict[str, ModelSpec]:
+    """The models that ready replicas run and their deployments no longer ask for, by revision."""
+    desired = {each.revisions.model.label for each in deployments}
+    running = {each.spec.model_revision for each in replicas if each.state is ReplicaState.READY}
+    found = {
+        label: find_revision(session, Kind.MODEL, reference.name, reference.number)
+        for label in running - desired
+        if (reference := parse_reference(label)).number is not None
+    }
+    return {label: each.spec(ModelSpec) for label, each in found.items() if each is not None}
+
+
 def build_snapshot(
     deployments: Sequence[DesiredDeployment],
     tenants: tuple[TenantPolicy, ...],
     replicas: Sequence[Replica],
+    running_models: Mapping[str, ModelSpec],
 ) -> Snapshot:
-    """What gateways should enforce now, without its number."""
+    """What gateways should enforce now, without its number.
+
+    `running_models`: see read_running_models.
+    """
     return Snapshot(
         version=0,
         deployments=tuple(
-            deployment_policy(each, _ready(replicas, each.name)) for each in deployments
+            deployment_policy(each, _ready(replicas, each.name), running_models)
+            for each in deployments
         ),
         tenants=tenants,
     )
@@ -59,20 +82,22 @@ def snapshot_digest(unnumbered: Snapshot) -> str:
     return hashlib.sha256(encode_snapshot(replace(unnumbered, version=0))).hexdigest()
 
 
-def deployment_policy(desired: DesiredDeployment, ready: Sequence[Replica]) -> DeploymentPolicy:
+def deployment_policy(
+    desired: DesiredDeployment,
+    ready: Sequence[Replica],
+    running_models: Mapping[str, ModelSpec],
+) -> DeploymentPolicy:
     """One deployment as gateways serve it. Revisions named are those that its replicas run."""
     revisions = desired.revisions
-    model = revisions.model.spec(ModelSpec)
-    running = ready[0].spec if ready else None
+    spec = ready[0].spec if ready else desired_replicas(desired).template
+    model = running_models.get(spec.model_revision, revisions.model.spec(ModelSpec))
     return DeploymentPolicy(
         name=desired.name,
         model_name=revisions.model.name,
-        model_revision=running.model_revision if running else revisions.model.label,
-        engine_config_revision=(
-            running.engine_config_revision if running else revisions.engine_config.label
-        ),
-        tokenizer_artifact=_tokenizer(model),
-        max_model_len=model.max_model_len,
+        model_revision=spec.model_revision,
+        engine_config_revision=spec.engine_config_revision,
+        tokenizer_artifact=_tokenizer(model, spec),
+        max_model_len=max_model_len(spec),
         policy=admission_terms(revisions.policy.label, revisions.policy.spec(AdmissionPolicySpec)),
         contract=(
             contract_policy(revisions.contract.label, revisions.contract.spec(SLOContractSpec))
@@ -155,9 +180,13 @@ def _endpoint(replica: Replica) -> ReplicaEndpoint:
     )
 
 
-def _tokenizer(model: ModelSpec) -> str | None:
+def _tokenizer(model: ModelSpec, spec: ReplicaSpec) -> str | None:
+    if model.tokenizer is None:
+        # The replica's own weights, even if they have been moved away since: a gateway that
+        # has read them goes on counting.
+        return None if model.artifact.url is not None else spec.artifact or None
     try:
-        return model.resolve_tokenizer()
+        return model.tokenizer.resolve()
     except ArtifactError:
         # The operator says so where it lacks the artifact; counts are then marked inferred.
         return None

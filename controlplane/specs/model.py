@@ -86,19 +86,10 @@ class ModelSpec(SpecModel):
     artifact: Artifact
     tokenizer: Artifact | None = None
     """Where tokenizer and chat template are, if not in the artifact itself."""
-    max_model_len: int | None = Field(default=None, gt=0, le=2**31)
-    """Prompt plus output tokens of one sequence; None: what the model or endpoint says."""
+    max_model_len: int | None = Field(default=None, ge=2, le=2**31)
+    """Prompt plus output tokens of one sequence; None: what the model or endpoint says. The
+    engine is told it as its setting of the same name; where both are given, the smaller holds."""
 
     def resolve_artifact(self) -> str:
         """The absolute path of the weights, or an endpoint's URL. Raises ArtifactError."""
         return self.artifact.resolve()
-
-    def resolve_tokenizer(self) -> str | None:
-        """The absolute path of the file with tokenizer and chat template.
-
-        None for an endpoint whose tokenizer nobody named: counts are inferred then. Raises
-        ArtifactError.
-        """
-        if self.tokenizer is not None:
-            return self.tokenizer.resolve()
-        return None if self.artifact.url is not None else self.artifact.resolve()

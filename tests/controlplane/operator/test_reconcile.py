@@ -12,8 +12,9 @@ from controlplane.hooks import Launcher
 from controlplane.operator.installed import InstalledPlugins
 from controlplane.operator.observed import ObservedState
 from controlplane.operator.probes import Probes
-from controlplane.operator.reconcile import OperatorSettings, Reconciler
+from controlplane.operator.reconcile import Reconciler
 from controlplane.operator.replica import Replica
+from controlplane.operator.settings import OperatorSettings
 from controlplane.operator.snapshot import SnapshotFeed
 from controlplane.store.database import Database
 from controlplane.store.deployments import list_deployments
@@ -57,11 +58,13 @@ class Room(InstalledPlugins):
         self.weights.touch()
         self.begin_control_plane()
 
-    def begin_control_plane(self, settings: OperatorSettings | None = None) -> None:
+    def begin_control_plane(
+        self, settings: OperatorSettings | None = None, feed: SnapshotFeed | None = None
+    ) -> None:
         """Forget all that is in memory, as a restart does."""
         self.launcher = LocalLauncher(self.folder / "state")
         self.observed = ObservedState()
-        self.feed = SnapshotFeed()
+        self.feed = feed or SnapshotFeed()
         self.probes = Probes(on_done=lambda: None)
         self.reconciler = Reconciler(
             self.database, self, self.observed, self.feed, self.probes, settings
@@ -230,7 +233,7 @@ def test_what_died_meanwhile_counts_as_no_failure(room: Room) -> None:
     room.reconcile_until(room.is_settled)
     state, reason = room.history(before.replica_id)[-1]
     assert state == "stopped"
-    assert reason.startswith("ended while no control plane ran")
+    assert reason == "ended while no control plane ran: it was told to end"
 
 
 def test_a_replica_that_the_database_never_knew_is_judged_by_its_spec(room: Room) -> None:
@@ -241,6 +244,25 @@ def test_a_replica_that_the_database_never_knew_is_judged_by_its_spec(room: Room
     assert room.history("chat-lost")[0] == ("starting", "found running, unknown to the database")
     assert room.history("chat-lost")[-1][0] == "stopped"
     assert room.num_alive() == 1
+
+
+class BrokenFeed(SnapshotFeed):
+    """Nothing can be published."""
+
+    def publish(self, snapshot: Snapshot) -> None:
+        raise OSError("no snapshot can be published")
+
+
+def test_a_pass_that_failed_late_does_not_adopt_again(room: Room) -> None:
+    room.apply()
+    before = room.bring_up()
+    room.end_control_plane()
+    room.begin_control_plane(feed=BrokenFeed())
+    for _ in range(2):
+        with pytest.raises(OSError, match="no snapshot can be published"):
+            room.reconciler.reconcile()
+    adoptions = [reason for _, reason in room.history(before.replica_id) if "adopted" in reason]
+    assert len(adoptions) == 1
 
 
 def test_a_crash_loop_waits_and_shows_why(room: Room) -> None:
@@ -275,7 +297,9 @@ def test_a_start_that_takes_for_ever_is_given_up(room: Room) -> None:
 
 def test_a_deaf_replica_is_ended_by_force(room: Room) -> None:
     room.end_control_plane()
-    room.begin_control_plane(OperatorSettings(drain_seconds=0.3))
+    room.begin_control_plane(
+        OperatorSettings(drain_seconds=0.2, leave_seconds=0.1, ending_seconds=0)
+    )
     room.apply(settings="{stubborn: true}")
     replica = room.bring_up()
     room.apply(replicas=0)
@@ -305,6 +329,49 @@ def test_a_missing_artifact_holds_the_start_and_keeps_what_runs(room: Room) -> N
     room.reconciler.reconcile()
     assert f"{room.weights} does not exist" in room.reconciler.holds["chat"]
     assert room.endpoints() == [replica.replica_id]
+    assert room.snapshot().deployments[0].tokenizer_artifact == str(room.weights)
+
+
+def test_a_model_that_cannot_be_started_leaves_the_running_one_its_tokenizer(room: Room) -> None:
+    tokenizer = room.folder / "tokenizer"
+    tokenizer.touch()
+    room.apply(model=f"path: {room.weights}}}, tokenizer: {{path: {tokenizer}")
+    room.bring_up()
+    room.apply(model="path: /nowhere/weights}, max_model_len: 7, tokenizer: {path: /nowhere/t")
+    room.reconciler.reconcile()
+    assert "/nowhere/weights does not exist" in room.reconciler.holds["chat"]
+    (chat,) = room.snapshot().deployments
+    assert chat.model_revision == "m@1"
+    assert chat.tokenizer_artifact == str(tokenizer)
+    assert chat.max_model_len is None
+
+
+def test_engine_and_gateway_are_told_the_same_longest_sequence(room: Room) -> None:
+    model = f"path: {room.weights}}}, max_model_len: 512, tokenizer: {{path: /t"
+    room.apply(model=model)
+    first = room.bring_up()
+    assert first.spec.settings == {"max_model_len": 512}
+    assert room.snapshot().deployments[0].max_model_len == 512
+    room.apply(model=model, settings="{max_model_len: 256}")
+    second = room.bring_up()
+    assert second.spec.settings == {"max_model_len": 256}
+    assert room.snapshot().deployments[0].max_model_len == 256
+
+
+def test_versions_go_on_above_what_a_gateway_enforces_when_the_database_was_lost(
+    room: Room,
+) -> None:
+    room.apply()
+    room.bring_up()
+    room.observed.put_gateway(report(70))
+    room.reconciler.reconcile()
+    assert room.snapshot().version == 71
+    room.reconciler.reconcile()
+    assert room.snapshot().version == 71
+    room.observed.put_gateway(report(71))
+    room.apply(replicas=0)
+    room.reconciler.reconcile()
+    assert room.snapshot().version == 72
 
 
 def test_an_unknown_engine_holds_the_start_with_the_installed_ones(room: Room) -> None:
@@ -318,6 +385,7 @@ def test_an_attached_endpoint_is_listed_at_once_and_survives_a_restart(room: Roo
     room.reconciler.reconcile()
     (endpoint,) = room.snapshot().deployments[0].replicas
     assert (endpoint.address, endpoint.settings) == ("http://127.0.0.1:9", {"model": "x"})
+    assert room.snapshot().deployments[0].tokenizer_artifact is None
     (seen,) = room.observed.replicas()
     assert (seen.state, seen.reason, seen.pid) == ("ready", "attached, not probed", None)
     room.reconcile_until(room.is_settled)

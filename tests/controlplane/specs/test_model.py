@@ -19,7 +19,6 @@ def test_a_file_in_a_package_is_found_without_importing_it(
     spec = ModelSpec(artifact=Artifact(package="carries_weights", file="model.gguf"))
 
     assert spec.resolve_artifact() == str(package / "model.gguf")
-    assert spec.resolve_tokenizer() == str(package / "model.gguf")
     assert "carries_weights" not in sys.modules
 
 
@@ -44,12 +43,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         Artifact(path=str(missing)).resolve()
 
 
-def test_an_endpoint_has_no_tokenizer_unless_one_is_named(tmp_path: Path) -> None:
-    tokenizer = tmp_path / "tokenizer.gguf"
-    tokenizer.touch()
+def test_an_endpoint_is_its_address() -> None:
     endpoint = Artifact(url="http://127.0.0.1:9/v1/")
 
     assert ModelSpec(artifact=endpoint).resolve_artifact() == "http://127.0.0.1:9/v1"
-    assert ModelSpec(artifact=endpoint).resolve_tokenizer() is None
-    named = ModelSpec(artifact=endpoint, tokenizer=Artifact(path=str(tokenizer)))
-    assert named.resolve_tokenizer() == str(tokenizer)

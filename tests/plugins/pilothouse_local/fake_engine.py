@@ -20,8 +20,10 @@ def tell(stage, address=None, error=None):
 if spec["settings"].get("fail"):
     tell("failed", error="the weights are missing: install them")
     sys.exit(1)
-signal.signal(signal.SIGTERM, signal.SIG_IGN if spec["settings"].get("stubborn") else
-    lambda *_: sys.exit(0))
+def drain(*_):
+    tell("draining")
+    sys.exit(0)
+signal.signal(signal.SIGTERM, signal.SIG_IGN if spec["settings"].get("stubborn") else drain)
 if spec["settings"].get("slow"):
     tell("load")
     signal.pause()

@@ -1,0 +1,57 @@
+"""Numbers the gateways' snapshot and hands it on.
+
+It grows only when the content changes, and is kept in the database, so that a restart changes
+nothing for a gateway. Where the database was lost while gateways ran on, counting goes on above
+what they say they enforce: else an old number would look as if the new snapshot had arrived.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from controlplane.operator.observed import ObservedState
+from controlplane.operator.replica import Replica
+from controlplane.operator.snapshot import (
+    SnapshotFeed,
+    build_snapshot,
+    read_running_models,
+    snapshot_digest,
+)
+from controlplane.store.database import Database
+from controlplane.store.deployments import DesiredDeployment
+from controlplane.store.snapshot_versions import version_of
+from dataplane.clock import WallClock
+from dataplane.policy import TenantPolicy
+
+
+class SnapshotPublisher:
+    """Belongs to one reconciler, and to its thread."""
+
+    def __init__(
+        self, database: Database, observed: ObservedState, feed: SnapshotFeed, wall: WallClock
+    ) -> None:
+        self._database = database
+        self._observed = observed
+        self._feed = feed
+        self._wall = wall
+        self._digest: str | None = None
+        self._version = 0
+
+    def publish(
+        self,
+        deployments: Sequence[DesiredDeployment],
+        tenants: tuple[TenantPolicy, ...],
+        replicas: Sequence[Replica],
+    ) -> int:
+        """The version that says what is now; published when it is a new one."""
+        with self._database.reading() as session:
+            models = read_running_models(session, deployments, replicas)
+        snapshot = build_snapshot(deployments, tenants, replicas, models)
+        digest = snapshot_digest(snapshot)
+        enforced = max((r.snapshot_version for r, _ in self._observed.gateways()), default=0)
+        if digest != self._digest or enforced > self._version:
+            with self._database.session() as session:
+                version = version_of(session, digest, self._wall(), at_least=enforced)
+            self._feed.publish(replace(snapshot, version=version))
+            # Last: a pass that fails before it has published nothing, and the next one tries again.
+            self._digest, self._version = digest, version
+        return self._version

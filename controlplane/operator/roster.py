@@ -1,0 +1,148 @@
+"""The roster: every replica that has not ended, in memory and in the database.
+
+The database comes first: memory changes only after the commit, so that a pass that fails
+there finds everything as it was and the next one tries again. Ids are entered before anything
+is started under them, and are taken for ever.
+"""
+
+import secrets
+from dataclasses import replace
+
+import structlog
+from sqlalchemy.orm import Session
+
+from controlplane.operator.desired import DesiredReplicas
+from controlplane.operator.replica import Replica, from_store
+from controlplane.store.database import Database
+from controlplane.store.replicas import (
+    ReplicaState,
+    add_replica,
+    is_id_used,
+    list_unended,
+    move_replica,
+    note_adoption,
+    set_addresses,
+)
+from dataplane.clock import MonotonicClock, WallClock
+from dataplane.engine import ReplicaSpec
+
+_log = structlog.get_logger(__name__)
+
+
+class Roster:
+    """Belongs to one reconciler, and to its thread."""
+
+    def __init__(self, database: Database, clock: MonotonicClock, wall: WallClock) -> None:
+        self._database = database
+        self._clock = clock
+        self._wall = wall
+        self._replicas: dict[str, Replica] = {}
+
+    @property
+    def replicas(self) -> list[Replica]:
+        """Every replica that has not ended, by id."""
+        return [self._replicas[key] for key in sorted(self._replicas)]
+
+    def find(self, replica_id: str) -> Replica | None:
+        """None for a replica that has ended, or never was."""
+        return self._replicas.get(replica_id)
+
+    def get(self, replica_id: str) -> Replica:
+        """Raises KeyError for a replica that has ended, or never was."""
+        return self._replicas[replica_id]
+
+    def recall(self) -> None:
+        """Take over what an earlier control plane had, as the database knows it."""
+        with self._database.reading() as session:
+            stored = list_unended(session)
+        now = self._clock()
+        self._replicas = {each.spec.replica_id: from_store(each, now) for each in stored}
+
+    def was_used(self, replica_id: str) -> bool:
+        """A replica had this id at any time, of this control plane or an earlier one."""
+        with self._database.reading() as session:
+            return is_id_used(session, replica_id)
+
+    def enter_new(self, desired: DesiredReplicas, reason: str) -> Replica:
+        """One more replica of a deployment, under an id that nobody ever had."""
+        with self._database.reading() as session:
+            spec = replace(desired.template, replica_id=_new_id(session, desired.deployment))
+        return self.enter(spec, desired.digest, desired.launcher, reason)
+
+    def enter(self, spec: ReplicaSpec, digest: str, launcher: str, reason: str) -> Replica:
+        """From here on the replica is known; its id is taken for ever."""
+        with self._database.session() as session:
+            add_replica(
+                session,
+                spec,
+                spec_digest=digest,
+                launcher=launcher,
+                reason=reason,
+                now_unix_ns=self._wall(),
+            )
+        replica = Replica(
+            spec=spec,
+            digest=digest,
+            launcher=launcher,
+            state=ReplicaState.STARTING,
+            reason=reason,
+            since_at=self._clock(),
+        )
+        self._replicas[spec.replica_id] = replica
+        _log.info("replica entered", replica_id=spec.replica_id, reason=reason)
+        return replica
+
+    def adopt(self, replica: Replica) -> None:
+        """Its process was started by an earlier control plane, and lives on."""
+        pid = f" with pid {replica.pid}" if replica.pid else ""
+        reason = f"adopted{pid}; it was {replica.state} before"
+        with self._database.session() as session:
+            note_adoption(session, replica.replica_id, reason=reason, now_unix_ns=self._wall())
+        replica.reason = reason
+        _log.info("replica adopted", replica_id=replica.replica_id, state=replica.state.value)
+
+    def make_ready(self, replica: Replica, reason: str) -> None:
+        """It may be sent traffic from now on."""
+        assert replica.address is not None, "only what serves is probed"
+        with self._database.session() as session:
+            set_addresses(
+                session,
+                replica.replica_id,
+                address=replica.address,
+                metrics_address=replica.metrics_address,
+                start_stages=replica.start_stages,
+            )
+            self._store(session, replica, ReplicaState.READY, reason)
+        self._note(replica, ReplicaState.READY, reason)
+        replica.ready_at = replica.since_at
+
+    def drain(self, replica: Replica, reason: str) -> None:
+        """It gets no new traffic from now on, and is about to end."""
+        with self._database.session() as session:
+            self._store(session, replica, ReplicaState.DRAINING, reason)
+        self._note(replica, ReplicaState.DRAINING, reason)
+
+    def strike(self, replica: Replica, state: ReplicaState, reason: str) -> None:
+        """It has ended: `state` is STOPPED or FAILED."""
+        with self._database.session() as session:
+            self._store(session, replica, state, reason)
+        self._note(replica, state, reason)
+        del self._replicas[replica.replica_id]
+
+    def _store(self, session: Session, replica: Replica, state: ReplicaState, reason: str) -> None:
+        move_replica(session, replica.replica_id, state, reason=reason, now_unix_ns=self._wall())
+
+    def _note(self, replica: Replica, state: ReplicaState, reason: str) -> None:
+        replica.state = state
+        replica.reason = reason
+        replica.since_at = self._clock()
+        _log.info(
+            "replica changed", replica_id=replica.replica_id, state=state.value, reason=reason
+        )
+
+
+def _new_id(session: Session, deployment: str) -> str:
+    while True:
+        replica_id = f"{deployment}-{secrets.token_hex(2)}"
+        if not is_id_used(session, replica_id):
+            return replica_id

@@ -1,0 +1,27 @@
+"""The operator's patience."""
+
+from dataclasses import dataclass
+
+DEFAULT_DRAIN_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorSettings:
+    """How long it waits for what, in seconds."""
+
+    start_seconds: float = 600.0
+    """A replica that does not serve by then has failed."""
+    probe_seconds: float = 60.0
+    leave_seconds: float = 3.0
+    """How long gateways get to stop sending to a replica before it is told to drain."""
+    drain_seconds: float = DEFAULT_DRAIN_SECONDS
+    """How long a replica may go on with what it is doing once it is told to drain."""
+    ending_seconds: float = 7.0
+    """What it gets on top for ending, before it is ended by force."""
+    fresh_report_seconds: float = 5.0
+    """A gateway that was silent for longer is not waited for."""
+
+    @property
+    def force_seconds(self) -> float:
+        """From the decision to end a replica until it is ended by force."""
+        return self.leave_seconds + self.drain_seconds + self.ending_seconds

@@ -10,6 +10,7 @@ stamped on receipt and marked `inferred`.
 
 import asyncio
 import contextlib
+import dataclasses
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
@@ -154,6 +155,7 @@ class EngineSide:
         capabilities = client.capabilities
         request.replica_ids.append(replica_id)
         request.capabilities = capabilities
+        request.num_cached_tokens = None  # what a lost replica had cached spared nothing
         request.on_progress()
         submitted_at = request.now()
         is_blind = capabilities.prefill is not Observability.OBSERVED
@@ -174,17 +176,7 @@ class EngineSide:
         )
 
     async def _drain(self, attempt: _Attempt) -> None:
-        submission = EngineRequest(
-            request_id=self.template.request_id,
-            attempt=attempt.number,
-            endpoint=self.template.endpoint,
-            sampling=self.template.sampling,
-            prompt_token_ids=self.template.prompt_token_ids,
-            body=self.template.body,
-            is_stream=self.template.is_stream,
-            isolation_key=self.template.isolation_key,
-            traceparent=self.template.traceparent,
-        )
+        submission = dataclasses.replace(self.template, attempt=attempt.number)
         async with _closing(attempt.client.submit(submission)) as events:
             async for event in events:
                 self._take(attempt, event)
@@ -212,9 +204,6 @@ class EngineSide:
     def _apply(self, attempt: _Attempt, event: EngineEvent) -> None:
         received_at = self.request.now()
         is_inferred = event.offset is None
-        reason = event.reason
-        if event.kind is EventKind.FINISHED and self._stop is not None:
-            reason = reason or self._stop.reason
         placed = Event(
             kind=event.kind,
             at=received_at
@@ -227,12 +216,22 @@ class EngineSide:
             num_cached_tokens=event.num_cached_tokens,
             replica_id=attempt.replica_id,
             disposition=event.disposition,
-            reason=reason,
+            reason=self._reason_of(event),
         )
         if is_inferred:
             self.request.lifecycle.apply(placed)
         else:
             self.request.apply_anchored(placed, attempt.bound)
+
+    def _find_stop(self, event: EngineEvent) -> Departure | None:
+        """The wish that this end fulfils; None where the engine came to it by itself."""
+        if self._stop is None or event.kind is not EventKind.FINISHED:
+            return None
+        return self._stop if event.disposition is self._stop.disposition else None
+
+    def _reason_of(self, event: EngineEvent) -> str | None:
+        stop = self._find_stop(event)
+        return event.reason or (stop.reason if stop else None)
 
     def _take_finish(self, event: EngineEvent) -> None:
         request = self.request
@@ -243,10 +242,11 @@ class EngineSide:
             request.prompt_tokens_observability = request.capabilities.token_counts
         self._put(event.text or "", 0)
         assert event.disposition is not None  # the lifecycle refused it otherwise
-        reason, status = event.reason, event.status_code
-        if self._stop is not None and event.disposition is self._stop.disposition:
-            reason, status = reason or self._stop.reason, status or 503
-        self._end_output(Ending(disposition=event.disposition, reason=reason, status=status))
+        # An engine that is told to end with an error cannot know whose doing it is.
+        status = 503 if self._find_stop(event) else event.status_code
+        self._end_output(
+            Ending(disposition=event.disposition, reason=self._reason_of(event), status=status)
+        )
 
     def _put(self, text: str, num_tokens: int) -> None:
         self.output.put(text, num_tokens)
@@ -276,8 +276,8 @@ class EngineSide:
         with contextlib.suppress(EngineUnavailableError):
             await attempt.client.cancel(self.request.request_id, disposition)
 
-    def _finish(self, disposition: Disposition, reason: str, status: int | None = None) -> None:
-        """An end that no engine told."""
+    def _finish(self, disposition: Disposition, reason: str, status: int = 503) -> None:
+        """An end that no engine told. 503: of most of them the service may have recovered soon."""
         self.request.apply(
             EventKind.FINISHED,
             attempt=self.request.lifecycle.attempt,
@@ -290,12 +290,12 @@ class EngineSide:
         reason = departure.reason
         if lost and departure.disposition is Disposition.ERROR:
             reason = f"{lost[-1]}; {reason}"
-        self._finish(departure.disposition, reason, status=503)
+        self._finish(departure.disposition, reason)
         if lost:
             self._release_with_replica(lost[-1])
 
     def _finish_lost(self, error: EngineUnavailableError) -> None:
-        self._finish(Disposition.ERROR, str(error), status=503)
+        self._finish(Disposition.ERROR, str(error))
         self._release_with_replica(error)
 
     def _note_gone(self, attempt: _Attempt, error: EngineUnavailableError) -> bool:

@@ -54,6 +54,8 @@ class ScriptedReplica:
     ignores_cancel: bool = False
     finish_instead: EngineEvent | None = None
     """Given as the end of every request, right after it was scheduled."""
+    num_cached_tokens: int = 0
+    """Of every prompt."""
     stop_text: str | None = None
     """Ends the answer when it would be next, as a matched stop string does."""
     shows_steps: bool = True
@@ -161,7 +163,7 @@ async def _events(replica: ScriptedReplica, request: EngineRequest) -> AsyncIter
             yield EngineEvent(
                 kind=EventKind.PREFILL_CHUNK,
                 num_tokens=len(request.prompt_token_ids),
-                num_cached_tokens=0,
+                num_cached_tokens=replica.num_cached_tokens,
             )
         for number in range(request.sampling.max_output_tokens):
             await replica.next_step(request.request_id)
@@ -174,7 +176,11 @@ async def _events(replica: ScriptedReplica, request: EngineRequest) -> AsyncIter
                 break
             kind = EventKind.TOKENS if number else EventKind.FIRST_TOKEN
             yield EngineEvent(kind=kind, num_tokens=1, token_ids=(number,), text=text)
-    yield EngineEvent(kind=EventKind.FINISHED, disposition=disposition or Disposition.LENGTH)
+    yield EngineEvent(
+        kind=EventKind.FINISHED,
+        disposition=disposition or Disposition.LENGTH,
+        status_code=500 if disposition is Disposition.ERROR else None,
+    )
     yield EngineEvent(kind=EventKind.RELEASED)
 
 

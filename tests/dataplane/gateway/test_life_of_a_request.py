@@ -214,6 +214,22 @@ async def test_an_engine_that_ignores_a_cancel_is_given_up_after_a_bound(
     assert EventKind.RELEASED not in kinds(record)
 
 
+async def test_an_answer_that_ends_before_its_cancel_arrives_keeps_its_own_end(
+    tmp_path: Path, replica: ScriptedReplica
+) -> None:
+    async with serving(tmp_path) as gateway:
+        replica.ignores_cancel = True
+        replica.hold()
+        call = asyncio.create_task(gateway.http.post(CHAT, json=say(max_tokens=1)))
+        await until(lambda: len(replica.submitted) == 1)
+        call.cancel()
+        await until(lambda: len(replica.cancelled) == 1)
+        replica.resume()
+        record = await gateway.last_record(0)
+    assert end_of(record) == (Disposition.LENGTH, Delivery.NONE, None)
+    assert record.reason is None
+
+
 async def test_a_full_queue_is_a_lack_of_capacity_answered_503_with_a_time_to_retry(
     tmp_path: Path, replica: ScriptedReplica
 ) -> None:
@@ -267,7 +283,8 @@ async def test_without_any_replica_the_wait_is_bounded(
 async def test_a_replica_lost_before_the_first_byte_is_replaced_by_another(
     tmp_path: Path, replica: ScriptedReplica
 ) -> None:
-    other = add_replica("b", capabilities=BLIND)
+    other = add_replica("b", capabilities=BLIND, num_cached_tokens=2)
+    replica.num_cached_tokens = 3
     async with serving(tmp_path, deployment("a", "b")) as gateway:
         replica.hold()
         call = asyncio.create_task(gateway.http.post(CHAT, json=say(max_tokens=2, stream=True)))
@@ -282,6 +299,7 @@ async def test_a_replica_lost_before_the_first_byte_is_replaced_by_another(
     assert [e.attempt for e in record.events if e.kind is EventKind.SCHEDULED] == [0, 1]
     assert end_of(record) == (Disposition.LENGTH, Delivery.COMPLETE, 200)
     assert [request.attempt for request in other.submitted] == [1]
+    assert record.num_cached_tokens == 2
 
 
 async def test_with_no_other_replica_a_lost_one_is_a_503(

@@ -37,7 +37,10 @@ def test_the_api_version_may_be_left_out_but_not_be_another() -> None:
             "spec.artefact: there is no such key here; did you mean artifact?",
         ),
         ("{artifact: {path: /x}, max_model_len: '8'}", "must be a whole number, not '8'"),
-        ("{artifact: {path: /x}, max_model_len: 0}", "should be greater than or equal to 2; it is 0"),
+        (
+            "{artifact: {path: /x}, max_model_len: 0}",
+            "should be greater than or equal to 2; it is 0",
+        ),
         ("{artifact: {path: /x}, max_model_len: 1.5}", "must be a whole number, not 1.5"),
         ("{artifact: {path: /x}, max_model_len: true}", "must be a whole number, not true"),
         ("{artifact: /x}", "spec.artifact: must be a mapping, not '/x'"),

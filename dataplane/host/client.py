@@ -193,6 +193,7 @@ class _Link:
         self._lose("the gateway closed the connection")
         self._task.cancel()
         await asyncio.wait({self._task})
+        self._writer.transport.abort()  # a replica that stopped reading would never let it close
         with contextlib.suppress(OSError):  # the peer may be gone before we are
             await self._writer.wait_closed()
 

@@ -85,7 +85,10 @@ class ControlLink:
         except SnapshotError as error:
             _log.error("snapshot refused", error=str(error))
             return
-        replace_file(self._snapshot_path, data)
+        try:
+            replace_file(self._snapshot_path, data)
+        except OSError as error:  # it is enforced all the same, and the next one must be heard of
+            _log.error("the snapshot could not be kept", error=str(error))
 
     async def _snapshots(self) -> AsyncIterator[bytes]:
         timeout = httpx.Timeout(_CALL_SECONDS, read=_SILENCE_SECONDS)

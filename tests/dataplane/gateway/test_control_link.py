@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from dataplane.gateway import control_link
 from dataplane.gateway.server import address_of, listen
 from dataplane.policy import ClassPolicy, Snapshot, encode_snapshot
 from dataplane.report import GatewayReport
@@ -140,6 +141,22 @@ async def test_a_snapshot_is_enforced_reported_and_kept(tmp_path: Path) -> None:
 
 def tells(plane: ControlPlane, words: str) -> bool:
     return bool(plane.reports) and words in (plane.reports[-1].snapshot_error or "")
+
+
+async def test_a_disk_that_takes_no_snapshot_does_not_keep_the_next_ones_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(control_link, "replace_file", fail)
+    async with control_plane() as plane:
+        plane.publish(encode_snapshot(serve_model(version=7)))
+        async with running_gateway(tmp_path, None, control_plane=plane.address) as gateway:
+            enforced = gateway.app.gateway
+            await until(lambda: enforced.enforced.snapshot.version == 7)
+            plane.publish(encode_snapshot(serve_model(version=8)))
+            await until(lambda: enforced.enforced.snapshot.version == 8)
 
 
 async def test_a_refused_snapshot_changes_nothing_and_is_told(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ never reused. The kernel lets the lock go when the process ends, however it ends
 a successor tells a predecessor that died from one that is still draining.
 """
 
+import contextlib
 import fcntl
 import os
 from dataclasses import dataclass
@@ -28,20 +29,36 @@ class OwnedDirectory:
         """Delete what is left in it, and let go."""
         for file in self.path.iterdir():
             file.unlink(missing_ok=True)
-        self.path.rmdir()
+        # A successor that looks for the abandoned may have put its own lock here meanwhile.
+        with contextlib.suppress(OSError):
+            self.path.rmdir()
         self.release()
 
 
 def claim(path: Path) -> OwnedDirectory | None:
-    """Own `path`, making it if needed; None when a living process owns it."""
+    """Own `path`, making it if needed; None when a living process owns it, or is removing it."""
     path.mkdir(parents=True, exist_ok=True)
-    lock = os.open(path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        lock = os.open(path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except FileNotFoundError:
+        return None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(lock)
         return None
+    if not _is_at(path / LOCK_FILE, lock):
+        os.close(lock)
+        return None
     return OwnedDirectory(path, lock)
+
+
+def _is_at(path: Path, file: int) -> bool:
+    """The open `file` is still the one at `path`: its owner may have removed it before the lock."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file))
+    except FileNotFoundError:
+        return False
 
 
 def claim_abandoned(directory: Path) -> list[OwnedDirectory]:

@@ -111,7 +111,7 @@ class RecordSpool:
                 if not await self._send_next():
                     self._has_records.clear()
                 wait = _FIRST_WAIT_SECONDS
-            except httpx.HTTPError as error:
+            except (httpx.HTTPError, OSError) as error:
                 self._log.info("records wait in the spool", why=repr(error), num=self.num_spooled)
                 await asyncio.sleep(wait * random.uniform(0.5, 1.0))
                 wait = min(2 * wait, _LONGEST_WAIT_SECONDS)
@@ -131,7 +131,7 @@ class RecordSpool:
     async def _try_next(self) -> bool:
         try:
             return await self._send_next()
-        except httpx.HTTPError:
+        except (httpx.HTTPError, OSError):
             await asyncio.sleep(_FIRST_WAIT_SECONDS)
             return True
 
@@ -229,15 +229,18 @@ class RecordSpool:
             gateway_id = owned.path.name
             paths = sorted(owned.path.glob(SEGMENT_GLOB))
             segments = [Segment.adopt(gateway_id, path) for path in paths]
-            if not any(segment.num_records for segment in segments):
+            num_lost = _read_count(owned.path / _LOST_FILE)
+            if not num_lost and not any(segment.num_records for segment in segments):
                 owned.remove()
                 continue
             self._owned[gateway_id] = owned
-            self._lost[gateway_id] = _read_count(owned.path / _LOST_FILE)
+            if num_lost:  # told again when it was told before: it is a total
+                self._lost[gateway_id] = num_lost
+                self._untold.add(gateway_id)
             adopted += segments
         self._segments = sorted(adopted, key=lambda segment: segment.path.stat().st_mtime_ns)
         self._num_segments_made = max((int(s.path.stem) for s in adopted), default=0)
-        if self._segments:
+        if self._segments or self._untold:
             self._has_records.set()
 
     def _segment_for(self, gateway_id: str, num_bytes: int) -> Segment:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import dataclasses
+import fcntl
 import json
 import os
 import signal
@@ -18,6 +19,7 @@ import pytest
 
 from dataplane.gateway import spool as spool_module
 from dataplane.gateway.ownership import claim
+from dataplane.gateway.segment import Segment
 from dataplane.gateway.spool import RecordSpool
 from dataplane.record import RequestRecord
 from tests.dataplane.golden_request import golden_record
@@ -324,6 +326,38 @@ async def test_the_count_of_lost_records_survives_the_gateway(
     assert num_lost > 0
 
 
+async def test_losses_that_no_batch_told_are_told_by_the_successor(
+    tmp_path: Path, control_plane: ControlPlane
+) -> None:
+    predecessor = RecordSpool(tmp_path, "gateway-0-a", None, max_bytes=1)
+    predecessor.put(_record(0))
+    predecessor.close()
+    async with _running(RecordSpool(tmp_path, "gateway-0-b", control_plane.send)):
+        async with asyncio.timeout(5):
+            while not control_plane.batches:  # noqa: ASYNC110 - nothing tells of it
+                await asyncio.sleep(0.005)
+    assert control_plane.batches == [{"gateway_id": "gateway-0-a", "num_lost": 1, "records": []}]
+    assert _left_in(tmp_path) == []
+
+
+async def test_a_disk_that_cannot_be_read_for_a_while_only_delays_records(
+    tmp_path: Path, control_plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read_unsent = Segment.read_unsent
+    num_failures = iter(range(2))
+
+    def fail_twice(segment: Segment, max_records: int, max_bytes: int) -> list[bytes]:
+        if next(num_failures, None) is not None:
+            raise OSError("Input/output error")
+        return read_unsent(segment, max_records, max_bytes)
+
+    monkeypatch.setattr(Segment, "read_unsent", fail_twice)
+    async with _running(RecordSpool(tmp_path, _GATEWAY, control_plane.send)) as spool:
+        spool.put(_record(0))
+        await _until_empty(spool)
+    assert control_plane.stored() == [0]
+
+
 async def test_what_is_being_sent_is_not_dropped_under_the_sender(
     tmp_path: Path, control_plane: ControlPlane
 ) -> None:
@@ -445,4 +479,42 @@ def test_an_owned_directory_is_claimed_again_only_after_its_release(tmp_path: Pa
     again = claim(tmp_path / "a")
     assert again is not None
     again.remove()
+    assert _left_in(tmp_path) == []
+
+
+def test_a_directory_is_not_claimed_while_its_owner_removes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owned = claim(tmp_path / "a")
+    assert owned is not None
+    lock = fcntl.flock
+
+    def remove_before_the_lock(file: int, operation: int) -> None:
+        assert owned is not None
+        owned.remove()
+        lock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", remove_before_the_lock)
+    assert claim(tmp_path / "a") is None
+    assert _left_in(tmp_path) == []
+
+
+def test_an_owner_that_removes_its_directory_leaves_a_successors_lock_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owned = claim(tmp_path / "a")
+    assert owned is not None
+    successors = []
+    rmdir = Path.rmdir
+
+    def claim_before_the_end(path: Path) -> None:
+        successors.append(claim(path))
+        rmdir(path)
+
+    monkeypatch.setattr(Path, "rmdir", claim_before_the_end)
+    owned.remove()
+    monkeypatch.undo()
+    (successor,) = successors
+    assert successor is not None
+    successor.remove()
     assert _left_in(tmp_path) == []

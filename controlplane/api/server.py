@@ -41,19 +41,6 @@ class ControlPlaneServer(uvicorn.Server):
         self.should_exit = True
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket. Raises OSError when the address is taken or not ours."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-    except OSError:
-        listener.close()
-        raise
-    return listener
-
-
 def run(app: FastAPI, listener: socket.socket) -> None:
     """Serve until SIGTERM or SIGINT. Raises StartError when the application did not start."""
     config = uvicorn.Config(

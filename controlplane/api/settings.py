@@ -4,6 +4,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from controlplane.open_state import OpenState
+from controlplane.operator.settings import DEFAULT_DRAIN_SECONDS, OperatorSettings
 from controlplane.store.connection import DatabaseKind, default_paths, sqlite_url
 
 
@@ -19,8 +21,19 @@ class ControlPlaneSettings(BaseModel):
     config_url: str | None = None
     """SQLAlchemy URL; None: SQLite under `state_dir`."""
     requests_url: str | None = None
+    drain_seconds: float = Field(default=DEFAULT_DRAIN_SECONDS, ge=0)
+    """How long a replica that is to end may go on with what it is doing."""
 
     def database_url(self, kind: DatabaseKind) -> str:
         """The URL of one of the two databases."""
         given = {DatabaseKind.CONFIG: self.config_url, DatabaseKind.REQUESTS: self.requests_url}
         return given[kind] or sqlite_url(default_paths(self.state_dir)[kind])
+
+    def open_state(self) -> OpenState:
+        """Open the databases and begin to reconcile. Raises SchemaError."""
+        return OpenState.open(
+            self.state_dir,
+            self.database_url(DatabaseKind.CONFIG),
+            self.database_url(DatabaseKind.REQUESTS),
+            OperatorSettings(drain_seconds=self.drain_seconds),
+        )

@@ -2,10 +2,11 @@
 
 import fcntl
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -13,6 +14,10 @@ from controlplane.supervisor.child import REFUSED_EXIT_CODE, GivenUpError
 from controlplane.supervisor.settings import ServeSettings
 from controlplane.supervisor.supervisor import Supervisor
 
+if TYPE_CHECKING:
+    from controlplane.api.settings import ControlPlaneSettings
+
+_FIRST_PASS_SECONDS = 3.0
 _PORT = click.IntRange(1, 65535)
 
 _state_dir_option = click.option(
@@ -73,32 +78,58 @@ def serve(
 @_state_dir_option
 @click.option("--host", default="127.0.0.1", show_default=True)
 @click.option("--port", type=click.IntRange(0, 65535), default=8700, show_default=True)
-def controlplane(state_dir: Path, host: str, port: int) -> None:
+@click.option(
+    "--drain-seconds",
+    type=click.FloatRange(min=0),
+    default=30.0,
+    show_default=True,
+    help="How long a replica that is to end may go on with what it is doing.",
+)
+def controlplane(state_dir: Path, host: str, port: int, drain_seconds: float) -> None:
     """Run the control plane alone, in the foreground. Ending it leaves replicas running.
 
     The databases must exist (`pilothouse db upgrade`). Exit code 3: they cannot be used as
     they are.
     """
     # Imported here, so that `serve` starts without them.
-    from controlplane.api.app import create_app
-    from controlplane.api.server import StartError, listen, run
     from controlplane.api.settings import ControlPlaneSettings
     from controlplane.store.database import SchemaError
     from dataplane.logs import configure_logs
 
     configure_logs("controlplane")
-    settings = ControlPlaneSettings(state_dir=state_dir.absolute(), host=host, port=port)
+    settings = ControlPlaneSettings(
+        state_dir=state_dir.absolute(), host=host, port=port, drain_seconds=drain_seconds
+    )
     with _only_one(settings.state_dir):
         try:
-            listener = listen(host, port)
-        except OSError as error:
-            _refuse(f"cannot listen on {host}:{port}: {error.strerror}", 1)
-        try:
-            run(create_app(settings), listener)
-        except StartError as error:
-            cause = error.__cause__
-            code = REFUSED_EXIT_CODE if isinstance(cause, SchemaError) else 1
-            _refuse(str(cause), code)
+            listener = _listen(host, port)
+            _serve_api(settings, listener)
+        except SchemaError as error:
+            _refuse(str(error), REFUSED_EXIT_CODE)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    from controlplane.api.listener import listen
+
+    try:
+        return listen(host, port)
+    except OSError as error:
+        _refuse(f"cannot listen on {host}:{port}: {error.strerror}", 1)
+
+
+def _serve_api(settings: "ControlPlaneSettings", listener: socket.socket) -> None:
+    """Raises SchemaError."""
+    opened = settings.open_state()
+    # A replica takes longer to start than all that follows; its start goes first. And two threads
+    # that import at once would wait for each other.
+    opened.operator.wait_for_first_pass(_FIRST_PASS_SECONDS)
+    from controlplane.api.app import create_app
+    from controlplane.api.server import StartError, run
+
+    try:
+        run(create_app(opened), listener)
+    except StartError as error:
+        _refuse(str(error.__cause__), 1)
 
 
 @contextmanager

@@ -32,6 +32,7 @@ class Operator:
     ) -> None:
         self._wake = threading.Event()
         self._is_stopping = False
+        self._has_passed = threading.Event()
         self._probes = Probes(on_done=self._wake.set)
         self._reconciler = Reconciler(database, plugins, observed, feed, self._probes, settings)
         self._thread = threading.Thread(target=self._run, name="operator", daemon=True)
@@ -49,6 +50,10 @@ class Operator:
         """Begin the first pass."""
         self._thread.start()
 
+    def wait_for_first_pass(self, seconds: float) -> bool:
+        """Whatever came of it. False when it takes longer."""
+        return self._has_passed.wait(seconds)
+
     def wake(self) -> None:
         """Look again now: something changed. Safe from any thread."""
         self._wake.set()
@@ -65,6 +70,7 @@ class Operator:
         while not self._is_stopping:
             self._wake.clear()
             is_busy = self._pass()
+            self._has_passed.set()
             self._wake.wait(_BUSY_SECONDS if is_busy else _CALM_SECONDS)
 
     def _pass(self) -> bool:

@@ -83,5 +83,6 @@ def control_plane_spec(settings: ServeSettings) -> ChildSpec:
         argv=(
             sys.executable, "-m", "controlplane.cli", "controlplane", "--host", _HOST,
             "--port", str(settings.port), "--state-dir", str(settings.state_dir),
+            "--drain-seconds", f"{settings.drain_seconds:g}",
         ),
     )  # fmt: skip

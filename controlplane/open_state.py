@@ -1,0 +1,65 @@
+"""What one control plane holds open while it runs: both databases, and the operator over them.
+
+Apart from the application, because it imports in half the time: the operator's first pass can
+start a replica, which takes longest of all, while the application is still being imported.
+"""
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from controlplane.operator.installed import InstalledPlugins
+from controlplane.operator.observed import ObservedState
+from controlplane.operator.operator import Operator
+from controlplane.operator.settings import OperatorSettings
+from controlplane.operator.snapshot import SnapshotFeed
+from controlplane.store.database import Database, DatabaseKind, open_database
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenState:
+    """Opened whole or not at all, and closed in reverse."""
+
+    config_db: Database
+    request_db: Database
+    observed: ObservedState
+    snapshots: SnapshotFeed
+    operator: Operator
+    _stack: ExitStack
+
+    @classmethod
+    def open(
+        cls,
+        state_dir: Path,
+        config_url: str,
+        requests_url: str,
+        operator_settings: OperatorSettings,
+    ) -> Self:
+        """Open the databases and begin the operator's first pass.
+
+        Raises SchemaError when a database must not be used as it is.
+        """
+        with ExitStack() as stack:
+            config_db = open_database(config_url, DatabaseKind.CONFIG)
+            stack.callback(config_db.close)
+            request_db = open_database(requests_url, DatabaseKind.REQUESTS)
+            stack.callback(request_db.close)
+            observed, snapshots = ObservedState(), SnapshotFeed()
+            operator = Operator(
+                config_db, InstalledPlugins(state_dir), observed, snapshots, operator_settings
+            )
+            stack.callback(operator.stop)
+            operator.start()
+            return cls(
+                config_db=config_db,
+                request_db=request_db,
+                observed=observed,
+                snapshots=snapshots,
+                operator=operator,
+                _stack=stack.pop_all(),
+            )
+
+    def close(self) -> None:
+        """End the operator after its pass under way, then close the databases."""
+        self._stack.close()

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import socket
 from pathlib import Path
 
 import click
@@ -49,13 +50,18 @@ def main(
         raise click.ClickException(str(error)) from error
     gateway_id = create_gateway_id(name)
     configure_logs("gateway", gateway_id=gateway_id)
-    uvloop.run(serve(settings, gateway_id))
+    try:
+        listener = listen(host, port, settings.send_buffer_bytes)
+    except OSError as error:
+        raise click.ClickException(
+            f"cannot listen on {host}:{port}: {error.strerror}; choose another --host or --port"
+        ) from error
+    uvloop.run(serve(settings, gateway_id, listener))
 
 
-async def serve(settings: GatewaySettings, gateway_id: str) -> None:
-    """Run one gateway to its end. Raises OSError when the address cannot be listened on."""
+async def serve(settings: GatewaySettings, gateway_id: str, listener: socket.socket) -> None:
+    """Run one gateway to its end."""
     app = create_app(settings, gateway_id)
-    listener = listen(settings.host, settings.port, settings.send_buffer_bytes)
     app.address = address_of(listener)
 
     async def tell_listening() -> None:
@@ -69,7 +75,7 @@ async def serve(settings: GatewaySettings, gateway_id: str) -> None:
     drains: set[asyncio.Task[None]] = set()
 
     async def drain_and_end() -> None:
-        await app.gateway.drain(settings.drain_seconds)
+        await app.drain()
         server.should_exit = True
 
     def end() -> None:

@@ -57,6 +57,11 @@ class GatewayApp:
         """Only while the lifespan runs."""
         return self._parts[0]
 
+    async def drain(self) -> None:
+        """As `Gateway.drain`; what has not started yet has nothing to drain."""
+        if self._running is not None:
+            await self.gateway.drain(self._settings.drain_seconds)
+
     def report(self) -> GatewayReport:
         """One dated snapshot of this process."""
         gateway, spool, _ = self._parts

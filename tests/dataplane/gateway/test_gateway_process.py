@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
 import sys
 from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Iterator
@@ -17,6 +18,8 @@ import httpx
 import msgspec
 import pytest
 
+from dataplane.gateway.app import create_app
+from dataplane.gateway.settings import GatewaySettings
 from dataplane.gateway.spool import RecordSpool
 from dataplane.gateway.status import GatewayStatus, read_status
 from dataplane.lifecycle import Delivery, Disposition, Observability
@@ -173,3 +176,25 @@ async def test_what_a_killed_gateway_had_in_flight_is_recorded_as_lost_by_its_su
     assert record.policy_revision == "policy@3"
     # The upstream saw its client vanish, and let go of everything.
     await upstream.settle()
+
+
+async def test_a_taken_port_is_told_with_the_remedy(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        arguments = ["--name", "gateway-p", "--port", port, "--state-dir", str(tmp_path)]
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "dataplane.gateway", *arguments),
+            cwd=ROOT,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        _, told = await asyncio.wait_for(process.communicate(), 20)
+    assert process.returncode == 1
+    assert b"choose another --host or --port" in told
+    assert b"Traceback" not in told
+
+
+async def test_what_has_not_started_has_nothing_to_drain(tmp_path: Path) -> None:
+    app = create_app(GatewaySettings(name="gateway-s", state_dir=tmp_path), "gateway-s-1")
+    await asyncio.wait_for(app.drain(), 1)

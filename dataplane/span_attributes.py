@@ -9,9 +9,7 @@ from dataplane.spans import SpanInterval
 
 Attributes = dict[str, str | bool | int | float | Sequence[str]]
 
-FAILURES = frozenset({Disposition.ERROR, Disposition.LOST, Disposition.DEADLINE, Disposition.SHED})
-"""Ends that are the service's doing; what the caller got wrong is no error of a server span."""
-
+_FAILURES = frozenset({Disposition.ERROR, Disposition.LOST, Disposition.DEADLINE, Disposition.SHED})
 _FINISH_REASONS = frozenset({Disposition.STOP, Disposition.LENGTH})
 
 
@@ -28,6 +26,14 @@ _ENGINE_SPAN_OPENED_BY = {
     EventKind.SCHEDULED: names.SPAN_PREFILL,
     EventKind.FIRST_TOKEN: names.SPAN_DECODE,
 }
+
+
+def is_failure(record: RequestRecord) -> bool:
+    """The end is the service's doing; what the caller got wrong is no error of a server span."""
+    status = record.status_code or 0
+    if status >= 400:
+        return status >= 500
+    return record.disposition in _FAILURES
 
 
 def events_by_span(events: Sequence[Event]) -> dict[str, list[Event]]:
@@ -128,7 +134,7 @@ def _request_attributes(record: RequestRecord) -> Attributes:
     )
     if record.disposition in _FINISH_REASONS:
         attributes[genai.RESPONSE_FINISH_REASONS] = (record.disposition.value,)
-    if record.disposition in FAILURES:
+    if is_failure(record):
         attributes[genai.ERROR_TYPE] = record.disposition.value
     return attributes
 

@@ -45,11 +45,11 @@ from dataplane import names
 from dataplane.lifecycle import Event
 from dataplane.record import RequestRecord, TraceContext
 from dataplane.span_attributes import (
-    FAILURES,
     attributes_of,
     event_attributes,
     events_by_span,
     interval_attributes,
+    is_failure,
 )
 from dataplane.spans import SpanInterval, span_intervals
 
@@ -165,8 +165,7 @@ def child_span_id(trace: TraceContext, name: str) -> str:
 
 
 def _status(record: RequestRecord) -> Status:
-    is_failure = record.disposition in FAILURES or (record.status_code or 0) >= 500
-    if not is_failure:
+    if not is_failure(record):
         return Status(StatusCode.UNSET)
     return Status(StatusCode.ERROR, record.reason or record.disposition.value)
 
@@ -174,8 +173,8 @@ def _status(record: RequestRecord) -> Status:
 class SpanExporter:
     """Sends the spans of finished records to an OTLP backend, or nowhere.
 
-    What does not fit into the queue and what the backend did not take is dropped and counted
-    in `num_dropped`; a backend that is away harms nothing else.
+    What does not fit into the queue and what the backend did not take is dropped and counted;
+    a backend that is away harms nothing else.
     """
 
     def __init__(
@@ -184,7 +183,8 @@ class SpanExporter:
         resource: Resource,
         max_queued_records: int = _MAX_QUEUED_RECORDS,
     ) -> None:
-        self.num_dropped = 0
+        self._num_surplus = 0
+        self._num_failed = 0  # the thread's alone, so that no count is lost between the two
         self._otlp = otlp
         self._resource = resource
         self._max_queued_records = max_queued_records
@@ -196,6 +196,11 @@ class SpanExporter:
         if otlp is not None:
             self._thread = threading.Thread(target=self._work, name="span-exporter", daemon=True)
             self._thread.start()
+
+    @property
+    def num_dropped(self) -> int:
+        """Spans that were not exported, and will not be."""
+        return self._num_surplus + self._num_failed
 
     @classmethod
     def from_env(
@@ -225,7 +230,7 @@ class SpanExporter:
         if self._otlp is None or not record.trace.is_sampled:
             return
         if self._is_closing or len(self._queue) >= self._max_queued_records:
-            self.num_dropped += _num_spans(record)
+            self._num_surplus += _num_spans(record)
             return
         self._queue.append(record)
         if len(self._queue) >= _MAX_BATCH_RECORDS:
@@ -242,7 +247,7 @@ class SpanExporter:
         await asyncio.to_thread(self._otlp.shutdown)
         await asyncio.to_thread(self._thread.join, timeout_seconds)
         while self._queue:
-            self.num_dropped += _num_spans(self._queue.popleft())
+            self._num_surplus += _num_spans(self._queue.popleft())
 
     def _work(self) -> None:
         while True:
@@ -259,10 +264,17 @@ class SpanExporter:
 
     def _send(self, records: list[RequestRecord]) -> None:
         assert self._otlp is not None
-        spans = [span for record in records for span in spans_of(record, self._resource)]
-        if self._otlp.export(spans) is not SpanExportResult.SUCCESS:
-            self.num_dropped += len(spans)
-            self._log.warning("spans dropped: the backend did not take them", num=len(spans))
+        num_spans = sum(map(_num_spans, records))
+        try:
+            spans = [span for record in records for span in spans_of(record, self._resource)]
+            is_taken = self._otlp.export(spans) is SpanExportResult.SUCCESS
+        except Exception:  # noqa: BLE001  (without the thread nothing that follows is sent)
+            self._num_failed += num_spans
+            self._log.exception("spans dropped: they could not be exported", num=num_spans)
+            return
+        if not is_taken:
+            self._num_failed += num_spans
+            self._log.warning("spans dropped: the backend did not take them", num=num_spans)
 
 
 def _num_spans(record: RequestRecord) -> int:

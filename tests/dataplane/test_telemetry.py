@@ -9,13 +9,15 @@ import socket
 import subprocess
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExporter as OtlpExporter
+from opentelemetry.sdk.trace.export import SpanExportResult
 from opentelemetry.trace import SpanKind, StatusCode
 
 from dataplane import genai, names
@@ -271,6 +273,7 @@ def test_a_lost_request_shows_only_that_it_arrived() -> None:
         (Disposition.SHED, 503, True),
         (Disposition.DEADLINE, 503, True),
         (Disposition.ERROR, 200, True),
+        (Disposition.ERROR, 404, False),
         (Disposition.LOST, None, True),
     ],
 )
@@ -280,6 +283,7 @@ def test_a_span_is_an_error_when_the_service_is_to_blame(
     record = golden_record(disposition=disposition, status_code=status, reason="because")
     request = _spans(record)[names.SPAN_REQUEST]
     assert (request.status.status_code is StatusCode.ERROR) is is_error
+    assert (genai.ERROR_TYPE in _attributes(request)) is is_error
     assert request.status.description == ("because" if is_error else None)
 
 
@@ -375,6 +379,31 @@ def test_what_a_backend_refuses_is_dropped_and_counted(
         exporter = SpanExporter.from_env("gateway", "a")
         exporter.export(golden_record())
         asyncio.run(exporter.close(5))
+    assert exporter.num_dropped == 6
+
+
+def test_an_exporter_that_raises_costs_its_batch_and_not_what_follows() -> None:
+    class FailsOnce(OtlpExporter):
+        def __init__(self) -> None:
+            self.taken: list[ReadableSpan] = []
+            self.num_calls = 0
+
+        def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+            self.num_calls += 1
+            if self.num_calls == 1:
+                raise RuntimeError("it broke")
+            self.taken += spans
+            return SpanExportResult.SUCCESS
+
+    backend = FailsOnce()
+    exporter = SpanExporter(backend, Resource.get_empty())
+    exporter.export(golden_record())
+    deadline = time.monotonic() + 5
+    while not backend.num_calls and time.monotonic() < deadline:
+        time.sleep(0.01)
+    exporter.export(golden_record())
+    asyncio.run(exporter.close(5))
+    assert len(backend.taken) == 6
     assert exporter.num_dropped == 6
 
 

@@ -64,7 +64,7 @@ class Fleet:
         for replica_id, (deployment_name, endpoint) in wanted.items():
             if replica_id not in self._links:
                 self._links[replica_id] = ReplicaLink(
-                    deployment_name, endpoint, self._create_client, self._share_slots
+                    deployment_name, endpoint, self._create_client, self._share_slots, self._clock
                 )
         self._share_slots()
 

@@ -6,10 +6,12 @@ connecting --connect--> connected --stats fail, a request lost it--> connecting
 
 import asyncio
 import contextlib
+import dataclasses
 from collections.abc import Callable
 
 import structlog
 
+from dataplane.clock import MonotonicClock
 from dataplane.engine import EngineCapabilities, EngineClient, EngineStats, EngineUnavailableError
 from dataplane.policy import ReplicaEndpoint
 from dataplane.report import ReplicaReport
@@ -37,6 +39,7 @@ class ReplicaLink:
         endpoint: ReplicaEndpoint,
         create_client: CreateClient,
         on_change: Callable[[], None],
+        clock: MonotonicClock,
     ) -> None:
         self.deployment = deployment
         self.endpoint = endpoint
@@ -44,7 +47,9 @@ class ReplicaLink:
         self.error: str | None = "not connected yet"
         self.capabilities: EngineCapabilities | None = None
         """As last told; kept while the replica is away."""
-        self.stats: EngineStats | None = None
+        self._clock = clock
+        self._stats: EngineStats | None = None
+        self._told_at = 0.0
         self._create_client = create_client
         self._on_change = on_change
         self._client: EngineClient | None = None
@@ -64,8 +69,15 @@ class ReplicaLink:
             is_connected=self.is_connected,
             num_outstanding=num_outstanding,
             error=self.error,
-            stats=self.stats if self.is_connected else None,
+            stats=self._stats_now() if self.is_connected else None,
         )
+
+    def _stats_now(self) -> EngineStats | None:
+        """As last told, with the time that has passed since added to their age."""
+        if self._stats is None:
+            return None
+        age_seconds = self._stats.age_seconds + self._clock() - self._told_at
+        return dataclasses.replace(self._stats, age_seconds=age_seconds)
 
     def doubt(self, why: str) -> None:
         """A request lost the replica: send it nothing until it has answered again."""
@@ -116,7 +128,8 @@ class ReplicaLink:
         assert client is not None
         while True:
             try:
-                self.stats = await client.stats()
+                self._stats = await client.stats()
+                self._told_at = self._clock()
             except EngineUnavailableError as error:
                 self._set_connected(False, str(error))
                 return

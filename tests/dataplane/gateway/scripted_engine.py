@@ -51,6 +51,8 @@ class ScriptedReplica:
     """Requests that hold something, with the disposition they were cancelled with."""
     cancelled: list[str] = field(default_factory=list)
     is_dead: bool = False
+    is_mute: bool = False
+    """It is there and answers no question."""
     ignores_cancel: bool = False
     finish_instead: EngineEvent | None = None
     """Given as the end of every request, right after it was scheduled."""
@@ -143,6 +145,8 @@ class ScriptedClient:
             replica.held[request_id] = disposition
 
     async def stats(self) -> EngineStats:
+        while self.replica.is_mute:  # noqa: ASYNC110 - tests say when it answers again
+            await asyncio.sleep(0.005)
         return EngineStats(age_seconds=0.0, num_running=len(self.replica.held))
 
     async def close(self) -> None:

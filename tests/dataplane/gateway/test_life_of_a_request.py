@@ -356,6 +356,19 @@ async def test_a_replica_that_comes_back_is_connected_again(
         assert found.status_code == 200
 
 
+async def test_what_a_replica_told_grows_old_when_it_tells_nothing_new(
+    tmp_path: Path, replica: ScriptedReplica
+) -> None:
+    async with serving(tmp_path) as gateway:
+        await until(lambda: gateway.app.report().replicas[0].stats is not None)
+        replica.is_mute = True
+        await asyncio.sleep(0.05)
+        stats = gateway.app.report().replicas[0].stats
+        replica.is_mute = False
+    assert stats is not None
+    assert stats.age_seconds >= 0.04
+
+
 @pytest.mark.parametrize(
     ("end", "status", "disposition"),
     [

@@ -92,7 +92,7 @@ def _load(points_by_name: dict[str, EntryPoint], group: PluginGroup, name: str) 
     point = points_by_name.get(name)
     if point is None:
         near = difflib.get_close_matches(name, points_by_name, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = f"; did you mean {near[0]!r}?" if near else "."
         valid = ", ".join(sorted(points_by_name)) or "none"
         raise PluginError(f"no plugin {name!r} in group {group}{hint} Installed: {valid}")
     try:

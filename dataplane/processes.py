@@ -19,6 +19,7 @@ from pathlib import Path
 
 import msgspec
 
+from dataplane.atomic_file import replace_file as replace_file
 from dataplane.clock import WallClock, wall_clock
 
 _MAX_LOG_BYTES = 16 * 2**20
@@ -208,14 +209,6 @@ def describe_exit(exit_code: int | None) -> str:
     if exit_code < 0:
         return f"it was ended by {signal.Signals(-exit_code).name}"
     return f"it exited with code {exit_code}"
-
-
-def replace_file(path: Path, data: bytes) -> None:
-    """Write `data` beside `path` and move it there, so that no reader sees half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
-    scratch.write_bytes(data)
-    scratch.replace(path)
 
 
 def _spawn(argv: Sequence[str], gate_read: int, log_path: Path) -> int:

@@ -14,7 +14,7 @@ import httpx
 import msgspec
 import structlog
 
-from dataplane.gateway.status import replace_file
+from dataplane.atomic_file import replace_file
 from dataplane.policy import SnapshotError
 from dataplane.report import GatewayReport
 

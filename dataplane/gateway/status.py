@@ -5,6 +5,8 @@ from pathlib import Path
 
 import msgspec
 
+from dataplane.atomic_file import replace_file
+
 STATUS_FILE = "status.json"
 
 
@@ -28,10 +30,3 @@ def write_status(state_dir: Path, status: GatewayStatus) -> None:
 def read_status(state_dir: Path) -> GatewayStatus:
     """Raises FileNotFoundError before the gateway listens."""
     return msgspec.json.decode((state_dir / STATUS_FILE).read_bytes(), type=GatewayStatus)
-
-
-def replace_file(path: Path, data: bytes) -> None:
-    """Write `data` beside `path` and move it there."""
-    scratch = path.with_name(path.name + ".new")
-    scratch.write_bytes(data)
-    scratch.replace(path)

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from dataplane.atomic_file import replace_file
 from dataplane.clock import MonotonicClock
 from dataplane.engine import ReplicaStatus
 
@@ -54,6 +55,4 @@ class StatusFile:
 
     def _write(self, **changes: Any) -> None:
         self._status = dataclasses.replace(self._status, **changes)
-        temporary = self._path.with_name(f".{self._path.name}.{os.getpid()}")
-        temporary.write_bytes(msgspec.json.encode(self._status))
-        temporary.replace(self._path)
+        replace_file(self._path, msgspec.json.encode(self._status))

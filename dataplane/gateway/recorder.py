@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 
-from dataplane.gateway.inflight import InFlightEntry
+from dataplane.gateway.inflight import InFlightEntry, lost_record
 from dataplane.gateway.registry import InFlightRequest
 from dataplane.latency import ContractTerms, Judgement, Latencies, Outcome, derive_latencies, judge
 from dataplane.lifecycle import (
@@ -57,44 +57,22 @@ def build_record(request: InFlightRequest, gateway_id: str) -> RequestRecord:
     disposition, delivery = lifecycle.disposition, lifecycle.delivery
     if disposition is None or delivery is None:
         raise AssertionError(f"request {request.request_id} has not ended: {lifecycle.state}")
-    deployment = request.deployment
     events = tuple(_with_error(request, index) for index in range(len(lifecycle.events)))
     latencies = derive_latencies(events, request.num_output_tokens)
-    return RequestRecord(
-        request_id=request.request_id,
-        gateway_id=gateway_id,
-        gateway_sequence=request.gateway_sequence,
-        arrived_at_unix_ns=lifecycle.arrived_at_unix_ns,
-        endpoint=request.endpoint,
-        tenant=request.tenant_name,
-        request_class=request.request_class,
-        deployment=deployment.name if deployment else None,
-        model=request.model,
-        model_revision=deployment.model_revision if deployment else None,
-        engine_config_revision=deployment.engine_config_revision if deployment else None,
-        contract_revision=(
-            deployment.contract.revision if deployment and deployment.contract else None
-        ),
-        policy_revision=request.policy_revision,
-        snapshot_version=request.snapshot_version,
-        trace=request.trace,
-        is_stream=request.is_stream,
+    capabilities = request.capabilities
+    # What a crash would have left of it, with its real end in the place of the loss.
+    return dataclasses.replace(
+        lost_record(build_entry(request, gateway_id)),
         status_code=request.status,
         disposition=disposition,
         reason=_reason(events),
         delivery=delivery,
-        num_prompt_tokens=request.num_prompt_tokens,
-        prompt_tokens_observability=request.prompt_tokens_observability,
         num_cached_tokens=request.num_cached_tokens,
         num_output_tokens=request.num_output_tokens,
-        max_output_tokens=request.max_output_tokens,
-        engine=request.capabilities.engine if request.capabilities else None,
-        replica_ids=tuple(request.replica_ids),
         cleanup_observability=(
-            request.capabilities.cleanup if request.capabilities else Observability.UNOBSERVABLE
+            capabilities.cleanup if capabilities else Observability.UNOBSERVABLE
         ),
         events=events,
-        client=None,
         latencies=latencies,
         judgement=_judge(request, latencies, disposition, delivery),
         content=_content(request),

@@ -50,7 +50,7 @@ def headline_of(row: RequestRow, record: RequestRecord | None) -> Headline:
     """The sentence about one request."""
     ending = _ENDINGS.get(row.disposition, row.disposition)
     if row.disposition in _REMEDIES:
-        why = f": {row.reason}" if row.reason else ""
+        why = f": {row.reason.rstrip('.')}" if row.reason else ""
         return Headline(
             tone="ok" if row.disposition in ("invalid",) else "page",
             text=f"{ending}{why}.",

@@ -61,8 +61,9 @@ class Served:
         return live
 
     def metrics_of_replica(self) -> str:
-        """The /metrics text of the one replica that is ready."""
-        ready = [r for r in self.get("/api/v1/replicas")["replicas"] if r["state"] == "ready"]
+        """The /metrics text of the one replica of our own engine that is ready."""
+        replicas = self.get("/api/v1/replicas")["replicas"]
+        ready = [r for r in replicas if r["state"] == "ready" and r["metrics_address"]]
         assert len(ready) == 1, ready
         return httpx.get(f"http://{ready[0]['metrics_address']}/metrics", timeout=10).text
 

@@ -8,10 +8,22 @@ from typing import Any
 import httpx
 import pytest
 
+from dataplane.names import (
+    REPLICA_ACTIVE_SEQUENCES,
+    REPLICA_KV_BLOCKS_REFERENCED,
+    REPLICA_UNRELEASED_REQUESTS,
+    REPLICA_WAITING_REQUESTS,
+)
 from tests.e2e.served import Served, wait_for
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
+HELD = (
+    REPLICA_ACTIVE_SEQUENCES,
+    REPLICA_WAITING_REQUESTS,
+    REPLICA_UNRELEASED_REQUESTS,
+    REPLICA_KV_BLOCKS_REFERENCED,
+)
 NUM_STREAMS = 64
 NUM_TOKENS = 64
 
@@ -46,18 +58,8 @@ def assert_nothing_is_left(served: Served) -> None:
     """Running, waiting and referenced blocks read 0 within 2 s, and every request is accounted."""
 
     def is_idle() -> bool:
-        text = served.metrics_of_replica()
-        values = {
-            name: float(value)
-            for name, value in re.findall(r"^(pilothouse_\w+?)(?:\{[^}]*\})? (\S+)$", text, re.M)
-        }
-        held = [
-            value
-            for name, value in values.items()
-            if re.search(r"sequences_(active|waiting)|blocks_referenced|unreleased", name)
-        ]
-        assert len(held) >= 4, sorted(values)
-        return not any(held)
+        values = dict(re.findall(r"^(\w+) (\S+)$", served.metrics_of_replica(), re.M))
+        return not any(float(values[name]) for name in HELD)
 
     wait_for(is_idle, 2, "running, waiting, unreleased and referenced blocks to read 0")
     counts = served.live()["counts"]

@@ -81,6 +81,7 @@ def test_parts_that_are_killed_come_back_and_ctrl_c_leaves_nothing(state_dir: Pa
         served.wait_until_ready()
         check_control_plane_killed_while_streams_run(served)
         check_killed_replica_is_replaced(served)
+        check_requests_of_a_killed_gateway_are_recorded_as_lost(served)
         served = check_killed_supervisor_is_followed_by_one_that_adopts(served)
         check_second_serve_is_refused(served)
     finally:
@@ -147,6 +148,39 @@ def check_killed_replica_is_replaced(served: Served) -> None:
 def ready_replicas(served: Served) -> list[str]:
     replicas = served.get("/api/v1/replicas")["replicas"]
     return [each["replica_id"] for each in replicas if each["state"] == "ready"]
+
+
+def check_requests_of_a_killed_gateway_are_recorded_as_lost(served: Served) -> None:
+    before = record(served.state_dir, "gateway")
+    with httpx.stream(
+        "POST",
+        f"{served.gateway_url}/v1/completions",
+        json={"model": "chat", "prompt": "Once", "max_tokens": 500, "stream": True},
+        timeout=60,
+    ) as response:
+        lost_id = response.headers["x-request-id"]
+        next(response.iter_lines())
+        os.kill(before.pid, signal.SIGKILL)
+
+    def find_record() -> Any:
+        answer = httpx.get(f"{served.url}/api/v1/requests/{lost_id}", timeout=10)
+        return answer.json() if answer.status_code == 200 else None
+
+    found = wait_for(find_record, 60, "the record of the lost request")
+    assert '"lost"' in json.dumps(found)
+    assert record(served.state_dir, "gateway").pid != before.pid
+    again: list[dict[str, Any]] = []
+    wait_for(lambda: is_answering(served), 30, "the gateway to be back")
+    stream(served.gateway_url, 4, again)
+    assert again[0]["is_done"]
+
+
+def is_answering(served: Served) -> bool:
+    """The gateway is there and has its snapshot."""
+    try:
+        return bool(httpx.get(f"{served.gateway_url}/v1/models", timeout=5).json()["data"])
+    except httpx.TransportError:
+        return False
 
 
 def check_killed_supervisor_is_followed_by_one_that_adopts(served: Served) -> Served:

@@ -2,7 +2,8 @@
 
 uvicorn's own protocol tells an application neither when the first byte of a request came
 nor when the kernel has taken what was written. This one does, through the Connection and
-Arrival in the scope's state. It also bounds a request's head, which httptools does not.
+Arrival in the scope's state. It also bounds a request's head in size and time, which uvicorn
+and httptools do not.
 """
 
 import asyncio
@@ -21,6 +22,8 @@ from dataplane.gateway.connection import ARRIVAL_KEY, Arrival, Connection
 from dataplane.gateway.openai_api.errors import ApiError
 
 _MAX_HEAD_BYTES = 64 * 2**10
+_HEAD_SECONDS = 30.0
+"""A new connection, and a head that has begun, must be followed by a whole head within it."""
 _KEEP_ALIVE_SECONDS = 75
 _CLOSE_SECONDS = 5
 """How long connections may take to end once no request runs any more."""
@@ -32,17 +35,20 @@ class GatewayProtocol(HttpToolsProtocol):
     connection: Connection
     _num_head_bytes: int = 0
     _is_in_head: bool = True
+    _head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         # asyncio hands BaseTransport to every protocol; uvicorn narrows it in the same way.
         super().connection_made(transport)
         transport.set_write_buffer_limits(high=0)
         self.connection = Connection(transport)
+        self._expect_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self.pipeline:
             # The running request is not the newest one, and uvicorn tells only that.
             self.pipeline.clear()
+        self._expect_no_head()
         super().connection_lost(exc)
         self.connection.note_lost(exc)
 
@@ -64,6 +70,7 @@ class GatewayProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._is_in_head = True
+        self._expect_head()
         self.scope["state"][ARRIVAL_KEY] = Arrival(
             at=monotonic_clock(), at_unix_ns=wall_clock(), connection=self.connection
         )
@@ -71,10 +78,26 @@ class GatewayProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._is_in_head = False
         self._num_head_bytes = 0
+        self._expect_no_head()
         super().on_headers_complete()
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(400, msg)
+
+    def _expect_head(self) -> None:
+        self._expect_no_head()
+        self._head_timer = self.loop.call_later(_HEAD_SECONDS, self._give_head_up)
+
+    def _expect_no_head(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _give_head_up(self) -> None:
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._expect_head()  # a word of ours in the middle of an answer would spoil it
+        else:
+            self._refuse(408, f"no request's head was complete within {_HEAD_SECONDS:g} s")
 
     def _refuse(self, status: int, message: str) -> None:
         """Answer what never became a request, and hang up."""

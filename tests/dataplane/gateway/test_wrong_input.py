@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dataplane.gateway import server
 from dataplane.gateway.openai_api.documents import (
     ChatDocument,
     CompletionDocument,
@@ -277,6 +278,27 @@ async def test_what_is_no_http_gets_a_proper_400(gateway: RunningGateway) -> Non
 async def test_an_endless_head_is_cut_off(gateway: RunningGateway) -> None:
     answer = await speak(gateway, b"GET / HTTP/1.1\r\nx-long: " + b"x" * 70_000)
     assert answer.startswith(b"HTTP/1.1 431 ")
+
+
+@pytest.mark.parametrize("begun", [b"", b"GET /healthz HTTP/1.1\r\nhost: "])
+async def test_a_connection_that_never_asks_is_given_up(
+    gateway: RunningGateway, begun: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "_HEAD_SECONDS", 0.1)
+    assert (await speak(gateway, begun)).startswith(b"HTTP/1.1 408 ")
+
+
+async def test_a_head_that_does_not_come_spoils_no_answer_before_it(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "_HEAD_SECONDS", 0.05)
+    body = json.dumps(say(max_tokens=400, stream=True)).encode()
+    head = f"POST {CHAT} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n"
+    answers = await speak(gateway, head.encode() + body + b"GET /healthz HTTP/1.1\r\n")
+    answer, _, last = answers.partition(b"data: [DONE]\n\n")
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert b"HTTP/1.1 408 " not in answer
+    assert b"HTTP/1.1 408 " in last
 
 
 async def test_a_body_that_does_not_come_is_given_up(gateway: RunningGateway) -> None:

@@ -31,6 +31,11 @@ class Connection:
         """Nothing waits in the process for the client to read."""
         return self._flushed.is_set()
 
+    @property
+    def num_unsent_bytes(self) -> int:
+        """What the kernel has not taken yet."""
+        return self.transport.get_write_buffer_size()
+
     async def flushed(self) -> None:
         """Wait until the kernel has all, or the connection is lost."""
         await self._flushed.wait()

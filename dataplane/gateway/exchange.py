@@ -150,10 +150,7 @@ class Exchange:
         await self._send({"type": "http.response.body", "body": data, "more_body": not is_last})
         if connection.is_flushed and not connection.is_closed:
             return self._clock() - began
-        try:
-            async with asyncio.timeout(self._write_seconds):
-                await connection.flushed()
-        except TimeoutError:
+        if not await self._is_flushed():
             self.gave_up_reason = f"the client read nothing for {self._write_seconds:g} s"
             connection.abort()
             return None
@@ -161,3 +158,18 @@ class Exchange:
         if connection.is_closed and (not is_last or connection.error is not None):
             return None
         return self._clock() - began
+
+    async def _is_flushed(self) -> bool:
+        """Wait until the kernel has all; False when it took nothing at all for too long."""
+        connection = self.arrival.connection
+        num_unsent = connection.num_unsent_bytes
+        while True:
+            try:
+                async with asyncio.timeout(self._write_seconds):
+                    await connection.flushed()
+            except TimeoutError:
+                num_before, num_unsent = num_unsent, connection.num_unsent_bytes
+                if num_unsent >= num_before:
+                    return False
+            else:
+                return True

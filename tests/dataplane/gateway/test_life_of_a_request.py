@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import socket
 import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
@@ -468,6 +469,33 @@ async def test_a_client_that_does_not_read_hurts_only_itself(
         writer.close()
     assert end_of(record) == (Disposition.CANCELLED, Delivery.PARTIAL, 200)
     assert record.reason == "the client read nothing for 0.3 s"
+
+
+async def test_a_client_that_reads_slowly_is_waited_for(
+    tmp_path: Path, replica: ScriptedReplica
+) -> None:
+    replica.capabilities = replace(BLIND, max_model_len=200_000)
+    served = replace(deployment("a"), max_model_len=200_000)
+    async with serving(tmp_path, served, write_seconds=0.5) as gateway:
+        replica.step_seconds = 0
+        host, port = gateway.app.address.removeprefix("http://").split(":")
+        body = json.dumps(say(max_tokens=40_000)).encode()
+        head = f"POST {CHAT} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n"
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.connect((host, int(port)))
+            client.setblocking(False)
+            loop = asyncio.get_running_loop()
+            await loop.sock_sendall(client, head.encode() + body)
+            await until(
+                lambda: [r.state for r in gateway.app.gateway.registry.live()] == ["finished"], 10
+            )
+            began = time.monotonic()
+            while not gateway.records:
+                await asyncio.sleep(0.02)
+                await loop.sock_recv(client, 4096)
+            assert time.monotonic() - began > 0.6, "it was no test of patience"
+    assert end_of(gateway.records[0]) == (Disposition.LENGTH, Delivery.COMPLETE, 200)
 
 
 async def test_sixty_four_streams_finish_and_counts_balance_all_the_way(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+import structlog
 
 from dataplane.gateway.ownership import OwnedDirectory, claim, claim_abandoned
 from dataplane.latency import ContractTerms, Outcome, derive_latencies, judge
@@ -62,6 +63,7 @@ class _Line(msgspec.Struct, omit_defaults=True):
     closed: str | None = None
 
 
+_log = structlog.get_logger(__name__)
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(_Line)
 
@@ -69,8 +71,8 @@ _DECODER = msgspec.json.Decoder(_Line)
 class InFlightJournal:
     """The open requests of one gateway process. One event loop owns it.
 
-    A disk that takes no more costs only the memory of a crash: the write is given up and
-    counted in `num_unwritten`, and the request goes on.
+    A disk that takes no more costs only the memory of a crash: the write is given up, logged
+    and counted in `num_unwritten`, and the request goes on.
     """
 
     def __init__(self, directory: Path, gateway_id: str) -> None:
@@ -81,6 +83,7 @@ class InFlightJournal:
                 "ids are never reused, start this gateway with a fresh one"
             )
         self.num_unwritten = 0
+        self._is_failing = False
         self._owned = owned
         self._path = owned.path / _JOURNAL_FILE
         self._line_by_id: dict[str, bytes] = {}
@@ -121,16 +124,18 @@ class InFlightJournal:
         if self._num_bytes > max(_MIN_COMPACTION_BYTES, _COMPACTION_FACTOR * self._num_open_bytes):
             self._compact()
             return
+        why = f"only a part of {len(line)} bytes fitted"
         try:
             num_written = os.write(self._file, line)
-        except OSError:
-            num_written = 0
+        except OSError as error:
+            num_written, why = 0, str(error)
         if num_written < len(line):
-            self.num_unwritten += 1
             # What was cut off must not swallow the next line.
             os.ftruncate(self._file, self._num_bytes)
+            self._note_unwritten(why)
             return
         self._num_bytes += num_written
+        self._is_failing = False
 
     def _compact(self) -> None:
         """Write the open requests anew and move them over the old file."""
@@ -138,13 +143,19 @@ class InFlightJournal:
         try:
             scratch.write_bytes(b"".join(self._line_by_id.values()))
             scratch.replace(self._path)
-        except OSError:
-            self.num_unwritten += 1
+        except OSError as error:
             scratch.unlink(missing_ok=True)
+            self._note_unwritten(str(error))
             return
         os.close(self._file)
         self._file = _open_for_append(self._path)
         self._num_bytes = self._num_open_bytes
+
+    def _note_unwritten(self, why: str) -> None:
+        self.num_unwritten += 1
+        if not self._is_failing:  # said once: every request would say it again
+            _log.warning("a crash would forget requests: the journal takes no more", error=why)
+        self._is_failing = True
 
 
 class AbandonedJournals:

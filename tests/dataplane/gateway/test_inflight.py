@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from dataplane.gateway import inflight as inflight_module
 from dataplane.gateway.inflight import InFlightEntry, InFlightJournal, lost_record, recover
@@ -145,10 +146,13 @@ def test_a_full_disk_costs_the_memory_of_a_crash_and_no_request(
     journal.open(_entry(0))
     write = os.write
     monkeypatch.setattr(os, "write", lambda file, data: write(file, data[:10]))
-    journal.open(_entry(1))
+    with capture_logs() as logs:
+        journal.open(_entry(1))
+        journal.open(_entry(3))
     monkeypatch.undo()
     journal.open(_entry(2))
-    assert journal.num_unwritten == 1
+    assert journal.num_unwritten == 2
+    assert [line["log_level"] for line in logs] == ["warning"], "said once, not for every request"
     _die(journal)
     assert _recovered(tmp_path) == [_entry(0), _entry(2)]
 

@@ -4,12 +4,12 @@ Exit codes: 0 done; 1 the control plane cannot be reached, or refuses for anothe
 2 the documents or the command line are wrong, and nothing was applied.
 """
 
-import getpass
 import json
 from typing import Any, NoReturn
 
 import click
 
+from controlplane.cli.author import default_author
 from controlplane.cli.client import RefusedError, get_json, post_json, url_option
 from controlplane.cli.config_files import read_files
 from controlplane.cli.config_output import (
@@ -67,7 +67,7 @@ def apply(files: tuple[str, ...], reason: str, author: str | None, dry_run: bool
         raise click.UsageError("the files hold no documents")
     body = {
         "files": [{"name": name, "text": text} for name, text in texts],
-        "author": author or _user(),
+        "author": author or default_author(),
         "reason": reason,
         "dry_run": dry_run,
     }
@@ -145,11 +145,3 @@ def _refuse(problems: list[str]) -> NoReturn:
     count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
     click.echo(f"{count}; nothing was applied", err=True)
     raise SystemExit(_WRONG_DOCUMENTS)
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        # A container's user id may have no name.
-        return "unknown"

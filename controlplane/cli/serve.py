@@ -1,10 +1,6 @@
 """`pilothouse serve` and `pilothouse controlplane`: the commands that run something."""
 
-import fcntl
-import os
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -12,6 +8,7 @@ import click
 
 from controlplane.supervisor.child import REFUSED_EXIT_CODE, GivenUpError
 from controlplane.supervisor.settings import ServeSettings
+from controlplane.supervisor.state_lock import state_lock
 from controlplane.supervisor.supervisor import Supervisor
 
 if TYPE_CHECKING:
@@ -59,7 +56,9 @@ def serve(
     """Serve models on this machine: control plane, gateway and replicas, until Ctrl-C.
 
     The first start creates what is missing. One that was killed is followed by one that adopts
-    what still runs. Exit code 3: a database must be upgraded first.
+    what still runs, if it has the same version number, options and OTEL_ environment and
+    answers, and ends the rest. Source that was edited without a new number is not noticed: end
+    serve with Ctrl-C for that. Exit code 3: a database must be upgraded first.
     """
     settings = ServeSettings(
         state_dir=state_dir.absolute(),
@@ -83,7 +82,8 @@ def serve(
     type=click.FloatRange(min=0),
     default=30.0,
     show_default=True,
-    help="How long a replica that is to end may go on with what it is doing.",
+    help="How long a replica that is to end gets before it is ended by force. By itself it "
+    "drains for at most 30 s.",
 )
 def controlplane(state_dir: Path, host: str, port: int, drain_seconds: float) -> None:
     """Run the control plane alone, in the foreground. Ending it leaves replicas running.
@@ -100,12 +100,13 @@ def controlplane(state_dir: Path, host: str, port: int, drain_seconds: float) ->
     settings = ControlPlaneSettings(
         state_dir=state_dir.absolute(), host=host, port=port, drain_seconds=drain_seconds
     )
-    with _only_one(settings.state_dir):
-        try:
-            listener = _listen(host, port)
-            _serve_api(settings, listener)
-        except SchemaError as error:
-            _refuse(str(error), REFUSED_EXIT_CODE)
+    try:
+        with state_lock(settings.state_dir, "controlplane.lock", "control plane"):
+            _serve_api(settings, _listen(host, port))
+    except GivenUpError as error:
+        _refuse(str(error), error.exit_code)
+    except SchemaError as error:
+        _refuse(str(error), REFUSED_EXIT_CODE)
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -130,23 +131,3 @@ def _serve_api(settings: "ControlPlaneSettings", listener: socket.socket) -> Non
         run(create_app(opened), listener)
     except StartError as error:
         _refuse(str(error.__cause__), 1)
-
-
-@contextmanager
-def _only_one(state_dir: Path) -> Iterator[None]:
-    """Two operators on one state directory would undo each other's work."""
-    state_dir.mkdir(parents=True, exist_ok=True)
-    with (state_dir / "controlplane.lock").open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            _refuse(
-                f"another control plane (pid {file.read().strip()}) has {state_dir}: end it, or "
-                f"name another directory with --state-dir",
-                1,
-            )
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
-        yield

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from controlplane.supervisor.child import REFUSED_EXIT_CODE, GivenUpError, Say
 
 if TYPE_CHECKING:
+    from controlplane.specs.problem import Problem
     from controlplane.store.database import Database
 
 _MARK = "documents-applied"
@@ -25,11 +26,11 @@ def prepare(state_dir: Path, config_dir: Path | None, say: Say) -> None:
     mark = state_dir / _MARK
     if is_complete and mark.exists() and config_dir is None:
         return
-    from controlplane.store.database import SchemaError
+    from controlplane.store.database import SchemaError, UpgradeError
 
     try:
         _prepare(state_dir, config_dir, say)
-    except SchemaError as error:
+    except (SchemaError, UpgradeError) as error:
         raise GivenUpError(str(error), REFUSED_EXIT_CODE) from error
     mark.touch()
 
@@ -49,17 +50,20 @@ def _prepare(state_dir: Path, config_dir: Path | None, say: Say) -> None:
         with config.reading() as session:
             is_empty = not list_deployments(session)
         if config_dir is not None:
-            _apply(config, config_dir, "pilothouse serve --config", say)
+            warnings = _apply(config, config_dir, "pilothouse serve --config", say)
+            for warning in warnings:
+                say(f"warning: {warning}")
         elif is_empty:
+            # Its warnings are for who writes documents; `pilothouse apply` tells them.
             _apply(config, locate(Bundled.DEMO), "the demo, at the first start", say)
     finally:
         for database in databases.values():
             database.close()
 
 
-def _apply(database: "Database", folder: Path, reason: str, say: Say) -> None:
-    import getpass
-
+def _apply(database: "Database", folder: Path, reason: str, say: Say) -> "tuple[Problem, ...]":
+    """Returns the documents' warnings."""
+    from controlplane.cli.author import default_author
     from controlplane.cli.config_files import read_files
     from controlplane.specs.documents import load_documents
     from controlplane.specs.installed import INSTALLED_CHECKS
@@ -71,9 +75,8 @@ def _apply(database: "Database", folder: Path, reason: str, say: Say) -> None:
         if loaded.problems:
             listed = "\n".join(f"  {problem}" for problem in loaded.problems)
             raise GivenUpError(f"the documents in {folder} cannot be applied:\n{listed}", 2)
-        applied = apply_documents(
-            session, loaded.documents, author=getpass.getuser(), reason=reason
-        )
+        applied = apply_documents(session, loaded.documents, author=default_author(), reason=reason)
     changed = [f"{each.kind} {each.name}" for each in applied if each.change != Change.UNCHANGED]
     if changed:
         say(f"applied {folder}: {', '.join(changed)}")
+    return loaded.warnings

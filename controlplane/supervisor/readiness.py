@@ -67,13 +67,13 @@ class Readiness:
             self._is_proven = any(self._prove(each) for each in ready)
 
     def _tell_replicas(self, seen: dict[str, Any]) -> None:
-        for replica in seen["replicas"]:
-            if replica["state"] == "starting" and replica["stage"]:
-                self._tell(f"stage {replica['replica_id']}", _describe_start(replica))
         for line in reversed(seen["history"]):
             if line["at_unix_ns"] > self._since_unix_ns:
                 key = f"{line['replica_id']} {line['state']} {line['at_unix_ns']}"
                 self._tell(key, f"{line['replica_id']}: {line['state']}, {line['reason']}")
+        for replica in seen["replicas"]:
+            if replica["state"] == "starting" and replica["stage"]:
+                self._tell(f"stage {replica['replica_id']}", _describe_start(replica))
 
     def _tell_holds(self, deployments: list[dict[str, Any]]) -> None:
         for each in deployments:
@@ -108,5 +108,6 @@ class Readiness:
 
 
 def _describe_start(replica: dict[str, Any]) -> str:
-    done = ", ".join(f"{stage} {took:.1f} s" for stage, took in replica["start_stages"].items())
-    return f"{replica['replica_id']}: {replica['stage']}" + (f" (so far {done})" if done else "")
+    took = {stage: seconds for stage, seconds in replica["start_stages"].items() if seconds >= 0.1}
+    done = ", ".join(f"{stage} took {seconds:.1f} s" for stage, seconds in took.items())
+    return f"{replica['replica_id']}: {replica['stage']}" + (f" ({done})" if done else "")

@@ -5,12 +5,8 @@ record, adopts what it would have started itself, and ends the rest.
 """
 
 import errno
-import fcntl
-import os
 import signal
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from controlplane.supervisor.child import Child, GivenUpError, Say
 from controlplane.supervisor.ending import END_SIGNALS, Ending, wait_for_signal
@@ -22,6 +18,7 @@ from controlplane.supervisor.settings import (
     control_plane_spec,
     gateway_spec,
 )
+from controlplane.supervisor.state_lock import state_lock
 from dataplane.clock import monotonic_clock, wall_clock
 from dataplane.processes import ProcessDirectory, is_alive, terminate
 
@@ -52,12 +49,13 @@ class Supervisor:
         # Blocked before anything starts, so that no moment is left in which one ends us alone.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, END_SIGNALS)
         try:
-            with lock(self._settings):
+            with state_lock(self._settings.state_dir, "serve.lock", "pilothouse serve"):
                 self._run()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def _run(self) -> None:
+        self._say(f"state and logs are in {self._settings.state_dir}")
         readiness = Readiness(
             self._control_plane.spec,
             self._gateway.spec,
@@ -72,9 +70,12 @@ class Supervisor:
             self._watch()
         finally:
             readiness.stop()
+            was_running = any(is_alive(record) for record in self._directory.records())
             ending = Ending(self._directory, self._settings.drain_seconds, self._say)
             left = ending.end_all()
-            self._say(f"still running: {'; '.join(left)}" if left else "nothing is left running")
+            if was_running:
+                said = f"still running: {'; '.join(left)}" if left else "nothing is left running"
+                self._say(said)
 
     def _bring_up(self) -> None:
         self._end_strangers()
@@ -116,30 +117,6 @@ class Supervisor:
 
     def _child(self, spec: ChildSpec) -> Child:
         return Child(self._directory, spec, self._say, monotonic_clock)
-
-
-@contextmanager
-def lock(settings: ServeSettings) -> Iterator[None]:
-    """Inside, no other `serve` has this state directory. The kernel gives it up with us.
-
-    Raises GivenUpError while another one has it.
-    """
-    settings.state_dir.mkdir(parents=True, exist_ok=True)
-    path = settings.state_dir / "serve.lock"
-    with path.open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            file.seek(0)
-            raise GivenUpError(
-                f"another pilothouse serve (pid {file.read().strip()}) has {settings.state_dir}: "
-                f"end it with Ctrl-C, or name another directory with --state-dir",
-                1,
-            ) from error
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
-        yield
 
 
 def check_port(spec: ChildSpec) -> None:

@@ -8,6 +8,7 @@ import msgspec
 from fastapi import APIRouter, HTTPException, Request, Response
 from fastapi.responses import StreamingResponse
 
+from controlplane.api.body import read_body
 from controlplane.operator.observed import ObservedState
 from controlplane.operator.snapshot import PublishedSnapshot, SnapshotFeed
 from dataplane.report import GatewayReport
@@ -33,9 +34,7 @@ def list_gateways(request: Request) -> dict[str, Any]:
 @router.put("/{name}", status_code=204)
 async def put_report(name: str, request: Request) -> Response:
     """Keep a gateway's report. 422 names the path of what is wrong in it."""
-    body = await request.body()
-    if len(body) > MAX_REPORT_BYTES:
-        raise HTTPException(413, f"a report is at most {MAX_REPORT_BYTES} bytes")
+    body = await read_body(request, MAX_REPORT_BYTES, "no gateway has that much to report")
     try:
         report = msgspec.json.decode(body, type=GatewayReport)
     except (msgspec.ValidationError, msgspec.DecodeError) as error:

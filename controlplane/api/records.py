@@ -5,6 +5,7 @@ from random import Random
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.concurrency import run_in_threadpool
 
+from controlplane.api.body import read_body
 from controlplane.api.changes import request_changes
 from controlplane.store.database import Database
 from controlplane.store.records import (
@@ -27,7 +28,7 @@ async def put_records(request: Request) -> IngestReport:
 
     A record that is already stored, by gateway and sequence number, is counted as a duplicate.
     """
-    body = await _read(request)
+    body = await read_body(request, MAX_BODY_BYTES, "send smaller batches")
     report = await run_in_threadpool(_take, request.app.state.request_db, body)
     if report.stored:
         request_changes(request.app.state).note()
@@ -41,14 +42,3 @@ def _take(database: Database, body: bytes) -> IngestReport:
         raise HTTPException(422, detail=f"nothing was stored; {error}") from error
     with database.session() as session:
         return store_batch(session, batch, Random(), ReservoirSizes())
-
-
-async def _read(request: Request) -> bytes:
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MAX_BODY_BYTES:
-            raise HTTPException(
-                413, detail=f"larger than {MAX_BODY_BYTES} bytes; send smaller batches"
-            )
-    return bytes(body)

@@ -14,7 +14,7 @@ import httpx
 import msgspec
 import pytest
 
-from controlplane.api.gateways import snapshot_events
+from controlplane.api.gateways import MAX_REPORT_BYTES, snapshot_events
 from controlplane.operator.snapshot import SnapshotFeed
 from controlplane.store.connection import DatabaseKind, sqlite_url
 from controlplane.store.database import create_or_open_database
@@ -99,6 +99,9 @@ def test_a_control_plane_takes_reports_streams_snapshots_and_ends_with_streams_o
         broken = httpx.put(f"{url}/api/v1/gateways/gateway-0", content=b'{"name": 3}')
         assert broken.status_code == 422
         assert "$.name" in broken.json()["detail"] or "gateway_id" in broken.json()["detail"]
+        large = httpx.put(f"{url}/api/v1/gateways/gateway-0", content=b" " * (MAX_REPORT_BYTES + 1))
+        assert large.status_code == 413
+        assert f"larger than {MAX_REPORT_BYTES} bytes" in large.json()["detail"]
         invalid = httpx.get(f"{url}/api/v1/replicas?limit=many")
         assert invalid.status_code == 422
         assert invalid.json()["problems"][0]["where"] == "query.limit"

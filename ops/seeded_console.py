@@ -178,7 +178,7 @@ def _report(now_unix_ns: int) -> GatewayReport:
     return GatewayReport(
         gateway_id="gateway-0-9c1f",
         name="gateway-0",
-        address="http://127.0.0.1:8701",
+        address="http://127.0.0.1:9",
         started_at_unix_ns=now_unix_ns - 90 * _MINUTE,
         reported_at_unix_ns=now_unix_ns,
         snapshot_version=31,

@@ -2,4 +2,5 @@
 
 from controlplane.cli import main
 
-main(prog_name="pilothouse")
+if __name__ == "__main__":
+    main(prog_name="pilothouse")

@@ -71,5 +71,12 @@ class ChunkReader:
     def _read_usage(self, usage: object) -> None:
         if not isinstance(usage, Mapping):
             return
-        self.num_prompt_tokens = usage.get("prompt_tokens", self.num_prompt_tokens)
-        self.num_output_tokens = usage.get("completion_tokens", self.num_output_tokens)
+        self.num_prompt_tokens = _count(usage.get("prompt_tokens"), self.num_prompt_tokens)
+        self.num_output_tokens = _count(usage.get("completion_tokens"), self.num_output_tokens)
+
+
+def _count(value: object, known: int | None) -> int | None:
+    """`value` where it can be a count of tokens; otherwise what is known already."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        return known
+    return value

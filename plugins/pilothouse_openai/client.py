@@ -80,11 +80,12 @@ class OpenAIClient:
             )
         entry = next((e for e in listed if e.get("id") == self._model), {})
         says = entry.get("max_model_len")
+        lengths = [n for n in (self._settings.max_model_len, says) if isinstance(n, int)]
         self._capabilities = EngineCapabilities(
             engine=ENGINE,
             version=str(entry.get("owned_by", "unknown")),
             takes_token_ids=False,
-            max_model_len=self._settings.max_model_len or (says if isinstance(says, int) else None),
+            max_model_len=min(lengths, default=None),
             max_num_seqs=self._settings.max_num_seqs,
             prefill=Observability.INFERRED,
             decode=Observability.INFERRED,
@@ -138,6 +139,8 @@ class OpenAIClient:
             response = await self._http.get("/models")
             response.raise_for_status()
             listed: list[Mapping[str, Any]] = response.json()["data"]
+            if not all(isinstance(entry, Mapping) for entry in listed):
+                raise TypeError("an entry of data is no object")
         except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
             raise self._unavailable(f"GET /v1/models: {_say(error)}") from error
         return listed

@@ -21,6 +21,7 @@ from dataplane.engine import (
     SamplingParams,
 )
 from dataplane.lifecycle import Disposition, EventKind, Observability
+from pilothouse_openai.chunks import ChunkReader
 from pilothouse_openai.client import OpenAIClient
 from pilothouse_openai.settings import OpenAISettings, check_settings, parse_settings
 
@@ -32,6 +33,7 @@ class Endpoint:
         self.bodies: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.num_hung_up = 0
+        self.listed: list[Any] = [{"id": "upstream-model", "max_model_len": 2048}]
         self.app = Starlette(
             routes=[
                 Route("/v1/models", self.models),
@@ -40,7 +42,7 @@ class Endpoint:
         )
 
     async def models(self, request: Request) -> Response:
-        return JSONResponse({"data": [{"id": "upstream-model", "max_model_len": 2048}]})
+        return JSONResponse({"data": self.listed})
 
     async def chat(self, request: Request) -> Response:
         body = await request.json()
@@ -263,6 +265,42 @@ def test_a_model_the_endpoint_does_not_serve_is_named_with_those_it_does(
             await client.close()
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("listed", [["surprise"], [None], [7]])
+def test_a_list_of_models_that_is_none_makes_the_endpoint_unavailable(
+    endpoint: tuple[Endpoint, str], listed: list[Any]
+) -> None:
+    endpoint[0].listed = listed
+
+    async def scenario() -> None:
+        client = OpenAIClient("attached-1", endpoint[1], OpenAISettings())
+        try:
+            with pytest.raises(EngineUnavailableError, match="GET /v1/models"):
+                await client.connect()
+        finally:
+            await client.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(("configured", "holds"), [(1024, 1024), (9000, 2048)])
+def test_the_shorter_of_the_configured_and_the_endpoints_own_length_holds(
+    endpoint: tuple[Endpoint, str], configured: int, holds: int
+) -> None:
+    async def scenario() -> int | None:
+        client = await connected(endpoint[1], max_model_len=configured)
+        await client.close()
+        return client.capabilities.max_model_len
+
+    assert asyncio.run(scenario()) == holds
+
+
+@pytest.mark.parametrize("count", ["eleven", None, -1, True, 1.5])
+def test_a_usage_count_that_is_none_is_not_believed(count: object) -> None:
+    reader = ChunkReader()
+    reader.read({"choices": [], "usage": {"prompt_tokens": count, "completion_tokens": 2}})
+    assert (reader.num_prompt_tokens, reader.num_output_tokens) == (None, 2)
 
 
 def test_an_unknown_setting_is_answered_with_the_nearest_valid_one() -> None:

@@ -89,6 +89,8 @@ class RequestRecord:
     latencies: Latencies
     judgement: Judgement | None
     """None when no contract applies."""
+    output_tokens_observability: Observability = Observability.OBSERVED
+    """`inferred`: the engine shows chunks, and each was counted as one token."""
     content: RecordedContent | None = None
 
 

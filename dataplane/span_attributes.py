@@ -124,7 +124,8 @@ def _request_attributes(record: RequestRecord) -> Attributes:
             names.ATTRIBUTE_REPLICA_ID: next(reversed(record.replica_ids), None),
             names.ATTRIBUTE_NUM_ATTEMPTS: len(record.replica_ids),
             names.ATTRIBUTE_CLEANUP_OBSERVABILITY: record.cleanup_observability.value,
-            names.ATTRIBUTE_PROMPT_TOKENS_OBSERVABILITY: (record.prompt_tokens_observability.value),
+            names.ATTRIBUTE_PROMPT_TOKENS_OBSERVABILITY: record.prompt_tokens_observability.value,
+            names.ATTRIBUTE_OUTPUT_TOKENS_OBSERVABILITY: record.output_tokens_observability.value,
             names.ATTRIBUTE_IN_CONTRACT: (
                 record.judgement.in_contract if record.judgement is not None else None
             ),

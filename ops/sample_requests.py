@@ -339,6 +339,7 @@ def inferred(sample: Sample) -> RequestRecord:
         model="qwen3-4b",
         model_revision="qwen3@3",
         prompt_tokens_observability=_INFERRED,
+        output_tokens_observability=_INFERRED,
         cleanup_observability=Observability.UNOBSERVABLE,
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 from controlplane.api.headline import Headline, headline_of
 from controlplane.api.life import Life, life_of_record, life_of_row
 from controlplane.store.request_tables import RequestRow
-from dataplane.lifecycle import Event, EventKind
+from dataplane.lifecycle import Event, EventKind, Observability
 from dataplane.record import RequestRecord, record_to_dict
 
 
@@ -108,6 +108,8 @@ class RequestDetail:
     """Why the full record was kept: error, violator or sample. None: it was not."""
     record: dict[str, Any] | None
     """The full record, or None where only the compact row was kept."""
+    are_tokens_inferred: bool | None
+    """A count of tokens was not told by the engine or a tokenizer. None: the row does not say."""
     snapshot_version: int | None
     attempts: list[Attempt]
     judgement: JudgementView | None
@@ -158,12 +160,18 @@ def describe(
         life=life_of_row(row) if record is None else life_of_record(record),
         kept_because=kept_because,
         record=None if record is None else record_to_dict(record),
+        are_tokens_inferred=None if record is None else _are_tokens_inferred(record),
         snapshot_version=None if record is None else record.snapshot_version,
         attempts=[] if record is None else _attempts(record),
         judgement=None if record is None else _judgement(record),
         events=[] if record is None else [_event(event) for event in record.events],
         as_of_unix_ns=now_unix_ns,
     )
+
+
+def _are_tokens_inferred(record: RequestRecord) -> bool:
+    counts = (record.prompt_tokens_observability, record.output_tokens_observability)
+    return Observability.INFERRED in counts
 
 
 def _attempts(record: RequestRecord) -> list[Attempt]:

@@ -90,6 +90,7 @@ def test_an_attached_endpoint_answers_like_our_own_engine(attached: Served) -> N
 
     detail = record_of(attached, outside.headers["x-request-id"])
     assert detail["record"]["cleanup_observability"] == "unobservable"
+    assert detail["are_tokens_inferred"] is True
     kinds = {event["kind"]: event for event in detail["record"]["events"]}
     assert kinds["first_token"]["observability"] == "inferred"
     assert "released" not in kinds

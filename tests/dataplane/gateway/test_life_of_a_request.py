@@ -429,6 +429,7 @@ async def test_an_engine_that_shows_less_is_marked_and_nothing_is_invented(
         prefill=Observability.INFERRED,
         decode=Observability.INFERRED,
         cleanup=Observability.UNOBSERVABLE,
+        token_counts=Observability.INFERRED,
     )
     async with serving(tmp_path) as gateway:
         response = await gateway.http.post(CHAT, json=say(max_tokens=2, stream=True))
@@ -439,6 +440,7 @@ async def test_an_engine_that_shows_less_is_marked_and_nothing_is_invented(
     assert first_token is not None
     assert scheduled.observability is first_token.observability is Observability.INFERRED
     assert record.prompt_tokens_observability is Observability.INFERRED
+    assert record.output_tokens_observability is Observability.INFERRED
     assert record.cleanup_observability is Observability.UNOBSERVABLE
     assert EventKind.RELEASED not in kinds(record)
     assert kinds(record).count(EventKind.SCHEDULED) == 1

@@ -97,13 +97,14 @@ def _history(history: Sequence[dict[str, Any]]) -> str:
 
 
 def _replicas(replicas: Sequence[dict[str, Any]]) -> str:
-    rows = [("REPLICA", "STATE", "MODEL", "ADDRESS", "REASON")]
+    rows = [("REPLICA", "STATE", "MODEL", "ADDRESS", "METRICS", "REASON")]
     rows += [
         (
             replica["replica_id"],
             replica["state"],
             replica["model_revision"],
             replica["address"] or "-",
+            f"http://{replica['metrics_address']}/metrics" if replica["metrics_address"] else "-",
             replica["reason"],
         )
         for replica in replicas

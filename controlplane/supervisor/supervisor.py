@@ -25,8 +25,8 @@ from dataplane.processes import ProcessDirectory, is_alive, terminate
 _LOOK_SECONDS = 0.2
 _LEFTOVER_GRACE_SECONDS = 10.0
 _TRY = """  curl {url}/v1/chat/completions -H 'content-type: application/json' \\
-    -d '{{"model": "{model}", "messages": [{{"role": "user", "content": "What is the capital \
-of France?"}}]}}'"""
+    -d '{{"model": "{model}", "temperature": 0, "messages": [{{"role": "user", "content": \
+"What is the capital of France?"}}]}}'"""
 
 
 class Supervisor:

@@ -23,7 +23,7 @@ REPLICA = ObservedReplica(
     stage="load",
     pid=None,
     address=None,
-    metrics_address=None,
+    metrics_address="127.0.0.1:40207",
     start_stages={},
     probed_at_unix_ns=None,
     observed_at_unix_ns=1,
@@ -213,7 +213,10 @@ def test_describe_shows_revision_history_and_what_a_deployment_stands_for(
     server.observed.set_replicas([REPLICA])
     shown = run("describe", "deployment", "chat").stdout
 
-    assert "chat-7f  starting  smollm2@1  -        loading weights\n" in shown
+    assert (
+        "chat-7f  starting  smollm2@1  -        http://127.0.0.1:40207/metrics  loading weights\n"
+        in shown
+    )
     assert "Revision:    chat@1\n" in shown
     assert "Reason:      first light\n" in shown
     assert "Model:       smollm2@2\n" in shown

@@ -66,5 +66,5 @@ def _explain(location: tuple[int | str, ...], kind: str, message: str) -> tuple[
         return key, message
     valid = sorted(OpenAISettings.model_fields)
     near = difflib.get_close_matches(key, valid, n=1)
-    hint = f" Did you mean {near[0]}?" if near else ""
-    return key, f"unknown setting.{hint} Valid: {', '.join(valid)}"
+    hint = f"did you mean {near[0]}? " if near else ""
+    return key, f"unknown setting; {hint}Valid: {', '.join(valid)}"

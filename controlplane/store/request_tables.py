@@ -7,6 +7,12 @@ request, and the full record for errors, violators and a sample.
 
 from sqlalchemy import BigInteger, Boolean, Float, Index, Integer, LargeBinary, String
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy.types import TypeEngine
+
+
+def _by_byte(length: int) -> TypeEngine[str]:
+    """Text that every database compares by byte: what begins with "ab" is one range."""
+    return String(length).with_variant(String(length, collation="C"), "postgresql")
 
 
 class RequestBase(DeclarativeBase):
@@ -21,12 +27,26 @@ class RequestRow(RequestBase):
         Index("requests_by_time", "arrived_at_unix_ns"),
         Index("requests_by_id", "request_id"),
         Index("requests_by_trace", "trace_id"),
+        # A tenant's key sees nothing else, so its filters are all answered from one index.
+        Index(
+            "requests_by_tenant",
+            "tenant",
+            "arrived_at_unix_ns",
+            "deployment",
+            "request_class",
+            "disposition",
+            "in_contract",
+        ),
+        Index("requests_by_deployment", "deployment", "arrived_at_unix_ns", "ttft"),
+        Index("requests_by_class", "request_class", "arrived_at_unix_ns"),
+        Index("requests_by_disposition", "disposition", "arrived_at_unix_ns"),
+        Index("requests_by_contract", "in_contract", "arrived_at_unix_ns"),
     )
 
     gateway_id: Mapped[str] = mapped_column(String(128), primary_key=True)
     gateway_sequence: Mapped[int] = mapped_column(BigInteger, primary_key=True)
-    request_id: Mapped[str] = mapped_column(String(64))
-    trace_id: Mapped[str] = mapped_column(String(32))
+    request_id: Mapped[str] = mapped_column(_by_byte(64))
+    trace_id: Mapped[str] = mapped_column(_by_byte(32))
     arrived_at_unix_ns: Mapped[int] = mapped_column(BigInteger)
     tenant: Mapped[str | None] = mapped_column(String(128))
     request_class: Mapped[str | None] = mapped_column(String(128))
@@ -113,3 +133,16 @@ class GatewayLossRow(RequestBase):
 
     gateway_id: Mapped[str] = mapped_column(String(128), primary_key=True)
     num_lost: Mapped[int] = mapped_column(BigInteger)
+
+
+class RemovedDataRow(RequestBase):
+    """How much of each store was ever removed and why, so that what is missing is explained."""
+
+    __tablename__ = "removed_data"
+
+    store: Mapped[str] = mapped_column(String(32), primary_key=True)
+    """The table: full_records, requests, minute_counts, ..."""
+    reason: Mapped[str] = mapped_column(String(16), primary_key=True)
+    """age or size."""
+    num_rows: Mapped[int] = mapped_column(BigInteger)
+    last_at_unix_ns: Mapped[int] = mapped_column(BigInteger)

@@ -88,6 +88,14 @@ def inspect_schema(url: str, kind: DatabaseKind) -> SchemaReport:
         engine.dispose()
 
 
+def newest_version(kind: DatabaseKind) -> str:
+    """The version that this code knows and needs."""
+    head = ScriptDirectory.from_config(alembic_config(kind)).get_current_head()
+    if head is None:
+        raise FileNotFoundError(f"no migrations in {locate(_MIGRATIONS[kind])}; install again")
+    return head
+
+
 def version_table(kind: DatabaseKind) -> str:
     """Where a database keeps its version. Both kinds can share one PostgreSQL database."""
     return f"{kind}_schema_version"
@@ -157,10 +165,10 @@ def _report(
     found: str | None = None,
     detail: str | None = None,
 ) -> SchemaReport:
-    head = ScriptDirectory.from_config(alembic_config(kind)).get_current_head()
-    if head is None:
-        raise FileNotFoundError(f"no migrations in {locate(_MIGRATIONS[kind])}; install again")
-    return SchemaReport(url=url, kind=kind, state=state, found=found, expected=head, detail=detail)
+    expected = newest_version(kind)
+    return SchemaReport(
+        url=url, kind=kind, state=state, found=found, expected=expected, detail=detail
+    )
 
 
 def _describe(report: SchemaReport) -> str:

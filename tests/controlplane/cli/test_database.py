@@ -6,6 +6,7 @@ from click.testing import CliRunner, Result
 
 from controlplane.cli import main
 from controlplane.store.connection import DatabaseKind, sqlite_url
+from controlplane.store.schema import newest_version
 from controlplane.store.upgrade import migrate
 
 
@@ -17,8 +18,13 @@ def test_upgrade_creates_what_is_missing_and_is_done_only_once(tmp_path: Path) -
     first = run("upgrade", tmp_path / "state")
     second = run("upgrade", tmp_path / "state")
 
-    assert first.output == "config: created with schema 0001\nrequests: created with schema 0001\n"
-    assert second.output == "config: already at schema 0001\nrequests: already at schema 0001\n"
+    newest = {kind: newest_version(kind) for kind in DatabaseKind}
+    assert first.output.splitlines() == [
+        f"{kind}: created with schema {version}" for kind, version in newest.items()
+    ]
+    assert second.output.splitlines() == [
+        f"{kind}: already at schema {version}" for kind, version in newest.items()
+    ]
     assert first.exit_code == second.exit_code == 0
 
 
@@ -35,7 +41,8 @@ def test_what_check_says_to_run_makes_it_content(tmp_path: Path) -> None:
     migrate(sqlite_url(tmp_path / "requests.db"), DatabaseKind.REQUESTS, "base")
 
     assert run("check", tmp_path).exit_code == 1
-    assert "requests: upgraded from schema none to 0001" in run("upgrade", tmp_path).output
+    upgraded = f"requests: upgraded from schema none to {newest_version(DatabaseKind.REQUESTS)}"
+    assert upgraded in run("upgrade", tmp_path).output
     assert run("check", tmp_path).exit_code == 0
 
 

@@ -22,9 +22,10 @@ from controlplane.store.database import (
     open_database,
     upgrade_database,
 )
-from controlplane.store.schema import metadata_of, version_table
+from controlplane.store.schema import metadata_of, newest_version, version_table
 from controlplane.store.upgrade import migrate
 
+NEWEST = newest_version(DatabaseKind.CONFIG)
 each_kind = pytest.mark.parametrize("kind", list(DatabaseKind))
 
 
@@ -135,9 +136,14 @@ def of_somebody_else(url: str) -> None:
 @pytest.mark.parametrize(
     ("spoil", "state", "said", "remedy"),
     [
-        (older, "older", "has schema none, this Pilothouse needs 0001", "pilothouse db upgrade"),
+        (
+            older,
+            "older",
+            f"has schema none, this Pilothouse needs {NEWEST}",
+            "pilothouse db upgrade",
+        ),
         (of_the_future, "unknown", "has schema 9999", "Start the newer Pilothouse again"),
-        (of_two_versions, "unknown", "has schema 0000+0001", "restore a backup"),
+        (of_two_versions, "unknown", f"has schema 0000+{NEWEST}", "restore a backup"),
         (without_a_table, "foreign", "table snapshot_versions is missing", "Restore a backup"),
         (without_a_column, "foreign", "table revisions lacks reason", "Restore a backup"),
         (not_a_database, "foreign", "it is no SQLite database", "to start with an empty one"),

@@ -14,7 +14,16 @@ from types import TracebackType
 
 from fastapi import FastAPI
 
-from controlplane.api import config, events, gateways, metrics, overview, records, replicas
+from controlplane.api import (
+    config,
+    config_history,
+    events,
+    gateways,
+    metrics,
+    overview,
+    records,
+    replicas,
+)
 from controlplane.api import requests as requests_api
 from controlplane.api.errors import add_error_handlers
 from controlplane.console.pages import install_console
@@ -22,6 +31,7 @@ from controlplane.open_state import OpenState
 
 _ROUTERS = (
     config.router,
+    config_history.router,
     events.router,
     gateways.router,
     metrics.router,

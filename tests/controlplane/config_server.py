@@ -14,6 +14,7 @@ from fastapi import FastAPI
 from sqlalchemy import func, select
 
 from controlplane.api.config import router
+from controlplane.api.config_history import router as history_router
 from controlplane.api.replicas import router as replicas_router
 from controlplane.operator.observed import ObservedState
 from controlplane.store.database import Database
@@ -42,6 +43,7 @@ def serve_config(folder: Path) -> Iterator[ConfigServer]:
     served = ConfigServer(url, httpx.Client(base_url=url))
     app = FastAPI()
     app.include_router(router)
+    app.include_router(history_router)
     app.include_router(replicas_router)
     app.state.observed = served.observed
     app.state.config_db = database

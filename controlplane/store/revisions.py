@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from controlplane.specs.document import Document
 from controlplane.specs.kind import Kind
+from controlplane.store.audit import record_change
 from controlplane.store.deployments import move_deployments
 from controlplane.store.revision import Revision, read_revision, revision_label
 from controlplane.store.tables import RevisionRow
@@ -141,6 +143,20 @@ def _put(session: Session, document: Document, author: str, reason: str, now: in
                 created_at_unix_ns=now,
             )
         )
+        record_change(
+            session,
+            actor=author,
+            action=f"config.{change.removesuffix('d')}",
+            subject=f"{document.kind}/{document.name}",
+            reason=reason,
+            before=None if latest is None else _facts(latest.number, latest.document),
+            after=_facts(number, document.canonical),
+            clock=lambda: now,
+        )
     return Applied(
         kind=document.kind, name=document.name, number=number, digest=digest, change=change
     )
+
+
+def _facts(number: int, document: dict[str, Any]) -> dict[str, Any]:
+    return {"number": number, "document": document}

@@ -14,16 +14,17 @@ from sqlalchemy import Connection, MetaData, NullPool, create_engine, inspect, t
 from sqlalchemy.exc import DatabaseError
 
 from controlplane.bundled import Bundled, locate
+from controlplane.store.access_tables import AuditRow
 from controlplane.store.connection import DatabaseKind, sqlite_path
 from controlplane.store.request_tables import RequestBase
-from controlplane.store.tables import ConfigBase
 
 _MIGRATIONS = {
     DatabaseKind.CONFIG: Bundled.CONFIG_MIGRATIONS,
     DatabaseKind.REQUESTS: Bundled.REQUEST_MIGRATIONS,
 }
 _METADATA: dict[DatabaseKind, MetaData] = {
-    DatabaseKind.CONFIG: ConfigBase.metadata,
+    # Through a table of the module that maps last, so that all of them are there.
+    DatabaseKind.CONFIG: AuditRow.metadata,
     DatabaseKind.REQUESTS: RequestBase.metadata,
 }
 

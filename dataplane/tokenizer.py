@@ -1,7 +1,8 @@
-"""Text to token ids and back, by what a GGUF file says about its own vocabulary.
+"""Text to token ids and back, by what a model's own files say about its vocabulary.
 
-Gateway and replica host each load the same file, so that prompts are counted with the
-model's own tokenizer before they are sent, and output is put together from the same pieces.
+Gateway and replica host each load the same files (see `dataplane.tokenizer_loading`), so that
+prompts are counted with the model's own tokenizer before they are sent, and output is put
+together from the same pieces.
 
 Control tokens are what this module guards. A template writes `<|im_end|>` to end a turn;
 a client who writes the same characters into a message must not end it. The `tokenizers`
@@ -19,20 +20,14 @@ compare message text still work.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import tokenizers
-from gguf.constants import TokenType
-from tokenizers import AddedToken, models, pre_tokenizers
 
 from dataplane.chat_template import ChatTemplate, Message, TemplateError
-from dataplane.gguf_metadata import GGUFError, read_gguf_metadata
 
-__all__ = ["Message", "TemplateError", "Tokenizer", "load_tokenizer"]
+__all__ = ["Message", "TemplateError", "Tokenizer"]
 
-_CONTROL_TYPES = frozenset({TokenType.CONTROL, TokenType.UNKNOWN})
-_END_KEYS = ("eos_token_id", "eot_token_id", "eom_token_id")
 _PRIVATE_USE = range(0xF0000, 0xFFFFE)
 
 
@@ -170,131 +165,6 @@ class Tokenizer:
         for index in range(max(0, len(stripped) - self._longest_control), len(stripped)):
             if any(control.startswith(stripped[index:]) for control in self._control_ids):
                 yield index
-
-
-def load_tokenizer(path: Path) -> Tokenizer:
-    """The tokenizer and chat template inside a GGUF file; takes about a third of a second.
-
-    Raises OSError when the file cannot be read, and GGUFError (a ValueError) when it is no
-    GGUF file or holds a vocabulary of a kind that is not supported.
-    """
-    metadata = read_gguf_metadata(path)
-    return _VocabularyReader(path, metadata).tokenizer()
-
-
-class _VocabularyReader:
-    """Builds a Tokenizer from the `tokenizer.*` keys of a file, checking each as it goes."""
-
-    def __init__(self, path: Path, metadata: Mapping[str, Any]) -> None:
-        self._path = path
-        self._metadata = metadata
-
-    def tokenizer(self) -> Tokenizer:
-        kind = self._get("model")
-        if kind != "gpt2":
-            raise GGUFError(
-                self._path, f"its tokenizer is {kind!r}; only byte-level BPE ('gpt2') is supported"
-            )
-        tokens: list[str] = self._get("tokens")
-        types: list[int] = self._get("token_type")
-        if len(tokens) != len(types):
-            raise GGUFError(self._path, f"{len(tokens)} tokens but {len(types)} token types")
-        control_ids = {
-            token: token_id
-            for token_id, (token, kind) in enumerate(zip(tokens, types, strict=True))
-            if kind in _CONTROL_TYPES and token
-        }
-        user_defined = [
-            token
-            for token, kind in zip(tokens, types, strict=True)
-            if kind == TokenType.USER_DEFINED
-        ]
-        return Tokenizer(
-            encoder=self._encoder(tokens, user_defined),
-            token_bytes=_token_bytes(tokens, types),
-            control_ids=control_ids,
-            eos_token_ids=frozenset(
-                self._find(key) for key in _END_KEYS if self._find(key) is not None
-            ),
-            bos_token_id=self._find("bos_token_id") if self._find("add_bos_token") else None,
-            template=self._template(tokens),
-        )
-
-    def _encoder(self, tokens: list[str], user_defined: list[str]) -> tokenizers.Tokenizer:
-        merges = [tuple(merge.split(" ", 1)) for merge in self._get("merges")]
-        vocab = {token: token_id for token_id, token in enumerate(tokens)}
-        try:
-            encoder = tokenizers.Tokenizer(models.BPE(vocab=vocab, merges=merges))
-        except Exception as error:  # the library raises nothing narrower
-            raise GGUFError(self._path, f"its merges do not fit its tokens: {error}") from error
-        encoder.pre_tokenizer = self._pre_tokenizer()
-        encoder.add_tokens([AddedToken(token, normalized=False) for token in user_defined])
-        return encoder
-
-    def _pre_tokenizer(self) -> pre_tokenizers.PreTokenizer:
-        byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False)
-        digits = pre_tokenizers.Digits(individual_digits=True)
-        by_name = {
-            "gpt-2": byte_level,
-            "smollm": pre_tokenizers.Sequence([digits, byte_level]),
-        }
-        name = self._get("pre")
-        if name not in by_name:
-            raise GGUFError(
-                self._path,
-                f"its pre-tokenizer {name!r} is not supported; those that are: "
-                f"{', '.join(sorted(by_name))}",
-            )
-        return by_name[name]
-
-    def _template(self, tokens: list[str]) -> ChatTemplate | None:
-        source = self._metadata.get("tokenizer.chat_template")
-        if source is None:
-            return None
-        bos, eos = self._find("bos_token_id"), self._find("eos_token_id")
-        try:
-            return ChatTemplate(
-                source,
-                bos_token="" if bos is None else tokens[bos],
-                eos_token="" if eos is None else tokens[eos],
-            )
-        except ValueError as error:
-            raise GGUFError(self._path, str(error)) from error
-
-    def _find(self, key: str) -> Any:
-        return self._metadata.get(f"tokenizer.ggml.{key}")
-
-    def _get(self, key: str) -> Any:
-        value = self._find(key)
-        if value is None:
-            raise GGUFError(self._path, f"it has no key tokenizer.ggml.{key}")
-        return value
-
-
-def _token_bytes(tokens: list[str], types: list[int]) -> list[bytes]:
-    byte_by_character = _byte_by_character()
-    return [
-        b""
-        if kind in _CONTROL_TYPES
-        else token.encode()
-        if kind == TokenType.USER_DEFINED
-        else _spell(token, byte_by_character)
-        for token, kind in zip(tokens, types, strict=True)
-    ]
-
-
-def _spell(token: str, byte_by_character: dict[int, int]) -> bytes:
-    try:
-        return token.translate(byte_by_character).encode("latin-1")
-    except UnicodeEncodeError:
-        return token.encode()  # not written in the byte alphabet: it means itself
-
-
-def _byte_by_character() -> dict[int, int]:
-    """GPT-2's alphabet for bytes: printable ones are themselves, the others follow U+0100."""
-    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
-    others = [byte for byte in range(256) if byte not in printable]
-    return {0x100 + index: byte for index, byte in enumerate(others)}
 
 
 def _strings(value: Any) -> Iterable[str]:

@@ -13,7 +13,8 @@ from pathlib import Path
 from dataplane.gateway.openai_api.documents import ChatDocument, CompletionDocument, Document
 from dataplane.gateway.openai_api.errors import ApiRefusalError, refuse
 from dataplane.lifecycle import Observability
-from dataplane.tokenizer import Message, TemplateError, Tokenizer, load_tokenizer
+from dataplane.tokenizer import Message, TemplateError, Tokenizer
+from dataplane.tokenizer_loading import load_tokenizer
 
 # Where nobody knows the tokenizer: English text in common vocabularies, about four bytes each.
 _BYTES_PER_TOKEN = 4

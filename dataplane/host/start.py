@@ -10,7 +10,8 @@ from dataplane.engine import ReplicaSpec
 from dataplane.host.core import EngineCore
 from dataplane.host.status import StatusFile
 from dataplane.plugins import PluginError, PluginGroup, load_plugins
-from dataplane.tokenizer import Tokenizer, load_tokenizer
+from dataplane.tokenizer import Tokenizer
+from dataplane.tokenizer_loading import load_tokenizer
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dataplane.detokenizer import Detokenizer
-from dataplane.tokenizer import Tokenizer, load_tokenizer
+from dataplane.tokenizer import Tokenizer
+from dataplane.tokenizer_loading import load_tokenizer
 from tests.dataplane.tiny_gguf import END_ID, FIRST_BYTE_ID, write_tiny_gguf
 
 

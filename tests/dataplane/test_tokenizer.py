@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dataplane.gguf_metadata import GGUFError, read_gguf_metadata
-from dataplane.tokenizer import TemplateError, Tokenizer, load_tokenizer
+from dataplane.tokenizer import TemplateError, Tokenizer
+from dataplane.tokenizer_loading import load_tokenizer
 from tests.dataplane.tiny_gguf import END_ID, FIRST_BYTE_ID, THINK_ID, write_tiny_gguf
 
 

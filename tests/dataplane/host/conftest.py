@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from dataplane.engine import EngineRequest, SamplingParams
-from dataplane.tokenizer import Tokenizer, load_tokenizer
+from dataplane.tokenizer import Tokenizer
+from dataplane.tokenizer_loading import load_tokenizer
 from tests.dataplane.tiny_gguf import write_tiny_gguf
 
 

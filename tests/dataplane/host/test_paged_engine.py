@@ -12,7 +12,7 @@ from dataplane.engine import EngineRequest, SamplingParams
 from dataplane.host.client import HostClient
 from dataplane.host.process import HostProcess
 from dataplane.lifecycle import Disposition, EventKind
-from dataplane.tokenizer import load_tokenizer
+from dataplane.tokenizer_loading import load_tokenizer
 from tests.dataplane.host.replica_process import start_replica
 from tests.dataplane.host.served_engine import (
     SPEC,

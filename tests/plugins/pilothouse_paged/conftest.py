@@ -10,7 +10,8 @@ import torch
 
 from dataplane.engine import EngineRequest, SamplingParams
 from dataplane.gguf_metadata import read_gguf_metadata
-from dataplane.tokenizer import Tokenizer, load_tokenizer
+from dataplane.tokenizer import Tokenizer
+from dataplane.tokenizer_loading import load_tokenizer
 from pilothouse_paged.attention import attend_decodes
 from pilothouse_paged.core import PagedEngineCore
 from pilothouse_paged.model import LlamaModel

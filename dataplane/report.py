@@ -1,5 +1,6 @@
 """What a gateway tells the control plane about itself, every second or two."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dataplane.engine import EngineStats
@@ -41,3 +42,7 @@ class GatewayReport:
     num_records_spooled: int
     num_records_lost: int
     replicas: tuple[ReplicaReport, ...]
+    is_draining: bool = False
+    """It takes no more connections, and ends once what it has in flight has ended."""
+    num_queued_by_deployment: Mapping[str, int] | None = None
+    """None: this gateway is of a version that does not say."""

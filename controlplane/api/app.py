@@ -12,9 +12,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from types import TracebackType
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 
 from controlplane.api import (
+    access,
+    audit,
     config,
     config_history,
     events,
@@ -23,13 +25,19 @@ from controlplane.api import (
     overview,
     records,
     replicas,
+    series,
 )
 from controlplane.api import requests as requests_api
+from controlplane.api.authentication import install_authentication
+from controlplane.api.authorization import authorize
 from controlplane.api.errors import add_error_handlers
 from controlplane.console.pages import install_console
 from controlplane.open_state import OpenState
+from dataplane.access import AuthMode
 
 _ROUTERS = (
+    access.router,
+    audit.router,
     config.router,
     config_history.router,
     events.router,
@@ -39,17 +47,19 @@ _ROUTERS = (
     records.router,
     replicas.router,
     requests_api.router,
+    series.router,
 )
 
 
-def create_app(opened: OpenState) -> FastAPI:
+def create_app(opened: OpenState, auth: AuthMode = AuthMode.OFF) -> FastAPI:
     """The application over `opened`, which its lifespan closes."""
     app = FastAPI(title="Pilothouse", lifespan=_lifespan, docs_url=None, redoc_url=None)
     app.state.opened = opened
     app.state.start_error = None
     for router in _ROUTERS:
-        app.include_router(router)
+        app.include_router(router, dependencies=[Depends(authorize)])
     add_error_handlers(app)
+    install_authentication(app, opened.config_db, auth)
     install_console(app)
     return app
 

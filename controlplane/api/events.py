@@ -1,6 +1,7 @@
 """The event stream of live pages: `requests` and `overview` say that asking again pays off."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncIterator
 
@@ -33,10 +34,8 @@ async def _events(request: Request) -> AsyncIterator[str]:
     seen = (changes.number, observed_mark(state.observed))
     started = last_sent = time.monotonic()
     yield "retry: 2000\n\n"
-    closing = getattr(state, "closing", None)
+    closing: asyncio.Event = getattr(state, "closing", None) or asyncio.Event()
     while time.monotonic() - started < _RENEW_SECONDS and not await request.is_disconnected():
-        if closing is not None and closing.is_set():
-            return
         now = (changes.number, observed_mark(state.observed))
         if now != seen:
             if now[0] != seen[0]:
@@ -46,4 +45,6 @@ async def _events(request: Request) -> AsyncIterator[str]:
         elif time.monotonic() - last_sent > _KEEP_ALIVE_SECONDS:
             yield ": still here\n\n"
             last_sent = time.monotonic()
-        await asyncio.sleep(_LOOK_SECONDS)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(closing.wait(), _LOOK_SECONDS)
+            return

@@ -6,11 +6,14 @@ from typing import Any
 
 import msgspec
 from fastapi import APIRouter, HTTPException, Request, Response
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
 from controlplane.api.body import read_body
+from controlplane.api.gateway_samples import gateway_samples, store_samples
 from controlplane.operator.observed import ObservedState
 from controlplane.operator.snapshot import PublishedSnapshot, SnapshotFeed
+from dataplane.clock import wall_clock
 from dataplane.report import GatewayReport
 
 router = APIRouter(prefix="/api/v1/gateways", tags=["gateways"])
@@ -41,8 +44,13 @@ async def put_report(name: str, request: Request) -> Response:
         raise HTTPException(422, f"this is no gateway report: {error}") from error
     if report.name != name:
         raise HTTPException(422, f"the report is about gateway {report.name}, the path {name}")
-    observed: ObservedState = request.app.state.observed
+    state = request.app.state
+    observed: ObservedState = state.observed
     observed.put_gateway(report)
+    deployments = {replica.replica_id: replica.deployment for replica in observed.replicas()}
+    minute = gateway_samples(state).note(report, deployments, wall_clock())
+    if minute:
+        await run_in_threadpool(store_samples, state.request_db, minute)
     return Response(status_code=204)
 
 

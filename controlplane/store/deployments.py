@@ -8,7 +8,7 @@ and the change enters the history, so that "what ran at 02:14" has one answer.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sqlalchemy import select, update
+from sqlalchemy import select, tuple_, update
 from sqlalchemy.orm import Session
 
 from controlplane.specs.deployment import DeploymentSpec
@@ -113,6 +113,31 @@ def find_change_at(session: Session, name: str, at_unix_ns: int) -> DeploymentCh
         .limit(1)
     ).first()
     return None if row is None else _read_change(row, _revisions_by_id(session, [row]))
+
+
+def list_changes_between(
+    session: Session, start_unix_ns: int, end_unix_ns: int, name: str | None, limit: int
+) -> list[tuple[DeploymentChange, DeploymentChange | None]]:
+    """Changes of one deployment or of all within a time, newest first, each with the one before."""
+    query = select(DeploymentChangeRow).where(
+        DeploymentChangeRow.at_unix_ns >= start_unix_ns,
+        DeploymentChangeRow.at_unix_ns < end_unix_ns,
+    )
+    if name is not None:
+        query = query.where(DeploymentChangeRow.deployment == name)
+    rows = session.scalars(query.order_by(DeploymentChangeRow.id.desc()).limit(limit)).all()
+    wanted = [(row.deployment, row.generation - 1) for row in rows if row.generation > 1]
+    earlier = session.scalars(
+        select(DeploymentChangeRow).where(
+            tuple_(DeploymentChangeRow.deployment, DeploymentChangeRow.generation).in_(wanted)
+        )
+    ).all()
+    revisions = _revisions_by_id(session, [*rows, *earlier])
+    before = {(row.deployment, row.generation): _read_change(row, revisions) for row in earlier}
+    return [
+        (_read_change(row, revisions), before.get((row.deployment, row.generation - 1)))
+        for row in rows
+    ]
 
 
 def move_deployments(

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 import msgspec
-from sqlalchemy import select
+from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
 from controlplane.store.tables import ReplicaRow, ReplicaTransitionRow
@@ -156,11 +156,30 @@ def list_transitions(
     session: Session, *, deployment: str | None = None, limit: int = 100
 ) -> list[ReplicaTransition]:
     """The history of one deployment's replicas, or of all, newest first."""
+    return _read_transitions(session, _transitions_of(deployment), limit)
+
+
+def list_transitions_between(
+    session: Session, start_unix_ns: int, end_unix_ns: int, deployment: str | None, limit: int
+) -> list[ReplicaTransition]:
+    """The part of the history that lies within a time, newest first."""
+    query = _transitions_of(deployment).where(
+        ReplicaTransitionRow.at_unix_ns >= start_unix_ns,
+        ReplicaTransitionRow.at_unix_ns < end_unix_ns,
+    )
+    return _read_transitions(session, query, limit)
+
+
+def _transitions_of(deployment: str | None) -> Select[ReplicaTransitionRow, str]:
     query = select(ReplicaTransitionRow, ReplicaRow.deployment).join(
         ReplicaRow, ReplicaRow.replica_id == ReplicaTransitionRow.replica_id
     )
-    if deployment is not None:
-        query = query.where(ReplicaRow.deployment == deployment)
+    return query if deployment is None else query.where(ReplicaRow.deployment == deployment)
+
+
+def _read_transitions(
+    session: Session, query: Select[ReplicaTransitionRow, str], limit: int
+) -> list[ReplicaTransition]:
     rows = session.execute(query.order_by(ReplicaTransitionRow.id.desc()).limit(limit))
     return [
         ReplicaTransition(

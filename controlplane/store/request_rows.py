@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import String
 
+from controlplane.store.latency_buckets import bucket_of
 from controlplane.store.request_tables import RequestRow
 from dataplane.latency import Boundary, BoundaryLatencies, Judgement, Verdict
 from dataplane.lifecycle import Disposition, EventKind, find_event
@@ -53,7 +54,6 @@ def reason_to_keep(record: RequestRecord) -> str:
 def compact_row(record: RequestRecord) -> dict[str, Any]:
     """Column values of the request's RequestRow."""
     latencies = _contract_latencies(record)
-    has_token = find_event(record.events, EventKind.FIRST_TOKEN) is not None
     values: dict[str, Any] = {
         "gateway_id": record.gateway_id,
         "gateway_sequence": record.gateway_sequence,
@@ -83,8 +83,7 @@ def compact_row(record: RequestRecord) -> dict[str, Any]:
         "finished": _last_at(record, EventKind.FINISHED),
         "last_write": _at(record, EventKind.LAST_WRITE),
         "released": _at(record, EventKind.RELEASED),
-        # A refusal is written too, but what is written then is no token.
-        "ttft": latencies.ttft if has_token else None,
+        "ttft": _ttft(record),
         "tpot": latencies.tpot,
         "e2e": latencies.e2e,
     }
@@ -99,6 +98,9 @@ def count_measures(record: RequestRecord) -> Counter[CountKey]:
     amounts = {"offered": 1, f"disposition.{record.disposition.value}": 1}
     if record.judgement is not None:
         amounts |= dict.fromkeys(_judged_measures(record.judgement), 1)
+    ttft = _ttft(record)
+    if ttft is not None:
+        amounts[f"ttft.{bucket_of(ttft)}"] = 1
     amounts["tokens.input"] = record.num_prompt_tokens or 0
     amounts["tokens.output"] = record.num_output_tokens
     amounts["tokens.cached"] = record.num_cached_tokens or 0
@@ -148,6 +150,13 @@ def _judged_measures(judgement: Judgement) -> list[str]:
         if judgement.in_contract:
             measures.append("in_contract.good")
     return measures
+
+
+def _ttft(record: RequestRecord) -> float | None:
+    # A refusal is written too, but what is written then is no token.
+    if find_event(record.events, EventKind.FIRST_TOKEN) is None:
+        return None
+    return _contract_latencies(record).ttft
 
 
 def _contract_latencies(record: RequestRecord) -> BoundaryLatencies:

@@ -92,7 +92,8 @@ class MinuteCountRow(RequestBase):
     contract_revision: Mapped[str] = mapped_column(String(160), primary_key=True)
     measure: Mapped[str] = mapped_column(String(64), primary_key=True)
     """offered, disposition.<word>, objective.<signal>.good|total, in_contract.good|total,
-    tokens.input, tokens.output, tokens.cached."""
+    tokens.input, tokens.output, tokens.cached, ttft.<latency bucket>; and, of no class or tenant,
+    sampled.<gauge>: what gateways showed in that minute (see series)."""
     value: Mapped[int] = mapped_column(BigInteger)
 
 

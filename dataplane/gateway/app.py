@@ -7,6 +7,7 @@ then the tie to the control plane, over which the last records leave.
 
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,12 @@ from starlette.routing import Router
 from starlette.types import Receive, Scope, Send
 
 from dataplane.clock import monotonic_clock, wall_clock
+from dataplane.gateway.catching_up import catch_up
 from dataplane.gateway.control_link import ControlLink, load_snapshot
 from dataplane.gateway.endpoints import Endpoints
 from dataplane.gateway.fleet import Fleet
 from dataplane.gateway.gateway import Gateway
+from dataplane.gateway.handover import Grant
 from dataplane.gateway.inflight import InFlightJournal, lost_record, recover
 from dataplane.gateway.metrics import GatewayMetrics
 from dataplane.gateway.prompts import PromptCounter
@@ -29,6 +32,7 @@ from dataplane.report import GatewayReport
 from dataplane.telemetry import SpanExporter
 
 _FLUSH_SECONDS = 10.0
+_LOOK_SECONDS = 5.0
 _SERVICE = "pilothouse-gateway"
 _JOURNALS = "inflight"
 
@@ -38,9 +42,15 @@ _log = structlog.get_logger(__name__)
 class GatewayApp:
     """The ASGI application of one gateway process."""
 
-    def __init__(self, settings: GatewaySettings, gateway_id: str) -> None:
+    def __init__(
+        self, settings: GatewaySettings, gateway_id: str, takes_over: Grant | None = None
+    ) -> None:
+        """`takes_over`: what the process whose place this one takes has reached."""
         self.address = ""
         """Base URL, told by the server once it listens; reports carry it."""
+        self.start_error: BaseException | None = None
+        """Why the lifespan did not start."""
+        self._takes_over = takes_over
         self._settings = settings
         self._gateway_id = gateway_id
         self._started_at_unix_ns = wall_clock()
@@ -57,10 +67,33 @@ class GatewayApp:
         """Only while the lifespan runs."""
         return self._parts[0]
 
-    async def drain(self) -> None:
-        """As `Gateway.drain`; what has not started yet has nothing to drain."""
+    async def drain(self, timeout_seconds: float | None = None) -> None:
+        """As `Gateway.drain`, by default as long as the settings say; what has not started yet
+        has nothing to drain."""
         if self._running is not None:
-            await self.gateway.drain(self._settings.drain_seconds)
+            limit = self._settings.drain_seconds if timeout_seconds is None else timeout_seconds
+            await self.gateway.drain(limit)
+
+    def leave(self) -> None:
+        """Another process takes the connections from now on; this one serves those it has."""
+        self.gateway.is_leaving = True
+
+    def grant(self) -> Grant:
+        """What a successor must have reached before it can serve."""
+        gateway = self.gateway
+        return Grant(
+            gateway_id=self._gateway_id,
+            pid=os.getpid(),
+            snapshot_version=gateway.enforced.snapshot.version,
+            replica_ids=tuple(sorted(gateway.fleet.connected())),
+        )
+
+    def look_after_the_dead(self) -> None:
+        """Deliver what gateways that died left behind, and record what they lost."""
+        _, spool, _ = self._parts
+        if not self.gateway.is_leaving:  # then the successor does
+            spool.adopt_abandoned()
+            _record_lost(self._settings.state_dir, spool)
 
     def report(self) -> GatewayReport:
         """One dated snapshot of this process."""
@@ -81,6 +114,8 @@ class GatewayApp:
             num_records_spooled=spool.num_spooled,
             num_records_lost=spool.num_lost,
             replicas=gateway.fleet.reports(),
+            is_draining=gateway.is_draining or gateway.is_leaving,
+            num_queued_by_deployment=gateway.fleet.num_queued_by_deployment(),
         )
 
     @property
@@ -94,6 +129,15 @@ class GatewayApp:
 
     @contextlib.asynccontextmanager
     async def _lifespan(self) -> AsyncIterator[None]:
+        try:
+            async with self._all_parts():
+                yield
+        except BaseException as error:
+            self.start_error = error
+            raise
+
+    @contextlib.asynccontextmanager
+    async def _all_parts(self) -> AsyncIterator[None]:
         settings = self._settings
         settings.state_dir.mkdir(parents=True, exist_ok=True)
         async with contextlib.AsyncExitStack() as stack:
@@ -127,7 +171,15 @@ class GatewayApp:
                 await stack.enter_async_context(_beside(link.watch_snapshots(), "snapshots"))
                 reports = link.report_forever(self.report, settings.report_seconds)
                 await stack.enter_async_context(_beside(reports, "reports"))
+            await stack.enter_async_context(_beside(self._watch_for_the_dead(), "the dead"))
+            if self._takes_over is not None:
+                await catch_up(gateway, self._takes_over)
             yield
+
+    async def _watch_for_the_dead(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            self.look_after_the_dead()
 
     def _create_gateway(self, journal: InFlightJournal) -> Gateway:
         settings = self._settings
@@ -147,14 +199,16 @@ class GatewayApp:
         )
 
 
-def create_app(settings: GatewaySettings, gateway_id: str) -> GatewayApp:
+def create_app(
+    settings: GatewaySettings, gateway_id: str, takes_over: Grant | None = None
+) -> GatewayApp:
     """The application; nothing runs before its lifespan."""
-    return GatewayApp(settings, gateway_id)
+    return GatewayApp(settings, gateway_id, takes_over)
 
 
 def _record_lost(state_dir: Path, spool: RecordSpool) -> None:
     """What predecessors had in flight when they died ends here, as lost."""
-    abandoned = recover(state_dir / _JOURNALS)
+    abandoned = recover(state_dir / _JOURNALS, spool.can_speak_for)
     for entry in abandoned.entries:
         spool.put(lost_record(entry))
     abandoned.forget()

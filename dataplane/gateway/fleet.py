@@ -1,7 +1,8 @@
 """All replicas of the enforced snapshot, and the queue of each deployment before them."""
 
 import asyncio
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
 import pluggy
 
@@ -36,6 +37,7 @@ class Fleet:
         self._links: dict[str, ReplicaLink] = {}
         self._retiring: dict[asyncio.Task[None], ReplicaLink] = {}
         self._queues: dict[str, DeploymentQueue] = {}
+        self._held_elsewhere: Mapping[str, int] = {}
         self._plugins: pluggy.PluginManager | None = None
         self._expiry: asyncio.Task[None] | None = None
 
@@ -108,6 +110,30 @@ class Fleet:
         links = [*self._links.values(), *self._retiring.values()]
         return tuple(link.report(self._num_outstanding(link)) for link in links)
 
+    def num_queued_by_deployment(self) -> dict[str, int]:
+        """Requests that wait for a slot, of every deployment that anybody asked for."""
+        return {name: queue.num_waiting for name, queue in self._queues.items()}
+
+    def set_held_elsewhere(self, num_by_replica: Mapping[str, int]) -> None:
+        """Slots that a predecessor which drains still holds: they are not ours to give."""
+        self._held_elsewhere = dict(num_by_replica)
+        self._share_slots()
+
+    def held(self) -> dict[str, int]:
+        """Slots by replica that this process and its draining predecessors hold."""
+        links = [*self._links.values(), *self._retiring.values()]
+        total = Counter(self._held_elsewhere)
+        total.update({link.endpoint.replica_id: self._num_outstanding(link) for link in links})
+        return {replica_id: num for replica_id, num in total.items() if num}
+
+    def connected(self) -> set[str]:
+        """Ids of the replicas that can be sent requests now."""
+        return {replica_id for replica_id, link in self._links.items() if link.is_connected}
+
+    def enforced(self) -> set[str]:
+        """Ids of the replicas of the enforced snapshot."""
+        return set(self._links)
+
     def queues(self) -> Iterable[DeploymentQueue]:
         """Every queue."""
         return self._queues.values()
@@ -160,19 +186,23 @@ class Fleet:
         if policy is None:
             return {}
         return {
-            replica_id: self._slots(policy, link.capabilities)
+            replica_id: self._slots(
+                policy, link.capabilities, self._held_elsewhere.get(replica_id, 0)
+            )
             for replica_id, link in self._links.items()
             if link.deployment == deployment and link.is_connected and link.capabilities
         }
 
-    def _slots(self, policy: DeploymentPolicy, capabilities: EngineCapabilities) -> int | None:
+    def _slots(
+        self, policy: DeploymentPolicy, capabilities: EngineCapabilities, num_held_elsewhere: int
+    ) -> int | None:
         """The policy's limit is hard; the engine's own gets a surplus, so that it never idles."""
         limits = []
         if policy.policy.max_active_per_replica is not None:
             limits.append(policy.policy.max_active_per_replica)
         if capabilities.max_num_seqs is not None:
             limits.append(capabilities.max_num_seqs + self._surplus_slots)
-        return min(limits, default=None)
+        return max(0, min(limits) - num_held_elsewhere) if limits else None
 
     async def _expire(self) -> None:
         while True:

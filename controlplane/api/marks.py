@@ -1,0 +1,82 @@
+"""What changed within a span of time, as marks for charts: config and replicas."""
+
+from dataclasses import dataclass
+
+from controlplane.store.database import Database
+from controlplane.store.deployments import (
+    DeploymentChange,
+    DesiredRevisions,
+    list_changes_between,
+)
+from controlplane.store.replicas import ReplicaTransition, list_transitions_between
+from controlplane.store.series import SeriesSpan
+
+_MAX_MARKS = 200
+_TEXTS = {
+    "starting": "starts",
+    "ready": "is ready",
+    "draining": "drains",
+    "stopped": "stopped",
+    "failed": "failed",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """One change."""
+
+    at_unix_ns: int
+    kind: str
+    """config, replica or failure."""
+    deployment: str
+    text: str
+
+
+def read_marks(database: Database, span: SeriesSpan, deployment: str | None) -> list[Mark]:
+    """Oldest first; of more than 200 of a sort, the newest."""
+    start, end = span.start_unix * 10**9, span.end_unix * 10**9
+    with database.reading() as session:
+        changes = list_changes_between(session, start, end, deployment, _MAX_MARKS)
+        transitions = list_transitions_between(session, start, end, deployment, _MAX_MARKS)
+    marks = [_of_change(change, before) for change, before in changes]
+    marks += [_of_transition(each) for each in transitions]
+    return sorted(marks, key=lambda mark: (mark.at_unix_ns, mark.text))
+
+
+def describe_change(revisions: DesiredRevisions, before: DesiredRevisions | None) -> str:
+    """`policy chat@12 -> chat@13`: which of the revisions are others than before."""
+    if before is None:
+        return "first deployed"
+    pairs = (
+        ("model", before.model, revisions.model),
+        ("engine config", before.engine_config, revisions.engine_config),
+        ("policy", before.policy, revisions.policy),
+        ("contract", before.contract, revisions.contract),
+        ("deployment", before.deployment, revisions.deployment),
+    )
+    parts = [
+        f"{word} {old.label if old else 'none'} -> {new.label if new else 'none'}"
+        for word, old, new in pairs
+        if (old and old.id) != (new and new.id)
+    ]
+    return ", ".join(parts) or "the same revisions again"
+
+
+def _of_change(change: DeploymentChange, before: DeploymentChange | None) -> Mark:
+    what = describe_change(change.revisions, before.revisions if before else None)
+    why = f": {change.reason}" if change.reason else ""
+    return Mark(
+        at_unix_ns=change.at_unix_ns,
+        kind="config",
+        deployment=change.name,
+        text=f"{change.name}: {what} by {change.author}{why}",
+    )
+
+
+def _of_transition(transition: ReplicaTransition) -> Mark:
+    return Mark(
+        at_unix_ns=transition.at_unix_ns,
+        kind="failure" if transition.state == "failed" else "replica",
+        deployment=transition.deployment,
+        text=f"{transition.replica_id} {_TEXTS[transition.state]}: {transition.reason}",
+    )

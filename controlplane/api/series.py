@@ -1,0 +1,214 @@
+"""Charts over time: traffic, latencies and gauges in buckets, and what changed meanwhile.
+
+A bucket in which no gateway was heard and nothing was counted is a gap: None, never 0.
+Requests are counted at the minute they arrived, once they ended; so the bucket under way is
+left out, and a late record still finds its place.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter, HTTPException, Query, Request
+
+from controlplane.api.marks import Mark, read_marks
+from controlplane.store.database import Database
+from controlplane.store.latency_buckets import quantile
+from controlplane.store.series import BucketCounts, SeriesSpan, heard_buckets, read_series
+from dataplane.clock import wall_clock
+
+router = APIRouter(prefix="/api/v1", tags=["series"])
+
+_STEP_BY_RANGE = {"15m": 60, "1h": 60, "6h": 300, "1d": 900, "7d": 7200}
+_SECONDS_BY_RANGE = {"15m": 900, "1h": 3600, "6h": 21600, "1d": 86400, "7d": 604800}
+RANGES = tuple(_SECONDS_BY_RANGE)
+DEFAULT_RANGE = "1h"
+_MAX_NAME = 256
+_FINISHED = ("stop", "length", "cancelled")
+_TURNED_AWAY = ("rejected", "shed", "deadline")
+_FAILED = ("error", "lost")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One line of a chart. None: not known for that bucket."""
+
+    name: str
+    label: str
+    values: list[float | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """Lines that share an axis."""
+
+    name: str
+    title: str
+    unit: str
+    """req/s, share, seconds, tok/s or requests."""
+    note: str
+    """What is exact about it, and what is not."""
+    lines: list[Line]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """Charts over the same buckets."""
+
+    as_of_unix_ns: int
+    range: str
+    deployment: str | None
+    start_unix: int
+    end_unix: int
+    step_seconds: int
+    times_unix: list[int]
+    """Start of every bucket, seconds since the epoch."""
+    charts: list[Chart]
+    marks: list[Mark]
+    """Changes within the span, oldest first."""
+
+
+class SeriesError(ValueError):
+    """A range or a name that cannot be answered for; the message lists what can."""
+
+
+@router.get("/series")
+def get_series(
+    request: Request,
+    span: Annotated[str, Query(alias="range")] = DEFAULT_RANGE,
+    deployment: str | None = None,
+    tenant: str | None = None,
+) -> Series:
+    """Charts over `range` (15m, 1h, 6h, 1d or 7d), of all or of one deployment or tenant."""
+    state = request.app.state
+    try:
+        return read_charts(
+            state.config_db, state.request_db, span, wall_clock(), deployment or None, tenant
+        )
+    except SeriesError as error:
+        raise HTTPException(422, str(error)) from error
+
+
+def read_charts(
+    config_db: Database,
+    request_db: Database,
+    range_: str,
+    now_unix_ns: int,
+    deployment: str | None = None,
+    tenant: str | None = None,
+) -> Series:
+    """Raises SeriesError. With `tenant`, only what was counted for it, and no changes."""
+    span = span_of(range_, now_unix_ns)
+    if deployment is not None and len(deployment) > _MAX_NAME:
+        raise SeriesError(f"deployment: longer than {_MAX_NAME} characters")
+    with request_db.reading() as session:
+        buckets = read_series(session, span, deployment, tenant)
+        heard = heard_buckets(session, span)
+    marks = [] if tenant is not None else read_marks(config_db, span, deployment)
+    numbers = list(_numbers(span))
+    known = [
+        buckets.get(number, BucketCounts()) if number in heard or number in buckets else None
+        for number in numbers
+    ]
+    return Series(
+        as_of_unix_ns=now_unix_ns,
+        range=range_,
+        deployment=deployment,
+        start_unix=span.start_unix,
+        end_unix=span.end_unix,
+        step_seconds=span.step_seconds,
+        times_unix=[span.start_unix + number * span.step_seconds for number in numbers],
+        charts=_charts(known, span.step_seconds),
+        marks=marks,
+    )
+
+
+def span_of(range_: str, now_unix_ns: int) -> SeriesSpan:
+    """The whole buckets before now. Raises SeriesError."""
+    if range_ not in _SECONDS_BY_RANGE:
+        raise SeriesError(f"range: {range_[:32]!r} is none of {', '.join(RANGES)}")
+    step = _STEP_BY_RANGE[range_]
+    end = now_unix_ns // 10**9 // step * step
+    return SeriesSpan(start_unix=end - _SECONDS_BY_RANGE[range_], end_unix=end, step_seconds=step)
+
+
+def _numbers(span: SeriesSpan) -> range:
+    return range((span.end_unix - span.start_unix) // span.step_seconds)
+
+
+def _charts(buckets: list[BucketCounts | None], step: int) -> list[Chart]:
+    def line(name: str, label: str, of: Callable[[BucketCounts], float | None]) -> Line:
+        values = [None if bucket is None else of(bucket) for bucket in buckets]
+        return Line(name=name, label=label, values=[_rounded(value) for value in values])
+
+    def rate(*measures: str) -> Callable[[BucketCounts], float]:
+        return lambda bucket: sum(bucket.counts.get(each, 0) for each in measures) / step
+
+    def ended(words: tuple[str, ...]) -> Callable[[BucketCounts], float]:
+        return rate(*(f"disposition.{word}" for word in words))
+
+    return [
+        Chart(
+            name="requests",
+            title="Requests",
+            unit="req/s",
+            note="Exact, counted at the minute of arrival once a request ended.",
+            lines=[
+                line("offered", "offered", rate("offered")),
+                line("finished", "finished", ended(_FINISHED)),
+                line("rejected", "rejected or expired", ended(_TURNED_AWAY)),
+                line("failed", "failed", ended(_FAILED)),
+            ],
+        ),
+        Chart(
+            name="attainment",
+            title="Attainment",
+            unit="share",
+            note="Exact: in-contract share of what was offered, malformed requests aside.",
+            lines=[line("attainment", "in contract", _attainment)],
+        ),
+        Chart(
+            name="ttft",
+            title="TTFT",
+            unit="seconds",
+            note="From counts in buckets 19 % wide, so off by less than that; "
+            "of requests that had a first token.",
+            lines=[
+                line("ttft_p50", "p50", lambda bucket: quantile(bucket.ttft, 0.5)),
+                line("ttft_p95", "p95", lambda bucket: quantile(bucket.ttft, 0.95)),
+            ],
+        ),
+        Chart(
+            name="tokens",
+            title="Tokens",
+            unit="tok/s",
+            note="Exact, counted at the minute of arrival once a request ended.",
+            lines=[
+                line("tokens_in", "prompt", rate("tokens.input")),
+                line("tokens_reused", "of them reused", rate("tokens.cached")),
+                line("tokens_out", "output", rate("tokens.output")),
+            ],
+        ),
+        Chart(
+            name="load",
+            title="Load",
+            unit="requests",
+            note="Means of what gateways reported about every second.",
+            lines=[
+                line("active", "active", lambda bucket: bucket.active),
+                line("queued", "queued", lambda bucket: bucket.queued),
+            ],
+        ),
+    ]
+
+
+def _attainment(bucket: BucketCounts) -> float | None:
+    counts = bucket.counts
+    asked = counts.get("offered", 0) - counts.get("disposition.invalid", 0)
+    if not counts.get("in_contract.total") or asked <= 0:
+        return None
+    return counts.get("in_contract.good", 0) / asked
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.6g}")

@@ -1,0 +1,195 @@
+"""Request data over time: counts summed into buckets, and what gateways showed meanwhile.
+
+All of it is read from the exact counts per minute and never from the rows: a week costs the
+same whether it saw a thousand requests or ten million.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sqlalchemy import ColumnElement, Select, Table, distinct, func, or_, select
+from sqlalchemy.dialects.postgresql import insert as postgresql_insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+from sqlalchemy.orm import Session
+
+from controlplane.store.request_tables import MinuteCountRow
+
+TTFT_PREFIX = "ttft."
+"""Before the number of a latency bucket (see latency_buckets)."""
+SAMPLED_GATEWAYS = "sampled.gateways"
+SAMPLED_ACTIVE = "sampled.active_milli"
+SAMPLED_QUEUED = "sampled.queued_milli"
+_SAMPLED = (SAMPLED_GATEWAYS, SAMPLED_ACTIVE, SAMPLED_QUEUED)
+_COUNTED = (
+    "offered", "in_contract.good", "in_contract.total", "tokens.input", "tokens.output",
+    "tokens.cached",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesSpan:
+    """Which time, in seconds since the epoch, cut into which buckets."""
+
+    start_unix: int
+    """A whole minute."""
+    end_unix: int
+    """Not part of it any more."""
+    step_seconds: int
+    """Whole minutes."""
+
+
+@dataclass(slots=True, kw_only=True)
+class BucketCounts:
+    """One bucket. A measure that is absent was not counted, which is 0 where others were."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+    ttft: dict[int, int] = field(default_factory=dict)
+    """Requests by latency bucket."""
+    num_sampled_minutes: int = 0
+    """Minutes in which any gateway was heard."""
+    active: float | None = None
+    """Mean over those minutes; None: no gateway was heard."""
+    queued: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MinuteSample:
+    """What gateways showed in one minute: means over their reports, added up over gateways."""
+
+    minute_unix: int
+    deployment: str
+    """"": all of them."""
+    num_gateways: int
+    active: float
+    queued: float | None
+    """None: the gateways do not say it for this deployment."""
+
+
+def read_series(
+    session: Session, span: SeriesSpan, deployment: str | None = None, tenant: str | None = None
+) -> dict[int, BucketCounts]:
+    """Buckets by their number from the start, those that hold anything at all.
+
+    With `tenant`, only what was counted for it; gauges are nobody's in particular and absent.
+    """
+    buckets: dict[int, BucketCounts] = {}
+    for number, measure, value in session.execute(_counts_query(span, deployment, tenant)):
+        bucket = buckets.setdefault(int(number), BucketCounts())
+        if measure.startswith(TTFT_PREFIX):
+            bucket.ttft[int(measure.removeprefix(TTFT_PREFIX))] = int(value)
+        else:
+            bucket.counts[measure] = int(value)
+    if tenant is None:
+        _add_samples(session, span, deployment, buckets)
+    return buckets
+
+
+def heard_buckets(session: Session, span: SeriesSpan) -> set[int]:
+    """Numbers of the buckets in which any gateway was heard: where nothing counted means zero."""
+    query = (
+        select(_bucket_number(span))
+        .where(
+            *_within(span),
+            MinuteCountRow.deployment == "",
+            MinuteCountRow.measure == SAMPLED_GATEWAYS,
+        )
+        .distinct()
+    )
+    return {int(each) for each in session.scalars(query)}
+
+
+def add_samples(session: Session, samples: Sequence[MinuteSample]) -> None:
+    """Store what gateways showed in one minute, beside what other control planes stored of it."""
+    rows = [row for sample in samples for row in _sample_rows(sample)]
+    if not rows:
+        return
+    table = MinuteCountRow.__table__
+    assert isinstance(table, Table)
+    is_postgresql = session.get_bind().dialect.name == "postgresql"
+    statement = (postgresql_insert if is_postgresql else sqlite_insert)(table)
+    statement = statement.on_conflict_do_update(
+        index_elements=list(table.primary_key.columns),
+        set_={"value": table.c.value + statement.excluded["value"]},
+    )
+    session.execute(statement, rows)
+
+
+def _counts_query(
+    span: SeriesSpan, deployment: str | None, tenant: str | None
+) -> Select[int, str, int]:
+    number = _bucket_number(span).label("number")
+    conditions = [
+        *_within(span),
+        or_(
+            MinuteCountRow.measure.in_(_COUNTED),
+            MinuteCountRow.measure.like("disposition.%"),
+            MinuteCountRow.measure.like(f"{TTFT_PREFIX}%"),
+        ),
+    ]
+    if deployment is not None:
+        conditions.append(MinuteCountRow.deployment == deployment)
+    if tenant is not None:
+        conditions.append(MinuteCountRow.tenant == tenant)
+    return (
+        select(number, MinuteCountRow.measure, func.sum(MinuteCountRow.value))
+        .where(*conditions)
+        .group_by(number, MinuteCountRow.measure)
+    )
+
+
+def _add_samples(
+    session: Session, span: SeriesSpan, deployment: str | None, buckets: dict[int, BucketCounts]
+) -> None:
+    number = _bucket_number(span).label("number")
+    rows = session.execute(
+        select(
+            number,
+            MinuteCountRow.measure,
+            func.sum(MinuteCountRow.value),
+            func.count(distinct(MinuteCountRow.minute_unix)),
+        )
+        .where(
+            *_within(span),
+            MinuteCountRow.deployment == (deployment or ""),
+            MinuteCountRow.measure.in_(_SAMPLED),
+        )
+        .group_by(number, MinuteCountRow.measure)
+    )
+    for bucket_number, measure, value, num_minutes in rows:
+        bucket = buckets.setdefault(int(bucket_number), BucketCounts())
+        mean = int(value) / 1000 / int(num_minutes)
+        if measure == SAMPLED_ACTIVE:
+            bucket.active = mean
+        elif measure == SAMPLED_QUEUED:
+            bucket.queued = mean
+        else:
+            bucket.num_sampled_minutes = int(num_minutes)
+
+
+def _bucket_number(span: SeriesSpan) -> ColumnElement[int]:
+    number: ColumnElement[int] = (MinuteCountRow.minute_unix - span.start_unix) // span.step_seconds
+    return number
+
+
+def _within(span: SeriesSpan) -> list[ColumnElement[bool]]:
+    return [
+        MinuteCountRow.minute_unix >= span.start_unix,
+        MinuteCountRow.minute_unix < span.end_unix,
+    ]
+
+
+def _sample_rows(sample: MinuteSample) -> list[Mapping[str, str | int]]:
+    values = {
+        SAMPLED_GATEWAYS: sample.num_gateways,
+        SAMPLED_ACTIVE: round(sample.active * 1000),
+    }
+    if sample.queued is not None:
+        values[SAMPLED_QUEUED] = round(sample.queued * 1000)
+    key: dict[str, str | int] = {
+        "minute_unix": sample.minute_unix,
+        "deployment": sample.deployment,
+        "request_class": "",
+        "tenant": "",
+        "contract_revision": "",
+    }
+    return [{**key, "measure": measure, "value": value} for measure, value in values.items()]

@@ -1,0 +1,184 @@
+"""Charts over time: exact where they can be, and a gap where nobody knows."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from controlplane.api.gateway_samples import GatewaySamples, store_samples
+from controlplane.api.series import Line, Series, SeriesError, read_charts, span_of
+from controlplane.specs.documents import load_documents
+from controlplane.store.catalog import StoreCatalog
+from controlplane.store.database import Database, DatabaseKind, create_or_open_database, sqlite_url
+from controlplane.store.records import RecordBatch, ReservoirSizes, store_batch
+from controlplane.store.revisions import apply_documents
+from controlplane.store.series import MinuteSample, add_samples
+from dataplane.lifecycle import RequestCounts
+from dataplane.record import RequestRecord
+from dataplane.report import GatewayReport, ReplicaReport
+from ops.sample_requests import Sample, answered, invalid, rejected
+from tests.controlplane.config_documents import DESIGN_POLICY, SERVICE
+
+MINUTE = 60 * 10**9
+NOW_NS = 1_790_000_040 * 10**9
+
+
+@pytest.fixture
+def config_db(tmp_path: Path) -> Iterator[Database]:
+    made = create_or_open_database(sqlite_url(tmp_path / "config.db"), DatabaseKind.CONFIG)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def request_db(tmp_path: Path) -> Iterator[Database]:
+    made = create_or_open_database(sqlite_url(tmp_path / "requests.db"), DatabaseKind.REQUESTS)
+    yield made
+    made.close()
+
+
+def sample(sequence: int, minutes_ago: float, tenant: str = "acme") -> Sample:
+    at = NOW_NS - int(minutes_ago * MINUTE)
+    return Sample(sequence=sequence, arrived_at_unix_ns=at, tenant=tenant)
+
+
+def take(database: Database, *records: RequestRecord) -> None:
+    with database.session() as session:
+        batch = RecordBatch(gateway_id="g", num_lost=0, records=records)
+        store_batch(session, batch, Random(1), ReservoirSizes())
+
+
+def hear(database: Database, minutes_ago: int, active: float = 0.0) -> None:
+    minute = (NOW_NS - minutes_ago * MINUTE) // 10**9 // 60 * 60
+    with database.session() as session:
+        add_samples(
+            session,
+            [
+                MinuteSample(
+                    minute_unix=minute, deployment="", num_gateways=1, active=active, queued=0.5
+                )
+            ],
+        )
+
+
+def line(series: Series, chart: str, name: str) -> Line:
+    [found] = [each for each in series.charts if each.name == chart]
+    return next(each for each in found.lines if each.name == name)
+
+
+def test_a_minute_without_a_gateway_is_a_gap_and_one_without_traffic_is_zero(
+    config_db: Database, request_db: Database
+) -> None:
+    take(request_db, *(answered(sample(n, 2.5)) for n in range(30)))
+    hear(request_db, 3)
+    hear(request_db, 2)
+    offered = line(read_charts(config_db, request_db, "15m", NOW_NS), "requests", "offered")
+    assert offered.values[-4:] == [None, 0.5, 0.0, None]
+
+
+def test_attainment_leaves_out_what_callers_got_wrong(
+    config_db: Database, request_db: Database
+) -> None:
+    take(request_db, answered(sample(1, 2)), rejected(sample(2, 2)), invalid(sample(3, 2)))
+    series = read_charts(config_db, request_db, "15m", NOW_NS)
+    assert [v for v in line(series, "attainment", "attainment").values if v is not None] == [0.5]
+
+
+def test_ttft_of_a_longer_range_is_taken_over_all_its_requests(
+    config_db: Database, request_db: Database
+) -> None:
+    take(request_db, *(answered(sample(n, 30 + n / 100)) for n in range(99)))
+    series = read_charts(config_db, request_db, "6h", NOW_NS)
+    [p95] = [v for v in line(series, "ttft", "ttft_p95").values if v is not None]
+    assert 0.043 / 1.19 < p95 < 0.060 * 1.19
+
+
+def test_a_tenant_sees_its_own_traffic_and_nobody_s_gauges(
+    config_db: Database, request_db: Database
+) -> None:
+    take(request_db, answered(sample(1, 2)), answered(sample(2, 2, tenant="globex")))
+    hear(request_db, 2, active=3.0)
+    whole = read_charts(config_db, request_db, "15m", NOW_NS)
+    own = read_charts(config_db, request_db, "15m", NOW_NS, tenant="globex")
+    assert line(whole, "requests", "offered").values[-2] == pytest.approx(2 / 60, rel=1e-4)
+    assert line(own, "requests", "offered").values[-2] == pytest.approx(1 / 60, rel=1e-4)
+    assert line(whole, "load", "active").values[-2] == 3.0
+    assert set(line(own, "load", "active").values) == {None}
+    assert own.marks == []
+
+
+def test_a_change_of_config_is_a_mark_that_says_what_who_and_why(
+    config_db: Database, request_db: Database
+) -> None:
+    for minutes_ago, texts in ((50, SERVICE), (5, (DESIGN_POLICY.replace("64", "32"),))):
+        with config_db.session() as session:
+            loaded = load_documents(
+                [(f"{n}.yaml", text) for n, text in enumerate(texts)], StoreCatalog(session)
+            )
+            apply_documents(
+                session,
+                loaded.documents,
+                author="ann",
+                reason="shorter queue",
+                clock=lambda ago=minutes_ago: NOW_NS - ago * MINUTE,  # type: ignore[misc]
+            )
+    [mark] = read_charts(config_db, request_db, "15m", NOW_NS).marks
+    assert mark.text == "chat: policy chat@1 -> chat@2 by ann: shorter queue"
+    first, _ = read_charts(config_db, request_db, "1h", NOW_NS, "chat").marks
+    assert "first deployed" in first.text
+    assert read_charts(config_db, request_db, "1h", NOW_NS, "nobody").marks == []
+
+
+def test_a_range_nobody_offers_lists_those_there_are() -> None:
+    with pytest.raises(SeriesError, match="15m, 1h, 6h, 1d, 7d"):
+        span_of("1y", NOW_NS)
+
+
+def report(name: str, active: int, queued: dict[str, int] | None) -> GatewayReport:
+    return GatewayReport(
+        gateway_id=f"{name}-1",
+        name=name,
+        address="http://127.0.0.1:9",
+        started_at_unix_ns=0,
+        reported_at_unix_ns=0,
+        snapshot_version=1,
+        snapshot_error=None,
+        counts=RequestCounts(
+            arrived=9, invalid=0, undecided=0, rejected=0, admitted=9, active=active, finished=0
+        ),
+        num_queued=2,
+        oldest_queued_seconds=None,
+        num_records_spooled=0,
+        num_records_lost=0,
+        replicas=(ReplicaReport(replica_id="chat-1", is_connected=True, num_outstanding=3),),
+        num_queued_by_deployment=queued,
+    )
+
+
+def test_a_minute_of_reports_becomes_one_mean_and_gateways_add_up(
+    config_db: Database, request_db: Database
+) -> None:
+    samples, start = GatewaySamples(), NOW_NS - 2 * MINUTE
+    replicas = {"chat-1": "chat"}
+    for second, active in enumerate((4, 6)):
+        assert not samples.note(report("a", active, {"chat": 1}), replicas, start + second * 10**9)
+    assert not samples.note(report("b", 10, {"chat": 1}), replicas, start + 3 * 10**9)
+    over = samples.note(report("a", 99, {"chat": 1}), replicas, start + MINUTE)
+    store_samples(request_db, over)
+    whole = read_charts(config_db, request_db, "15m", NOW_NS)
+    assert line(whole, "load", "active").values[-2] == 15.0
+    chat = read_charts(config_db, request_db, "15m", NOW_NS, "chat")
+    assert line(chat, "load", "active").values[-2] == 8.0
+    assert line(chat, "load", "queued").values[-2] == 2.0
+
+
+def test_a_gateway_that_does_not_tell_its_queues_leaves_them_unknown(
+    config_db: Database, request_db: Database
+) -> None:
+    samples = GatewaySamples()
+    samples.note(report("a", 4, None), {"chat-1": "chat"}, NOW_NS - 2 * MINUTE)
+    store_samples(request_db, samples.note(report("a", 4, None), {}, NOW_NS - MINUTE))
+    chat = read_charts(config_db, request_db, "15m", NOW_NS, "chat")
+    assert line(chat, "load", "active").values[-2] == 3.0
+    assert set(line(chat, "load", "queued").values) == {None}

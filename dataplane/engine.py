@@ -115,6 +115,9 @@ class EngineStats:
     """Blocks that could be handed out now, cached ones that nobody references included."""
     num_referenced_blocks: int | None = None
     num_cached_blocks: int | None = None
+    """Kept for prefix reuse, referenced or not."""
+    num_evictable_blocks: int | None = None
+    """Of the cached ones, those that nobody references: reusable, and free to be handed out."""
     num_unreleased: int | None = None
     """Requests that finished and still hold something."""
     num_steps: int | None = None

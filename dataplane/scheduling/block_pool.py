@@ -67,6 +67,11 @@ class BlockPool:
         return self._num_referenced
 
     @property
+    def num_evictable(self) -> int:
+        """Cached blocks that nobody references."""
+        return len(self._evictable)
+
+    @property
     def num_cached(self) -> int:
         """Blocks whose content can be found again, referenced or not."""
         return len(self._cached)

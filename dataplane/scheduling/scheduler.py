@@ -60,6 +60,7 @@ class SchedulerStats:
     num_free_blocks: int
     num_referenced_blocks: int
     num_cached_blocks: int
+    num_evictable_blocks: int
     num_steps: int
     num_preemptions: int
     num_prefix_query_tokens: int
@@ -106,6 +107,7 @@ class Scheduler:
             num_free_blocks=self.pool.num_free,
             num_referenced_blocks=self.pool.num_referenced,
             num_cached_blocks=self.pool.num_cached,
+            num_evictable_blocks=self.pool.num_evictable,
             num_steps=self._num_steps,
             num_preemptions=self._num_preemptions,
             num_prefix_query_tokens=self._num_prefix_query_tokens,

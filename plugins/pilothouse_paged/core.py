@@ -188,6 +188,7 @@ class PagedEngineCore:
             num_free_blocks=stats.num_free_blocks,
             num_referenced_blocks=stats.num_referenced_blocks,
             num_cached_blocks=stats.num_cached_blocks,
+            num_evictable_blocks=stats.num_evictable_blocks,
             num_unreleased=stats.num_unreleased,
             num_steps=stats.num_steps,
             prompt_tokens_scheduled=self._plan.num_prompt_tokens,

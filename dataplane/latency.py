@@ -80,6 +80,8 @@ class ReportedTimes(Protocol):
     def final_content(self) -> float | None: ...
     @property
     def clock_error(self) -> float | None: ...
+    @property
+    def max_chunk_gap(self) -> float | None: ...
 
 
 def derive_latencies(
@@ -186,9 +188,16 @@ def _gaps(events: Sequence[Event]) -> list[float]:
 def _from_client(client: ReportedTimes | None, num_output_tokens: int) -> BoundaryLatencies:
     if client is None:
         return BoundaryLatencies()
+    # An answer that came in one piece has no pace.
+    is_whole = client.first_content == client.final_content
     return BoundaryLatencies(
         ttft=client.first_content,
-        tpot=_tpot(client.first_content, client.final_content, num_output_tokens),
+        tpot=(
+            None
+            if is_whole
+            else _tpot(client.first_content, client.final_content, num_output_tokens)
+        ),
+        max_gap=client.max_chunk_gap,
         e2e=client.final_content,
     )
 

@@ -16,10 +16,16 @@ LABEL_OBJECTIVE = "objective"
 LABEL_STATE = "state"
 LABEL_GATEWAY = "gateway"
 """Its name, which survives restarts."""
+LABEL_SIDE = "side"
+"""client or engine: who told it."""
+LABEL_REASON = "reason"
+LABEL_CODE = "code"
 NO_LABEL_VALUE = "none"
 """Stands where a request ended before it had a deployment or a class."""
 
 # --- Spans ------------------------------------------------------------------------------
+TELEMETRY_SCOPE = "pilothouse"
+"""Instrumentation scope of our own spans."""
 SPAN_REQUEST = "request"
 SPAN_QUEUE = "queue"
 SPAN_PREFILL = "prefill"
@@ -72,6 +78,16 @@ ATTRIBUTE_IS_LEAKED = "pilothouse.is_leaked"
 ATTRIBUTE_CLIENT_TTFT_SECONDS = "pilothouse.client.ttft_seconds"
 ATTRIBUTE_CLIENT_E2E_SECONDS = "pilothouse.client.e2e_seconds"
 
+# --- What a client tells, in a span of its own ------------------------------------------
+# The span (kind CLIENT) starts when the request is sent; see ops/clients/ for one that does so.
+EVENT_CLIENT_FIRST_CONTENT = "pilothouse.client.first_content"
+"""Span event: the first nonempty content is there."""
+EVENT_CLIENT_FINAL_CONTENT = "pilothouse.client.final_content"
+"""Span event: the last content is there."""
+ATTRIBUTE_CLIENT_MAX_CHUNK_GAP_SECONDS = "pilothouse.client.max_chunk_gap_seconds"
+ATTRIBUTE_CLIENT_CLOCK_ERROR_SECONDS = "pilothouse.client.clock_error_seconds"
+"""How far, at most, the client's clock is from the gateway's. Only who knows it may say it."""
+
 # --- Gateway ----------------------------------------------------------------------------
 GATEWAY_REQUESTS = "pilothouse_gateway_requests"
 """Gauge by state, all from one dated snapshot (invariant 5)."""
@@ -101,6 +117,15 @@ CONTROLPLANE_GATEWAY_REPORT_AGE_SECONDS = "pilothouse_controlplane_gateway_repor
 CONTROLPLANE_SNAPSHOT_VERSION = "pilothouse_controlplane_snapshot_version"
 CONTROLPLANE_OPERATOR_PASSES = "pilothouse_controlplane_operator_passes_total"
 CONTROLPLANE_OPERATOR_FAILURES = "pilothouse_controlplane_operator_failures_total"
+CONTROLPLANE_SPAN_BATCHES_TOTAL = "pilothouse_controlplane_span_batches_total"
+"""OTLP requests by the HTTP status they were answered with."""
+CONTROLPLANE_SPANS_TAKEN_TOTAL = "pilothouse_controlplane_spans_taken_total"
+CONTROLPLANE_SPANS_JOINED_TOTAL = "pilothouse_controlplane_spans_joined_total"
+"""Those whose request was found, at once or later."""
+CONTROLPLANE_SPANS_IGNORED_TOTAL = "pilothouse_controlplane_spans_ignored_total"
+CONTROLPLANE_SPANS_DROPPED_TOTAL = "pilothouse_controlplane_spans_dropped_total"
+"""Those that waited for a request that never came, or made room for newer ones."""
+CONTROLPLANE_SPANS_WAITING = "pilothouse_controlplane_spans_waiting"
 
 # --- Replica process (dataplane.host) ---------------------------------------------------
 REPLICA_INFO = "pilothouse_replica"

@@ -27,6 +27,8 @@ class ClientReport:
     first_content: float | None = None
     final_content: float | None = None
     clock_error: float | None = None
+    max_chunk_gap: float | None = None
+    """Longest wait between two chunks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

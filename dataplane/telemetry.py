@@ -53,7 +53,7 @@ from dataplane.span_attributes import (
 )
 from dataplane.spans import SpanInterval, span_intervals
 
-_SCOPE = InstrumentationScope("pilothouse", metadata.version("pilothouse"))
+_SCOPE = InstrumentationScope(names.TELEMETRY_SCOPE, metadata.version("pilothouse"))
 _IDS = RandomIdGenerator()
 _W3C = TraceContextTextMapPropagator()
 

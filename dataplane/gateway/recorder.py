@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from dataplane.gateway.inflight import InFlightEntry, lost_record
 from dataplane.gateway.registry import InFlightRequest
-from dataplane.latency import ContractTerms, Judgement, Latencies, Outcome, derive_latencies, judge
+from dataplane.latency import ContractTerms, Judgement, Latencies, derive_latencies, judge
 from dataplane.lifecycle import (
     Delivery,
     Disposition,
@@ -14,6 +14,7 @@ from dataplane.lifecycle import (
     Observability,
     find_event,
 )
+from dataplane.outcome import outcome_of
 from dataplane.record import RecordedContent, RequestRecord
 
 TakeRecord = Callable[[RequestRecord], None]
@@ -80,21 +81,6 @@ def build_record(request: InFlightRequest, gateway_id: str) -> RequestRecord:
         judgement=_judge(request, latencies, disposition, delivery),
         content=_content(request),
     )
-
-
-def outcome_of(disposition: Disposition, delivery: Delivery, status: int | None) -> Outcome:
-    """Whose doing an end was. What the caller got wrong, or asked too much of, is told by a 4xx."""
-    is_callers = status is not None and 400 <= status < 500
-    match disposition:
-        case Disposition.STOP | Disposition.LENGTH:
-            is_whole = delivery is Delivery.COMPLETE
-            return Outcome.ANSWERED if is_whole else Outcome.CLIENT_LEFT
-        case Disposition.CANCELLED:
-            return Outcome.CLIENT_LEFT
-        case Disposition.INVALID if status is None:
-            return Outcome.CALLER_ERROR
-        case _:
-            return Outcome.CALLER_ERROR if is_callers else Outcome.SERVICE_FAILED
 
 
 def _with_error(request: InFlightRequest, index: int) -> Event:

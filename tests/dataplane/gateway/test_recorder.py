@@ -2,9 +2,9 @@
 
 import pytest
 
-from dataplane.gateway.recorder import outcome_of
 from dataplane.latency import Outcome
 from dataplane.lifecycle import Delivery, Disposition
+from dataplane.outcome import outcome_of
 
 
 @pytest.mark.parametrize(

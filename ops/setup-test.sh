@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Install what only the tests need: tools into the virtual environment, Chromium by apt-get.
+# Install what only the tests need: tools into the virtual environment, Chromium and
+# PostgreSQL by apt-get.
 # Usage: ops/setup-test.sh VENV
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -16,6 +17,17 @@ if ! command -v chromium >/dev/null; then
     apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null
   else
     echo "The browser tests need Chromium: run 'apt-get install chromium' as root and try again" >&2
+    exit 1
+  fi
+fi
+
+if ! [ -x /usr/lib/postgresql/15/bin/initdb ] && ! command -v pg_config >/dev/null; then
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    echo "Installing PostgreSQL 15 for the tests of the store"
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -qq && apt-get install -y -qq --no-install-recommends postgresql-15 >/dev/null
+  else
+    echo "The tests of the store need PostgreSQL 15: run 'apt-get install postgresql-15' as root" >&2
     exit 1
   fi
 fi

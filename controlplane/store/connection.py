@@ -1,4 +1,4 @@
-"""Connections: the two kinds of database, their URLs, and SQLite set up for concurrency.
+"""Connections: the two kinds of database, SQLite and PostgreSQL set up for concurrency.
 
 On SQLite a transaction that may write takes the write lock at its start. One that reads
 first and locks later fails the moment another writer came between, and no timeout helps it.
@@ -10,9 +10,23 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, text
+
+from controlplane.store.database_url import parse_url, sqlite_path, sqlite_url
+
+__all__ = [
+    "DatabaseKind",
+    "create_bare_engine",
+    "create_database_engine",
+    "default_paths",
+    "lock_for_writing",
+    "reading_options",
+    "sqlite_path",
+    "sqlite_url",
+]
 
 _BUSY_TIMEOUT_MILLISECONDS = 10_000
+_CONNECT_SECONDS = 10
 _READS_ONLY = "pilothouse_reads_only"
 
 
@@ -23,22 +37,12 @@ class DatabaseKind(StrEnum):
     REQUESTS = "requests"
 
 
-def sqlite_url(path: Path) -> str:
-    """The URL of the SQLite database in the file at `path`."""
-    return URL.create("sqlite", database=str(path.absolute())).render_as_string()
+def create_bare_engine(url: str) -> Engine:
+    """An engine that changes nothing about what it connects to, and keeps no connection open.
 
-
-def sqlite_path(url: str) -> Path | None:
-    """The file of an SQLite URL, None for other databases.
-
-    Raises ValueError for SQLite in memory: two connections would see two databases.
+    `create_database_engine` would switch any SQLite file to write-ahead logging.
     """
-    parsed = make_url(url)
-    if parsed.get_backend_name() != "sqlite":
-        return None
-    if not parsed.database or parsed.database == ":memory:" or "mode" in parsed.query:
-        raise ValueError(f"{url} names no file; use sqlite:////absolute/path.db")
-    return Path(parsed.database)
+    return create_engine(_with_defaults(parse_url(url)), poolclass=NullPool)
 
 
 def create_database_engine(url: str, enforces_foreign_keys: bool = True) -> Engine:
@@ -47,7 +51,7 @@ def create_database_engine(url: str, enforces_foreign_keys: bool = True) -> Engi
     `enforces_foreign_keys` concerns SQLite alone; others always enforce them.
     """
     if sqlite_path(url) is None:
-        return create_engine(url, pool_pre_ping=True)
+        return _postgresql_engine(parse_url(url))
     # As many connections as FastAPI has threads, so that nobody waits for the pool.
     engine = create_engine(url, pool_size=8, max_overflow=40)
     event.listen(engine, "connect", _set_up_sqlite)
@@ -57,11 +61,42 @@ def create_database_engine(url: str, enforces_foreign_keys: bool = True) -> Engi
     return engine
 
 
+def _postgresql_engine(url: URL) -> Engine:
+    # A server takes 100 connections by default, and two control planes may share it.
+    engine = create_engine(_with_defaults(url), pool_pre_ping=True, pool_size=5, max_overflow=15)
+    event.listen(engine, "connect", _set_up_postgresql)
+    return engine
+
+
+def _with_defaults(url: URL) -> URL:
+    if url.get_backend_name() != "postgresql":
+        return url
+    defaults = {"connect_timeout": str(_CONNECT_SECONDS), "application_name": "pilothouse"}
+    return url.set(query={**defaults, **url.query})
+
+
+def lock_for_writing(connection: Connection, kind: DatabaseKind) -> None:
+    """On PostgreSQL, let one transaction at a time write to a database of this kind.
+
+    Released when the transaction ends. SQLite's transactions took their lock when they began.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.execute(
+            text("SELECT pg_advisory_xact_lock(hashtext(:name))"), {"name": f"pilothouse.{kind}"}
+        )
+
+
 def reading_options(engine: Engine) -> dict[str, Any]:
     """Execution options of a transaction that only reads, from one consistent view."""
     if engine.dialect.name == "postgresql":
         return {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
     return {_READS_ONLY: True}
+
+
+def _set_up_postgresql(connection: Any, _record: object) -> None:
+    # As long as SQLite waits for its lock: a clear error is better than a stuck control plane.
+    connection.execute(f"SET lock_timeout = {_BUSY_TIMEOUT_MILLISECONDS}")
+    connection.commit()
 
 
 def _set_up_sqlite(connection: Any, _record: object) -> None:

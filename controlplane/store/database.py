@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from controlplane.store.connection import (
     DatabaseKind,
     create_database_engine,
+    lock_for_writing,
     reading_options,
     sqlite_path,
     sqlite_url,
@@ -23,6 +24,7 @@ from controlplane.store.schema import (
     SchemaError,
     SchemaReport,
     SchemaState,
+    UnreachableError,
     inspect_schema,
 )
 from controlplane.store.upgrade import UpgradeError, upgrade_database
@@ -33,6 +35,7 @@ __all__ = [
     "SchemaError",
     "SchemaReport",
     "SchemaState",
+    "UnreachableError",
     "UpgradeError",
     "create_or_open_database",
     "inspect_schema",
@@ -63,6 +66,9 @@ class Database:
         What was loaded stays readable after the commit.
         """
         with self._writing.begin() as session:
+            if self.kind is DatabaseKind.CONFIG:
+                # What is decided here rests on what was read here, as SQLite guarantees anyway.
+                lock_for_writing(session.connection(), self.kind)
             yield session
 
     @contextmanager
@@ -79,7 +85,8 @@ class Database:
 def open_database(url: str, kind: DatabaseKind) -> Database:
     """Open a database whose schema is exactly the one this code knows.
 
-    Raises SchemaError, saying what to run, when it is absent, older, newer or not ours.
+    Raises SchemaError, saying what to run, when it is absent, older, newer or not ours, and
+    UnreachableError when its server does not answer.
     """
     report = inspect_schema(url, kind)
     if report.state is not SchemaState.CURRENT:

@@ -4,18 +4,20 @@ Config and requests have independent histories. The control plane opens a databa
 its schema is exactly the one this code knows; it never changes an existing one by itself.
 """
 
+import shlex
 import sqlite3
 from dataclasses import dataclass
 from enum import StrEnum
 
 from alembic.config import Config
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, MetaData, NullPool, create_engine, inspect, text
-from sqlalchemy.exc import DatabaseError
+from sqlalchemy import Connection, Engine, MetaData, inspect, text
+from sqlalchemy.exc import DatabaseError, OperationalError
 
 from controlplane.bundled import Bundled, locate
 from controlplane.store.access_tables import AuditRow
-from controlplane.store.connection import DatabaseKind, sqlite_path
+from controlplane.store.connection import DatabaseKind, create_bare_engine
+from controlplane.store.database_url import masked, place_of, sqlite_path
 from controlplane.store.request_tables import RequestBase
 
 _MIGRATIONS = {
@@ -27,6 +29,7 @@ _METADATA: dict[DatabaseKind, MetaData] = {
     DatabaseKind.CONFIG: AuditRow.metadata,
     DatabaseKind.REQUESTS: RequestBase.metadata,
 }
+_OLDEST_POSTGRESQL = 15
 
 
 class SchemaState(StrEnum):
@@ -65,6 +68,17 @@ class SchemaError(Exception):
         self.report = report
 
 
+class UnreachableError(Exception):
+    """A database server did not let us in. The message shows no password."""
+
+    def __init__(self, url: str, kind: DatabaseKind, why: str) -> None:
+        super().__init__(
+            f"the {kind} database {masked(url)} cannot be reached: {why}. See that the server "
+            f"runs and takes connections from here, and that URL, user and password are right"
+        )
+        self.kind = kind
+
+
 def describe_schema(report: SchemaReport) -> str:
     """What was found and, unless all is well, what to run."""
     remedy = _remedy(report)
@@ -76,17 +90,25 @@ def inspect_schema(url: str, kind: DatabaseKind) -> SchemaReport:
     path = sqlite_path(url)
     if path is not None and not path.exists():
         return _report(url, kind, SchemaState.ABSENT)
-    # A bare engine: ours would switch the file, whose ever it is, to write-ahead logging.
-    engine = create_engine(url, poolclass=NullPool)
+    engine = create_bare_engine(url)
     try:
-        with engine.connect() as connection:
-            return _inspect(connection, url, kind)
+        with _connected(engine, url, kind) as connection:
+            return inspect_connection(connection, url, kind)
     except (DatabaseError, sqlite3.DatabaseError) as error:
         if path is None or "not a database" not in str(error):
             raise
         return _report(url, kind, SchemaState.FOREIGN, detail="it is no SQLite database")
     finally:
         engine.dispose()
+
+
+def _connected(engine: Engine, url: str, kind: DatabaseKind) -> Connection:
+    try:
+        return engine.connect()
+    except OperationalError as error:
+        if sqlite_path(url) is not None:
+            raise
+        raise UnreachableError(url, kind, str(error.orig).strip()) from error
 
 
 def newest_version(kind: DatabaseKind) -> str:
@@ -107,7 +129,11 @@ def metadata_of(kind: DatabaseKind) -> MetaData:
     return _METADATA[kind]
 
 
-def _inspect(connection: Connection, url: str, kind: DatabaseKind) -> SchemaReport:
+def inspect_connection(connection: Connection, url: str, kind: DatabaseKind) -> SchemaReport:
+    """What the database at the other end of `connection` holds, as its transaction sees it."""
+    unfit = _find_unfit_server(connection)
+    if unfit is not None:
+        return _report(url, kind, SchemaState.FOREIGN, detail=unfit)
     tables = set(inspect(connection).get_table_names())
     if version_table(kind) not in tables:
         strangers = tables if sqlite_path(url) else tables & set(metadata_of(kind).tables)
@@ -124,6 +150,21 @@ def _inspect(connection: Connection, url: str, kind: DatabaseKind) -> SchemaRepo
     known = {script.revision for script in scripts.walk_revisions()}
     state = SchemaState.OLDER if found is None or found in known else SchemaState.UNKNOWN
     return _report(url, kind, state, found)
+
+
+def _find_unfit_server(connection: Connection) -> str | None:
+    """Why this server cannot hold our data, None when it can."""
+    if connection.dialect.name != "postgresql":
+        return None
+    number = int(connection.execute(text("SHOW server_version_num")).scalar_one())
+    if number < _OLDEST_POSTGRESQL * 10_000:
+        return (
+            f"its server is PostgreSQL {number // 10_000}, {_OLDEST_POSTGRESQL} or newer is needed"
+        )
+    encoding = connection.execute(text("SHOW server_encoding")).scalar_one()
+    if encoding != "UTF8":
+        return f"its encoding is {encoding}, UTF8 is needed"
+    return None
 
 
 def found_version(connection: Connection, kind: DatabaseKind) -> str | None:
@@ -173,7 +214,7 @@ def _report(
 
 
 def _describe(report: SchemaReport) -> str:
-    where = f"the {report.kind} database {sqlite_path(report.url) or report.url}"
+    where = f"the {report.kind} database {place_of(report.url)}"
     match report.state:
         case SchemaState.ABSENT:
             return f"{where} does not exist yet"
@@ -195,7 +236,8 @@ def _remedy(report: SchemaReport) -> str | None:
     path = sqlite_path(report.url)
     match report.state:
         case SchemaState.ABSENT | SchemaState.OLDER:
-            where = f"--state-dir {path.parent}" if path else f"--{report.kind}-url {report.url}"
+            given = f"--{report.kind}-url {shlex.quote(masked(report.url))}"
+            where = f"--state-dir {path.parent}" if path else given
             return f"Stop Pilothouse and run: pilothouse db upgrade {where}"
         case SchemaState.UNKNOWN:
             return "Start the newer Pilothouse again, or restore a backup from before its upgrade"

@@ -20,6 +20,7 @@ from sqlalchemy.exc import DatabaseError
 from controlplane.store.connection import (
     DatabaseKind,
     create_database_engine,
+    lock_for_writing,
     sqlite_path,
     sqlite_url,
 )
@@ -29,6 +30,7 @@ from controlplane.store.schema import (
     SchemaState,
     alembic_config,
     found_version,
+    inspect_connection,
     inspect_schema,
 )
 
@@ -67,12 +69,16 @@ def migrate(url: str, kind: DatabaseKind, revision: str) -> None:
     engine = create_database_engine(url, enforces_foreign_keys=False)
     try:
         with engine.begin() as connection:
+            # Two that create the same database at once: the second finds it done.
+            lock_for_writing(connection, kind)
             config.attributes["connection"] = connection
             if revision == "head" or not _is_behind(connection, config, kind, revision):
                 command.upgrade(config, revision)
             else:
                 command.downgrade(config, revision)
             _check_foreign_keys(connection)
+            if revision == "head":
+                _check_schema(connection, url, kind)
     finally:
         engine.dispose()
 
@@ -82,7 +88,11 @@ def _upgrade(url: str, kind: DatabaseKind) -> None:
         migrate(url, kind, "head")
     except DatabaseError as error:
         raise UpgradeError(f"the {kind} database cannot be upgraded: {error.orig}") from error
-    after = inspect_schema(url, kind)
+
+
+def _check_schema(connection: Connection, url: str, kind: DatabaseKind) -> None:
+    """Raises SchemaError, and so rolls back, when the code does not know what was made."""
+    after = inspect_connection(connection, url, kind)
     if after.state is not SchemaState.CURRENT:
         raise SchemaError(after)
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -13,8 +12,6 @@ from sqlalchemy import func, select
 from controlplane.store.database import (
     Database,
     DatabaseKind,
-    create_or_open_database,
-    sqlite_url,
 )
 from controlplane.store.records import (
     BatchError,
@@ -33,15 +30,15 @@ from controlplane.store.request_tables import (
 )
 from dataplane.record import RequestRecord, decode_record
 from ops.sample_requests import Sample, answered, cancelled, failed, invalid, lost, rejected
+from tests.databases import Databases
 
 MINUTE_NS = 60 * 10**9
 START_NS = 1_790_000_040 * 10**9  # the start of a minute
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    url = sqlite_url(tmp_path / "requests.db")
-    made = create_or_open_database(url, DatabaseKind.REQUESTS)
+def database(databases: Databases) -> Iterator[Database]:
+    made = databases.open(DatabaseKind.REQUESTS)
     yield made
     made.close()
 

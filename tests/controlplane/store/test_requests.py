@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -11,8 +10,6 @@ import pytest
 from controlplane.store.database import (
     Database,
     DatabaseKind,
-    create_or_open_database,
-    sqlite_url,
 )
 from controlplane.store.records import RecordBatch, ReservoirSizes, store_batch
 from controlplane.store.requests import (
@@ -27,13 +24,14 @@ from controlplane.store.requests import (
 )
 from dataplane.record import RequestRecord
 from ops.sample_requests import Sample, answered, failed, traffic
+from tests.databases import Databases
 
 NOW_NS = 1_790_000_000 * 10**9
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    made = create_or_open_database(sqlite_url(tmp_path / "requests.db"), DatabaseKind.REQUESTS)
+def database(databases: Databases) -> Iterator[Database]:
+    made = databases.open(DatabaseKind.REQUESTS)
     yield made
     made.close()
 

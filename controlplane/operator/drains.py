@@ -37,9 +37,12 @@ class Drains:
         if not replica.is_told_to_end and self._has_left(replica, waited):
             launcher.stop(replica.replica_id)
             replica.is_told_to_end = True
-        if not replica.is_forced_to_end and waited > self._settings.force_seconds:
+        if not replica.is_forced_to_end and waited > self._patience_with(replica):
             launcher.stop(replica.replica_id, is_forced=True)
             replica.is_forced_to_end = True
+
+    def _patience_with(self, replica: Replica) -> float:
+        return self._settings.leave_seconds if replica.is_hung else self._settings.force_seconds
 
     def _has_left(self, replica: Replica, waited: float) -> bool:
         """No gateway sends it anything new."""

@@ -74,6 +74,7 @@ def plan_replicas(
         own = [replica for replica in actual if replica.deployment == each.deployment]
         if each.problem is not None:
             holds[each.deployment] = each.problem
+            stops += _plan_surplus_stops(each, own)
             continue
         stops += _plan_stops(each, own)
         missing = each.num_replicas - len(own)
@@ -109,6 +110,22 @@ def _plan_stops(desired: DesiredReplicas, own: Sequence[ActualReplica]) -> list[
             reason=_asked_for(desired),
         )
         for replica in fitting[desired.num_replicas :]
+    ]
+
+
+def _plan_surplus_stops(desired: DesiredReplicas, own: Sequence[ActualReplica]) -> list[Stop]:
+    """Of a deployment that can start nothing: what differs stays, what is too many goes."""
+    staying = [replica for replica in own if not replica.is_draining]
+    staying.sort(
+        key=lambda replica: (
+            not matches(replica, desired),
+            not replica.is_ready,
+            replica.replica_id,
+        )
+    )
+    return [
+        Stop(replica_id=replica.replica_id, reason=_asked_for(desired))
+        for replica in staying[desired.num_replicas :]
     ]
 
 

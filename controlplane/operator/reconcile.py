@@ -16,6 +16,7 @@ from controlplane.operator.attached import AttachedEndpoints
 from controlplane.operator.backoff import Backoff
 from controlplane.operator.desired import DesiredReplicas, desired_replicas, spec_digest
 from controlplane.operator.drains import Drains
+from controlplane.operator.faults import Faults
 from controlplane.operator.installed import InstalledPlugins
 from controlplane.operator.observed import ObservedState
 from controlplane.operator.plan import Plan, Start, Stop, plan_replicas
@@ -25,6 +26,7 @@ from controlplane.operator.replica import Replica
 from controlplane.operator.roster import Roster
 from controlplane.operator.settings import OperatorSettings
 from controlplane.operator.snapshot import SnapshotFeed, read_tenants
+from controlplane.operator.vigil import Vigil
 from controlplane.store.database import Database
 from controlplane.store.deployments import (
     DesiredDeployment,
@@ -61,6 +63,8 @@ class Reconciler:
         self._settings = settings or OperatorSettings()
         self._clock = clock
         self._wall = wall
+        self._faults = Faults()
+        self._vigil = Vigil(self._settings, clock)
         self._attached = AttachedEndpoints()
         self._drains = Drains(plugins, self._attached, observed, self._settings, clock)
         self._backoff = Backoff(clock)
@@ -78,11 +82,13 @@ class Reconciler:
 
     def reconcile(self) -> bool:
         """One pass. True while something is under way that should be looked at again soon."""
+        self._faults.begin()
         deployments = self._read_deployments()
         desired = [self._with_plugins(desired_replicas(each)) for each in deployments]
         if self._is_first_pass:
             self._recall()
         observations = self._observe(desired)
+        desired = [self._with_sight(each) for each in desired]
         self._catch_up(observations)
         self._is_first_pass = False
         self._take_probe_results()
@@ -125,11 +131,23 @@ class Reconciler:
         names |= {replica.launcher for replica in self.replicas}
         found = {each.spec.replica_id: each for each in self._attached.observe()}
         for name in sorted(names - {ATTACHED}):
-            for observation in self._plugins.get_launcher(name).observe():
+            for observation in self._ask(name):
                 found[observation.spec.replica_id] = observation
                 if self._roster.find(observation.spec.replica_id) is None:
                     self._adopt_unknown(observation, name)
         return found
+
+    def _ask(self, launcher: str) -> list[ReplicaObservation]:
+        """What it runs. Nothing, noted as a fault, when it cannot say."""
+        observations: list[ReplicaObservation] = []
+        with self._faults.of_launcher(launcher):
+            observations = self._plugins.get_launcher(launcher).observe()
+        return observations
+
+    def _with_sight(self, desired: DesiredReplicas) -> DesiredReplicas:
+        """Nothing more is started while nobody can say what runs already."""
+        fault = self._faults.find_of_launcher(desired.launcher)
+        return desired if fault is None else replace(desired, problem=desired.problem or fault)
 
     def _adopt_unknown(self, observation: ReplicaObservation, launcher: str) -> None:
         """A launcher has a replica that the database does not: the plan decides about it."""
@@ -142,16 +160,22 @@ class Reconciler:
 
     def _end_remains(self, observation: ReplicaObservation, launcher: str) -> None:
         replica_id = observation.spec.replica_id
-        if observation.is_alive:
-            _log.warning("ending a process of an ended replica", replica_id=replica_id)
-            self._plugins.get_launcher(launcher).stop(replica_id, is_forced=True)
-        else:
-            self._plugins.get_launcher(launcher).forget(replica_id)
+        with self._faults.of_deployment(observation.spec.deployment, f"remains of {replica_id}"):
+            if observation.is_alive:
+                _log.warning("ending a process of an ended replica", replica_id=replica_id)
+                self._plugins.get_launcher(launcher).stop(replica_id, is_forced=True)
+            else:
+                self._plugins.get_launcher(launcher).forget(replica_id)
 
     # --- catch up --------------------------------------------------------------------
 
     def _catch_up(self, observations: dict[str, ReplicaObservation]) -> None:
+        self._vigil.read_reports(self._observed.gateways())
+        self._vigil.keep_only(replica.replica_id for replica in self.replicas)
         for replica in self.replicas:
+            if (fault := self._faults.find_of_launcher(replica.launcher)) is not None:
+                self._faults.note(replica.spec.deployment, fault)
+                continue  # unseen is not gone
             observation = observations.get(replica.replica_id)
             if observation is None:
                 self._note_end(replica, "its launcher does not know it any more", None)
@@ -165,6 +189,12 @@ class Reconciler:
                 self._adopt(replica)
             elif replica.state is ReplicaState.STARTING:
                 self._follow_start(replica)
+            elif replica.state is ReplicaState.READY and replica.launcher != ATTACHED:
+                self._keep_vigil(replica)
+
+    def _keep_vigil(self, replica: Replica) -> None:
+        if self._vigil.is_due(replica.replica_id):
+            self._probe(replica, self._settings.silent_probe_seconds)
 
     def _adopt(self, replica: Replica) -> None:
         """A process of an earlier control plane lives on. One that was ready stays so: its
@@ -173,23 +203,23 @@ class Reconciler:
             return
         self._roster.adopt(replica)
         if replica.state is ReplicaState.READY:
-            self._probe(replica)
+            self._probe(replica, self._settings.probe_seconds)
 
     def _follow_start(self, replica: Replica) -> None:
         if replica.launcher == ATTACHED:
             self._roster.make_ready(replica, "attached, not probed")
         elif replica.stage == "serving" and replica.address is not None:
-            self._probe(replica)
+            self._probe(replica, self._settings.probe_seconds)
         elif self._clock() - replica.since_at > self._settings.start_seconds:
             waited = f"{self._settings.start_seconds:g} s"
             self._give_up(replica, f"it did not serve within {waited}; stage {replica.stage}")
 
-    def _probe(self, replica: Replica) -> None:
-        process = self._plugins.find_engine_process(replica.spec.engine)
-        if process is not None and replica.address is not None:
-            self._probes.start(
-                replica.replica_id, process, replica.address, self._settings.probe_seconds
-            )
+    def _probe(self, replica: Replica, seconds: float) -> None:
+        spec = replica.spec
+        with self._faults.of_deployment(spec.deployment, f"{replica.replica_id} cannot be probed"):
+            process = self._plugins.find_engine_process(spec.engine)
+            if process is not None and replica.address is not None:
+                self._probes.start(replica.replica_id, process, replica.address, seconds)
 
     def _take_probe_results(self) -> None:
         for result in self._probes.take_results():
@@ -199,12 +229,20 @@ class Reconciler:
 
     def _note_probe(self, replica: Replica, result: ProbeResult) -> None:
         if result.seconds is None:
-            self._give_up(replica, f"its probe failed: {result.error}")
+            self._note_failed_probe(replica, result.error or "it says not why")
             return
         replica.probed_at_unix_ns = self._wall()
+        self._vigil.note_alive(replica.replica_id)
         if replica.state is ReplicaState.STARTING:
             milliseconds = result.seconds * 1000
             self._roster.make_ready(replica, f"a probe generated a token in {milliseconds:.0f} ms")
+
+    def _note_failed_probe(self, replica: Replica, error: str) -> None:
+        if replica.state is ReplicaState.STARTING:
+            self._give_up(replica, f"its probe failed: {error}")
+        elif (why := self._vigil.find_hang(replica.replica_id, error)) is not None:
+            replica.is_hung = True
+            self._give_up(replica, why)
 
     def _give_up(self, replica: Replica, why: str) -> None:
         """It was wanted and does not work: end it, and count its end as a failure."""
@@ -220,7 +258,8 @@ class Reconciler:
             self._backoff.note_failure(replica.spec.deployment, replica.digest, why, ready_seconds)
         if replica.launcher == ATTACHED:
             self._attached.forget(replica.replica_id)
-        else:
+            return
+        with self._faults.of_deployment(replica.spec.deployment, f"end of {replica.replica_id}"):
             self._plugins.get_launcher(replica.launcher).forget(replica.replica_id)
 
     def _judge_end(
@@ -255,7 +294,9 @@ class Reconciler:
     def _advance_drains(self) -> None:
         for replica in self.replicas:
             if replica.state is ReplicaState.DRAINING:
-                self._drains.advance(replica)
+                what = f"{replica.replica_id} cannot be ended"
+                with self._faults.of_deployment(replica.spec.deployment, what):
+                    self._drains.advance(replica)
 
     def _begin_starts(self, starts: Sequence[Start], desired: Sequence[DesiredReplicas]) -> None:
         by_name = {each.deployment: each for each in desired}
@@ -276,8 +317,9 @@ class Reconciler:
     def _launch(self, replica: Replica, process: EngineProcess) -> None:
         try:
             self._plugins.get_launcher(replica.launcher).launch(replica.spec, process)
-        except OSError as error:
-            self._note_end(replica, f"it could not be started: {error}", None)
+        except Exception as error:  # noqa: BLE001  (a plugin may raise anything)
+            why = str(error) or type(error).__name__
+            self._note_end(replica, f"it could not be started: {why}", None)
 
     # --- tell ------------------------------------------------------------------------
 
@@ -289,7 +331,7 @@ class Reconciler:
         self._note_settled(plan, deployments)
         now = self._wall()
         self._observed.set_replicas([replica.observed(now) for replica in self.replicas])
-        self.holds = dict(plan.holds)
+        self.holds = {**self._faults.by_deployment, **plan.holds}
 
     def _note_settled(self, plan: Plan, deployments: Sequence[DesiredDeployment]) -> None:
         news = [

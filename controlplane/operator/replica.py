@@ -28,6 +28,8 @@ class Replica:
     probed_at_unix_ns: int | None = None
     failure: str | None = None
     """Why it is being ended although it was wanted; then its end counts as a failure."""
+    is_hung: bool = False
+    """It answers nobody, so it is not waited for."""
     is_told_to_end: bool = False
     is_forced_to_end: bool = False
     has_left_at_version: int | None = None

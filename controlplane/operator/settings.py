@@ -12,6 +12,12 @@ class OperatorSettings:
     start_seconds: float = 600.0
     """A replica that does not serve by then has failed."""
     probe_seconds: float = 60.0
+    silent_seconds: float = 20.0
+    """A ready replica that took no step for so long is probed again."""
+    silent_probe_seconds: float = 20.0
+    """How long such a probe may take."""
+    max_failed_probes: int = 2
+    """So many of them failing in a row, with no step in between, mean that it hangs."""
     leave_seconds: float = 3.0
     """How long gateways get to stop sending to a replica before it is told to drain."""
     drain_seconds: float = DEFAULT_DRAIN_SECONDS

@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 
 from controlplane.store.tables import ReplicaRow, ReplicaTransitionRow
 from dataplane.engine import ReplicaSpec
+from dataplane.unreadable import unreadable_spec
 
 _MAX_REASON = 1024
 
@@ -213,16 +214,16 @@ def _note(session: Session, replica_id: str, state: ReplicaState, reason: str, n
 
 
 def _read(session: Session, row: ReplicaRow) -> StoredReplica:
-    spec: dict[str, Any] = row.spec
     reason = session.scalars(
         select(ReplicaTransitionRow.reason)
         .where(ReplicaTransitionRow.replica_id == row.replica_id)
         .order_by(ReplicaTransitionRow.id.desc())
         .limit(1)
     ).one()
+    spec, digest = _read_spec(row)
     return StoredReplica(
-        spec=msgspec.convert(spec, type=ReplicaSpec),
-        spec_digest=row.spec_digest,
+        spec=spec,
+        spec_digest=digest,
         launcher=row.launcher,
         state=ReplicaState(row.state),
         reason=reason,
@@ -231,3 +232,12 @@ def _read(session: Session, row: ReplicaRow) -> StoredReplica:
         start_stages=row.start_stages,
         created_at_unix_ns=row.created_at_unix_ns,
     )
+
+
+def _read_spec(row: ReplicaRow) -> tuple[ReplicaSpec, str]:
+    """With its digest. One that cannot be read matches nothing, so its replica is replaced."""
+    spec: dict[str, Any] = row.spec
+    try:
+        return msgspec.convert(spec, type=ReplicaSpec), row.spec_digest
+    except msgspec.ValidationError:
+        return unreadable_spec(row.replica_id, row.deployment), ""

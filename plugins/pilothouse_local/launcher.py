@@ -24,6 +24,7 @@ from dataplane.processes import (
     replace_file,
     send_signal,
 )
+from dataplane.unreadable import unreadable_spec
 
 ROLE = "replica"
 _SPEC_FILE = "spec.json"
@@ -81,7 +82,7 @@ class LocalLauncher:
         shutil.rmtree(self._replicas_dir / replica_id, ignore_errors=True)
 
     def _observe(self, replica_id: str, encoded_spec: bytes) -> ReplicaObservation:
-        spec = msgspec.json.decode(encoded_spec, type=ReplicaSpec)
+        spec = _read_spec(replica_id, encoded_spec)
         record = self._processes.find(replica_id)
         if record is None:
             return ReplicaObservation(
@@ -131,3 +132,12 @@ class LocalLauncher:
 
     def _path(self, replica_id: str, file_name: str) -> Path:
         return self._replicas_dir / replica_id / file_name
+
+
+def _read_spec(replica_id: str, encoded: bytes) -> ReplicaSpec:
+    """The spec; one that cannot be read is told as that of an engine called `unreadable`, which
+    nobody asks for: the replica is then known by its id, and the others are not hidden with it."""
+    try:
+        return msgspec.json.decode(encoded, type=ReplicaSpec)
+    except (msgspec.ValidationError, msgspec.DecodeError):
+        return unreadable_spec(replica_id, deployment="unreadable")

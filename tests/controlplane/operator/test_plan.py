@@ -120,3 +120,18 @@ def test_a_digest_ignores_the_id_and_the_order_of_settings_and_nothing_else() ->
         replace(TEMPLATE, artifact="/other"),
     ):
         assert spec_digest(other) != CHAT.digest
+
+
+def test_a_deployment_that_can_start_nothing_still_gives_back_what_is_too_many() -> None:
+    held = replace(CHAT, problem="its weights are gone")
+    actual = [replica("chat-1", digest="old"), replica("chat-2"), replica("chat-3", digest="old")]
+    plan = plan_replicas([held], actual, {})
+    assert stops(plan) == ["chat-1", "chat-3"]
+    assert plan.starts == ()
+    assert plan.holds == {"chat": "its weights are gone"}
+
+
+def test_a_deployment_that_can_start_nothing_keeps_what_differs_when_it_is_not_too_many() -> None:
+    held = replace(CHAT, problem="its weights are gone", num_replicas=2)
+    plan = plan_replicas([held], [replica("chat-1", digest="old"), replica("chat-2")], {})
+    assert stops(plan) == []

@@ -59,6 +59,8 @@ def compact_row(record: RequestRecord) -> dict[str, Any]:
         "gateway_sequence": record.gateway_sequence,
         "request_id": record.request_id,
         "trace_id": record.trace.trace_id,
+        "span_id": record.trace.span_id,
+        "parent_span_id": record.trace.parent_span_id,
         "arrived_at_unix_ns": record.arrived_at_unix_ns,
         "tenant": record.tenant,
         "request_class": record.request_class,
@@ -97,7 +99,7 @@ def count_measures(record: RequestRecord) -> Counter[CountKey]:
 
     amounts = {"offered": 1, f"disposition.{record.disposition.value}": 1}
     if record.judgement is not None:
-        amounts |= dict.fromkeys(_judged_measures(record.judgement), 1)
+        amounts |= dict.fromkeys(judged_measures(record.judgement), 1)
     ttft = _ttft(record)
     if ttft is not None:
         amounts[f"ttft.{bucket_of(ttft)}"] = 1
@@ -133,7 +135,8 @@ def storable(text: Any, limit: int) -> Any:
     return cut.replace("\x00", "\ufffd")
 
 
-def _judged_measures(judgement: Judgement) -> list[str]:
+def judged_measures(judgement: Judgement) -> list[str]:
+    """The counters that a judgement adds one to."""
     measures = []
     for result in judgement.results:
         if result.verdict is Verdict.NOT_APPLICABLE:

@@ -47,6 +47,10 @@ class RequestRow(RequestBase):
     gateway_sequence: Mapped[int] = mapped_column(BigInteger, primary_key=True)
     request_id: Mapped[str] = mapped_column(_by_byte(64))
     trace_id: Mapped[str] = mapped_column(_by_byte(32))
+    span_id: Mapped[str | None] = mapped_column(String(16))
+    """Of its `request` span: what an engine's span names as its parent."""
+    parent_span_id: Mapped[str | None] = mapped_column(String(16))
+    """The caller's span, as its traceparent said."""
     arrived_at_unix_ns: Mapped[int] = mapped_column(BigInteger)
     tenant: Mapped[str | None] = mapped_column(String(128))
     request_class: Mapped[str | None] = mapped_column(String(128))
@@ -147,3 +151,31 @@ class RemovedDataRow(RequestBase):
     """age or size."""
     num_rows: Mapped[int] = mapped_column(BigInteger)
     last_at_unix_ns: Mapped[int] = mapped_column(BigInteger)
+
+
+class SpanReportRow(RequestBase):
+    """What one span of a client or an engine tells about one request, joined to it or waiting."""
+
+    __tablename__ = "span_reports"
+    __table_args__ = (
+        Index("span_reports_by_request", "gateway_id", "gateway_sequence"),
+        Index("span_reports_by_wait", "gateway_id", "sender", "received_at_unix_ns"),
+        Index("span_reports_by_name", "named_request_id"),
+    )
+
+    trace_id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    span_id: Mapped[str] = mapped_column(String(16), primary_key=True)
+    sender: Mapped[str] = mapped_column(String(128), primary_key=True)
+    """The tenant whose key sent it, and whose requests alone it may be about; empty: any."""
+    side: Mapped[str] = mapped_column(String(8))
+    """client or engine."""
+    named_request_id: Mapped[str | None] = mapped_column(String(64))
+    """The request whose answer the client says it got."""
+    received_at_unix_ns: Mapped[int] = mapped_column(BigInteger)
+    gateway_id: Mapped[str | None] = mapped_column(String(128))
+    """With `gateway_sequence` the request it is about; NULL while that is not known."""
+    gateway_sequence: Mapped[int | None] = mapped_column(BigInteger)
+    report: Mapped[bytes] = mapped_column(LargeBinary)
+    """The SpanReport as JSON."""
+    judgement: Mapped[bytes | None] = mapped_column(LargeBinary)
+    """What the request's contract says at the boundary `client`, as JSON; it is in the counts."""

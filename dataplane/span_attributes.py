@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from dataplane import genai, names
+from dataplane.client_waits import client_waits, seconds_of
 from dataplane.lifecycle import Disposition, Event, EventKind, Observability
 from dataplane.record import RequestRecord
 from dataplane.spans import SpanInterval
@@ -142,10 +143,9 @@ def _request_attributes(record: RequestRecord) -> Attributes:
 
 def _delivery_attributes(record: RequestRecord) -> Attributes:
     writes = [e for e in record.events if e.kind in (EventKind.FIRST_WRITE, EventKind.WRITE)]
-    waits = [e.waited_seconds for e in record.events if e.waited_seconds is not None]
     return {
         names.ATTRIBUTE_NUM_WRITES: len(writes),
-        names.ATTRIBUTE_WAITED_FOR_CLIENT_SECONDS: sum(waits),
+        names.ATTRIBUTE_WAITED_FOR_CLIENT_SECONDS: seconds_of(client_waits(record.events)),
         names.ATTRIBUTE_DELIVERY: record.delivery.value,
     }
 

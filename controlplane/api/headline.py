@@ -1,10 +1,13 @@
 """A request in one sentence: how it ended, what that cost its contract, what to do. Pure."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from controlplane.store.request_tables import RequestRow
 from dataplane.latency import ObjectiveSignal, Verdict
 from dataplane.record import RequestRecord
+
+if TYPE_CHECKING:  # whoever only reads answers (the command line) does without the database
+    from controlplane.store.request_tables import RequestRow
 
 _NAMES = {
     ObjectiveSignal.TTFT: "TTFT",
@@ -46,7 +49,7 @@ class Headline:
     remedy: str | None
 
 
-def headline_of(row: RequestRow, record: RequestRecord | None) -> Headline:
+def headline_of(row: "RequestRow", record: RequestRecord | None) -> Headline:
     """The sentence about one request."""
     ending = _ENDINGS.get(row.disposition, row.disposition)
     if row.disposition in _REMEDIES:
@@ -78,7 +81,7 @@ def _misses(record: RequestRecord | None) -> str:
     return ": " + ", ".join(misses) if misses else ""
 
 
-def _cause(row: RequestRow) -> str | None:
+def _cause(row: "RequestRow") -> str | None:
     if not row.scheduled or not row.ttft:
         return None
     share = row.scheduled / row.ttft

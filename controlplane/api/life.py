@@ -5,11 +5,17 @@ then it says what those cannot tell.
 """
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from controlplane.store.request_tables import RequestRow
+from dataplane.client_waits import client_waits, seconds_of, waits_between
 from dataplane.lifecycle import Disposition, Event, EventKind, Observability
 from dataplane.record import RequestRecord
 from dataplane.spans import SpanInterval, span_intervals
+
+if TYPE_CHECKING:  # whoever only reads answers (the command line) does without the database
+    from controlplane.store.request_tables import RequestRow
+
+_WORTH_SAYING_SECONDS = 0.0005
 
 _MARKED = {
     EventKind.PREFILL_CHUNK: "prefill",
@@ -76,7 +82,7 @@ def life_of_record(record: RequestRecord) -> Life:
     )
 
 
-def life_of_row(row: RequestRow) -> Life:
+def life_of_row(row: "RequestRow") -> Life:
     """From the compact row's offsets."""
     bounds = (
         ("queue", "server", 0.0, _first_known(row.scheduled, row.finished, row.last_write)),
@@ -144,14 +150,26 @@ def _note(interval: SpanInterval, record: RequestRecord) -> str:
         case "decode":
             return _decode_note(record)
         case "delivery":
-            waited = sum(event.waited_seconds or 0.0 for event in record.events)
-            stalled = f", client made us wait {waited * 1000:.1f} ms" if waited > 0.0005 else ""
-            return f"{record.delivery.value}{stalled}"
+            return _delivery_note(interval, record)
         case "cleanup":
             if interval.end is None:
                 return "never released, as far as anyone saw"
             return _reason_of(record, EventKind.RELEASED) or ""
     return ""
+
+
+def _delivery_note(interval: SpanInterval, record: RequestRecord) -> str:
+    """The first fragment's own wait is over when delivery opens: it is told apart."""
+    waits = client_waits(record.events)
+    end = interval.start if interval.end is None else interval.end
+    before = seconds_of(waits_between(waits, 0.0, interval.start))
+    during = seconds_of(waits_between(waits, interval.start, end))
+    parts = [record.delivery.value]
+    if before > _WORTH_SAYING_SECONDS:
+        parts.append(f"client took {before * 1000:.1f} ms to accept the first fragment")
+    if during > _WORTH_SAYING_SECONDS:
+        parts.append(f"client made us wait {during * 1000:.1f} ms")
+    return ", ".join(parts)
 
 
 def _queue_note(record: RequestRecord) -> str:

@@ -4,13 +4,15 @@ Times are seconds since the request's arrival. None is unknown, and every surfac
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from controlplane.api.headline import Headline, headline_of
 from controlplane.api.life import Life, life_of_record, life_of_row
-from controlplane.store.request_tables import RequestRow
 from dataplane.lifecycle import Event, EventKind, Observability
 from dataplane.record import RequestRecord, record_to_dict
+
+if TYPE_CHECKING:  # whoever only reads answers (the command line) does without the database
+    from controlplane.store.request_tables import RequestRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +119,7 @@ class RequestDetail:
     as_of_unix_ns: int
 
 
-def summarize(row: RequestRow) -> RequestSummary:
+def summarize(row: "RequestRow") -> RequestSummary:
     """The summary of `row`."""
     return RequestSummary(
         request_id=row.request_id,
@@ -150,7 +152,7 @@ def summarize(row: RequestRow) -> RequestSummary:
 
 
 def describe(
-    row: RequestRow, kept: tuple[RequestRecord, str] | None, now_unix_ns: int
+    row: "RequestRow", kept: tuple[RequestRecord, str] | None, now_unix_ns: int
 ) -> RequestDetail:
     """All that is known of a request."""
     record, kept_because = kept if kept is not None else (None, None)

@@ -1,20 +1,50 @@
 """The `pilothouse` command. Each subcommand's module is imported only when it is used."""
 
 import importlib
+from typing import TYPE_CHECKING
 
 import click
 
+from controlplane.cli.exit_codes import exit_code_table
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 # Command name -> where it lives. Torch-free and quick to import, all of them.
 COMMANDS = {
-    "apply": "controlplane.cli.config:apply",
+    "access": "controlplane.cli.access:access",
+    "apply": "controlplane.cli.apply:apply",
+    "audit": "controlplane.cli.audit:audit",
     "controlplane": "controlplane.cli.serve:controlplane",
     "db": "controlplane.cli.database:db",
-    "describe": "controlplane.cli.config:describe",
-    "get": "controlplane.cli.config:get",
+    "describe": "controlplane.cli.describe:describe",
+    "diff": "controlplane.cli.describe:diff",
+    "get": "controlplane.cli.get:get",
+    "keys": "controlplane.cli.keys:keys",
     "plugins": "controlplane.cli.plugins:plugins",
     "requests": "controlplane.cli.requests:requests",
     "serve": "controlplane.cli.serve:serve",
-    "trace": "controlplane.cli.requests:trace",
+    "trace": "controlplane.cli.trace:trace",
+    "users": "controlplane.cli.users:users",
+}
+
+
+# What the list of commands says of each, so that printing it imports none.
+SUMMARIES = {
+    "access": "Let the first admin in.",
+    "audit": "List who changed what, when and why.",
+    "apply": "Make what files say the desired state.",
+    "controlplane": "Run the control plane alone.",
+    "db": "Create, upgrade and check the databases.",
+    "describe": "Show one document, replica or gateway, whole.",
+    "diff": "Say what differs between two revisions.",
+    "get": "List documents, replicas, gateways, revisions or events.",
+    "keys": "Make, list and revoke the keys of programs.",
+    "plugins": "List and describe the installed plugins.",
+    "requests": "List requests that ended or are in flight.",
+    "serve": "Serve models on this machine, all in one.",
+    "users": "Say who may log in to the console.",
+    "trace": "Show the whole life of one request.",
 }
 
 
@@ -34,8 +64,36 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(importlib.import_module(module_name), attribute)
         return command
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, SUMMARIES.get(name, "")) for name in sorted(COMMANDS)])
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+        """The commands that begin so; options where a - was typed."""
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        from click.shell_completion import CompletionItem
+
+        names = (name for name in sorted(COMMANDS) if name.startswith(incomplete))
+        return [CompletionItem(name, help=SUMMARIES.get(name)) for name in names]
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=exit_code_table(),
+)
 @click.version_option(package_name="pilothouse")
-def main() -> None:
-    """Pilothouse: the control room above LLM inference engines."""
+@click.option(
+    "--key-file",
+    type=click.Path(dir_okay=False),
+    envvar="PILOTHOUSE_KEY_FILE",
+    show_envvar=True,
+    help="Holds the key to show the control plane; the key itself can be in PILOTHOUSE_KEY.",
+)
+def main(key_file: str | None) -> None:
+    """Pilothouse: the control room above LLM inference engines.
+
+    Begin with `pilothouse serve`. Every command has its own --help, with examples.
+    """

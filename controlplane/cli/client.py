@@ -1,11 +1,35 @@
 """The command line's connection to the control plane."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 import httpx
+import msgspec
 
-DEFAULT_URL = "http://127.0.0.1:8700"
+from controlplane.cli.credentials import key_headers
+from controlplane.cli.failures import (
+    DEFAULT_URL,
+    RefusedError,
+    UnreachableError,
+    failure_of_answer,
+    failure_of_transport,
+    not_a_control_plane,
+)
+
+__all__ = [
+    "DEFAULT_URL",
+    "RefusedError",
+    "UnreachableError",
+    "convert_answer",
+    "delete_json",
+    "get_json",
+    "patch_json",
+    "post_json",
+    "url_option",
+]
+
+_TIMEOUT = httpx.Timeout(30, connect=5)
+_Answer = TypeVar("_Answer")
 
 url_option = click.option(
     "--url",
@@ -17,53 +41,49 @@ url_option = click.option(
 )
 
 
-class RefusedError(click.ClickException):
-    """The control plane answered, and the answer is no."""
-
-    def __init__(self, message: str, status_code: int, body: Any) -> None:
-        super().__init__(message)
-        self.status_code = status_code
-        self.body = body
-        """Its JSON, None where it sent none."""
-
-
-class UnreachableError(click.ClickException):
-    """No control plane answers."""
-
-    def __init__(self, url: str, error: Exception) -> None:
-        super().__init__(
-            f"no control plane answers at {url} ({error}). Start one with `pilothouse serve`, "
-            f"or name another with --url or PILOTHOUSE_URL"
-        )
-
-
 def get_json(url: str, path: str, **parameters: str | int) -> Any:
-    """GET. Raises UnreachableError and RefusedError, which end the command with one line."""
+    """GET. Raises a CallError, which ends the command with one line and its exit code."""
     return _call("GET", url, path, params=parameters)
 
 
 def post_json(url: str, path: str, body: Any) -> Any:
-    """POST. Raises UnreachableError and RefusedError."""
+    """POST. Raises a CallError."""
     return _call("POST", url, path, json=body)
+
+
+def patch_json(url: str, path: str, body: Any) -> Any:
+    """PATCH. Raises a CallError."""
+    return _call("PATCH", url, path, json=body)
+
+
+def delete_json(url: str, path: str, **parameters: str) -> Any:
+    """DELETE. Raises a CallError."""
+    return _call("DELETE", url, path, params=parameters)
+
+
+def convert_answer(url: str, answer: Any, shape: type[_Answer]) -> _Answer:
+    """An answer as `shape`. Raises UnreachableError when it has another one: who answered at
+    `url` is no control plane of this version."""
+    try:
+        return msgspec.convert(answer, shape)
+    except msgspec.ValidationError as error:
+        raise not_a_control_plane(url, f"its answer is not as expected, {error}") from error
 
 
 def _call(method: str, url: str, path: str, **arguments: Any) -> Any:
     address = url.rstrip("/") + path
     try:
-        response = httpx.request(method, address, timeout=30, **arguments)
-    except (httpx.TransportError, httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
-        raise UnreachableError(url, error) from error
+        response = httpx.request(
+            method, address, timeout=_TIMEOUT, headers=key_headers(), **arguments
+        )
+    except (httpx.RequestError, httpx.InvalidURL) as error:
+        raise failure_of_transport(url, error) from error
     try:
         body = response.json()
     except ValueError:
         body = None
-    if response.is_success and body is not None:
-        return body
-    raise RefusedError(_reason(address, response, body), response.status_code, body)
-
-
-def _reason(address: str, response: httpx.Response, body: Any) -> str:
-    detail = body.get("detail") if isinstance(body, dict) else None
-    if isinstance(detail, str):
-        return detail
-    return f"{address} answered {response.status_code} {response.text[:200].strip()}"
+    if not response.is_success:
+        raise failure_of_answer(url, response, body)
+    if body is None:
+        raise not_a_control_plane(url, f"{address} answered with no JSON")
+    return body

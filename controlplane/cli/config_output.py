@@ -2,165 +2,141 @@
 
 import io
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from ruamel.yaml import YAML
 
+from controlplane.cli.answers import ChangeAnswer, DeploymentAnswer, RevisionAnswer
+from controlplane.cli.terminal import indented, instant, printable, printable_lines, table
+
 
 def documents_as_yaml(documents: Iterable[dict[str, Any]]) -> str:
     """Documents that can be applied again as they stand."""
-    return "---\n".join(_as_yaml(document) for document in documents)
+    return "---\n".join(as_yaml(document) for document in documents)
 
 
-def revision_table(revisions: Sequence[dict[str, Any]]) -> str:
+def as_yaml(document: dict[str, Any]) -> str:
+    """One document; what a terminal would obey is escaped, so that it still reads back the same."""
+    text = _dump(document, allow_unicode=True)
+    return text if printable_lines(text) == text else _dump(document, allow_unicode=False)
+
+
+def revision_table(revisions: Sequence[RevisionAnswer], *, is_wide: bool = False) -> str:
     """One line for each document."""
-    rows = [("KIND", "NAME", "REVISION", "CREATED", "AUTHOR", "SUMMARY")]
+    if not revisions:
+        return "there are no documents; pilothouse apply -f makes some"
+    head = ["KIND", "NAME", "REVISION", "CREATED", "AUTHOR", "SUMMARY"]
+    rows = [head + (["DIGEST", "REASON"] if is_wide else [])]
+    for each in revisions:
+        row = [
+            each.kind,
+            each.name,
+            str(each.number),
+            instant(each.created_at_unix_ns),
+            each.author,
+            _summary(each),
+        ]
+        rows.append(row + ([each.digest[:12], each.reason or "-"] if is_wide else []))
+    return table(rows)
+
+
+def history_table(history: Sequence[RevisionAnswer]) -> str:
+    """One line for each revision of one document, the newest first."""
+    rows = [("REVISION", "CREATED", "DIGEST", "AUTHOR", "REASON")]
     rows += [
         (
-            revision["kind"],
-            revision["name"],
-            str(revision["number"]),
-            _instant(revision["created_at_unix_ns"]),
-            revision["author"],
-            _summary(revision),
+            each.revision,
+            instant(each.created_at_unix_ns),
+            each.digest[:12],
+            each.author,
+            each.reason or "-",
         )
-        for revision in revisions
+        for each in history
     ]
-    return table(rows) if revisions else "there are no documents; pilothouse apply -f makes some"
+    return table(rows)
 
 
-def describe_revision(revision: dict[str, Any], history: Sequence[dict[str, Any]]) -> str:
-    """Everything known of one document."""
+def describe_revision(revision: RevisionAnswer) -> str:
+    """What one document says, and who made it why."""
     facts = [
-        ("Kind:", revision["kind"]),
-        ("Revision:", revision["revision"]),
-        ("Digest:", f"sha256:{revision['digest']}"),
-        ("Created:", f"{_instant(revision['created_at_unix_ns'])} by {revision['author']}"),
-        ("Reason:", revision["reason"] or "(none given)"),
+        ("Kind:", revision.kind),
+        ("Revision:", revision.revision),
+        ("Digest:", f"sha256:{revision.digest}"),
+        ("Created:", f"{instant(revision.created_at_unix_ns)} by {revision.author}"),
+        ("Reason:", revision.reason or "(none given)"),
     ]
-    deployment = revision.get("deployment")
-    if deployment:
-        facts += _deployment_facts(deployment)
-    document = _indented(_as_yaml(revision["document"]))
-    return f"{table(facts)}\nDocument:\n{document}Revisions:\n{_indented(_history(history))}"
+    if revision.deployment:
+        facts += _deployment_facts(revision.deployment)
+    return f"{table(facts)}\nDocument:\n{indented(as_yaml(revision.document))}"
 
 
-def describe_deployment(
-    replicas: Sequence[dict[str, Any]], changes: Sequence[dict[str, Any]]
-) -> str:
-    """What runs of a deployment, and what was desired since when."""
-    running = _replicas(replicas) if replicas else "none"
-    return (
-        f"Replicas as last seen:\n{_indented(running)}"
-        f"Changes of what is desired:\n{_indented(_changes(changes))}"
-    )
+def describe_changes(changes: Sequence[ChangeAnswer]) -> str:
+    """What was desired of a deployment since when."""
+    rows = [("GENERATION", "SINCE", "MODEL", "ENGINE", "POLICY", "CONTRACT", "AUTHOR")]
+    for change in changes:
+        desired = change.desired
+        rows.append(
+            (
+                str(change.generation),
+                instant(change.at_unix_ns),
+                desired.model,
+                desired.engine_config,
+                desired.policy,
+                desired.contract or "-",
+                change.author,
+            )
+        )
+    return f"Changes of what is desired:\n{indented(table(rows))}"
 
 
-def table(rows: Sequence[Sequence[str]]) -> str:
-    """Columns as wide as their widest cell."""
-    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
-    lines = (
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        for row in rows
-    )
-    return "\n".join(line.rstrip() for line in lines)
+def describe_difference(before: RevisionAnswer, after: RevisionAnswer) -> str:
+    """What differs between two revisions, place by place."""
+    from controlplane.specs.diff import diff_documents
+
+    changes = diff_documents(before.document, after.document)
+    lines = [printable(str(change)) for change in changes] or ["the same"]
+    return f"From {before.revision} to {after.revision}:\n{indented(chr(10).join(lines))}"
 
 
-def _deployment_facts(deployment: dict[str, Any]) -> list[tuple[str, str]]:
-    desired = deployment["desired"]
-    observed, generation = deployment["observed_generation"], deployment["generation"]
+def _deployment_facts(deployment: DeploymentAnswer) -> list[tuple[str, str]]:
+    desired = deployment.desired
+    observed, generation = deployment.observed_generation, deployment.generation
     progress = "brought about" if observed == generation else f"still at {observed}"
     return [
-        ("Model:", desired["model"]),
-        ("Engine:", desired["engine_config"]),
-        ("Policy:", desired["policy"]),
-        ("Contract:", desired["contract"] or "(none)"),
-        ("Replicas:", f"{deployment['replicas']} wanted, by launcher {deployment['launcher']}"),
+        ("Model:", desired.model),
+        ("Engine:", desired.engine_config),
+        ("Policy:", desired.policy),
+        ("Contract:", desired.contract or "(none)"),
+        ("Replicas:", f"{deployment.replicas} wanted, by launcher {deployment.launcher}"),
         ("Generation:", f"{generation} ({progress})"),
     ]
 
 
-def _history(history: Sequence[dict[str, Any]]) -> str:
-    return table(
-        [
-            (
-                each["revision"],
-                _instant(each["created_at_unix_ns"]),
-                each["digest"][:12],
-                each["author"],
-                each["reason"],
-            )
-            for each in history
-        ]
-    )
-
-
-def _replicas(replicas: Sequence[dict[str, Any]]) -> str:
-    rows = [("REPLICA", "STATE", "MODEL", "ADDRESS", "METRICS", "REASON")]
-    rows += [
-        (
-            replica["replica_id"],
-            replica["state"],
-            replica["model_revision"],
-            replica["address"] or "-",
-            f"http://{replica['metrics_address']}/metrics" if replica["metrics_address"] else "-",
-            replica["reason"],
-        )
-        for replica in replicas
-    ]
-    return table(rows)
-
-
-def _changes(changes: Sequence[dict[str, Any]]) -> str:
-    rows = [("GENERATION", "SINCE", "MODEL", "ENGINE", "POLICY", "CONTRACT", "AUTHOR")]
-    for change in changes:
-        desired = change["desired"]
-        rows.append(
-            (
-                str(change["generation"]),
-                _instant(change["at_unix_ns"]),
-                desired["model"],
-                desired["engine_config"],
-                desired["policy"],
-                desired["contract"] or "-",
-                change["author"],
-            )
-        )
-    return table(rows)
-
-
-def _summary(revision: dict[str, Any]) -> str:
-    spec, deployment = revision["document"]["spec"], revision.get("deployment")
+def _summary(revision: RevisionAnswer) -> str:
+    spec, deployment = revision.spec, revision.deployment
     if deployment:
-        desired = deployment["desired"]
-        return f"{deployment['replicas']} x {desired['model']} on {desired['engine_config']}"
-    match revision["kind"]:
+        desired = deployment.desired
+        return f"{deployment.replicas} x {desired.model} on {desired.engine_config}"
+    match revision.kind:
         case "Model":
-            artifact = spec["artifact"]
+            artifact = spec.get("artifact", {})
             return str(artifact.get("url") or artifact.get("path") or artifact.get("file"))
         case "EngineConfig":
-            return str(spec["engine"])
+            return str(spec.get("engine", ""))
         case "SLOContract":
-            return ", ".join(spec["classes"])
+            return ", ".join(spec.get("classes", ()))
         case "AdmissionPolicy":
-            return ", ".join(each["name"] for each in spec["classes"])
+            return ", ".join(each["name"] for each in spec.get("classes", ()))
         case "Tenant":
             return str(spec.get("tier", ""))
     return ""
 
 
-def _as_yaml(document: dict[str, Any]) -> str:
+def _dump(document: dict[str, Any], *, allow_unicode: bool) -> str:
     yaml = YAML()
-    yaml.width = 100
+    # Escaped text that is folded does not always read back the same.
+    yaml.width = 100 if allow_unicode else 2**30
+    yaml.allow_unicode = allow_unicode
     stream = io.StringIO()
     yaml.dump(document, stream)
     return stream.getvalue()
-
-
-def _indented(text: str) -> str:
-    return "".join(f"  {line}\n" for line in text.splitlines())
-
-
-def _instant(unix_ns: int) -> str:
-    return datetime.fromtimestamp(unix_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%SZ")

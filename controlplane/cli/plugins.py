@@ -7,7 +7,7 @@ from types import ModuleType
 import click
 
 from controlplane import hooks as controlplane_hooks
-from controlplane.cli.config_output import table
+from controlplane.cli.terminal import table
 from dataplane import hooks as dataplane_hooks
 from dataplane.plugins import PluginError, PluginGroup, PluginInfo, list_plugins, load_plugins
 

@@ -10,9 +10,11 @@ from controlplane.supervisor.child import REFUSED_EXIT_CODE, GivenUpError
 from controlplane.supervisor.settings import ServeSettings
 from controlplane.supervisor.state_lock import state_lock
 from controlplane.supervisor.supervisor import Supervisor
+from dataplane.access import AuthMode, OpenBindError, Role, check_bind
 
 if TYPE_CHECKING:
     from controlplane.api.settings import ControlPlaneSettings
+    from controlplane.open_state import OpenState
 
 _FIRST_PASS_SECONDS = 3.0
 _PORT = click.IntRange(1, 65535)
@@ -50,8 +52,20 @@ def _refuse(message: str, exit_code: int) -> NoReturn:
     show_default=True,
     help="How long running streams may go on after Ctrl-C.",
 )
+@click.option(
+    "--auth",
+    type=click.Choice([mode.value for mode in AuthMode]),
+    default=AuthMode.OFF.value,
+    show_default=True,
+    help="Whether callers must show a key or log in (see pilothouse keys, users).",
+)
 def serve(
-    state_dir: Path, port: int, gateway_port: int, config_dir: Path | None, drain_seconds: float
+    state_dir: Path,
+    port: int,
+    gateway_port: int,
+    config_dir: Path | None,
+    drain_seconds: float,
+    auth: str,
 ) -> None:
     """Serve models on this machine: control plane, gateway and replicas, until Ctrl-C.
 
@@ -66,6 +80,7 @@ def serve(
         gateway_port=gateway_port,
         config_dir=config_dir,
         drain_seconds=drain_seconds,
+        auth=AuthMode(auth),
     )
     try:
         Supervisor(settings, click.echo).run()
@@ -85,7 +100,14 @@ def serve(
     help="How long a replica that is to end gets before it is ended by force. By itself it "
     "drains for at most 30 s.",
 )
-def controlplane(state_dir: Path, host: str, port: int, drain_seconds: float) -> None:
+@click.option(
+    "--auth",
+    type=click.Choice([mode.value for mode in AuthMode]),
+    default=AuthMode.OFF.value,
+    show_default=True,
+    help="Whether callers must show a key or log in; needed to listen beyond this machine.",
+)
+def controlplane(state_dir: Path, host: str, port: int, drain_seconds: float, auth: str) -> None:
     """Run the control plane alone, in the foreground. Ending it leaves replicas running.
 
     The databases must exist (`pilothouse db upgrade`). Exit code 3: they cannot be used as
@@ -96,9 +118,17 @@ def controlplane(state_dir: Path, host: str, port: int, drain_seconds: float) ->
     from controlplane.store.database import SchemaError
     from dataplane.logs import configure_logs
 
+    try:
+        check_bind(host, AuthMode(auth))
+    except OpenBindError as error:
+        raise click.UsageError(str(error)) from error
     configure_logs("controlplane")
     settings = ControlPlaneSettings(
-        state_dir=state_dir.absolute(), host=host, port=port, drain_seconds=drain_seconds
+        state_dir=state_dir.absolute(),
+        host=host,
+        port=port,
+        drain_seconds=drain_seconds,
+        auth=AuthMode(auth),
     )
     try:
         with state_lock(settings.state_dir, "controlplane.lock", "control plane"):
@@ -128,6 +158,19 @@ def _serve_api(settings: "ControlPlaneSettings", listener: socket.socket) -> Non
     from controlplane.api.server import StartError, run
 
     try:
-        run(create_app(opened), listener)
+        app = create_app(opened, settings.auth)
+        if settings.auth is AuthMode.REQUIRED:
+            app.state.own_key = _own_key(opened, settings)
+        run(app, listener)
     except StartError as error:
         _refuse(str(error.__cause__), 1)
+
+
+def _own_key(opened: "OpenState", settings: "ControlPlaneSettings") -> str:
+    """With which gateways are asked what they have in flight."""
+    from controlplane.access.own_keys import ensure_key
+
+    name = f"controlplane-{socket.gethostname()}"[:128]
+    key = ensure_key(opened.config_db, settings.own_key_path, name, Role.VIEWER)
+    opened.operator.wake()  # gateways must hear of it
+    return key

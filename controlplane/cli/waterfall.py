@@ -9,6 +9,7 @@ from rich.text import Text
 
 from controlplane.api.life import Life, Phase
 from controlplane.api.request_views import JudgementView, RequestDetail
+from controlplane.cli.terminal import printable
 from controlplane.console.formatting import clock_time, duration
 
 _COLOURS = {
@@ -104,11 +105,6 @@ def _held_up(phase: Phase, end: float) -> list[tuple[float, float]]:
             held.append((since, mark.at_seconds))
             since = None
     return held if since is None else [*held, (since, end)]
-
-
-def printable(text: str) -> str:
-    """What a caller chose, without what a terminal would obey."""
-    return "".join(char if char.isprintable() else "\ufffd" for char in text)
 
 
 def _axis(total: float, bar_width: int) -> Text:

@@ -23,6 +23,14 @@ class Kind(StrEnum):
     DEPLOYMENT = "Deployment"
 
 
+# As a Deployment's own fields call them.
+_SHORT = {
+    Kind.ENGINE_CONFIG: "engine",
+    Kind.SLO_CONTRACT: "contract",
+    Kind.ADMISSION_POLICY: "policy",
+}
+
+
 class UnknownKindError(ValueError):
     """A kind that does not exist; the message lists those that do."""
 
@@ -39,19 +47,21 @@ class SpecModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, validate_by_alias=True)
 
 
-def plural(kind: Kind) -> str:
+def plural(kind: str) -> str:
     """`Model` -> `Models`, `AdmissionPolicy` -> `AdmissionPolicies`."""
     return f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s"
 
 
 def find_kind(word: str) -> Kind:
-    """The kind that a person means: case does not matter, nor do hyphens and plural.
+    """The kind that a person means: case does not matter, nor do hyphens and plural; the word
+    that a Deployment has for it will do (engine, policy, contract).
 
     Raises UnknownKindError.
     """
     wanted = word.casefold().replace("-", "").replace("_", "")
     for kind in Kind:
-        if wanted in (kind.casefold(), plural(kind).casefold()):
+        short = _SHORT.get(kind, kind)
+        if wanted in (text.casefold() for each in (kind, short) for text in (each, plural(each))):
             return kind
     raise UnknownKindError(word)
 

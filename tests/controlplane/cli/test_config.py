@@ -119,7 +119,7 @@ def test_a_dry_run_says_so() -> None:
 def test_an_absent_control_plane_is_one_line_with_the_remedy(arguments: tuple[str, ...]) -> None:
     result = run(*arguments, "--url", "http://127.0.0.1:1", text=MODEL)
 
-    assert result.exit_code == 1
+    assert result.exit_code == 5
     [line] = result.output.splitlines()
     assert line.startswith("Error: no control plane answers at http://127.0.0.1:1 (")
     assert "pilothouse serve" in line
@@ -128,8 +128,9 @@ def test_an_absent_control_plane_is_one_line_with_the_remedy(arguments: tuple[st
 def test_an_address_that_is_none_is_one_line_too() -> None:
     result = run("get", "--url", "127.0.0.1:8700")
 
-    assert result.exit_code == 1
-    assert result.output.startswith("Error: no control plane answers at 127.0.0.1:8700 (")
+    assert result.exit_code == 2
+    assert result.output.startswith("Error: '127.0.0.1:8700' is no address of a control plane (")
+    assert "http://127.0.0.1:8700" in result.output
 
 
 @pytest.mark.parametrize(
@@ -168,7 +169,7 @@ def test_kinds_are_taken_in_any_case_and_number_and_unknown_ones_list_the_valid(
         assert "smollm2" in run("get", word).stdout
     result = run("get", "modle")
     assert result.exit_code == 2
-    assert "did you mean Model? Kinds: Model, EngineConfig, SLOContract" in result.output
+    assert "did you mean Model? There are Models, EngineConfigs, SLOContracts" in result.output
 
 
 @pytest.mark.usefixtures("server")
@@ -222,19 +223,25 @@ def test_describe_shows_revision_history_and_what_a_deployment_stands_for(
     assert "Model:       smollm2@2\n" in shown
     assert "Generation:  2 (still at 0)\n" in shown
     assert "  replicas: 2\n" in shown
-    assert shown.splitlines()[-2].split()[0] == "2"
-    assert shown.splitlines()[-2].endswith("bob")
+    assert "  2           " in shown
+    assert "bob\n  1           " in shown
+    assert "From" not in shown, "the deployment itself has one revision"
     pinned = run("describe", "model", "smollm2@1").stdout
     assert "path: /models/smollm2.gguf" in pinned
     assert "smollm2@2" in pinned
+    changed = run("describe", "model", "smollm2").stdout
+    assert changed.endswith(
+        "From smollm2@1 to smollm2@2:\n"
+        "  artifact.path: /models/smollm2.gguf -> /models/other.gguf\n"
+    )
 
 
 @pytest.mark.usefixtures("server")
 @pytest.mark.parametrize(
     ("name", "exit_code", "said"),
     [
-        ("nope", 1, "there is no Model nope"),
-        ("nope@2", 1, "there is no Model nope@2"),
+        ("nope", 4, "there is no Model nope"),
+        ("nope@2", 4, "there is no Model nope@2"),
         ("nope@x", 2, "after @ comes the number of a revision"),
         ("../../healthz", 2, "'../../healthz' is not a name"),
     ],

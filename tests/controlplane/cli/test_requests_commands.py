@@ -114,15 +114,15 @@ def test_a_tenant_cannot_talk_to_the_terminal(url: str) -> None:
     assert "[red]x[/red]" in result.stdout
 
 
-def test_an_unknown_id_ends_with_1_and_the_reason(url: str) -> None:
+def test_an_unknown_id_ends_with_4_and_the_reason(url: str) -> None:
     result = run(url, "trace", "zzz")
-    assert result.exit_code == 1
+    assert result.exit_code == 4
     assert "no request or trace 'zzz' is known" in result.stderr
 
 
-def test_a_wrong_since_ends_with_1_and_names_what_is_valid(url: str) -> None:
+def test_a_wrong_since_ends_with_2_and_names_what_is_valid(url: str) -> None:
     result = run(url, "requests", "--since", "yesterday")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "30m" in result.stderr
 
 
@@ -130,5 +130,5 @@ def test_without_a_control_plane_it_says_how_to_start_one() -> None:
     with socket.create_server(("127.0.0.1", 0)) as unused:
         port = unused.getsockname()[1]
     result = run(f"http://127.0.0.1:{port}", "trace", "abc")
-    assert result.exit_code == 1
+    assert result.exit_code == 5
     assert "pilothouse serve" in result.stderr

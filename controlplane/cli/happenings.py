@@ -1,0 +1,79 @@
+"""What happened, in one list: replicas that moved, and changes of what is desired."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from controlplane.cli.answers import ChangeAnswer, ReplicasAnswer, TransitionAnswer
+from controlplane.cli.client import convert_answer, get_json
+from controlplane.cli.documents import get_documents
+from controlplane.cli.terminal import instant, table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Happening:
+    """One of them."""
+
+    at_unix_ns: int
+    deployment: str
+    subject: str
+    """replica and its id, or desired and its generation."""
+    what: str
+    reason: str
+    author: str | None
+    """Who changed what is desired; None for what happened by itself."""
+
+
+def get_happenings(url: str, limit: int) -> list[Happening]:
+    """The newest `limit` of all deployments, the newest first."""
+    from controlplane.specs.kind import Kind
+
+    answer = get_json(url, "/api/v1/replicas", limit=limit)
+    happened = [_of_replica(each) for each in convert_answer(url, answer, ReplicasAnswer).history]
+    deployments, _ = get_documents(url, Kind.DEPLOYMENT)
+    for deployment in deployments:
+        path = f"/api/v1/deployments/{deployment.name}/changes"
+        changes = convert_answer(url, get_json(url, path, limit=limit), list[ChangeAnswer])
+        happened += [_of_change(deployment.name, change) for change in changes]
+    return sorted(happened, key=lambda each: -each.at_unix_ns)[:limit]
+
+
+def happening_table(happenings: Sequence[Happening]) -> str:
+    """One line for each."""
+    if not happenings:
+        return "nothing has happened yet"
+    rows: Iterable[tuple[str, ...]] = (
+        (
+            instant(each.at_unix_ns),
+            each.deployment,
+            each.subject,
+            each.what,
+            each.author or "-",
+            each.reason or "-",
+        )
+        for each in happenings
+    )
+    return table([("AT", "DEPLOYMENT", "SUBJECT", "WHAT", "AUTHOR", "REASON"), *rows])
+
+
+def _of_replica(transition: TransitionAnswer) -> Happening:
+    return Happening(
+        at_unix_ns=transition.at_unix_ns,
+        deployment=transition.deployment,
+        subject=f"replica {transition.replica_id}",
+        what=transition.state,
+        reason=transition.reason,
+        author=None,
+    )
+
+
+def _of_change(deployment: str, change: ChangeAnswer) -> Happening:
+    desired = change.desired
+    what = f"wants {desired.model} on {desired.engine_config}, policy {desired.policy}"
+    return Happening(
+        at_unix_ns=change.at_unix_ns,
+        deployment=deployment,
+        subject=f"generation {change.generation}",
+        what=what + (f", contract {desired.contract}" if desired.contract else ""),
+        reason=change.reason,
+        author=change.author,
+    )

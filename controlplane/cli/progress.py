@@ -1,0 +1,31 @@
+"""A progress bar on standard error for work that takes a while; silent unless it is a terminal."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+
+class Progress(Protocol):
+    """What the worker tells while it works."""
+
+    def advance(self, what: str, share: float | None = None) -> None:
+        """`what` is under way, and `share` of all (0 to 1) is done; None: nobody can say."""
+        ...
+
+
+class _Silence:
+    def advance(self, what: str, share: float | None = None) -> None:
+        """Nobody watches."""
+
+
+@contextmanager
+def progress_bar() -> Iterator[Progress]:
+    """A bar until the block ends; then it is wiped away, since the result is what counts."""
+    if not sys.stderr.isatty():
+        yield _Silence()
+        return
+    from controlplane.cli.progress_bar import Bar
+
+    with Bar() as bar:
+        yield bar

@@ -1,0 +1,181 @@
+"""Replicas, gateways and what happened to them, on a terminal."""
+
+from collections.abc import Sequence
+
+from controlplane.cli.answers import (
+    GatewayAnswer,
+    GatewayReplicaAnswer,
+    ReplicaAnswer,
+    TransitionAnswer,
+)
+from controlplane.cli.terminal import indented, instant, table
+
+STALE_SECONDS = 10.0
+"""A gateway reports every second; what is older than this is no longer called current."""
+
+
+def replica_table(replicas: Sequence[ReplicaAnswer], *, is_wide: bool = False) -> str:
+    """One line for each replica that has not ended."""
+    if not replicas:
+        return "no replica runs"
+    head = ["REPLICA", "DEPLOYMENT", "STATE", "STAGE", "MODEL", "ENGINE", "REASON"]
+    rows = [head + (["PID", "ADDRESS", "METRICS", "LAST PROBE"] if is_wide else [])]
+    for each in replicas:
+        row = [
+            each.replica_id,
+            each.deployment,
+            each.state,
+            each.stage or "-",
+            each.model_revision,
+            each.engine,
+            each.reason or "-",
+        ]
+        rows.append(row + (_places(each) if is_wide else []))
+    return table(rows)
+
+
+def deployment_replicas(replicas: Sequence[ReplicaAnswer]) -> str:
+    """The replicas of one deployment."""
+    rows = [("REPLICA", "STATE", "MODEL", "ADDRESS", "METRICS", "REASON")]
+    rows += [
+        (
+            each.replica_id,
+            each.state,
+            each.model_revision,
+            each.address or "-",
+            _metrics_url(each),
+            each.reason,
+        )
+        for each in replicas
+    ]
+    return f"Replicas as last seen:\n{indented(table(rows) if replicas else 'none')}"
+
+
+def describe_replica(replica: ReplicaAnswer, history: Sequence[TransitionAnswer]) -> str:
+    """Everything known of one replica."""
+    probed = replica.probed_at_unix_ns
+    facts = [
+        ("Replica:", replica.replica_id),
+        ("Deployment:", replica.deployment),
+        ("State:", replica.state),
+        ("Reason:", replica.reason or "(none given)"),
+        ("Stage:", replica.stage or "unknown"),
+        ("Model:", replica.model_revision),
+        ("Engine:", replica.engine),
+        ("Process:", "unknown" if replica.pid is None else f"pid {replica.pid}"),
+        ("Address:", replica.address or "unknown"),
+        ("Metrics:", _metrics_url(replica)),
+        ("Probed:", "never" if probed is None else f"{instant(probed)}, a token was generated"),
+        ("Seen:", instant(replica.observed_at_unix_ns)),
+    ]
+    stages = [(stage, f"{seconds:.2f} s") for stage, seconds in replica.start_stages.items()]
+    cost = indented(table(stages)) if stages else "  unknown\n"
+    return f"{table(facts)}\nStart took:\n{cost}{describe_transitions(history)}"
+
+
+def describe_ended_replica(replica_id: str, history: Sequence[TransitionAnswer]) -> str:
+    """What is left of a replica that has ended."""
+    return f"Replica {replica_id} has ended\n{describe_transitions(history)}"
+
+
+def describe_transitions(history: Sequence[TransitionAnswer]) -> str:
+    """What happened to one replica, newest first."""
+    rows = [("AT", "STATE", "REASON")]
+    rows += [(instant(each.at_unix_ns), each.state, each.reason or "-") for each in history]
+    return f"History:\n{indented(table(rows) if history else 'none kept')}"
+
+
+def gateway_table(gateways: Sequence[GatewayAnswer], *, is_wide: bool = False) -> str:
+    """One line for each gateway that ever reported."""
+    if not gateways:
+        return "no gateway has reported yet"
+    head = ["GATEWAY", "ADDRESS", "REPORTED", "CONFIG", "ACTIVE", "QUEUED", "REPLICAS"]
+    rows = [head + (["OLDEST WAIT", "SPOOLED", "LOST", "STARTED"] if is_wide else [])]
+    for each in gateways:
+        connected = sum(replica.is_connected for replica in each.replicas)
+        row = [
+            each.name,
+            each.address,
+            _age(each),
+            str(each.snapshot_version),
+            str(each.counts.active),
+            str(each.num_queued),
+            f"{connected}/{len(each.replicas)}",
+        ]
+        rows.append(row + (_backlog(each) if is_wide else []))
+    return table(rows)
+
+
+def describe_gateway(gateway: GatewayAnswer) -> str:
+    """Everything one gateway last said."""
+    counts = gateway.counts
+    facts = [
+        ("Gateway:", gateway.name),
+        ("Process:", gateway.gateway_id),
+        ("Address:", gateway.address),
+        ("Started:", instant(gateway.started_at_unix_ns)),
+        ("Reported:", _age(gateway)),
+        ("Config:", f"version {gateway.snapshot_version}"),
+        ("Refused:", gateway.snapshot_error or "nothing"),
+        (
+            "Requests:",
+            f"{counts.arrived} arrived: {counts.invalid} invalid, {counts.undecided} undecided, "
+            f"{counts.rejected} rejected, {counts.admitted} admitted "
+            f"({counts.active} active, {counts.finished} finished)",
+        ),
+        ("Queue:", f"{gateway.num_queued} wait, {_oldest(gateway)}"),
+        (
+            "Records:",
+            f"{gateway.num_records_spooled} wait on disk, {gateway.num_records_lost} lost",
+        ),
+    ]
+    return f"{table(facts)}\nReplicas:\n{indented(_connections(gateway.replicas))}"
+
+
+def _connections(replicas: Sequence[GatewayReplicaAnswer]) -> str:
+    if not replicas:
+        return "none"
+    rows = [("REPLICA", "CONNECTED", "OUTSTANDING", "ERROR")]
+    rows += [
+        (
+            each.replica_id,
+            "yes" if each.is_connected else "no",
+            str(each.num_outstanding),
+            each.error or "-",
+        )
+        for each in replicas
+    ]
+    return table(rows)
+
+
+def _places(replica: ReplicaAnswer) -> list[str]:
+    probed = replica.probed_at_unix_ns
+    return [
+        "-" if replica.pid is None else str(replica.pid),
+        replica.address or "-",
+        _metrics_url(replica),
+        "-" if probed is None else instant(probed),
+    ]
+
+
+def _backlog(gateway: GatewayAnswer) -> list[str]:
+    return [
+        _oldest(gateway),
+        str(gateway.num_records_spooled),
+        str(gateway.num_records_lost),
+        instant(gateway.started_at_unix_ns),
+    ]
+
+
+def _metrics_url(replica: ReplicaAnswer) -> str:
+    return f"http://{replica.metrics_address}/metrics" if replica.metrics_address else "-"
+
+
+def _age(gateway: GatewayAnswer) -> str:
+    stale = "" if gateway.age_seconds < STALE_SECONDS else ", stale"
+    return f"{gateway.age_seconds:.0f} s ago{stale}"
+
+
+def _oldest(gateway: GatewayAnswer) -> str:
+    seconds = gateway.oldest_queued_seconds
+    return "nobody waits" if seconds is None else f"the oldest for {seconds:.1f} s"

@@ -1,0 +1,83 @@
+"""Lists of requests on a terminal: those that ended, and those in flight."""
+
+from rich.table import Table
+from rich.text import Text
+
+from controlplane.api.live import LiveRequest, LiveRequests
+from controlplane.api.request_views import RequestPage, RequestSummary
+from controlplane.cli.terminal import printable
+from controlplane.console.formatting import clock_time, duration, short_id
+
+
+def request_table(page: RequestPage) -> Table:
+    """Ended requests, the newest first."""
+    table = _table()
+    # Only names may be cut on a narrow terminal: an id or a number that is cut says nothing.
+    for name, width in (("arrived, UTC", 12), ("request", 10), ("ended", 9), ("contract", 8)):
+        table.add_column(name, no_wrap=True, min_width=width)
+    for name in ("deployment", "tenant"):
+        table.add_column(name, no_wrap=True, min_width=4, overflow="ellipsis")
+    for name in ("ttft", "e2e", "in/out"):
+        table.add_column(name, justify="right", no_wrap=True, min_width=6)
+    for each in page.requests:
+        table.add_row(*_cells(_ended(each, page.as_of_unix_ns)))
+    return table
+
+
+def live_table(live: LiveRequests) -> Table:
+    """Requests in flight, the oldest first."""
+    table = _table()
+    for name, width in (("request", 10), ("state", 8)):
+        table.add_column(name, no_wrap=True, min_width=width)
+    for name in ("waits for", "deployment", "tenant", "replica"):
+        table.add_column(name, no_wrap=True, min_width=4, overflow="ellipsis")
+    for name in ("age", "in/out"):
+        table.add_column(name, justify="right", no_wrap=True, min_width=6)
+    for each in live.requests:
+        table.add_row(*_cells(_in_flight(each)))
+    return table
+
+
+def _ended(each: RequestSummary, now_unix_ns: int) -> list[str]:
+    contract = {None: "○", True: "kept", False: "◆ missed"}[each.in_contract]
+    return [
+        clock_time(each.arrived_at_unix_ns, now_unix_ns),
+        short_id(each.request_id),
+        each.disposition,
+        contract,
+        each.deployment or "unknown",
+        each.tenant or "unknown",
+        _seconds(each.ttft_seconds),
+        _seconds(each.e2e_seconds),
+        f"{_count(each.num_prompt_tokens)}/{each.num_output_tokens}",
+    ]
+
+
+def _in_flight(each: LiveRequest) -> list[str]:
+    return [
+        short_id(each.request_id),
+        each.state,
+        each.waits_for,
+        each.deployment or "unknown",
+        each.tenant or "unknown",
+        each.replica_id or "none yet",
+        _seconds(each.age_seconds),
+        f"{_count(each.num_prompt_tokens)}/{_count(each.num_output_tokens)}",
+    ]
+
+
+def _table() -> Table:
+    return Table(box=None, pad_edge=False, header_style="dim")
+
+
+def _cells(texts: list[str]) -> list[Text]:
+    # Text, because what a caller chose must never be read as markup.
+    return [Text(printable(text)) for text in texts]
+
+
+def _seconds(seconds: float | None) -> str:
+    return "–" if seconds is None else str(duration(seconds))
+
+
+def _count(number: int | None) -> str:
+    return "?" if number is None else str(number)

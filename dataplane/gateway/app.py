@@ -144,8 +144,13 @@ class GatewayApp:
             journal = InFlightJournal(settings.state_dir / _JOURNALS, self._gateway_id)
             stack.callback(journal.shut)
             gateway = self._create_gateway(journal)
+            key = settings.control_plane_key
             link = ControlLink(
-                settings.control_plane, settings.name, settings.state_dir, gateway.enforce
+                settings.control_plane,
+                settings.name,
+                settings.state_dir,
+                gateway.enforce,
+                key.get_secret_value() if key else None,
             )
             stack.push_async_callback(link.close)
             exporter = SpanExporter.from_env(_SERVICE, self._gateway_id)

@@ -8,7 +8,9 @@ from typing import Any
 import msgspec
 from starlette.types import Receive, Scope, Send
 
+from dataplane.access import AuthMode, KeyRing
 from dataplane.gateway import flow
+from dataplane.gateway.callers import check_client, check_reader
 from dataplane.gateway.exchange import Exchange
 from dataplane.gateway.gateway import Gateway
 from dataplane.gateway.openai_api.answers import (
@@ -18,7 +20,7 @@ from dataplane.gateway.openai_api.answers import (
     list_models,
 )
 from dataplane.gateway.openai_api.documents import ChatDocument, CompletionDocument
-from dataplane.gateway.openai_api.errors import ApiError
+from dataplane.gateway.openai_api.errors import ApiError, ApiRefusalError
 
 _MODELS_PATH = "/v1/models"
 RenderMetrics = Callable[[str | None], tuple[bytes, str]]
@@ -26,10 +28,16 @@ RenderMetrics = Callable[[str | None], tuple[bytes, str]]
 Answer = Callable[[Exchange], Awaitable[Any]]
 
 
+Check = Callable[[AuthMode, KeyRing, Mapping[str, str], int], None]
+"""Who may ask; raises ApiRefusalError."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Endpoint:
     method: str
     answer: Answer
+    check: Check | None = None
+    """None: everybody, or it checks for itself."""
 
 
 class Endpoints:
@@ -41,10 +49,10 @@ class Endpoints:
         self._by_path: Mapping[str, _Endpoint] = {
             CHAT_ENDPOINT: _Endpoint("POST", self._chat),
             COMPLETION_ENDPOINT: _Endpoint("POST", self._complete),
-            _MODELS_PATH: _Endpoint("GET", self._list_models),
+            _MODELS_PATH: _Endpoint("GET", self._list_models, check_client),
             "/healthz": _Endpoint("GET", self._tell_health),
-            "/metrics": _Endpoint("GET", self._tell_metrics),
-            "/internal/requests": _Endpoint("GET", self._tell_requests),
+            "/metrics": _Endpoint("GET", self._tell_metrics, check_reader),
+            "/internal/requests": _Endpoint("GET", self._tell_requests, check_reader),
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -59,12 +67,29 @@ class Endpoints:
             message = f"{exchange.path} takes {endpoint.method}, not {exchange.method}."
             error = ApiError(status=405, message=message, code="method_not_allowed")
             await exchange.answer_error(error, {"allow": endpoint.method})
+        elif (refusal := self._refuse(endpoint, exchange)) is not None:
+            await exchange.answer_error(refusal)
         else:
             await endpoint.answer(exchange)
 
+    def _refuse(self, endpoint: _Endpoint, exchange: Exchange) -> ApiError | None:
+        gateway = self._gateway
+        if endpoint.check is None:
+            return None
+        try:
+            endpoint.check(
+                gateway.settings.auth,
+                gateway.enforced.keys,
+                exchange.headers,
+                gateway.wall_clock(),
+            )
+        except ApiRefusalError as refusal:
+            return refusal.error
+        return None
+
     def _find(self, path: str) -> _Endpoint | None:
         if path.startswith(f"{_MODELS_PATH}/"):
-            return _Endpoint("GET", self._get_model)
+            return _Endpoint("GET", self._get_model, check_client)
         return self._by_path.get(path)
 
     async def _chat(self, exchange: Exchange) -> None:
@@ -96,7 +121,7 @@ class Endpoints:
         await exchange.answer_json(
             {
                 "gateway_id": gateway.gateway_id,
-                "is_draining": gateway.is_draining,
+                "is_draining": gateway.is_draining or gateway.is_leaving,
                 "snapshot_version": gateway.enforced.snapshot.version,
             }
         )

@@ -25,6 +25,7 @@ from dataplane.admission import (
     admit,
 )
 from dataplane.engine import EngineRequest, SamplingParams
+from dataplane.gateway.callers import DEFAULT_TENANT, TENANT_HEADER, name_tenant
 from dataplane.gateway.client_side import ClientSide
 from dataplane.gateway.engine_side import EngineSide
 from dataplane.gateway.exchange import ClientGoneError, Exchange
@@ -45,10 +46,12 @@ from dataplane.logs import request_context
 from dataplane.policy import DeploymentPolicy, Snapshot, TenantPolicy
 from dataplane.telemetry import traceparent_of
 
-TENANT_HEADER = "x-pilothouse-tenant"
-DEFAULT_TENANT = "default"
+PROBE_HEADER = "x-pilothouse-probe"
+"""Carries the key that the gateway's status file tells whoever started it."""
+PROBE_TENANT = "_pilothouse"
+"""Whose the probes are. No Tenant document can have this name, and no client can be it."""
 # Never shown to a policy's expressions: a class must not depend on a secret.
-_SECRET_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization"})
+_SECRET_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization", PROBE_HEADER})
 
 # 429 is kept for a caller over its own limits; a service that is short of capacity says 503.
 _STATUS_BY_REJECTION = {
@@ -113,16 +116,15 @@ async def _receive(
 ) -> _Call:
     """Cheap limits first, tokenizing last. Raises ApiRefusalError and ClientGoneError."""
     settings = gateway.settings
-    tenant_name = exchange.headers.get(TENANT_HEADER, DEFAULT_TENANT)
     # Only a known name is recorded: counts by tenant must not grow with what callers invent.
-    request.tenant_name = _find_tenant(gateway.enforced.snapshot, tenant_name).name
+    request.tenant_name = _tenant_of(gateway, exchange, gateway.enforced.snapshot).name
     raw = await exchange.read_body(settings.max_body_bytes, settings.body_seconds)
     # A body may take its time: what counts is what is enforced when it is there.
     enforced, snapshot = gateway.enforced, gateway.enforced.snapshot
     request.snapshot_version = snapshot.version
     body = read_json(raw)
     request.model = find_model(body)
-    request.tenant = tenant = _find_tenant(snapshot, tenant_name)
+    request.tenant = tenant = _tenant_of(gateway, exchange, snapshot)
     request.deployment = deployment = _find_deployment(snapshot, request.model)
     document = read_document(kind, body, gateway.fleet.parameters_of(deployment.name))
     request.is_stream = bool(document.stream)
@@ -149,6 +151,14 @@ async def _receive(
         prompt=prompt,
         max_output_tokens=limit,
     )
+
+
+def _tenant_of(gateway: Gateway, exchange: Exchange, snapshot: Snapshot) -> TenantPolicy:
+    if gateway.is_probe(exchange.headers.get(PROBE_HEADER, "")):
+        return TenantPolicy(name=PROBE_TENANT)
+    enforced, auth = gateway.enforced, gateway.settings.auth
+    name = name_tenant(auth, enforced.keys, exchange.headers, gateway.wall_clock())
+    return _find_tenant(snapshot, name)
 
 
 def _find_tenant(snapshot: Snapshot, name: str) -> TenantPolicy:

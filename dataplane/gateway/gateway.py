@@ -7,6 +7,7 @@ parts around it.
 import asyncio
 import contextlib
 import itertools
+import secrets
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -49,6 +50,11 @@ class Gateway:
     enforced: EnforcedSnapshot = field(default_factory=lambda: compile_snapshot(EMPTY_SNAPSHOT))
     snapshot_error: str | None = None
     is_draining: bool = False
+    """It admits nothing more."""
+    is_leaving: bool = False
+    """Another process takes the connections; what still comes on those it has is served."""
+    probe_key: str = field(default_factory=secrets.token_urlsafe)
+    """Proves a request to be a probe of whoever started this process; see status.py."""
     _sequence: Iterator[int] = field(default_factory=itertools.count)
     _cancels: set[Cancel] = field(default_factory=set)
 
@@ -121,6 +127,10 @@ class Gateway:
             yield
         finally:
             self._cancels.discard(cancel)
+
+    def is_probe(self, key: str) -> bool:
+        """The request that carries `key` is no tenant's."""
+        return secrets.compare_digest(key.encode(), self.probe_key.encode())
 
     async def drain(self, timeout_seconds: float) -> None:
         """Admit nothing more, let what runs finish within the bound, then end the rest."""

@@ -9,13 +9,14 @@ Written to the page cache: it survives the death of the process, not of the mach
 """
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 import structlog
 
-from dataplane.gateway.ownership import OwnedDirectory, claim, claim_abandoned
+from dataplane.gateway.ownership import OwnedDirectory, claim_abandoned, claim_new
 from dataplane.latency import ContractTerms, Outcome, derive_latencies, judge
 from dataplane.lifecycle import Delivery, Disposition, Event, EventKind, Observability
 from dataplane.record import RequestRecord, TraceContext
@@ -76,7 +77,7 @@ class InFlightJournal:
     """
 
     def __init__(self, directory: Path, gateway_id: str) -> None:
-        owned = claim(directory / gateway_id)
+        owned = claim_new(directory / gateway_id)
         if owned is None:
             raise RuntimeError(
                 f"another process uses the gateway id {gateway_id} in {directory}: "
@@ -161,8 +162,13 @@ class InFlightJournal:
 class AbandonedJournals:
     """The journals of gateways that died, owned until they are forgotten."""
 
-    def __init__(self, directory: Path) -> None:
-        self._owned = claim_abandoned(directory)
+    def __init__(self, directory: Path, may_take: Callable[[str], bool]) -> None:
+        self._owned: list[OwnedDirectory] = []
+        for owned in claim_abandoned(directory):
+            if may_take(owned.path.name):
+                self._owned.append(owned)
+            else:
+                owned.release()
         self.entries = [entry for owned in self._owned for entry in _read_open(owned)]
         """What was in flight when they died."""
 
@@ -173,13 +179,15 @@ class AbandonedJournals:
         self._owned = []
 
 
-def recover(directory: Path) -> AbandonedJournals:
-    """What gateways that died left open under `directory`.
+def recover(
+    directory: Path, may_take: Callable[[str], bool] = lambda gateway_id: True
+) -> AbandonedJournals:
+    """What gateways that died left open under `directory`, of those that `may_take` allows.
 
     Put a `lost_record` of each entry into the spool, then call `forget`. A gateway that
     still runs is passed over.
     """
-    return AbandonedJournals(directory)
+    return AbandonedJournals(directory, may_take)
 
 
 def lost_record(entry: InFlightEntry) -> RequestRecord:

@@ -8,10 +8,14 @@ a successor tells a predecessor that died from one that is still draining.
 import contextlib
 import fcntl
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 LOCK_FILE = "lock"
+
+_CLAIM_TRIES = 20
+_CLAIM_PAUSE_SECONDS = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +65,25 @@ def _is_at(path: Path, file: int) -> bool:
         return False
 
 
+def claim_new(path: Path) -> OwnedDirectory | None:
+    """As `claim`, of a directory under a name that is ours alone.
+
+    A successor that looks for the abandoned may have it for a moment, before we lock it.
+    """
+    for _ in range(_CLAIM_TRIES):
+        if (owned := claim(path)) is not None:
+            return owned
+        time.sleep(_CLAIM_PAUSE_SECONDS)
+    return None
+
+
 def claim_abandoned(directory: Path) -> list[OwnedDirectory]:
-    """Own every directory under `directory` whose process is gone, in the order of their names."""
+    """Own every directory under `directory` whose process is gone, in the order of their names.
+
+    One without a lock file was made this moment, by a process that is about to lock it.
+    """
     if not directory.is_dir():
         return []
-    claimed = (claim(path) for path in sorted(directory.iterdir()) if path.is_dir())
+    paths = [path for path in sorted(directory.iterdir()) if (path / LOCK_FILE).exists()]
+    claimed = (claim(path) for path in paths)
     return [owned for owned in claimed if owned is not None]

@@ -50,6 +50,11 @@ class PromptCounter:
         for artifact in wanted:
             self._load(artifact)
 
+    async def loaded(self, timeout_seconds: float) -> None:
+        """Wait for what is being loaded, with success or not, but not for longer than that."""
+        if self._tokenizers:
+            await asyncio.wait(self._tokenizers.values(), timeout=timeout_seconds)
+
     async def count(
         self, document: Document, artifact: str | None, max_model_len: int | None
     ) -> CountedPrompt:

@@ -16,6 +16,7 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.server import ServerState
 
 from dataplane.clock import monotonic_clock, wall_clock
 from dataplane.gateway.connection import ARRIVAL_KEY, Arrival, Connection
@@ -27,12 +28,26 @@ _HEAD_SECONDS = 30.0
 _KEEP_ALIVE_SECONDS = 75
 _CLOSE_SECONDS = 5
 """How long connections may take to end once no request runs any more."""
+_LAST_WORD_SECONDS = 10
+"""How long a silent connection is kept while the server leaves: a client that was promised
+that it stays may be about to use it."""
+_LOOK_SECONDS = 0.05
+
+
+class GatewayServerState(ServerState):
+    """Shared by all connections of one server."""
+
+    is_leaving: bool = False
+    """No connection is to be used again after the next answer."""
 
 
 class GatewayProtocol(HttpToolsProtocol):
     """One connection."""
 
     connection: Connection
+    server_state: GatewayServerState
+    is_private: bool = False
+    """It came by a way that clients do not know."""
     _num_head_bytes: int = 0
     _is_in_head: bool = True
     _head_timer: asyncio.TimerHandle | None = None
@@ -43,6 +58,8 @@ class GatewayProtocol(HttpToolsProtocol):
         transport.set_write_buffer_limits(high=0)
         self.connection = Connection(transport)
         self._expect_head()
+        if self.server_state.is_leaving:
+            self.leave()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self.pipeline:
@@ -80,6 +97,27 @@ class GatewayProtocol(HttpToolsProtocol):
         self._num_head_bytes = 0
         self._expect_no_head()
         super().on_headers_complete()
+        if self.server_state.is_leaving:
+            self.cycle.keep_alive = False
+
+    def leave(self) -> None:
+        """The server leaves: the next answer that can still say so is the last one.
+
+        An answer whose head has left promised a connection that stays; it stays for one more
+        request, or until nothing came for a while.
+        """
+        if self.is_private:
+            return
+        self.timeout_keep_alive = _LAST_WORD_SECONDS
+        if self.cycle is None or self.cycle.response_complete:
+            if not self._num_head_bytes:
+                self._unset_keepalive_if_required()
+                self.timeout_keep_alive_task = self.loop.call_later(
+                    _LAST_WORD_SECONDS, self.timeout_keep_alive_handler
+                )
+            return
+        if not self.cycle.response_started:  # the newest, where several came at once
+            self.cycle.keep_alive = False
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(400, msg)
@@ -115,13 +153,48 @@ class GatewayProtocol(HttpToolsProtocol):
 class GatewayServer(uvicorn.Server):
     """Leaves signals to its caller, and calls `on_listening` once connections are taken."""
 
+    server_state: GatewayServerState
+
     def __init__(self, config: uvicorn.Config, on_listening: Callable[[], Awaitable[None]]) -> None:
         super().__init__(config)
+        self.server_state = GatewayServerState()
         self._on_listening = on_listening
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=sockets)
         await self._on_listening()
+
+    def leave(self) -> None:
+        """Take no more connections; those that are there are served once more each.
+
+        The listening socket itself stays open for whoever shares it.
+        """
+        self.server_state.is_leaving = True
+        for server in self.servers:
+            server.close()
+        for protocol in self._protocols():
+            protocol.leave()
+
+    async def left(self) -> None:
+        """Wait until no client is connected any more. Comes after `leave`."""
+        while any(not protocol.is_private for protocol in self._protocols()):  # noqa: ASYNC110
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def open_private(self, listener: socket.socket) -> None:
+        """Answer on `listener` too, until the end: for who looks after this process."""
+
+        def create_protocol() -> GatewayProtocol:
+            protocol = GatewayProtocol(self.config, self.server_state, self.lifespan.state)
+            protocol.is_private = True
+            return protocol
+
+        loop = asyncio.get_running_loop()
+        self.servers.append(await loop.create_server(create_protocol, sock=listener))
+
+    def _protocols(self) -> Iterator[GatewayProtocol]:
+        for protocol in list(self.server_state.connections):
+            assert isinstance(protocol, GatewayProtocol)  # the config names no other
+            yield protocol
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -137,9 +210,7 @@ def listen(host: str, port: int, send_buffer_bytes: int) -> socket.socket:
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer_bytes)
-        # Small fragments leave at once; waiting for an acknowledgement costs 40 ms each.
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        tune(listener, send_buffer_bytes)
         listener.bind((host, port))
         listener.setblocking(False)
     except OSError:
@@ -148,9 +219,17 @@ def listen(host: str, port: int, send_buffer_bytes: int) -> socket.socket:
     return listener
 
 
-def address_of(listener: socket.socket) -> str:
-    """The base URL that reaches `listener`."""
+def tune(listener: socket.socket, send_buffer_bytes: int) -> None:
+    """What connections inherit from the socket that they come through."""
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer_bytes)
+    # Small fragments leave at once; waiting for an acknowledgement costs 40 ms each.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def address_of(listener: socket.socket, advertised_host: str | None = None) -> str:
+    """The base URL that reaches `listener`, under another host's name where one is told."""
     host, port = listener.getsockname()[:2]
+    host = advertised_host or host
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 

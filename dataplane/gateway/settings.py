@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+from dataplane.access import AuthMode
 
 
 class GatewaySettings(BaseModel):
@@ -16,8 +18,15 @@ class GatewaySettings(BaseModel):
     host: str = "127.0.0.1"
     port: int = Field(default=8701, ge=0, le=65535)
     """0: any free port."""
+    advertise_host: str | None = None
+    """The name under which the control plane reaches this gateway; None: the address it listens
+    on, which is no address to call when that is 0.0.0.0."""
     control_plane: str | None = None
     """Base URL; None: only the snapshot on disk is served, and records stay in the spool."""
+    control_plane_key: SecretStr | None = None
+    """What the control plane knows this gateway by; None where it asks nobody who they are."""
+    auth: AuthMode = AuthMode.OFF
+    """Whether clients must show a key."""
     drain_seconds: float = Field(default=30.0, ge=0)
     """How long running streams may go on after SIGTERM."""
 

@@ -18,7 +18,7 @@ import httpx
 import msgspec
 import structlog
 
-from dataplane.gateway.ownership import OwnedDirectory, claim, claim_abandoned
+from dataplane.gateway.ownership import OwnedDirectory, claim, claim_abandoned, claim_new
 from dataplane.gateway.segment import SEGMENT_GLOB, Segment
 from dataplane.record import RequestRecord, encode_record
 
@@ -68,7 +68,7 @@ class RecordSpool:
         self.num_refused = 0
         """Records the control plane would never take; they also count as lost."""
         self._own(gateway_id)
-        self._adopt_abandoned()
+        self.adopt_abandoned()
 
     @property
     def num_spooled(self) -> int:
@@ -99,6 +99,27 @@ class RecordSpool:
             return
         self._keep_within_bound()
         self._has_records.set()
+
+    def adopt_abandoned(self) -> None:
+        """Take over what processes that are gone have left, to send it in their names."""
+        for gateway_id in list(self._owned):
+            self._leave_if_done(gateway_id)
+        adopted: list[Segment] = []
+        for owned in claim_abandoned(self._directory):
+            adopted += self._adopt(owned)
+        adopted.sort(key=lambda segment: segment.path.stat().st_mtime_ns)
+        self._segments = adopted + self._segments
+        numbers = [int(segment.path.stem) for segment in adopted]
+        self._num_segments_made = max(self._num_segments_made, *numbers, 0)
+        if adopted or self._untold:
+            self._has_records.set()
+
+    def can_speak_for(self, gateway_id: str) -> bool:
+        """Records of this process that is gone may be `put` here: nobody else has its files."""
+        owned = self._owned.get(gateway_id) or claim(self._directory / gateway_id)
+        if owned is not None:
+            self._owned[gateway_id] = owned
+        return owned is not None
 
     async def run(self) -> None:
         """Send records as they come, until cancelled."""
@@ -190,6 +211,7 @@ class RecordSpool:
         await self._send(head[:-1] + b',"records":[' + b",".join(lines) + b"]}")
         if self._lost.get(gateway_id, 0) == num_lost:
             self._untold.discard(gateway_id)
+            self._leave_if_done(gateway_id)
 
     async def _tell_losses(self) -> bool:
         """With no record left to carry it, a batch of its own says what was lost."""
@@ -214,7 +236,7 @@ class RecordSpool:
     # --- the disk -----------------------------------------------------------------------
 
     def _own(self, gateway_id: str) -> OwnedDirectory:
-        owned = self._owned.get(gateway_id) or claim(self._directory / gateway_id)
+        owned = self._owned.get(gateway_id) or claim_new(self._directory / gateway_id)
         if owned is None:
             raise RuntimeError(
                 f"another process uses the gateway id {gateway_id} in {self._directory}: "
@@ -223,25 +245,18 @@ class RecordSpool:
         self._owned[gateway_id] = owned
         return owned
 
-    def _adopt_abandoned(self) -> None:
-        adopted: list[Segment] = []
-        for owned in claim_abandoned(self._directory):
-            gateway_id = owned.path.name
-            paths = sorted(owned.path.glob(SEGMENT_GLOB))
-            segments = [Segment.adopt(gateway_id, path) for path in paths]
-            num_lost = _read_count(owned.path / _LOST_FILE)
-            if not num_lost and not any(segment.num_records for segment in segments):
-                owned.remove()
-                continue
-            self._owned[gateway_id] = owned
-            if num_lost:  # told again when it was told before: it is a total
-                self._lost[gateway_id] = num_lost
-                self._untold.add(gateway_id)
-            adopted += segments
-        self._segments = sorted(adopted, key=lambda segment: segment.path.stat().st_mtime_ns)
-        self._num_segments_made = max((int(s.path.stem) for s in adopted), default=0)
-        if self._segments or self._untold:
-            self._has_records.set()
+    def _adopt(self, owned: OwnedDirectory) -> list[Segment]:
+        gateway_id = owned.path.name
+        segments = [Segment.adopt(gateway_id, path) for path in owned.path.glob(SEGMENT_GLOB)]
+        num_lost = _read_count(owned.path / _LOST_FILE)
+        if not num_lost and not any(segment.num_records for segment in segments):
+            owned.remove()
+            return []
+        self._owned[gateway_id] = owned
+        if num_lost:  # told again when it was told before: it is a total
+            self._lost[gateway_id] = num_lost
+            self._untold.add(gateway_id)
+        return segments
 
     def _segment_for(self, gateway_id: str, num_bytes: int) -> Segment:
         segment = self._open.get(gateway_id)
@@ -271,6 +286,17 @@ class RecordSpool:
             del self._open[segment.gateway_id]
         self._segments.remove(segment)
         segment.delete()
+        self._leave_if_done(segment.gateway_id)
+
+    def _leave_if_done(self, gateway_id: str) -> None:
+        """Of a process that is gone, nothing is kept once all it left is delivered."""
+        is_needed = (
+            gateway_id == self._gateway_id
+            or gateway_id in self._untold
+            or any(segment.gateway_id == gateway_id for segment in self._segments)
+        )
+        if not is_needed and (owned := self._owned.pop(gateway_id, None)) is not None:
+            owned.remove()
 
     def _lose(self, gateway_id: str, num: int) -> None:
         self._lost[gateway_id] = self._lost.get(gateway_id, 0) + num

@@ -12,7 +12,7 @@ STATUS_FILE = "status.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayStatus:
-    """Written once the gateway listens."""
+    """Written once the gateway listens, by each process of the place after the other."""
 
     gateway_id: str
     """Of this process; never reused."""
@@ -20,11 +20,14 @@ class GatewayStatus:
     pid: int
     address: str
     """Base URL."""
+    probe_key: str = ""
+    """Sent as x-pilothouse-probe it makes a request a probe, which is no tenant's. Whoever may
+    read this file started the gateway, or is root."""
 
 
 def write_status(state_dir: Path, status: GatewayStatus) -> None:
     """Replace the status file in one step, so that no reader sees half of it."""
-    replace_file(state_dir / STATUS_FILE, msgspec.json.encode(status))
+    replace_file(state_dir / STATUS_FILE, msgspec.json.encode(status), is_private=True)
 
 
 def read_status(state_dir: Path) -> GatewayStatus:

@@ -1,0 +1,168 @@
+"""A gateway restarted under load: nobody is refused, no stream is cut, no request is lost."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import httpx
+import pytest
+
+from dataplane.gateway.handover import TakeoverError, knock
+from dataplane.lifecycle import Delivery, Disposition
+from tests.dataplane.gateway.gateway_processes import Place, place_before
+from tests.dataplane.gateway.running_gateway import (
+    CHAT,
+    RunningGateway,
+    add_replica,
+    deployment,
+    running_gateway,
+    say,
+    scripted_plugin,
+    snapshot,
+    until,
+)
+from tests.dataplane.gateway.scripted_engine import CAPABILITIES, ScriptedReplica
+from tests.dataplane.gateway.test_gateway_process import spooled
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
+
+NUM_STREAMS = 32
+NUM_TOKENS = 400
+NUM_RESTARTS = 5
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with scripted_plugin(tmp_path_factory.mktemp("plugin")):
+        yield
+
+
+@pytest.fixture
+def replica() -> ScriptedReplica:
+    return add_replica(
+        "a", capabilities=replace(CAPABILITIES, takes_token_ids=False, max_num_seqs=128)
+    )
+
+
+@pytest.fixture
+async def upstream(tmp_path: Path, replica: ScriptedReplica) -> AsyncIterator[RunningGateway]:
+    async with running_gateway(tmp_path / "upstream", snapshot(deployment("a"))) as running:
+        yield running
+
+
+@pytest.fixture
+async def place(tmp_path: Path, upstream: RunningGateway) -> AsyncIterator[Place]:
+    async with place_before(tmp_path / "gateway", upstream.url) as place:
+        yield place
+
+
+async def stream(address: str, num_tokens: int, on_begin: asyncio.Semaphore) -> str:
+    """The text of one streamed answer, which must end with the end mark."""
+    words: list[str] = []
+    is_done = False
+    body = say(max_tokens=num_tokens, stream=True)
+    async with (
+        httpx.AsyncClient(timeout=60) as http,
+        http.stream("POST", address + CHAT, json=body) as response,
+    ):
+        assert response.status_code == 200
+        async for line in response.aiter_lines():
+            data = line.removeprefix("data: ")
+            if data == "[DONE]":
+                is_done = True
+            elif data:
+                if not words:
+                    on_begin.release()
+                words.append(json.loads(data)["choices"][0]["delta"].get("content") or "")
+    assert is_done
+    return "".join(words)
+
+
+@dataclass
+class Callers:
+    """Who calls again and again until told to stop, and how it went."""
+
+    address: str
+    num_answered: Counter[str] = field(default_factory=Counter)
+    failures: list[str] = field(default_factory=list)
+    _stopping: bool = False
+
+    async def call_anew(self) -> None:
+        """Each request on a connection of its own."""
+        while not self._stopping:
+            async with httpx.AsyncClient(timeout=30) as http:
+                await self._call(http, "anew")
+
+    async def call_again(self) -> None:
+        """All on one connection for as long as the gateway keeps it."""
+        async with httpx.AsyncClient(timeout=30) as http:
+            while not self._stopping:
+                await self._call(http, "again")
+                await asyncio.sleep(0.02)
+
+    def stop(self) -> None:
+        self._stopping = True
+
+    async def _call(self, http: httpx.AsyncClient, kind: str) -> None:
+        try:
+            answer = await http.post(self.address + CHAT, json=say(max_tokens=2))
+        except httpx.HTTPError as error:
+            self.failures.append(f"{kind}: {error!r}")
+            return
+        if answer.status_code == 200:
+            self.num_answered[kind] += 1
+        else:
+            self.failures.append(f"{kind}: {answer.status_code} {answer.text}")
+
+
+async def test_five_restarts_under_load_refuse_cut_and_lose_nothing(
+    place: Place, upstream: RunningGateway, replica: ScriptedReplica
+) -> None:
+    first = await place.serve()
+    address = place.status.address
+    replica.step_seconds = 0.2
+    began = asyncio.Semaphore(0)
+    streams = [asyncio.create_task(stream(address, NUM_TOKENS, began)) for _ in range(NUM_STREAMS)]
+    for _ in streams:
+        await asyncio.wait_for(began.acquire(), 30)
+    callers = Callers(address)
+    calls = [asyncio.create_task(callers.call_anew()) for _ in range(2)]
+    calls.append(asyncio.create_task(callers.call_again()))
+    for _ in range(NUM_RESTARTS):
+        before = callers.num_answered.copy()
+        last = await place.serve("--take-over")
+        assert place.status.address == address
+        await until(lambda: all(callers.num_answered[k] > n for k, n in before.items()), 20)  # noqa: B023
+    assert first.returncode is None, "the first one must still have its streams"
+    replica.step_seconds = 0.001
+    texts = await asyncio.gather(*streams)
+    callers.stop()
+    await asyncio.gather(*calls)
+    assert callers.failures == []
+    assert set(texts) == {"".join(f"w{number} " for number in range(NUM_TOKENS))}
+    last.send_signal(signal.SIGTERM)
+    codes = [await asyncio.wait_for(process.wait(), 30) for process in place.processes]
+    assert codes == [0] * (NUM_RESTARTS + 1)
+    assert place.left_behind() == []
+    await check_records(place, NUM_STREAMS + callers.num_answered.total())
+    await upstream.settle()
+
+
+async def check_records(place: Place, num_requests: int) -> None:
+    """Every request has its one record, and each says that it was answered whole."""
+    records = await asyncio.to_thread(spooled, place.state_dir)
+    assert len(records) == len({record.request_id for record in records}) == num_requests
+    assert {record.disposition for record in records} == {Disposition.LENGTH}
+    assert {record.delivery for record in records} == {Delivery.COMPLETE}
+    assert len({record.gateway_id for record in records}) == NUM_RESTARTS + 1

@@ -23,9 +23,7 @@ TEMPLATE = (
 
 def write_tiny_gguf(path: Path, **overrides: object) -> Path:
     """Write the file. Overrides: pre, model, template, bos (put before raw prompts)."""
-    alphabet = _alphabet()
-    tokens = ["<|pad|>", "<|start|>", "<|end|>", "<|bos|>", "<think>", *alphabet]
-    tokens += [merge.replace(" ", "") for merge in MERGES]
+    tokens = tiny_tokens()
     types = [TokenType.CONTROL] * 4 + [TokenType.USER_DEFINED]
     types += [TokenType.NORMAL] * (len(tokens) - len(types))
     writer = GGUFWriter(path, "llama")
@@ -47,6 +45,12 @@ def write_tiny_gguf(path: Path, **overrides: object) -> Path:
     writer.write_tensors_to_file()
     writer.close()
     return path
+
+
+def tiny_tokens() -> list[str]:
+    """The vocabulary, by id."""
+    tokens = ["<|pad|>", "<|start|>", "<|end|>", "<|bos|>", "<think>", *_alphabet()]
+    return tokens + [merge.replace(" ", "") for merge in MERGES]
 
 
 def _alphabet() -> list[str]:

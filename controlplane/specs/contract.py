@@ -14,8 +14,11 @@ class ObjectiveSpec(SpecModel):
     """One promise: `signal` at most so long, for this share of the requests."""
 
     signal: ObjectiveSignal
+    """What is measured."""
     at_most: Duration | None = None
+    """The bound; every signal but availability needs one."""
     target: Target = Field(alias="for")
+    """The share of requests that must keep it."""
 
     @model_validator(mode="after")
     def _has_a_threshold_where_one_belongs(self) -> Self:
@@ -31,14 +34,18 @@ class TogetherSpec(SpecModel):
     """The joint promise: these signals hold in the same request."""
 
     of: Annotated[tuple[ObjectiveSignal, ...], Field(min_length=2)]
+    """Signals that have an objective of their own here."""
     target: Target = Field(alias="for")
+    """The share of requests in which all of them must hold."""
 
 
 class ClassContractSpec(SpecModel):
     """What one request class is promised."""
 
     objectives: Annotated[tuple[ObjectiveSpec, ...], Field(min_length=1)]
+    """Promises, each signal once."""
     together: TogetherSpec | None = None
+    """The joint promise: these signals hold in the same request."""
 
     @model_validator(mode="after")
     def _names_each_signal_once(self) -> Self:
@@ -56,5 +63,9 @@ class SLOContractSpec(SpecModel):
     """Objectives by request class, at one boundary, over one window."""
 
     boundary: Boundary
-    window: Duration
+    """Where latencies are measured: engine (a token is selected), server (a fragment leaves the
+    gateway) or client (it is received)."""
+    window: Annotated[Duration, Field(examples=["30d"])]
+    """The time over which the error budget is spent."""
     classes: Annotated[dict[Name, ClassContractSpec], Field(min_length=1)]
+    """What each request class is promised, by its name in the policy."""

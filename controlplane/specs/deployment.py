@@ -13,6 +13,7 @@ class DeploymentSpec(SpecModel):
     """
 
     model: ReferenceText
+    """A Model."""
     engine: ReferenceText
     """An EngineConfig."""
     policy: ReferenceText
@@ -20,6 +21,7 @@ class DeploymentSpec(SpecModel):
     contract: ReferenceText | None = None
     """An SLOContract; None: nothing is promised."""
     replicas: int = Field(default=1, ge=0, le=1000)
+    """How many engines should run; 0 stops all."""
     launcher: Name = "local"
     """The plugin that places replicas."""
 

@@ -12,5 +12,7 @@ from controlplane.specs.kind import SpecModel
 class EngineConfigSpec(SpecModel):
     """An engine plugin's name and the settings handed to it."""
 
-    engine: str = Field(min_length=1, max_length=64)
-    settings: dict[str, JsonValue] = Field(default_factory=dict)
+    engine: str = Field(min_length=1, max_length=64, examples=["paged"])
+    """Name of an engine plugin; `pilothouse plugins` lists them."""
+    settings: dict[str, JsonValue] = Field(default_factory=dict, examples=[{"max_model_len": 4096}])
+    """What the plugin is told; it checks them when the document is applied."""

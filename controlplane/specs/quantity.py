@@ -11,6 +11,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, PlainSerializer
 
+from controlplane.specs.written import Written
+
 _SECONDS_BY_UNIT = {
     "d": Decimal(86400),
     "h": Decimal(3600),
@@ -100,14 +102,34 @@ def _plain(number: Decimal) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-Duration = Annotated[float, BeforeValidator(parse_duration), PlainSerializer(format_duration)]
+Duration = Annotated[
+    float,
+    BeforeValidator(parse_duration),
+    PlainSerializer(format_duration),
+    Written("duration: a number and one of us, ms, s, m, h, d", "300ms"),
+]
 """Seconds; written `300ms`."""
 
-Share = Annotated[float, BeforeValidator(parse_share), PlainSerializer(format_share)]
+Share = Annotated[
+    float,
+    BeforeValidator(parse_share),
+    PlainSerializer(format_share),
+    Written("percentage from 0% to 100%", "5%"),
+]
 """0 to 1; written `5%`."""
 
-Target = Annotated[float, BeforeValidator(parse_target), PlainSerializer(format_share)]
+Target = Annotated[
+    float,
+    BeforeValidator(parse_target),
+    PlainSerializer(format_share),
+    Written("percentage above 0% and below 100%", "99.9%"),
+]
 """Between 0 and 1, both excluded; written `99.9%`."""
 
-Rate = Annotated[float, BeforeValidator(parse_rate), PlainSerializer(format_rate)]
+Rate = Annotated[
+    float,
+    BeforeValidator(parse_rate),
+    PlainSerializer(format_rate),
+    Written("rate: a number per s, m, h or d", "1/s"),
+]
 """Per second; written `1/s`."""

@@ -11,5 +11,6 @@ class TenantSpec(SpecModel):
     """Who is billed, limited and isolated."""
 
     tier: Name = "standard"
+    """What a policy's `match` can tell tenants apart by."""
     records_content: bool = False
     """Opts in to prompts and outputs being stored."""

@@ -1,43 +1,64 @@
 """What a document asks for and this version does not do yet: said on every apply, never silent."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
-from controlplane.specs.contract import SLOContractSpec
-from controlplane.specs.kind import SpecModel
+from controlplane.specs.kind import Kind, SpecModel
 from controlplane.specs.policy import AdmissionPolicySpec
 from controlplane.specs.problem import Path, Problem
 from controlplane.specs.references import LoadedDocument
 
 _WHAT = "accepted, not enforced yet"
+_QUEUES_ONLY = "overload only fills the queues"
+
+# Field -> what happens instead. [] stands for every item of a list, * for every key of a map.
+UNENFORCED: Mapping[Kind, Mapping[str, str]] = {
+    Kind.ADMISSION_POLICY: {
+        "classes[].aging": "waiting raises no priority",
+        "limits.kv": "engines bound their own KV cache",
+        "tenants.*": "tenants have neither weights nor token limits",
+        "overload.shed": _QUEUES_ONLY,
+        "overload.degrade": _QUEUES_ONLY,
+        "overload.retry_budget": _QUEUES_ONLY,
+    },
+    Kind.SLO_CONTRACT: {
+        "window": "requests are judged one by one, error budgets are not computed over a window",
+    },
+}
 
 
 def warn_of_unenforced(loaded: LoadedDocument) -> list[Problem]:
     """Every such field of a document, and classes that can never be reached."""
-    return [loaded.source.problem(path, what) for path, what in _warnings(loaded.document.spec)]
+    document = loaded.document
+    warnings = list(_unenforced(document.spec, UNENFORCED.get(document.kind, {})))
+    if isinstance(document.spec, AdmissionPolicySpec):
+        warnings += _unreachable(document.spec)
+    return [loaded.source.problem(path, what) for path, what in warnings]
 
 
-def _warnings(spec: SpecModel) -> Iterator[tuple[Path, str]]:
-    if isinstance(spec, AdmissionPolicySpec):
-        yield from _policy(spec)
-        yield from _unreachable(spec)
-    if isinstance(spec, SLOContractSpec):
-        what = "requests are judged one by one, error budgets are not computed over a window"
-        yield ("spec", "window"), f"{_WHAT}: {what}"
+def _unenforced(spec: SpecModel, fields: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
+    for field, instead in fields.items():
+        parts = field.replace("[]", ".[]").split(".")
+        for path in _written(spec, parts, ("spec",)):
+            yield path, f"{_WHAT}: {instead}"
 
 
-def _policy(spec: AdmissionPolicySpec) -> Iterator[tuple[Path, str]]:
-    for index, request_class in enumerate(spec.classes):
-        if request_class.aging is not None:
-            path: Path = ("spec", "classes", index, "aging")
-            yield path, f"{_WHAT}: waiting raises no priority"
-    if spec.limits.kv is not None:
-        yield ("spec", "limits", "kv"), f"{_WHAT}: engines bound their own KV cache"
-    for tenant in spec.tenants:
-        what = f"{_WHAT}: tenants have neither weights nor token limits"
-        yield ("spec", "tenants", tenant), what
-    if spec.overload is not None:
-        for field in sorted(spec.overload.model_fields_set):
-            yield ("spec", "overload", field), f"{_WHAT}: overload only fills the queues"
+def _written(value: Any, parts: Sequence[str], path: Path) -> Iterator[Path]:
+    """Where a field was written: its pattern may meet several places, or none."""
+    if not parts:
+        yield path
+        return
+    first, rest = parts[0], parts[1:]
+    if first == "[]":
+        items: Iterable[tuple[str | int, Any]] = enumerate(value)
+    elif first == "*":
+        items = value.items()
+    else:
+        given = getattr(value, first, None)
+        is_written = first in value.model_fields_set and given is not None
+        items = [(first, given)] if is_written else []
+    for key, inner in items:
+        yield from _written(inner, rest, (*path, key))
 
 
 def _unreachable(spec: AdmissionPolicySpec) -> Iterator[tuple[Path, str]]:

@@ -73,6 +73,10 @@ class Installation:
             )
         self.num_starts += 1
 
+    def last_words(self) -> str:
+        """The end of what the supervisors said."""
+        return " | ".join(self.log_path.read_text().splitlines()[-5:])
+
     def stop(self) -> int:
         """Ctrl-C, and the exit status."""
         assert self.supervisor is not None

@@ -24,6 +24,7 @@ from ops.endurance.documents import write_documents
 from ops.endurance.installation import (
     START_SECONDS,
     Installation,
+    NotInTimeError,
     open_files,
     processes_about,
     wait_for,
@@ -82,6 +83,8 @@ def run(plan: Plan, folder: Path) -> Verdict:
         installation.start(documents)
         wait_for(installation.is_whole, START_SECONDS, "every process to be up")
         return _run(plan, installation)
+    except NotInTimeError as error:
+        raise NotInTimeError(f"{error}; serve said: {installation.last_words()}") from error
     finally:
         installation.end_by_force()
 

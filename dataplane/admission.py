@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from cel_expr_python import cel
 
+from dataplane.access import KeyRing
 from dataplane.policy import (
     AdmissionPolicyTerms,
     ClassPolicy,
@@ -112,10 +113,11 @@ class CompiledPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnforcedSnapshot:
-    """A snapshot together with its compiled policies, by deployment name."""
+    """A snapshot together with its compiled policies, by deployment name, and its keys."""
 
     snapshot: Snapshot
     policies: Mapping[str, CompiledPolicy]
+    keys: KeyRing
 
     def policy_of(self, deployment: DeploymentPolicy) -> CompiledPolicy:
         """The compiled policy of one of this snapshot's deployments."""
@@ -140,7 +142,7 @@ def compile_snapshot(snapshot: Snapshot) -> EnforcedSnapshot:
         )
         for deployment in snapshot.deployments
     }
-    return EnforcedSnapshot(snapshot=snapshot, policies=policies)
+    return EnforcedSnapshot(snapshot=snapshot, policies=policies, keys=KeyRing(snapshot.keys))
 
 
 def _compile(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from dataplane.access import AccessKey
 from dataplane.latency import ContractTerms
 
 
@@ -94,6 +95,8 @@ class Snapshot:
     """Grows with every change; 0 is the empty snapshot of a gateway that has seen none."""
     deployments: tuple[DeploymentPolicy, ...] = ()
     tenants: tuple[TenantPolicy, ...] = ()
+    keys: tuple[AccessKey, ...] = ()
+    """Of clients, and of who may read a gateway's own state."""
 
     def find_deployment(self, model: str) -> DeploymentPolicy | None:
         """The deployment that serves `model`: by deployment name, then by model name."""
@@ -130,6 +133,7 @@ def decode_snapshot(data: bytes) -> Snapshot:
         raise SnapshotError(f"snapshot refused: {error}") from error
     _require_unique("deployment", [d.name for d in snapshot.deployments])
     _require_unique("tenant", [t.name for t in snapshot.tenants])
+    _require_unique("key", [k.key_id for k in snapshot.keys])
     for deployment in snapshot.deployments:
         where = f"in deployment {deployment.name}"
         _require_unique(f"replica {where}", [r.replica_id for r in deployment.replicas])

@@ -17,6 +17,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from controlplane.api import events, overview, records, requests
+from controlplane.api.authentication import install_authentication
 from controlplane.console.pages import install_console
 from controlplane.operator.observed import ObservedReplica, ObservedState
 from controlplane.specs.documents import load_documents
@@ -26,6 +27,7 @@ from controlplane.store.deployments import set_observed_generation
 from controlplane.store.records import RecordBatch, ReservoirSizes, store_batch
 from controlplane.store.replicas import ReplicaState, add_replica, move_replica
 from controlplane.store.revisions import apply_documents
+from dataplane.access import AuthMode
 from dataplane.engine import EngineStats, ReplicaSpec
 from dataplane.lifecycle import RequestCounts
 from dataplane.record import RequestRecord
@@ -83,6 +85,7 @@ def create_app(state_dir: Path) -> FastAPI:
         url = sqlite_url(state_dir / f"{kind}.db")
         setattr(app.state, name, create_or_open_database(url, kind))
     app.state.observed = ObservedState()
+    install_authentication(app, app.state.config_db, AuthMode.OFF)
     install_console(app)
     return app
 

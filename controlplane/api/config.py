@@ -6,6 +6,8 @@ from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
+from controlplane.access.principal import actor_of
+from controlplane.api.authentication import principal_of
 from controlplane.api.config_views import (
     AppliedView,
     ChangeView,
@@ -92,7 +94,8 @@ def apply(body: ApplyRequest, request: Request) -> Any:
             return JSONResponse(refused.model_dump(), status_code=422)
         # A dry run does all the same work, and then takes it back.
         attempt = session.begin_nested()
-        applied = apply_documents(session, loaded.documents, author=body.author, reason=body.reason)
+        author = actor_of(principal_of(request), body.author)
+        applied = apply_documents(session, loaded.documents, author=author, reason=body.reason)
         if body.dry_run:
             attempt.rollback()
     if not body.dry_run:

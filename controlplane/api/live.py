@@ -1,7 +1,8 @@
 """Requests in flight, asked from the gateways that have them: nobody else knows them yet."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import httpx
 import msgspec
@@ -49,6 +50,16 @@ class LiveRequests:
     gateways: list[LiveGateway]
     requests: list[LiveRequest]
 
+    def within(self, tenant: str | None) -> Self:
+        """What belongs to `tenant`, and no count of anything else; None: all of it."""
+        if tenant is None:
+            return self
+        return replace(
+            self,
+            gateways=[replace(gateway, num_requests=None) for gateway in self.gateways],
+            requests=[request for request in self.requests if request.tenant == tenant],
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Answer:
@@ -56,10 +67,14 @@ class _Answer:
     requests: list[LiveRequest]
 
 
-async def ask_gateways(observed: ObservedState) -> LiveRequests:
-    """Ask every gateway that ever reported, all at once; silence is an answer too."""
+async def ask_gateways(observed: ObservedState, key: str | None = None) -> LiveRequests:
+    """Ask every gateway that ever reported, all at once; silence is an answer too.
+
+    `key` is the control plane's own, for gateways that ask who is calling.
+    """
+    headers = {} if key is None else {"authorization": f"Bearer {key}"}
     reports = [report for report, _ in observed.gateways()][:_MAX_GATEWAYS]
-    async with httpx.AsyncClient(timeout=_TIMEOUT_SECONDS) as http:
+    async with httpx.AsyncClient(timeout=_TIMEOUT_SECONDS, headers=headers) as http:
         answers = await asyncio.gather(*(_ask(http, report) for report in reports))
     return LiveRequests(
         gateways=[gateway for gateway, _ in answers],

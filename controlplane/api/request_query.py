@@ -5,17 +5,17 @@ An empty value means any, because that is what a plain form sends for an untouch
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Self
 
+from controlplane.api.paging import DEFAULT_LIMIT, MAX_LIMIT
 from controlplane.store.requests import PageKey, RequestFilter
 from dataplane.lifecycle import Disposition
 
-MAX_LIMIT = 500
-DEFAULT_LIMIT = 50
 PARAMETERS = (
-    "deployment", "class", "tenant", "disposition", "in_contract", "since", "limit", "after",
+    "deployment", "class", "tenant", "disposition", "in_contract", "since", "until",
+    "limit", "after",
 )  # fmt: skip
 _DURATION = re.compile(r"(\d{1,6})([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -38,6 +38,10 @@ class RequestQuery:
     limit: int
     after: PageKey | None
 
+    def within(self, tenant: str | None) -> Self:
+        """The same of `tenant` alone, whatever else was asked for; None: of all."""
+        return replace(self, wanted=replace(self.wanted, only_tenant=tenant))
+
 
 def parse_request_query(parameters: Mapping[str, str], now_unix_ns: int) -> RequestQuery:
     """Raises QueryError, which lists what is valid, for unknown names and bad values."""
@@ -51,7 +55,8 @@ def parse_request_query(parameters: Mapping[str, str], now_unix_ns: int) -> Requ
         tenant=_name(given, "tenant"),
         disposition=_one_of(given, "disposition", {word.value: word.value for word in Disposition}),
         in_contract=_one_of(given, "in_contract", {"true": True, "false": False}),
-        since_unix_ns=_since(given.get("since"), now_unix_ns),
+        since_unix_ns=_instant(given, "since", now_unix_ns),
+        until_unix_ns=_instant(given, "until", now_unix_ns),
     )
     return RequestQuery(wanted=wanted, limit=_limit(given), after=_after(given.get("after")))
 
@@ -72,9 +77,15 @@ def _one_of(given: Mapping[str, str], parameter: str, values: Mapping[str, Any])
     return values[word]
 
 
-def _since(text: str | None, now_unix_ns: int) -> int | None:
-    if text is None:
-        return None
+def _instant(given: Mapping[str, str], parameter: str, now_unix_ns: int) -> int | None:
+    text = given.get(parameter)
+    return None if text is None else parse_instant(parameter, text, now_unix_ns)
+
+
+def parse_instant(parameter: str, text: str, now_unix_ns: int) -> int:
+    """An age such as 30m, or an ISO 8601 time (UTC unless it says otherwise), in nanoseconds
+    since the epoch. Raises QueryError.
+    """
     duration = _DURATION.fullmatch(text)
     if duration is not None:
         seconds = int(duration[1]) * _SECONDS[duration[2]]
@@ -85,7 +96,7 @@ def _since(text: str | None, now_unix_ns: int) -> int | None:
         instant = None
     if instant is None or instant.year < 1970:
         raise QueryError(
-            "since", f"{text[:64]!r} is neither an age such as 30m, 6h or 2d nor an ISO 8601 time"
+            parameter, f"{text[:64]!r} is neither an age such as 30m, 6h or 2d nor an ISO 8601 time"
         )
     if instant.tzinfo is None:
         instant = instant.replace(tzinfo=UTC)

@@ -2,6 +2,7 @@
 
 from fastapi import APIRouter, HTTPException, Request
 
+from controlplane.api.authorization import tenant_of
 from controlplane.api.live import LiveRequests, ask_gateways
 from controlplane.api.request_query import QueryError, RequestQuery, parse_request_query
 from controlplane.api.request_views import RequestDetail, RequestPage, describe, summarize
@@ -44,12 +45,12 @@ class AmbiguousRequestError(LookupError):
 def get_requests(request: Request) -> RequestPage:
     """Ended requests, the newest first. 422 names the parameter that is wrong.
 
-    Parameters: deployment, class, tenant, disposition, in_contract (true or false), since
-    (an age such as 30m, or an ISO 8601 time), limit (1 to 500), after (`next` of a page).
+    Parameters: deployment, class, tenant, disposition, in_contract (true or false), since and
+    until (an age such as 30m, or an ISO 8601 time), limit (1 to 500), after (`next` of a page).
     """
     now = wall_clock()
     try:
-        query = parse_request_query(request.query_params, now)
+        query = parse_request_query(request.query_params, now).within(tenant_of(request))
     except QueryError as error:
         raise HTTPException(422, detail=str(error)) from error
     return read_page(request.app.state.request_db, query, now)
@@ -58,7 +59,7 @@ def get_requests(request: Request) -> RequestPage:
 @router.get("/requests/live")
 async def get_live_requests(request: Request) -> LiveRequests:
     """Requests in flight, as their gateways tell them now."""
-    return await ask_gateways(request.app.state.observed)
+    return await read_live(request)
 
 
 @router.get("/requests/{request_id:path}")
@@ -68,11 +69,19 @@ def get_request(request_id: str, request: Request) -> RequestDetail:
     404 when there is none, 409 when there are several.
     """
     try:
-        return read_request(request.app.state.request_db, request_id, wall_clock())
+        database = request.app.state.request_db
+        return read_request(database, request_id, wall_clock(), tenant_of(request))
     except RequestNotFoundError as error:
         raise HTTPException(404, detail=str(error)) from error
     except AmbiguousRequestError as error:
         raise HTTPException(409, detail=str(error)) from error
+
+
+async def read_live(request: Request) -> LiveRequests:
+    """Those in flight that the caller may see."""
+    state = request.app.state
+    live = await ask_gateways(state.observed, getattr(state, "own_key", None))
+    return live.within(tenant_of(request))
 
 
 def read_page(database: Database, query: RequestQuery, now_unix_ns: int) -> RequestPage:
@@ -88,10 +97,12 @@ def read_page(database: Database, query: RequestQuery, now_unix_ns: int) -> Requ
     )
 
 
-def read_request(database: Database, identifier: str, now_unix_ns: int) -> RequestDetail:
-    """Raises RequestNotFoundError and AmbiguousRequestError."""
+def read_request(
+    database: Database, identifier: str, now_unix_ns: int, only_tenant: str | None = None
+) -> RequestDetail:
+    """Raises RequestNotFoundError, also for another tenant's, and AmbiguousRequestError."""
     with database.reading() as session:
-        rows = find_requests(session, identifier)
+        rows = find_requests(session, identifier, only_tenant)
         if not rows:
             raise RequestNotFoundError(identifier)
         if len(rows) > 1:

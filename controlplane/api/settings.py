@@ -4,9 +4,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from controlplane.access.own_keys import secrets_dir
 from controlplane.open_state import OpenState
 from controlplane.operator.settings import DEFAULT_DRAIN_SECONDS, OperatorSettings
 from controlplane.store.connection import DatabaseKind, default_paths, sqlite_url
+from dataplane.access import AuthMode
 
 
 class ControlPlaneSettings(BaseModel):
@@ -21,6 +23,8 @@ class ControlPlaneSettings(BaseModel):
     config_url: str | None = None
     """SQLAlchemy URL; None: SQLite under `state_dir`."""
     requests_url: str | None = None
+    auth: AuthMode = AuthMode.OFF
+    """Whether callers must show who they are."""
     drain_seconds: float = Field(default=DEFAULT_DRAIN_SECONDS, ge=0)
     """How long a replica that is to end may go on with what it is doing."""
 
@@ -37,3 +41,8 @@ class ControlPlaneSettings(BaseModel):
             self.database_url(DatabaseKind.REQUESTS),
             OperatorSettings(drain_seconds=self.drain_seconds),
         )
+
+    @property
+    def own_key_path(self) -> Path:
+        """Where the control plane keeps the key that it shows gateways."""
+        return secrets_dir(self.state_dir) / "controlplane.key"

@@ -3,19 +3,20 @@
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.exception_handlers import http_exception_handler
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
-from controlplane.api.live import LiveRequests, ask_gateways
+from controlplane.api.authorization import authorize, tenant_of
 from controlplane.api.overview import read_overview
 from controlplane.api.request_query import QueryError, parse_request_query
 from controlplane.api.requests import (
     AmbiguousRequestError,
     RequestNotFoundError,
+    read_live,
     read_page,
     read_request,
 )
@@ -41,7 +42,7 @@ _REMEDIES = {
 
 def install_console(app: FastAPI) -> None:
     """Add the pages, their error pages and the security headers of every answer."""
-    app.include_router(router)
+    app.include_router(router, dependencies=[Depends(authorize)])
     app.add_middleware(SecurityHeaders)
     app.add_exception_handler(HTTPException, answer_http_error)
 
@@ -70,11 +71,11 @@ def requests(request: Request) -> Response:
     database = request.app.state.request_db
     parameters = request.query_params
     try:
-        query = parse_request_query(parameters, now)
+        query = parse_request_query(parameters, now).within(tenant_of(request))
     except QueryError as error:
         return _error_page(422, f"The list cannot be shown: {error}.", _REMEDIES[422])
     with database.reading() as session:
-        names = list_names(session, now // 10**9 - _NAMES_SECONDS)
+        names = list_names(session, now // 10**9 - _NAMES_SECONDS, tenant_of(request))
     page = read_page(database, query, now)
     given = {name: parameters.get(name, "") for name in _FILTERS}
     return _page(
@@ -93,7 +94,7 @@ def requests(request: Request) -> Response:
 @router.get("/requests/live")
 async def live_requests(request: Request) -> Response:
     """A fragment: the requests in flight. The list asks for it after it was shown."""
-    view: LiveRequests = await ask_gateways(request.app.state.observed)
+    view = await read_live(request)
     return await run_in_threadpool(_page, "live.html", view=view)
 
 
@@ -106,7 +107,9 @@ def one_request(request_id: str, request: Request) -> Response:
             f"/requests/{quote(wanted, safe='')}" if wanted else "/requests", 303
         )
     try:
-        view = read_request(request.app.state.request_db, request_id, wall_clock())
+        view = read_request(
+            request.app.state.request_db, request_id, wall_clock(), tenant_of(request)
+        )
     except RequestNotFoundError as error:
         what = str(error)
         return _error_page(404, f"{what[0].upper()}{what[1:]}.", _REMEDIES[404])

@@ -13,6 +13,7 @@ from controlplane.operator.replica import Replica
 from controlplane.operator.snapshot import (
     SnapshotFeed,
     build_snapshot,
+    read_keys,
     read_running_models,
     snapshot_digest,
 )
@@ -45,7 +46,8 @@ class SnapshotPublisher:
         """The version that says what is now; published when it is a new one."""
         with self._database.reading() as session:
             models = read_running_models(session, deployments, replicas)
-        snapshot = build_snapshot(deployments, tenants, replicas, models)
+            keys = read_keys(session)
+        snapshot = build_snapshot(deployments, tenants, keys, replicas, models)
         digest = snapshot_digest(snapshot)
         enforced = max((r.snapshot_version for r, _ in self._observed.gateways()), default=0)
         if digest != self._digest or enforced > self._version:

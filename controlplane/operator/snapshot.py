@@ -22,9 +22,11 @@ from controlplane.specs.model import ArtifactError, ModelSpec
 from controlplane.specs.names import parse_reference
 from controlplane.specs.policy import AdmissionPolicySpec
 from controlplane.specs.tenant import TenantSpec
+from controlplane.store.access import keys_in_use
 from controlplane.store.deployments import DesiredDeployment
 from controlplane.store.replicas import ReplicaState
 from controlplane.store.revisions import find_revision, list_latest
+from dataplane.access import AccessKey, Role
 from dataplane.engine import ReplicaSpec
 from dataplane.policy import (
     DeploymentPolicy,
@@ -41,6 +43,12 @@ def read_tenants(session: Session) -> tuple[TenantPolicy, ...]:
         tenant_policy(revision.name, revision.spec(TenantSpec))
         for revision in list_latest(session, Kind.TENANT)
     )
+
+
+def read_keys(session: Session) -> tuple[AccessKey, ...]:
+    """What gateways must know: the keys of clients, and of who may read their state."""
+    roles = (Role.CLIENT, Role.VIEWER, Role.OPERATOR, Role.ADMIN)
+    return tuple(keys_in_use(session, roles))
 
 
 def read_running_models(
@@ -60,6 +68,7 @@ def read_running_models(
 def build_snapshot(
     deployments: Sequence[DesiredDeployment],
     tenants: tuple[TenantPolicy, ...],
+    keys: tuple[AccessKey, ...],
     replicas: Sequence[Replica],
     running_models: Mapping[str, ModelSpec],
 ) -> Snapshot:
@@ -74,6 +83,7 @@ def build_snapshot(
             for each in deployments
         ),
         tenants=tenants,
+        keys=keys,
     )
 
 

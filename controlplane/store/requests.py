@@ -34,6 +34,10 @@ class RequestFilter:
     disposition: str | None = None
     in_contract: bool | None = None
     since_unix_ns: int | None = None
+    only_tenant: str | None = None
+    """Beside `tenant`: the one whose requests whoever asks may see at all."""
+    until_unix_ns: int | None = None
+    """Before this instant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,11 +87,13 @@ def list_requests(
     return list(session.scalars(query))
 
 
-def find_requests(session: Session, identifier: str) -> list[RequestRow]:
+def find_requests(
+    session: Session, identifier: str, only_tenant: str | None = None
+) -> list[RequestRow]:
     """The requests that `identifier` names: a request id, a trace id, or the start of one.
 
     An exact id wins over a prefix. Newest first, at most MAX_MATCHES; an empty identifier
-    names nothing.
+    names nothing. With `only_tenant`, what belongs to others does not exist.
     """
     if not identifier:
         return []
@@ -97,7 +103,10 @@ def find_requests(session: Session, identifier: str) -> list[RequestRow]:
         _starts_with(RequestRow.request_id, identifier),
         _starts_with(RequestRow.trace_id, identifier),
     ):
-        rows = list(session.scalars(_newest(condition)))
+        query = _newest(condition)
+        if only_tenant is not None:
+            query = query.where(RequestRow.tenant == only_tenant)
+        rows = list(session.scalars(query))
         if rows:
             return rows
     return []
@@ -144,9 +153,17 @@ def ttft_quantile(
     )
 
 
-def list_names(session: Session, since_minute_unix: int) -> dict[str, list[str]]:
-    """The deployments, classes and tenants seen since then, sorted: what a filter can offer."""
+def list_names(
+    session: Session, since_minute_unix: int, only_tenant: str | None = None
+) -> dict[str, list[str]]:
+    """The deployments, classes and tenants seen since then, sorted: what a filter can offer.
+
+    With `only_tenant`, those that its own requests had.
+    """
     names: dict[str, list[str]] = {}
+    seen = [MinuteCountRow.minute_unix >= since_minute_unix]
+    if only_tenant is not None:
+        seen.append(MinuteCountRow.tenant == only_tenant)
     for field, column in (
         ("deployment", MinuteCountRow.deployment),
         ("request_class", MinuteCountRow.request_class),
@@ -154,7 +171,7 @@ def list_names(session: Session, since_minute_unix: int) -> dict[str, list[str]]
     ):
         found = session.scalars(
             select(column)
-            .where(MinuteCountRow.minute_unix >= since_minute_unix, column != "")
+            .where(*seen, column != "")
             .distinct()
             .order_by(column)
             .limit(200)
@@ -177,8 +194,12 @@ def _conditions(wanted: RequestFilter) -> list[ColumnElement[bool]]:
         RequestRow.in_contract: wanted.in_contract,
     }
     conditions = [column == value for column, value in equal.items() if value is not None]
+    if wanted.only_tenant is not None:
+        conditions.append(RequestRow.tenant == wanted.only_tenant)
     if wanted.since_unix_ns is not None:
         conditions.append(RequestRow.arrived_at_unix_ns >= wanted.since_unix_ns)
+    if wanted.until_unix_ns is not None:
+        conditions.append(RequestRow.arrived_at_unix_ns < wanted.until_unix_ns)
     return conditions
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from controlplane.supervisor.child import REFUSED_EXIT_CODE, GivenUpError, Say
+from controlplane.supervisor.settings import GATEWAY, ServeSettings
+from dataplane.access import AuthMode
 
 if TYPE_CHECKING:
     from controlplane.specs.problem import Problem
@@ -17,19 +19,24 @@ _MARK = "documents-applied"
 _DATABASES = ("config.db", "requests.db")
 
 
-def prepare(state_dir: Path, config_dir: Path | None, say: Say) -> None:
-    """Create what is missing, and apply `config_dir`, or the demo where nothing is defined yet.
+def prepare(settings: ServeSettings, say: Say) -> None:
+    """Create what is missing, and apply the documents, or the demo where nothing is defined yet.
 
-    Raises GivenUpError with the remedy for a database or documents that cannot be used.
+    With authentication, also the keys of serve's own processes and the first admin's. Raises
+    GivenUpError with the remedy for a database or documents that cannot be used.
     """
+    state_dir, config_dir = settings.state_dir, settings.config_dir
+    is_guarded = settings.auth is AuthMode.REQUIRED
     is_complete = all((state_dir / name).exists() for name in _DATABASES)
     mark = state_dir / _MARK
-    if is_complete and mark.exists() and config_dir is None:
+    if is_complete and mark.exists() and config_dir is None and not is_guarded:
         return
     from controlplane.store.database import SchemaError, UpgradeError
 
     try:
         _prepare(state_dir, config_dir, say)
+        if is_guarded:
+            _make_keys(settings, say)
     except (SchemaError, UpgradeError) as error:
         raise GivenUpError(str(error), REFUSED_EXIT_CODE) from error
     mark.touch()
@@ -59,6 +66,29 @@ def _prepare(state_dir: Path, config_dir: Path | None, say: Say) -> None:
     finally:
         for database in databases.values():
             database.close()
+
+
+def _make_keys(settings: ServeSettings, say: Say) -> None:
+    from controlplane.access.own_keys import ensure_key, secrets_dir
+    from controlplane.store.access import has_admin
+    from controlplane.store.connection import default_paths, sqlite_url
+    from controlplane.store.database import DatabaseKind, open_database
+    from dataplane.access import Role
+
+    kind = DatabaseKind.CONFIG
+    database = open_database(sqlite_url(default_paths(settings.state_dir)[kind]), kind)
+    try:
+        ensure_key(database, settings.gateway_key_path, GATEWAY, Role.GATEWAY)
+        ensure_key(database, settings.own_key_path, "serve", Role.VIEWER)
+        with database.reading() as session:
+            is_first = not has_admin(session)
+        if is_first:
+            path = secrets_dir(settings.state_dir) / "admin.key"
+            ensure_key(database, path, "first-admin", Role.ADMIN)
+            say(f"the first admin's key is in {path}; let people in with")
+            say(f"  pilothouse --key-file {path} users create NAME --role admin")
+    finally:
+        database.close()
 
 
 def _apply(database: "Database", folder: Path, reason: str, say: Say) -> "tuple[Problem, ...]":

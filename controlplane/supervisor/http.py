@@ -2,6 +2,7 @@
 
 import http.client
 import json
+from collections.abc import Mapping
 from typing import Any
 
 
@@ -17,12 +18,14 @@ def call(
     path: str,
     body: Any = None,
     timeout_seconds: float = 5.0,
+    headers: Mapping[str, str] | None = None,
 ) -> tuple[int, Any] | None:
     """Status and JSON (None where it is none); None when nobody answers."""
     connection = http.client.HTTPConnection(host, port, timeout=timeout_seconds)
     try:
         encoded = None if body is None else json.dumps(body).encode()
-        connection.request(method, path, encoded, {"content-type": "application/json"})
+        said = {"content-type": "application/json", **(headers or {})}
+        connection.request(method, path, encoded, said)
         response = connection.getresponse()
         return response.status, _parse(response.read())
     except (OSError, http.client.HTTPException):

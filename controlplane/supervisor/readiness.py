@@ -6,12 +6,15 @@ before. After that, only what happens to replicas is told.
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from controlplane.supervisor.child import Say
 from controlplane.supervisor.http import call
 from controlplane.supervisor.settings import ChildSpec
+from dataplane.access import read_key_file
 from dataplane.clock import MonotonicClock, WallClock
+from dataplane.gateway.status import PROBE_HEADER, read_status
 
 _EAGER_SECONDS = 0.1
 _CALM_SECONDS = 1.0
@@ -28,14 +31,19 @@ class Readiness:
         gateway: ChildSpec,
         say: Say,
         on_answer: Callable[[str], None],
+        key_path: Path,
+        gateway_state_dir: Path,
         clock: MonotonicClock,
         wall: WallClock,
     ) -> None:
-        """`on_answer` is called once, with the name of the model that answered."""
+        """`on_answer` is called once, with the name of the model that answered; the key to be
+        shown is at `key_path`, where one is needed."""
         self._control_plane = control_plane
         self._gateway = gateway
         self._say = say
         self._on_answer = on_answer
+        self._key_path = key_path
+        self._gateway_state_dir = gateway_state_dir
         self._clock = clock
         self._since_unix_ns = wall()
         self._told: dict[str, str] = {}
@@ -83,14 +91,20 @@ class Readiness:
                 self._tell(f"hold {each['name']}", f"{each['name']} waits: {hold}")
 
     def _prove(self, deployment: dict[str, Any]) -> bool:
-        """Send one real request through the gateway."""
+        """Send one real request through the gateway, as a probe: it is no tenant's traffic."""
         body = {
             "model": deployment["name"],
             "messages": [{"role": "user", "content": "Hello"}],
             "max_tokens": 1,
         }
         answer = call(
-            self._gateway.host, self._gateway.port, "POST", _PROOF_PATH, body, _PROOF_SECONDS
+            self._gateway.host,
+            self._gateway.port,
+            "POST",
+            _PROOF_PATH,
+            body,
+            _PROOF_SECONDS,
+            self._probe(),
         )
         if answer is not None and answer[0] == 200 and not self._stopping.is_set():
             self._on_answer(deployment["model"])
@@ -102,8 +116,22 @@ class Readiness:
             self._told[key] = text
             self._say(text)
 
+    def _key(self) -> dict[str, str]:
+        try:
+            return {"authorization": f"Bearer {read_key_file(self._key_path)}"}
+        except (OSError, ValueError):
+            return {}  # without authentication there is none
+
+    def _probe(self) -> dict[str, str]:
+        try:
+            return {PROBE_HEADER: read_status(self._gateway_state_dir).probe_key}
+        except FileNotFoundError:
+            return {}  # it does not listen yet, and will not answer
+
     def _get(self, path: str) -> Any:
-        answer = call(self._control_plane.host, self._control_plane.port, "GET", path)
+        answer = call(
+            self._control_plane.host, self._control_plane.port, "GET", path, headers=self._key()
+        )
         return answer[1] if answer is not None and answer[0] == 200 else None
 
 

@@ -8,8 +8,11 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from dataplane.access import AuthMode
+
 CONTROL_PLANE = "controlplane"
 GATEWAY = "gateway-0"
+DEFAULT_PORT = 8700
 _HOST = "127.0.0.1"
 
 
@@ -25,6 +28,23 @@ class ServeSettings:
     config_dir: Path | None
     """Documents to apply at this start; None: the packaged demo, at the first start only."""
     drain_seconds: float
+    auth: AuthMode = AuthMode.OFF
+    """Whether callers of control plane and gateway must show who they are."""
+
+    @property
+    def gateway_key_path(self) -> Path:
+        """Where the gateway finds the key that it shows the control plane."""
+        return self.state_dir / "secrets" / f"{GATEWAY}.key"
+
+    @property
+    def own_key_path(self) -> Path:
+        """Where serve itself finds the key with which it watches."""
+        return self.state_dir / "secrets" / "serve.key"
+
+    @property
+    def gateway_state_dir(self) -> Path:
+        """Where the gateway keeps its snapshot, its records and its status."""
+        return self.state_dir / "gateways" / GATEWAY
 
     @property
     def control_plane_url(self) -> str:
@@ -67,8 +87,9 @@ def gateway_spec(settings: ServeSettings) -> ChildSpec:
         argv=(
             sys.executable, "-m", "dataplane.gateway", "--name", GATEWAY, "--host", _HOST,
             "--port", str(settings.gateway_port), "--control-plane", settings.control_plane_url,
-            "--state-dir", str(settings.state_dir / "gateways" / GATEWAY),
-            "--drain-seconds", f"{settings.drain_seconds:g}",
+            "--state-dir", str(settings.gateway_state_dir), "--take-over",
+            "--drain-seconds", f"{settings.drain_seconds:g}", *_auth(settings),
+            *(("--key-file", str(settings.gateway_key_path)) if _is_guarded(settings) else ()),
         ),
     )  # fmt: skip
 
@@ -83,6 +104,14 @@ def control_plane_spec(settings: ServeSettings) -> ChildSpec:
         argv=(
             sys.executable, "-m", "controlplane.cli", "controlplane", "--host", _HOST,
             "--port", str(settings.port), "--state-dir", str(settings.state_dir),
-            "--drain-seconds", f"{settings.drain_seconds:g}",
+            "--drain-seconds", f"{settings.drain_seconds:g}", *_auth(settings),
         ),
     )  # fmt: skip
+
+
+def _auth(settings: ServeSettings) -> tuple[str, ...]:
+    return ("--auth", settings.auth.value) if _is_guarded(settings) else ()
+
+
+def _is_guarded(settings: ServeSettings) -> bool:
+    return settings.auth is AuthMode.REQUIRED

@@ -9,21 +9,25 @@ import signal
 import socket
 
 from controlplane.supervisor.child import Child, GivenUpError, Say
-from controlplane.supervisor.ending import END_SIGNALS, Ending, wait_for_signal
+from controlplane.supervisor.ending import END_SIGNALS, RESTART_SIGNAL, Ending, wait_for_signal
 from controlplane.supervisor.first_start import prepare
+from controlplane.supervisor.gateway_child import GatewayChild
 from controlplane.supervisor.readiness import Readiness
 from controlplane.supervisor.settings import (
+    DEFAULT_PORT,
     ChildSpec,
     ServeSettings,
     control_plane_spec,
     gateway_spec,
 )
 from controlplane.supervisor.state_lock import state_lock
+from dataplane.access import AuthMode
 from dataplane.clock import monotonic_clock, wall_clock
 from dataplane.processes import ProcessDirectory, is_alive, terminate
 
 _LOOK_SECONDS = 0.2
 _LEFTOVER_GRACE_SECONDS = 10.0
+_AWAITED = END_SIGNALS | {RESTART_SIGNAL}
 _TRY = """  curl {url}/v1/chat/completions -H 'content-type: application/json' \\
     -d '{{"model": "{model}", "temperature": 0, "messages": [{{"role": "user", "content": \
 "What is the capital of France?"}}]}}'"""
@@ -36,8 +40,17 @@ class Supervisor:
         self._settings = settings
         self._say = say
         self._directory = ProcessDirectory(settings.state_dir)
-        self._gateway = self._child(gateway_spec(settings))
-        self._control_plane = self._child(control_plane_spec(settings))
+        self._gateway = GatewayChild(
+            self._directory,
+            gateway_spec(settings),
+            say,
+            monotonic_clock,
+            settings.gateway_state_dir,
+            settings.drain_seconds,
+        )
+        self._control_plane = Child(
+            self._directory, control_plane_spec(settings), say, monotonic_clock
+        )
         self._children = (self._gateway, self._control_plane)
         self._started_at = monotonic_clock()
 
@@ -47,7 +60,7 @@ class Supervisor:
         Raises GivenUpError, with nothing left running, when it cannot be served.
         """
         # Blocked before anything starts, so that no moment is left in which one ends us alone.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, END_SIGNALS)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
         try:
             with state_lock(self._settings.state_dir, "serve.lock", "pilothouse serve"):
                 self._run()
@@ -61,6 +74,8 @@ class Supervisor:
             self._gateway.spec,
             self._say,
             self._tell_answering,
+            self._settings.own_key_path,
+            self._settings.gateway_state_dir,
             monotonic_clock,
             wall_clock,
         )
@@ -83,9 +98,13 @@ class Supervisor:
         for child in self._children:
             if child.spec.name not in adopted:
                 check_port(child.spec)
-        # The gateway needs no database: it starts up while that is prepared.
-        self._gateway.start()
-        prepare(self._settings.state_dir, self._settings.config_dir, self._say)
+        if self._settings.auth is AuthMode.REQUIRED:
+            prepare(self._settings, self._say)  # the gateway's key among other things
+            self._gateway.start()
+        else:
+            # The gateway needs no database: it starts up while that is prepared.
+            self._gateway.start()
+            prepare(self._settings, self._say)
         self._control_plane.start()
 
     def _end_strangers(self) -> None:
@@ -93,6 +112,8 @@ class Supervisor:
         operator's to judge."""
         names = {child.spec.name for child in self._children}
         for record in self._directory.records():
+            if self._gateway.owns(record):
+                continue
             if record.role != "replica" and record.name not in names and is_alive(record):
                 self._say(f"ending {record.name}, pid {record.pid}: nobody asks for it any more")
                 terminate(record, _LEFTOVER_GRACE_SECONDS)
@@ -100,9 +121,12 @@ class Supervisor:
                 self._say(f"found {record.name}, pid {record.pid}: the control plane judges it")
 
     def _watch(self) -> None:
-        while (number := wait_for_signal(_LOOK_SECONDS)) is None:
+        while (number := wait_for_signal(_LOOK_SECONDS, _AWAITED)) in (None, RESTART_SIGNAL):
+            if number is RESTART_SIGNAL:
+                self._gateway.restart("asked for")
             for child in self._children:
                 child.check()
+        assert number is not None  # the loop goes on while there is none
         again = "; Ctrl-C again forces it" if number is signal.SIGINT else ""
         self._say(f"{number.name}: draining and ending everything{again}")
 
@@ -113,10 +137,10 @@ class Supervisor:
         self._say(f"  console  {self._settings.control_plane_url}")
         self._say(f"  gateway  {gateway_url}/v1")
         self._say(_TRY.format(url=gateway_url, model=model))
+        if self._settings.port != DEFAULT_PORT:
+            self._say("for the pilothouse command in another terminal:")
+            self._say(f"  export PILOTHOUSE_URL={self._settings.control_plane_url}")
         self._say("Ctrl-C drains and ends all of it")
-
-    def _child(self, spec: ChildSpec) -> Child:
-        return Child(self._directory, spec, self._say, monotonic_clock)
 
 
 def check_port(spec: ChildSpec) -> None:

@@ -38,8 +38,18 @@ class ControlLink:
     Without a `base_url` there is none to talk to, and nothing here is called.
     """
 
-    def __init__(self, base_url: str | None, name: str, state_dir: Path, enforce: Enforce) -> None:
-        self._http = httpx.AsyncClient(base_url=base_url or "", timeout=_CALL_SECONDS)
+    def __init__(
+        self,
+        base_url: str | None,
+        name: str,
+        state_dir: Path,
+        enforce: Enforce,
+        key: str | None = None,
+    ) -> None:
+        headers = {} if key is None else {"authorization": f"Bearer {key}"}
+        self._http = httpx.AsyncClient(
+            base_url=base_url or "", timeout=_CALL_SECONDS, headers=headers
+        )
         self._path = f"/api/v1/gateways/{name}"
         self._snapshot_path = state_dir / SNAPSHOT_FILE
         self._enforce = enforce
@@ -86,7 +96,7 @@ class ControlLink:
             _log.error("snapshot refused", error=str(error))
             return
         try:
-            replace_file(self._snapshot_path, data)
+            replace_file(self._snapshot_path, data, is_private=True)
         except OSError as error:  # it is enforced all the same, and the next one must be heard of
             _log.error("the snapshot could not be kept", error=str(error))
 

@@ -41,13 +41,12 @@ from dataplane.gateway.openai_api.errors import ApiError, ApiRefusalError, refus
 from dataplane.gateway.output import Output
 from dataplane.gateway.prompts import CountedPrompt, TokenizerError, prompt_text
 from dataplane.gateway.registry import InFlightRequest
+from dataplane.gateway.status import PROBE_HEADER
 from dataplane.lifecycle import Delivery, Disposition, EventKind, Observability
 from dataplane.logs import request_context
 from dataplane.policy import DeploymentPolicy, Snapshot, TenantPolicy
 from dataplane.telemetry import traceparent_of
 
-PROBE_HEADER = "x-pilothouse-probe"
-"""Carries the key that the gateway's status file tells whoever started it."""
 PROBE_TENANT = "_pilothouse"
 """Whose the probes are. No Tenant document can have this name, and no client can be it."""
 # Never shown to a policy's expressions: a class must not depend on a secret.

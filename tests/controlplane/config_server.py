@@ -16,9 +16,11 @@ from sqlalchemy import func, select
 from controlplane.api.config import router
 from controlplane.api.config_history import router as history_router
 from controlplane.api.replicas import router as replicas_router
+from controlplane.api.authentication import install_authentication
 from controlplane.operator.observed import ObservedState
 from controlplane.store.database import Database
 from controlplane.store.tables import RevisionRow
+from dataplane.access import AuthMode
 from tests.controlplane.config_documents import config_database
 
 
@@ -47,6 +49,7 @@ def serve_config(folder: Path) -> Iterator[ConfigServer]:
     app.include_router(replicas_router)
     app.state.observed = served.observed
     app.state.config_db = database
+    install_authentication(app, database, AuthMode.OFF)
     app.state.on_config_change = lambda: served.announcements.append(count_revisions(database))
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})

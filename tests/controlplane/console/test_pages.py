@@ -62,7 +62,12 @@ def app(tmp_path: Path) -> Iterator[FastAPI]:
 
 @pytest.fixture
 def client(app: FastAPI) -> TestClient:
-    return TestClient(app, headers={"accept": "text/html"}, follow_redirects=False)
+    return TestClient(
+        app,
+        base_url="http://127.0.0.1",
+        headers={"accept": "text/html"},
+        follow_redirects=False,
+    )
 
 
 def page(client: TestClient, path: str, status: int = 200) -> str:

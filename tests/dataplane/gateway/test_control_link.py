@@ -146,7 +146,7 @@ def tells(plane: ControlPlane, words: str) -> bool:
 async def test_a_disk_that_takes_no_snapshot_does_not_keep_the_next_ones_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise OSError("No space left on device")
 
     monkeypatch.setattr(control_link, "replace_file", fail)

@@ -1,0 +1,92 @@
+"""What a call needs: one table for the whole API and the console.
+
+A route that stands in no set here can be read by every viewer without a tenant, and changed
+through by admins alone.
+"""
+
+from fastapi import HTTPException, Request
+
+from controlplane.access.principal import LOCAL, Principal
+from controlplane.api.authentication import is_public, principal_of
+from dataplane.access import Role
+
+_SAFE_METHODS = frozenset({"GET", "HEAD"})
+
+FOR_GATEWAYS = frozenset(
+    {
+        ("PUT", "/api/v1/gateways/{name}"),
+        ("GET", "/api/v1/gateways/{name}/snapshots"),
+        ("POST", "/api/v1/records"),
+    }
+)
+FOR_OPERATORS = frozenset({("POST", "/api/v1/apply")})
+FOR_ADMINS = frozenset(
+    {
+        ("GET", "/api/v1/keys"),
+        ("GET", "/api/v1/users"),
+        ("GET", "/access"),
+    }
+)
+FOR_EVERYBODY = frozenset({("GET", "/api/v1/me"), ("POST", "/logout")})
+"""Whoever is known."""
+FOR_TENANTS = frozenset(
+    {
+        ("GET", "/api/v1/requests"),
+        ("GET", "/api/v1/requests/live"),
+        ("GET", "/api/v1/requests/{request_id:path}"),
+        ("GET", "/requests"),
+        ("GET", "/requests/live"),
+        ("GET", "/requests/{request_id:path}"),
+    }
+)
+"""Shows a viewer who is bound to a tenant what is that tenant's, and nothing else."""
+FROM_CLIENTS = frozenset({("POST", "/v1/traces")})
+"""Clients report their own side of their own requests; engines and gateways report theirs."""
+
+
+def authorize(request: Request) -> None:
+    """A dependency of every route. Raises HTTPException with 403."""
+    path = request.scope["route"].path
+    if is_public(request.url.path):
+        return
+    method = "GET" if request.method == "HEAD" else request.method
+    why = find_refusal(principal_of(request), method, path)
+    if why is not None:
+        raise HTTPException(403, why)
+
+
+def find_refusal(principal: Principal, method: str, path: str) -> str | None:
+    """Why `principal` may not call this route; None when it may."""
+    route = (method, path)
+    if principal is LOCAL or route in FOR_EVERYBODY:
+        return None
+    if route in FROM_CLIENTS:
+        may = principal.may(Role.CLIENT) or principal.may(Role.GATEWAY)
+        return None if may or principal.may(Role.ADMIN) else _needs(principal, Role.CLIENT)
+    needed = required_role(method, path)
+    if not principal.may(needed):
+        return _needs(principal, needed)
+    if principal.tenant is not None and route not in FOR_TENANTS:
+        return f"{principal.name} is bound to tenant {principal.tenant}, and sees its requests only"
+    return None
+
+
+def required_role(method: str, path: str) -> Role:
+    """The least that a caller must be."""
+    route = (method, path)
+    if route in FOR_GATEWAYS:
+        return Role.GATEWAY
+    if route in FOR_OPERATORS:
+        return Role.OPERATOR
+    if route in FOR_ADMINS or method not in _SAFE_METHODS:
+        return Role.ADMIN
+    return Role.VIEWER
+
+
+def tenant_of(request: Request) -> str | None:
+    """The only tenant whose requests this caller may see; None: all of them."""
+    return principal_of(request).tenant
+
+
+def _needs(principal: Principal, role: Role) -> str:
+    return f"this needs the role {role}; {principal.name} has {principal.role}"

@@ -28,6 +28,20 @@ class SamplingParams:
     stop: tuple[str, ...] = ()
     """A matching string ends the sequence and is not part of the output."""
     ignore_eos: bool = False
+    num_sequences: int = 1
+    """Answers to one prompt (`n`), each with its own random numbers under one seed."""
+    min_output_tokens: int = 0
+    """The model's end is not selected before so many tokens."""
+    presence_penalty: float = 0.0
+    """Taken from the logit of every token that the output holds already."""
+    frequency_penalty: float = 0.0
+    """The same, once for each time that the output holds it."""
+    repetition_penalty: float = 1.0
+    """Divides (multiplies, where negative) the logit of tokens in prompt or output."""
+    logit_bias: tuple[tuple[int, float], ...] = ()
+    """(token id, what is added to its logit)."""
+    num_logprobs: int | None = None
+    """How many of the likeliest tokens are told beside each selected one; None: nothing is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +66,21 @@ class EngineRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TokenLogprob:
+    """How likely a token was, by the model's own distribution: before temperature, penalties,
+    bias and truncation."""
+
+    token: str
+    """Its text; U+FFFD where its bytes are a part of a character."""
+    logprob: float
+    """Natural logarithm."""
+    utf8: bytes | None = None
+    """Its bytes; None for a token that stands for no text."""
+    top: "tuple[TokenLogprob, ...]" = ()
+    """The likeliest tokens at its place, likeliest first; theirs is empty."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EngineEvent:
     """One lifecycle event as the engine tells it.
 
@@ -71,12 +100,19 @@ class EngineEvent:
     text: str | None = None
     """Output text that is safe to deliver now; it never holds part of a stop string.
     FINISHED may carry the last of it."""
+    logprobs: tuple[TokenLogprob, ...] = ()
+    """FIRST_TOKEN, TOKENS: one for each token, where the request asked and the engine tells."""
+    delta: Mapping[str, Any] | None = None
+    """What else belongs to the answer, as a chat chunk's `delta` says it (tool calls)."""
     disposition: Disposition | None = None
     reason: str | None = None
     status_code: int | None = None
     """FINISHED with ERROR or INVALID: the HTTP status that the caller should see."""
+    finish_reason: str | None = None
+    """FINISHED: what a client is told where it is more than the disposition (`tool_calls`)."""
     num_prompt_tokens: int | None = None
-    """FINISHED: usage as the engine counts it, where it does."""
+    """FINISHED: usage as the engine counts it, where it does. What the request's last sequence
+    says is of all its sequences."""
     num_output_tokens: int | None = None
 
 
@@ -98,7 +134,8 @@ class EngineCapabilities:
     token_counts: Observability
     cached_tokens: Observability
     parameters: frozenset[str] = frozenset()
-    """Request parameters beyond the ones every engine takes, such as `ignore_eos`."""
+    """Request parameters beyond the ones every engine takes, by their names in the body: `n`,
+    `logprobs`, `tools`. What is not here is refused before it is submitted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,9 @@ state machine::
                                                                             v
                                                                          FINISHED
 
+A request may have several sequences (`n > 1`). `stop` and `length` end one of them, and the
+last one ends the request; every other disposition ends the request with all it has.
+
 Delivery to the client and release of memory run beside it: `first_write` opens
 delivery, `last_write` closes it, and `released` says that every block and slot of
 the request can be used again. *Finished is not released.*
@@ -74,6 +77,10 @@ class Disposition(StrEnum):
     INVALID = "invalid"
     ERROR = "error"
     LOST = "lost"
+
+
+ANSWERS = frozenset({Disposition.STOP, Disposition.LENGTH})
+"""Ends of a sequence whose text is a whole answer."""
 
 
 class Delivery(StrEnum):
@@ -203,6 +210,18 @@ class Lifecycle:
         """Engine work began, so a release must follow (invariant 3)."""
         return any(event.kind is EventKind.SCHEDULED for event in self.events)
 
+    def expect_sequences(self, num_sequences: int) -> None:
+        """How many sequences the caller asks for, known once its body is read.
+
+        Raises ValueError below one, and when it is too late to say so.
+        """
+        if num_sequences < 1 or self.state is not State.ARRIVED:
+            raise ValueError(
+                f"request {self.request_id} cannot have {num_sequences} sequences "
+                f"in state {self.state}"
+            )
+        self.num_sequences = num_sequences
+
     def apply(self, event: Event) -> None:
         """Record `event` and move the state.
 
@@ -217,9 +236,10 @@ class Lifecycle:
             case EventKind.FIRST_WRITE:
                 self._has_written = True
             case EventKind.FINISHED:
-                self._finished_sequences.add(event.sequence)
-                if len(self._finished_sequences) < self.num_sequences:
-                    return
+                if event.disposition in ANSWERS:
+                    self._finished_sequences.add(event.sequence)
+                    if len(self._finished_sequences) < self.num_sequences:
+                        return
                 self.disposition = event.disposition
             case EventKind.INVALID:
                 self.disposition = Disposition.INVALID
@@ -280,7 +300,8 @@ class Lifecycle:
             return "it carries no disposition"
         if not 0 <= event.sequence < self.num_sequences:
             return f"there are {self.num_sequences} sequences, and it is of number {event.sequence}"
-        if event.sequence in self._finished_sequences:
+        is_whole = event.kind is EventKind.FINISHED and event.disposition not in ANSWERS
+        if event.sequence in self._finished_sequences and not is_whole:
             return f"sequence {event.sequence} finished already"
         if event.kind is EventKind.FIRST_TOKEN and event.sequence in self._started_sequences:
             return f"sequence {event.sequence} has its first token already"

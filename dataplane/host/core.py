@@ -13,6 +13,16 @@ from dataplane.lifecycle import Disposition, EventKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TokenScore:
+    """How likely a token was, before any request parameter: natural logarithms."""
+
+    token_id: int
+    logprob: float
+    top: tuple[tuple[int, float], ...] = ()
+    """(token id, logprob) of the likeliest, likeliest first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CoreEvent:
     """One lifecycle event of one request, in core terms. `at` is on the core's clock."""
 
@@ -23,6 +33,8 @@ class CoreEvent:
     num_tokens: int | None = None
     num_cached_tokens: int | None = None
     token_ids: tuple[int, ...] = ()
+    scores: tuple[TokenScore, ...] = ()
+    """One for each token id, where the request asked for logprobs."""
     disposition: Disposition | None = None
     reason: str | None = None
 
@@ -58,10 +70,14 @@ class EngineCore(Protocol):
         """
         ...
 
-    def finish(self, request_id: str, disposition: Disposition) -> list[CoreEvent]:
-        """End a request between two steps (a stop string, a cancel): FINISHED; [] when unknown.
+    def finish(
+        self, request_id: str, disposition: Disposition, sequence: int | None = None
+    ) -> list[CoreEvent]:
+        """End a request between two steps (a cancel), or one `sequence` of it (a stop string).
 
-        What it holds is released by the next step, or at once when it holds nothing.
+        One FINISHED; [] when nothing was left to end. What it holds is released by the next
+        step, or at once when that is nothing. RELEASED comes once, when nothing of the whole
+        request is held.
         """
         ...
 

@@ -152,7 +152,7 @@ class EngineLoop:
         )
         answer = self._core.add(dataclasses.replace(request, request_id=core_id))
         batch = self._convert(answer)
-        if any(event.kind is EventKind.FINISHED for event in answer) and core_id in self._open:
+        if core_id in self._open and self._open[core_id].output.is_finished:
             # What the core did not even queue holds nothing, and is released at once.
             offset = self._clock() - submission.received_at
             released = EngineEvent(kind=EventKind.RELEASED, offset=offset)
@@ -172,14 +172,16 @@ class EngineLoop:
                 opened.cancelled_at = command.received_at
                 self._send(self._finish(opened, Disposition.CANCELLED))
 
-    def _finish(self, opened: _Open, disposition: Disposition) -> list[Addressed]:
+    def _finish(
+        self, opened: _Open, disposition: Disposition, sequence: int | None = None
+    ) -> list[Addressed]:
         core_id = _core_id(opened.connection_id, opened.request.request_id)
-        return self._convert(self._core.finish(core_id, disposition))
+        return self._convert(self._core.finish(core_id, disposition, sequence))
 
     def _end_stopped(self) -> list[Addressed]:
-        """Finish the requests whose stop string was completed by the step that just ran."""
-        stopped = [o for o in self._open.values() if o.output.is_stopped and o.finished_at is None]
-        return [event for o in stopped for event in self._finish(o, Disposition.STOP)]
+        """Finish the sequences whose stop string was completed by the step that just ran."""
+        stopped = [(o, index) for o in self._open.values() for index in o.output.stopped()]
+        return [event for o, index in stopped for event in self._finish(o, Disposition.STOP, index)]
 
     def _convert(self, events: Iterable[CoreEvent]) -> list[Addressed]:
         batch = []
@@ -205,7 +207,7 @@ class EngineLoop:
 
     def _follow(self, opened: _Open, event: CoreEvent) -> None:
         match event.kind:
-            case EventKind.FINISHED:
+            case EventKind.FINISHED if opened.output.is_finished:
                 opened.finished_at = self._clock()
             case EventKind.RELEASED:
                 del self._open[event.request_id]

@@ -6,34 +6,46 @@ are text nowhere here: stop strings are the host's business, end tokens are this
 
 import itertools
 import secrets
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from dataplane.clock import MonotonicClock, monotonic_clock
-from dataplane.engine import EngineCapabilities, EngineRequest, EngineStats, SamplingParams
+from dataplane.engine import EngineCapabilities, EngineRequest, EngineStats
 from dataplane.host.core import CoreEvent
 from dataplane.lifecycle import Disposition, EventKind, Observability
-from dataplane.scheduling.scheduler import ScheduledChunk, Scheduler, SchedulerConfig, StepPlan
+from dataplane.scheduling.scheduler import (
+    ScheduledChunk,
+    Scheduler,
+    SchedulerConfig,
+    StepPlan,
+)
 from dataplane.scheduling.sequence import Sequence
+from pilothouse_paged.active import ActiveRequest
 from pilothouse_paged.batch import Chunk
 from pilothouse_paged.runner import Runner, load_runner
-from pilothouse_paged.sampler import SelectionParams, select
+from pilothouse_paged.selection import Selected, select_tokens
 from pilothouse_paged.settings import ENGINE, PagedSettings
+
+_PARAMETERS = frozenset(
+    {
+        "frequency_penalty",
+        "ignore_eos",
+        "logit_bias",
+        "logprobs",
+        "min_tokens",
+        "n",
+        "presence_penalty",
+        "repetition_penalty",
+        "top_k",
+        "top_logprobs",
+    }
+)
 
 
 class CoreStateError(Exception):
     """A call that cannot come now: a bug in the caller."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Active:
-    """A request that is not released."""
-
-    sequence: Sequence
-    sampling: SamplingParams
-    seed: int
 
 
 class PagedEngineCore:
@@ -47,7 +59,7 @@ class PagedEngineCore:
         self._settings = settings
         self._clock = clock
         self._loaded: tuple[Runner, Scheduler] | None = None
-        self._active_by_request: dict[str, _Active] = {}
+        self._active_by_request: dict[str, ActiveRequest] = {}
         self._sequence_ids = itertools.count()
         self._plan = StepPlan()
         self._is_plan_pending = False
@@ -72,7 +84,7 @@ class PagedEngineCore:
             cleanup=Observability.OBSERVED,
             token_counts=Observability.OBSERVED,
             cached_tokens=Observability.OBSERVED,
-            parameters=frozenset({"ignore_eos", "top_k"}),
+            parameters=_PARAMETERS,
         )
 
     @property
@@ -98,7 +110,8 @@ class PagedEngineCore:
                 num_blocks=runner.num_blocks,
                 block_size=self._settings.block_size,
                 max_prefill_tokens_per_step=self._settings.prefill_tokens_per_step(device),
-                is_prefix_caching=self._settings.prefix_caching,
+                # Always: the sequences of one request share its prompt. See `_isolation_key`.
+                is_prefix_caching=True,
             )
         )
         self._loaded = (runner, scheduler)
@@ -115,36 +128,38 @@ class PagedEngineCore:
 
         Raises CoreStateError for an id that is not released yet.
         """
-        _, scheduler = self._require()
+        runner, scheduler = self._require()
         if request.request_id in self._active_by_request:
             raise CoreStateError(f"request {request.request_id} is still here; use a new id")
         problem = self._find_problem(request)
         if problem is not None:
             return [self._finished(request.request_id, Disposition.INVALID, problem)]
-        sequence = Sequence(
-            request_id=request.request_id,
-            sequence_id=next(self._sequence_ids),
-            prompt_token_ids=request.prompt_token_ids,
-            max_output_tokens=request.sampling.max_output_tokens,
-            isolation_key=request.isolation_key,
+        seed = request.sampling.seed
+        active = ActiveRequest(
+            request=request,
+            seed=secrets.randbits(64) if seed is None else seed,
+            isolation_key=self._isolation_key(request),
+            end_token_ids=runner.shape.end_token_ids,
+            sequence_ids=self._sequence_ids,
         )
-        refusal = scheduler.add(sequence)
+        refusal = scheduler.add(active.first())
         if refusal is not None:
             return [self._finished(request.request_id, Disposition.ERROR, refusal.reason)]
-        seed = request.sampling.seed
-        self._active_by_request[request.request_id] = _Active(
-            sequence, request.sampling, secrets.randbits(64) if seed is None else seed
-        )
+        self._active_by_request[request.request_id] = active
         return []
 
-    def finish(self, request_id: str, disposition: Disposition) -> list[CoreEvent]:
-        """End a request between two steps; [] when it is unknown or has finished.
+    def finish(
+        self, request_id: str, disposition: Disposition, sequence: int | None = None
+    ) -> list[CoreEvent]:
+        """End a request, or one sequence of it, between two steps; [] when nothing is left to end.
 
-        The next step releases it.
+        A first sequence that ends before its prompt is computed takes its followers along. The
+        next step releases them.
         """
-        _, scheduler = self._require()
-        ended = scheduler.finish(request_id)
-        return [self._finished(request_id, disposition)] if ended else []
+        active = self._active_by_request.get(request_id)
+        if active is None or not self._end(active, None if active.has_followers else sequence):
+            return []
+        return [self._finished(request_id, disposition, sequence=sequence or 0)]
 
     def schedule(self) -> list[CoreEvent]:
         """Retire, choose and reserve.
@@ -171,7 +186,8 @@ class PagedEngineCore:
         plan = self._plan
         live = [chunk for chunk in plan.chunks if not chunk.sequence.is_finished]
         selected = self._compute(runner, live)
-        at_limit = {s.sequence_id for s in scheduler.commit(plan, selected)}
+        token_ids = {sequence_id: s.token_id for sequence_id, s in selected.items()}
+        at_limit = {s.sequence_id for s in scheduler.commit(plan, token_ids)}
         self._is_plan_pending = False
         return [event for chunk in live for event in self._tell_chunk(chunk, selected, at_limit)]
 
@@ -204,83 +220,111 @@ class PagedEngineCore:
         scheduler.check_integrity()
         stats = scheduler.stats
         known = stats.num_running + stats.num_waiting + stats.num_unreleased
-        if known != len(self._active_by_request):
+        held = sum(active.num_held for active in self._active_by_request.values())
+        if known != held:
             raise AssertionError(
-                f"the scheduler knows {known} sequences, the core "
+                f"the scheduler knows {known} sequences, the core {held} of "
                 f"{len(self._active_by_request)} requests"
             )
 
-    def _compute(self, runner: Runner, live: list[ScheduledChunk]) -> dict[int, int]:
+    def _compute(self, runner: Runner, live: list[ScheduledChunk]) -> dict[int, Selected]:
         """Token by sequence id, for each live chunk that selects one."""
         if not live:
             return {}
         sequence_ids, logits = runner.run([_to_chunk(chunk) for chunk in live])
         by_id = {chunk.sequence.sequence_id: chunk.sequence for chunk in live}
-        params = [self._selection_params(by_id[sequence_id]) for sequence_id in sequence_ids]
-        return dict(zip(sequence_ids, select(logits, params), strict=True))
+        selectors = [
+            self._active_of(by_id[sequence_id]).selector_of(by_id[sequence_id])
+            for sequence_id in sequence_ids
+        ]
+        return dict(zip(sequence_ids, select_tokens(logits, selectors), strict=True))
 
-    def _selection_params(self, sequence: Sequence) -> SelectionParams:
-        active = self._active_by_request[sequence.request_id]
-        return SelectionParams(
-            temperature=active.sampling.temperature,
-            top_p=active.sampling.top_p,
-            top_k=active.sampling.top_k,
-            seed=active.seed,
-            index=sequence.num_output_tokens,
-        )
+    def _active_of(self, sequence: Sequence) -> ActiveRequest:
+        return self._active_by_request[sequence.request_id]
+
+    def _isolation_key(self, request: EngineRequest) -> str:
+        """Without prefix caching, only sequences of the same request share blocks."""
+        if self._settings.prefix_caching:
+            return request.isolation_key
+        return f"{request.isolation_key}/{request.request_id}"
+
+    def _end(self, active: ActiveRequest, index: int | None = None) -> bool:
+        """End what has not ended of a request, or of one sequence; False when nothing was left."""
+        _, scheduler = self._require()
+        num_ended = 0 if index is not None else active.drop_followers()
+        for sequence in active.sequences():
+            if index in (None, sequence.index):
+                num_ended += scheduler.finish_sequence(sequence.sequence_id) is not None
+        return num_ended > 0
 
     def _tell_plan(self, plan: StepPlan) -> Iterator[CoreEvent]:
         for refusal in plan.refused:
-            request_id = refusal.sequence.request_id
-            yield self._finished(request_id, Disposition.ERROR, refusal.reason)
+            # An answer that cannot be completed is no answer: the whole request fails.
+            self._end(self._active_of(refusal.sequence))
+            yield self._finished(refusal.sequence.request_id, Disposition.ERROR, refusal.reason)
         for sequence in plan.released:
-            del self._active_by_request[sequence.request_id]
-            yield self._event(sequence.request_id, EventKind.RELEASED)
+            if self._active_of(sequence).release_one():
+                del self._active_by_request[sequence.request_id]
+                yield self._event(sequence, EventKind.RELEASED)
         for sequence in plan.preempted:
-            yield self._event(sequence.request_id, EventKind.PREEMPTED, reason="kv blocks")
+            yield self._event(sequence, EventKind.PREEMPTED, reason="kv blocks")
         for sequence in plan.resumed:
-            yield self._event(sequence.request_id, EventKind.RESUMED)
+            yield self._event(sequence, EventKind.RESUMED)
         for sequence in plan.admitted:
-            yield self._event(sequence.request_id, EventKind.SCHEDULED)
+            if sequence.index == 0:  # work on the request begins once
+                yield self._event(sequence, EventKind.SCHEDULED)
 
     def _tell_chunk(
-        self, chunk: ScheduledChunk, selected: dict[int, int], at_limit: set[int]
+        self, chunk: ScheduledChunk, selected: Mapping[int, Selected], at_limit: set[int]
     ) -> Iterator[CoreEvent]:
         sequence = chunk.sequence
-        request_id = sequence.request_id
         if chunk.is_prefill:
             is_first = chunk.start == sequence.num_cached_tokens and not sequence.num_preemptions
             yield self._event(
-                request_id,
+                sequence,
                 EventKind.PREFILL_CHUNK,
                 num_tokens=chunk.num_tokens,
                 num_cached_tokens=sequence.num_cached_tokens if is_first else None,
             )
-        if not chunk.selects_token:
-            return
-        token_id = selected[sequence.sequence_id]
-        if sequence.num_output_tokens == 1:
-            yield self._event(request_id, EventKind.FIRST_TOKEN, token_ids=(token_id,))
-        else:
-            yield self._event(request_id, EventKind.TOKENS, num_tokens=1, token_ids=(token_id,))
-        if self._is_end(request_id, token_id):
-            self._require()[1].finish_sequence(sequence.sequence_id)
-            yield self._finished(request_id, Disposition.STOP)
-        elif sequence.sequence_id in at_limit:
-            yield self._finished(request_id, Disposition.LENGTH)
+        if chunk.selects_token:
+            yield self._tell_token(sequence, selected[sequence.sequence_id])
+            yield from self._tell_end(sequence, sequence.sequence_id in at_limit)
 
-    def _is_end(self, request_id: str, token_id: int) -> bool:
-        runner, _ = self._require()
-        ignores_end = self._active_by_request[request_id].sampling.ignore_eos
-        return token_id in runner.shape.end_token_ids and not ignores_end
+    def _tell_token(self, sequence: Sequence, selected: Selected) -> CoreEvent:
+        is_first = sequence.num_output_tokens == 1
+        if is_first:
+            self._add_followers(self._active_of(sequence))
+        return self._event(
+            sequence,
+            EventKind.FIRST_TOKEN if is_first else EventKind.TOKENS,
+            num_tokens=None if is_first else 1,
+            token_ids=(selected.token_id,),
+            scores=() if selected.score is None else (selected.score,),
+        )
+
+    def _add_followers(self, active: ActiveRequest) -> None:
+        _, scheduler = self._require()
+        for follower in active.followers():
+            if (refusal := scheduler.add(follower)) is not None:
+                raise CoreStateError(f"what the first sequence may, a follower may: {refusal}")
+
+    def _tell_end(self, sequence: Sequence, is_at_limit: bool) -> Iterator[CoreEvent]:
+        if self._active_of(sequence).is_end(sequence.output_token_ids[-1]):
+            self._require()[1].finish_sequence(sequence.sequence_id)
+            yield self._finished(sequence.request_id, Disposition.STOP, sequence=sequence.index)
+        elif is_at_limit:
+            yield self._finished(sequence.request_id, Disposition.LENGTH, sequence=sequence.index)
 
     def _find_problem(self, request: EngineRequest) -> str | None:
         vocab_size = self._require()[0].shape.vocab_size
+        sampling = request.sampling
         if not request.prompt_token_ids:
             return "the prompt is empty; at least one token is needed"
-        if request.sampling.max_output_tokens < 1:
-            return f"max_output_tokens is {request.sampling.max_output_tokens}; ask for at least 1"
-        unknown = [t for t in request.prompt_token_ids if not 0 <= t < vocab_size]
+        for name in ("max_output_tokens", "num_sequences"):
+            if getattr(sampling, name) < 1:
+                return f"{name} is {getattr(sampling, name)}; ask for at least 1"
+        named = (*request.prompt_token_ids, *(token_id for token_id, _ in sampling.logit_bias))
+        unknown = [token_id for token_id in named if not 0 <= token_id < vocab_size]
         if unknown:
             return (
                 f"token id {unknown[0]} is outside the model's vocabulary of {vocab_size}; "
@@ -294,34 +338,28 @@ class PagedEngineCore:
         return self._loaded
 
     def _finished(
-        self, request_id: str, disposition: Disposition, reason: str | None = None
+        self,
+        request_id: str,
+        disposition: Disposition,
+        reason: str | None = None,
+        sequence: int = 0,
     ) -> CoreEvent:
         return CoreEvent(
             request_id=request_id,
+            sequence=sequence,
             kind=EventKind.FINISHED,
             at=self._clock(),
             disposition=disposition,
             reason=reason,
         )
 
-    def _event(
-        self,
-        request_id: str,
-        kind: EventKind,
-        *,
-        num_tokens: int | None = None,
-        num_cached_tokens: int | None = None,
-        token_ids: tuple[int, ...] = (),
-        reason: str | None = None,
-    ) -> CoreEvent:
+    def _event(self, sequence: Sequence, kind: EventKind, **fields: Any) -> CoreEvent:
         return CoreEvent(
-            request_id=request_id,
+            request_id=sequence.request_id,
+            sequence=sequence.index,
             kind=kind,
             at=self._clock(),
-            num_tokens=num_tokens,
-            num_cached_tokens=num_cached_tokens,
-            token_ids=token_ids,
-            reason=reason,
+            **fields,
         )
 
 

@@ -1,8 +1,8 @@
 """Selects a token from logits, greedily or at random.
 
 Randomness is counted, not streamed: the number behind a sequence's n-th output token
-depends on its seed and n alone. Who else is in the batch, a preemption, or a step that is
-run again changes nothing.
+depends on the request's seed, the sequence's place in the request and n alone. Who else is
+in the batch, a preemption, or a step that is run again changes nothing.
 """
 
 from collections.abc import Sequence as ReadableSequence
@@ -23,6 +23,8 @@ class SelectionParams:
     top_p: float
     top_k: int | None
     seed: int
+    stream: int = 0
+    """Which of the sequences that share the seed."""
     index: int
     """Output tokens selected before this one."""
 
@@ -36,15 +38,15 @@ def select(logits: torch.Tensor, params: ReadableSequence[SelectionParams]) -> l
     return selected
 
 
-def uniform(seed: int, index: int) -> float:
-    """The `index`-th number in [0, 1) of the stream that `seed` names. Any integer is a seed."""
-    bits = np.random.Philox(key=seed % 2**128, counter=index)
+def uniform(seed: int, index: int, stream: int = 0) -> float:
+    """The `index`-th number in [0, 1) of one `stream` of `seed`. Any integer is a seed."""
+    bits = np.random.Philox(key=(seed % 2**64) + (stream << 64), counter=index)
     return float(np.random.Generator(bits).random())
 
 
 def _sample(logits: torch.Tensor, params: SelectionParams) -> int:
     """Inverse transform: the first token whose cumulative probability passes the number."""
-    number = uniform(params.seed, params.index)
+    number = uniform(params.seed, params.index, params.stream)
     probabilities = torch.softmax(logits.double() / params.temperature, dim=-1)
     if params.top_k is None and params.top_p >= 1.0:
         return _invert(probabilities, number)

@@ -99,7 +99,9 @@ class EchoCore:
         self._waiting.append(_Active(request))
         return []
 
-    def finish(self, request_id: str, disposition: Disposition) -> list[CoreEvent]:
+    def finish(
+        self, request_id: str, disposition: Disposition, sequence: int | None = None
+    ) -> list[CoreEvent]:
         for active in [*self._active, *self._waiting]:
             if active.request.request_id == request_id and not active.is_finished:
                 return [self._end(active, disposition)]

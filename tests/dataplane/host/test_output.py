@@ -44,7 +44,7 @@ def test_the_token_that_completes_a_stop_is_counted_and_later_ones_are_not(
     told = output.convert(_tokens(tokenizer.encode("abcdef", allow_special=False)))
     assert told is not None
     assert (told.text, told.num_tokens, len(told.token_ids)) == ("ab", 4, 4)
-    assert output.is_stopped
+    assert output.stopped() == [0]
     assert output.convert(_tokens(tokenizer.encode("x", allow_special=False))) is None
     end = output.convert(_finished())
     assert end is not None

@@ -171,7 +171,7 @@ def test_a_step_that_failed_can_be_run_again_and_changes_no_token(
         raise MemoryError("no memory for this step")
 
     with monkeypatch.context() as patch:
-        patch.setattr("pilothouse_paged.core.select", fail)
+        patch.setattr("pilothouse_paged.core.select_tokens", fail)
         with pytest.raises(MemoryError):
             core.run()
     core.check_integrity()

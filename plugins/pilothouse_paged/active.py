@@ -1,0 +1,95 @@
+"""One request in the engine: its sequences, from its submission until nothing of it is held.
+
+The sequences of a request share its prompt. The first one computes it; the others *follow*:
+they are added once the prompt has KV, find its full blocks in the prefix cache, and compute
+the tail of the last one for themselves::
+
+    block table of sequence 0   [ prompt ][ prompt ][ tail, output 0 ][ ...
+    block table of sequence 1   [ the same blocks  ][ tail, output 1 ][ ...
+                                  ref_count 2         its own
+"""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+
+from dataplane.engine import EngineRequest
+from dataplane.scheduling.sequence import Sequence
+from pilothouse_paged.adjustment import LogitAdjustment
+from pilothouse_paged.selection import Selector
+
+
+@dataclass(slots=True, kw_only=True)
+class ActiveRequest:
+    """A request that is not released. `isolation_key` bounds what its blocks are shared with."""
+
+    request: EngineRequest
+    seed: int
+    isolation_key: str
+    end_token_ids: Collection[int]
+    sequence_ids: Iterator[int]
+    """Where new sequences get their ids."""
+    _selectors: list[Selector] = field(default_factory=list)
+    """By index; those that were added."""
+    _num_following: int = 0
+    _num_released: int = 0
+
+    def __post_init__(self) -> None:
+        self._num_following = self.request.sampling.num_sequences - 1
+
+    @property
+    def num_held(self) -> int:
+        """Sequences that were added and are not released."""
+        return len(self._selectors) - self._num_released
+
+    @property
+    def has_followers(self) -> bool:
+        """Sequences wait for the prompt to be computed."""
+        return self._num_following > 0
+
+    def first(self) -> Sequence:
+        """Make the sequence that computes the prompt."""
+        return self._make()
+
+    def followers(self) -> Iterator[Sequence]:
+        """Make the others, once the prompt has KV."""
+        while self._num_following:
+            self._num_following -= 1
+            yield self._make()
+
+    def drop_followers(self) -> int:
+        """The request ends before they were added; how many they were."""
+        num_dropped, self._num_following = self._num_following, 0
+        return num_dropped
+
+    def sequences(self) -> list[Sequence]:
+        """Those that were added, finished or not."""
+        return [selector.sequence for selector in self._selectors]
+
+    def selector_of(self, sequence: Sequence) -> Selector:
+        """How `sequence` of this request selects."""
+        return self._selectors[sequence.index]
+
+    def is_end(self, token_id: int) -> bool:
+        """`token_id` ends a sequence of this request."""
+        return token_id in self.end_token_ids and not self.request.sampling.ignore_eos
+
+    def release_one(self) -> bool:
+        """One sequence was released; True when nothing more is held or to come."""
+        self._num_released += 1
+        return not self.num_held and not self.has_followers
+
+    def _make(self) -> Sequence:
+        sampling = self.request.sampling
+        sequence = Sequence(
+            request_id=self.request.request_id,
+            sequence_id=next(self.sequence_ids),
+            prompt_token_ids=self.request.prompt_token_ids,
+            max_output_tokens=sampling.max_output_tokens,
+            index=len(self._selectors),
+            isolation_key=self.isolation_key,
+        )
+        adjustment = LogitAdjustment(sampling, sequence.prompt_token_ids, self.end_token_ids)
+        self._selectors.append(
+            Selector(sequence=sequence, sampling=sampling, seed=self.seed, adjustment=adjustment)
+        )
+        return sequence

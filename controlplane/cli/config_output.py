@@ -1,13 +1,11 @@
 """Config documents on a terminal."""
 
-import io
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ruamel.yaml import YAML
-
 from controlplane.cli.answers import ChangeAnswer, DeploymentAnswer, RevisionAnswer
 from controlplane.cli.terminal import indented, instant, printable, printable_lines, table
+from controlplane.specs.yaml_writer import write_yaml
 
 
 def documents_as_yaml(documents: Iterable[dict[str, Any]]) -> str:
@@ -17,8 +15,8 @@ def documents_as_yaml(documents: Iterable[dict[str, Any]]) -> str:
 
 def as_yaml(document: dict[str, Any]) -> str:
     """One document; what a terminal would obey is escaped, so that it still reads back the same."""
-    text = _dump(document, allow_unicode=True)
-    return text if printable_lines(text) == text else _dump(document, allow_unicode=False)
+    text = write_yaml(document)
+    return text if printable_lines(text) == text else write_yaml(document, allow_unicode=False)
 
 
 def revision_table(revisions: Sequence[RevisionAnswer], *, is_wide: bool = False) -> str:
@@ -132,11 +130,3 @@ def _summary(revision: RevisionAnswer) -> str:
     return ""
 
 
-def _dump(document: dict[str, Any], *, allow_unicode: bool) -> str:
-    yaml = YAML()
-    # Escaped text that is folded does not always read back the same.
-    yaml.width = 100 if allow_unicode else 2**30
-    yaml.allow_unicode = allow_unicode
-    stream = io.StringIO()
-    yaml.dump(document, stream)
-    return stream.getvalue()

@@ -55,6 +55,24 @@ def complete_deployments(
     return _items(_names(url, "Deployment"), incomplete)
 
 
+def complete_explained(
+    ctx: "click.Context", param: "click.Parameter", incomplete: str
+) -> "list[CompletionItem]":
+    """Kinds, then their fields once one is typed."""
+    from controlplane.specs.field_docs import field_docs
+    from controlplane.specs.kind import Kind, UnknownKindError, find_kind
+
+    word, dot, _ = incomplete.partition(".")
+    if not dot:
+        return _items([*Kind, "metrics", "spans", "attributes", "labels", "kinds"], incomplete)
+    try:
+        kind = find_kind(word)
+    except UnknownKindError:
+        return []
+    paths = (field.path.replace("[]", "").replace(".*", "") for field in field_docs(kind))
+    return _items([f"{word}.{path}" for path in paths], incomplete)
+
+
 def _names(url: str, what: str) -> list[str]:
     folded = what.casefold()
     if folded.startswith("replica"):

@@ -42,7 +42,10 @@ class TogetherSpec(SpecModel):
 class ClassContractSpec(SpecModel):
     """What one request class is promised."""
 
-    objectives: Annotated[tuple[ObjectiveSpec, ...], Field(min_length=1)]
+    objectives: Annotated[
+        tuple[ObjectiveSpec, ...],
+        Field(min_length=1, examples=[[{"signal": "ttft", "at_most": "300ms", "for": "99%"}]]),
+    ]
     """Promises, each signal once."""
     together: TogetherSpec | None = None
     """The joint promise: these signals hold in the same request."""

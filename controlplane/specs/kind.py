@@ -24,7 +24,7 @@ class Kind(StrEnum):
 
 
 # As a Deployment's own fields call them.
-_SHORT = {
+SHORT_KINDS = {
     Kind.ENGINE_CONFIG: "engine",
     Kind.SLO_CONTRACT: "contract",
     Kind.ADMISSION_POLICY: "policy",
@@ -60,7 +60,7 @@ def find_kind(word: str) -> Kind:
     """
     wanted = word.casefold().replace("-", "").replace("_", "")
     for kind in Kind:
-        short = _SHORT.get(kind, kind)
+        short = SHORT_KINDS.get(kind, kind)
         if wanted in (text.casefold() for each in (kind, short) for text in (each, plural(each))):
             return kind
     raise UnknownKindError(word)

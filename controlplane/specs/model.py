@@ -84,9 +84,9 @@ class Artifact(SpecModel):
 class ModelSpec(SpecModel):
     """Weights and what is fixed about them."""
 
-    artifact: Artifact
+    artifact: Artifact = Field(examples=[{"path": "/models/weights.gguf"}])
     """Where the weights are."""
-    tokenizer: Artifact | None = None
+    tokenizer: Artifact | None = Field(default=None, examples=[{"path": "/models/tokenizer.json"}])
     """Where tokenizer and chat template are, if not in the artifact itself."""
     max_model_len: int | None = Field(default=None, ge=2, le=2**31, examples=[4096])
     """Prompt plus output tokens of one sequence; None: what the model or endpoint says. The

@@ -56,7 +56,7 @@ class RequestClassSpec(SpecModel):
     aging: Rate | None = None
     """Priority gained while waiting."""
     max_queue: int = Field(default=512, ge=0, le=1_000_000)
-    """How many of its requests may wait; one more is rejected with 429."""
+    """How many of its requests may wait; one more is rejected with 503."""
     deadline: Duration | None = None
     """Longest wait for engine work."""
 
@@ -86,7 +86,7 @@ class KVLimitsSpec(SpecModel):
 class LimitsSpec(SpecModel):
     """Bounds on what runs at once."""
 
-    max_active_per_replica: int | None = Field(default=None, ge=1, le=1_000_000)
+    max_active_per_replica: int | None = Field(default=None, ge=1, le=1_000_000, examples=[32])
     """Requests that one replica works on at once; None: as many as its engine takes."""
     kv: KVLimitsSpec | None = None
     """How much KV cache is set aside for what a request may still generate."""
@@ -97,7 +97,7 @@ class TenantLimitsSpec(SpecModel):
 
     weight: float = Field(default=1, gt=0, le=1_000_000)
     """Its share where several tenants wait: one of weight 2 gets twice the tokens of one of 1."""
-    tokens_per_minute: int | None = Field(default=None, ge=1, le=10**12)
+    tokens_per_minute: int | None = Field(default=None, ge=1, le=10**12, examples=[200_000])
     """Prompt and output tokens together; None: no bound."""
 
 
@@ -106,7 +106,7 @@ class DegradeSpec(SpecModel):
 
     when: Condition
     """When answers are shortened."""
-    max_tokens: int = Field(ge=1, le=1_000_000)
+    max_tokens: int = Field(ge=1, le=1_000_000, examples=[256])
     """How long they then may be."""
 
 

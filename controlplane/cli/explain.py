@@ -1,0 +1,166 @@
+"""`pilothouse explain`: what can be written in a document, and what a name means."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from controlplane.cli.completion_words import complete_explained
+from controlplane.cli.examples import examples
+from controlplane.cli.exit_codes import ExitCode
+from controlplane.cli.failures import CallError
+from controlplane.cli.terminal import indented, say, table
+
+if TYPE_CHECKING:
+    from controlplane.cli.known_names import KnownName
+    from controlplane.specs.field_docs import FieldDoc
+    from controlplane.specs.kind import Kind
+
+_SORTS = {
+    "metrics": "metric",
+    "spans": "span",
+    "attributes": "attribute",
+    "labels": "label",
+    "kinds": "kind",
+}
+
+
+@click.command(
+    epilog=examples(
+        ("pilothouse explain policy", "every field of an AdmissionPolicy, and an example"),
+        ("pilothouse explain policy.classes.match", "one field"),
+        ("pilothouse explain metrics", "every metric (also spans, attributes, labels, kinds)"),
+        ("pilothouse explain pilothouse_gateway_ttft_seconds", "one metric"),
+    )
+)
+@click.argument("what", metavar="KIND[.PATH]|NAME", shell_complete=complete_explained)
+def explain(what: str) -> None:
+    """Explain a field of a config document, or the name of a metric, span, attribute or label.
+
+    Asks nobody: it describes this version of the command. What happened to one request is shown
+    by `pilothouse trace ID`.
+    """
+    from controlplane.specs.kind import UnknownKindError, find_kind
+
+    if what.casefold() in _SORTS:
+        say(_all_of(_SORTS[what.casefold()]))
+        return
+    word, _, path = what.partition(".")
+    try:
+        kind = find_kind(word)
+    except UnknownKindError:
+        say(_name(what))
+        return
+    say(_field(kind, path) if path else _kind(kind))
+
+
+def _kind(kind: "Kind") -> str:
+    from controlplane.specs.field_docs import doc_of_kind, field_docs
+
+    fields = field_docs(kind)
+    rows = [_row(field) for field in fields]
+    legend = "* must be given.  [] any item of a list, * any key of a map."
+    parts = [f"{kind}: {doc_of_kind(kind)}", "", "Fields of its spec:", indented(table(rows))]
+    text = "\n".join(parts) + legend
+    if any(field.unenforced for field in fields):
+        text += " (!) accepted, not enforced yet."
+    return f"{text}\n\nExample:\n{indented(_example_document(kind))}".rstrip("\n")
+
+
+def _row(field: "FieldDoc") -> tuple[str, str, str, str]:
+    sign = "*" if field.is_required else ""
+    mark = " (!)" if field.unenforced else ""
+    default = "" if field.default in (None, {}, []) else f"default {_flow(field.default)}"
+    return f"{field.path}{sign}", field.what.partition(":")[0], default, f"{field.doc}{mark}"
+
+
+def _field(kind: "Kind", path: str) -> str:
+    from controlplane.cli.config_output import as_yaml
+    from controlplane.specs.field_docs import UnknownFieldError, example_of, field_docs, find_field
+
+    try:
+        field = find_field(kind, path)
+    except UnknownFieldError as error:
+        raise CallError(str(error), ExitCode.NOT_FOUND) from error
+    facts = [("Type:", field.what)]
+    if field.bounds:
+        facts.append(("Bounds:", field.bounds))
+    facts.append(("Default:", _default(field)))
+    facts.append(("Enforced:", f"not yet: {field.unenforced}" if field.unenforced else "yes"))
+    parts = [f"{kind}.{field.path}: {field.doc}", "", table(facts)]
+    meanings = [(word, doc) for word, doc in field.choices if doc]
+    if meanings:
+        parts += ["", "Words:", indented(table(meanings)).rstrip("\n")]
+    if field.has_fields:
+        inside = [each for each in field_docs(kind) if _is_inside(each.path, field.path)]
+        parts += ["", "Fields:", indented(table([_row(each) for each in inside])).rstrip("\n")]
+    example = as_yaml({"spec": example_of(kind, field.path)})
+    return "\n".join([*parts, "", "Example:", indented(example).rstrip("\n")])
+
+
+def _is_inside(path: str, outer: str) -> bool:
+    return path.startswith((f"{outer}.", f"{outer}[]."))
+
+
+def _default(field: "FieldDoc") -> str:
+    if field.is_required:
+        return "none, it must be given"
+    return "none, it may be left out" if field.default is None else _flow(field.default)
+
+
+def _flow(value: Any) -> str:
+    from controlplane.specs.diff import flow_text
+
+    return flow_text(value)
+
+
+def _example_document(kind: "Kind") -> str:
+    """The demo's own document, comments and all; it is applied by tests and first starts."""
+    from controlplane.bundled import Bundled, locate
+
+    for path in sorted(locate(Bundled.DEMO).glob("*.yaml")):
+        text = path.read_text(encoding="utf-8")
+        if f"\nkind: {kind}\n" in f"\n{text}":
+            return text
+    raise FileNotFoundError(f"the demo has no {kind}: this installation is incomplete")
+
+
+def _all_of(sort: str) -> str:
+    if sort == "kind":
+        from controlplane.specs.field_docs import doc_of_kind
+        from controlplane.specs.kind import Kind
+
+        return table([(kind.value, doc_of_kind(kind)) for kind in Kind])
+    from controlplane.cli.known_names import known_names
+
+    return _name_table([each for each in known_names() if each.sort == sort])
+
+
+def _name_table(found: "Sequence[KnownName]") -> str:
+    return table([(each.name, each.type or each.sort, each.doc or "-") for each in found])
+
+
+def _name(word: str) -> str:
+    """Raises CallError, which names what is near."""
+    from controlplane.cli.known_names import known_names
+    from controlplane.specs.kind import SHORT_KINDS, Kind, nearest
+
+    found = known_names()
+    # A counter is scraped with its suffix, a histogram as three series.
+    bare = word.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count")
+    exact = [each for each in found if each.name in (word, bare)]
+    if exact:
+        return _name_table(exact)
+    begun = [each for each in found if each.name.startswith(word)]
+    if begun:
+        return _name_table(begun)
+    valid = [*Kind, *_SORTS, *(each.name for each in found)]
+    near = nearest(word.partition(".")[0], [*Kind, *SHORT_KINDS.values(), *_SORTS]) or nearest(
+        word, valid
+    )
+    hint = f"; did you mean {near}?" if near else "."
+    message = (
+        f"nothing is called {word!r}{hint} Explained are the kinds {', '.join(Kind)} with their "
+        f"fields, and {', '.join(_SORTS)}. A request is shown by `pilothouse trace ID`"
+    )
+    raise CallError(message, ExitCode.NOT_FOUND)

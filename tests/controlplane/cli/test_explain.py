@@ -1,0 +1,92 @@
+"""`pilothouse explain`."""
+
+import pytest
+from click.testing import CliRunner, Result
+
+from controlplane.cli import main
+from controlplane.cli.known_names import known_names
+from controlplane.specs.documents import load_documents
+from controlplane.specs.kind import Kind
+from dataplane import names
+
+
+def run(what: str) -> Result:
+    return CliRunner().invoke(main, ["explain", what])
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_the_example_of_every_kind_is_a_document_that_is_accepted(kind: Kind) -> None:
+    result = run(kind)
+
+    assert result.exit_code == 0, result.output
+    _, _, example = result.stdout.partition("Example:\n")
+    text = "\n".join(line.removeprefix("  ") for line in example.splitlines())
+    loaded = load_documents([("example.yaml", text)])
+    assert loaded.problems == ()
+    assert [document.kind for document in loaded.documents] == [kind]
+
+
+def test_one_field_is_told_with_type_bounds_default_enforcement_and_an_example() -> None:
+    shown = run("policy.classes.max_queue").stdout
+
+    assert shown.startswith("AdmissionPolicy.classes[].max_queue: How many of its requests")
+    for line in (
+        "Type:      whole number",
+        "Bounds:    at least 0, at most 1,000,000",
+        "Default:   512",
+        "Enforced:  yes",
+        "    - max_queue: 512",
+    ):
+        assert f"\n{line}\n" in shown
+    assert "Enforced:  not yet: waiting raises no" in run("policy.classes.aging").stdout
+
+
+def test_words_are_told_with_their_meaning_and_groups_with_their_fields() -> None:
+    assert "  full      All it may generate.\n" in run("policy.limits.kv.reserve").stdout
+    assert "overload.degrade.max_tokens*" in run("policy.overload.degrade").stdout
+
+
+def test_metrics_are_listed_with_type_and_meaning() -> None:
+    lines = {line.split()[0]: line for line in run("metrics").stdout.splitlines()}
+
+    assert set(lines) == {
+        value
+        for name, value in vars(names).items()
+        if name.isupper() and str(value).startswith("pilothouse_")
+    }
+    assert "histogram  Arrival until the first token" in lines[names.GATEWAY_TTFT_SECONDS]
+    assert "gauge      KV blocks of the pool." in lines[names.REPLICA_KV_BLOCKS]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [each.name for each in known_names() if each.sort in ("metric", "span")],
+)
+def test_every_metric_and_span_has_a_meaning(name: str) -> None:
+    [found] = [each for each in known_names() if each.name == name]
+    assert found.doc, "give the constant in dataplane/names.py a text below it"
+
+
+def test_one_name_is_found_as_it_is_scraped() -> None:
+    assert names.GATEWAY_TTFT_SECONDS in run(f"{names.GATEWAY_TTFT_SECONDS}_bucket").stdout
+    assert "attribute" in run(names.ATTRIBUTE_TENANT).stdout
+    assert "until the last write" in run("request").stdout
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("Polcy.classes", "did you mean"),
+        ("policy.clases", "did you mean AdmissionPolicy.classes?"),
+        ("pilothouse_gateway_ttft_second", None),
+        ("3f9c12ab", "A request is shown by `pilothouse trace ID`"),
+    ],
+)
+def test_what_is_unknown_names_what_is_near(what: str, said: str | None) -> None:
+    result = run(what)
+
+    if said is None:
+        assert result.stdout.startswith(names.GATEWAY_TTFT_SECONDS)
+        return
+    assert result.exit_code == 4
+    assert said in result.stderr

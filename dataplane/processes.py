@@ -60,8 +60,11 @@ class ProcessDirectory:
         self._logs_dir = state_dir.absolute() / "logs"
         self._clock = clock
 
-    def start(self, name: str, role: str, argv: Sequence[str], digest: str) -> ProcessRecord:
-        """Start `argv` as `name`, with its output appended to `<state>/logs/<name>.log`.
+    def start(
+        self, name: str, role: str, argv: Sequence[str], digest: str, log_name: str | None = None
+    ) -> ProcessRecord:
+        """Start `argv` as `name`, with its output appended to `<state>/logs/<log_name>.log`,
+        where `log_name` is `name` unless several share a log.
 
         Raises RuntimeError when a process of that name is alive, OSError when it cannot be
         started. A program that does not exist ends at once with exit code 127.
@@ -69,9 +72,11 @@ class ProcessDirectory:
         current = self.find(name)
         if current is not None and is_alive(current):
             raise RuntimeError(f"process {name} is alive with pid {current.pid}: stop it first")
-        log_path = self.log_path(name)
+        log_path = self.log_path(log_name or name)
         _rotate(log_path)
         gate_read, gate_write = os.pipe()
+        pid = None
+        is_recorded = False
         try:
             try:
                 pid = _spawn(argv, gate_read, log_path)
@@ -90,8 +95,11 @@ class ProcessDirectory:
             )
             replace_file(self._path(name), msgspec.json.encode(record))
             os.write(gate_write, b"go\n")
+            is_recorded = True
         finally:
             os.close(gate_write)
+            if pid is not None and not is_recorded:
+                os.waitpid(pid, 0)  # the gate stays shut, so it ends; nobody else would reap it
         return record
 
     def log_path(self, name: str) -> Path:

@@ -46,6 +46,7 @@ def observed_mark(observed: ObservedState) -> int:
             report.snapshot_error,
             report.num_queued,
             report.counts.active,
+            report.is_draining,
             age < STALE_SECONDS,
         )
         for report, age in observed.gateways()

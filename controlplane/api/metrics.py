@@ -9,6 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 from starlette.datastructures import State
 
+from controlplane.api.span_counters import span_counters
 from dataplane import names
 
 router = APIRouter(tags=["health"])
@@ -34,6 +35,7 @@ class StateCollector(Collector):
             "Passes of the operator that ended with an error.",
             operator.num_failed_passes,
         )
+        yield from span_counters(self._state).collect()
 
     def _replicas(self) -> Metric:
         family = GaugeMetricFamily(
@@ -53,8 +55,11 @@ class StateCollector(Collector):
             "Time since a gateway's last report.",
             labels=(names.LABEL_GATEWAY,),
         )
+        ages: dict[str, float] = {}
         for report, age in self._state.observed.gateways():
-            family.add_metric((report.name,), age)
+            ages[report.name] = min(age, ages.get(report.name, age))
+        for name, age in ages.items():
+            family.add_metric((name,), age)
         return family
 
     def _snapshot(self) -> Iterator[Metric]:

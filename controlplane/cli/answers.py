@@ -176,6 +176,7 @@ class GatewayAnswer:
     num_records_lost: int
     replicas: list[GatewayReplicaAnswer]
     age_seconds: float
+    is_draining: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -123,8 +123,9 @@ def _gateway(url: str, name: str) -> str:
 
     found = convert_answer(url, get_json(url, "/api/v1/gateways"), GatewaysAnswer).gateways
     chosen = _choose("gateway", name, {each.name for each in found})
-    [gateway] = [each for each in found if each.name == chosen]
-    return describe_gateway(gateway).rstrip("\n")
+    # Two while one process hands over to the next.
+    texts = [describe_gateway(each).rstrip("\n") for each in found if each.name == chosen]
+    return "\n\n".join(texts)
 
 
 def _choose(noun: str, name: str, known: set[str]) -> str:

@@ -89,12 +89,13 @@ def gateway_table(gateways: Sequence[GatewayAnswer], *, is_wide: bool = False) -
     """One line for each gateway that ever reported."""
     if not gateways:
         return "no gateway has reported yet"
-    head = ["GATEWAY", "ADDRESS", "REPORTED", "CONFIG", "ACTIVE", "QUEUED", "REPLICAS"]
+    head = ["GATEWAY", "STATE", "ADDRESS", "REPORTED", "CONFIG", "ACTIVE", "QUEUED", "REPLICAS"]
     rows = [head + (["OLDEST WAIT", "SPOOLED", "LOST", "STARTED"] if is_wide else [])]
     for each in gateways:
         connected = sum(replica.is_connected for replica in each.replicas)
         row = [
             each.name,
+            "draining" if each.is_draining else "serving",
             each.address,
             _age(each),
             str(each.snapshot_version),
@@ -112,6 +113,7 @@ def describe_gateway(gateway: GatewayAnswer) -> str:
     facts = [
         ("Gateway:", gateway.name),
         ("Process:", gateway.gateway_id),
+        ("State:", "draining" if gateway.is_draining else "serving"),
         ("Address:", gateway.address),
         ("Started:", instant(gateway.started_at_unix_ns)),
         ("Reported:", _age(gateway)),

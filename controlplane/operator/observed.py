@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from dataplane.clock import WallClock, wall_clock
 from dataplane.report import GatewayReport
 
+_REPLACED_NS = 3 * 10**9
+"""A process that was silent for so long while another of its name reports was replaced by it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedReplica:
@@ -45,18 +48,32 @@ class ObservedState:
         self._replicas: dict[str, ObservedReplica] = {}
 
     def put_gateway(self, report: GatewayReport) -> None:
-        """Keep the newest report of the gateway called `report.name`."""
-        with self._lock:
-            self._gateways[report.name] = (report, self._clock())
-
-    def gateways(self) -> list[tuple[GatewayReport, float]]:
-        """Every gateway's last report with its age in seconds, by name."""
+        """Keep the newest report of the process `report.gateway_id`, and forget those that had
+        its name before and are silent."""
         with self._lock:
             now = self._clock()
-            return [
+            self._gateways[report.gateway_id] = (report, now)
+            for gateway_id, (other, received_at) in list(self._gateways.items()):
+                if other.name == report.name and now - received_at > _REPLACED_NS:
+                    del self._gateways[gateway_id]
+
+    def gateways(self) -> list[tuple[GatewayReport, float]]:
+        """Every gateway's last report with its age in seconds, by name and start.
+
+        Of one name there are two while a process hands over to the next: both report. Otherwise
+        it is the one that reported last, however long ago.
+        """
+        with self._lock:
+            now = self._clock()
+            last: dict[str, int] = {}
+            for report, received_at in self._gateways.values():
+                last[report.name] = max(received_at, last.get(report.name, received_at))
+            shown = [
                 (report, (now - received_at) / 1e9)
-                for _, (report, received_at) in sorted(self._gateways.items())
+                for report, received_at in self._gateways.values()
+                if received_at == last[report.name] or now - received_at < _REPLACED_NS
             ]
+        return sorted(shown, key=lambda each: (each[0].name, each[0].started_at_unix_ns))
 
     def set_replicas(self, replicas: list[ObservedReplica]) -> None:
         """Replace the observation of all replicas by a newer one."""

@@ -74,11 +74,14 @@ class Child:
     def start(self) -> None:
         """Start it unless it was adopted."""
         if self._record is None:
-            self._record = self._directory.start(
-                self.spec.name, self.spec.role, self.spec.argv, self.spec.digest
-            )
+            self._record = self._start_one()
             self._started_at = self._clock()
             self._retry_at = None
+
+    def _start_one(self) -> ProcessRecord:
+        return self._directory.start(
+            self.spec.name, self.spec.role, self.spec.argv, self.spec.digest
+        )
 
     def check(self) -> None:
         """Start it again when it has died, after a pause that grows.

@@ -6,7 +6,7 @@ the control plane; then the control plane, so that it starts nothing again; then
 
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from controlplane.supervisor.child import Say
 from dataplane.processes import (
@@ -21,6 +21,8 @@ from dataplane.processes import (
 
 END_SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
 """Blocked in every thread while serve runs, and asked for where it waits."""
+RESTART_SIGNAL = signal.SIGUSR1
+"""Asks for a new gateway process in the place of the one that serves. Blocked as well."""
 
 _ORDER = ("gateway", "controlplane")
 _LOOK_SECONDS = 0.1
@@ -29,9 +31,11 @@ _FORCED_SECONDS = 10.0
 _MARGIN_SECONDS = 5.0
 
 
-def wait_for_signal(seconds: float) -> signal.Signals | None:
-    """One of END_SIGNALS, or None after `seconds`."""
-    found = signal.sigtimedwait(END_SIGNALS, seconds)
+def wait_for_signal(
+    seconds: float, awaited: Set[signal.Signals] = END_SIGNALS
+) -> signal.Signals | None:
+    """One of those that are awaited, or None after `seconds`."""
+    found = signal.sigtimedwait(awaited, seconds)
     return None if found is None else signal.Signals(found.si_signo)
 
 

@@ -8,6 +8,7 @@ import errno
 import signal
 import socket
 
+from controlplane.supervisor.asking import SERVE_LOCK
 from controlplane.supervisor.child import Child, GivenUpError, Say
 from controlplane.supervisor.ending import END_SIGNALS, RESTART_SIGNAL, Ending, wait_for_signal
 from controlplane.supervisor.first_start import prepare
@@ -62,7 +63,7 @@ class Supervisor:
         # Blocked before anything starts, so that no moment is left in which one ends us alone.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
         try:
-            with state_lock(self._settings.state_dir, "serve.lock", "pilothouse serve"):
+            with state_lock(self._settings.state_dir, SERVE_LOCK, "pilothouse serve"):
                 self._run()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)

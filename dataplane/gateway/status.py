@@ -8,6 +8,8 @@ import msgspec
 from dataplane.atomic_file import replace_file
 
 STATUS_FILE = "status.json"
+PROBE_HEADER = "x-pilothouse-probe"
+"""Carries the probe key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

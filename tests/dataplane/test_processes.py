@@ -208,3 +208,22 @@ def test_an_exit_is_told_in_words() -> None:
     assert describe_exit(-9) == "it was ended by SIGKILL"
     assert describe_exit(2) == "it exited with code 2"
     assert describe_exit(None) == "it ended unobserved"
+
+
+def test_what_cannot_be_put_on_record_never_runs_and_leaves_no_zombie(
+    tmp_path: Path, directory: ProcessDirectory
+) -> None:
+    (tmp_path / "processes").write_text("a file where the folder of records is to be")
+    children = Path(f"/proc/self/task/{os.getpid()}/children")
+    before = children.read_text()
+    with pytest.raises(OSError, match=r"File exists|Not a directory"):
+        start(directory, "touch", str(tmp_path / "ran"))
+    assert children.read_text() == before
+    assert not (tmp_path / "ran").exists()
+
+
+def test_several_processes_may_share_a_log(directory: ProcessDirectory) -> None:
+    for name in ("one", "one.1"):
+        record = directory.start(name, "gateway", ("echo", name), "d1", log_name="one")
+        assert wait_for_exit(record, 10)
+    assert directory.log_path("one").read_text() == "one\none.1\n"

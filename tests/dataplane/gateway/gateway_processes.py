@@ -80,7 +80,7 @@ class Place:
 async def place_before(
     state_dir: Path, upstream: str, drain_seconds: float = 60
 ) -> AsyncIterator[Place]:
-    """A place whose gateways send everything to `upstream`; what still runs at the end is killed."""
+    """A place whose gateways send all to `upstream`; what still runs at the end is killed."""
     endpoint = ReplicaEndpoint(replica_id="attached", engine="openai", address=upstream)
     keep_snapshot(state_dir, snapshot(replace(deployment(), replicas=(endpoint,))))
     place = Place(state_dir, drain_seconds)

@@ -1,9 +1,7 @@
 """A gateway restarted under load: nobody is refused, no stream is cut, no request is lost."""
 
 import asyncio
-import contextlib
 import json
-import os
 import signal
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
@@ -13,7 +11,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from dataplane.gateway.handover import TakeoverError, knock
 from dataplane.lifecycle import Delivery, Disposition
 from tests.dataplane.gateway.gateway_processes import Place, place_before
 from tests.dataplane.gateway.running_gateway import (

@@ -1,0 +1,85 @@
+"""What is known of gateways while one process takes the place of another."""
+
+import pytest
+
+from controlplane.operator.observed import ObservedState
+from dataplane.lifecycle import RequestCounts
+from dataplane.report import GatewayReport
+
+SECOND = 10**9
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000 * SECOND
+
+    def __call__(self) -> int:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def observed(clock: Clock) -> ObservedState:
+    return ObservedState(clock)
+
+
+def report(gateway_id: str, *, started_at: int, is_draining: bool = False) -> GatewayReport:
+    return GatewayReport(
+        gateway_id=gateway_id,
+        name="gateway-0",
+        address="http://127.0.0.1:8701",
+        started_at_unix_ns=started_at,
+        reported_at_unix_ns=0,
+        snapshot_version=1,
+        snapshot_error=None,
+        counts=RequestCounts(
+            arrived=0, invalid=0, undecided=0, rejected=0, admitted=0, active=0, finished=0
+        ),
+        num_queued=0,
+        oldest_queued_seconds=None,
+        num_records_spooled=0,
+        num_records_lost=0,
+        replicas=(),
+        is_draining=is_draining,
+    )
+
+
+def shown(observed: ObservedState) -> list[tuple[str, bool]]:
+    return [(each.gateway_id, each.is_draining) for each, _ in observed.gateways()]
+
+
+def test_both_are_shown_while_one_drains_and_the_other_serves(
+    observed: ObservedState, clock: Clock
+) -> None:
+    observed.put_gateway(report("a", started_at=1))
+    observed.put_gateway(report("b", started_at=2))
+    observed.put_gateway(report("a", started_at=1, is_draining=True))
+    assert shown(observed) == [("a", True), ("b", False)]
+    for _ in range(4):
+        clock.now += SECOND
+        observed.put_gateway(report("b", started_at=2))
+    assert shown(observed) == [("b", False)]
+
+
+def test_a_new_one_that_died_before_it_served_is_forgotten(
+    observed: ObservedState, clock: Clock
+) -> None:
+    observed.put_gateway(report("a", started_at=1))
+    observed.put_gateway(report("b", started_at=2))
+    for _ in range(4):
+        clock.now += SECOND
+        observed.put_gateway(report("a", started_at=1))
+    assert shown(observed) == [("a", False)]
+
+
+def test_the_last_of_a_name_is_kept_however_long_it_is_silent(
+    observed: ObservedState, clock: Clock
+) -> None:
+    observed.put_gateway(report("a", started_at=1))
+    clock.now += 3600 * SECOND
+    ((_, age),) = observed.gateways()
+    assert age == 3600

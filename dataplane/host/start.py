@@ -41,9 +41,9 @@ def start_engine(spec: ReplicaSpec, status: StatusFile) -> StartedEngine:
 
 def _find_artifact(spec: ReplicaSpec) -> Path:
     artifact = Path(spec.artifact)
-    if not artifact.is_file():
+    if not artifact.exists():
         raise FileNotFoundError(
-            f"model {spec.model_revision}: there is no file {artifact}; "
+            f"model {spec.model_revision}: there is no file or folder {artifact}; "
             f"correct the artifact of the Model document"
         )
     if not os.access(artifact, os.R_OK):

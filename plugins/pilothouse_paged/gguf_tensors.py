@@ -5,7 +5,6 @@ takes it seconds. `TensorReader` steps over such arrays instead: weights need no
 and the metadata is read by `dataplane.gguf_metadata`.
 """
 
-import mmap
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -83,9 +82,3 @@ def dequantize_rows(tensor: ReaderTensor) -> Iterator[tuple[int, npt.NDArray[np.
         chunk = rows[start : start + rows_per_chunk]
         flat = dequantize(np.ascontiguousarray(chunk).reshape(1, -1), tensor.tensor_type)
         yield start, flat.reshape(chunk.shape[0], num_columns)
-
-
-def read_ahead(path: Path) -> None:
-    """Ask the system to fetch the file, so that the first reads do not wait page by page."""
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        data.madvise(mmap.MADV_WILLNEED)

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import torch
 
-from dataplane.gguf_metadata import read_gguf_metadata
 from dataplane.ledger import GIB, MemoryLedger, ModelShape, num_blocks_for
+from pilothouse_paged.artifact import open_artifact
 from pilothouse_paged.attention import DecodeAttention, attend_decodes
 from pilothouse_paged.batch import Chunk, lay_out
 from pilothouse_paged.memory import available_bytes, measure_peak_bytes
 from pilothouse_paged.model import LlamaModel
 from pilothouse_paged.settings import Device, PagedSettings
-from pilothouse_paged.shape import LlamaShape, read_shape
+from pilothouse_paged.shape import LlamaShape
 from pilothouse_paged.weights import load_weights
 
 _RESERVE_SHARE = 0.05  # of what the model takes, for what one measurement does not show
@@ -79,9 +79,9 @@ def load_runner(path: Path, settings: PagedSettings) -> Runner:
     device = choose_device(settings)
     if settings.num_threads is not None:
         torch.set_num_threads(settings.num_threads)
-    shape = read_shape(path, read_gguf_metadata(path))
+    shape, source = open_artifact(path)
     settings.wanted_model_len(shape.context_length)  # refuses before the long part
-    weights = load_weights(path, shape, getattr(torch, settings.dtype), device)
+    weights = load_weights(source, shape, getattr(torch, settings.dtype), device)
     return build_runner(LlamaModel(shape, weights, _choose_decode_attention(device)), settings)
 
 

@@ -1,26 +1,21 @@
-"""A Llama-style model's weights as torch tensors, from a GGUF file.
+"""A Llama-style model's weights as torch tensors, from a source that knows its files.
 
 Projections that read the same input are stored as one matrix (q, k and v; gate and up),
 so that a layer is four matrix products instead of seven.
 
-GGUF files of this architecture hold the rows of q and k permuted: Hugging Face rotates
-dimension i of a head together with i + head_dim / 2, and the converter interleaves the two
-halves, so that here dimension 2i is rotated together with 2i + 1. Queries and keys are
-permuted alike, their products do not change, and v is not permuted. The rows stay as they
-are in the file, and `model.rotate` turns neighbouring pairs.
+Within a head, rows of q and k lie as GGUF files of this architecture hold them. Hugging Face
+rotates dimension i of a head together with i + head_dim / 2; here the two halves are
+interleaved, dimension 2i is rotated together with 2i + 1, and `model.rotate` turns
+neighbouring pairs. Queries and keys are permuted alike, so their products do not change; v is
+not permuted.
 """
 
-import os
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
-from pathlib import Path
+from typing import Protocol
 
 import torch
-from gguf import ReaderTensor
 
-from dataplane.gguf_metadata import GGUFError
-from pilothouse_paged.gguf_tensors import dequantize_rows, read_ahead, read_tensors, shape_of
 from pilothouse_paged.shape import LlamaShape
 
 
@@ -61,111 +56,70 @@ class LlamaWeights:
             yield from (getattr(layer, field.name) for field in fields(layer))
 
 
-def load_weights(
-    path: Path, shape: LlamaShape, dtype: torch.dtype, device: torch.device
-) -> LlamaWeights:
-    """Read and dequantize every tensor.
+class WeightSource(Protocol):
+    """Where weights come from: every tensor of `LlamaShape.tensor_sizes`, checked."""
 
-    Raises OSError, and GGUFError for a damaged file and for tensors that are missing, of the
-    wrong shape, or of no use to this architecture.
-    """
-    read_ahead(path)
-    loader = _Loader(path, read_tensors(path), dtype, device)
-    weights = loader.lay_out(shape)
-    loader.fill()
+    @property
+    def is_tied(self) -> bool:
+        """Whether the embedding is the output matrix as well."""
+        ...
+
+    def fill(self, targets: Mapping[str, torch.Tensor]) -> None:
+        """Write each named tensor into its target [rows, columns], converted to its dtype, with
+        the rows of q and k in the order that `model.rotate` needs.
+
+        Raises OSError, and ValueError for a file that changed since it was checked.
+        """
+        ...
+
+
+def load_weights(
+    source: WeightSource, shape: LlamaShape, dtype: torch.dtype, device: torch.device
+) -> LlamaWeights:
+    """Lay every tensor out, then fill them all. Raises as `WeightSource.fill` does."""
+    layout = _Layout(dtype, device)
+    weights = layout.lay_out(shape, is_tied=source.is_tied)
+    source.fill(layout.targets)
     return weights
 
 
-class _Loader:
-    """First lays every tensor out and checks it against the file, then fills them in parallel."""
+class _Layout:
+    """Empty tensors, and which part of them is which tensor of the file."""
 
-    def __init__(
-        self,
-        path: Path,
-        tensors: Mapping[str, ReaderTensor],
-        dtype: torch.dtype,
-        device: torch.device,
-    ) -> None:
-        self._path = path
-        self._unused = dict(tensors)
+    def __init__(self, dtype: torch.dtype, device: torch.device) -> None:
+        self.targets: dict[str, torch.Tensor] = {}
         self._dtype = dtype
         self._device = device
-        self._to_fill: list[tuple[torch.Tensor, ReaderTensor]] = []
 
-    def lay_out(self, shape: LlamaShape) -> LlamaWeights:
-        hidden, vocab = shape.hidden_size, shape.vocab_size
-        embedding = self._matrix((vocab, hidden), "token_embd")
-        is_tied = "output.weight" not in self._unused
-        weights = LlamaWeights(
+    def lay_out(self, shape: LlamaShape, *, is_tied: bool) -> LlamaWeights:
+        sizes = dict(shape.tensor_sizes(is_tied=is_tied))
+        embedding = self._stack(sizes, "token_embd")
+        return LlamaWeights(
             embedding=embedding,
-            layers=tuple(self._layer(index, shape) for index in range(shape.num_layers)),
-            output_norm=self._vector(hidden, "output_norm"),
-            output=embedding if is_tied else self._matrix((vocab, hidden), "output"),
+            layers=tuple(self._layer(sizes, f"blk.{i}") for i in range(shape.num_layers)),
+            output_norm=self._vector(sizes, "output_norm"),
+            output=embedding if is_tied else self._stack(sizes, "output"),
         )
-        if self._unused:
-            raise GGUFError(
-                self._path,
-                f"it has {len(self._unused)} tensors that this architecture does not use, such "
-                f"as {next(iter(self._unused))}: its model needs another engine",
-            )
-        return weights
 
-    def fill(self) -> None:
-        # numpy gives the interpreter lock up while it works, so threads do help.
-        with ThreadPoolExecutor(max_workers=min(8, os.cpu_count() or 1)) as pool:
-            list(pool.map(_fill, *zip(*self._to_fill, strict=True)))
-
-    def _layer(self, index: int, shape: LlamaShape) -> LayerWeights:
-        hidden, inner = shape.hidden_size, shape.intermediate_size
-        q_rows, kv_rows = shape.num_heads * shape.head_dim, shape.num_kv_heads * shape.head_dim
-        block = f"blk.{index}"
+    def _layer(self, sizes: Mapping[str, tuple[int, ...]], block: str) -> LayerWeights:
         return LayerWeights(
-            attention_norm=self._vector(hidden, f"{block}.attn_norm"),
-            qkv=self._stack(
-                hidden,
-                {
-                    f"{block}.attn_q": q_rows,
-                    f"{block}.attn_k": kv_rows,
-                    f"{block}.attn_v": kv_rows,
-                },
-            ),
-            attention_output=self._matrix((hidden, q_rows), f"{block}.attn_output"),
-            mlp_norm=self._vector(hidden, f"{block}.ffn_norm"),
-            gate_up=self._stack(hidden, {f"{block}.ffn_gate": inner, f"{block}.ffn_up": inner}),
-            down=self._matrix((hidden, inner), f"{block}.ffn_down"),
+            attention_norm=self._vector(sizes, f"{block}.attn_norm"),
+            qkv=self._stack(sizes, *(f"{block}.attn_{letter}" for letter in "qkv")),
+            attention_output=self._stack(sizes, f"{block}.attn_output"),
+            mlp_norm=self._vector(sizes, f"{block}.ffn_norm"),
+            gate_up=self._stack(sizes, f"{block}.ffn_gate", f"{block}.ffn_up"),
+            down=self._stack(sizes, f"{block}.ffn_down"),
         )
 
-    def _stack(self, num_columns: int, rows_by_name: Mapping[str, int]) -> torch.Tensor:
-        stacked = self._empty(sum(rows_by_name.values()), num_columns)
-        parts = stacked.split_with_sizes(list(rows_by_name.values()))
-        for part, (name, num_rows) in zip(parts, rows_by_name.items(), strict=True):
-            self._plan(part, name, (num_rows, num_columns))
+    def _stack(self, sizes: Mapping[str, tuple[int, ...]], *names: str) -> torch.Tensor:
+        rows = [sizes[name][0] for name in names]
+        stacked = self._empty(sum(rows), sizes[names[0]][1])
+        self.targets |= zip(names, stacked.split_with_sizes(rows), strict=True)
         return stacked
 
-    def _matrix(self, size: tuple[int, int], name: str) -> torch.Tensor:
-        return self._stack(size[1], {name: size[0]})
-
-    def _vector(self, size: int, name: str) -> torch.Tensor:
-        vector = self._empty(1, size)
-        self._plan(vector, name, (size,))
-        return vector[0]
+    def _vector(self, sizes: Mapping[str, tuple[int, ...]], name: str) -> torch.Tensor:
+        self.targets[name] = self._empty(1, sizes[name][0])
+        return self.targets[name][0]
 
     def _empty(self, num_rows: int, num_columns: int) -> torch.Tensor:
         return torch.empty(num_rows, num_columns, dtype=self._dtype, device=self._device)
-
-    def _plan(self, target: torch.Tensor, name: str, expected: tuple[int, ...]) -> None:
-        tensor = self._unused.pop(f"{name}.weight", None)
-        if tensor is None:
-            raise GGUFError(self._path, f"it has no tensor {name}.weight")
-        if shape_of(tensor) != expected:
-            raise GGUFError(
-                self._path, f"{name}.weight is {shape_of(tensor)}, its metadata says {expected}"
-            )
-        self._to_fill.append((target, tensor))
-
-
-def _fill(target: torch.Tensor, tensor: ReaderTensor) -> None:
-    for start, rows in dequantize_rows(tensor):
-        # F32 chunks are views of the read-only file, which torch warns of: copy them.
-        source = torch.from_numpy(rows if rows.flags.writeable else rows.copy())
-        target[start : start + rows.shape[0]].copy_(source)

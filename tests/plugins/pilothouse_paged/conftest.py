@@ -9,15 +9,15 @@ import pytest
 import torch
 
 from dataplane.engine import EngineRequest, SamplingParams
-from dataplane.gguf_metadata import read_gguf_metadata
 from dataplane.tokenizer import Tokenizer
 from dataplane.tokenizer_loading import load_tokenizer
+from pilothouse_paged.artifact import open_artifact
 from pilothouse_paged.attention import attend_decodes
 from pilothouse_paged.core import PagedEngineCore
 from pilothouse_paged.model import LlamaModel
 from pilothouse_paged.runner import build_runner
 from pilothouse_paged.settings import parse_settings
-from pilothouse_paged.shape import LlamaShape, read_shape
+from pilothouse_paged.shape import LlamaShape
 from pilothouse_paged.weights import load_weights
 
 CPU = torch.device("cpu")
@@ -49,7 +49,7 @@ def demo_path() -> Path:
 
 @pytest.fixture(scope="session")
 def demo_shape(demo_path: Path) -> LlamaShape:
-    return read_shape(demo_path, read_gguf_metadata(demo_path))
+    return open_artifact(demo_path)[0]
 
 
 @pytest.fixture(scope="session")
@@ -58,9 +58,9 @@ def tokenizer(demo_path: Path) -> Tokenizer:
 
 
 @pytest.fixture(scope="session")
-def demo_model(demo_path: Path, demo_shape: LlamaShape) -> LlamaModel:
-    weights = load_weights(demo_path, demo_shape, torch.float32, CPU)
-    return LlamaModel(demo_shape, weights, attend_decodes)
+def demo_model(demo_path: Path) -> LlamaModel:
+    shape, source = open_artifact(demo_path)
+    return LlamaModel(shape, load_weights(source, shape, torch.float32, CPU), attend_decodes)
 
 
 @pytest.fixture(scope="session")

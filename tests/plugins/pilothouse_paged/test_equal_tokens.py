@@ -20,6 +20,7 @@ from dataplane.engine import EngineRequest
 from dataplane.host.core import CoreEvent
 from dataplane.lifecycle import Disposition, EventKind
 from dataplane.tokenizer import Tokenizer
+from pilothouse_paged.artifact import open_artifact
 from pilothouse_paged.attention import attend_decodes
 from pilothouse_paged.core import PagedEngineCore
 from pilothouse_paged.gguf_tensors import read_tensors
@@ -204,7 +205,8 @@ def test_bfloat16_selects_the_best_token_wherever_rounding_cannot_decide(
     the reference computed in bfloat16 and computed in float32 from the same bfloat16 weights.
     The best and the second-best token can each move by it, so below a margin of twice the
     error either may win."""
-    weights = load_weights(demo_path, demo_shape, torch.bfloat16, torch.device("cpu"))
+    _, source = open_artifact(demo_path)
+    weights = load_weights(source, demo_shape, torch.bfloat16, torch.device("cpu"))
     core = make_core(
         LlamaModel(demo_shape, weights, attend_decodes),
         dtype="bfloat16",

@@ -7,7 +7,7 @@ import click
 from controlplane.cli.examples import examples
 from controlplane.cli.exit_codes import ExitCode
 from controlplane.cli.keys import write_key
-from controlplane.cli.options import state_dir_option
+from controlplane.cli.options import config_url_option, state_dir_option
 from controlplane.cli.terminal import say
 
 
@@ -23,7 +23,7 @@ def access() -> None:
     )
 )
 @state_dir_option
-@click.option("--config-url", envvar="PILOTHOUSE_CONFIG_URL", help="Of the config database.")
+@config_url_option
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from controlplane.cli.options import config_url_option, requests_url_option
 from controlplane.store.connection import DatabaseKind, default_paths, sqlite_url
 from controlplane.store.schema import (
     SchemaError,
@@ -22,10 +23,6 @@ _state_dir_option = click.option(
     show_envvar=True,
     help="Where the databases are, unless a URL says otherwise.",
 )
-_config_url_option = click.option("--config-url", help="SQLAlchemy URL of the config database.")
-_requests_url_option = click.option(
-    "--requests-url", help="SQLAlchemy URL of the request database."
-)
 
 
 @click.group()
@@ -35,8 +32,8 @@ def db() -> None:
 
 @db.command()
 @_state_dir_option
-@_config_url_option
-@_requests_url_option
+@config_url_option
+@requests_url_option
 def upgrade(state_dir: Path, config_url: str | None, requests_url: str | None) -> None:
     """Bring both databases to the schema that this version knows, creating what is missing.
 
@@ -60,8 +57,8 @@ def upgrade(state_dir: Path, config_url: str | None, requests_url: str | None) -
 
 @db.command()
 @_state_dir_option
-@_config_url_option
-@_requests_url_option
+@config_url_option
+@requests_url_option
 def check(state_dir: Path, config_url: str | None, requests_url: str | None) -> None:
     """Say how both databases stand, changing nothing. Exit code 1 unless both can be opened."""
     is_usable = True

@@ -1,11 +1,13 @@
 """`pilothouse serve` and `pilothouse controlplane`: the commands that run something."""
 
+import os
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from controlplane.cli.options import config_url_option, requests_url_option
 from controlplane.supervisor.child import REFUSED_EXIT_CODE, GivenUpError
 from controlplane.supervisor.settings import ServeSettings
 from controlplane.supervisor.state_lock import state_lock
@@ -97,8 +99,8 @@ def serve(
     type=click.FloatRange(min=0),
     default=30.0,
     show_default=True,
-    help="How long a replica that is to end gets before it is ended by force. By itself it "
-    "drains for at most 30 s.",
+    help="How long a replica that is to end may go on with its requests. One that an earlier "
+    "control plane started keeps the bound that it was started with.",
 )
 @click.option(
     "--auth",
@@ -107,7 +109,17 @@ def serve(
     show_default=True,
     help="Whether callers must show a key or log in; needed to listen beyond this machine.",
 )
-def controlplane(state_dir: Path, host: str, port: int, drain_seconds: float, auth: str) -> None:
+@config_url_option
+@requests_url_option
+def controlplane(
+    state_dir: Path,
+    host: str,
+    port: int,
+    drain_seconds: float,
+    auth: str,
+    config_url: str | None,
+    requests_url: str | None,
+) -> None:
     """Run the control plane alone, in the foreground. Ending it leaves replicas running.
 
     The databases must exist (`pilothouse db upgrade`). Exit code 3: they cannot be used as
@@ -116,6 +128,7 @@ def controlplane(state_dir: Path, host: str, port: int, drain_seconds: float, au
     # Imported here, so that `serve` starts without them.
     from controlplane.api.settings import ControlPlaneSettings
     from controlplane.store.database import SchemaError
+    from dataplane.host import DRAIN_VARIABLE
     from dataplane.logs import configure_logs
 
     try:
@@ -123,10 +136,14 @@ def controlplane(state_dir: Path, host: str, port: int, drain_seconds: float, au
     except OpenBindError as error:
         raise click.UsageError(str(error)) from error
     configure_logs("controlplane")
+    # Replicas drain by themselves; what a launcher starts inherits this.
+    os.environ[DRAIN_VARIABLE] = f"{drain_seconds:g}"
     settings = ControlPlaneSettings(
         state_dir=state_dir.absolute(),
         host=host,
         port=port,
+        config_url=config_url,
+        requests_url=requests_url,
         drain_seconds=drain_seconds,
         auth=AuthMode(auth),
     )

@@ -4,3 +4,6 @@
 replica, `server` the process (`python -m dataplane.host`), `client` the gateway's half,
 `process` how launchers start and probe it.
 """
+
+DRAIN_VARIABLE = "PILOTHOUSE_DRAIN_SECONDS"
+"""The environment variable that says how long a replica may go on after SIGTERM."""

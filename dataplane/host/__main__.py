@@ -10,6 +10,7 @@ import msgspec
 
 from dataplane.clock import monotonic_clock
 from dataplane.engine import ReplicaSpec
+from dataplane.host import DRAIN_VARIABLE
 from dataplane.host.replica import ReplicaSettings, run_replica
 from dataplane.host.status import StatusFile
 from dataplane.logs import configure_logs
@@ -39,8 +40,8 @@ def _create_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--drain-seconds",
         type=float,
-        default=os.environ.get("PILOTHOUSE_DRAIN_SECONDS", DEFAULT_DRAIN_SECONDS),
-        help="how long running requests may go on after SIGTERM (env PILOTHOUSE_DRAIN_SECONDS)",
+        default=os.environ.get(DRAIN_VARIABLE, DEFAULT_DRAIN_SECONDS),
+        help=f"how long running requests may go on after SIGTERM (env {DRAIN_VARIABLE})",
     )
     return parser
 

@@ -3,8 +3,6 @@
 from typing import Any, TypeVar
 
 import click
-import httpx
-import msgspec
 
 from controlplane.cli.credentials import key_headers
 from controlplane.cli.failures import (
@@ -28,7 +26,8 @@ __all__ = [
     "url_option",
 ]
 
-_TIMEOUT = httpx.Timeout(30, connect=5)
+_TIMEOUT_SECONDS = 30.0
+_CONNECT_SECONDS = 5.0
 _Answer = TypeVar("_Answer")
 
 url_option = click.option(
@@ -64,6 +63,8 @@ def delete_json(url: str, path: str, **parameters: str) -> Any:
 def convert_answer(url: str, answer: Any, shape: type[_Answer]) -> _Answer:
     """An answer as `shape`. Raises UnreachableError when it has another one: who answered at
     `url` is no control plane of this version."""
+    import msgspec
+
     try:
         return msgspec.convert(answer, shape)
     except msgspec.ValidationError as error:
@@ -71,10 +72,13 @@ def convert_answer(url: str, answer: Any, shape: type[_Answer]) -> _Answer:
 
 
 def _call(method: str, url: str, path: str, **arguments: Any) -> Any:
+    import httpx  # here, so that help and completion do without it
+
     address = url.rstrip("/") + path
+    timeout = httpx.Timeout(_TIMEOUT_SECONDS, connect=_CONNECT_SECONDS)
     try:
         response = httpx.request(
-            method, address, timeout=_TIMEOUT, headers=key_headers(), **arguments
+            method, address, timeout=timeout, headers=key_headers(), **arguments
         )
     except (httpx.RequestError, httpx.InvalidURL) as error:
         raise failure_of_transport(url, error) from error

@@ -12,8 +12,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+import click
+
+from controlplane.cli.credentials import key_headers
+
 if TYPE_CHECKING:
-    import click
     from click.shell_completion import CompletionItem
 
 _TIMEOUT_SECONDS = 0.3
@@ -27,14 +30,14 @@ def complete_kinds(incomplete: str) -> "list[CompletionItem]":
 
 
 def complete_resources(
-    ctx: "click.Context", param: "click.Parameter", incomplete: str
+    ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> "list[CompletionItem]":
     """Kinds and everything else that can be listed."""
     return _items([*_kind_words(), *_OTHER_RESOURCES], incomplete)
 
 
 def complete_names(
-    ctx: "click.Context", param: "click.Parameter", incomplete: str
+    ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> "list[CompletionItem]":
     """Names of what the words before ask for."""
     what = ctx.params.get("what") or ctx.params.get("kind")
@@ -44,19 +47,19 @@ def complete_names(
         if not names:
             return complete_kinds(incomplete)
         what = names[0]
-    return _items(_names(url, str(what or "")), incomplete)
+    return _items(_names(ctx, url, str(what or "")), incomplete)
 
 
 def complete_deployments(
-    ctx: "click.Context", param: "click.Parameter", incomplete: str
+    ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> "list[CompletionItem]":
     """Names of deployments."""
     url = ctx.params.get("url") or os.environ.get("PILOTHOUSE_URL") or _default_url()
-    return _items(_names(url, "Deployment"), incomplete)
+    return _items(_names(ctx, url, "Deployment"), incomplete)
 
 
 def complete_explained(
-    ctx: "click.Context", param: "click.Parameter", incomplete: str
+    ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> "list[CompletionItem]":
     """Kinds, then their fields once one is typed."""
     from controlplane.specs.field_docs import field_docs
@@ -73,28 +76,26 @@ def complete_explained(
     return _items([f"{word}.{path}" for path in paths], incomplete)
 
 
-def _names(url: str, what: str) -> list[str]:
+def _names(ctx: click.Context, url: str, what: str) -> list[str]:
     folded = what.casefold()
     if folded.startswith("replica"):
-        rows, key = _ask(url, "/api/v1/replicas?limit=0", "replicas"), "replica_id"
+        rows, key = _ask(ctx, url, "/api/v1/replicas?limit=0", "replicas"), "replica_id"
     elif folded.startswith("gateway"):
-        rows, key = _ask(url, "/api/v1/gateways", "gateways"), "name"
+        rows, key = _ask(ctx, url, "/api/v1/gateways", "gateways"), "name"
     else:
-        rows, key = _ask(url, f"/api/v1/config/{quote(what, safe='')}", None), "name"
+        rows, key = _ask(ctx, url, f"/api/v1/config/{quote(what, safe='')}", None), "name"
     return [row[key] for row in rows if isinstance(row, dict) and isinstance(row.get(key), str)]
 
 
-def _ask(url: str, path: str, inside: str | None) -> list[Any]:
+def _ask(ctx: click.Context, url: str, path: str, inside: str | None) -> list[Any]:
     """A list that the control plane answers with; empty when it does not, whatever the reason."""
-    headers = {}
-    key = os.environ.get("PILOTHOUSE_KEY")
-    if key:
-        headers["authorization"] = f"Bearer {key}"
     try:
+        with ctx.scope(cleanup=False):
+            headers = key_headers()
         request = urllib.request.Request(url.rstrip("/") + path, headers=headers)
         with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as response:
             answer = json.loads(response.read(_MAX_BYTES))
-    except (OSError, ValueError, http.client.HTTPException):
+    except (OSError, ValueError, http.client.HTTPException, click.ClickException):
         return []
     if inside is not None:
         answer = answer.get(inside) if isinstance(answer, dict) else None

@@ -1,10 +1,7 @@
 """Config documents on a terminal."""
 
-import io
 from collections.abc import Iterable, Sequence
 from typing import Any
-
-from ruamel.yaml import YAML
 
 from controlplane.cli.answers import ChangeAnswer, DeploymentAnswer, RevisionAnswer
 from controlplane.cli.terminal import indented, instant, printable, printable_lines, table

@@ -1,13 +1,15 @@
 """Why a call of the control plane came to nothing: one line, the remedy, an exit code."""
 
 import ssl
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-import httpx
 
 from controlplane.cli.exit_codes import ExitCode, exit_code_of_status
 from controlplane.cli.terminal import printable
+
+if TYPE_CHECKING:
+    import httpx
 
 DEFAULT_URL = "http://127.0.0.1:8700"
 _NAME_ANOTHER = "name another with --url or PILOTHOUSE_URL"
@@ -54,6 +56,8 @@ class WrongUrlError(CallError):
 
 def failure_of_transport(url: str, error: Exception) -> CallError:
     """For a call that got no answer."""
+    import httpx
+
     if isinstance(error, (httpx.UnsupportedProtocol, httpx.InvalidURL)):
         return WrongUrlError(
             f"{url!r} is no address of a control plane ({error}); write it as {DEFAULT_URL}"
@@ -77,7 +81,7 @@ def failure_of_transport(url: str, error: Exception) -> CallError:
     )
 
 
-def failure_of_answer(url: str, response: httpx.Response, body: Any) -> CallError:
+def failure_of_answer(url: str, response: "httpx.Response", body: Any) -> CallError:
     """For an answer that is no success, or is nothing that a control plane says."""
     address = str(response.request.url)
     if _is_of_a_gateway(body):
@@ -146,6 +150,6 @@ def _tls_remedy(error: ssl.SSLError) -> str:
     return f"{error.reason or error}. If it serves plain HTTP, write http://"
 
 
-def _beginning(response: httpx.Response) -> str:
+def _beginning(response: "httpx.Response") -> str:
     text = response.text.strip()
     return text[:120] if text else "no further word"

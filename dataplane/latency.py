@@ -101,7 +101,7 @@ def derive_latencies(
         queue_time=_at(first_by_kind.get(EventKind.SCHEDULED)),
         engine=_at_engine(events, num_output_tokens),
         server=_at_server(events, num_output_tokens),
-        client=_from_client(client, num_output_tokens),
+        client=client_latencies(client, num_output_tokens),
         first_content_transit=_transit(first_by_kind.get(EventKind.FIRST_TOKEN), client),
         # A request of several sequences ends with the last of them.
         deferred_cleanup=_between(
@@ -185,7 +185,8 @@ def _gaps(events: Sequence[Event]) -> list[float]:
     return [later.at - earlier.at for earlier, later in itertools.pairwise(events)]
 
 
-def _from_client(client: ReportedTimes | None, num_output_tokens: int) -> BoundaryLatencies:
+def client_latencies(client: ReportedTimes | None, num_output_tokens: int) -> BoundaryLatencies:
+    """What the client saw, from its own durations alone; all unknown where it told nothing."""
     if client is None:
         return BoundaryLatencies()
     # An answer that came in one piece has no pace.

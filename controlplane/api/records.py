@@ -4,9 +4,12 @@ from random import Random
 
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.concurrency import run_in_threadpool
+from starlette.datastructures import State
 
 from controlplane.api.body import read_body
 from controlplane.api.changes import request_changes
+from controlplane.api.contract_terms import contract_terms
+from controlplane.api.span_counters import span_counters
 from controlplane.store.database import Database
 from controlplane.store.records import (
     BatchError,
@@ -16,29 +19,36 @@ from controlplane.store.records import (
     decode_batch,
     store_batch,
 )
+from controlplane.store.span_reports import join_records, lock_for_records
+from dataplane import names
 
 router = APIRouter(prefix="/api/v1", tags=["records"])
 
 MAX_BODY_BYTES = 128 * 2**20
 
 
-@router.post("/records")
+@router.post("/records", max_body_size=MAX_BODY_BYTES)
 async def put_records(request: Request) -> IngestReport:
     """Store a batch whole, or refuse it whole: 422 names the path of what is wrong.
 
     A record that is already stored, by gateway and sequence number, is counted as a duplicate.
     """
     body = await read_body(request, MAX_BODY_BYTES, "send smaller batches")
-    report = await run_in_threadpool(_take, request.app.state.request_db, body)
+    report = await run_in_threadpool(_take, request.app.state, body)
     if report.stored:
         request_changes(request.app.state).note()
     return report
 
 
-def _take(database: Database, body: bytes) -> IngestReport:
+def _take(state: State, body: bytes) -> IngestReport:
     try:
         batch: RecordBatch = decode_batch(body)
     except BatchError as error:
         raise HTTPException(422, detail=f"nothing was stored; {error}") from error
+    database: Database = state.request_db
     with database.session() as session:
-        return store_batch(session, batch, Random(), ReservoirSizes())
+        lock_for_records(session)
+        report = store_batch(session, batch, Random(), ReservoirSizes())
+        joined = join_records(session, batch.records, contract_terms(state).find)
+    span_counters(state).add(names.CONTROLPLANE_SPANS_JOINED_TOTAL, joined)
+    return report

@@ -1,7 +1,7 @@
 """A progress bar on standard error for work that takes a while; silent unless it is a terminal."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -29,3 +29,14 @@ def progress_bar() -> Iterator[Progress]:
 
     with Bar() as bar:
         yield bar
+
+
+@contextmanager
+def counting_bar() -> Iterator[Callable[[str, int, int], None]]:
+    """The same for work that counts: what is being done, how much is done, how much there is."""
+    with progress_bar() as bar:
+
+        def show(what: str, done: int, total: int) -> None:
+            bar.advance(f"{what} {done:,}/{total:,}", done / total if total else None)
+
+        yield show

@@ -48,14 +48,14 @@ def inherited_listener(environment: Mapping[str, str] = os.environ) -> socket.so
 def notify(*words: str, environment: Mapping[str, str] = os.environ) -> bool:
     """Tell the service manager, such as `notify("READY=1")`; False when there is none.
 
-    Raises OSError when there is one and it cannot be told.
+    Never waits. Raises OSError when there is one and it cannot be told now.
     """
     address = environment.get("NOTIFY_SOCKET", "")
     if not address:
         return False
     if address.startswith("@"):
         address = "\0" + address[1:]
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as speaker:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as speaker:
         speaker.sendto("\n".join(words).encode(), address)
     return True
 

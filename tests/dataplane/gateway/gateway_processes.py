@@ -32,13 +32,15 @@ class Place:
         self, *options: str, port: int = 0, environment: Mapping[str, str] | None = None
     ) -> Process:
         """Start one more, without waiting until it serves."""
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "dataplane.gateway", "--name", "gateway-p"),
-            *("--port", str(port), "--state-dir", str(self.state_dir)),
-            *("--drain-seconds", str(self.drain_seconds), *options),
-            cwd=ROOT,
-            env={**os.environ, **(environment or {})},
-        )
+        with self.log_path.open("ab") as log:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "dataplane.gateway", "--name", "gateway-p"),
+                *("--port", str(port), "--state-dir", str(self.state_dir)),
+                *("--drain-seconds", str(self.drain_seconds), *options),
+                cwd=ROOT,
+                env={**os.environ, **(environment or {})},
+                stderr=log,
+            )
         self.processes.append(process)
         return process
 
@@ -48,8 +50,16 @@ class Place:
         await until(
             lambda: process.returncode is not None or self.pid == process.pid, START_SECONDS
         )
-        assert process.returncode is None, "it ended before it served"
+        assert process.returncode is None, self.log()
         return process
+
+    @property
+    def log_path(self) -> Path:
+        return self.state_dir.with_suffix(".log")
+
+    def log(self) -> str:
+        """What all of them wrote."""
+        return self.log_path.read_text()
 
     @property
     def status(self) -> GatewayStatus:
@@ -78,11 +88,12 @@ class Place:
 
 @contextlib.asynccontextmanager
 async def place_before(
-    state_dir: Path, upstream: str, drain_seconds: float = 60
+    state_dir: Path, upstream: str, drain_seconds: float = 60, max_active: int | None = None
 ) -> AsyncIterator[Place]:
     """A place whose gateways send all to `upstream`; what still runs at the end is killed."""
     endpoint = ReplicaEndpoint(replica_id="attached", engine="openai", address=upstream)
-    keep_snapshot(state_dir, snapshot(replace(deployment(), replicas=(endpoint,))))
+    attached = replace(deployment(max_active=max_active), replicas=(endpoint,))
+    keep_snapshot(state_dir, snapshot(attached))
     place = Place(state_dir, drain_seconds)
     try:
         yield place

@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import os
 import signal
+from asyncio.subprocess import Process
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field, replace
@@ -18,6 +20,7 @@ from tests.dataplane.gateway.running_gateway import (
     RunningGateway,
     add_replica,
     deployment,
+    keep_snapshot,
     running_gateway,
     say,
     scripted_plugin,
@@ -163,3 +166,146 @@ async def check_records(place: Place, num_requests: int) -> None:
     assert {record.disposition for record in records} == {Disposition.LENGTH}
     assert {record.delivery for record in records} == {Delivery.COMPLETE}
     assert len({record.gateway_id for record in records}) == NUM_RESTARTS + 1
+
+
+async def test_a_successor_that_dies_before_it_serves_costs_nothing(
+    place: Place, upstream: RunningGateway
+) -> None:
+    first = await place.serve()
+    address = place.status.address
+    # What it would have to enforce is newer than what it is ever told.
+    keep_snapshot(place.state_dir, snapshot(deployment("a"), version=1))
+    second = await place.start("--take-over")
+    await until_logged(place, "a successor asks for the port", 30)
+    third = await place.start("--take-over")
+    assert await asyncio.wait_for(third.wait(), 30) == 1, "one at a time takes over"
+    second.kill()
+    await second.wait()
+    callers = Callers(address)
+    calling = asyncio.create_task(callers.call_anew())
+    await until(lambda: callers.num_answered["anew"] > 5, 20)
+    callers.stop()
+    await calling
+    assert callers.failures == []
+    assert place.pid == first.pid
+    assert not (await place.health())["is_draining"]
+
+
+async def test_what_a_killed_predecessor_had_is_recorded_as_lost_by_its_successor(
+    place: Place, upstream: RunningGateway, replica: ScriptedReplica
+) -> None:
+    first = await place.serve()
+    replica.hold()
+    began = asyncio.Semaphore(0)
+    cut = asyncio.create_task(stream(place.status.address, 10, began))
+    await until(lambda: len(replica.submitted) == 1, 20)
+    second = await place.serve("--take-over")
+    assert first.returncode is None
+    first.kill()
+    with pytest.raises(httpx.HTTPError):
+        await cut
+    await first.wait()
+    await until(lambda: only_of(place, second), 20)
+    second.send_signal(signal.SIGTERM)
+    assert await asyncio.wait_for(second.wait(), 30) == 0
+    (record,) = await asyncio.to_thread(spooled, place.state_dir)
+    assert record.disposition is Disposition.LOST
+    assert place.left_behind() == []
+
+
+async def test_slots_that_a_draining_predecessor_holds_are_not_given_twice(
+    tmp_path: Path, upstream: RunningGateway, replica: ScriptedReplica
+) -> None:
+    async with place_before(tmp_path / "gateway", upstream.url, max_active=2) as place:
+        await place.serve()
+        address = place.status.address
+        replica.hold()
+        began = asyncio.Semaphore(0)
+        streams = [asyncio.create_task(stream(address, 3, began)) for _ in range(2)]
+        await until(lambda: len(replica.submitted) == 2, 20)
+        await place.serve("--take-over")
+        async with httpx.AsyncClient(base_url=address, timeout=30) as http:
+            waiting = asyncio.create_task(http.post(CHAT, json=say(max_tokens=1)))
+            await until_state(http, "queued")
+            assert len(replica.submitted) == 2
+            replica.resume()
+            await asyncio.gather(*streams)
+            assert (await waiting).status_code == 200
+        assert len(replica.submitted) == 3
+
+
+async def test_a_connection_that_was_promised_to_stay_is_served_once_more_and_then_closed(
+    place: Place,
+) -> None:
+    await place.serve()
+    async with httpx.AsyncClient(base_url=place.status.address, timeout=30) as http:
+        first = (await http.get("/healthz")).json()
+        await place.serve("--take-over")
+        again = await http.get("/healthz")
+        assert again.json() == {**first, "is_draining": True}
+        assert again.headers["connection"] == "close"
+        after = (await http.get("/healthz")).json()
+    assert after["gateway_id"] == place.status.gateway_id != first["gateway_id"]
+    assert not after["is_draining"]
+
+
+async def test_one_that_leaves_can_still_be_looked_at_by_an_address_of_its_own(
+    place: Place, upstream: RunningGateway, replica: ScriptedReplica
+) -> None:
+    first = await place.serve()
+    replica.hold()
+    running = asyncio.create_task(stream(place.status.address, 3, asyncio.Semaphore(0)))
+    await until(lambda: len(replica.submitted) == 1, 20)
+    await place.serve("--take-over")
+    address = await logged_address(place)
+    async with httpx.AsyncClient(base_url=address, timeout=10) as http:
+        live = (await http.get("/internal/requests")).json()
+    assert len(live["requests"]) == 1
+    assert live["gateway_id"] != place.status.gateway_id
+    replica.resume()
+    assert await running == "w0 w1 w2 "
+    assert await asyncio.wait_for(first.wait(), 30) == 0
+
+
+async def test_sighup_starts_a_successor_that_takes_over(place: Place) -> None:
+    first = await place.serve()
+    address = place.status.address
+    first.send_signal(signal.SIGHUP)
+    await until(lambda: place.pid != first.pid, 30)
+    assert await asyncio.wait_for(first.wait(), 30) == 0
+    assert place.status.address == address
+    assert not (await place.health())["is_draining"]
+    os.kill(place.status.pid, signal.SIGTERM)
+
+
+async def test_nobody_to_take_over_from_is_no_error(place: Place) -> None:
+    await place.serve("--take-over")
+    assert not (await place.health())["is_draining"]
+
+
+def only_of(place: Place, process: Process) -> bool:
+    """Nobody but the one that serves has a journal."""
+    names = {path.parent.name for path in (place.state_dir / "inflight").glob("*/journal")}
+    return names == {place.status.gateway_id} and place.pid == process.pid
+
+
+async def until_logged(place: Place, text: str, seconds: float) -> None:
+    await until(lambda: text in place.log(), seconds)
+
+
+async def logged_address(place: Place) -> str:
+    """Where the one that leaves listens from now on."""
+    event = "listening for who looks after it"
+    await until_logged(place, event, 10)
+    lines = [json.loads(line) for line in place.log().splitlines() if event in line]
+    address: str = lines[-1]["address"]
+    return address
+
+
+async def until_state(http: httpx.AsyncClient, state: str) -> None:
+    async with asyncio.timeout(10):
+        while True:
+            live = (await http.get("/internal/requests")).json()
+            if [request["state"] for request in live["requests"]] == [state]:
+                return
+            await asyncio.sleep(0.02)

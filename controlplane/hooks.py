@@ -69,3 +69,9 @@ def pilothouse_check_engine_settings(
 
     An engine takes `max_model_len` among them: a Model's own bound reaches it that way.
     """
+
+
+@hookspec
+def pilothouse_check_model_folder(folder: Path) -> list[str] | None:
+    """Why your engine cannot run the model in a folder of safetensors, each naming its file; []
+    when it can, None when it runs none. No weights are read, and no torch is imported."""

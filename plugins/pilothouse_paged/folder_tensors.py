@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from dataplane.artifact import ModelFileError
-from dataplane.model_folder import ModelFolder, StoredTensor
+from dataplane.model_folder import ModelFolder, StoredTensor, read_model_folder
+from pilothouse_paged.folder_shape import read_folder_shape
 from pilothouse_paged.shape import LlamaShape
 
 _DTYPES = ("F32", "F16", "BF16")
@@ -34,6 +36,12 @@ class FolderTensors:
 
     is_tied: bool
     tensors: Mapping[str, StoredTensor]
+
+
+def check_folder(path: Path) -> None:
+    """Raises OSError, and ModelFileError for what the engine cannot run."""
+    folder = read_model_folder(path)
+    find_tensors(folder, read_folder_shape(folder))
 
 
 def find_tensors(folder: ModelFolder, shape: LlamaShape) -> FolderTensors:

@@ -4,6 +4,7 @@ Imports no torch.
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from controlplane.hooks import hookimpl
@@ -27,3 +28,15 @@ def pilothouse_check_engine_settings(
 ) -> list[tuple[str, str]] | None:
     """Problems in an EngineConfig's settings for this engine."""
     return check_settings(settings) if engine == ENGINE else None
+
+
+@hookimpl
+def pilothouse_check_model_folder(folder: Path) -> list[str]:
+    """The same checks that a replica makes before it reads weights."""
+    from pilothouse_paged.folder_tensors import check_folder
+
+    try:
+        check_folder(folder)
+    except (OSError, ValueError) as error:
+        return [str(error)]
+    return []

@@ -23,6 +23,7 @@ from controlplane.api import (
     events,
     gateways,
     metrics,
+    otlp,
     overview,
     records,
     replicas,
@@ -36,6 +37,9 @@ from controlplane.console.pages import install_console
 from controlplane.open_state import OpenState
 from dataplane.access import AuthMode
 
+_MAX_BODY_BYTES = 16 * 2**20
+"""Of a request to any path that does not say otherwise."""
+
 _ROUTERS = (
     access.router,
     audit.router,
@@ -45,6 +49,7 @@ _ROUTERS = (
     events.router,
     gateways.router,
     metrics.router,
+    otlp.router,
     overview.router,
     records.router,
     replicas.router,
@@ -55,7 +60,13 @@ _ROUTERS = (
 
 def create_app(opened: OpenState, auth: AuthMode = AuthMode.OFF) -> FastAPI:
     """The application over `opened`, which its lifespan closes."""
-    app = FastAPI(title="Pilothouse", lifespan=_lifespan, docs_url=None, redoc_url=None)
+    app = FastAPI(
+        title="Pilothouse",
+        lifespan=_lifespan,
+        docs_url=None,
+        redoc_url=None,
+        max_body_size=_MAX_BODY_BYTES,
+    )
     app.state.opened = opened
     app.state.start_error = None
     for router in _ROUTERS:

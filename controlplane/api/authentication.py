@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from controlplane.access.current import current_principal
 from controlplane.access.directory import AccessDirectory
 from controlplane.access.principal import LOCAL, Principal
+from controlplane.access.throttle import LoginThrottle
 from controlplane.store.database import Database
 from dataplane.access import AuthMode, KeyProblem, is_loopback, read_bearer
 
@@ -36,6 +37,7 @@ def install_authentication(app: FastAPI, database: Database, auth: AuthMode) -> 
     """Let nothing but the login page answer to who is not known. Sets `app.state.directory`."""
     app.state.directory = AccessDirectory(database)
     app.state.auth = auth
+    app.state.login_throttle = LoginThrottle()
     app.add_middleware(Authentication, directory=app.state.directory, auth=auth)
 
 

@@ -34,6 +34,7 @@ FOR_TENANTS = frozenset(
         ("GET", "/api/v1/requests"),
         ("GET", "/api/v1/requests/live"),
         ("GET", "/api/v1/requests/{request_id:path}"),
+        ("GET", "/"),
         ("GET", "/requests"),
         ("GET", "/requests/live"),
         ("GET", "/requests/{request_id:path}"),

@@ -1,12 +1,13 @@
 """The console's pages. Each is the view model of an API path, rendered."""
 
-from typing import Any
 from urllib.parse import quote, urlencode
 
+import structlog
 from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.exception_handlers import http_exception_handler
-from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from fastapi.responses import JSONResponse, RedirectResponse, Response
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
@@ -20,9 +21,17 @@ from controlplane.api.requests import (
     read_page,
     read_request,
 )
+from controlplane.console import (
+    access_pages,
+    audit_pages,
+    config_pages,
+    deployment_pages,
+    login_pages,
+)
+from controlplane.console.answers import error_page, page, sentence
 from controlplane.console.event_rows import fold_events
 from controlplane.console.headers import SecurityHeaders
-from controlplane.console.templating import STATIC_DIRECTORY, render
+from controlplane.console.templating import STATIC_DIRECTORY
 from controlplane.console.waterfall import draw
 from controlplane.store.requests import list_names
 from dataplane.clock import wall_clock
@@ -30,19 +39,25 @@ from dataplane.lifecycle import Disposition
 
 router = APIRouter(include_in_schema=False)
 
+_log = structlog.get_logger(__name__)
+
 _static = StaticFiles(directory=STATIC_DIRECTORY)
 _NAMES_SECONDS = 86400
 _FOREVER = "public, max-age=31536000, immutable"
-_REMEDIES = {
-    404: "See whether the address is complete, or start from one of the pages in the menu.",
-    405: "Open the page by its address instead.",
-    422: "Mend the value in the address, or start from the list without filters.",
-}
 
 
 def install_console(app: FastAPI) -> None:
     """Add the pages, their error pages and the security headers of every answer."""
-    app.include_router(router, dependencies=[Depends(authorize)])
+    for pages in (
+        router,
+        config_pages.router,
+        deployment_pages.router,
+        login_pages.router,
+        access_pages.router,
+        audit_pages.router,
+    ):
+        app.include_router(pages, dependencies=[Depends(authorize)])
+    app.add_exception_handler(SQLAlchemyError, answer_database_error)
     app.add_middleware(SecurityHeaders)
     app.add_exception_handler(HTTPException, answer_http_error)
 
@@ -53,15 +68,26 @@ async def answer_http_error(request: Request, error: Exception) -> Response:
     if not _wants_page(request):
         return await http_exception_handler(request, error)
     what = "There is no such page." if error.status_code == 404 else str(error.detail)
-    return _error_page(error.status_code, what, _REMEDIES.get(error.status_code))
+    return error_page(error.status_code, what)
+
+
+async def answer_database_error(request: Request, error: Exception) -> Response:
+    """A database that does not answer: 503, said as such, with its own words in the log."""
+    _log.error("the database did not answer", path=request.url.path, error=str(error))
+    what = "The control plane's database does not answer"
+    if not _wants_page(request):
+        return JSONResponse({"detail": f"{what}: {type(error).__name__}"}, 503)
+    return error_page(503, f"{what}: what is stored cannot be shown.")
 
 
 @router.get("/")
 def overview(request: Request) -> Response:
     """What is wrong, what runs, how the last half hour went."""
+    if tenant_of(request) is not None:
+        return RedirectResponse("/requests", 303)
     state = request.app.state
     view = read_overview(state.config_db, state.request_db, state.observed, wall_clock())
-    return _page("overview.html", page="overview", view=view)
+    return page("overview.html", page="overview", view=view)
 
 
 @router.get("/requests")
@@ -73,19 +99,19 @@ def requests(request: Request) -> Response:
     try:
         query = parse_request_query(parameters, now).within(tenant_of(request))
     except QueryError as error:
-        return _error_page(422, f"The list cannot be shown: {error}.", _REMEDIES[422])
+        return error_page(422, f"The list cannot be shown: {error}.", menu="requests")
     with database.reading() as session:
         names = list_names(session, now // 10**9 - _NAMES_SECONDS, tenant_of(request))
-    page = read_page(database, query, now)
+    listed = read_page(database, query, now)
     given = {name: parameters.get(name, "") for name in _FILTERS}
-    return _page(
+    return page(
         "requests.html",
         page="requests",
-        view=page,
+        view=listed,
         given=given,
         has_filters=any(given.values()),
         choices=_choices(names, given),
-        next_url=_next_url(given, query.limit, page.next),
+        next_url=_next_url(given, query.limit, listed.next),
         is_first=query.after is None,
         url=str(request.url.path) + (f"?{request.url.query}" if request.url.query else ""),
     )
@@ -95,7 +121,7 @@ def requests(request: Request) -> Response:
 async def live_requests(request: Request) -> Response:
     """A fragment: the requests in flight. The list asks for it after it was shown."""
     view = await read_live(request)
-    return await run_in_threadpool(_page, "live.html", view=view)
+    return await run_in_threadpool(page, "live.html", view=view)
 
 
 @router.get("/requests/{request_id:path}")
@@ -111,13 +137,12 @@ def one_request(request_id: str, request: Request) -> Response:
             request.app.state.request_db, request_id, wall_clock(), tenant_of(request)
         )
     except RequestNotFoundError as error:
-        what = str(error)
-        return _error_page(404, f"{what[0].upper()}{what[1:]}.", _REMEDIES[404])
+        return error_page(404, sentence(error), menu="requests")
     except AmbiguousRequestError as error:
-        return _page(
+        return page(
             "several.html", 409, page="requests", identifier=request_id, ids=error.request_ids
         )
-    return _page(
+    return page(
         "request.html",
         page="requests",
         view=view,
@@ -167,16 +192,6 @@ def _choices(
         ("in_contract", "Contract", [("", "any"), ("true", "kept"), ("false", "missed")]),
         ("since", "Arrived within", ages),
     ]
-
-
-def _page(template: str, status: int = 200, **values: Any) -> HTMLResponse:
-    return HTMLResponse(render(template, **values), status, headers={"cache-control": "no-store"})
-
-
-def _error_page(status_code: int, what: str, remedy: str | None) -> HTMLResponse:
-    return _page(
-        "error.html", status_code, page="", status_code=status_code, what=what, remedy=remedy or ""
-    )
 
 
 def _wants_page(request: Request) -> bool:

@@ -8,7 +8,10 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from controlplane.access.current import current_principal
+from controlplane.access.principal import LOCAL
 from controlplane.console import formatting
+from controlplane.console.menu import menu_of
 
 _HERE = Path(__file__).parent
 STATIC_DIRECTORY = _HERE / "static"
@@ -26,8 +29,12 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.globals["static_url"] = static_url
+    made.globals["principal"] = current_principal.get
+    made.globals["menu"] = lambda: menu_of(current_principal.get())
+    made.globals["auth_is_off"] = lambda: current_principal.get() is LOCAL
     for name in (
-        "age", "clock_time", "count", "duration", "exact_time", "rate", "share", "short_id",
+        "age", "clock_time", "count", "duration", "exact_time", "in_start_order", "rate", "share",
+        "short_id", "size", "tail",
     ):  # fmt: skip
         made.filters[name] = getattr(formatting, name)
     made.filters["codes"] = _codes

@@ -1,0 +1,96 @@
+"""Logging in and out of the console."""
+
+import time
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from fastapi import APIRouter, Depends, Form, Request
+from fastapi.responses import RedirectResponse, Response
+
+from controlplane.access.passwords import is_right
+from controlplane.access.throttle import LoginThrottle
+from controlplane.api.authentication import SESSION_COOKIE, read_session_cookie
+from controlplane.console.answers import page
+from controlplane.console.forms import check_form
+from controlplane.store.access import find_user
+from controlplane.store.database import Database
+from controlplane.store.sessions import LIFETIME_NS, begin_session, end_session
+from dataplane.access import AuthMode
+from dataplane.clock import wall_clock
+
+router = APIRouter(include_in_schema=False)
+
+_MAX_NAME = 128
+_MAX_FORM_BYTES = 16 * 2**10
+_WRONG = "This name and password do not belong together."
+
+
+@router.get("/login")
+def show_login(request: Request, next: str = "/") -> Response:  # noqa: A002
+    """The form; where nobody needs it, straight on."""
+    if request.app.state.auth is AuthMode.OFF:
+        return RedirectResponse(_own_path(next), 303)
+    return _login_page(wanted=next)
+
+
+@router.post("/login", max_body_size=_MAX_FORM_BYTES)
+def log_in(
+    request: Request,
+    name: Annotated[str, Form(max_length=_MAX_NAME)] = "",
+    password: Annotated[str, Form(max_length=4096)] = "",
+    next: Annotated[str, Form(max_length=2048)] = "/",  # noqa: A002
+) -> Response:
+    """Begin a session. Failures are slowed down, and never say what was wrong."""
+    throttle: LoginThrottle = request.app.state.login_throttle
+    address = request.client.host if request.client else "unknown"
+    wait = throttle.begin_attempt(name, address, time.time())
+    if wait:
+        answer = _login_page(f"Too many attempts. Try again in {wait} s.", name, next, 429)
+        answer.headers["retry-after"] = str(wait)
+        return answer
+    database: Database = request.app.state.config_db
+    with database.reading() as session:
+        found = find_user(session, name)
+    if not is_right(password, None if found is None else found[1]):
+        return _login_page(_WRONG, name, next, 401)
+    throttle.note_success(name, address)
+    with database.session() as session:
+        new = begin_session(session, name, wall_clock())
+    answer = RedirectResponse(_own_path(next), 303)
+    answer.set_cookie(
+        SESSION_COOKIE,
+        new.token,
+        max_age=LIFETIME_NS // 10**9,
+        httponly=True,
+        samesite="strict",
+        secure=request.url.scheme == "https",
+    )
+    return answer
+
+
+@router.post("/logout", dependencies=[Depends(check_form)])
+def log_out(request: Request) -> Response:
+    """End the session on both sides."""
+    token = read_session_cookie(request.headers)
+    if token is not None:
+        with request.app.state.config_db.session() as session:
+            end_session(session, token)
+        request.app.state.directory.forget()
+    answer = RedirectResponse("/login", 303)
+    answer.delete_cookie(SESSION_COOKIE, httponly=True, samesite="strict")
+    return answer
+
+
+def _login_page(
+    problem: str = "", name: str = "", wanted: str = "/", status: int = 200
+) -> Response:
+    return page(
+        "login.html", status, page="login", problem=problem, name=name, wanted=_own_path(wanted)
+    )
+
+
+def _own_path(wanted: str) -> str:
+    """A place of ours to go on to; never another site's."""
+    parts = urlsplit(wanted)
+    is_ours = wanted.startswith("/") and not wanted.startswith(("//", "/\\")) and not parts.netloc
+    return wanted if is_ours and wanted.isprintable() and parts.path != "/login" else "/"

@@ -1,0 +1,21 @@
+"""The menu: the pages that whoever is calling may open."""
+
+from controlplane.access.principal import Principal
+from controlplane.api.authorization import find_refusal
+
+_PAGES = (
+    ("/", "overview", "Overview"),
+    ("/deployments", "deployments", "Deployments"),
+    ("/requests", "requests", "Requests"),
+    ("/config", "config", "Config"),
+    ("/audit", "audit", "Audit"),
+    ("/access", "access", "Access"),
+)
+
+
+def menu_of(principal: Principal | None) -> list[tuple[str, str, str]]:
+    """Path, key and text of each; nothing for who is not known yet."""
+    if principal is None:
+        return []
+    pages = _PAGES[1:] if principal.tenant is not None else _PAGES
+    return [page for page in pages if find_refusal(principal, "GET", page[0]) is None]

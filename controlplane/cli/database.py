@@ -1,78 +1,106 @@
-"""`pilothouse db`: the schemas of the two databases."""
+"""`pilothouse db`: the two databases, in SQLite or PostgreSQL."""
 
 from pathlib import Path
 
 import click
 
-from controlplane.cli.options import config_url_option, requests_url_option
-from controlplane.store.connection import DatabaseKind, default_paths, sqlite_url
+from controlplane.cli.backup import backup, restore
+from controlplane.cli.database_failures import EXIT_CODES, database_failures
+from controlplane.cli.database_options import database_options, database_urls
+from controlplane.cli.exit_codes import ExitCode
+from controlplane.store.connection import DatabaseKind, create_bare_engine
+from controlplane.store.integrity import find_damage, read_config_digest
 from controlplane.store.schema import (
-    SchemaError,
+    SchemaReport,
     SchemaState,
     describe_schema,
     inspect_schema,
 )
-from controlplane.store.upgrade import UpgradeError, upgrade_database
-
-_state_dir_option = click.option(
-    "--state-dir",
-    type=click.Path(path_type=Path, file_okay=False),
-    envvar="PILOTHOUSE_STATE_DIR",
-    default=Path(".pilothouse"),
-    show_default=True,
-    show_envvar=True,
-    help="Where the databases are, unless a URL says otherwise.",
-)
+from controlplane.store.upgrade import try_upgrade, upgrade_database
+from controlplane.supervisor.state_lock import state_lock
 
 
 @click.group()
 def db() -> None:
-    """Create, upgrade and check the databases."""
+    """Create, upgrade, check, save and restore the databases."""
 
 
-@db.command()
-@_state_dir_option
-@config_url_option
-@requests_url_option
-def upgrade(state_dir: Path, config_url: str | None, requests_url: str | None) -> None:
+@db.command(epilog=EXIT_CODES)
+@database_options
+@click.option("--dry-run", is_flag=True, help="Try it on a copy, and change nothing.")
+def upgrade(
+    state_dir: Path, config_url: str | None, requests_url: str | None, dry_run: bool
+) -> None:
     """Bring both databases to the schema that this version knows, creating what is missing.
 
-    Stop the control plane first. Each database is upgraded whole or not at all. Exit code 1
-    when one cannot be.
+    Stop the control plane first. Each database is upgraded whole or not at all: SQLite on a
+    copy first, PostgreSQL in one transaction.
     """
-    for kind, url in _urls(state_dir, config_url, requests_url).items():
-        try:
-            before = upgrade_database(url, kind)
-        except (SchemaError, UpgradeError) as error:
-            raise click.ClickException(str(error)) from error
-        match before.state:
-            case SchemaState.ABSENT:
-                did = f"created with schema {before.expected}"
-            case SchemaState.CURRENT:
-                did = f"already at schema {before.expected}"
-            case _:
-                did = f"upgraded from schema {before.found or 'none'} to {before.expected}"
-        click.echo(f"{kind}: {did}")
+    urls = database_urls(state_dir, config_url, requests_url)
+    with database_failures():
+        if dry_run:
+            for kind, url in urls.items():
+                click.echo(f"{kind}: {_would_do(try_upgrade(url, kind))}")
+            return
+        with state_lock(state_dir.absolute(), "controlplane.lock", "control plane"):
+            for kind, url in urls.items():
+                click.echo(f"{kind}: {_did(upgrade_database(url, kind))}")
 
 
-@db.command()
-@_state_dir_option
-@config_url_option
-@requests_url_option
-def check(state_dir: Path, config_url: str | None, requests_url: str | None) -> None:
-    """Say how both databases stand, changing nothing. Exit code 1 unless both can be opened."""
-    is_usable = True
-    for kind, url in _urls(state_dir, config_url, requests_url).items():
-        report = inspect_schema(url, kind)
-        click.echo(describe_schema(report))
-        is_usable = is_usable and report.state is SchemaState.CURRENT
-    if not is_usable:
-        raise SystemExit(1)
+@db.command(epilog=EXIT_CODES)
+@database_options
+@click.option("--deep", is_flag=True, help="Also compute every stored document's digest again.")
+def check(state_dir: Path, config_url: str | None, requests_url: str | None, deep: bool) -> None:
+    """Say how both databases stand, changing nothing."""
+    exit_code = ExitCode.OK
+    with database_failures():
+        for kind, url in database_urls(state_dir, config_url, requests_url).items():
+            report = inspect_schema(url, kind)
+            click.echo(describe_schema(report))
+            if report.state is not SchemaState.CURRENT:
+                exit_code = max(exit_code, ExitCode.UNUSABLE_STATE)
+            elif deep and not _is_sound(url, kind):
+                exit_code = max(exit_code, ExitCode.FAILED)
+    raise SystemExit(exit_code)
 
 
-def _urls(
-    state_dir: Path, config_url: str | None, requests_url: str | None
-) -> dict[DatabaseKind, str]:
-    paths = default_paths(state_dir)
-    given = {DatabaseKind.CONFIG: config_url, DatabaseKind.REQUESTS: requests_url}
-    return {kind: given[kind] or sqlite_url(path) for kind, path in paths.items()}
+db.add_command(backup)
+db.add_command(restore)
+
+
+def _did(before: SchemaReport) -> str:
+    match before.state:
+        case SchemaState.ABSENT:
+            return f"created with schema {before.expected}"
+        case SchemaState.CURRENT:
+            return f"already at schema {before.expected}"
+        case _:
+            return f"upgraded from schema {before.found or 'none'} to {before.expected}"
+
+
+def _would_do(before: SchemaReport) -> str:
+    match before.state:
+        case SchemaState.ABSENT:
+            return f"would be created with schema {before.expected}"
+        case SchemaState.CURRENT:
+            return f"already at schema {before.expected}"
+        case _:
+            return f"can be upgraded from schema {before.found or 'none'} to {before.expected}"
+
+
+def _is_sound(url: str, kind: DatabaseKind) -> bool:
+    """Say what a deep check finds."""
+    engine = create_bare_engine(url)
+    try:
+        with engine.connect() as connection:
+            damage = find_damage(connection)
+            config = read_config_digest(connection) if kind is DatabaseKind.CONFIG else None
+    finally:
+        engine.dispose()
+    if damage is not None:
+        click.echo(f"  damaged: {damage}. Restore a backup")
+    if config is not None:
+        click.echo(f"  config digest {config.digest} over {len(config.revisions)} revisions")
+        for label in config.damaged:
+            click.echo(f"  {label} is not the document that was stored. Restore a backup")
+    return damage is None and not (config is not None and config.damaged)

@@ -108,7 +108,8 @@ def _connected(engine: Engine, url: str, kind: DatabaseKind) -> Connection:
     except OperationalError as error:
         if sqlite_path(url) is not None:
             raise
-        raise UnreachableError(url, kind, str(error.orig).strip()) from error
+        why = "; ".join(line.strip() for line in str(error.orig).splitlines() if line.strip())
+        raise UnreachableError(url, kind, why.rstrip("?.")) from error
 
 
 def newest_version(kind: DatabaseKind) -> str:
@@ -169,6 +170,8 @@ def _find_unfit_server(connection: Connection) -> str | None:
 
 def found_version(connection: Connection, kind: DatabaseKind) -> str | None:
     """The version that a database says it has, None when it says none."""
+    if not inspect(connection).has_table(version_table(kind)):
+        return None
     rows = connection.execute(text(f"SELECT version_num FROM {version_table(kind)}")).scalars()
     versions = sorted(rows)
     return "+".join(versions) if versions else None

@@ -5,6 +5,7 @@ back as well; the copy also shows what no transaction can undo, such as a migrat
 ends in a schema the code does not know.
 """
 
+import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterator
@@ -42,16 +43,16 @@ class UpgradeError(Exception):
 def upgrade_database(url: str, kind: DatabaseKind) -> SchemaReport:
     """Create a database, or bring an older one to the schema that this code knows.
 
-    It is upgraded whole or not at all: in one transaction, and on SQLite on a copy first.
-    Returns what was there before. Raises SchemaError for a schema that is not older but
-    unknown or not ours, UpgradeError when the upgrade fails.
+    It is upgraded whole or not at all: in one transaction, and on SQLite on a copy first. What a
+    migration makes is compared with the code's tables before it is kept.
+
+    Returns what was there before. Raises SchemaError for a schema that is not older but unknown
+    or not ours, UnreachableError when the server does not answer, UpgradeError when the upgrade
+    fails.
     """
     path = sqlite_path(url)
-    if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    before = inspect_schema(url, kind)
-    if before.state in (SchemaState.UNKNOWN, SchemaState.FOREIGN):
-        raise SchemaError(before)
+    create_folder(url)
+    before = _upgradable(url, kind)
     if before.state is SchemaState.OLDER and path is not None:
         with _copy_of(path) as copy:
             _upgrade(sqlite_url(copy), kind)
@@ -59,10 +60,37 @@ def upgrade_database(url: str, kind: DatabaseKind) -> SchemaReport:
     return before
 
 
-def migrate(url: str, kind: DatabaseKind, revision: str) -> None:
+def try_upgrade(url: str, kind: DatabaseKind) -> SchemaReport:
+    """As `upgrade_database`, on a copy: nothing is changed. PostgreSQL rolls it back instead."""
+    path = sqlite_path(url)
+    before = _upgradable(url, kind)
+    if before.state is SchemaState.OLDER and path is not None:
+        with _copy_of(path) as copy:
+            _upgrade(sqlite_url(copy), kind)
+    elif path is None and before.state is not SchemaState.CURRENT:
+        _upgrade(url, kind, is_kept=False)
+    return before
+
+
+def _upgradable(url: str, kind: DatabaseKind) -> SchemaReport:
+    report = inspect_schema(url, kind)
+    if report.state in (SchemaState.UNKNOWN, SchemaState.FOREIGN):
+        raise SchemaError(report)
+    return report
+
+
+def create_folder(url: str) -> None:
+    """Make room for an SQLite file."""
+    path = sqlite_path(url)
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+
+
+def migrate(url: str, kind: DatabaseKind, revision: str, *, is_kept: bool = True) -> None:
     """Run migrations up to `revision`, or down to it when it lies behind.
 
-    Raises UpgradeError, and sqlalchemy.exc.DatabaseError as it comes.
+    With `is_kept` false it is all rolled back at the end. Raises UpgradeError, and
+    sqlalchemy.exc.DatabaseError as it comes.
     """
     config = alembic_config(kind)
     # Rebuilding a table drops it for a moment, and enforced keys would not let it go.
@@ -79,13 +107,15 @@ def migrate(url: str, kind: DatabaseKind, revision: str) -> None:
             _check_foreign_keys(connection)
             if revision == "head":
                 _check_schema(connection, url, kind)
+            if not is_kept:
+                connection.rollback()
     finally:
         engine.dispose()
 
 
-def _upgrade(url: str, kind: DatabaseKind) -> None:
+def _upgrade(url: str, kind: DatabaseKind, *, is_kept: bool = True) -> None:
     try:
-        migrate(url, kind, "head")
+        migrate(url, kind, "head", is_kept=is_kept)
     except DatabaseError as error:
         raise UpgradeError(f"the {kind} database cannot be upgraded: {error.orig}") from error
 
@@ -117,6 +147,17 @@ def _check_foreign_keys(connection: Connection) -> None:
         )
 
 
+def _require_room(path: Path) -> None:
+    # The copy, and what the migration rewrites of it.
+    needed = 2 * path.stat().st_size
+    free = shutil.disk_usage(path.parent).free
+    if free < needed:
+        raise UpgradeError(
+            f"an upgrade of {path} needs {needed >> 20} MiB beside it to be tried on a copy, and "
+            f"{free >> 20} MiB are free: make room"
+        )
+
+
 @contextmanager
 def _copy_of(path: Path) -> Iterator[Path]:
     """A consistent copy of the SQLite database at `path`, for the length of the block.
@@ -124,6 +165,7 @@ def _copy_of(path: Path) -> Iterator[Path]:
     It lies beside the original, where there must be room for it anyway. Raises UpgradeError
     for a database that is damaged.
     """
+    _require_room(path)
     with tempfile.TemporaryDirectory(prefix="upgrade-", dir=path.parent) as folder:
         copy = Path(folder) / path.name
         with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as target:

@@ -161,6 +161,15 @@ class Event:
     """WRITE, LAST_WRITE: how long the client made the gateway wait."""
 
 
+def settle_error(event: Event, seconds: float) -> None:
+    """Say how far off `event.at` may be: nobody knows before the event's attempt has ended.
+
+    For whoever records the event, before anybody has read it. In place: a long answer has
+    thousands of events, and a copy of each would hold the event loop for a tenth of a second.
+    """
+    object.__setattr__(event, "at_error", seconds)
+
+
 class LifecycleError(Exception):
     """An event that cannot follow what came before it: a bug in the caller, never bad input."""
 

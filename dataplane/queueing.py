@@ -35,10 +35,11 @@ class Departure:
 
 
 class Lease:
-    """One slot of one replica, held until the `with` block ends."""
+    """The slots of one request on one replica, held until the `with` block ends."""
 
-    def __init__(self, queue: "DeploymentQueue", replica_id: str) -> None:
+    def __init__(self, queue: "DeploymentQueue", replica_id: str, num_slots: int) -> None:
         self.replica_id = replica_id
+        self._num_slots = num_slots
         self._queue = queue
         self._is_held = True
 
@@ -54,10 +55,10 @@ class Lease:
         self.release()
 
     def release(self) -> None:
-        """Give the slot back. Twice is no error."""
+        """Give the slots back. Twice is no error."""
         if self._is_held:
             self._is_held = False
-            self._queue._give_back(self.replica_id)
+            self._queue._give_back(self.replica_id, self._num_slots)
 
 
 @dataclass(slots=True, eq=False)
@@ -70,6 +71,9 @@ class Ticket:
     deadline_at: float | None
     excluded: Set[str]
     outcome: "asyncio.Future[Lease | Departure]"
+    num_slots: int = 1
+    """A sequence takes one. They are granted together, by one free slot: a request of more
+    sequences than a replica has slots would otherwise wait for ever."""
     unserved_since: float | None = None
     """Since when no connected replica could ever take it."""
 
@@ -141,6 +145,7 @@ class DeploymentQueue:
         request_class: ClassPolicy,
         excluded: Set[str] = frozenset(),
         entered_at: float | None = None,
+        num_slots: int = 1,
     ) -> Ticket:
         """Join the queue. `excluded` names replicas that failed this request: it is a retry."""
         now = self.clock()
@@ -153,6 +158,7 @@ class DeploymentQueue:
             deadline_at=None if limit is None else entered_at + limit,
             excluded=excluded,
             outcome=asyncio.get_running_loop().create_future(),
+            num_slots=num_slots,
         )
         self._waiting.setdefault(ticket.priority, {})[ticket] = None
         self._note_service(ticket)
@@ -236,12 +242,12 @@ class DeploymentQueue:
                 if ticket.excluded:
                     continue
                 return
-            self._outstanding[chosen.replica_id] = chosen.num_outstanding + 1
+            self._outstanding[chosen.replica_id] = chosen.num_outstanding + ticket.num_slots
             self._remove(ticket)
-            ticket.outcome.set_result(Lease(self, chosen.replica_id))
+            ticket.outcome.set_result(Lease(self, chosen.replica_id, ticket.num_slots))
 
-    def _give_back(self, replica_id: str) -> None:
-        left = self._outstanding[replica_id] - 1
+    def _give_back(self, replica_id: str, num_slots: int) -> None:
+        left = self._outstanding[replica_id] - num_slots
         if left:
             self._outstanding[replica_id] = left
         else:

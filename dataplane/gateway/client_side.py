@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from dataplane.gateway.exchange import Exchange
 from dataplane.gateway.openai_api.answers import AnswerShape, Usage, error_event
 from dataplane.gateway.openai_api.errors import ApiError
-from dataplane.gateway.output import Ending, Fragment, Output
+from dataplane.gateway.output import Ending, Fragment, Output, Piece
 from dataplane.gateway.registry import InFlightRequest
 from dataplane.lifecycle import Delivery, Disposition, EventKind, State
 
@@ -58,16 +58,18 @@ class ClientSide:
             ending = fragment.ending
             if ending is not None and not ending.is_answer and not self.request.has_written:
                 return await self._answer_error(ending)
-            if fragment.text and not await self._write(fragment):
+            if fragment.has_content and not await self._write(fragment):
                 return self._note_gone()
             if ending is not None:
-                return await self._end_stream(ending)
+                return await self._end_stream(fragment, ending)
 
     async def _write(self, fragment: Fragment) -> bool:
-        data = self.shape.text_chunk(fragment.text)
+        data = self.shape.content_chunks(fragment.pieces)
+        if fragment.ending is None:
+            data += self.shape.end_chunks(fragment.pieces)
         if not self.request.has_written:
             await self.exchange.start_stream()
-            data = self.shape.first_chunk() + data
+            data = self.shape.first_chunks() + data
         self.request.waits_for_client = True
         waited = await self.exchange.write(data)
         self.request.waits_for_client = False
@@ -76,14 +78,14 @@ class ClientSide:
         self._note_write(fragment.num_tokens, waited)
         return True
 
-    async def _end_stream(self, ending: Ending) -> bool:
+    async def _end_stream(self, fragment: Fragment, ending: Ending) -> bool:
         if not ending.is_answer:
             data = error_event(error_of(ending))
         else:
-            data = self.shape.last_chunk(ending.disposition, self._usage())
+            data = self.shape.end_chunks(fragment.pieces) + self.shape.last_chunks(self._usage())
             if not self.request.has_written:  # an answer without any text
                 await self.exchange.start_stream()
-                data = self.shape.first_chunk() + data
+                data = self.shape.first_chunks() + data
         waited = await self.exchange.write(data, is_last=True)
         if waited is None:
             return self._note_gone()
@@ -93,20 +95,20 @@ class ClientSide:
         return self._close(delivery, waited)
 
     async def _deliver_whole(self) -> bool:
-        texts: list[str] = []
+        pieces: list[Piece] = []
         num_tokens = 0
         while True:
             await self.output.changed()
             if self.exchange.is_client_gone:
                 return self._note_gone()
             fragment = self.output.take()
-            texts.append(fragment.text)
+            pieces += fragment.pieces
             num_tokens += fragment.num_tokens
             if fragment.ending is not None:
                 break
         if not fragment.ending.is_answer:
             return await self._answer_error(fragment.ending)
-        body = self.shape.whole("".join(texts), fragment.ending.disposition, self._usage())
+        body = self.shape.whole(pieces, self._usage())
         waited = await self.exchange.answer(200, body)
         if waited is None:
             return self._note_gone()

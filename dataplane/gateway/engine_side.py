@@ -11,12 +11,13 @@ stamped on receipt and marked `inferred`.
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Set
 from dataclasses import dataclass, field
 
 import structlog
 
 from dataplane.engine import (
+    EngineCapabilities,
     EngineClient,
     EngineEvent,
     EngineRequest,
@@ -26,6 +27,7 @@ from dataplane.gateway.fleet import Fleet
 from dataplane.gateway.output import Ending, Output
 from dataplane.gateway.registry import InFlightRequest, TransitBound
 from dataplane.lifecycle import (
+    ANSWERS,
     Disposition,
     Event,
     EventKind,
@@ -66,6 +68,8 @@ class EngineSide:
     fleet: Fleet
     output: Output
     release_seconds: float
+    needs: Set[str] = frozenset()
+    """Parameters that its engine must take."""
     _ticket: Ticket | None = None
     _attempt: _Attempt | None = None
     _limit: asyncio.Timeout | None = None
@@ -118,7 +122,8 @@ class EngineSide:
     async def _leave_queue(self, excluded: frozenset[str]) -> Lease | Departure:
         if self._stop is not None:
             return self._stop
-        self._ticket = self.queue.enter(self.request_class, excluded)
+        num_slots = self.template.sampling.num_sequences
+        self._ticket = self.queue.enter(self.request_class, excluded, num_slots=num_slots)
         try:
             return await self._ticket.wait()
         finally:
@@ -132,6 +137,10 @@ class EngineSide:
         client = self.fleet.find_client(lease.replica_id)
         if client is None:
             return EngineUnavailableError(lease.replica_id, "it was lost before the submission")
+        lacking = self.needs - client.capabilities.parameters
+        if lacking:  # what nobody could know before its replica had told
+            self._finish(Disposition.INVALID, explain_lacking(lacking, client.capabilities), 400)
+            return None
         self._attempt = attempt = self._open_attempt(number, lease.replica_id, client)
         try:
             async with asyncio.timeout(None) as self._limit:
@@ -190,14 +199,15 @@ class EngineSide:
         self._apply(attempt, event)
         match event.kind:
             case EventKind.PREFILL_CHUNK:
-                if event.num_cached_tokens is not None:
+                # The prompt counts once: further sequences find it in the cache, of course.
+                if event.num_cached_tokens is not None and event.sequence == 0:
                     request.num_cached_tokens = event.num_cached_tokens + (
                         request.num_cached_tokens or 0
                     )
             case EventKind.FIRST_TOKEN | EventKind.TOKENS:
                 num_tokens = _num_tokens(event)
                 request.num_output_tokens += num_tokens
-                self._put(event.text or "", num_tokens)
+                self._put(event, num_tokens)
             case EventKind.FINISHED:
                 self._take_finish(event)
 
@@ -234,24 +244,30 @@ class EngineSide:
         return event.reason or (stop.reason if stop else None)
 
     def _take_finish(self, event: EngineEvent) -> None:
+        """The end of one sequence; with the last one, or an end that is no answer, of all."""
         request = self.request
+        disposition = event.disposition
+        assert disposition is not None  # the lifecycle refused it otherwise
+        self._put(event, 0)
+        if disposition in ANSWERS:
+            self.output.end_sequence(event.sequence, event.finish_reason or disposition)
+        if not request.lifecycle.is_terminal:
+            return
         if event.num_output_tokens is not None:
             request.num_output_tokens = event.num_output_tokens
         if event.num_prompt_tokens is not None and request.capabilities is not None:
             request.num_prompt_tokens = event.num_prompt_tokens
             request.prompt_tokens_observability = request.capabilities.token_counts
-        self._put(event.text or "", 0)
-        assert event.disposition is not None  # the lifecycle refused it otherwise
         # An engine that is told to end with an error cannot know whose doing it is.
         status = 503 if self._find_stop(event) else event.status_code
         self._end_output(
-            Ending(disposition=event.disposition, reason=self._reason_of(event), status=status)
+            Ending(disposition=disposition, reason=self._reason_of(event), status=status)
         )
 
-    def _put(self, text: str, num_tokens: int) -> None:
-        self.output.put(text, num_tokens)
-        if text and self.request.output_texts is not None:
-            self.request.output_texts.append(text)
+    def _put(self, event: EngineEvent, num_tokens: int) -> None:
+        text = event.text or ""
+        self.output.put(text, num_tokens, event.sequence, event.logprobs, event.delta)
+        self.request.keep_output(event.sequence, text, event.delta)
 
     def _end_output(self, ending: Ending) -> None:
         self.output.end(ending)
@@ -334,6 +350,12 @@ class EngineSide:
         if not request.lifecycle.is_terminal:
             stop = self._stop or Departure(disposition=Disposition.ERROR, reason="it stalled")
             self._finish(stop.disposition, f"{stop.reason}; the engine did not confirm the end")
+
+
+def explain_lacking(parameters: Set[str], capabilities: EngineCapabilities) -> str:
+    """What is told of parameters that an engine does not take."""
+    names = ", ".join(f"'{name}'" for name in sorted(parameters))
+    return f"{names}: not supported by the engine '{capabilities.engine}'; leave it out"
 
 
 def _num_tokens(event: EngineEvent) -> int:

@@ -10,6 +10,7 @@ from dataplane import hooks
 from dataplane.admission import EnforcedSnapshot
 from dataplane.clock import MonotonicClock
 from dataplane.engine import EngineCapabilities, EngineClient
+from dataplane.gateway.openai_api.declared import EngineTakes
 from dataplane.gateway.replica_link import ReplicaLink
 from dataplane.plugins import PluginGroup, load_plugins
 from dataplane.policy import DeploymentPolicy, ReplicaEndpoint, Snapshot
@@ -90,10 +91,14 @@ class Fleet:
         if link is not None:
             link.doubt(why)
 
-    def parameters_of(self, deployment: str) -> frozenset[str] | None:
-        """Parameters that every replica of it takes; None while none has told."""
-        told = [capabilities.parameters for capabilities in self._told(deployment)]
-        return frozenset.intersection(*told) if told else None
+    def takes_of(self, deployment: DeploymentPolicy) -> EngineTakes:
+        """The parameters that every replica of it takes."""
+        told = [capabilities.parameters for capabilities in self._told(deployment.name)]
+        engines = sorted({replica.engine for replica in deployment.replicas})
+        return EngineTakes(
+            engine=" and ".join(engines),
+            parameters=frozenset.intersection(*told) if told else None,
+        )
 
     def max_model_len_of(self, deployment: DeploymentPolicy) -> int | None:
         """The least of what its document and its replicas say; None where none says."""

@@ -24,20 +24,17 @@ from dataplane.admission import (
     RequestFacts,
     admit,
 )
-from dataplane.engine import EngineRequest, SamplingParams
+from dataplane.engine import EngineRequest
 from dataplane.gateway.callers import DEFAULT_TENANT, TENANT_HEADER, name_tenant
 from dataplane.gateway.client_side import ClientSide
 from dataplane.gateway.engine_side import EngineSide
 from dataplane.gateway.exchange import ClientGoneError, Exchange
 from dataplane.gateway.gateway import Gateway
 from dataplane.gateway.openai_api.answers import AnswerShape
-from dataplane.gateway.openai_api.documents import (
-    Document,
-    find_model,
-    read_document,
-    read_json,
-)
+from dataplane.gateway.openai_api.bodies import read_json
+from dataplane.gateway.openai_api.documents import Document, find_model, read_document
 from dataplane.gateway.openai_api.errors import ApiError, ApiRefusalError, refuse
+from dataplane.gateway.openai_api.sampling import check_choices, check_vocabulary, sampling_of
 from dataplane.gateway.output import Output
 from dataplane.gateway.prompts import CountedPrompt, TokenizerError, prompt_text
 from dataplane.gateway.registry import InFlightRequest
@@ -69,6 +66,8 @@ class _Call:
     tenant: TenantPolicy
     deployment: DeploymentPolicy
     document: Document
+    needs: frozenset[str]
+    """Parameters that the engine must take."""
     body: Mapping[str, Any]
     prompt: CountedPrompt
     max_output_tokens: int
@@ -125,13 +124,17 @@ async def _receive(
     request.model = find_model(body)
     request.tenant = tenant = _tenant_of(gateway, exchange, snapshot)
     request.deployment = deployment = _find_deployment(snapshot, request.model)
-    document = read_document(kind, body, gateway.fleet.parameters_of(deployment.name))
+    read = read_document(kind, body, gateway.fleet.takes_of(deployment))
+    document = read.document
+    check_choices(document, settings.max_choices)
+    request.lifecycle.expect_sequences(document.num_choices)
     request.is_stream = bool(document.stream)
     if tenant.records_content:
         request.prompt_text = prompt_text(document)
-        request.output_texts = []
+        request.output_parts = {}
     max_model_len = gateway.fleet.max_model_len_of(deployment)
     prompt = await _count(gateway, document, deployment, max_model_len)
+    check_vocabulary(document, prompt.vocab_size)
     request.num_prompt_tokens = prompt.num_tokens
     request.prompt_tokens_observability = prompt.observability
     limit = _limit_output(
@@ -146,6 +149,7 @@ async def _receive(
         tenant=tenant,
         deployment=deployment,
         document=document,
+        needs=read.needs,
         body=body,
         prompt=prompt,
         max_output_tokens=limit,
@@ -265,6 +269,7 @@ async def _serve(
         fleet=gateway.fleet,
         output=output,
         release_seconds=gateway.settings.release_seconds,
+        needs=call.needs,
     )
     client_side = ClientSide(
         request=request, exchange=exchange, shape=_shape(request, call), output=output
@@ -294,21 +299,11 @@ async def _outlast(task: "asyncio.Task[None]") -> None:
 
 
 def _submission(request: InFlightRequest, call: _Call) -> EngineRequest:
-    document = call.document
-    top_k = document.top_k
     return EngineRequest(
         request_id=request.request_id,
         attempt=0,
         endpoint=request.endpoint,
-        sampling=SamplingParams(
-            max_output_tokens=call.max_output_tokens,
-            temperature=1.0 if document.temperature is None else document.temperature,
-            top_p=1.0 if document.top_p is None else document.top_p,
-            top_k=None if top_k is None or top_k < 1 else top_k,
-            seed=document.seed,
-            stop=document.stop_strings,
-            ignore_eos=bool(document.ignore_eos),
-        ),
+        sampling=sampling_of(call.document, call.max_output_tokens),
         prompt_token_ids=call.prompt.token_ids,
         body=call.body,
         is_stream=request.is_stream,
@@ -326,6 +321,8 @@ def _shape(request: InFlightRequest, call: _Call) -> AnswerShape:
         created_at_unix=request.arrival.at_unix_ns // 10**9,
         fingerprint=call.deployment.model_revision,
         includes_usage=bool(options and options.include_usage),
+        num_choices=call.document.num_choices,
+        includes_logprobs=call.document.num_logprobs is not None,
     )
 
 

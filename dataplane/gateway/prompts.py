@@ -29,6 +29,8 @@ class CountedPrompt:
     observability: Observability
     token_ids: tuple[int, ...] = ()
     """Empty where the tokenizer is not known."""
+    vocab_size: int | None = None
+    """Token ids are below; None where the tokenizer is not known."""
 
 
 class TokenizerError(Exception):
@@ -77,7 +79,10 @@ class PromptCounter:
         loop = asyncio.get_running_loop()
         ids = await loop.run_in_executor(self._threads, _encode, tokenizer, document)
         return CountedPrompt(
-            num_tokens=len(ids), observability=Observability.OBSERVED, token_ids=tuple(ids)
+            num_tokens=len(ids),
+            observability=Observability.OBSERVED,
+            token_ids=tuple(ids),
+            vocab_size=tokenizer.vocab_size,
         )
 
     def close(self) -> None:

@@ -1,9 +1,13 @@
 """From a request that ended to its record, and from the record to everybody who reads it."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
 
 from dataplane.gateway.inflight import InFlightEntry, lost_record
+from dataplane.gateway.openai_api.deltas import merge_deltas
 from dataplane.gateway.registry import InFlightRequest
 from dataplane.latency import ContractTerms, Judgement, Latencies, derive_latencies, judge
 from dataplane.lifecycle import (
@@ -58,7 +62,8 @@ def build_record(request: InFlightRequest, gateway_id: str) -> RequestRecord:
     disposition, delivery = lifecycle.disposition, lifecycle.delivery
     if disposition is None or delivery is None:
         raise AssertionError(f"request {request.request_id} has not ended: {lifecycle.state}")
-    events = tuple(_with_error(request, index) for index in range(len(lifecycle.events)))
+    request.settle_errors()
+    events = tuple(lifecycle.events)
     latencies = derive_latencies(events, request.num_output_tokens)
     capabilities = request.capabilities
     # What a crash would have left of it, with its real end in the place of the loss.
@@ -83,19 +88,10 @@ def build_record(request: InFlightRequest, gateway_id: str) -> RequestRecord:
     )
 
 
-def _with_error(request: InFlightRequest, index: int) -> Event:
-    """The event with the error that its attempt's transit turned out to leave."""
-    event = request.lifecycle.events[index]
-    bound = request.bound_of(index)
-    return event if bound is None else dataclasses.replace(event, at_error=bound)
-
-
 def _reason(events: tuple[Event, ...]) -> str | None:
-    for kind in (EventKind.FINISHED, EventKind.REJECTED, EventKind.INVALID):
-        event = find_event(events, kind)
-        if event is not None:
-            return event.reason
-    return None
+    """Of the end; a request of several sequences ends with the last of them."""
+    ends = (EventKind.FINISHED, EventKind.REJECTED, EventKind.INVALID)
+    return next((event.reason for event in reversed(events) if event.kind in ends), None)
 
 
 def _judge(
@@ -117,6 +113,17 @@ def _terms(request: InFlightRequest) -> ContractTerms | None:
 
 
 def _content(request: InFlightRequest) -> RecordedContent | None:
-    if request.prompt_text is None or request.output_texts is None:
+    if request.prompt_text is None or request.output_parts is None:
         return None
-    return RecordedContent(prompt=request.prompt_text, output="".join(request.output_texts))
+    outputs = {index: _output(parts) for index, parts in sorted(request.output_parts.items())}
+    if request.lifecycle.num_sequences == 1:
+        return RecordedContent(prompt=request.prompt_text, output="".join(outputs.values()))
+    output = "\n\n".join(f"[{index}] {text}" for index, text in outputs.items())
+    return RecordedContent(prompt=request.prompt_text, output=output)
+
+
+def _output(parts: list[str | Mapping[str, Any]]) -> str:
+    """The text, and below it what else the answer held, such as tool calls, as JSON."""
+    text = "".join(part for part in parts if isinstance(part, str))
+    merged = merge_deltas(part for part in parts if not isinstance(part, str))
+    return text + (msgspec.json.encode(merged).decode() if merged else "")

@@ -7,7 +7,7 @@ moment and invariant 5 can be checked on it rather than hold by construction.
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,7 @@ from dataplane.lifecycle import (
     Observability,
     RequestCounts,
     State,
+    settle_error,
 )
 from dataplane.policy import DeploymentPolicy, TenantPolicy
 from dataplane.record import TraceContext
@@ -76,8 +77,8 @@ class InFlightRequest:
     """Of the engine that has it, once one does."""
     status: int | None = None
     prompt_text: str | None = None
-    output_texts: list[str] | None = None
-    """Collected only when the tenant opted in."""
+    output_parts: dict[int, list[str | Mapping[str, Any]]] | None = None
+    """By sequence; collected only when the tenant opted in."""
     waits_for_client: bool = False
     has_written: bool = False
     on_progress: Callable[[], None] = lambda: None
@@ -107,10 +108,18 @@ class InFlightRequest:
         self.lifecycle.apply(event)
         self._bounds[len(self.lifecycle.events) - 1] = bound
 
-    def bound_of(self, index: int) -> float | None:
-        """The error of the event at `index`, or None where the event says it itself."""
-        bound = self._bounds.get(index)
-        return None if bound is None else bound.seconds
+    def settle_errors(self) -> None:
+        """Write into each anchored event what its attempt's transit turned out to hide."""
+        for index, bound in self._bounds.items():
+            if bound.seconds is not None:
+                settle_error(self.lifecycle.events[index], bound.seconds)
+        self._bounds.clear()
+
+    def keep_output(self, sequence: int, text: str, delta: Mapping[str, Any] | None) -> None:
+        """Remember what was produced, where the tenant wants it recorded."""
+        if self.output_parts is not None:
+            parts = self.output_parts.setdefault(sequence, [])
+            parts += [part for part in (text, delta) if part]
 
     def waits_for(self) -> str:
         """What has to happen next, in words."""

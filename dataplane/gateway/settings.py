@@ -30,6 +30,8 @@ class GatewaySettings(BaseModel):
     drain_seconds: float = Field(default=30.0, ge=0)
     """How long running streams may go on after SIGTERM."""
 
+    max_choices: int = Field(default=16, ge=1)
+    """Answers to one prompt (`n`) that a request may ask for."""
     max_body_bytes: int = Field(default=4 * 2**20, gt=0)
     body_seconds: float = Field(default=30.0, gt=0)
     """A request's body must be complete by then."""

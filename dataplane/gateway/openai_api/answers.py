@@ -4,13 +4,16 @@ Both endpoints say the same things under different names; an `AnswerShape` holds
 difference, so that nobody else asks which endpoint a request came through.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
+from dataplane.gateway.openai_api.deltas import merge_deltas
 from dataplane.gateway.openai_api.errors import ApiError
+from dataplane.gateway.openai_api.logprobs import chat_logprobs, completion_logprobs
+from dataplane.gateway.output import Piece
 from dataplane.policy import Snapshot
 
 CHAT_ENDPOINT = "/v1/chat/completions"
@@ -51,39 +54,104 @@ class AnswerShape:
     """What produced the answer: the model's revision."""
     includes_usage: bool = False
     """A stream ends with a usage chunk."""
+    num_choices: int = 1
+    """Sequences of the request (`n`)."""
+    includes_logprobs: bool = False
 
     @property
     def _is_chat(self) -> bool:
         return self.endpoint == CHAT_ENDPOINT
 
-    def whole(self, text: str, finish_reason: str, usage: Usage) -> bytes:
-        """The answer of a request that does not stream."""
-        choice: dict[str, Any] = {"index": 0, "logprobs": None, "finish_reason": finish_reason}
-        if self._is_chat:
-            choice["message"] = {"role": "assistant", "content": text, "refusal": None}
-        else:
-            choice["text"] = text
-        document = self._envelope("chat.completion") | {"choices": [choice], "usage": usage.body()}
+    def whole(self, pieces: Sequence[Piece], usage: Usage) -> bytes:
+        """The answer of a request that does not stream: all pieces of all its sequences."""
+        by_sequence: dict[int, list[Piece]] = {index: [] for index in range(self.num_choices)}
+        for piece in pieces:
+            by_sequence[piece.sequence].append(piece)
+        choices = [self._choice(index, own) for index, own in by_sequence.items()]
+        document = self._envelope("chat.completion") | {"choices": choices, "usage": usage.body()}
         return msgspec.json.encode(document)
 
-    def first_chunk(self) -> bytes:
+    def first_chunks(self) -> bytes:
         """What a stream opens with, before any text: a chat says who speaks."""
-        return self._chunk({"role": "assistant", "content": ""}) if self._is_chat else b""
+        if not self._is_chat:
+            return b""
+        opening = {"role": "assistant", "content": ""}
+        return b"".join(self._chunk(index, opening) for index in range(self.num_choices))
 
-    def text_chunk(self, text: str) -> bytes:
-        """One fragment of the answer."""
-        return self._chunk({"content": text} if self._is_chat else {"text": text})
+    def content_chunks(self, pieces: Iterable[Piece]) -> bytes:
+        """Fragments of the answer, one event for each part."""
+        return b"".join(chunk for piece in pieces for chunk in self._chunks_of(piece))
 
-    def last_chunk(self, finish_reason: str, usage: Usage) -> bytes:
-        """All that follows the last fragment, the end-of-stream mark included."""
-        end = self._chunk({} if self._is_chat else {"text": ""}, finish_reason)
-        if self.includes_usage:
-            document = self._envelope("chat.completion.chunk")
-            end += _event(document | {"choices": [], "usage": usage.body()})
-        return end + END_OF_STREAM
+    def end_chunks(self, pieces: Iterable[Piece]) -> bytes:
+        """The ends of those sequences that ended with one of `pieces`."""
+        says = {} if self._is_chat else {"text": ""}
+        return b"".join(
+            # What was told of a token without text, such as the model's end, goes here.
+            self._chunk(
+                piece.sequence,
+                says,
+                piece.finish_reason,
+                None if piece.parts or not piece.logprobs else self._logprobs((piece,)),
+            )
+            for piece in pieces
+            if piece.finish_reason is not None
+        )
 
-    def _chunk(self, says: dict[str, Any], finish_reason: str | None = None) -> bytes:
-        choice: dict[str, Any] = {"index": 0, "logprobs": None, "finish_reason": finish_reason}
+    def last_chunks(self, usage: Usage) -> bytes:
+        """All that follows the last sequence's end, the end-of-stream mark included."""
+        if not self.includes_usage:
+            return END_OF_STREAM
+        document = self._envelope("chat.completion.chunk")
+        return _event(document | {"choices": [], "usage": usage.body()}) + END_OF_STREAM
+
+    def _choice(self, index: int, pieces: Sequence[Piece]) -> dict[str, Any]:
+        parts = [part for piece in pieces for part in piece.parts]
+        text = "".join(part for part in parts if isinstance(part, str))
+        choice: dict[str, Any] = {
+            "index": index,
+            "logprobs": self._logprobs(pieces),
+            "finish_reason": next(p.finish_reason for p in reversed(pieces) if p.finish_reason),
+        }
+        if not self._is_chat:
+            return choice | {"text": text}
+        merged = merge_deltas(part for part in parts if not isinstance(part, str))
+        # A message of nothing but tool calls has no content.
+        content = text if text or not merged else None
+        return choice | {
+            "message": {"role": "assistant", "content": content, "refusal": None} | merged
+        }
+
+    def _chunks_of(self, piece: Piece) -> Iterable[bytes]:
+        for number, part in enumerate(piece.parts):
+            if isinstance(part, str):
+                says: Mapping[str, Any] = {"content": part} if self._is_chat else {"text": part}
+            else:
+                says = part
+            is_last = number == len(piece.parts) - 1
+            yield self._chunk(
+                piece.sequence, says, logprobs=self._logprobs((piece,)) if is_last else None
+            )
+
+    def _logprobs(self, pieces: Sequence[Piece]) -> dict[str, Any] | None:
+        entries = [entry for piece in pieces for entry in piece.logprobs]
+        if not self.includes_logprobs or not pieces:
+            return None
+        if self._is_chat:
+            return chat_logprobs(entries)
+        return completion_logprobs(entries, pieces[0].logprob_offset)
+
+    def _chunk(
+        self,
+        index: int,
+        says: Mapping[str, Any],
+        finish_reason: str | None = None,
+        logprobs: dict[str, Any] | None = None,
+    ) -> bytes:
+        choice: dict[str, Any] = {
+            "index": index,
+            "logprobs": logprobs,
+            "finish_reason": finish_reason,
+        }
         choice |= {"delta": says} if self._is_chat else says
         document = self._envelope("chat.completion.chunk") | {"choices": [choice]}
         if self.includes_usage:

@@ -1,68 +1,31 @@
 """The request documents of both endpoints, and how they are read.
 
 Reading happens in two steps, because what may stand in a document depends on the
-deployment it names: `read_json` gives the plain object, `find_model` the model in it, and
-`read_document` the whole, once the engine's own parameters are known.
+deployment it names: `read_json` (see bodies.py) gives the plain object, `find_model` the
+model in it, and `read_document` the whole, once the engine's own parameters are known.
 """
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-import msgspec
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import ConfigDict, Field, ValidationError
 
+from dataplane.gateway.openai_api.declared import EngineTakes, read_needs, refuse_lacking
 from dataplane.gateway.openai_api.errors import ApiRefusalError, refuse
-from dataplane.gateway.openai_api.parameters import check_foreign_parameters
+from dataplane.gateway.openai_api.limits import MAX_CHARS
+from dataplane.gateway.openai_api.messages import ChatMessage, DocumentPart
 
 _MAX_STOP_STRINGS = 4
 _MAX_MODEL_NAME_CHARS = 256
 # No model is that long; beyond 64 bits neither the record nor an engine could take the number.
 _TOKENS_BOUND = 2**31
-# Not OpenAI's, with the values that ask for nothing; others need an engine that declares them.
-_EXTENSIONS: Mapping[str, tuple[Any, ...]] = {
-    "ignore_eos": (None, False),
-    "top_k": (None, 0, -1),
-}
+_MAX_TOP_LOGPROBS = 20
+_COMPLETION_TOKENS = 16
+"""OpenAI's default for /v1/completions, whose answers would otherwise fill the model."""
 
 
-class _Document(BaseModel):
-    # Foreign fields are judged before, with the engine's declarations in hand.
-    model_config = ConfigDict(frozen=True, strict=True, extra="ignore", allow_inf_nan=False)
-
-
-class TextPart(_Document):
-    """One part of a message's content."""
-
-    type: Literal["text"]
-    text: str
-
-
-class ChatMessage(_Document):
-    """One message of a conversation."""
-
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
-
-    role: Literal["system", "developer", "user", "assistant"]
-    content: str | list[TextPart]
-    name: str | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _drop_nulls(cls, value: Any) -> Any:
-        """Clients send our own answers back, whose unused fields are null."""
-        if not isinstance(value, dict):
-            return value
-        return {k: v for k, v in value.items() if v is not None or k in cls.model_fields}
-
-    @property
-    def text(self) -> str:
-        """The content as one string."""
-        if isinstance(self.content, str):
-            return self.content
-        return "".join(part.text for part in self.content)
-
-
-class StreamOptions(_Document):
+class StreamOptions(DocumentPart):
     """Options of a streamed answer."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
@@ -71,10 +34,14 @@ class StreamOptions(_Document):
     include_obfuscation: Literal[False] | None = None
 
 
-Stop = Annotated[str, Field(min_length=1)]
+Stop = Annotated[str, Field(min_length=1, max_length=MAX_CHARS)]
+Penalty = Annotated[float, Field(ge=-2, le=2)]
+TopLogprobs = Annotated[int, Field(ge=0, le=_MAX_TOP_LOGPROBS)]
+TokenKey = Annotated[str, Field(pattern=r"^[0-9]{1,10}$")]
+"""A token id as JSON writes it for a key."""
 
 
-class _Generation(_Document):
+class _Generation(DocumentPart):
     """What both endpoints share."""
 
     model: str = Field(min_length=1)
@@ -86,8 +53,13 @@ class _Generation(_Document):
     seed: int | None = Field(default=None, ge=-(2**63), lt=2**63)
     stop: Stop | Annotated[list[Stop], Field(max_length=_MAX_STOP_STRINGS)] | None = None
     max_tokens: int | None = Field(default=None, ge=1, lt=_TOKENS_BOUND)
-    n: Literal[1] | None = None
+    n: int | None = Field(default=None, ge=1, lt=_TOKENS_BOUND)
     ignore_eos: bool | None = None
+    min_tokens: int | None = Field(default=None, ge=0, lt=_TOKENS_BOUND)
+    presence_penalty: Penalty | None = None
+    frequency_penalty: Penalty | None = None
+    repetition_penalty: float | None = Field(default=None, gt=0, le=100)
+    logit_bias: dict[TokenKey, Annotated[float, Field(ge=-100, le=100)]] | None = None
 
     @property
     def stop_strings(self) -> tuple[str, ...]:
@@ -97,9 +69,19 @@ class _Generation(_Document):
         return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
 
     @property
+    def num_choices(self) -> int:
+        """Answers that the caller wants."""
+        return self.n or 1
+
+    @property
     def output_limit(self) -> int | None:
         """The most tokens the caller wants, or None."""
         return self.max_tokens
+
+    @property
+    def num_logprobs(self) -> int | None:
+        """Likeliest tokens told beside each selected one; None: nothing is told."""
+        raise NotImplementedError
 
 
 class ChatDocument(_Generation):
@@ -107,11 +89,18 @@ class ChatDocument(_Generation):
 
     messages: list[ChatMessage] = Field(min_length=1)
     max_completion_tokens: int | None = Field(default=None, ge=1, lt=_TOKENS_BOUND)
+    logprobs: bool | None = None
+    top_logprobs: TopLogprobs | None = None
 
     @property
     def output_limit(self) -> int | None:
         """The newer name wins; both together are refused when they differ."""
         return self.max_completion_tokens or self.max_tokens
+
+    @property
+    def num_logprobs(self) -> int | None:
+        """As asked for in two parameters."""
+        return (self.top_logprobs or 0) if self.logprobs else None
 
 
 TokenId = Annotated[int, Field(ge=0, lt=_TOKENS_BOUND)]
@@ -121,6 +110,17 @@ class CompletionDocument(_Generation):
     """A body of POST /v1/completions."""
 
     prompt: str | Annotated[list[str], Field(min_length=1, max_length=1)] | list[TokenId]
+    logprobs: TopLogprobs | None = None
+
+    @property
+    def output_limit(self) -> int:
+        """OpenAI's default is low, and here the same."""
+        return self.max_tokens or _COMPLETION_TOKENS
+
+    @property
+    def num_logprobs(self) -> int | None:
+        """As asked for in one number."""
+        return self.logprobs
 
     @property
     def text(self) -> str | None:
@@ -139,17 +139,6 @@ class CompletionDocument(_Generation):
 
 
 Document = ChatDocument | CompletionDocument
-
-
-def read_json(body: bytes) -> dict[str, Any]:
-    """The body as a JSON object. Raises ApiRefusalError."""
-    try:
-        value = msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise refuse(f"The body is not valid JSON: {error}", code="invalid_json") from error
-    if not isinstance(value, dict):
-        raise refuse("The body must be a JSON object.", code="invalid_json")
-    return value
 
 
 def find_model(body: Mapping[str, Any]) -> str:
@@ -172,24 +161,19 @@ def find_model(body: Mapping[str, Any]) -> str:
     return model
 
 
-def read_document(
-    kind: type[Document], body: Mapping[str, Any], declared: Set[str] | None
-) -> Document:
-    """Check `body` whole.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadDocument:
+    """A document, and which of its parameters its engine must take."""
 
-    `declared` are the parameters that the deployment's engine takes beyond the common ones,
-    None while no replica has told. Raises ApiRefusalError naming the first wrong field.
-    """
-    known = kind.model_fields.keys()
-    for name, neutral in _EXTENSIONS.items():
-        is_declared = declared is None or name in declared
-        if not is_declared and body.get(name) not in neutral:
-            raise refuse(
-                f"'{name}' is not supported by this deployment's engine; leave it out.",
-                param=name,
-                code="unsupported_parameter",
-            )
-    check_foreign_parameters(body, known, declared)
+    document: Document
+    needs: frozenset[str]
+
+
+def read_document(
+    kind: type[Document], body: Mapping[str, Any], takes: EngineTakes
+) -> ReadDocument:
+    """Check `body` whole. Raises ApiRefusalError naming the first wrong field."""
+    needs = read_needs(body, kind.model_fields.keys(), takes)
     try:
         document = kind.model_validate(dict(body))
     except ValidationError as error:
@@ -201,10 +185,34 @@ def read_document(
         )
     if isinstance(document, ChatDocument):
         _check_limits_agree(document)
-    return document
+        needs |= _check_tool_messages(document, takes)
+    if document.min_tokens and document.min_tokens > (document.output_limit or _TOKENS_BOUND):
+        raise refuse(
+            f"'min_tokens' is {document.min_tokens}, more than the {document.output_limit} tokens "
+            f"that are generated at most; lower it or raise 'max_tokens'.",
+            param="min_tokens",
+            code="invalid_value",
+        )
+    return ReadDocument(document=document, needs=needs)
+
+
+def _check_tool_messages(document: ChatDocument, takes: EngineTakes) -> frozenset[str]:
+    """Turns of tools are for engines that take tools."""
+    for index, message in enumerate(document.messages):
+        if (field := message.tool_field) is not None:
+            if takes.lacks("tools"):
+                raise refuse_lacking("tools", takes.engine, f"messages.{index}.{field}")
+            return frozenset({"tools"})
+    return frozenset()
 
 
 def _check_limits_agree(document: ChatDocument) -> None:
+    if document.top_logprobs and not document.logprobs:
+        raise refuse(
+            "'top_logprobs' needs 'logprobs' to be true.",
+            param="top_logprobs",
+            code="invalid_value",
+        )
     old, new = document.max_tokens, document.max_completion_tokens
     if old is not None and new is not None and old != new:
         raise refuse(
@@ -216,8 +224,9 @@ def _check_limits_agree(document: ChatDocument) -> None:
 # Fields that may take several shapes: pydantic would tell about only one of them.
 _SHAPES = {
     "prompt": "must be a string, a list of one string, or a list of token ids",
-    "stop": f"must be a string or a list of up to {_MAX_STOP_STRINGS} strings, none of them empty",
-    "n": "must be 1; send several requests instead",
+    "stop": f"must be a string or a list of up to {_MAX_STOP_STRINGS} strings, none of them empty "
+    f"or longer than {MAX_CHARS} characters",
+    "logit_bias": 'must map token ids, such as "50256", to numbers from -100 to 100',
 }
 
 

@@ -6,7 +6,7 @@ make it fail or vanish, and look at what it still holds.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field, replace
 
 from dataplane.engine import (
@@ -16,6 +16,7 @@ from dataplane.engine import (
     EngineRequest,
     EngineStats,
     EngineUnavailableError,
+    TokenLogprob,
 )
 from dataplane.hooks import hookimpl
 from dataplane.lifecycle import Disposition, EventKind, Observability
@@ -36,7 +37,7 @@ CAPABILITIES = EngineCapabilities(
     cleanup=Observability.OBSERVED,
     token_counts=Observability.OBSERVED,
     cached_tokens=Observability.OBSERVED,
-    parameters=frozenset({"ignore_eos", "top_k"}),
+    parameters=frozenset({"ignore_eos", "logit_bias", "logprobs", "n", "top_k", "top_logprobs"}),
 )
 
 
@@ -153,6 +154,27 @@ class ScriptedClient:
         pass
 
 
+def _select(request: EngineRequest, sequence: int, number: int) -> Iterator[EngineEvent]:
+    """Token `number` of one sequence. Sequence k says "<k>w0 <k>w1 ..." and ends k tokens early."""
+    num_tokens = request.sampling.max_output_tokens - sequence
+    if number >= num_tokens:
+        return
+    text = f"{sequence or ''}w{number} "
+    told = TokenLogprob(token=text, logprob=-0.5, utf8=text.encode())
+    other = TokenLogprob(token="no", logprob=-9.0, utf8=b"no")
+    num_logprobs = request.sampling.num_logprobs
+    yield EngineEvent(
+        kind=EventKind.TOKENS if number else EventKind.FIRST_TOKEN,
+        sequence=sequence,
+        num_tokens=1,
+        token_ids=(number,),
+        text=text,
+        logprobs=() if num_logprobs is None else (replace(told, top=(told, other)[:num_logprobs]),),
+    )
+    if sequence and number == num_tokens - 1:
+        yield EngineEvent(kind=EventKind.FINISHED, sequence=sequence, disposition=Disposition.STOP)
+
+
 async def _events(replica: ScriptedReplica, request: EngineRequest) -> AsyncIterator[EngineEvent]:
     """One request's life, a step between two events."""
     await replica.next_step(request.request_id)
@@ -174,12 +196,12 @@ async def _events(replica: ScriptedReplica, request: EngineRequest) -> AsyncIter
             disposition = replica.held.get(request.request_id)
             if disposition is not None:
                 break
-            text = f"w{number} "
-            if replica.stop_text == text.strip():
+            if replica.stop_text == f"w{number}":
                 disposition = Disposition.STOP
                 break
-            kind = EventKind.TOKENS if number else EventKind.FIRST_TOKEN
-            yield EngineEvent(kind=kind, num_tokens=1, token_ids=(number,), text=text)
+            for sequence in range(request.sampling.num_sequences):
+                for event in _select(request, sequence, number):
+                    yield event
     yield EngineEvent(
         kind=EventKind.FINISHED,
         disposition=disposition or Disposition.LENGTH,

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import openai
 import pytest
@@ -107,10 +108,112 @@ async def test_a_completion_streams(client: openai.AsyncOpenAI) -> None:
     assert chunks[-1].choices[0].finish_reason == "length"
 
 
-async def test_without_a_limit_the_answer_may_fill_the_model(client: openai.AsyncOpenAI) -> None:
-    answer = await client.completions.create(model=MODEL, prompt="one two")
+async def test_without_a_limit_a_chat_may_fill_the_model(client: openai.AsyncOpenAI) -> None:
+    answer = await client.chat.completions.create(
+        model=MODEL, messages=[{"role": "user", "content": "Go on."}]
+    )
     assert answer.usage is not None
     assert answer.usage.total_tokens == 512
+
+
+async def test_without_a_limit_a_completion_has_16_tokens(client: openai.AsyncOpenAI) -> None:
+    answer = await client.completions.create(model=MODEL, prompt="one two")
+    assert answer.usage is not None
+    assert answer.usage.completion_tokens == 16
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_several_answers_share_one_prompt_and_one_usage(
+    client: openai.AsyncOpenAI, stream: bool
+) -> None:
+    asked: dict[str, Any] = {
+        "model": MODEL,
+        "messages": [{"role": "user", "content": "Say something."}],
+        "max_tokens": 4,
+        "n": 3,
+    }
+    texts: dict[int, str] = {}
+    reasons: dict[int, str] = {}
+    if stream:
+        order: list[int] = []
+        usages = []
+        asked |= {"stream": True, "stream_options": {"include_usage": True}}
+        async for chunk in await client.chat.completions.create(**asked):
+            usages += [chunk.usage] if chunk.usage else []
+            for choice in chunk.choices:
+                texts[choice.index] = texts.get(choice.index, "") + (choice.delta.content or "")
+                order += [choice.index] if choice.delta.content else []
+                if choice.finish_reason:
+                    assert choice.index not in reasons
+                    reasons[choice.index] = choice.finish_reason
+        (usage,) = usages
+        assert order != sorted(order), "the answers came one after another"
+    else:
+        answer = await client.chat.completions.create(**asked)
+        assert [choice.index for choice in answer.choices] == [0, 1, 2]
+        texts = {choice.index: choice.message.content for choice in answer.choices}
+        reasons = {choice.index: choice.finish_reason for choice in answer.choices}
+        usage = answer.usage
+    assert texts == {0: "w0 w1 w2 w3 ", 1: "1w0 1w1 1w2 ", 2: "2w0 2w1 "}
+    assert reasons == {0: "length", 1: "stop", 2: "stop"}
+    assert (usage.prompt_tokens, usage.completion_tokens) == (33, 9)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_chat_tells_logprobs_token_by_token(
+    client: openai.AsyncOpenAI, stream: bool
+) -> None:
+    asked: dict[str, Any] = {
+        "model": MODEL,
+        "messages": [{"role": "user", "content": "Say something."}],
+        "max_tokens": 2,
+        "logprobs": True,
+        "top_logprobs": 2,
+        "stream": stream,
+    }
+    answer = await client.chat.completions.create(**asked)
+    if stream:
+        told = [c.choices[0].logprobs async for c in answer if c.choices[0].logprobs]
+        entries = [entry for logprobs in told for entry in logprobs.content]
+    else:
+        entries = answer.choices[0].logprobs.content
+    assert [entry.token for entry in entries] == ["w0 ", "w1 "]
+    assert entries[0].logprob == -0.5
+    assert bytes(entries[0].bytes) == b"w0 "
+    assert [(top.token, top.logprob) for top in entries[0].top_logprobs] == [
+        ("w0 ", -0.5),
+        ("no", -9.0),
+    ]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_completion_tells_logprobs_in_columns(
+    client: openai.AsyncOpenAI, stream: bool
+) -> None:
+    asked: dict[str, Any] = {
+        "model": MODEL,
+        "prompt": "one two",
+        "max_tokens": 3,
+        "logprobs": 1,
+        "stream": stream,
+    }
+    answer = await client.completions.create(**asked)
+    told = (
+        [c.choices[0].logprobs async for c in answer if c.choices[0].logprobs]
+        if stream
+        else [answer.choices[0].logprobs]
+    )
+    assert [token for columns in told for token in columns.tokens] == ["w0 ", "w1 ", "w2 "]
+    assert [offset for columns in told for offset in columns.text_offset] == [0, 3, 6]
+    assert told[0].top_logprobs[0] == {"w0 ": -0.5}
+    assert told[0].token_logprobs[0] == -0.5
+
+
+async def test_an_answer_without_the_wish_tells_no_logprobs(client: openai.AsyncOpenAI) -> None:
+    answer = await client.chat.completions.create(
+        model=MODEL, messages=[{"role": "user", "content": "x"}], max_tokens=1
+    )
+    assert answer.choices[0].logprobs is None
 
 
 async def test_models_are_listed_and_found_by_name(client: openai.AsyncOpenAI) -> None:
@@ -131,7 +234,7 @@ async def test_errors_arrive_as_the_clients_own_exceptions(client: openai.AsyncO
     assert too_long.value.code == "context_length_exceeded"
     with pytest.raises(openai.BadRequestError) as unsupported:
         await client.chat.completions.create(
-            model=MODEL, messages=[{"role": "user", "content": "x"}], logprobs=True
+            model=MODEL, messages=[{"role": "user", "content": "x"}], presence_penalty=1
         )
-    assert unsupported.value.param == "logprobs"
+    assert unsupported.value.param == "presence_penalty"
     assert unsupported.value.request_id is not None

@@ -11,11 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dataplane.gateway import server
+from dataplane.gateway.openai_api.bodies import read_json
+from dataplane.gateway.openai_api.declared import EngineTakes
 from dataplane.gateway.openai_api.documents import (
     ChatDocument,
     CompletionDocument,
     read_document,
-    read_json,
 )
 from dataplane.gateway.openai_api.errors import ApiError, ApiRefusalError
 from dataplane.lifecycle import Delivery, Disposition
@@ -76,7 +77,8 @@ def error_of(response: httpx.Response) -> dict[str, Any]:
 
 
 WRONG_BODIES: list[tuple[bytes, str | None, str]] = [
-    (b"", None, "invalid_json"),
+    (b"", None, "empty_body"),
+    (b" \n", None, "empty_body"),
     (b"{", None, "invalid_json"),
     (b"[]", None, "invalid_json"),
     (b"\xff\xfe", None, "invalid_json"),
@@ -123,14 +125,23 @@ WRONG_FIELDS: list[tuple[dict[str, Any], str, str]] = [
     ({"max_tokens": 1, "max_completion_tokens": 2}, "max_tokens", "disagree"),
     ({"stop": [""]}, "stop", "none of them empty"),
     ({"stop": ["a"] * 5}, "stop", "up to 4"),
-    ({"n": 2}, "n", "must be 1"),
+    ({"n": 17}, "n", "at most 16 answers"),
+    ({"n": 0}, "n", "greater than or equal to 1"),
+    ({"n": 10**400}, "n", "less than"),
+    ({"top_logprobs": 3}, "top_logprobs", "needs 'logprobs' to be true"),
+    ({"logprobs": True, "top_logprobs": 21}, "top_logprobs", "less than or equal to 20"),
+    ({"logprobs": 3}, "logprobs", "boolean"),
+    ({"logit_bias": {"1": 101}}, "logit_bias", "numbers from -100 to 100"),
+    ({"logit_bias": {"hello": 1}}, "logit_bias", "must map token ids"),
+    ({"logit_bias": {"999999": 1}}, "logit_bias", "the model has tokens 0 to"),
     ({"seed": 2**80}, "seed", "less than"),
     ({"max_tokens": 2**80}, "max_tokens", "less than"),
     ({"max_completion_tokens": 2**80}, "max_completion_tokens", "less than"),
     ({"top_k": 2**80}, "top_k", "less than"),
-    ({"logit_bias": {"1": 2}}, "logit_bias", "not supported"),
-    ({"presence_penalty": 0.5}, "presence_penalty", "not supported"),
-    ({"tools": [{"type": "function"}]}, "tools", "not supported"),
+    ({"presence_penalty": 0.5}, "presence_penalty", "not supported by this deployment's engine"),
+    ({"tools": [{"type": "function"}]}, "tools", "engine, 'scripted': leave it out, or ask"),
+    ({"messages": [{"role": "tool", "content": "4"}]}, "messages.0.role", "'tools' is not"),
+    ({"echo": True}, "echo", "put the prompt before the answer yourself"),
     ({"response_format": {"type": "json_object"}}, "response_format", "not supported"),
     ({"stream_options": {"include_usage": True}}, "stream_options", "only allowed when"),
     ({"stream": "yes"}, "stream", "boolean"),
@@ -341,6 +352,11 @@ def refusal_of(read: Callable[[], object]) -> ApiError | None:
     return None
 
 
+def takes(*names: str) -> EngineTakes:
+    """An engine that declares `names`."""
+    return EngineTakes(engine="scripted", parameters=frozenset(names))
+
+
 FIELDS = sorted({*ChatDocument.model_fields, *CompletionDocument.model_fields, "tools", "echo"})
 
 
@@ -352,7 +368,7 @@ def test_any_document_is_either_read_or_refused_with_a_400(
     whole = say() | {"prompt": "x"} | fields
     kind = ChatDocument if is_chat else CompletionDocument
     whole.pop("prompt" if is_chat else "messages")
-    refusal = refusal_of(lambda: read_document(kind, whole, frozenset()))
+    refusal = refusal_of(lambda: read_document(kind, whole, takes()))
     assert refusal is None or (refusal.status == 400 and refusal.param)
 
 
@@ -360,11 +376,12 @@ def test_any_document_is_either_read_or_refused_with_a_400(
 def test_an_extension_needs_an_engine_that_declares_it(fields: dict[str, Any]) -> None:
     (name,) = fields
     body = say() | fields
-    refusal = refusal_of(lambda: read_document(ChatDocument, body, frozenset()))
+    refusal = refusal_of(lambda: read_document(ChatDocument, body, takes()))
     assert refusal is not None
     assert refusal.param == name
-    assert read_document(ChatDocument, body, frozenset({name}))
-    assert read_document(ChatDocument, body, None)  # no replica has told yet
+    assert read_document(ChatDocument, body, takes(name)).needs == {name}
+    told_nothing = EngineTakes(engine="scripted", parameters=None)
+    assert read_document(ChatDocument, body, told_nothing).needs == {name}
 
 
 @given(st.binary(max_size=64))

@@ -63,7 +63,7 @@ def bootstrap(state_dir: Path, config_url: str | None, out: Path | None, recover
                 )
             made = add_key(
                 session,
-                name=f"bootstrap-{wall_clock() // 10**9}",
+                name=f"bootstrap-{wall_clock() // 10**6}",
                 role=Role.ADMIN,
                 tenant=None,
                 expires_at_unix_ns=None,

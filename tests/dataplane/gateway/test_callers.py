@@ -1,0 +1,141 @@
+"""With authentication on, a gateway serves who has a key, as the tenant whose key it is."""
+
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+
+from dataplane.access import AccessKey, NewKey, Role, create_key
+from tests.dataplane.gateway.running_gateway import (
+    CHAT,
+    RunningGateway,
+    add_replica,
+    deployment,
+    running_gateway,
+    say,
+    scripted_plugin,
+    snapshot,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(autouse=True)
+def plugin(tmp_path: Path) -> Iterator[None]:
+    with scripted_plugin(tmp_path / "plugin"):
+        yield
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def known(
+    key: NewKey, role: Role, tenant: str | None = None, expires: int | None = None
+) -> AccessKey:
+    return AccessKey(
+        key_id=key.key_id,
+        secret_digest=key.secret_digest,
+        role=role,
+        tenant=tenant,
+        expires_at_unix_ns=expires,
+    )
+
+
+def bearing(key: NewKey | str) -> dict[str, str]:
+    return {"authorization": f"Bearer {key if isinstance(key, str) else key.text}"}
+
+
+def guarded(tmp_path: Path, *keys: AccessKey) -> AbstractAsyncContextManager[RunningGateway]:
+    add_replica("a")
+    enforced = replace(snapshot(deployment("a")), keys=keys)
+    return running_gateway(tmp_path / "state", enforced, auth="required")
+
+
+async def ask(gateway: RunningGateway, **headers: str) -> httpx.Response:
+    return await gateway.http.post(CHAT, json=say(), headers=headers)
+
+
+async def test_a_request_belongs_to_the_tenant_of_its_key(tmp_path: Path) -> None:
+    key = create_key()
+    async with guarded(tmp_path, known(key, Role.CLIENT, "acme")) as gateway:
+        answer = await ask(gateway, **bearing(key))
+
+        assert answer.status_code == 200, answer.text
+        record = await gateway.record_of(answer.headers["x-request-id"])
+        assert record.tenant == "acme"
+
+
+async def test_who_has_no_key_or_a_wrong_one_is_told_which(tmp_path: Path) -> None:
+    key, old = create_key(), create_key()
+    async with guarded(
+        tmp_path, known(key, Role.CLIENT, "acme"), known(old, Role.CLIENT, "acme", expires=1)
+    ) as gateway:
+        for headers, code in (
+            ({}, "missing_api_key"),
+            ({"x-pilothouse-tenant": "acme"}, "missing_api_key"),
+            (bearing("none"), "invalid_api_key"),
+            (bearing(create_key()), "invalid_api_key"),
+            (bearing(old), "invalid_api_key"),
+        ):
+            answer = await ask(gateway, **headers)
+            assert answer.status_code == 401
+            assert answer.json()["error"]["code"] == code
+            assert "phk_" not in answer.text.replace("phk_<id>_<secret>", "")
+        await gateway.settle()
+        assert gateway.app.gateway.registry.counts().invalid == 5
+
+
+async def test_a_header_cannot_name_another_tenant_than_the_key(tmp_path: Path) -> None:
+    key = create_key()
+    async with guarded(tmp_path, known(key, Role.CLIENT, "acme")) as gateway:
+        other = await ask(gateway, **bearing(key), **{"x-pilothouse-tenant": "open"})
+        same = await ask(gateway, **bearing(key), **{"x-pilothouse-tenant": "acme"})
+
+        assert other.status_code == 403
+        assert other.json()["error"]["code"] == "wrong_tenant"
+        assert "acme" not in other.text
+        assert same.status_code == 200
+
+
+@pytest.mark.parametrize("role", [Role.VIEWER, Role.OPERATOR, Role.ADMIN])
+async def test_a_key_of_the_control_plane_sends_no_requests(tmp_path: Path, role: Role) -> None:
+    key = create_key()
+    async with guarded(tmp_path, known(key, role)) as gateway:
+        answer = await ask(gateway, **bearing(key))
+
+        assert answer.status_code == 403
+        assert answer.json()["error"]["code"] == "wrong_key_role"
+
+
+async def test_what_a_gateway_does_for_everybody_is_told_to_viewers_alone(tmp_path: Path) -> None:
+    client, viewer, bound = create_key(), create_key(), create_key()
+    async with guarded(
+        tmp_path,
+        known(client, Role.CLIENT, "acme"),
+        known(viewer, Role.VIEWER),
+        known(bound, Role.VIEWER, "acme"),
+    ) as gateway:
+        for path in ("/metrics", "/internal/requests"):
+            statuses = [
+                (await gateway.http.get(path, headers=headers)).status_code
+                for headers in ({}, bearing(client), bearing(bound), bearing(viewer))
+            ]
+            assert statuses == [401, 403, 403, 200], path
+        assert (await gateway.http.get("/v1/models")).status_code == 401
+        assert (await gateway.http.get("/v1/models", headers=bearing(client))).status_code == 200
+        assert (await gateway.http.get("/healthz")).status_code == 200
+
+
+async def test_a_key_is_in_no_record_and_no_expression(tmp_path: Path) -> None:
+    key = create_key()
+    async with guarded(tmp_path, known(key, Role.CLIENT, "acme")) as gateway:
+        answer = await ask(gateway, **bearing(key))
+
+        record = await gateway.record_of(answer.headers["x-request-id"])
+        assert key.text not in repr(record)
+        assert key.secret_digest not in repr(record)

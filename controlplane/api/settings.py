@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from controlplane.access.own_keys import secrets_dir
 from controlplane.open_state import OpenState
 from controlplane.operator.settings import DEFAULT_DRAIN_SECONDS, OperatorSettings
-from controlplane.store.connection import DatabaseKind, default_paths, sqlite_url
+from controlplane.store.connection import DatabaseKind, database_urls
 from dataplane.access import AuthMode
 
 
@@ -30,8 +30,7 @@ class ControlPlaneSettings(BaseModel):
 
     def database_url(self, kind: DatabaseKind) -> str:
         """The URL of one of the two databases."""
-        given = {DatabaseKind.CONFIG: self.config_url, DatabaseKind.REQUESTS: self.requests_url}
-        return given[kind] or sqlite_url(default_paths(self.state_dir)[kind])
+        return database_urls(self.state_dir, self.config_url, self.requests_url)[kind]
 
     def open_state(self) -> OpenState:
         """Open the databases and begin to reconcile. Raises SchemaError."""

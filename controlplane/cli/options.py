@@ -3,8 +3,11 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 state_dir_option = click.option(
     "--state-dir",
@@ -35,19 +38,44 @@ def _url_in_file(variable: str) -> Callable[[], str | None]:
     return read
 
 
-def _database_url_option(
-    kind: str, database: str
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def _check_url(
+    _context: click.Context, _parameter: click.Parameter, value: str | None
+) -> str | None:
+    if value is None:
+        return None
+    from controlplane.store.database_url import DatabaseUrlError, parse_url
+
+    try:
+        parse_url(value)
+    except DatabaseUrlError as error:
+        raise click.BadParameter(str(error)) from error
+    return value
+
+
+def _database_url_option(kind: str, says: str) -> Callable[[Command], Command]:
     variable = f"PILOTHOUSE_{kind.upper()}_URL"
     return click.option(
         f"--{kind}-url",
         envvar=variable,
         show_envvar=True,
         default=_url_in_file(f"{variable}_FILE"),
-        help=f"SQLAlchemy URL of the {database} database, instead of SQLite in the state "
-        f"directory. {variable}_FILE names a file that holds it.",
+        callback=_check_url,
+        metavar="URL",
+        help=f"{says} {variable}_FILE names a file that holds it.",
     )
 
 
-config_url_option = _database_url_option("config", "config")
-requests_url_option = _database_url_option("requests", "request")
+config_url_option = _database_url_option(
+    "config",
+    "Config database, like postgresql://user@host/name. Default: a file in the state directory. "
+    "Leave the password to PGPASSFILE, ~/.pgpass or a service file (postgresql:///?service=name), "
+    "or set the URL in the environment.",
+)
+requests_url_option = _database_url_option(
+    "requests", "Request database, likewise. It may be the same PostgreSQL database."
+)
+
+
+def database_options(command: Command) -> Command:
+    """`--state-dir`, `--config-url` and `--requests-url`."""
+    return state_dir_option(config_url_option(requests_url_option(command)))

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from controlplane.cli.options import config_url_option, requests_url_option
+from controlplane.cli.examples import examples
+from controlplane.cli.exit_codes import ExitCode
+from controlplane.cli.options import config_url_option, requests_url_option, state_dir_option
 from controlplane.supervisor.child import REFUSED_EXIT_CODE, GivenUpError
 from controlplane.supervisor.settings import ServeSettings
 from controlplane.supervisor.state_lock import state_lock
@@ -21,26 +23,21 @@ if TYPE_CHECKING:
 _FIRST_PASS_SECONDS = 3.0
 _PORT = click.IntRange(1, 65535)
 
-_state_dir_option = click.option(
-    "--state-dir",
-    type=click.Path(path_type=Path, file_okay=False),
-    envvar="PILOTHOUSE_STATE_DIR",
-    default=Path(".pilothouse"),
-    show_default=True,
-    show_envvar=True,
-    help="Where databases, logs and the record of processes are.",
-)
-
 
 def _refuse(message: str, exit_code: int) -> NoReturn:
     click.echo(f"Error: {message}", err=True)
     raise SystemExit(exit_code)
 
 
-@click.command()
-@_state_dir_option
+@click.command(
+    epilog=examples(
+        ("pilothouse serve", "the demo, on ports 8700 and 8701"),
+        ("pilothouse serve --config conf/ --state-dir /var/lib/pilothouse", "your own documents"),
+    )
+)
+@state_dir_option
 @click.option("--port", type=_PORT, default=8700, show_default=True, help="Of the control plane.")
-@click.option("--gateway-port", type=_PORT, default=8701, show_default=True)
+@click.option("--gateway-port", type=_PORT, default=8701, show_default=True, help="Of the gateway.")
 @click.option(
     "--config",
     "config_dir",
@@ -61,6 +58,8 @@ def _refuse(message: str, exit_code: int) -> NoReturn:
     show_default=True,
     help="Whether callers must show a key or log in (see pilothouse keys, users).",
 )
+@config_url_option
+@requests_url_option
 def serve(
     state_dir: Path,
     port: int,
@@ -68,6 +67,8 @@ def serve(
     config_dir: Path | None,
     drain_seconds: float,
     auth: str,
+    config_url: str | None,
+    requests_url: str | None,
 ) -> None:
     """Serve models on this machine: control plane, gateway and replicas, until Ctrl-C.
 
@@ -83,17 +84,32 @@ def serve(
         config_dir=config_dir,
         drain_seconds=drain_seconds,
         auth=AuthMode(auth),
+        config_url=config_url,
+        requests_url=requests_url,
     )
+    # By environment and not by argument: everybody on a machine can read arguments.
+    os.environ.update(settings.database_environment)
     try:
         Supervisor(settings, click.echo).run()
     except GivenUpError as error:
         _refuse(str(error), error.exit_code)
 
 
-@click.command()
-@_state_dir_option
-@click.option("--host", default="127.0.0.1", show_default=True)
-@click.option("--port", type=click.IntRange(0, 65535), default=8700, show_default=True)
+@click.command(
+    epilog=examples(
+        ("pilothouse controlplane --state-dir /var/lib/pilothouse", "over SQLite files"),
+        ("pilothouse controlplane --auth required --host 0.0.0.0", "for others than this machine"),
+    )
+)
+@state_dir_option
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8700,
+    show_default=True,
+    help="Port to listen on; 0: any that is free.",
+)
 @click.option(
     "--drain-seconds",
     type=click.FloatRange(min=0),
@@ -123,11 +139,11 @@ def controlplane(
     """Run the control plane alone, in the foreground. Ending it leaves replicas running.
 
     The databases must exist (`pilothouse db upgrade`). Exit code 3: they cannot be used as
-    they are.
+    they are; 5: their server cannot be reached.
     """
     # Imported here, so that `serve` starts without them.
     from controlplane.api.settings import ControlPlaneSettings
-    from controlplane.store.database import SchemaError
+    from controlplane.store.database import SchemaError, UnreachableError
     from dataplane.host import DRAIN_VARIABLE
     from dataplane.logs import configure_logs
 
@@ -154,6 +170,8 @@ def controlplane(
         _refuse(str(error), error.exit_code)
     except SchemaError as error:
         _refuse(str(error), REFUSED_EXIT_CODE)
+    except UnreachableError as error:
+        _refuse(str(error), ExitCode.UNREACHABLE)
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -18,6 +18,7 @@ __all__ = [
     "DatabaseKind",
     "create_bare_engine",
     "create_database_engine",
+    "database_urls",
     "default_paths",
     "lock_for_writing",
     "reading_options",
@@ -132,6 +133,15 @@ def _begin_on_sqlite(connection: Connection) -> None:
     reads_only = connection.get_execution_options().get(_READS_ONLY, False)
     connection.exec_driver_sql(f"PRAGMA query_only = {'ON' if reads_only else 'OFF'}")
     connection.exec_driver_sql("BEGIN" if reads_only else "BEGIN IMMEDIATE")
+
+
+def database_urls(
+    state_dir: Path, config_url: str | None, requests_url: str | None
+) -> dict[DatabaseKind, str]:
+    """The URL of each database: the one given, or that of a file in the state directory."""
+    given = {DatabaseKind.CONFIG: config_url, DatabaseKind.REQUESTS: requests_url}
+    paths = default_paths(state_dir)
+    return {kind: given[kind] or sqlite_url(path) for kind, path in paths.items()}
 
 
 def default_paths(state_dir: Path) -> dict[DatabaseKind, Path]:

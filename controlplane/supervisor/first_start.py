@@ -13,7 +13,7 @@ from dataplane.access import AuthMode
 
 if TYPE_CHECKING:
     from controlplane.specs.problem import Problem
-    from controlplane.store.database import Database
+    from controlplane.store.database import Database, DatabaseKind
 
 _MARK = "documents-applied"
 _DATABASES = ("config.db", "requests.db")
@@ -27,31 +27,38 @@ def prepare(settings: ServeSettings, say: Say) -> None:
     """
     state_dir, config_dir = settings.state_dir, settings.config_dir
     is_guarded = settings.auth is AuthMode.REQUIRED
-    is_complete = all((state_dir / name).exists() for name in _DATABASES)
+    is_complete = not settings.database_environment and all(
+        (state_dir / name).exists() for name in _DATABASES
+    )
     mark = state_dir / _MARK
     if is_complete and mark.exists() and config_dir is None and not is_guarded:
         return
-    from controlplane.store.database import SchemaError, UpgradeError
+    from controlplane.store.database import SchemaError, UnreachableError, UpgradeError
 
     try:
-        _prepare(state_dir, config_dir, say)
+        _prepare(settings, say)
         if is_guarded:
             _make_keys(settings, say)
     except (SchemaError, UpgradeError) as error:
         raise GivenUpError(str(error), REFUSED_EXIT_CODE) from error
+    except UnreachableError as error:
+        raise GivenUpError(str(error), 1) from error
     mark.touch()
 
 
-def _prepare(state_dir: Path, config_dir: Path | None, say: Say) -> None:
+def _urls(settings: ServeSettings) -> "dict[DatabaseKind, str]":
+    from controlplane.store.connection import database_urls
+
+    return database_urls(settings.state_dir, settings.config_url, settings.requests_url)
+
+
+def _prepare(settings: ServeSettings, say: Say) -> None:
     from controlplane.bundled import Bundled, locate
-    from controlplane.store.connection import default_paths, sqlite_url
     from controlplane.store.database import DatabaseKind, create_or_open_database
     from controlplane.store.deployments import list_deployments
 
-    databases = {
-        kind: create_or_open_database(sqlite_url(path), kind)
-        for kind, path in default_paths(state_dir).items()
-    }
+    config_dir = settings.config_dir
+    databases = {kind: create_or_open_database(url, kind) for kind, url in _urls(settings).items()}
     config = databases[DatabaseKind.CONFIG]
     try:
         with config.reading() as session:
@@ -71,12 +78,11 @@ def _prepare(state_dir: Path, config_dir: Path | None, say: Say) -> None:
 def _make_keys(settings: ServeSettings, say: Say) -> None:
     from controlplane.access.own_keys import ensure_key, secrets_dir
     from controlplane.store.access import has_admin
-    from controlplane.store.connection import default_paths, sqlite_url
     from controlplane.store.database import DatabaseKind, open_database
     from dataplane.access import Role
 
     kind = DatabaseKind.CONFIG
-    database = open_database(sqlite_url(default_paths(settings.state_dir)[kind]), kind)
+    database = open_database(_urls(settings)[kind], kind)
     try:
         ensure_key(database, settings.gateway_key_path, GATEWAY, Role.GATEWAY)
         ensure_key(database, settings.own_key_path, "serve", Role.VIEWER)

@@ -5,7 +5,8 @@ import importlib.metadata
 import json
 import os
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from dataplane.access import AuthMode
@@ -13,6 +14,8 @@ from dataplane.access import AuthMode
 CONTROL_PLANE = "controlplane"
 GATEWAY = "gateway-0"
 DEFAULT_PORT = 8700
+CONFIG_URL_VARIABLE = "PILOTHOUSE_CONFIG_URL"
+REQUESTS_URL_VARIABLE = "PILOTHOUSE_REQUESTS_URL"
 _HOST = "127.0.0.1"
 
 
@@ -30,6 +33,15 @@ class ServeSettings:
     drain_seconds: float
     auth: AuthMode = AuthMode.OFF
     """Whether callers of control plane and gateway must show who they are."""
+    config_url: str | None = None
+    """Of the config database; None: a file in `state_dir`. It may hold a password."""
+    requests_url: str | None = None
+
+    @property
+    def database_environment(self) -> dict[str, str]:
+        """What tells the control plane where its databases are."""
+        urls = {CONFIG_URL_VARIABLE: self.config_url, REQUESTS_URL_VARIABLE: self.requests_url}
+        return {variable: url for variable, url in urls.items() if url is not None}
 
     @property
     def gateway_key_path(self) -> Path:
@@ -66,12 +78,15 @@ class ChildSpec:
     host: str
     port: int
     argv: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """What it is told besides, in variables that this process has set."""
 
     @property
     def digest(self) -> str:
         """SHA-256 of all that decides how it behaves: an earlier process with another one is
         not adopted. Telemetry is configured by environment, so that counts too."""
-        environment = {key: value for key, value in os.environ.items() if key.startswith("OTEL_")}
+        telemetry = {key: value for key, value in os.environ.items() if key.startswith("OTEL_")}
+        environment = {**telemetry, **self.environment}
         version = importlib.metadata.version("pilothouse")
         meaning = json.dumps([self.argv, version, environment], sort_keys=True)
         return hashlib.sha256(meaning.encode()).hexdigest()
@@ -106,6 +121,7 @@ def control_plane_spec(settings: ServeSettings) -> ChildSpec:
             "--port", str(settings.port), "--state-dir", str(settings.state_dir),
             "--drain-seconds", f"{settings.drain_seconds:g}", *_auth(settings),
         ),
+        environment=settings.database_environment,
     )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ import sys
 import urllib.request
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import quote
 
 from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
@@ -27,19 +27,56 @@ CHROMIUM_ARGUMENTS = (
 
 
 def find_pages(url: str) -> dict[str, str]:
-    """Paths by the name of the picture."""
-    with urllib.request.urlopen(f"{url}/api/v1/requests?limit=500", timeout=10) as response:
-        listed = json.load(response)["requests"]
-    pages = {"overview": "/", "requests": "/requests", "requests-none": "/requests?tenant=nobody"}
-    for each in reversed(listed):
+    """Paths by the name of the picture: every page, and every way it can look."""
+    pages = {
+        "overview": "/",
+        "deployments": "/deployments",
+        "config": "/config",
+        "requests": "/requests",
+        "requests-none": "/requests?tenant=nobody",
+        "audit": "/audit",
+        "access": "/access",
+        "login": "/login",
+        "not-found": "/requests/there-is-none",
+        "wrong-filter": "/requests?since=yesterday",
+    }
+    return pages | _deployment_pages(url) | _config_pages(url) | _request_pages(url)
+
+
+def _deployment_pages(url: str) -> dict[str, str]:
+    pages = {}
+    for each in _read(url, "/api/v1/deployments")["deployments"]:
+        path = f"/deployments/{quote(each['name'], safe='')}"
+        pages[f"deployment-{each['name']}"] = path
+        pages[f"deployment-{each['name']}-earlier"] = f"{path}?at=1h&range=6h"
+    return pages
+
+
+def _config_pages(url: str) -> dict[str, str]:
+    pages = {}
+    for each in _read(url, "/api/v1/config"):
+        path = f"/config/{each['kind'].lower()}/{quote(each['name'], safe='')}"
+        pages[f"config-{each['kind'].lower()}-{each['name']}"] = path
+        if each["number"] > 1:
+            pages[f"diff-{each['kind'].lower()}-{each['name']}"] = f"{path}/diff"
+    return pages
+
+
+def _request_pages(url: str) -> dict[str, str]:
+    pages = {}
+    for each in reversed(_read(url, "/api/v1/requests?limit=500")["requests"]):
         kind = each["disposition"]
         if each["engine"] not in (None, "paged"):
             kind = f"{kind}-{each['engine']}"
         elif each["num_attempts"] > 1:
             kind = f"{kind}-retried"
         pages[f"request-{kind}"] = f"/requests/{quote(each['request_id'], safe='')}"
-    pages["not-found"] = "/requests/there-is-none"
     return pages
+
+
+def _read(url: str, path: str) -> Any:
+    with urllib.request.urlopen(url + path, timeout=10) as response:
+        return json.load(response)
 
 
 def take(browser: Browser, url: str, name: str, path: str, out: Path) -> list[str]:
@@ -53,10 +90,10 @@ def take(browser: Browser, url: str, name: str, path: str, out: Path) -> list[st
             said: list[str] = []
             page.on("console", partial(_note_error, said))
             page.goto(url + path)
-            page.wait_for_timeout(400)
+            page.wait_for_timeout(900 if page.locator("[data-series]").count() else 400)
             page.screenshot(path=out / f"{name}-{width}-{theme}.png", full_page=True)
             where = f"{path} at {width} px, {theme}"
-            wrong += [f"{where}: {text}" for text in said if "status of 404" not in text]
+            wrong += [f"{where}: {text}" for text in said if not _is_expected(text)]
             if overflow(page) > 0:
                 wrong.append(f"{where}: {overflow(page)} px wider than the screen")
             page.close()
@@ -69,6 +106,11 @@ def overflow(page: Page) -> int:
         "document.documentElement.scrollWidth - document.documentElement.clientWidth"
     )
     return width
+
+
+def _is_expected(text: str) -> bool:
+    """The browser's own line about a page that is an error page."""
+    return "status of 404" in text or "status of 422" in text
 
 
 def _note_error(said: list[str], message: ConsoleMessage) -> None:
@@ -85,6 +127,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0] if __doc__ else None)
     parser.add_argument("--url", default="http://127.0.0.1:8700")
     parser.add_argument("--out", type=Path, default=Path("screenshots"))
+    parser.add_argument("--only", default="", help="pictures whose name begins with this")
     arguments = parser.parse_args()
     url = arguments.url.rstrip("/")
     arguments.out.mkdir(parents=True, exist_ok=True)
@@ -94,6 +137,8 @@ def main() -> int:
             executable_path=shutil.which("chromium"), args=list(CHROMIUM_ARGUMENTS)
         )
         for name, path in find_pages(url).items():
+            if not name.startswith(arguments.only):
+                continue
             wrong += take(browser, url, name, path, arguments.out)
         browser.close()
     sys.stderr.writelines(line + "\n" for line in wrong)

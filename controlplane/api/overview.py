@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from fastapi import APIRouter, Request
 from sqlalchemy.orm import Session
+from starlette.datastructures import State
 
 from controlplane.api.changes import STALE_SECONDS
 from controlplane.api.trouble import (
@@ -71,6 +72,8 @@ class GatewayOverview:
 
     name: str
     address: str
+    is_draining: bool
+    """Another process has its place; it finishes what it has."""
     age_seconds: float
     is_current: bool
     snapshot_version: int
@@ -134,7 +137,7 @@ def read_overview(
     window_start -= window_start % 60
     window_seconds = now_unix_ns / 1e9 - window_start
     gateways, replicas = observed.gateways(), observed.replicas()
-    stats = _newest_stats(gateways)
+    stats = newest_stats(gateways)
     with config_db.reading() as session:
         desired = list_deployments(session)
         since = _last_change(session, {replica.replica_id for replica in replicas})
@@ -169,12 +172,18 @@ def read_overview(
     )
 
 
+def troubles_of(state: State, deployment: str, now_unix_ns: int) -> list[Trouble]:
+    """What is wrong with one deployment right now, the worst first."""
+    view = read_overview(state.config_db, state.request_db, state.observed, now_unix_ns)
+    return [trouble for trouble in view.troubles if trouble.deployment in (deployment, None)]
+
+
 def _last_change(session: Session, replica_ids: set[str]) -> int | None:
     transitions = list_transitions(session, limit=200)
     return next((t.at_unix_ns for t in transitions if t.replica_id in replica_ids), None)
 
 
-def _newest_stats(
+def newest_stats(
     gateways: list[tuple[GatewayReport, float]],
 ) -> dict[str, tuple[EngineStats, float]]:
     """The freshest current figures of every replica, with their age in seconds."""
@@ -288,6 +297,7 @@ def _gateway(report: GatewayReport, age: float) -> GatewayOverview:
     return GatewayOverview(
         name=report.name,
         address=report.address,
+        is_draining=report.is_draining,
         age_seconds=age,
         is_current=age < STALE_SECONDS,
         snapshot_version=report.snapshot_version,

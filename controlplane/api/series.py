@@ -123,13 +123,19 @@ def read_charts(
     )
 
 
-def span_of(range_: str, now_unix_ns: int) -> SeriesSpan:
-    """The whole buckets before now. Raises SeriesError."""
+def seconds_of(range_: str) -> int:
+    """How long a range is. Raises SeriesError."""
     if range_ not in _SECONDS_BY_RANGE:
         raise SeriesError(f"range: {range_[:32]!r} is none of {', '.join(RANGES)}")
+    return _SECONDS_BY_RANGE[range_]
+
+
+def span_of(range_: str, now_unix_ns: int) -> SeriesSpan:
+    """The whole buckets before now. Raises SeriesError."""
+    seconds = seconds_of(range_)
     step = _STEP_BY_RANGE[range_]
     end = now_unix_ns // 10**9 // step * step
-    return SeriesSpan(start_unix=end - _SECONDS_BY_RANGE[range_], end_unix=end, step_seconds=step)
+    return SeriesSpan(start_unix=end - seconds, end_unix=end, step_seconds=step)
 
 
 def _numbers(span: SeriesSpan) -> range:

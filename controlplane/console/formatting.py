@@ -3,6 +3,7 @@
 Unknown is written as such: never 0, never a blank.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -62,6 +63,19 @@ def count(value: int | None) -> str | None:
     return None if value is None else f"{value:,}"
 
 
+def size(num_bytes: int | None) -> Quantity | None:
+    """Bytes in the largest unit of 1,024 that leaves a digit before the point."""
+    if num_bytes is None:
+        return None
+    value, unit = float(num_bytes), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if abs(value) < 1024:
+            break
+        value, unit = value / 1024, larger
+    digits = 0 if unit == "B" or value >= 99.95 else 1
+    return Quantity(f"{value:,.{digits}f}", unit)
+
+
 def age(seconds: float | None) -> str | None:
     """How long ago, roughly: `4 s`, `12 min`, `3 h`, `2 d`."""
     if seconds is None:
@@ -93,3 +107,17 @@ def exact_time(unix_ns: int) -> str:
 def short_id(identifier: str) -> str:
     """The beginning of an id, enough to tell it from its neighbours."""
     return identifier if len(identifier) <= 12 else identifier[:10]
+
+
+_START_ORDER = ("acquire", "load", "compile", "warm_up")
+
+
+def in_start_order(stages: Mapping[str, float]) -> list[tuple[str, float]]:
+    """Seconds by stage of a start, in the order in which the stages come."""
+    known = [name for name in _START_ORDER if name in stages]
+    return [(name, stages[name]) for name in (*known, *sorted(set(stages) - set(known)))]
+
+
+def tail(text: str, length: int) -> str:
+    """The end of a long name: what tells it from its neighbours stands there."""
+    return text if len(text) <= length else "…" + text[1 - length :]

@@ -89,14 +89,14 @@ def set_observed_generation(session: Session, name: str, generation: int) -> Non
     )
 
 
-def list_changes(session: Session, name: str, limit: int = 100) -> list[DeploymentChange]:
-    """A deployment's history, newest first."""
-    rows = session.scalars(
-        select(DeploymentChangeRow)
-        .where(DeploymentChangeRow.deployment == name)
-        .order_by(DeploymentChangeRow.generation.desc())
-        .limit(limit)
-    ).all()
+def list_changes(
+    session: Session, name: str, limit: int = 100, until_unix_ns: int | None = None
+) -> list[DeploymentChange]:
+    """A deployment's history, newest first; with `until_unix_ns`, as it was at that instant."""
+    query = select(DeploymentChangeRow).where(DeploymentChangeRow.deployment == name)
+    if until_unix_ns is not None:
+        query = query.where(DeploymentChangeRow.at_unix_ns <= until_unix_ns)
+    rows = session.scalars(query.order_by(DeploymentChangeRow.generation.desc()).limit(limit)).all()
     revisions = _revisions_by_id(session, rows)
     return [_read_change(row, revisions) for row in rows]
 

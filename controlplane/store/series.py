@@ -98,6 +98,30 @@ def heard_buckets(session: Session, span: SeriesSpan) -> set[int]:
     return {int(each) for each in session.scalars(query)}
 
 
+def count_by_class(
+    session: Session, deployment: str, contract_revision: str, since_unix: int, until_unix: int
+) -> dict[str, dict[str, int]]:
+    """Exact good and total counts of what was judged by that contract, by class and measure."""
+    totals: dict[str, dict[str, int]] = {}
+    rows = session.execute(
+        select(MinuteCountRow.request_class, MinuteCountRow.measure, func.sum(MinuteCountRow.value))
+        .where(
+            MinuteCountRow.minute_unix >= since_unix,
+            MinuteCountRow.minute_unix < until_unix,
+            MinuteCountRow.deployment == deployment,
+            MinuteCountRow.contract_revision == contract_revision,
+            or_(
+                MinuteCountRow.measure.like("objective.%"),
+                MinuteCountRow.measure.like("in_contract.%"),
+            ),
+        )
+        .group_by(MinuteCountRow.request_class, MinuteCountRow.measure)
+    )
+    for request_class, measure, value in rows:
+        totals.setdefault(request_class, {})[measure] = int(value)
+    return totals
+
+
 def add_samples(session: Session, samples: Sequence[MinuteSample]) -> None:
     """Store what gateways showed in one minute, beside what other control planes stored of it."""
     rows = [row for sample in samples for row in _sample_rows(sample)]

@@ -3,7 +3,8 @@
 Runs against a gateway that serves a model. Each trial starts a stream, reads some chunks,
 hangs up, and watches the gateway's live list until the request is gone from it, which is
 when the engine has said that every block can be used again. Client and gateway share this
-machine's clock, and polling adds to what is reported, so the figure is an upper bound.
+machine's clock, and polling adds to what is reported, so the figure is an upper bound. One
+poller serves all trials: one for each would take the cores away from the step that is measured.
 
 The goal is one engine step and 100 ms. A step is taken as the largest gap between the chunks
 that the trial itself read.
@@ -37,7 +38,33 @@ class Trial:
         return self.disconnect_to_released <= self.step + _GOAL_BEYOND_STEP_SECONDS
 
 
-async def measure(http: httpx.AsyncClient, model: str, num_chunks: int) -> Trial:
+class LiveWatch:
+    """Tells when requests are gone from the gateway's live list. Only one task asks for it."""
+
+    def __init__(self, http: httpx.AsyncClient) -> None:
+        self._http = http
+        self._gone_by_id: dict[str, asyncio.Event] = {}
+
+    async def wait_until_gone(self, request_id: str) -> None:
+        """Raises TimeoutError when it never is."""
+        gone = self._gone_by_id[request_id] = asyncio.Event()
+        async with asyncio.timeout(_GIVE_UP_SECONDS):
+            await gone.wait()
+
+    async def run(self) -> None:
+        """Look again and again, while somebody waits."""
+        while True:
+            await asyncio.sleep(_POLL_SECONDS)
+            if self._gone_by_id:
+                live = (await self._http.get("/internal/requests")).json()["requests"]
+                self._note({request["request_id"] for request in live})
+
+    def _note(self, live_ids: set[str]) -> None:
+        for request_id in self._gone_by_id.keys() - live_ids:
+            self._gone_by_id.pop(request_id).set()
+
+
+async def measure(http: httpx.AsyncClient, watch: LiveWatch, model: str, num_chunks: int) -> Trial:
     """One trial. Raises TimeoutError when the request is never released."""
     body = {
         "model": model,
@@ -59,32 +86,25 @@ async def measure(http: httpx.AsyncClient, model: str, num_chunks: int) -> Trial
             if len(times) > num_chunks:
                 break
     hung_up_at = time.monotonic()
-    await _wait_until_gone(http, request_id)
+    await watch.wait_until_gone(request_id)
     return Trial(
         disconnect_to_released=time.monotonic() - hung_up_at,
         step=max(later - earlier for earlier, later in itertools.pairwise(times)),
     )
 
 
-async def _wait_until_gone(http: httpx.AsyncClient, request_id: str) -> None:
-    async with asyncio.timeout(_GIVE_UP_SECONDS):
-        while True:
-            live = (await http.get("/internal/requests")).json()["requests"]
-            if request_id not in {request["request_id"] for request in live}:
-                return
-            # Asking without a pause would take a core away from the step that is measured.
-            await asyncio.sleep(_POLL_SECONDS)
-
-
 async def run(url: str, model: str, num_trials: int, concurrency: int, num_chunks: int) -> int:
     """Prints the result; 0 when every trial kept the goal."""
     trials: list[Trial] = []
     async with httpx.AsyncClient(base_url=url, timeout=60) as http:
-        await measure(http, model, num_chunks)  # not counted: the first one warms up
+        watch = LiveWatch(http)
+        watching = asyncio.create_task(watch.run())
+        await measure(http, watch, model, num_chunks)  # not counted: the first one warms up
         for _ in range(0, num_trials, concurrency):
             trials += await asyncio.gather(
-                *(measure(http, model, num_chunks) for _ in range(concurrency))
+                *(measure(http, watch, model, num_chunks) for _ in range(concurrency))
             )
+        watching.cancel()
     released = sorted(trial.disconnect_to_released for trial in trials)
     num_good = sum(trial.is_within_goal for trial in trials)
     print(f"{len(trials)} disconnects in mid-stream, {concurrency} at a time")

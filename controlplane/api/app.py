@@ -27,6 +27,7 @@ from controlplane.api import (
     overview,
     records,
     replicas,
+    scrape_targets,
     series,
 )
 from controlplane.api import requests as requests_api
@@ -54,6 +55,7 @@ _ROUTERS = (
     records.router,
     replicas.router,
     requests_api.router,
+    scrape_targets.router,
     series.router,
 )
 

@@ -101,13 +101,21 @@ def main(
             settings=settings,
             gateway_id=gateway_id,
             listener=listener,
-            is_listener_kept=inherited is not None,
+            is_listener_kept=inherited is not None or _is_kept(predecessor, listener),
             predecessor=predecessor,
             successors=Successors(sys.argv[1:]),
         )
         uvloop.run(process.run())
     except (InheritedSocketError, OpenBindError, TakeoverError, StartError) as error:
         raise click.ClickException(str(error)) from error
+
+
+def _is_kept(predecessor: Predecessor | None, listener: socket.socket) -> bool:
+    return (
+        predecessor is not None
+        and predecessor.listener is listener
+        and predecessor.grant.is_listener_kept
+    )
 
 
 def _choose_listener(settings: GatewaySettings, predecessor: Predecessor | None) -> socket.socket:

@@ -52,6 +52,8 @@ class Grant(msgspec.Struct, frozen=True):
     """What it enforces: a successor serves when it enforces this or a newer one."""
     replica_ids: tuple[str, ...] = ()
     """Those it is connected to: a successor waits until it is as well."""
+    is_listener_kept: bool = False
+    """A service manager keeps the socket open, whoever ends."""
     refusal: str | None = None
 
 

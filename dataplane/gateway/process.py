@@ -16,10 +16,11 @@ from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import structlog
 
 from dataplane.gateway.app import GatewayApp, create_app
-from dataplane.gateway.handover import Door, Predecessor
+from dataplane.gateway.handover import Door, Grant, Predecessor
 from dataplane.gateway.server import GatewayServer, address_of, create_server, listen
 from dataplane.gateway.settings import GatewaySettings
 from dataplane.gateway.status import GatewayStatus, write_status
@@ -67,7 +68,7 @@ class GatewayProcess:
         self._door = Door(
             self.settings.state_dir,
             self.listener.dup(),  # the server closes its own when it leaves
-            describe=self._app.grant,
+            describe=self._grant,
             let_go=lambda: self._beside(self._leave_and_end(), "leave"),
             holding=lambda: self._app.gateway.fleet.held(),
         )
@@ -101,6 +102,9 @@ class GatewayProcess:
             self._follow(self.predecessor)
         self._beside(self._keep_watch(), "watch")
         _log.info("listening", address=self._app.address)
+
+    def _grant(self) -> Grant:
+        return msgspec.structs.replace(self._app.grant(), is_listener_kept=self.is_listener_kept)
 
     def _follow(self, predecessor: Predecessor) -> None:
         _log.info("taking over", predecessor=predecessor.grant.gateway_id)

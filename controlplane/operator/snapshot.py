@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import TypeGuard
 
 from sqlalchemy.orm import Session
 
@@ -185,9 +186,13 @@ def _endpoint(replica: Replica) -> ReplicaEndpoint:
         settings={
             key: value
             for key, value in replica.spec.settings.items()
-            if value is None or isinstance(value, str | int | float | bool)
+            if value is None or isinstance(value, str | int | float | bool) or _are_names(value)
         },
     )
+
+
+def _are_names(value: object) -> TypeGuard[list[str]]:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
 def _tokenizer(model: ModelSpec, spec: ReplicaSpec) -> str | None:

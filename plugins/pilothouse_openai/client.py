@@ -20,13 +20,11 @@ from dataplane.engine import (
     EngineStats,
     EngineUnavailableError,
 )
-from dataplane.lifecycle import Disposition, EventKind, Observability
+from dataplane.lifecycle import ANSWERS, Disposition, EventKind, Observability
 from pilothouse_openai import ENGINE
 from pilothouse_openai.chunks import ChunkReader, MalformedChunkError
 from pilothouse_openai.settings import OpenAISettings
 
-# The parameters beyond the common ones that every server of this kind takes in the body.
-_PASSED_ON = frozenset({"frequency_penalty", "presence_penalty", "logit_bias", "user"})
 _MAX_ERROR_BODY_BYTES = 4096
 
 
@@ -92,12 +90,13 @@ class OpenAIClient:
             cleanup=Observability.UNOBSERVABLE,
             token_counts=Observability.INFERRED,
             cached_tokens=Observability.UNOBSERVABLE,
-            parameters=_PASSED_ON | ({"ignore_eos"} if self._settings.ignore_eos else frozenset()),
+            parameters=self._settings.taken_parameters,
         )
 
     async def submit(self, request: EngineRequest) -> AsyncIterator[EngineEvent]:
         """Stream one request. The queue span closes now: nothing shows when work really begins."""
         attempt = _Attempt()
+        num_open = request.sampling.num_sequences
         self._attempts[request.request_id] = attempt
         yield EngineEvent(kind=EventKind.SCHEDULED)
         attempt.reader = asyncio.create_task(self._read(request, attempt))
@@ -109,7 +108,9 @@ class OpenAIClient:
                     raise event
                 yield event
                 if event.kind is EventKind.FINISHED:
-                    return
+                    num_open = num_open - 1 if event.disposition in ANSWERS else 0
+                    if not num_open:
+                        return
         finally:
             self._attempts.pop(request.request_id, None)
             await _end(attempt.reader)
@@ -155,12 +156,14 @@ class OpenAIClient:
                 if response.status_code != httpx.codes.OK:
                     attempt.events.put_nowait(await _refusal(response))
                     return
-                attempt.events.put_nowait(await self._follow(response, attempt))
+                await self._follow(request, response, attempt)
         except (httpx.HTTPError, MalformedChunkError, ValueError) as error:
             attempt.events.put_nowait(self._unavailable(_say(error)))
 
-    async def _follow(self, response: httpx.Response, attempt: _Attempt) -> EngineEvent:
-        reader = ChunkReader()
+    async def _follow(
+        self, request: EngineRequest, response: httpx.Response, attempt: _Attempt
+    ) -> None:
+        reader = ChunkReader(num_sequences=request.sampling.num_sequences)
         async for line in response.aiter_lines():
             data = line.removeprefix("data:").strip() if line.startswith("data:") else ""
             if data == "[DONE]":
@@ -168,17 +171,20 @@ class OpenAIClient:
             if not data:
                 continue
             chunk = json.loads(data)
-            if "error" in chunk:
-                return EngineEvent(
-                    kind=EventKind.FINISHED,
-                    disposition=Disposition.ERROR,
-                    status_code=502,
-                    reason=_error_message(chunk),
+            if isinstance(chunk, dict) and chunk.get("error"):
+                attempt.events.put_nowait(
+                    EngineEvent(
+                        kind=EventKind.FINISHED,
+                        disposition=Disposition.ERROR,
+                        status_code=502,
+                        reason=_error_message(chunk),
+                    )
                 )
-            event = reader.read(chunk)
-            if event is not None:
+                return
+            for event in reader.read(chunk):
                 attempt.events.put_nowait(event)
-        return reader.end()
+        for event in reader.end():
+            attempt.events.put_nowait(event)
 
     def _body(self, request: EngineRequest) -> dict[str, Any]:
         body = {key: value for key, value in request.body.items() if key != "stream_options"}

@@ -3,9 +3,27 @@
 import difflib
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+# What servers of this kind take in the body, beyond what all engines do.
+_USUAL_PARAMETERS = frozenset(
+    {
+        "frequency_penalty",
+        "logit_bias",
+        "logprobs",
+        "n",
+        "parallel_tool_calls",
+        "presence_penalty",
+        "response_format",
+        "tool_choice",
+        "tools",
+        "top_logprobs",
+        "user",
+    }
+)
+ParameterName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")]
 
 
 class OpenAISettings(BaseModel):
@@ -26,6 +44,16 @@ class OpenAISettings(BaseModel):
     """Longest silence between two chunks."""
     ignore_eos: bool = False
     """The endpoint understands the `ignore_eos` extension (vLLM and SGLang do)."""
+    parameters: list[ParameterName] | None = None
+    """Request parameters beyond the common ones that it takes, such as reasoning_effort; the
+    gateway refuses what is not here. None: tools, tool_choice, parallel_tool_calls,
+    response_format, n, logprobs, top_logprobs, logit_bias, both penalties and user."""
+
+    @property
+    def taken_parameters(self) -> frozenset[str]:
+        """What the gateway may pass on."""
+        named = _USUAL_PARAMETERS if self.parameters is None else frozenset(self.parameters)
+        return named | ({"ignore_eos"} if self.ignore_eos else frozenset())
 
     def read_api_key(self) -> str | None:
         """The key, from the environment.

@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from dataplane.engine import (
     EngineCapabilities,
@@ -39,6 +40,7 @@ CAPABILITIES = EngineCapabilities(
     cached_tokens=Observability.OBSERVED,
     parameters=frozenset({"ignore_eos", "logit_bias", "logprobs", "n", "top_k", "top_logprobs"}),
 )
+WITH_TOOLS = replace(CAPABILITIES, parameters=CAPABILITIES.parameters | {"tools", "tool_choice"})
 
 
 @dataclass(eq=False)
@@ -61,6 +63,8 @@ class ScriptedReplica:
     """Of every prompt."""
     stop_text: str | None = None
     """Ends the answer when it would be next, as a matched stop string does."""
+    tool_deltas: tuple[dict[str, Any], ...] = ()
+    """Given instead of words to a request that brings tools."""
     shows_steps: bool = True
     """False: neither offsets nor cleanup, as of an attached endpoint."""
     _open: asyncio.Event = field(default_factory=asyncio.Event)
@@ -191,6 +195,15 @@ async def _events(replica: ScriptedReplica, request: EngineRequest) -> AsyncIter
                 num_tokens=len(request.prompt_token_ids),
                 num_cached_tokens=replica.num_cached_tokens,
             )
+        if "tools" in request.body:
+            for number, delta in enumerate(replica.tool_deltas):
+                kind = EventKind.TOKENS if number else EventKind.FIRST_TOKEN
+                yield EngineEvent(kind=kind, num_tokens=1, delta=delta)
+            yield EngineEvent(
+                kind=EventKind.FINISHED, disposition=Disposition.STOP, finish_reason="tool_calls"
+            )
+            yield EngineEvent(kind=EventKind.RELEASED)
+            return
         for number in range(request.sampling.max_output_tokens):
             await replica.next_step(request.request_id)
             disposition = replica.held.get(request.request_id)

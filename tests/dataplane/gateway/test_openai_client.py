@@ -17,8 +17,26 @@ from tests.dataplane.gateway.running_gateway import (
     scripted_plugin,
     snapshot,
 )
+from tests.dataplane.gateway.scripted_engine import WITH_TOOLS
 
 pytestmark = pytest.mark.anyio
+
+TOOL_MODEL = "handy"
+TOOLS: Any = [{"type": "function", "function": {"name": "find", "parameters": {}}}]
+TOOL_DELTAS = (
+    {
+        "tool_calls": [
+            {
+                "index": 0,
+                "id": "c1",
+                "type": "function",
+                "function": {"name": "find", "arguments": ""},
+            }
+        ]
+    },
+    {"tool_calls": [{"index": 0, "function": {"arguments": '{"city":'}}]},
+    {"tool_calls": [{"index": 0, "function": {"arguments": '"Paris"}'}}]},
+)
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +53,11 @@ def plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(scope="module")
 async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningGateway]:
     add_replica("a")
-    served = snapshot(deployment("a", tokenizer=find_tokenizer(), created_at_unix=1700000000))
+    add_replica("tools", capabilities=WITH_TOOLS, tool_deltas=TOOL_DELTAS)
+    served = snapshot(
+        deployment("a", tokenizer=find_tokenizer(), created_at_unix=1700000000),
+        deployment("tools", name="tools", model_name=TOOL_MODEL),
+    )
     state_dir: Path = tmp_path_factory.mktemp("gateway")
     async with running_gateway(state_dir, served) as running:
         yield running
@@ -216,8 +238,62 @@ async def test_an_answer_without_the_wish_tells_no_logprobs(client: openai.Async
     assert answer.choices[0].logprobs is None
 
 
+async def test_a_tool_call_is_put_together_for_a_whole_answer(client: openai.AsyncOpenAI) -> None:
+    answer = await client.chat.completions.create(
+        model=TOOL_MODEL, messages=[{"role": "user", "content": "Where?"}], tools=TOOLS
+    )
+    (choice,) = answer.choices
+    assert (choice.finish_reason, choice.message.content) == ("tool_calls", None)
+    assert choice.message.tool_calls is not None
+    (call,) = choice.message.tool_calls
+    assert call.type == "function"
+    assert (call.id, call.function.name, call.function.arguments) == (
+        "c1",
+        "find",
+        '{"city":"Paris"}',
+    )
+    assert answer.usage is not None
+    assert answer.usage.completion_tokens == 3
+
+
+async def test_a_tool_call_streams_delta_by_delta(client: openai.AsyncOpenAI) -> None:
+    stream = await client.chat.completions.create(
+        model=TOOL_MODEL, messages=[{"role": "user", "content": "Where?"}], tools=TOOLS, stream=True
+    )
+    choices = [chunk.choices[0] async for chunk in stream]
+    calls = [choice.delta.tool_calls[0] for choice in choices if choice.delta.tool_calls]
+    assert [call.function.arguments for call in calls if call.function] == [
+        "",
+        '{"city":',
+        '"Paris"}',
+    ]
+    assert calls[0].id == "c1"
+    assert choices[-1].finish_reason == "tool_calls"
+
+
+async def test_turns_of_tools_are_for_an_engine_that_takes_tools(
+    client: openai.AsyncOpenAI,
+) -> None:
+    turns: Any = [
+        {"role": "user", "content": "Where?"},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {"id": "c1", "type": "function", "function": {"name": "find", "arguments": "{}"}}
+            ],
+        },
+        {"role": "tool", "tool_call_id": "c1", "content": "Paris"},
+    ]
+    answer = await client.chat.completions.create(model=TOOL_MODEL, messages=turns, max_tokens=1)
+    assert answer.choices[0].message.content == "w0 "
+    with pytest.raises(openai.BadRequestError) as refused:
+        await client.chat.completions.create(model=MODEL, messages=turns)
+    assert refused.value.param == "messages.1.tool_calls"
+
+
 async def test_models_are_listed_and_found_by_name(client: openai.AsyncOpenAI) -> None:
-    assert [model.id async for model in client.models.list()] == [MODEL]
+    assert [model.id async for model in client.models.list()] == [MODEL, TOOL_MODEL]
     model = await client.models.retrieve(MODEL)
     assert (model.id, model.created, model.owned_by) == (MODEL, 1700000000, "pilothouse")
     with pytest.raises(openai.NotFoundError):

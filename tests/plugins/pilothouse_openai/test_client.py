@@ -25,6 +25,13 @@ from pilothouse_openai.chunks import ChunkReader
 from pilothouse_openai.client import OpenAIClient
 from pilothouse_openai.settings import OpenAISettings, check_settings, parse_settings
 
+TOOL_DELTAS: list[dict[str, Any]] = [
+    {"role": "assistant", "reasoning_content": "Look it up."},
+    {"tool_calls": [{"index": 0, "id": "c1", "function": {"name": "find", "arguments": ""}}]},
+    {"tool_calls": [{"index": 0, "function": {"arguments": '{"city":'}}]},
+    {"tool_calls": [{"index": 0, "function": {"arguments": '"Paris"}'}}]},
+]
+
 
 class Endpoint:
     """An OpenAI-compatible server; the prompt's text chooses how it behaves."""
@@ -56,10 +63,30 @@ class Endpoint:
         return StreamingResponse(self.stream(scene), media_type="text/event-stream")
 
     async def stream(self, scene: str) -> AsyncIterator[str]:
-        def chunk(delta: dict[str, str], finish_reason: str | None = None) -> str:
-            choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
+        def chunk(
+            delta: dict[str, Any], finish_reason: str | None = None, index: int = 0, **more: Any
+        ) -> str:
+            choice = {"index": index, "delta": delta, "finish_reason": finish_reason, **more}
             return f"data: {json.dumps({'choices': [choice]})}\n\n"
 
+        if scene == "call a tool":
+            for delta in TOOL_DELTAS:
+                yield chunk(delta)
+            yield chunk({}, finish_reason="tool_calls")
+            yield "data: [DONE]\n\n"
+            return
+        if scene == "two answers":
+            for index, text in ((0, "yes"), (1, "no"), (1, "pe")):
+                yield chunk({"content": text}, index=index)
+            yield chunk({}, finish_reason="length", index=1)
+            yield chunk({"content": "!"}, finish_reason="stop")
+            usage = {"prompt_tokens": 11, "completion_tokens": 4}
+            yield f"data: {json.dumps({'choices': [], 'usage': usage})}\n\n"
+            yield "data: [DONE]\n\n"
+            return
+        if scene == "another number":
+            yield chunk({"content": "x"}, index=7)
+            return
         yield chunk({"role": "assistant"})
         yield chunk({"content": "Par"})
         if scene == "forever":
@@ -99,12 +126,12 @@ def endpoint() -> Iterator[tuple[Endpoint, str]]:
     thread.join()
 
 
-def a_request(scene: str, **body: Any) -> EngineRequest:
+def a_request(scene: str, num_sequences: int = 1, **body: Any) -> EngineRequest:
     return EngineRequest(
         request_id="r1",
         attempt=0,
         endpoint="/v1/chat/completions",
-        sampling=SamplingParams(max_output_tokens=7),
+        sampling=SamplingParams(max_output_tokens=7, num_sequences=num_sequences),
         body={"model": "ours", "messages": [{"role": "user", "content": scene}], **body},
         traceparent="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
     )
@@ -226,7 +253,76 @@ def test_a_stream_that_ends_without_a_reason_is_an_error_not_a_stop(
     assert last.status_code == 502
 
 
-@pytest.mark.parametrize("scene", ["garbage", "not a choice"])
+def told(endpoint: tuple[Endpoint, str], request: EngineRequest) -> list[EngineEvent]:
+    """Every event of one request."""
+
+    async def scenario() -> list[EngineEvent]:
+        client = await connected(endpoint[1])
+        try:
+            return await events_of(client, request)
+        finally:
+            await client.close()
+
+    return asyncio.run(scenario())
+
+
+def test_tool_calls_pass_through_as_the_endpoint_wrote_them(
+    endpoint: tuple[Endpoint, str],
+) -> None:
+    tools = [{"type": "function", "function": {"name": "find"}}]
+    events = told(endpoint, a_request("call a tool", tools=tools, tool_choice="auto"))
+    assert endpoint[0].bodies[0]["tools"] == tools
+    deltas = [event.delta for event in events if event.delta]
+    assert deltas == [{"reasoning_content": "Look it up."}, *TOOL_DELTAS[1:]]
+    assert [event.kind for event in events[1:3]] == [EventKind.FIRST_TOKEN, EventKind.TOKENS]
+    last = events[-1]
+    assert (last.disposition, last.finish_reason) == (Disposition.STOP, "tool_calls")
+
+
+def test_two_answers_are_told_apart_and_each_ends_once(endpoint: tuple[Endpoint, str]) -> None:
+    events = told(endpoint, a_request("two answers", num_sequences=2, n=2))
+    assert endpoint[0].bodies[0]["n"] == 2
+    texts = {0: "", 1: ""}
+    for event in events:
+        texts[event.sequence] += event.text or ""
+    assert texts == {0: "yes!", 1: "nope"}
+    first, last = (event for event in events if event.kind is EventKind.FINISHED)
+    assert (first.sequence, first.disposition) == (1, Disposition.LENGTH)
+    assert (last.sequence, last.disposition, last.num_output_tokens) == (0, Disposition.STOP, 4)
+
+
+def test_logprobs_of_a_chat_are_told_token_by_token() -> None:
+    entry = {"token": "hi", "logprob": -0.25, "bytes": [104, 105]}
+    said = {"content": [entry | {"top_logprobs": [entry]}, {"token": 5}]}
+    choice = {"index": 0, "delta": {"content": "hi"}, "logprobs": said}
+    (event,) = ChunkReader().read({"choices": [choice]})
+    (logprob,) = event.logprobs
+    assert (logprob.token, logprob.logprob, logprob.utf8) == ("hi", -0.25, b"hi")
+    assert [top.token for top in logprob.top] == ["hi"]
+
+
+def test_logprobs_of_a_completion_are_told_from_columns() -> None:
+    said = {
+        "tokens": ["a", "b"],
+        "token_logprobs": [-1.0, -2.0],
+        "top_logprobs": [{"a": -1.0, "c": -3.0}, None],
+    }
+    (event,) = ChunkReader().read({"choices": [{"index": 0, "text": "ab", "logprobs": said}]})
+    assert [(entry.token, entry.logprob) for entry in event.logprobs] == [("a", -1.0), ("b", -2.0)]
+    assert [top.token for top in event.logprobs[0].top] == ["c"]
+    assert event.num_tokens == 2
+
+
+def test_what_the_endpoint_takes_is_a_setting(endpoint: tuple[Endpoint, str]) -> None:
+    assert {"tools", "n", "response_format"} <= OpenAISettings().taken_parameters
+    assert "reasoning_effort" not in OpenAISettings().taken_parameters
+    named = parse_settings({"parameters": ["reasoning_effort"], "ignore_eos": True})
+    assert named.taken_parameters == {"reasoning_effort", "ignore_eos"}
+    ((key, _),) = check_settings({"parameters": ["no name"]})
+    assert key == "parameters.0"
+
+
+@pytest.mark.parametrize("scene", ["garbage", "not a choice", "another number"])
 def test_a_malformed_stream_makes_the_replica_unavailable_for_that_request(
     endpoint: tuple[Endpoint, str], scene: str
 ) -> None:
@@ -299,7 +395,9 @@ def test_the_shorter_of_the_configured_and_the_endpoints_own_length_holds(
 @pytest.mark.parametrize("count", ["eleven", None, -1, True, 1.5])
 def test_a_usage_count_that_is_none_is_not_believed(count: object) -> None:
     reader = ChunkReader()
-    reader.read({"choices": [], "usage": {"prompt_tokens": count, "completion_tokens": 2}})
+    assert not list(
+        reader.read({"choices": [], "usage": {"prompt_tokens": count, "completion_tokens": 2}})
+    )
     assert (reader.num_prompt_tokens, reader.num_output_tokens) == (None, 2)
 
 

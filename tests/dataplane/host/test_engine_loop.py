@@ -1,6 +1,6 @@
 """The order of one turn: what leaves when, and what the core is told."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from dataplane.clock import monotonic_clock
 from dataplane.engine import EngineRequest
@@ -19,9 +19,10 @@ MakeRequest = Callable[..., EngineRequest]
 class _TracedCore(EchoCore):
     """Writes its calls into the same list as the outbox; shuts down when all is released."""
 
-    def __init__(self, trace: list[str]) -> None:
+    def __init__(self, trace: list[str], during_first_run: Callable[[], None]) -> None:
         super().__init__()
         self._trace = trace
+        self._during_first_run = during_first_run
 
     def schedule(self) -> list[CoreEvent]:
         self._trace.append("schedule()")
@@ -29,14 +30,25 @@ class _TracedCore(EchoCore):
 
     def run(self) -> list[CoreEvent]:
         self._trace.append("run()")
+        if self._trace.count("run()") == 1:
+            self._during_first_run()
         return super().run()
 
 
-def _run(tokenizer: Tokenizer, commands: list[Submission | Cancellation | Departure]) -> list[str]:
+def _run(
+    tokenizer: Tokenizer,
+    commands: list[Submission | Cancellation | Departure],
+    during_first_run: Sequence[Cancellation] = (),
+) -> list[str]:
     """Run a loop over `commands` until everything is released; what happened, in order."""
     trace: list[str] = []
+
+    def come_late() -> None:
+        for command in during_first_run:
+            loop.commands.put(command)
+
     loop = EngineLoop(
-        core=_TracedCore(trace),
+        core=_TracedCore(trace, come_late),
         tokenizer=tokenizer,
         metrics=HostMetrics(SPEC),
         clock=monotonic_clock,
@@ -126,3 +138,22 @@ def test_cancels_of_unknown_requests_do_nothing(
     )
     trace = _run(tokenizer, [cancel, _submit(make_request(max_output_tokens=1)), cancel])
     assert trace[0] == "schedule()"
+
+
+def test_cancels_that_arrive_while_a_step_runs_are_all_released_before_the_next_one(
+    tokenizer: Tokenizer, make_request: MakeRequest
+) -> None:
+    names = [f"r{i}" for i in range(8)]
+    cancels = [
+        Cancellation(
+            connection_id=1,
+            request_id=name,
+            disposition=Disposition.CANCELLED,
+            received_at=monotonic_clock(),
+        )
+        for name in names
+    ]
+    submissions = [_submit(make_request(name, max_output_tokens=9)) for name in names]
+    trace = _run(tokenizer, [*submissions], during_first_run=cancels)
+    until_released = trace[: trace.index("sent and waited: " + " ".join(["released"] * 8))]
+    assert until_released.count("run()") == 1

@@ -3,16 +3,29 @@
 Times are seconds since the request's arrival. None is unknown, and every surface says so.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from controlplane.api.headline import Headline, headline_of
 from controlplane.api.life import Life, life_of_record, life_of_row
+from controlplane.api.reported import (
+    BoundaryView,
+    ClientView,
+    EngineSpanView,
+    boundaries_of_record,
+    boundaries_of_row,
+    read_reported,
+    with_client_lane,
+    with_report,
+)
+from dataplane.latency import Judgement
 from dataplane.lifecycle import Event, EventKind, Observability
 from dataplane.record import RequestRecord, record_to_dict
 
 if TYPE_CHECKING:  # whoever only reads answers (the command line) does without the database
     from controlplane.store.request_tables import RequestRow
+    from controlplane.store.span_reports import StoredReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +130,11 @@ class RequestDetail:
     judgement: JudgementView | None
     events: list[EventView]
     as_of_unix_ns: int
+    boundaries: list[BoundaryView] = field(default_factory=list)
+    """TTFT, TPOT and E2E at engine, server and client."""
+    client: ClientView | None = None
+    """The client's side, or None where it did not report."""
+    engine_spans: list[EngineSpanView] = field(default_factory=list)
 
 
 def summarize(row: "RequestRow") -> RequestSummary:
@@ -152,22 +170,37 @@ def summarize(row: "RequestRow") -> RequestSummary:
 
 
 def describe(
-    row: "RequestRow", kept: tuple[RequestRecord, str] | None, now_unix_ns: int
+    row: "RequestRow",
+    kept: tuple[RequestRecord, str] | None,
+    now_unix_ns: int,
+    reports: "Sequence[StoredReport]" = (),
 ) -> RequestDetail:
-    """All that is known of a request."""
+    """All that is known of a request, with what its client and its engine reported."""
     record, kept_because = kept if kept is not None else (None, None)
+    reported = read_reported(row, reports)
+    client = reported.client
+    if record is not None:
+        record = with_report(record, reports)
+    life = life_of_row(row) if record is None else life_of_record(record)
     return RequestDetail(
         headline=headline_of(row, record),
         request=summarize(row),
-        life=life_of_row(row) if record is None else life_of_record(record),
+        life=with_client_lane(life, client),
         kept_because=kept_because,
         record=None if record is None else record_to_dict(record),
         are_tokens_inferred=None if record is None else _are_tokens_inferred(record),
         snapshot_version=None if record is None else record.snapshot_version,
         attempts=[] if record is None else _attempts(record),
-        judgement=None if record is None else _judgement(record),
+        judgement=_judgement(reported.judgement if record is None else record.judgement),
         events=[] if record is None else [_event(event) for event in record.events],
         as_of_unix_ns=now_unix_ns,
+        boundaries=(
+            boundaries_of_row(row, client)
+            if record is None
+            else boundaries_of_record(record, client)
+        ),
+        client=client,
+        engine_spans=reported.engine_spans,
     )
 
 
@@ -192,8 +225,7 @@ def _attempts(record: RequestRecord) -> list[Attempt]:
     ]
 
 
-def _judgement(record: RequestRecord) -> JudgementView | None:
-    judgement = record.judgement
+def _judgement(judgement: Judgement | None) -> JudgementView | None:
     if judgement is None:
         return None
     return JudgementView(

@@ -14,6 +14,7 @@ from controlplane.store.requests import (
     find_requests,
     list_requests,
 )
+from controlplane.store.span_reports import find_span_reports
 from dataplane.clock import wall_clock
 
 router = APIRouter(prefix="/api/v1", tags=["requests"])
@@ -107,4 +108,5 @@ def read_request(
             raise RequestNotFoundError(identifier)
         if len(rows) > 1:
             raise AmbiguousRequestError(identifier, [row.request_id for row in rows])
-        return describe(rows[0], find_record(session, rows[0]), now_unix_ns)
+        record, reports = find_record(session, rows[0]), find_span_reports(session, rows[0])
+        return describe(rows[0], record, now_unix_ns, reports)

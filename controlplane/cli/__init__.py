@@ -27,6 +27,7 @@ COMMANDS = {
     "plugins": "controlplane.cli.plugins:plugins",
     "requests": "controlplane.cli.requests:requests",
     "serve": "controlplane.cli.serve:serve",
+    "support-bundle": "controlplane.cli.support_bundle:support_bundle",
     "trace": "controlplane.cli.trace:trace",
     "users": "controlplane.cli.users:users",
 }
@@ -49,6 +50,7 @@ SUMMARIES = {
     "plugins": "List and describe the installed plugins.",
     "requests": "List requests that ended or are in flight.",
     "serve": "Serve models on this machine, all in one.",
+    "support-bundle": "Gather what somebody else needs to help.",
     "users": "Say who may log in to the console.",
     "trace": "Show the whole life of one request.",
 }

@@ -1,0 +1,159 @@
+"""`pilothouse support-bundle`, with secrets and prompts planted wherever they could be."""
+
+import json
+import tarfile
+from pathlib import Path
+
+import httpx
+import pytest
+from click.testing import CliRunner, Result
+
+from controlplane.cli import main
+from dataplane.clock import wall_clock
+from dataplane.lifecycle import RequestCounts
+from dataplane.processes import ProcessDirectory, terminate
+from dataplane.report import GatewayReport
+from tests.controlplane.config_documents import SERVICE
+from tests.controlplane.control_plane_server import serve_control_plane
+
+KEY = "phk_1a2b3c4d5e6f_" + ("KEYCANARY" * 5)[:43]
+CANARIES = (
+    "KEYCANARY",
+    "BEARERCANARY",
+    "URLCANARY",
+    "SETTINGCANARY",
+    "HEADERCANARY",
+    "PROMPT-CANARY",
+)
+LOG = [
+    {"process": "gateway", "logger": "dataplane.gateway", "event": "kept event", "num": 7},
+    {"process": "gateway", "logger": "dataplane.gateway", "event": "x", "error": f"bad {KEY}"},
+    {"process": "controlplane", "logger": "controlplane", "event": "x", "error": f"key {KEY}"},
+    {"process": "controlplane", "event": "x", "error": "Authorization: Bearer BEARERCANARY"},
+    {"process": "controlplane", "event": "x", "error": "at postgresql://u:URLCANARY@db/x"},
+    {"process": "gateway", "event": "x", "prompt": "PROMPT-CANARY"},
+    {"process": "gateway", "event": "x", "request_id": "1", "error": "PROMPT-CANARY"},
+]
+
+
+def run(state_dir: Path, *arguments: str, url: str = "http://127.0.0.1:1") -> Result:
+    environment = {
+        "PILOTHOUSE_KEY": KEY,
+        "OTEL_EXPORTER_OTLP_HEADERS": "x-team=HEADERCANARY",
+        "PILOTHOUSE_STATE_DIR": str(state_dir),
+        "PILOTHOUSE_URL": url,
+    }
+    return CliRunner().invoke(main, ["support-bundle", *arguments], env=environment)
+
+
+def members(path: Path) -> dict[str, str]:
+    with tarfile.open(path) as tar:
+        files = {member.name: tar.extractfile(member) for member in tar.getmembers()}
+        return {name: file.read().decode() for name, file in files.items() if file is not None}
+
+
+def plant(state_dir: Path) -> None:
+    """Logs and a process on record that hold what must not leave."""
+    processes = ProcessDirectory(state_dir)
+    argv = ["/bin/sleep", "0", "--config-url", "postgresql://u:URLCANARY@db/x"]
+    record = processes.start("gateway-0", "gateway", argv, "digest")
+    terminate(record, 5)
+    log = "".join(json.dumps(line) + "\n" for line in LOG) + "RuntimeError: PROMPT-CANARY\n"
+    processes.log_path("gateway-0").write_text(log)
+
+
+def report(address: str) -> GatewayReport:
+    counts = RequestCounts(
+        arrived=0, invalid=0, undecided=0, rejected=0, admitted=0, active=0, finished=0
+    )
+    return GatewayReport(
+        gateway_id="gateway-0-1", name="gateway-0", address=address, started_at_unix_ns=0,
+        reported_at_unix_ns=wall_clock(), snapshot_version=1, snapshot_error=None, counts=counts,
+        num_queued=0, oldest_queued_seconds=None, num_records_spooled=0, num_records_lost=0,
+        replicas=(),
+    )  # fmt: skip
+
+
+def test_a_bundle_of_a_running_installation_holds_all_of_it_and_no_secret(tmp_path: Path) -> None:
+    state_dir, path = tmp_path / "state", tmp_path / "b.tar.gz"
+    state_dir.mkdir()
+    plant(state_dir)
+    with serve_control_plane(state_dir) as (url, opened):
+        texts = [
+            *SERVICE,
+            "{kind: Model, metadata: {name: k}, spec: {artifact: "
+            "{url: 'https://ann:SETTINGCANARY@example.com'}}}",
+        ]
+        files = [{"name": f"{n}.yaml", "text": text} for n, text in enumerate(texts)]
+        applied = httpx.post(f"{url}/api/v1/apply", json={"files": files, "author": "ann"})
+        assert applied.status_code == 200, applied.text
+        opened.observed.put_gateway(report("http://127.0.0.1:1"))
+        result = run(state_dir, "--output", str(path), url=url)
+
+    assert result.exit_code == 0, result.output
+    found = members(path)
+    for canary in CANARIES:
+        assert [name for name, text in found.items() if canary in text] == [], canary
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert json.loads(found["system.json"])["num_cpus"] >= 1
+    assert "click" in json.loads(found["packages.json"])
+    assert json.loads(found["environment.json"])["PILOTHOUSE_KEY"] == "***"
+    assert "schema" in json.loads(found["state/schema.json"])["config"]
+    assert json.loads(found["state/processes.json"])[0]["name"] == "gateway-0"
+    assert "kept event" in found["logs/gateway-0.log"]
+    assert "pilothouse_controlplane_snapshot_version" in found["metrics/controlplane.prom"]
+    for name in ("api/documents.json", "state/documents.json"):
+        assert len(json.loads(found[name])) == len(texts)
+    assert json.loads(found["api/gateways.json"])["gateways"][0]["name"] == "gateway-0"
+    problems = {
+        each["file"]: each["problem"]
+        for each in json.loads(found["manifest.json"])["files"]
+        if each["problem"]
+    }
+    assert list(problems) == ["metrics/gateway-0.prom"]
+    assert "does not answer" in result.stderr
+
+
+def test_with_everything_down_the_state_directory_still_tells(tmp_path: Path) -> None:
+    state_dir, path = tmp_path / "state", tmp_path / "b.tar.gz"
+    state_dir.mkdir()
+    with serve_control_plane(state_dir):
+        pass
+    plant(state_dir)
+
+    result = run(state_dir, "--output", str(path))
+
+    assert result.exit_code == 0, result.output
+    found = members(path)
+    assert found["state/documents.json"].strip() == "[]"
+    assert "kept event" in found["logs/gateway-0.log"]
+    assert not any(name.startswith("api/") for name in found)
+    assert "api/overview.json: AskError: no control plane answers" in result.stderr
+    for canary in CANARIES:
+        assert canary not in "".join(found.values())
+
+
+def test_without_anything_it_says_what_is_missing_and_is_written_all_the_same(
+    tmp_path: Path,
+) -> None:
+    result = run(tmp_path / "absent", "--output", str(tmp_path / "b.tar.gz"))
+
+    assert result.exit_code == 0
+    assert "name it with --state-dir" in result.stderr
+    assert "system.json" in members(tmp_path / "b.tar.gz")
+
+
+@pytest.mark.parametrize(
+    ("output", "exit_code", "said"),
+    [("there.tar.gz", 2, "exists"), ("no/such/folder/b.tar.gz", 1, "cannot write")],
+)
+def test_a_file_that_cannot_be_written_is_said(
+    tmp_path: Path, output: str, exit_code: int, said: str
+) -> None:
+    (tmp_path / "there.tar.gz").write_text("mine")
+
+    result = run(tmp_path, "--output", str(tmp_path / output))
+
+    assert result.exit_code == exit_code
+    assert said in result.stderr
+    assert (tmp_path / "there.tar.gz").read_text() == "mine"

@@ -1,0 +1,39 @@
+"""A whole control plane over real HTTP, on a port of its own, in this process."""
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import uvicorn
+
+from controlplane.api.app import create_app
+from controlplane.api.settings import ControlPlaneSettings
+from controlplane.open_state import OpenState
+from controlplane.store.connection import DatabaseKind, default_paths
+from controlplane.store.database import create_or_open_database
+from controlplane.store.database_url import sqlite_url
+
+
+@contextmanager
+def serve_control_plane(state_dir: Path) -> Iterator[tuple[str, OpenState]]:
+    """Its URL and what it holds open, until the block ends."""
+    for kind, path in default_paths(state_dir).items():
+        create_or_open_database(sqlite_url(path), DatabaseKind(kind)).close()
+    opened = ControlPlaneSettings(state_dir=state_dir).open_state()
+    listener = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(create_app(opened), log_level="error", lifespan="on")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        while not server.started:
+            assert thread.is_alive(), "the server ended while it started"
+            time.sleep(0.01)
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}", opened
+    finally:
+        server.should_exit = True
+        thread.join()
+        listener.close()

@@ -17,6 +17,7 @@ from starlette.routing import Router
 from starlette.types import Receive, Scope, Send
 
 from dataplane.clock import monotonic_clock, wall_clock
+from dataplane.gateway.body_budget import BodyBudget
 from dataplane.gateway.catching_up import catch_up
 from dataplane.gateway.control_link import ControlLink, load_snapshot
 from dataplane.gateway.endpoints import Endpoints
@@ -201,6 +202,7 @@ class GatewayApp:
             ),
             prompts=PromptCounter(),
             journal=journal,
+            bodies=BodyBudget(settings.max_bodies_bytes),
         )
 
 

@@ -23,6 +23,7 @@ from dataplane.gateway.openai_api.documents import ChatDocument, CompletionDocum
 from dataplane.gateway.openai_api.errors import ApiError, ApiRefusalError
 
 _MODELS_PATH = "/v1/models"
+_SHOWN_PATH_CHARS = 200
 RenderMetrics = Callable[[str | None], tuple[bytes, str]]
 """Body and content type for an Accept header."""
 Answer = Callable[[Exchange], Awaitable[Any]]
@@ -38,6 +39,16 @@ class _Endpoint:
     answer: Answer
     check: Check | None = None
     """None: everybody, or it checks for itself."""
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """What it answers; the server leaves the body of an answer to HEAD out."""
+        return ("GET", "HEAD") if self.method == "GET" else (self.method,)
+
+    @property
+    def allow(self) -> str:
+        """As the header of the same name says it."""
+        return ", ".join((*self.methods, "OPTIONS"))
 
 
 class Endpoints:
@@ -57,16 +68,30 @@ class Endpoints:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange = Exchange(
-            uuid.uuid4().hex, scope, receive, send, self._gateway.settings.write_seconds
+            uuid.uuid4().hex,
+            scope,
+            receive,
+            send,
+            self._gateway.settings.write_seconds,
+            self._gateway.bodies.lease(),
         )
         endpoint = self._find(exchange.path)
         if endpoint is None:
-            message = f"Unknown path: {exchange.method} {exchange.path}."
+            message = (
+                f"Unknown path: {exchange.method} {exchange.path[:_SHOWN_PATH_CHARS]}. This "
+                f"gateway serves chat and completions only: POST {CHAT_ENDPOINT}, "
+                f"POST {COMPLETION_ENDPOINT} and GET {_MODELS_PATH}."
+            )
             await exchange.answer_error(ApiError(status=404, message=message, code="unknown_url"))
-        elif exchange.method != endpoint.method:
-            message = f"{exchange.path} takes {endpoint.method}, not {exchange.method}."
+        elif exchange.method == "OPTIONS":
+            await exchange.answer_nothing({"allow": endpoint.allow})
+        elif exchange.method not in endpoint.methods:
+            message = (
+                f"{exchange.path[:_SHOWN_PATH_CHARS]} takes {endpoint.method}, "
+                f"not {exchange.method}."
+            )
             error = ApiError(status=405, message=message, code="method_not_allowed")
-            await exchange.answer_error(error, {"allow": endpoint.method})
+            await exchange.answer_error(error, {"allow": endpoint.allow})
         elif (refusal := self._refuse(endpoint, exchange)) is not None:
             await exchange.answer_error(refusal)
         else:

@@ -8,11 +8,13 @@ import msgspec
 from starlette.types import Receive, Scope, Send
 
 from dataplane.clock import MonotonicClock, monotonic_clock
+from dataplane.gateway.body_budget import BodyLease
 from dataplane.gateway.connection import ARRIVAL_KEY, Arrival
 from dataplane.gateway.openai_api.errors import ApiError, refuse
 
 JSON_TYPE = "application/json"
 EVENT_STREAM_TYPE = "text/event-stream"
+_RETRY_AFTER_SECONDS = 1
 
 
 class ClientGoneError(Exception):
@@ -29,15 +31,19 @@ class Exchange:
         receive: Receive,
         send: Send,
         write_seconds: float,
+        body_lease: BodyLease,
         clock: MonotonicClock = monotonic_clock,
     ) -> None:
         self.request_id = request_id
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self.arrival: Arrival = scope["state"][ARRIVAL_KEY]
-        self.headers = {
-            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
-        }
+        self._header_lines = [
+            (name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]
+        ]
+        self.headers = dict(self._header_lines)
+        self.body_lease = body_lease
+        """Hold it for as long as anything of the body is kept."""
         self.status: int | None = None
         """What the client was answered, once an answer began."""
         self.gave_up_reason: str | None = None
@@ -60,15 +66,33 @@ class Exchange:
         """Forget one `watch`."""
         self.arrival.connection.unwatch(on_close)
 
+    def require_one(self, *names: str) -> None:
+        """Raises ApiRefusalError for a header that is given twice and not alike: nobody knows
+        which one is meant."""
+        for name in names:
+            if len({value for key, value in self._header_lines if key == name}) > 1:
+                raise refuse(
+                    f"The header '{name}' is given more than once, with different values; send "
+                    f"it once.",
+                    code="conflicting_headers",
+                )
+
     async def read_body(self, max_bytes: int, timeout_seconds: float) -> bytes:
         """The whole body.
 
-        Raises ApiRefusalError for one that is too large (413) or too slow (408), and
-        ClientGoneError.
+        Raises ApiRefusalError for one that is encoded (415), too large (413) or too slow (408),
+        or when too many are held already (503), and ClientGoneError.
         """
+        encoding = self.headers.get("content-encoding", "identity").strip().lower()
+        if encoding not in ("", "identity"):
+            raise refuse(
+                f"The body is sent with content-encoding '{encoding[:64]}'; send it as it is.",
+                status=415,
+                code="unsupported_content_encoding",
+            )
         said = self.headers.get("content-length", "")
-        if said.isdecimal() and int(said) > max_bytes:
-            raise self._too_large(max_bytes)
+        if said.isdecimal():
+            self._expect(int(said[:20]), max_bytes)
         try:
             async with asyncio.timeout(timeout_seconds):
                 return await self._read_all(max_bytes)
@@ -86,15 +110,23 @@ class Exchange:
             if message["type"] == "http.disconnect":
                 raise ClientGoneError
             body += message.get("body", b"")
-            if len(body) > max_bytes:
-                raise self._too_large(max_bytes)
+            self._expect(len(body), max_bytes)
             if not message.get("more_body", False):
                 return bytes(body)
 
-    def _too_large(self, max_bytes: int) -> Exception:
-        return refuse(
-            f"The body is larger than {max_bytes} bytes.", status=413, code="request_too_large"
-        )
+    def _expect(self, num_bytes: int, max_bytes: int) -> None:
+        """So many bytes have come, or are said to come."""
+        if num_bytes > max_bytes:
+            raise refuse(
+                f"The body is larger than {max_bytes} bytes.", status=413, code="request_too_large"
+            )
+        if not self.body_lease.reach(num_bytes):
+            raise refuse(
+                "Too many large requests are being served at once; try again soon.",
+                status=503,
+                code="bodies_exceed_memory",
+                retry_after_seconds=_RETRY_AFTER_SECONDS,
+            )
 
     async def answer(
         self,
@@ -107,6 +139,11 @@ class Exchange:
         length = {"content-length": str(len(body))}
         await self._start(status, content_type, length | (headers or {}))
         return await self.write(body, is_last=True)
+
+    async def answer_nothing(self, headers: dict[str, str]) -> float | None:
+        """204: headers alone; as `write`."""
+        await self._start(204, None, headers)
+        return await self.write(b"", is_last=True)
 
     async def answer_json(self, document: Any, status: int = 200) -> float | None:
         """As `answer`, of a document."""
@@ -126,9 +163,11 @@ class Exchange:
         headers = {"cache-control": "no-cache", "x-accel-buffering": "no"}
         await self._start(200, f"{EVENT_STREAM_TYPE}; charset=utf-8", headers)
 
-    async def _start(self, status: int, content_type: str, headers: dict[str, str]) -> None:
+    async def _start(self, status: int, content_type: str | None, headers: dict[str, str]) -> None:
         self.status = status
-        said = {"content-type": content_type, "x-request-id": self.request_id} | headers
+        said = {"x-request-id": self.request_id} | headers
+        if content_type is not None:
+            said["content-type"] = content_type
         await self._send(
             {
                 "type": "http.response.start",

@@ -76,7 +76,7 @@ class _Call:
 async def handle(gateway: Gateway, exchange: Exchange, kind: type[Document]) -> None:
     """Take one request through."""
     request = gateway.open(exchange)
-    with request_context(request.request_id, request.trace.trace_id):
+    with exchange.body_lease, request_context(request.request_id, request.trace.trace_id):
         try:
             await _pass(gateway, exchange, request, kind)
         except Exception:
@@ -114,6 +114,7 @@ async def _receive(
 ) -> _Call:
     """Cheap limits first, tokenizing last. Raises ApiRefusalError and ClientGoneError."""
     settings = gateway.settings
+    exchange.require_one("authorization", TENANT_HEADER)
     # Only a known name is recorded: counts by tenant must not grow with what callers invent.
     request.tenant_name = _tenant_of(gateway, exchange, gateway.enforced.snapshot).name
     raw = await exchange.read_body(settings.max_body_bytes, settings.body_seconds)

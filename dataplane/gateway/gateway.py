@@ -16,6 +16,7 @@ import structlog
 
 from dataplane.admission import EnforcedSnapshot, compile_snapshot
 from dataplane.clock import MonotonicClock, WallClock
+from dataplane.gateway.body_budget import BodyBudget
 from dataplane.gateway.exchange import Exchange
 from dataplane.gateway.fleet import Fleet
 from dataplane.gateway.inflight import InFlightJournal
@@ -44,6 +45,7 @@ class Gateway:
     fleet: Fleet
     prompts: PromptCounter
     journal: InFlightJournal
+    bodies: BodyBudget
     takers: tuple[TakeRecord, ...] = ()
     """Who is handed each record, in order."""
     registry: Registry = field(default_factory=Registry)

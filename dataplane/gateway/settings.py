@@ -33,6 +33,8 @@ class GatewaySettings(BaseModel):
     max_choices: int = Field(default=16, ge=1)
     """Answers to one prompt (`n`) that a request may ask for."""
     max_body_bytes: int = Field(default=4 * 2**20, gt=0)
+    max_bodies_bytes: int = Field(default=256 * 2**20, gt=0)
+    """Of all requests in flight together; whoever comes beyond it is answered 503."""
     body_seconds: float = Field(default=30.0, gt=0)
     """A request's body must be complete by then."""
     write_seconds: float = Field(default=60.0, gt=0)

@@ -51,7 +51,20 @@ class ApiRefusalError(Exception):
 
 
 def refuse(
-    message: str, *, param: str | None = None, code: str | None = None, status: int = 400
+    message: str,
+    *,
+    param: str | None = None,
+    code: str | None = None,
+    status: int = 400,
+    retry_after_seconds: int | None = None,
 ) -> ApiRefusalError:
     """The exception for one refused request."""
-    return ApiRefusalError(ApiError(status=status, message=message, code=code, param=param))
+    return ApiRefusalError(
+        ApiError(
+            status=status,
+            message=message,
+            code=code,
+            param=param,
+            retry_after_seconds=retry_after_seconds,
+        )
+    )

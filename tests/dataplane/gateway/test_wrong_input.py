@@ -232,6 +232,99 @@ async def test_an_oversized_body_is_413_whether_or_not_its_length_is_declared(
         assert error_of(response)["code"] == "request_too_large"
 
 
+@pytest.mark.parametrize("encoding", ["gzip", "br", "gzip, identity"])
+async def test_an_encoded_body_is_415(gateway: RunningGateway, encoding: str) -> None:
+    response = await gateway.http.post(
+        CHAT, json=say(max_tokens=1), headers={"content-encoding": encoding}
+    )
+    assert response.status_code == 415
+    assert error_of(response)["code"] == "unsupported_content_encoding"
+    plain = {"content-encoding": "identity"}
+    assert (await gateway.http.post(CHAT, json=say(max_tokens=1), headers=plain)).is_success
+
+
+async def test_two_tenants_in_one_request_are_none(gateway: RunningGateway) -> None:
+    def headers(*tenants: str) -> list[tuple[str, str]]:
+        return [("x-pilothouse-tenant", tenant) for tenant in tenants]
+
+    response = await gateway.http.post(
+        CHAT, json=say(max_tokens=1), headers=headers("acme", "default")
+    )
+    assert response.status_code == 400
+    assert error_of(response)["code"] == "conflicting_headers"
+    twice = await gateway.http.post(CHAT, json=say(max_tokens=1), headers=headers("acme", "acme"))
+    assert twice.is_success
+
+
+HOSTILE_BODIES: list[tuple[bytes, str | None, str, str]] = [
+    (b'{"model": "tiny", "model": "big"}', "model", "duplicate_key", "given twice"),
+    (b'{"model": "tiny", "a": [{"b": 1, "b": 1}]}', "b", "duplicate_key", "give it once"),
+    (b'{"model": "tiny", "user": "\\ud800"}', None, "invalid_json", "half of a surrogate pair"),
+    (b'{"model": "tiny", "top_p": 1e999}', None, "invalid_json", "number that is too large"),
+    (b'{"model": "tiny", "top_p": Infinity}', None, "invalid_json", "malformed"),
+    (
+        b'{"model": "tiny", "seed": ' + b"9" * 5000 + b"}",
+        None,
+        "invalid_json",
+        "number that is too large",
+    ),
+    (b'{"model": "tiny", "mess', None, "invalid_json", "ends in the middle, after 23 bytes"),
+    (
+        b'{"model": "tiny", "x": ' + b"[" * 100 + b"]" * 100 + b"}",
+        "x",
+        "invalid_value",
+        "64 levels",
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "param", "code", "words"), HOSTILE_BODIES)
+async def test_a_hostile_body_is_told_what_is_wrong_with_it(
+    gateway: RunningGateway, body: bytes, param: str | None, code: str, words: str
+) -> None:
+    response = await gateway.http.post(CHAT, content=body)
+    assert response.status_code == 400
+    error = error_of(response)
+    assert (error["param"], error["code"]) == (param, code)
+    assert words in error["message"]
+
+
+A_MESSAGE = {"role": "user", "content": "x"}
+TOO_MANY: list[tuple[dict[str, Any], str]] = [
+    ({"messages": [A_MESSAGE] * 4097}, "messages"),
+    ({"messages": [A_MESSAGE | {"content": [{"type": "text", "text": "x"}] * 257}]},
+     "messages.0.content"),
+    ({"tools": [{}] * 129}, "tools"),
+    ({"logit_bias": {str(token_id): 1 for token_id in range(1025)}}, "logit_bias"),
+    ({"response_format": {"a": [1] * 100_001}}, "response_format"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("fields", "param"), TOO_MANY)
+def test_more_values_than_any_client_sends_are_refused_by_their_number(
+    fields: dict[str, Any], param: str
+) -> None:
+    refusal = refusal_of(lambda: read_json(json.dumps(say() | fields).encode()))
+    assert refusal is not None
+    assert (refusal.status, refusal.param, refusal.code) == (400, param, "too_many_values")
+
+
+TOO_LONG: list[tuple[dict[str, Any], str]] = [
+    ({"stop": "x" * 1025}, "stop"),
+    ({"user": "x" * 1025}, "user"),
+    ({"messages": [A_MESSAGE | {"name": "x" * 1025}]}, "messages.0.name"),
+]
+
+
+@pytest.mark.parametrize(("fields", "param"), TOO_LONG)
+async def test_names_and_stop_strings_are_bounded(
+    gateway: RunningGateway, fields: dict[str, Any], param: str
+) -> None:
+    response = await gateway.http.post(CHAT, json=say() | fields)
+    assert response.status_code == 400
+    assert error_of(response)["param"] == param
+
+
 async def test_an_unknown_tenant_is_refused_and_a_known_one_is_recorded(
     gateway: RunningGateway,
 ) -> None:
@@ -252,6 +345,8 @@ async def test_an_unknown_tenant_is_refused_and_a_known_one_is_recorded(
         ("GET", CHAT, 405, "method_not_allowed"),
         ("DELETE", "/v1/models", 405, "method_not_allowed"),
         ("POST", "/v1/embeddings", 404, "unknown_url"),
+        ("POST", "/v1/responses", 404, "unknown_url"),
+        ("POST", "/v1/audio/speech", 404, "unknown_url"),
         ("GET", "/", 404, "unknown_url"),
         ("GET", "/v1/models/ghost", 404, "model_not_found"),
         ("POST", f"{CHAT}/", 404, "unknown_url"),
@@ -264,6 +359,34 @@ async def test_wrong_paths_and_methods_are_told_apart(
     assert response.status_code == status
     assert error_of(response)["code"] == code
     assert ("allow" in response.headers) == (status == 405)
+
+
+@pytest.mark.parametrize("path", ["/v1/embeddings", "/v1/responses", "/v1/images/generations"])
+async def test_what_is_not_served_is_told_with_what_is(gateway: RunningGateway, path: str) -> None:
+    error = error_of(await gateway.http.post(path, json={}))
+    assert f"POST {path}" in error["message"]
+    assert "serves chat and completions only: POST /v1/chat/completions" in error["message"]
+    assert error["type"] == "invalid_request_error"
+
+
+async def test_head_is_answered_as_get_without_a_body(gateway: RunningGateway) -> None:
+    got = await gateway.http.get("/v1/models")
+    head = await gateway.http.head("/v1/models")
+    assert head.status_code == 200
+    assert head.content == b""
+    assert head.headers["content-length"] == got.headers["content-length"]
+    assert (await gateway.http.head(CHAT)).status_code == 405
+
+
+@pytest.mark.parametrize(
+    ("path", "allow"), [(CHAT, "POST, OPTIONS"), ("/v1/models", "GET, HEAD, OPTIONS")]
+)
+async def test_options_tell_what_a_path_takes(
+    gateway: RunningGateway, path: str, allow: str
+) -> None:
+    response = await gateway.http.options(path)
+    assert (response.status_code, response.content) == (204, b"")
+    assert response.headers["allow"] == allow
 
 
 async def speak(gateway: RunningGateway, data: bytes) -> bytes:

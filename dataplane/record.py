@@ -12,7 +12,14 @@ from typing import Any
 import msgspec
 
 from dataplane.latency import Judgement, Latencies
-from dataplane.lifecycle import Delivery, Disposition, Event, EventKind, Observability
+from dataplane.lifecycle import (
+    Delivery,
+    Disposition,
+    Event,
+    EventKind,
+    Observability,
+    find_event,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +101,16 @@ class RequestRecord:
     output_tokens_observability: Observability = Observability.OBSERVED
     """`inferred`: the engine shows chunks, and each was counted as one token."""
     content: RecordedContent | None = None
+
+    @property
+    def num_input_tokens(self) -> int:
+        """Prompt tokens that count as input, wherever tokens are added up.
+
+        Only those of a request whose engine work began: one that was refused, or that left the
+        queue without a slot, put nothing into any engine, however long its prompt was.
+        """
+        was_scheduled = find_event(self.events, EventKind.SCHEDULED) is not None
+        return (self.num_prompt_tokens or 0) if was_scheduled else 0
 
 
 class _CompactEvent(msgspec.Struct, omit_defaults=True):

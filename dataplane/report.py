@@ -45,4 +45,10 @@ class GatewayReport:
     is_draining: bool = False
     """It takes no more connections, and ends once what it has in flight has ended."""
     num_queued_by_deployment: Mapping[str, int] | None = None
-    """None: this gateway is of a version that does not say."""
+    """None: this gateway is of a version that does not say. So for those below."""
+    num_records_refused: int | None = None
+    """Records the control plane would never take; they count as lost too."""
+    num_journal_unwritten: int | None = None
+    """Changes of requests in flight that a crash would forget."""
+    num_reports_refused: int | None = None
+    """Reports the control plane answered with an error."""

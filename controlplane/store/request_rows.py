@@ -103,7 +103,7 @@ def count_measures(record: RequestRecord) -> Counter[CountKey]:
     ttft = _ttft(record)
     if ttft is not None:
         amounts[f"ttft.{bucket_of(ttft)}"] = 1
-    amounts["tokens.input"] = record.num_prompt_tokens or 0
+    amounts["tokens.input"] = record.num_input_tokens
     amounts["tokens.output"] = record.num_output_tokens
     amounts["tokens.cached"] = record.num_cached_tokens or 0
     names = (

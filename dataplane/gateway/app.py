@@ -56,6 +56,7 @@ class GatewayApp:
         self._gateway_id = gateway_id
         self._started_at_unix_ns = wall_clock()
         self._running: tuple[Gateway, RecordSpool, Endpoints] | None = None
+        self._link: ControlLink | None = None
         self._router = Router(
             default=self._answer, lifespan=lambda _: self._lifespan(), redirect_slashes=False
         )
@@ -117,6 +118,9 @@ class GatewayApp:
             replicas=gateway.fleet.reports(),
             is_draining=gateway.is_draining or gateway.is_leaving,
             num_queued_by_deployment=gateway.fleet.num_queued_by_deployment(),
+            num_records_refused=spool.num_refused,
+            num_journal_unwritten=gateway.journal.num_unwritten,
+            num_reports_refused=self._link.num_reports_refused if self._link else None,
         )
 
     @property
@@ -146,7 +150,7 @@ class GatewayApp:
             stack.callback(journal.shut)
             gateway = self._create_gateway(journal)
             key = settings.control_plane_key
-            link = ControlLink(
+            self._link = link = ControlLink(
                 settings.control_plane,
                 settings.name,
                 settings.state_dir,

@@ -6,7 +6,6 @@ in the next report.
 """
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -25,6 +24,7 @@ _LAST_BACKOFF_SECONDS = 5.0
 # The control plane sends a comment every 10 s; after three missing ones it is gone.
 _SILENCE_SECONDS = 30.0
 _CALL_SECONDS = 5.0
+_MAX_REFUSAL_CHARACTERS = 500
 
 Enforce = Callable[[bytes], None]
 """Takes a snapshot over whole, or raises SnapshotError and changes nothing."""
@@ -53,6 +53,9 @@ class ControlLink:
         self._path = f"/api/v1/gateways/{name}"
         self._snapshot_path = state_dir / SNAPSHOT_FILE
         self._enforce = enforce
+        self._refusal: str | None = None
+        self.num_reports_refused = 0
+        """Reports that were answered with an error."""
 
     async def watch_snapshots(self) -> None:
         """Follow the snapshot stream for ever, reconnecting with a growing pause."""
@@ -72,10 +75,24 @@ class ControlLink:
     async def report_forever(self, report: Callable[[], GatewayReport], seconds: float) -> None:
         """Send a report every so often; what is missed is not made up for."""
         while True:
-            # The control plane counts reports' age itself: a lost one needs no other word.
-            with contextlib.suppress(httpx.HTTPError):
-                await self._http.put(self._path, content=msgspec.json.encode(report()))
+            await self._report(msgspec.json.encode(report()))
             await asyncio.sleep(seconds)
+
+    async def _report(self, body: bytes) -> None:
+        try:
+            answer = await self._http.put(self._path, content=body)
+        except httpx.HTTPError:
+            return  # it is away, and counts reports' age itself: a lost one needs no other word
+        refusal = None
+        if answer.is_error:
+            self.num_reports_refused += 1
+            refusal = f"{answer.status_code}: {answer.text[:_MAX_REFUSAL_CHARACTERS]}"
+        if refusal != self._refusal:  # said once: every report would say it again
+            if refusal is None:
+                _log.info("reports are taken again")
+            else:
+                _log.error("report refused", answer=refusal)
+        self._refusal = refusal
 
     async def send_records(self, body: bytes) -> None:
         """Deliver one batch of records, for the spool. Raises httpx.HTTPError when it was not

@@ -56,7 +56,9 @@ class GatewayMetrics:
             "Requests that ended, by disposition.",
             (*_SCOPE, names.LABEL_DISPOSITION),
         )
-        self._input = self._counter(names.GATEWAY_INPUT_TOKENS_TOTAL, "Prompt tokens.", _SCOPE)
+        self._input = self._counter(
+            names.GATEWAY_INPUT_TOKENS_TOTAL, "Prompt tokens of requests whose work began.", _SCOPE
+        )
         self._cached = self._counter(
             names.GATEWAY_CACHED_INPUT_TOKENS_TOTAL, "Prompt tokens reused, not computed.", _SCOPE
         )
@@ -108,7 +110,7 @@ class GatewayMetrics:
             record.request_class or names.NO_LABEL_VALUE,
         )
         self._ended.labels(*scope, record.disposition.value).inc()
-        self._input.labels(*scope).inc(record.num_prompt_tokens or 0)
+        self._input.labels(*scope).inc(record.num_input_tokens)
         self._cached.labels(*scope).inc(record.num_cached_tokens or 0)
         self._output.labels(*scope).inc(record.num_output_tokens)
         if record.latencies.queue_time is not None:
@@ -195,9 +197,33 @@ class _ReportCollector(Collector):
             "Records that will never arrive.",
             report.num_records_lost,
         )
+        yield from _failures(report)
         yield CounterMetricFamily(
             names.GATEWAY_SPANS_DROPPED_TOTAL, "Spans not exported.", self._num_spans_dropped()
         )
+
+
+def _failures(report: GatewayReport) -> Iterable[Metric]:
+    """What went wrong beside the requests. Absent where it is not known."""
+    for name, what, number in (
+        (
+            names.GATEWAY_RECORDS_REFUSED_TOTAL,
+            "Records the control plane would never take; they count as lost too.",
+            report.num_records_refused,
+        ),
+        (
+            names.GATEWAY_JOURNAL_UNWRITTEN_TOTAL,
+            "Changes of requests in flight that a crash would forget: the disk took no more.",
+            report.num_journal_unwritten,
+        ),
+        (
+            names.GATEWAY_REPORTS_REFUSED_TOTAL,
+            "Reports the control plane answered with an error.",
+            report.num_reports_refused,
+        ),
+    ):
+        if number is not None:
+            yield CounterMetricFamily(name, what, number)
 
 
 def _requests(counts: RequestCounts) -> GaugeMetricFamily:

@@ -105,6 +105,7 @@ def test_counts_are_exact_by_measure(database: Database) -> None:
     assert found["disposition.stop"] == 2
     assert found["disposition.rejected"] == found["disposition.lost"] == 1
     assert found["tokens.output"] == sum(record.num_output_tokens for record in records) + 51
+    assert found["tokens.input"] == 4 * 128, "not of the rejected one: no engine saw it"
     assert found["objective.ttft.total"] == 5
     assert found["objective.ttft.good"] == 2, "in time: the first and the cancelled one"
     assert found["in_contract.total"] == 5

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import structlog
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -58,6 +60,8 @@ class ControlPlane:
     address: str
     reports: list[GatewayReport] = field(default_factory=list)
     records: list[str] = field(default_factory=list)
+    refusal: int | None = None
+    """The status that reports are answered with instead of being taken."""
     _snapshots: list[bytes] = field(default_factory=list)
     _is_ending: bool = False
 
@@ -80,6 +84,8 @@ class ControlPlane:
         return StreamingResponse(events(), media_type="text/event-stream")
 
     async def report(self, request: Request) -> Response:
+        if self.refusal is not None:
+            return JSONResponse({"detail": "no gateway is called so"}, self.refusal)
         self.reports.append(msgspec.json.decode(await request.body(), type=GatewayReport))
         return Response(status_code=204)
 
@@ -187,6 +193,35 @@ async def test_a_refused_snapshot_changes_nothing_and_is_told(tmp_path: Path) ->
         await until(lambda: plane.reports[-1].snapshot_version == 9)
         assert plane.reports[-1].snapshot_error is None
     assert (tmp_path / "snapshot.json").read_bytes() == encode_snapshot(serve_model(9))
+
+
+async def test_refused_reports_are_counted_and_said_once(tmp_path: Path) -> None:
+    async with (
+        control_plane() as plane,
+        running_gateway(
+            tmp_path, None, control_plane=plane.address, report_seconds=0.01
+        ) as gateway,
+    ):
+        with structlog.testing.capture_logs() as lines:
+            plane.refusal = 422
+
+            async def num_refused() -> int:
+                text = (await gateway.http.get("/metrics")).text
+                found = re.search(r"^pilothouse_gateway_reports_refused_total (\S+)$", text, re.M)
+                assert found is not None
+                return int(float(found[1]))
+
+            for _ in range(1000):
+                if await num_refused() >= 3:
+                    break
+                await asyncio.sleep(0.01)
+            plane.refusal = None
+            before = len(plane.reports)
+            await until(lambda: len(plane.reports) > before)
+            assert plane.reports[-1].num_reports_refused == await num_refused()
+    refusals = [line for line in lines if line["event"] == "report refused"]
+    assert [line["answer"] for line in refusals] == ['422: {"detail":"no gateway is called so"}']
+    assert [line for line in lines if line["event"] == "reports are taken again"]
 
 
 async def test_requests_are_served_and_recorded_while_the_control_plane_is_away(

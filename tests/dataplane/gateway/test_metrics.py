@@ -27,6 +27,9 @@ _REPORT = GatewayReport(
     num_records_spooled=8,
     num_records_lost=9,
     replicas=(),
+    num_records_refused=4,
+    num_journal_unwritten=6,
+    num_reports_refused=3,
 )
 
 
@@ -78,6 +81,9 @@ def test_the_gauges_of_a_scrape_are_one_dated_snapshot_that_balances() -> None:
     assert samples["pilothouse_gateway_snapshot_version"] == 7
     assert samples["pilothouse_gateway_records_spooled"] == 8
     assert samples["pilothouse_gateway_records_lost_total"] == 9
+    assert samples["pilothouse_gateway_records_refused_total"] == 4
+    assert samples["pilothouse_gateway_journal_unwritten_total"] == 6
+    assert samples["pilothouse_gateway_reports_refused_total"] == 3
     assert samples["pilothouse_gateway_spans_dropped_total"] == 2
 
 
@@ -196,3 +202,15 @@ def test_a_scraper_that_asks_for_openmetrics_gets_it() -> None:
     body, content_type = metrics.render("application/openmetrics-text; version=1.0.0")
     assert content_type.startswith("application/openmetrics-text")
     assert body.endswith(b"# EOF\n")
+
+
+def test_input_tokens_are_those_of_requests_whose_engine_work_began() -> None:
+    metrics = GatewayMetrics(Gateway().report, lambda: 0)
+    record = golden_record()
+    metrics.observe(record)
+    refused = dataclasses.replace(
+        record, disposition=Disposition.REJECTED, events=record.events[:2], num_cached_tokens=None
+    )
+    metrics.observe(refused)
+    assert refused.num_prompt_tokens == record.num_prompt_tokens
+    assert _scrape(metrics)[f"pilothouse_gateway_input_tokens_total{{{_SCOPE}}}"] == 12

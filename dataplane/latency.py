@@ -8,7 +8,9 @@ A latency always names its boundary. With `a` the arrival of the request's first
 
 At `engine` a token passes when it is selected, at `server` when the fragment holding it
 is written, at `client` when the client says it has it. Several tokens can share one
-fragment, so what is measured between writes is `chunk_gap`, never ITL.
+fragment, so what is measured between writes is `chunk_gap`, never ITL. Of a request with
+several sequences (`n > 1`) TTFT is the first token of any and E2E the last; ITL is of one
+sequence, and so is TPOT: past the engine O is that of the longest, since all are sent together.
 Clocks of two machines are never subtracted: client times count from the client's send.
 """
 
@@ -97,11 +99,14 @@ def derive_latencies(
     for event in events:
         first_by_kind.setdefault(event.kind, event)
         last_by_kind[event.kind] = event
+    streams = _streams(events)
+    counts = _counts(streams, num_output_tokens)
+    longest = _longest(counts) if streams else num_output_tokens
     return Latencies(
         queue_time=_at(first_by_kind.get(EventKind.SCHEDULED)),
-        engine=_at_engine(events, num_output_tokens),
-        server=_at_server(events, num_output_tokens),
-        client=client_latencies(client, num_output_tokens),
+        engine=_at_engine(streams, counts),
+        server=_at_server(events, num_output_tokens, longest),
+        client=client_latencies(client, longest),
         first_content_transit=_transit(first_by_kind.get(EventKind.FIRST_TOKEN), client),
         # A request of several sequences ends with the last of them.
         deferred_cleanup=_between(
@@ -124,19 +129,33 @@ def _transit(first_token: Event | None, client: ReportedTimes | None) -> float |
     return None if client.first_content is None else client.first_content - first_token.at
 
 
-def _at_engine(events: Sequence[Event], num_output_tokens: int) -> BoundaryLatencies:
-    """Gaps and TPOT are of one sequence at a time; of several, the slowest counts."""
+def _streams(events: Sequence[Event]) -> list[list[Event]]:
+    """The selections of each sequence that selected anything."""
     selected: dict[int, list[Event]] = {}
     for event in events:
         if event.kind in (EventKind.FIRST_TOKEN, EventKind.TOKENS):
             selected.setdefault(event.sequence, []).append(event)
-    if not selected:
+    return list(selected.values())
+
+
+def _counts(streams: Sequence[Sequence[Event]], num_output_tokens: int) -> list[int | None]:
+    """Tokens of each sequence; None where its events do not say."""
+    if len(streams) < 2:
+        return [num_output_tokens] * len(streams)
+    return [_num_selected(stream) for stream in streams]
+
+
+def _longest(counts: Sequence[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return max(known, default=0) if len(known) == len(counts) else None
+
+
+def _at_engine(
+    streams: Sequence[Sequence[Event]], counts: Sequence[int | None]
+) -> BoundaryLatencies:
+    """Gaps and TPOT are of one sequence at a time; of several, the slowest counts."""
+    if not streams:
         return BoundaryLatencies()
-    streams = list(selected.values())
-    if len(streams) == 1:
-        counts: list[int | None] = [num_output_tokens]
-    else:
-        counts = [_num_selected(stream) for stream in streams]
     tpots = [
         _tpot(stream[0].at, stream[-1].at, num_tokens)
         for stream, num_tokens in zip(streams, counts, strict=True)
@@ -158,7 +177,9 @@ def _num_selected(stream: Sequence[Event]) -> int | None:
     return None if None in counts else sum(count for count in counts if count is not None)
 
 
-def _at_server(events: Sequence[Event], num_output_tokens: int) -> BoundaryLatencies:
+def _at_server(
+    events: Sequence[Event], num_output_tokens: int, longest: int | None
+) -> BoundaryLatencies:
     """Only an answer that was delivered whole has an end, and only one in parts a pace."""
     writes = [e for e in events if e.kind in (EventKind.FIRST_WRITE, EventKind.WRITE)]
     if not writes:
@@ -175,7 +196,7 @@ def _at_server(events: Sequence[Event], num_output_tokens: int) -> BoundaryLaten
     )
     return BoundaryLatencies(
         ttft=first.at,
-        tpot=None if is_whole else _tpot(first.at, end, num_output_tokens),
+        tpot=None if is_whole else _tpot(first.at, end, longest),
         max_gap=max(_gaps(writes), default=None),
         e2e=end,
     )
@@ -185,8 +206,13 @@ def _gaps(events: Sequence[Event]) -> list[float]:
     return [later.at - earlier.at for earlier, later in itertools.pairwise(events)]
 
 
-def client_latencies(client: ReportedTimes | None, num_output_tokens: int) -> BoundaryLatencies:
-    """What the client saw, from its own durations alone; all unknown where it told nothing."""
+def client_latencies(
+    client: ReportedTimes | None, num_output_tokens: int | None
+) -> BoundaryLatencies:
+    """What the client saw, from its own durations alone; all unknown where it told nothing.
+
+    `num_output_tokens` is of the longest sequence.
+    """
     if client is None:
         return BoundaryLatencies()
     # An answer that came in one piece has no pace.

@@ -90,6 +90,22 @@ def test_the_longest_gap_at_the_engine_lies_between_two_tokens_of_one_sequence()
     assert engine.e2e == 3.5
 
 
+def test_the_pace_at_the_server_is_of_the_longest_of_several_sequences() -> None:
+    events = sorted(
+        [
+            *_tokens(1.0, 2.0, 3.0),
+            *_tokens(1.0, 2.0, sequence=1),
+            Event(kind=EventKind.FIRST_WRITE, at=1.1, num_tokens=2),
+            Event(kind=EventKind.WRITE, at=3.1, num_tokens=3),
+            Event(kind=EventKind.LAST_WRITE, at=3.1, delivery=Delivery.COMPLETE),
+        ],
+        key=lambda event: event.at,
+    )
+    server = derive_latencies(events, num_output_tokens=5).server
+    assert server.ttft == 1.1
+    assert server.tpot == pytest.approx(1.0), "two seconds for two further tokens, not for four"
+
+
 def test_several_sequences_have_no_tpot_where_nobody_says_how_many_tokens_came() -> None:
     events = [
         *_tokens(1.0),

@@ -72,6 +72,12 @@ def request_context(request_id: str, trace_id: str) -> Iterator[None]:
         yield
 
 
+def trace_id_of(traceparent: str | None) -> str:
+    """The trace id of a W3C traceparent; empty where there is none."""
+    parts = (traceparent or "").split("-")
+    return parts[1] if len(parts) >= 4 else ""
+
+
 def _add(fixed: dict[str, str]) -> Processor:
     def add(
         _logger: object, _method: str, event: structlog.typing.EventDict

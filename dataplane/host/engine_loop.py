@@ -12,6 +12,7 @@ A request is open here from its submission until RELEASED. One that finished and
 open beyond its bound is a leak, and is reported as one.
 """
 
+import contextlib
 import dataclasses
 import logging
 import queue
@@ -34,6 +35,7 @@ from dataplane.host.metrics import HostMetrics
 from dataplane.host.output import RequestOutput
 from dataplane.host.wire import RequestEvent
 from dataplane.lifecycle import Disposition, EventKind
+from dataplane.logs import request_context, trace_id_of
 from dataplane.tokenizer import Tokenizer
 
 IDLE_TICK_SECONDS = 0.25
@@ -232,11 +234,12 @@ class EngineLoop:
             if held_seconds > self._leak_bound_seconds:
                 opened.is_leaked = True
                 self._metrics.num_leaks.inc()
-                _log.error(
-                    "request %s finished %.1f s ago and is not released: a leak",
-                    opened.request.request_id,
-                    held_seconds,
-                )
+                with _about(opened):
+                    _log.error(
+                        "request %s finished %.1f s ago and is not released: a leak",
+                        opened.request.request_id,
+                        held_seconds,
+                    )
 
     def _fail_all(self, error: Exception) -> None:
         """Tell every unfinished request. None is released: the process ends with its memory."""
@@ -247,11 +250,20 @@ class EngineLoop:
             reason=f"the engine failed: {type(error).__name__}: {error}",
         )
         unfinished = [o for o in self._open.values() if o.finished_at is None]
+        for opened in unfinished:
+            with _about(opened):
+                _log.error("request %s ends with the engine", opened.request.request_id)
         self._send([_address(o, finished) for o in unfinished], waits=True)
 
     def _send(self, batch: list[Addressed], waits: bool = False) -> None:
         if batch and self._outbox is not None:
             self._outbox(batch, waits=waits)
+
+
+def _about(opened: _Open) -> contextlib.AbstractContextManager[None]:
+    """Log lines inside name the request and its trace, as the gateway's do."""
+    request = opened.request
+    return request_context(request.request_id, trace_id_of(request.traceparent))
 
 
 def _core_id(connection_id: int, request_id: str) -> str:

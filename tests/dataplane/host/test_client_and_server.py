@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import structlog
 
 from dataplane import names
 from dataplane.engine import (
@@ -17,6 +18,7 @@ from dataplane.engine import (
     EngineUnavailableError,
     SamplingParams,
 )
+from dataplane.host import engine_loop
 from dataplane.host.client import HostClient
 from dataplane.host.core import CoreEvent
 from dataplane.host.server import find_fault
@@ -546,14 +548,28 @@ async def _read_to_finished(stream: AsyncIterator[EngineEvent]) -> EngineEvent:
     raise AssertionError("the stream ended without FINISHED")
 
 
+class _NamedLines(logging.Handler):
+    """Keeps each line with what it is about."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, Any]]] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.found.append((record.getMessage(), structlog.contextvars.get_contextvars()))
+
+
 def test_a_request_that_finishes_and_is_not_released_is_reported_as_a_leak_once(
-    tokenizer: Tokenizer, make_request: MakeRequest, caplog: pytest.LogCaptureFixture
+    tokenizer: Tokenizer, make_request: MakeRequest
 ) -> None:
+    lines = _NamedLines()
+
     async def scenario() -> None:
         core = EchoCore(never_releases=True)
         async with serve(core, tokenizer, leak_bound_seconds=0.05) as served:
             client = await served.connect()
-            stream = client.submit(make_request("leaky"))
+            trace = f"00-{'4b' * 16}-00f067aa0ba902b7-01"
+            stream = client.submit(replace(make_request("leaky"), traceparent=trace))
             await _read_to_finished(stream)
             assert served.sample(names.REPLICA_LEAKED_REQUESTS_TOTAL) == 0
             await until(lambda: served.sample(names.REPLICA_LEAKED_REQUESTS_TOTAL) == 1)
@@ -561,8 +577,15 @@ def test_a_request_that_finishes_and_is_not_released_is_reported_as_a_leak_once(
             assert served.sample(names.REPLICA_LEAKED_REQUESTS_TOTAL) == 1
             await stream.aclose()
 
-    run(scenario())
-    assert "request leaky finished" in caplog.text
+    logger = logging.getLogger(engine_loop.__name__)
+    logger.addHandler(lines)
+    try:
+        run(scenario())
+    finally:
+        logger.removeHandler(lines)
+    ((text, context),) = lines.found
+    assert text.startswith("request leaky finished")
+    assert context == {"request_id": "leaky", "trace_id": "4b" * 16}
 
 
 def test_metrics_keep_prompt_tokens_decode_steps_and_slots_apart(

@@ -25,7 +25,13 @@ _PAGE = 1000
 @click.option("--subject", help="Only of this, as Deployment/chat, or its kind, as key.")
 @click.option("--since", help="An age such as 6h or 2d, or an ISO 8601 time.")
 @click.option("--until", help="The same.")
-@click.option("--limit", type=click.IntRange(1, _PAGE), default=50, show_default=True)
+@click.option(
+    "--limit",
+    type=click.IntRange(1, _PAGE),
+    default=50,
+    show_default=True,
+    help="How many, the newest first.",
+)
 @click.option("--all", "is_all", is_flag=True, help="Everything, whatever --limit says.")
 @click.option("--diff", "with_diff", is_flag=True, help="Say what differs.")
 @click.option(

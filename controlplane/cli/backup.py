@@ -7,6 +7,7 @@ import click
 
 from controlplane.cli.database_failures import EXIT_CODES, database_failures
 from controlplane.cli.database_options import database_options, database_urls
+from controlplane.cli.examples import examples
 from controlplane.cli.progress import counting_bar
 from controlplane.store.archive import check_archive
 from controlplane.store.backup import write_backup
@@ -22,7 +23,14 @@ _with_requests_option = click.option(
 )
 
 
-@click.command(epilog=EXIT_CODES)
+@click.command(
+    epilog=examples(
+        ("pilothouse db backup monday.tar.gz", "config alone"),
+        ("pilothouse db backup monday.tar.gz --with-requests", "and what was asked"),
+    )
+    + "\n\n"
+    + EXIT_CODES
+)
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @_with_requests_option
 @database_options
@@ -48,7 +56,13 @@ def backup(
         _tell_digest(ConfigDigest(revisions=manifest.revisions, damaged=()))
 
 
-@click.command(epilog=EXIT_CODES)
+@click.command(
+    epilog=examples(
+        ("pilothouse db restore monday.tar.gz", "into databases that are not there yet"),
+    )
+    + "\n\n"
+    + EXIT_CODES
+)
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False, exists=True))
 @_with_requests_option
 @database_options

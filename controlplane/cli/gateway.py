@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from controlplane.cli.examples import examples
 from controlplane.cli.exit_codes import ExitCode
 from controlplane.cli.failures import CallError
 from controlplane.cli.options import state_dir_option
@@ -15,7 +16,12 @@ def gateway() -> None:
     """Restart the gateway of a running `pilothouse serve`."""
 
 
-@gateway.command()
+@gateway.command(
+    epilog=examples(
+        ("pilothouse gateway restart", "of the installation in .pilothouse"),
+        ("pilothouse gateway restart --state-dir /var/lib/pilothouse", "of another one"),
+    )
+)
 @state_dir_option
 @click.option(
     "--timeout",

@@ -44,7 +44,12 @@ def keys() -> None:
     )
 )
 @click.argument("name")
-@click.option("--role", type=click.Choice([role.value for role in Role]), required=True)
+@click.option(
+    "--role",
+    type=click.Choice([role.value for role in Role]),
+    required=True,
+    help="What it may do.",
+)
 @tenant_option
 @click.option("--expires", metavar="AGE", help="As 12h or 90d; without it, never.")
 @click.option(
@@ -80,7 +85,7 @@ def create(
         say(f"key {made.key_id} called {made.name}; it is not shown again", is_error=True)
 
 
-@keys.command("list")
+@keys.command("list", epilog=examples(("pilothouse keys list --all", "revoked ones as well")))
 @click.option("--all", "with_revoked", is_flag=True, help="Those that were revoked as well.")
 @output_option
 @url_option

@@ -1,13 +1,16 @@
 """`pilothouse plugins`: what is installed, by the process that would load it."""
 
-import json
+import inspect
 from dataclasses import asdict
 from types import ModuleType
 
 import click
 
 from controlplane import hooks as controlplane_hooks
-from controlplane.cli.terminal import table
+from controlplane.cli.examples import examples
+from controlplane.cli.exit_codes import ExitCode
+from controlplane.cli.failures import CallError
+from controlplane.cli.terminal import indented, say, say_json, table
 from dataplane import hooks as dataplane_hooks
 from dataplane.plugins import PluginError, PluginGroup, PluginInfo, list_plugins, load_plugins
 
@@ -16,16 +19,35 @@ _HOOKS: dict[PluginGroup, ModuleType] = {
     PluginGroup.REPLICA: dataplane_hooks,
     PluginGroup.CONTROLPLANE: controlplane_hooks,
 }
+_NO_SETTING = "?"
+"""A setting that no engine takes: the answer lists those it does."""
 
 
-@click.command()
+@click.group(
+    invoke_without_command=True,
+    epilog=examples(
+        ("pilothouse plugins", "what is installed"),
+        ("pilothouse plugins --check", "import each, and say which are broken"),
+        ("pilothouse plugins describe openai", "what one provides, and the settings it takes"),
+    ),
+)
 @click.option("--check", is_flag=True, help="Import each one, and say which are broken and why.")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table")
-def plugins(check: bool, output: str) -> None:
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="json: one object a plugin.",
+)
+@click.pass_context
+def plugins(context: click.Context, check: bool, output: str) -> None:
     """List the installed plugins. Only those that the configuration names are ever loaded.
 
     With --check, exit code 1 when one is broken.
     """
+    if context.invoked_subcommand is not None:
+        return
     found = [plugin for group in PluginGroup for plugin in list_plugins(group)]
     problems = [_problem(plugin) if check else None for plugin in found]
     if output == "json":
@@ -33,13 +55,62 @@ def plugins(check: bool, output: str) -> None:
             asdict(plugin) | ({"problem": problem} if check else {})
             for plugin, problem in zip(found, problems, strict=True)
         ]
-        click.echo(json.dumps(rows, indent=2))
+        say_json(rows)
     else:
-        click.echo(_as_table(found))
+        say(_as_table(found))
         for problem in filter(None, problems):
-            click.echo(f"broken: {problem}", err=True)
+            say(f"broken: {problem}", is_error=True)
     if any(problems):
-        raise SystemExit(1)
+        raise SystemExit(ExitCode.FAILED)
+
+
+@plugins.command(
+    epilog=examples(
+        ("pilothouse plugins describe paged", "the native engine"),
+        ("pilothouse plugins describe local", "the launcher of this machine"),
+    )
+)
+@click.argument("name")
+def describe(name: str) -> None:
+    """Show what one plugin provides, in each process that loads it. Imports it."""
+    found = [
+        plugin for group in PluginGroup for plugin in list_plugins(group) if plugin.name == name
+    ]
+    if not found:
+        known = sorted({plugin.name for group in PluginGroup for plugin in list_plugins(group)})
+        message = f"there is no plugin {name!r}. Installed: {', '.join(known)}"
+        raise CallError(message, ExitCode.NOT_FOUND)
+    try:
+        say("\n".join(_describe(plugin) for plugin in found))
+    except PluginError as error:
+        raise CallError(str(error), ExitCode.FAILED) from error
+
+
+def _describe(plugin: PluginInfo) -> str:
+    """Raises PluginError."""
+    manager = load_plugins(
+        plugin.group, [plugin.name], _HOOKS[plugin.group], dataplane_hooks.PROJECT
+    )
+    module = manager.get_plugin(plugin.name)
+    hooks = sorted(caller.name for caller in manager.get_hookcallers(module) or ())
+    said = [(hook, _says(getattr(_HOOKS[plugin.group], hook))) for hook in hooks]
+    head = f"{plugin.group.value}: {plugin.target} ({plugin.distribution} {plugin.version})"
+    about = " ".join((inspect.getdoc(module) or "").split())
+    text = f"{head}\n{indented(about)}" if about else f"{head}\n"
+    text += indented(table(said) if said else "implements no hook")
+    if "pilothouse_check_engine_settings" in hooks:
+        problems = manager.hook.pilothouse_check_engine_settings(
+            engine=plugin.name, settings={_NO_SETTING: None}
+        )
+        taken = [what.partition("Valid: ")[2] or what for _, what in problems or ()]
+        text += indented("".join(f"settings it takes: {names}" for names in taken))
+    return text.rstrip("\n")
+
+
+def _says(hook: object) -> str:
+    """The first sentence about a hook."""
+    text = " ".join((inspect.getdoc(hook) or "").split())
+    return text.partition("; ")[0].partition(". ")[0]
 
 
 def _as_table(found: list[PluginInfo]) -> str:

@@ -31,7 +31,7 @@ def users() -> None:
     epilog=examples(("pilothouse users create ana --role operator", "asks for the password"))
 )
 @click.argument("name")
-@click.option("--role", type=click.Choice(_ROLES), required=True)
+@click.option("--role", type=click.Choice(_ROLES), required=True, help="What they may do.")
 @click.option("--tenant", help="A viewer of this tenant's requests alone.")
 @password_option
 @reason_option
@@ -47,7 +47,7 @@ def create(
     _say_user(url, post_json(url, "/api/v1/users", body))
 
 
-@users.command("list")
+@users.command("list", epilog=examples(("pilothouse users list -o json", "for a program")))
 @output_option
 @url_option
 def list_(output: str, url: str) -> None:
@@ -60,7 +60,7 @@ def list_(output: str, url: str) -> None:
     say(_table(found) if found else "there are no users; pilothouse users create makes one")
 
 
-@users.command()
+@users.command(epilog=examples(("pilothouse users password ann", "asks for the new one")))
 @click.argument("name")
 @password_option
 @reason_option
@@ -70,9 +70,11 @@ def password(name: str, password_file: Path | None, reason: str, url: str) -> No
     _change(url, name, {"password": read_password(password_file), "reason": reason})
 
 
-@users.command()
+@users.command(
+    epilog=examples(("pilothouse users role ann --role operator --reason 'on call'", "from now on"))
+)
 @click.argument("name")
-@click.option("--role", type=click.Choice(_ROLES), required=True)
+@click.option("--role", type=click.Choice(_ROLES), required=True, help="What they may do.")
 @click.option("--tenant", help="A viewer of this tenant's requests alone.")
 @reason_option
 @url_option
@@ -81,7 +83,9 @@ def role(name: str, role: str, tenant: str | None, reason: str, url: str) -> Non
     _change(url, name, {"role": role, "tenant": tenant, "reason": reason})
 
 
-@users.command()
+@users.command(
+    epilog=examples(("pilothouse users disable ann --reason 'left'", "and end all sessions"))
+)
 @click.argument("name")
 @reason_option
 @url_option
@@ -90,7 +94,7 @@ def disable(name: str, reason: str, url: str) -> None:
     _change(url, name, {"is_disabled": True, "reason": reason})
 
 
-@users.command()
+@users.command(epilog=examples(("pilothouse users enable ann", "with the password as it was")))
 @click.argument("name")
 @reason_option
 @url_option

@@ -115,12 +115,34 @@ class AnyTraffic(RuleBasedStateMachine):
         if repeat < 5 and self.sequences:  # a prompt that continues an earlier one
             earlier = list(self.sequences.values())[repeat % len(self.sequences)]
             prompt = (*earlier.tokens(0, earlier.num_tokens), *prompt)[:24]
+        self._add(f"r{len(self.sequences)}", prompt, num_output, tenant)
+
+    @precondition(lambda self: any(s.output_token_ids for s in self.sequences.values()))
+    @rule(data=st.data(), num_followers=st.integers(1, 3))
+    def follow(self, data: st.DataObject, num_followers: int) -> None:
+        """Further sequences of a request whose prompt has KV."""
+        begun = [s for s in self.sequences.values() if s.output_token_ids]
+        first = data.draw(st.sampled_from(begun))
+        for _ in range(num_followers):
+            index = sum(s.request_id == first.request_id for s in self.sequences.values())
+            self._add(
+                first.request_id,
+                first.prompt_token_ids,
+                first.max_output_tokens,
+                first.isolation_key,
+                index,
+            )
+
+    def _add(
+        self, request_id: str, prompt: tuple[int, ...], num_output: int, tenant: str, index: int = 0
+    ) -> None:
         sequence_id = len(self.sequences)
         sequence = Sequence(
-            request_id=f"r{sequence_id // 2}",
+            request_id=request_id,
             sequence_id=sequence_id,
             prompt_token_ids=prompt,
             max_output_tokens=num_output,
+            index=index,
             isolation_key=tenant,
         )
         self.sequences[sequence_id] = sequence
@@ -157,8 +179,10 @@ class AnyTraffic(RuleBasedStateMachine):
     @precondition(lambda self: self.plan is None)
     @rule()
     def schedule(self) -> None:
+        running = [s for s in self.sequences.values() if s.status is SequenceStatus.RUNNING]
         plan = self.scheduler.schedule()
         self._note_plan(plan)
+        self._check_sharing(plan, running)
         self._check_budgets(plan)
         self._check_progress(plan)
         self.plan = plan if plan.chunks else None
@@ -236,6 +260,19 @@ class AnyTraffic(RuleBasedStateMachine):
             assert chunk.num_tokens > 0
             assert len(chunk.sequence.block_table) >= pool.num_blocks_for(stop)
             assert chunk.selects_token == (stop == chunk.sequence.num_tokens)
+
+    def _check_sharing(self, plan: StepPlan, running: list[Sequence]) -> None:
+        """Who is admitted beside a running sequence of its request reads its prompt's blocks."""
+        pool = self.scheduler.pool
+        for sequence in plan.admitted if self.scheduler.config.is_prefix_caching else ():
+            for other in running:
+                is_ahead = other.num_computed_tokens >= sequence.num_prompt_tokens
+                if other.request_id == sequence.request_id and other.block_table and is_ahead:
+                    num_shared = (sequence.num_prompt_tokens - 1) // pool.block_size
+                    shared = sequence.block_table[:num_shared]
+                    assert sequence.num_cached_tokens == num_shared * pool.block_size
+                    for block_id in shared:
+                        assert block_id not in other.block_table or pool.ref_count(block_id) > 1
 
     def _check_progress(self, plan: StepPlan) -> None:
         running = [

@@ -19,7 +19,7 @@ from controlplane.api.config_views import (
     view_problem,
     view_revision,
 )
-from controlplane.specs.documents import load_documents
+from controlplane.specs.documents import LoadResult, parse_documents
 from controlplane.specs.installed import INSTALLED_CHECKS
 from controlplane.specs.kind import Kind, UnknownKindError, find_kind
 from controlplane.store.catalog import StoreCatalog
@@ -83,15 +83,17 @@ class RefusedResponse(BaseModel):
 @router.post("/apply", response_model=ApplyResponse, responses={422: {"model": RefusedResponse}})
 def apply(body: ApplyRequest, request: Request) -> Any:
     """Apply documents, all or none. 422 lists every problem of every file."""
+    # Reading and checking may take a while: nobody else's change waits for that.
+    parsed = parse_documents([(file.name, file.text) for file in body.files], INSTALLED_CHECKS)
+    with _database(request).reading() as session:
+        loaded = parsed.against(StoreCatalog(session))
+    if loaded.problems:
+        return _refuse(loaded)
     with _database(request).session() as session:
-        loaded = load_documents(
-            [(file.name, file.text) for file in body.files],
-            StoreCatalog(session),
-            INSTALLED_CHECKS,
-        )
+        # Again: what they refer to may have changed meanwhile, and now nothing can.
+        loaded = parsed.against(StoreCatalog(session))
         if loaded.problems:
-            refused = RefusedResponse(problems=[view_problem(p) for p in loaded.problems])
-            return JSONResponse(refused.model_dump(), status_code=422)
+            return _refuse(loaded)
         # A dry run does all the same work, and then takes it back.
         attempt = session.begin_nested()
         author = actor_of(principal_of(request), body.author)
@@ -162,6 +164,11 @@ def read_changes(
             change = find_change_at(session, name, at_unix_ns)
             changes = [change] if change else []
         return [view_change(change) for change in changes]
+
+
+def _refuse(loaded: LoadResult) -> JSONResponse:
+    refused = RefusedResponse(problems=[view_problem(p) for p in loaded.problems])
+    return JSONResponse(refused.model_dump(), status_code=422)
 
 
 def _announce(request: Request, applied: list[Applied]) -> None:

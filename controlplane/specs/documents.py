@@ -12,7 +12,14 @@ from controlplane.specs.unenforced import warn_of_unenforced
 from controlplane.specs.validation import validate
 from controlplane.specs.yaml_reader import read_yaml
 
-__all__ = ["Document", "LoadResult", "Problem", "load_documents"]
+__all__ = [
+    "Document",
+    "LoadResult",
+    "ParsedDocuments",
+    "Problem",
+    "load_documents",
+    "parse_documents",
+]
 
 DocumentCheck = Callable[[LoadedDocument], list[Problem]]
 
@@ -28,6 +35,30 @@ class LoadResult:
     """What will not do what it seems to."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParsedDocuments:
+    """A set of files, read and checked in all that concerns nobody else.
+
+    That is the slow part, and needs no database: `against` is what must be done where nothing
+    else may be applied meanwhile.
+    """
+
+    loaded: tuple[LoadedDocument, ...]
+    broken: frozenset[tuple[Kind, str]]
+    """Documents that have problems of their own, where it can be said which ones they are."""
+    problems: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
+
+    def against(self, catalog: Catalog | None) -> LoadResult:
+        """With the problems of names that neither the files nor `catalog` define."""
+        references = check_references(list(self.loaded), set(self.broken), catalog)
+        return LoadResult(
+            documents=tuple(item.document for item in self.loaded),
+            problems=tuple(sorted([*self.problems, *references], key=_place)),
+            warnings=self.warnings,
+        )
+
+
 def load_documents(
     files: Iterable[tuple[str, str]],
     catalog: Catalog | None = None,
@@ -38,6 +69,13 @@ def load_documents(
     `catalog` is what was applied before; without one, names that the files do not define are
     not checked. `checks` look at each document that is fine by itself.
     """
+    return parse_documents(files, checks).against(catalog)
+
+
+def parse_documents(
+    files: Iterable[tuple[str, str]], checks: Iterable[DocumentCheck] = ()
+) -> ParsedDocuments:
+    """The first half of `load_documents`."""
     loaded: list[LoadedDocument] = []
     broken: set[tuple[Kind, str]] = set()
     problems: list[Problem] = []
@@ -52,14 +90,13 @@ def load_documents(
             else:
                 broken |= _identity(source)
     problems += _check_unique(loaded)
-    problems += check_references(loaded, broken, catalog)
     problems += [problem for check in checks for item in loaded for problem in check(item)]
-    return LoadResult(
-        documents=tuple(item.document for item in loaded),
-        problems=tuple(sorted(problems, key=_place)),
-        warnings=tuple(
-            sorted((w for item in loaded for w in warn_of_unenforced(item)), key=_place)
-        ),
+    warnings = (warning for item in loaded for warning in warn_of_unenforced(item))
+    return ParsedDocuments(
+        loaded=tuple(loaded),
+        broken=frozenset(broken),
+        problems=tuple(problems),
+        warnings=tuple(sorted(warnings, key=_place)),
     )
 
 

@@ -83,6 +83,7 @@ class _Reader:
         self._text = text
         self._lines = text.split("\n")
         self._num_values = 0
+        self._has_told_aliases = False
         self._events: Iterator[Any] = iter(())
         self._document = _Building(Position(1, 1))
 
@@ -132,7 +133,7 @@ class _Reader:
         self._document.values[path] = position
         self._count(position, path)
         if isinstance(event, AliasEvent) or event.anchor is not None:
-            self._report(position, path, "anchors and aliases are not supported: write it out")
+            self._report_alias(position, path)
             if isinstance(event, AliasEvent):
                 return None
         if event.tag is not None:
@@ -219,6 +220,15 @@ class _Reader:
         position = Position(mark.line + 1, mark.column + 1) if mark else Position(1, 1)
         context = f" {error.context}" if error.context else ""
         return self._problem(position, (), f"this is not YAML: {error.problem}{context}")
+
+    def _report_alias(self, position: Position, path: Path) -> None:
+        """Said at the first of them alone: whoever uses one uses many."""
+        if self._has_told_aliases:
+            self._document.unreadable.add(format_path(path))
+            return
+        self._has_told_aliases = True
+        what = "anchors and aliases are not supported: write it out"
+        self._report(position, path, what)
 
     def _report(self, position: Position, path: Path, message: str) -> None:
         problem = self._problem(position, path, message)

@@ -1,5 +1,7 @@
 """Config over HTTP: applied whole or refused whole."""
 
+import contextlib
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -42,6 +44,18 @@ def test_what_is_applied_is_answered_document_by_document(server: ConfigServer) 
     ]
     keys = [warning["key"] for warning in response.json()["warnings"]]
     assert "spec.overload.shed" in keys
+
+
+def test_documents_are_read_and_refused_while_somebody_else_is_writing(
+    server: ConfigServer, tmp_path: Path
+) -> None:
+    (path,) = tmp_path.glob("*.db")
+    with contextlib.closing(sqlite3.connect(path)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        response = post(server, MODEL.replace("path", "pth"))
+        other.rollback()
+    assert response.status_code == 422
+    assert "did you mean path?" in response.json()["problems"][0]["message"]
 
 
 def test_problems_of_every_file_refuse_all_of_them(server: ConfigServer) -> None:

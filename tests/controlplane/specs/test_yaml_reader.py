@@ -1,5 +1,6 @@
 """YAML that people write by mistake, and YAML that somebody sends on purpose."""
 
+import itertools
 import json
 import time
 
@@ -193,3 +194,11 @@ def test_any_pile_of_yaml_syntax_is_read_or_refused(text: str) -> None:
     sources, _ = read_yaml("f.yaml", text)
 
     json.dumps([source.data for source in sources], allow_nan=False)
+
+
+def test_aliases_are_complained_about_once_however_many_there_are() -> None:
+    bomb = "a: &a [x, x]\n" + "\n".join(
+        f"{name}: &{name} [*{before}, *{before}]"
+        for before, name in itertools.pairwise("abcdefghij")
+    )
+    assert problems(bomb) == ["f.yaml:1:4: a: anchors and aliases are not supported: write it out"]

@@ -115,4 +115,6 @@ def _as_document(state: dict[str, Any] | None) -> dict[str, Any] | None:
     if state is None:
         return None
     document = state.get("document")
-    return document if isinstance(document, dict) else {"spec": state}
+    if isinstance(document, dict):
+        return document
+    return {"spec": {name: value for name, value in state.items() if value is not None}}

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import func, select
@@ -302,8 +303,12 @@ def _key_facts(row: AccessKeyRow) -> dict[str, Any]:
         "key_id": row.key_id,
         "role": row.role,
         "tenant": row.tenant,
-        "expires_at_unix_ns": row.expires_at_unix_ns,
+        "expires_at": None if row.expires_at_unix_ns is None else _iso(row.expires_at_unix_ns),
     }
+
+
+def _iso(unix_ns: int) -> str:
+    return datetime.fromtimestamp(unix_ns // 10**9, UTC).isoformat().replace("+00:00", "Z")
 
 
 def _user_facts(row: UserRow) -> dict[str, Any]:

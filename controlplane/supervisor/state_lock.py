@@ -20,7 +20,7 @@ def state_lock(state_dir: Path, file_name: str, holder: str) -> Iterator[None]:
     Raises GivenUpError while another one has it, and when it cannot be written in.
     """
     try:
-        state_dir.mkdir(parents=True, exist_ok=True)
+        state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = (state_dir / file_name).open("a+")
     except OSError as error:
         raise GivenUpError(

@@ -29,7 +29,7 @@ from dataplane.processes import ProcessDirectory, is_alive, terminate
 _LOOK_SECONDS = 0.2
 _LEFTOVER_GRACE_SECONDS = 10.0
 _AWAITED = END_SIGNALS | {RESTART_SIGNAL}
-_TRY = """  curl {url}/v1/chat/completions -H 'content-type: application/json' \\
+_TRY = """  curl {url}/v1/chat/completions -H 'content-type: application/json' {key}\\
     -d '{{"model": "{model}", "temperature": 0, "messages": [{{"role": "user", "content": \
 "What is the capital of France?"}}]}}'"""
 
@@ -137,7 +137,12 @@ class Supervisor:
         self._say(f"Pilothouse answers, {seconds:.1f} s after the start")
         self._say(f"  console  {self._settings.control_plane_url}")
         self._say(f"  gateway  {gateway_url}/v1")
-        self._say(_TRY.format(url=gateway_url, model=model))
+        key = ""
+        if self._settings.auth is AuthMode.REQUIRED:
+            self._say("clients show a key; make one, and put it where the line below has KEY:")
+            self._say("  pilothouse keys create NAME --role client --tenant default")
+            key = "-H 'authorization: Bearer KEY' "
+        self._say(_TRY.format(url=gateway_url, model=model, key=key))
         if self._settings.port != DEFAULT_PORT:
             self._say("for the pilothouse command in another terminal:")
             self._say(f"  export PILOTHOUSE_URL={self._settings.control_plane_url}")

@@ -54,7 +54,7 @@ class PagedEngineCore:
     def __init__(
         self, artifact: str, settings: PagedSettings, clock: MonotonicClock = monotonic_clock
     ) -> None:
-        """`artifact` is the path of a GGUF file. Nothing is read before `load`."""
+        """`artifact` is a GGUF file or a folder of safetensors. Nothing is read before `load`."""
         self._artifact = Path(artifact)
         self._settings = settings
         self._clock = clock
@@ -328,7 +328,7 @@ class PagedEngineCore:
         if unknown:
             return (
                 f"token id {unknown[0]} is outside the model's vocabulary of {vocab_size}; "
-                f"tokenize the prompt with this model's own tokenizer"
+                f"take ids from this model's own tokenizer"
             )
         return None
 

@@ -30,12 +30,15 @@ def make_request(tokenizer: Tokenizer) -> Callable[..., EngineRequest]:
         text: str = "abcdef",
         max_output_tokens: int = 4,
         stop: tuple[str, ...] = (),
+        num_sequences: int = 1,
     ) -> EngineRequest:
         return EngineRequest(
             request_id=request_id,
             attempt=0,
             endpoint="/v1/completions",
-            sampling=SamplingParams(max_output_tokens=max_output_tokens, stop=stop),
+            sampling=SamplingParams(
+                max_output_tokens=max_output_tokens, stop=stop, num_sequences=num_sequences
+            ),
             prompt_token_ids=tuple(tokenizer.encode(text, allow_special=False)),
         )
 

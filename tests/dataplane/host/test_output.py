@@ -1,11 +1,12 @@
 """From a core's token ids to events with text."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from dataplane.engine import EngineRequest
-from dataplane.host.core import CoreEvent
+from dataplane.host.core import CoreEvent, TokenScore
 from dataplane.host.output import RequestOutput
 from dataplane.lifecycle import Disposition, EventKind
 from dataplane.tokenizer import Tokenizer
@@ -90,3 +91,44 @@ def test_an_error_is_the_callers_only_before_work_began(
     end = output.convert(_finished(Disposition.ERROR, "too long"))
     assert end is not None
     assert (end.status_code, end.reason) == (status_code, "too long")
+
+
+def test_sequences_have_texts_stops_and_ends_of_their_own(
+    tokenizer: Tokenizer, make_request: MakeRequest
+) -> None:
+    output = RequestOutput(make_request(stop=("cd",), num_sequences=2), 10.0, tokenizer)
+    ids = tokenizer.encode("abcdef", allow_special=False)
+    for sequence in (0, 1):
+        output.convert(replace(_tokens(ids[:3]), sequence=sequence))
+    output.convert(replace(_tokens(ids[3:4]), sequence=1))
+    assert output.stopped() == [1]
+    end = output.convert(replace(_finished(), sequence=1))
+    assert end is not None
+    assert (end.disposition, end.num_output_tokens) == (Disposition.STOP, 7)
+    assert not output.is_finished
+    assert output.stopped() == []
+    last = output.convert(_finished())
+    assert last is not None
+    assert (last.text, last.disposition) == ("c", Disposition.LENGTH)
+    assert output.is_finished
+
+
+def test_an_end_that_is_no_answer_ends_all_sequences(
+    tokenizer: Tokenizer, make_request: MakeRequest
+) -> None:
+    output = RequestOutput(make_request(num_sequences=3), 10.0, tokenizer)
+    output.convert(_finished(Disposition.CANCELLED))
+    assert output.is_finished
+
+
+def test_scores_are_told_with_the_bytes_of_their_tokens(
+    tokenizer: Tokenizer, make_request: MakeRequest
+) -> None:
+    output = RequestOutput(make_request(), 10.0, tokenizer)
+    half, _ = tokenizer.encode("é", allow_special=False)
+    score = TokenScore(token_id=half, logprob=-0.5, top=((half, -0.5), (END_ID, -1.0)))
+    told = output.convert(replace(_tokens([half]), scores=(score,)))
+    assert told is not None
+    (logprob,) = told.logprobs
+    assert (logprob.token, logprob.utf8) == ("\N{REPLACEMENT CHARACTER}", b"\xc3")
+    assert [(top.token, top.utf8) for top in logprob.top][1] == ("", None)

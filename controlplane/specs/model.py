@@ -39,6 +39,11 @@ class Artifact(SpecModel):
     @field_validator("url")
     @classmethod
     def _is_a_web_address(cls, url: str | None) -> str | None:
+        if url is not None and "@" in url.partition("//")[2].partition("/")[0]:
+            raise ValueError(
+                "an address holds no name and no password: config is stored and shown. The "
+                "engine reads its key from where api_key_env or api_key_file points"
+            )
         if url is not None and not re.fullmatch(r"https?://[^\s/]+\S*", url):
             raise ValueError(f"{url!r} is no http:// or https:// address")
         return url

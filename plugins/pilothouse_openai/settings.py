@@ -3,9 +3,10 @@
 import difflib
 import os
 from collections.abc import Mapping
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 # What servers of this kind take in the body, beyond what all engines do.
 _USUAL_PARAMETERS = frozenset(
@@ -33,8 +34,10 @@ class OpenAISettings(BaseModel):
 
     model: str | None = Field(default=None, min_length=1)
     """The name the endpoint serves the model under; None: the first that it lists."""
-    api_key_env: str | None = Field(default=None, min_length=1)
+    api_key_env: str | None = Field(default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
     """Environment variable of the gateway that holds the key. The key itself is never config."""
+    api_key_file: str | None = Field(default=None, pattern=r"^/")
+    """Absolute path, on the gateway's machine, of a file that holds the key and nothing else."""
     max_model_len: int | None = Field(default=None, gt=0)
     """Prompt plus output tokens; None: what the endpoint says, if it does."""
     max_num_seqs: int | None = Field(default=None, gt=0)
@@ -55,20 +58,41 @@ class OpenAISettings(BaseModel):
         named = _USUAL_PARAMETERS if self.parameters is None else frozenset(self.parameters)
         return named | ({"ignore_eos"} if self.ignore_eos else frozenset())
 
-    def read_api_key(self) -> str | None:
-        """The key, from the environment.
+    @model_validator(mode="after")
+    def _has_one_key(self) -> Self:
+        if self.api_key_env is not None and self.api_key_file is not None:
+            raise ValueError("give api_key_env or api_key_file, not both")
+        return self
 
-        Raises ValueError when the variable is named and not set.
+    def read_api_key(self) -> str | None:
+        """The key, from where the settings point.
+
+        Raises ValueError, which never shows it, when it is not there or no header could carry it.
         """
-        if self.api_key_env is None:
+        if self.api_key_file is not None:
+            where, key = f"settings.api_key_file names {self.api_key_file}", self._key_in_file()
+        elif self.api_key_env is not None:
+            where = f"settings.api_key_env names {self.api_key_env}"
+            key = os.environ.get(self.api_key_env, "").strip()
+        else:
             return None
-        key = os.environ.get(self.api_key_env)
         if not key:
             raise ValueError(
-                f"settings.api_key_env names {self.api_key_env}, which is not set in the "
-                f"gateway's environment: export it before the gateway starts"
+                f"{where}, and the gateway finds no key there: put it there before the gateway "
+                f"starts"
             )
+        if not (key.isascii() and key.isprintable()):
+            raise ValueError(f"{where}, and what is there is no key: no header can carry it")
         return key
+
+    def _key_in_file(self) -> str:
+        try:
+            return Path(self.api_key_file or "").read_text(errors="replace").strip()
+        except OSError as error:
+            raise ValueError(
+                f"settings.api_key_file names {self.api_key_file}, which the gateway cannot "
+                f"read: {error.strerror}"
+            ) from error
 
 
 def parse_settings(settings: Mapping[str, Any]) -> OpenAISettings:
@@ -89,7 +113,7 @@ def check_settings(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _explain(location: tuple[int | str, ...], kind: str, message: str) -> tuple[str, str]:
-    key = ".".join(str(part) for part in location)
+    key = ".".join(str(part) for part in location) or "settings"
     if kind != "extra_forbidden":
         return key, message
     valid = sorted(OpenAISettings.model_fields)

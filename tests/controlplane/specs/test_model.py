@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from controlplane.specs.model import Artifact, ArtifactError, ModelSpec
 
@@ -47,3 +48,12 @@ def test_an_endpoint_is_its_address() -> None:
     endpoint = Artifact(url="http://127.0.0.1:9/v1/")
 
     assert ModelSpec(artifact=endpoint).resolve_artifact() == "http://127.0.0.1:9/v1"
+
+
+def test_an_address_with_a_password_is_refused_and_not_repeated() -> None:
+    with pytest.raises(ValidationError) as refused:
+        Artifact(url="https://ana:hunter2@engine.example/v1")
+
+    said = [error["msg"] for error in refused.value.errors()]
+    assert "api_key_file" in said[0]
+    assert "hunter2" not in said[0]

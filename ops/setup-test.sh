@@ -32,6 +32,32 @@ if ! [ -x /usr/lib/postgresql/15/bin/initdb ] && ! command -v pg_config >/dev/nu
   fi
 fi
 
+if ! command -v systemd-analyze >/dev/null; then
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    echo "Installing systemd for the tests of the units"
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -qq && apt-get install -y -qq --no-install-recommends systemd >/dev/null
+  else
+    echo "The tests of the units need systemd's tools: run 'apt-get install systemd' as root" >&2
+    exit 1
+  fi
+fi
+
+# promtool alone, out of the package: installing it would start a Prometheus on this machine.
+if ! command -v promtool >/dev/null && ! [ -x "$venv/bin/promtool" ]; then
+  if command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null; then
+    echo "Fetching promtool for the tests of Prometheus' files"
+    scratch=$(mktemp -d)
+    if [ "$(id -u)" = 0 ]; then apt-get update -qq; fi
+    (cd "$scratch" && apt-get download -qq prometheus >/dev/null 2>&1 && dpkg-deb -x prometheus_*.deb .)
+    install -m 0755 "$scratch/usr/bin/promtool" "$venv/bin/promtool"
+    rm -r "$scratch"
+  else
+    echo "The tests of Prometheus' files need promtool on the PATH" >&2
+    exit 1
+  fi
+fi
+
 # An OTLP backend that no one here wrote, to see the spans in. In a venv of its own: what other
 # people's tools require must not bend our pins.
 peers=$(dirname "$venv")/.venv-peers

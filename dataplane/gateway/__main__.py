@@ -119,10 +119,12 @@ def _is_kept(predecessor: Predecessor | None, listener: socket.socket) -> bool:
 
 
 def _choose_listener(settings: GatewaySettings, predecessor: Predecessor | None) -> socket.socket:
-    """The predecessor's, unless it listens elsewhere than this gateway is to."""
+    """The predecessor's, unless it listens elsewhere than this gateway is to. One that a
+    service manager keeps is right wherever it listens: its unit says where."""
     if predecessor is not None:
         host, port = predecessor.listener.getsockname()[:2]
-        if settings.port in (0, port) and settings.host in (host, "localhost"):
+        is_asked_for = settings.port in (0, port) and settings.host in (host, "localhost")
+        if is_asked_for or predecessor.grant.is_listener_kept:
             return predecessor.listener
         predecessor.listener.close()
     try:

@@ -47,6 +47,16 @@ def principal_of(request: Request) -> Principal:
     return principal
 
 
+async def is_still_known(request: Request) -> bool:
+    """Whether the key that a long answer was begun with still opens anything."""
+    if principal_of(request) is LOCAL:
+        return True
+    token = read_bearer(request.headers.get("authorization"))
+    directory: AccessDirectory = request.app.state.directory
+    found = await run_in_threadpool(directory.by_key, token or "")
+    return isinstance(found, Principal)
+
+
 class Authentication:
     """Answers 401 or 403 itself, or puts the principal into the scope and passes on."""
 

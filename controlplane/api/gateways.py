@@ -1,7 +1,8 @@
 """The gateways' side of the API: snapshots go out on a stream, reports come in."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -9,6 +10,7 @@ from fastapi import APIRouter, HTTPException, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
+from controlplane.api.authentication import is_still_known
 from controlplane.api.body import read_body
 from controlplane.api.gateway_samples import gateway_samples, store_samples
 from controlplane.operator.observed import ObservedState
@@ -59,20 +61,23 @@ async def watch_snapshots(name: str, request: Request) -> StreamingResponse:
     """Server-sent events: the current snapshot at once, then each new one, whole.
 
     A watcher that is slower than the changes is sent only the newest. The stream ends when
-    the control plane does.
+    the control plane does, and soon after the watcher's key was revoked.
     """
     state = request.app.state
     return StreamingResponse(
-        snapshot_events(state.snapshots, state.closing),
+        snapshot_events(state.snapshots, state.closing, may_go_on=partial(is_still_known, request)),
         media_type="text/event-stream",
         headers={"cache-control": "no-store", "x-accel-buffering": "no"},
     )
 
 
 async def snapshot_events(
-    feed: SnapshotFeed, closing: asyncio.Event, keep_alive_seconds: float = KEEP_ALIVE_SECONDS
+    feed: SnapshotFeed,
+    closing: asyncio.Event,
+    keep_alive_seconds: float = KEEP_ALIVE_SECONDS,
+    may_go_on: Callable[[], Awaitable[bool]] | None = None,
 ) -> AsyncIterator[bytes]:
-    """The stream's bytes."""
+    """The stream's bytes. `may_go_on` is asked before anything is sent."""
     loop = asyncio.get_running_loop()
     changed = asyncio.Event()
     sent_version: int | None = None
@@ -82,6 +87,8 @@ async def snapshot_events(
             # At once, so that the watcher sees the stream open though there is no snapshot yet.
             yield b": watching\n\n"
             while not closed.done():
+                if may_go_on is not None and not await may_go_on():
+                    return
                 changed.clear()
                 current = feed.current
                 if current is not None and current.version != sent_version:

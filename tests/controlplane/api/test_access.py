@@ -12,7 +12,7 @@ from controlplane.api import authorization
 from controlplane.store.records import RecordBatch
 from dataplane.access import Role
 from ops.sample_requests import Sample, answered
-from tests.controlplane.guarded_plane import GuardedPlane, guarded_plane
+from tests.controlplane.guarded_plane import PASSWORD, GuardedPlane, guarded_plane
 
 TENANT = """
 apiVersion: pilothouse/v1
@@ -194,13 +194,12 @@ def test_the_last_admin_cannot_be_shut_out(plane: GuardedPlane) -> None:
     admin.delete("/api/v1/keys/root")
     plane.user("bo", Role.VIEWER)
 
-    with plane.browser() as browser:
-        browser.post("/login", data={"name": "ana", "password": "correct horse battery"})
-        page = browser.get("/access").text
-        token = page.split('name="csrf_token" value="')[1].split('"')[0]
-        answer = browser.post(
-            "/access/users/state", data={"name": "ana", "is_disabled": "true", "csrf_token": token}
-        )
+    browser = plane.browser()
+    browser.post("/login", data={"name": "ana", "password": PASSWORD})
+    token = browser.get("/access").text.split('name="csrf_token" value="')[1].split('"')[0]
+    answer = browser.post(
+        "/access/users/state", data={"name": "ana", "is_disabled": "true", "csrf_token": token}
+    )
 
     assert answer.status_code == 422
     assert "last admin" in answer.text
@@ -270,3 +269,14 @@ def test_a_page_of_another_site_changes_nothing(plane: GuardedPlane, admin: Any)
         answer = admin.post("/api/v1/keys", json={"name": "x", "role": "admin"}, headers=headers)
         assert answer.status_code == 403
     assert "x" not in {key["name"] for key in admin.get("/api/v1/keys").json()["keys"]}
+
+
+def test_a_stream_ends_when_its_key_is_revoked(plane: GuardedPlane, admin: Any) -> None:
+    gateway = plane.bearing(plane.key(Role.GATEWAY, name="g"))
+
+    with gateway.stream("GET", "/api/v1/gateways/g/snapshots") as stream:
+        assert stream.status_code == 200
+        admin.delete("/api/v1/keys/g")
+        list(stream.iter_bytes())  # comes to an end
+
+    assert gateway.get("/api/v1/gateways/g/snapshots").status_code == 401

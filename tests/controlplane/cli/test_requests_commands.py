@@ -1,7 +1,12 @@
 """`pilothouse requests` and `pilothouse trace`, against a control plane that listens."""
 
 import json
+import os
+import pty
+import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -132,3 +137,77 @@ def test_without_a_control_plane_it_says_how_to_start_one() -> None:
     result = run(f"http://127.0.0.1:{port}", "trace", "abc")
     assert result.exit_code == 5
     assert "pilothouse serve" in result.stderr
+
+
+def test_all_pages_are_walked_as_json_lines(url: str) -> None:
+    result = run(url, "requests", "--all", "-o", "json", "--since", "1d")
+    assert result.exit_code == 0
+    ids = [json.loads(line)["request_id"] for line in result.stdout.splitlines()]
+    assert ids == [record.request_id for record in RECORDS.values()]
+    assert result.stderr == "", "no bar where nobody watches"
+
+
+def test_slo_misses_are_those_out_of_contract(url: str) -> None:
+    missed, same = (
+        json.loads(run(url, "requests", option, "-o", "json").stdout)["requests"]
+        for option in ("--slo-miss", "--out-of-contract")
+    )
+    assert missed == same
+    assert {each["in_contract"] for each in missed} == {False}
+
+
+def test_from_and_to_are_a_window(url: str) -> None:
+    start = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(NOW_NS // 10**9 - 3))
+    shown = run(url, "requests", "--from", start, "--to", "0s", "-o", "json")
+    before = run(url, "requests", "--to", start, "-o", "json")
+    ids = {each["request_id"] for each in json.loads(shown.stdout)["requests"]}
+    earlier = {each["request_id"] for each in json.loads(before.stdout)["requests"]}
+    assert ids | earlier == {record.request_id for record in RECORDS.values()}
+    assert ids & earlier == set()
+    assert earlier
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--live", "--all"], "leave out --all"),
+        (["--live", "--slo-miss"], "--slo-miss is about requests that ended"),
+        (["--live", "--since", "1h"], "--since is about requests that ended"),
+        (["--all"], "add -o json"),
+        (["--watch", "-o", "json"], "--watch is for people"),
+        (["--watch"], "--watch needs a terminal"),
+        (["--slo-miss", "--in-contract"], "exclude each other"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_options_that_contradict_each_other_are_a_usage_error(
+    url: str, arguments: list[str], said: str
+) -> None:
+    result = run(url, "requests", *arguments)
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+def test_watch_shows_the_list_on_a_terminal_until_ctrl_c(url: str) -> None:
+    shown, exit_code = _in_a_terminal(url, "requests", "--watch", "--interval", "0.2")
+    assert RECORDS["answered"].request_id[:10] in shown
+    assert "Ctrl-C ends" in shown
+    assert exit_code == 0
+
+
+def _in_a_terminal(url: str, *arguments: str) -> tuple[str, int]:
+    """What a terminal shows until the list was drawn twice, and how Ctrl-C ends it."""
+    master, slave = pty.openpty()
+    environment = {**os.environ, "PILOTHOUSE_URL": url, "TERM": "xterm", "COLUMNS": "120"}
+    command = [sys.executable, "-m", "controlplane.cli", *arguments]
+    with subprocess.Popen(
+        command, stdin=slave, stdout=slave, stderr=slave, env=environment, start_new_session=True
+    ) as process:
+        os.close(slave)
+        shown = ""
+        while shown.count("Ctrl-C ends") < 2 and process.poll() is None:
+            shown += os.read(master, 65536).decode(errors="replace")
+        process.send_signal(signal.SIGINT)
+        exit_code = process.wait()
+    os.close(master)
+    return shown, exit_code

@@ -1,0 +1,113 @@
+"""Requests in flight on a real gateway, as the command line shows them."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from controlplane.cli import main
+from dataplane.clock import wall_clock
+from dataplane.lifecycle import RequestCounts
+from dataplane.report import GatewayReport
+from tests.controlplane.control_plane_server import serve_control_plane
+from tests.dataplane.gateway.running_gateway import (
+    CHAT,
+    add_replica,
+    deployment,
+    running_gateway,
+    say,
+    scripted_plugin,
+    snapshot,
+    until,
+)
+from tests.dataplane.gateway.scripted_engine import CAPABILITIES
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with scripted_plugin(tmp_path_factory.mktemp("plugin")):
+        yield
+
+
+def report(name: str, address: str) -> GatewayReport:
+    counts = RequestCounts(
+        arrived=0, invalid=0, undecided=0, rejected=0, admitted=0, active=0, finished=0
+    )
+    return GatewayReport(
+        gateway_id=f"{name}-1", name=name, address=address, started_at_unix_ns=0,
+        reported_at_unix_ns=wall_clock(), snapshot_version=1, snapshot_error=None, counts=counts,
+        num_queued=0, oldest_queued_seconds=None, num_records_spooled=0, num_records_lost=0,
+        replicas=(),
+    )  # fmt: skip
+
+
+@contextlib.asynccontextmanager
+async def one_in_flight(folder: Path) -> AsyncIterator[tuple[str, str]]:
+    """The control plane's URL, and the id of a request that a gateway is working on; a second
+    gateway is known that does not answer."""
+    replica = add_replica("a", capabilities=replace(CAPABILITIES, takes_token_ids=False))
+    served = snapshot(deployment("a"))
+    with serve_control_plane(folder / "state") as (url, opened):
+        async with running_gateway(folder / "gateway", served) as gateway:
+            opened.observed.put_gateway(report("gateway-t", gateway.url))
+            opened.observed.put_gateway(report("gateway-u", "http://127.0.0.1:1"))
+            replica.hold()
+            asking = asyncio.create_task(
+                gateway.http.post(
+                    CHAT, json=say(max_tokens=3), headers={"x-pilothouse-tenant": "acme"}
+                )
+            )
+            await until(lambda: bool(replica.held))
+            [request] = gateway.app.gateway.registry.live()
+            yield url, request.request_id
+            replica.resume()
+            await asking
+
+
+async def run(url: str, *arguments: str) -> Result:
+    environment = {"PILOTHOUSE_URL": url, "COLUMNS": "120", "NO_COLOR": "1"}
+    return await asyncio.to_thread(CliRunner().invoke, main, arguments, env=environment)
+
+
+async def test_requests_in_flight_are_listed_and_silent_gateways_named(tmp_path: Path) -> None:
+    async with one_in_flight(tmp_path) as (url, request_id):
+        shown = await run(url, "requests", "--live")
+        nobody = await run(url, "requests", "--live", "--tenant", "nobody")
+        as_json = await run(url, "requests", "--live", "-o", "json")
+
+    assert shown.exit_code == 0
+    assert request_id[:10] in shown.stdout
+    assert "acme" in shown.stdout
+    assert "gateway gateway-u does not answer" in shown.stderr
+    assert nobody.stdout == ""
+    assert "no request is in flight" in nobody.stderr
+    [found] = json.loads(as_json.stdout)["requests"]
+    assert found["request_id"] == request_id
+
+
+async def test_trace_shows_a_request_in_flight_as_far_as_it_has_come(tmp_path: Path) -> None:
+    async with one_in_flight(tmp_path) as (url, request_id):
+        shown = await run(url, "trace", request_id[:8])
+        as_json = await run(url, "trace", request_id, "-o", "json")
+        unknown = await run(url, "trace", "zzz")
+
+    assert shown.exit_code == 0, shown.output
+    assert shown.stdout.startswith(f"request {request_id} is in flight")
+    assert "waits for" in shown.stdout
+    assert "replica     replica-a" in shown.stdout
+    assert json.loads(as_json.stdout)["in_flight"]["request_id"] == request_id
+    assert unknown.exit_code == 4
+    assert "gateway gateway-u does not answer" in unknown.stderr
+    assert "no request or trace 'zzz' is known" in unknown.stderr

@@ -19,6 +19,7 @@ from controlplane.api.config_views import (
     view_problem,
     view_revision,
 )
+from controlplane.api.errors import InvalidBody
 from controlplane.specs.documents import LoadResult, parse_documents
 from controlplane.specs.installed import INSTALLED_CHECKS
 from controlplane.specs.kind import Kind, UnknownKindError, find_kind
@@ -80,7 +81,11 @@ class RefusedResponse(BaseModel):
     problems: list[ProblemView]
 
 
-@router.post("/apply", response_model=ApplyResponse, responses={422: {"model": RefusedResponse}})
+@router.post(
+    "/apply",
+    response_model=ApplyResponse,
+    responses={422: {"model": RefusedResponse | InvalidBody}},
+)
 def apply(body: ApplyRequest, request: Request) -> Any:
     """Apply documents, all or none. 422 lists every problem of every file."""
     # Reading and checking may take a while: nobody else's change waits for that.

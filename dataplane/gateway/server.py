@@ -69,6 +69,14 @@ class GatewayProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
         self.connection.note_lost(exc)
 
+    def eof_received(self) -> None:
+        """The client sends no more: it counts as gone, and the transport closes.
+
+        On the wire somebody who hung up and somebody who only ended the sending side look the
+        same until something is written, and a waiting request writes nothing. Work for nobody
+        costs more than half-closed clients, which HTTP does not need, so both are cancelled.
+        """
+
     def pause_writing(self) -> None:
         super().pause_writing()
         self.connection.note_paused()

@@ -457,6 +457,27 @@ async def test_a_client_that_leaves_with_half_a_body_is_recorded_as_invalid(
     assert record.reason == "the client left before its request was complete"
 
 
+async def test_a_client_that_ends_its_sending_side_counts_as_gone(
+    gateway: RunningGateway,
+) -> None:
+    num_before = len(gateway.records)
+    host, port = gateway.url.removeprefix("http://").split(":")
+    replica = add_replica("a")
+    replica.hold()
+    body = json.dumps(say(max_tokens=4)).encode()
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(
+        f"POST {CHAT} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
+    )
+    writer.write_eof()
+    record = await gateway.last_record(num_before)
+    assert await reader.read() == b""
+    writer.close()
+    replica.resume()
+    assert record.disposition is Disposition.CANCELLED
+    assert record.reason == "the client left"
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
     lambda inner: (

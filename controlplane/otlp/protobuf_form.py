@@ -31,7 +31,7 @@ _SERVICE_NAME = "service.name"
 
 def decode_protobuf(data: bytes) -> list[ReceivedSpan]:
     """Every span of an ExportTraceServiceRequest. Raises NotDecodableError, TooLargeError."""
-    budget = MAX_SPANS
+    budget = 2 * MAX_SPANS  # with the resources and scopes that hold them
     for _ in _messages(memoryview(data), _PATH):
         budget -= 1
         if budget < 0:
@@ -40,13 +40,16 @@ def decode_protobuf(data: bytes) -> list[ReceivedSpan]:
         request = ExportTraceServiceRequest.FromString(data)
     except DecodeError as error:
         raise NotDecodableError(f"this is no ExportTraceServiceRequest: {error}") from error
-    return [
+    received = [
         _span(span, of_scope.scope.name, service)
         for of_resource in request.resource_spans
         for service in (str(_scalars(of_resource.resource.attributes).get(_SERVICE_NAME, "")),)
         for of_scope in of_resource.scope_spans
         for span in of_scope.spans
     ]
+    if len(received) > MAX_SPANS:
+        raise too_many_spans()
+    return received
 
 
 def _span(span: Span, scope: str, service: str) -> ReceivedSpan:

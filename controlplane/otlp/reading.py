@@ -20,6 +20,7 @@ from dataplane import foreign_names, genai, names
 _MAX_TEXT = 200
 _MAX_LINKED = 8
 _MAX_SECONDS = 7 * 86_400
+_MAX_UNIX_NS = 2**63
 _OPERATIONS = frozenset(
     {genai.OPERATION_CHAT, genai.OPERATION_TEXT_COMPLETION, genai.OPERATION_GENERATE_CONTENT}
 )
@@ -84,7 +85,7 @@ def _read(span: ReceivedSpan, linked: dict[tuple[str, str], list[str]]) -> SpanR
     if not has_ids or (parent and not _is_id(parent, 16)):
         return Ignored.BAD_ID
     seconds = (span.end_unix_ns - span.start_unix_ns) / 1e9
-    if span.start_unix_ns <= 0 or not 0 <= seconds <= _MAX_SECONDS:
+    if not 0 < span.start_unix_ns < _MAX_UNIX_NS or not 0 <= seconds <= _MAX_SECONDS:
         return Ignored.BAD_TIMES
     try:
         client = read_client_times(span) if side is Side.CLIENT else None

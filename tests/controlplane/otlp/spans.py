@@ -65,7 +65,7 @@ def client_span(first: float = 0.051, final: float = 0.1, **fields: Any) -> Span
 
 
 def vllm_span(**fields: Any) -> Span:
-    """What vLLM 0.2x sends when a request finishes: see output_processor.do_tracing there."""
+    """What vLLM sends when a request finishes: the attributes of its output processor."""
     said: dict[str, Any] = {
         "gen_ai__latency__time_to_first_token": 0.0251,
         "gen_ai__latency__e2e": 0.0768,

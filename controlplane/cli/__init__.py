@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from controlplane.cli.exit_codes import exit_code_table
+from controlplane.cli.terminal import printable_lines
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -71,6 +72,14 @@ class LazyGroup(click.Group):
         module_name, _, attribute = target.partition(":")
         command: click.Command = getattr(importlib.import_module(module_name), attribute)
         return command
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command; what an error quotes must not command the terminal either."""
+        try:
+            return super().invoke(ctx)
+        except click.ClickException as error:
+            error.message = printable_lines(error.message)  # type: ignore[misc]
+            raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands."""

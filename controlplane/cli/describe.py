@@ -1,6 +1,7 @@
 """`pilothouse describe` and `pilothouse diff`: one thing, whole."""
 
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import click
 
@@ -88,13 +89,13 @@ def _document(url: str, kind: "Kind", name: str) -> str:
     from controlplane.specs.kind import Kind
 
     revision, _ = get_revision(url, kind, name)
-    history, _ = get_history(url, kind, revision.name)
+    history, _ = get_history(url, kind, name)
     text = describe_revision(revision)
     if kind is Kind.DEPLOYMENT:
         path = "/api/v1/replicas"
         answer = get_json(url, path, deployment=revision.name, limit=0)
         text += deployment_replicas(convert_answer(url, answer, ReplicasAnswer).replicas)
-        answer = get_json(url, f"/api/v1/deployments/{revision.name}/changes")
+        answer = get_json(url, f"/api/v1/deployments/{quote(revision.name, safe='')}/changes")
         text += describe_changes(convert_answer(url, answer, list[ChangeAnswer]))
     text += f"Revisions:\n{indented(history_table(history))}"
     earlier = [each for each in history if each.number < revision.number]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from controlplane.cli.answers import ChangeAnswer, ReplicasAnswer, TransitionAnswer
 from controlplane.cli.client import convert_answer, get_json
@@ -31,7 +32,7 @@ def get_happenings(url: str, limit: int) -> list[Happening]:
     happened = [_of_replica(each) for each in convert_answer(url, answer, ReplicasAnswer).history]
     deployments, _ = get_documents(url, Kind.DEPLOYMENT)
     for deployment in deployments:
-        path = f"/api/v1/deployments/{deployment.name}/changes"
+        path = f"/api/v1/deployments/{quote(deployment.name, safe='')}/changes"
         changes = convert_answer(url, get_json(url, path, limit=limit), list[ChangeAnswer])
         happened += [_of_change(deployment.name, change) for change in changes]
     return sorted(happened, key=lambda each: -each.at_unix_ns)[:limit]

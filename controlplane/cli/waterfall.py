@@ -46,7 +46,10 @@ def _heading(detail: RequestDetail) -> list[Text]:
     when = clock_time(request.arrived_at_unix_ns, detail.as_of_unix_ns)
     lines = [
         Text.assemble((f"request {printable(request.request_id)}", "bold"), f"  {when} UTC"),
-        Text(_SIGNS[headline.tone] + printable(headline.text), style=_TONES[headline.tone]),
+        Text(
+            _SIGNS.get(headline.tone, "") + printable(headline.text),
+            style=_TONES.get(headline.tone, ""),
+        ),
     ]
     if headline.remedy:
         lines.append(Text(printable(headline.remedy), style="dim"))
@@ -62,7 +65,7 @@ def _life(life: Life, width: int) -> list[RenderableType]:
         if phase.note:
             lines.append(Text(" " * (_NAME_WIDTH + 1) + printable(phase.note), style="dim"))
     lines.append(_axis(total, bar_width))
-    lines += [Text(f"○ {remark}", style="dim") for remark in life.remarks]
+    lines += [Text(f"○ {printable(remark)}", style="dim") for remark in life.remarks]
     return lines
 
 
@@ -79,14 +82,14 @@ def _row(phase: Phase, total: float, bar_width: int) -> Text:
     else:
         spent = str(duration(phase.end_seconds - phase.start_seconds))
         if phase.observability != "observed":
-            spent += f" {phase.observability}"
+            spent += f" {printable(phase.observability)}"
     bar = [fill] * (end_cell - start_cell)
     for since, until in _held_up(phase, end):
         for cell in range(int(since / total * bar_width), round(until / total * bar_width)):
             if start_cell <= cell < end_cell:
                 bar[cell - start_cell] = "╳"
     return Text.assemble(
-        f"{_LABELS.get(phase.name, phase.name):<{_NAME_WIDTH}} ",
+        f"{printable(_LABELS.get(phase.name, phase.name)):<{_NAME_WIDTH}} ",
         " " * start_cell,
         ("".join(bar), _COLOURS.get(phase.name, "")),
         " " * (bar_width - end_cell),
@@ -116,14 +119,15 @@ def _axis(total: float, bar_width: int) -> Text:
 def _judgement(judgement: JudgementView) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("objective")
-    table.add_column(f"measured at {judgement.boundary}", justify="right")
+    table.add_column(Text(f"measured at {printable(judgement.boundary)}"), justify="right")
     table.add_column("at most", justify="right")
     table.add_column("verdict")
     words = {"good": "kept", "bad": "◆ missed", "not_applicable": "○ does not apply"}
     for each in judgement.objectives:
         measured = "–" if each.signal == "availability" else _known(each.measured_seconds)
         limit = "–" if each.at_most_seconds is None else _known(each.at_most_seconds)
-        table.add_row(Text(each.signal), measured, limit, words[each.verdict])
+        verdict = Text(words.get(each.verdict) or printable(each.verdict))
+        table.add_row(Text(printable(each.signal)), measured, limit, verdict)
     return table
 
 

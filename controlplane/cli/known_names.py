@@ -85,18 +85,22 @@ def _metrics() -> Mapping[str, tuple[str, str]]:
 
 
 def _made_by(node: ast.AST) -> Iterator[tuple[str, tuple[str, str]]]:
-    """What `Counter(names.X, "What it counts.", ...)` or a table of gauges says."""
+    """What `Counter(names.X, "What it counts.", ...)` or a line of a table of metrics says."""
     match node:
         case ast.Call(args=[first, ast.Constant(value=str(text)), *_]):
             constant = _constant(first)
             if constant is not None:
                 yield constant, (_type_of(node.func), text)
+        case ast.Tuple(elts=[first, ast.Constant(value=str(text)), *_]):
+            constant = _constant(first)
+            if constant is not None:
+                yield constant, (_type_by_name(constant), text)
         case ast.Dict():
             for key, value in zip(node.keys, node.values, strict=True):
                 constant = _constant(key)
                 match value:
                     case ast.Tuple(elts=[*_, ast.Constant(value=str(text))]) if constant:
-                        yield constant, ("gauge", text)
+                        yield constant, (_type_by_name(constant), text)
 
 
 def _constant(node: ast.expr | None) -> str | None:
@@ -109,3 +113,8 @@ def _constant(node: ast.expr | None) -> str | None:
 def _type_of(function: ast.expr) -> str:
     called = ast.unparse(function).casefold()
     return next((each for each in _TYPES if each in called), "")
+
+
+def _type_by_name(constant: str) -> str:
+    """Where a table makes several: a counter is named with its suffix."""
+    return "counter" if constant.endswith("_TOTAL") else "gauge"

@@ -83,7 +83,9 @@ class _Pool:
         self._has_client = {each.key for each in candidates if each.has_client_report}
         self._num_engine = {each.key: each.num_engine_reports for each in candidates}
         self._num_clients_waiting = Counter(
-            sent.report.trace_id for sent in waiting if sent.report.side is Side.CLIENT
+            (sent.report.trace_id, sent.sender)
+            for sent in waiting
+            if sent.report.side is Side.CLIENT
         )
 
     def named(self, sent: Sent) -> Candidate | None:
@@ -108,8 +110,9 @@ class _Pool:
         found = _only(_allowed(sent, self._by_trace.get(report.trace_id)))
         if found is None or report.side is Side.ENGINE:
             return found
-        is_only_report = self._num_clients_waiting[report.trace_id] == 1
-        return found if is_only_report and _may_be_of(report, found) else None
+        speakers = {"", found.tenant or ""}
+        num = sum(self._num_clients_waiting[report.trace_id, sender] for sender in speakers)
+        return found if num == 1 and _may_be_of(report, found) else None
 
     def take(self, side: Side, found: Candidate) -> bool:
         """Give `found` one more report; False when it may have no more of that side."""

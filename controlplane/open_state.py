@@ -14,7 +14,9 @@ from controlplane.operator.observed import ObservedState
 from controlplane.operator.operator import Operator
 from controlplane.operator.settings import OperatorSettings
 from controlplane.operator.snapshot import SnapshotFeed
+from controlplane.retention_worker import RetentionWorker
 from controlplane.store.database import Database, DatabaseKind, open_database
+from controlplane.store.retention import StorageSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +28,8 @@ class OpenState:
     observed: ObservedState
     snapshots: SnapshotFeed
     operator: Operator
+    retention: RetentionWorker
+    """Begins with the application."""
     _stack: ExitStack
 
     @classmethod
@@ -35,6 +39,7 @@ class OpenState:
         config_url: str,
         requests_url: str,
         operator_settings: OperatorSettings,
+        storage: StorageSettings | None = None,
     ) -> Self:
         """Open the databases and begin the operator's first pass.
 
@@ -43,8 +48,11 @@ class OpenState:
         with ExitStack() as stack:
             config_db = open_database(config_url, DatabaseKind.CONFIG)
             stack.callback(config_db.close)
-            request_db = open_database(requests_url, DatabaseKind.REQUESTS)
+            storage = storage or StorageSettings()
+            request_db = open_database(requests_url, DatabaseKind.REQUESTS, storage.reserve_bytes)
             stack.callback(request_db.close)
+            retention = RetentionWorker(request_db, storage.retention)
+            stack.callback(retention.stop)
             observed, snapshots = ObservedState(), SnapshotFeed()
             operator = Operator(
                 config_db, InstalledPlugins(state_dir), observed, snapshots, operator_settings
@@ -57,6 +65,7 @@ class OpenState:
                 observed=observed,
                 snapshots=snapshots,
                 operator=operator,
+                retention=retention,
                 _stack=stack.pop_all(),
             )
 

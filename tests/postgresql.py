@@ -58,6 +58,26 @@ class Cluster:
         )
         return name
 
+    def create_on(self, folder: Path) -> str:
+        """As `create`, with its files in `folder`, which may be a disk of its own."""
+        owner = self.folder.stat()
+        os.chown(folder, owner.st_uid, owner.st_gid)
+        place = sql.Identifier(folder.name)
+        self._execute(
+            sql.SQL("CREATE TABLESPACE {} LOCATION {}").format(place, sql.Literal(str(folder)))
+        )
+        name = f"t{next(self._numbers)}"
+        self._execute(
+            sql.SQL("CREATE DATABASE {} TEMPLATE {} TABLESPACE {}").format(
+                sql.Identifier(name), sql.Identifier(_TEMPLATE), place
+            )
+        )
+        return name
+
+    def forget(self, folder: Path) -> None:
+        """Have no more to do with a folder whose databases are dropped."""
+        self._execute(sql.SQL("DROP TABLESPACE {}").format(sql.Identifier(folder.name)))
+
     def drop(self, database: str) -> None:
         """Remove a database, whoever is still connected."""
         self._execute(

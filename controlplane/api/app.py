@@ -2,8 +2,8 @@
 
 What it works with (databases, the operator) was opened before, and ends with its lifespan. On
 `app.state`: `opened` and its parts `config_db`, `request_db`, `observed`, `snapshots` and
-`operator`; `registry`, `on_config_change`, `start_error`, and `closing`, which is set when the
-server is about to end, for streams that would otherwise never do.
+`operator`, `retention`; `registry`, `on_config_change`, `start_error`, and `closing`, which is
+set when the server is about to end, for streams that would otherwise never do.
 """
 
 import asyncio
@@ -27,13 +27,14 @@ from controlplane.api import (
     overview,
     records,
     replicas,
+    request_data,
     scrape_targets,
     series,
 )
 from controlplane.api import requests as requests_api
 from controlplane.api.authentication import install_authentication
 from controlplane.api.authorization import authorize
-from controlplane.api.errors import add_error_handlers
+from controlplane.api.errors import ERROR_RESPONSES, add_error_handlers
 from controlplane.console.pages import install_console
 from controlplane.open_state import OpenState
 from dataplane.access import AuthMode
@@ -54,6 +55,7 @@ _ROUTERS = (
     overview.router,
     records.router,
     replicas.router,
+    request_data.router,
     requests_api.router,
     scrape_targets.router,
     series.router,
@@ -72,7 +74,7 @@ def create_app(opened: OpenState, auth: AuthMode = AuthMode.OFF) -> FastAPI:
     app.state.opened = opened
     app.state.start_error = None
     for router in _ROUTERS:
-        app.include_router(router, dependencies=[Depends(authorize)])
+        app.include_router(router, dependencies=[Depends(authorize)], responses=ERROR_RESPONSES)
     add_error_handlers(app)
     install_authentication(app, opened.config_db, auth)
     install_console(app)
@@ -92,6 +94,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         state.observed, state.snapshots = opened.observed, opened.snapshots
         state.operator = opened.operator
         state.on_config_change = opened.operator.wake
+        state.retention = opened.retention
+        opened.retention.start()
         state.registry = metrics.create_registry(state)
         yield
 

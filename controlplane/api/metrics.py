@@ -4,11 +4,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from fastapi import APIRouter, Request, Response
+from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from starlette.datastructures import State
 
+from controlplane.api.request_data import collect_request_data
 from controlplane.api.span_counters import span_counters
 from dataplane import names
 
@@ -36,6 +38,7 @@ class StateCollector(Collector):
             operator.num_failed_passes,
         )
         yield from span_counters(self._state).collect()
+        yield from collect_request_data(self._state)
 
     def _replicas(self) -> Metric:
         family = GaugeMetricFamily(
@@ -79,14 +82,14 @@ def create_registry(state: State) -> CollectorRegistry:
     return registry
 
 
-@router.get("/metrics")
+@router.get("/metrics", response_class=PlainTextResponse)
 def read_metrics(request: Request) -> Response:
     """Prometheus text."""
     text = generate_latest(request.app.state.registry)
     return Response(text, media_type=CONTENT_TYPE_LATEST)
 
 
-@router.get("/healthz")
+@router.get("/healthz", response_class=PlainTextResponse)
 def read_health(request: Request) -> Response:
     """200 while the process answers and its operator does its passes, 503 with the error."""
     error = request.app.state.operator.error

@@ -20,12 +20,14 @@ from starlette.datastructures import State
 from controlplane.api.authorization import tenant_of
 from controlplane.api.changes import request_changes
 from controlplane.api.contract_terms import contract_terms
+from controlplane.api.errors import RPC_ERROR_RESPONSES
 from controlplane.api.span_counters import span_counters
 from controlplane.otlp.encoding import Form, encode_failure, encode_success, find_form, inflate
 from controlplane.otlp.json_form import decode_json
 from controlplane.otlp.protobuf_form import decode_protobuf
 from controlplane.otlp.reading import REJECTED, Ignored, ReadSpans, read_spans
 from controlplane.otlp.received import MAX_BODY_BYTES, NotDecodableError, TooLargeError
+from controlplane.store.room import NoRoomError
 from controlplane.store.span_reports import TakenReports, take_reports
 from dataplane import names
 from dataplane.clock import wall_clock
@@ -68,7 +70,7 @@ class SpanIntake:
             self.num_in_progress -= 1
 
 
-@router.post("/v1/traces")
+@router.post("/v1/traces", responses=RPC_ERROR_RESPONSES)
 async def post_traces(request: Request) -> Response:
     """Take an ExportTraceServiceRequest.
 
@@ -128,8 +130,10 @@ def _take(request: Request, form: Form, body: bytes) -> ReadSpans:
 def _store(state: State, read: ReadSpans, sender: str) -> None:
     find_terms = contract_terms(state).find
     try:
-        with state.request_db.session() as session:
+        with state.request_db.adding() as session:
             taken = take_reports(session, read.reports, sender, find_terms, wall_clock())
+    except NoRoomError as error:
+        raise RefusalError(503, f"{error}. Send again later") from error
     except OperationalError as error:
         _LOG.warning("spans not stored", error=str(error.orig), num_spans=len(read.reports))
         raise RefusalError(503, "the request database does not answer; send again later") from error

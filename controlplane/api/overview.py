@@ -159,6 +159,7 @@ def read_overview(
     troubles = find_trouble(
         [_facts(line, replicas) for line in lines],
         [_gateway_facts(report, age) for report, age in gateways],
+        request_db.room.refusal,
     )
     return Overview(
         as_of_unix_ns=now_unix_ns,

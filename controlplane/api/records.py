@@ -32,6 +32,7 @@ async def put_records(request: Request) -> IngestReport:
     """Store a batch whole, or refuse it whole: 422 names the path of what is wrong.
 
     A record that is already stored, by gateway and sequence number, is counted as a duplicate.
+    507 while the request database has no room: send it again later.
     """
     body = await read_body(request, MAX_BODY_BYTES, "send smaller batches")
     report = await run_in_threadpool(_take, request.app.state, body)
@@ -46,7 +47,7 @@ def _take(state: State, body: bytes) -> IngestReport:
     except BatchError as error:
         raise HTTPException(422, detail=f"nothing was stored; {error}") from error
     database: Database = state.request_db
-    with database.session() as session:
+    with database.adding() as session:
         lock_for_records(session)
         report = store_batch(session, batch, Random(), ReservoirSizes())
         joined = join_records(session, batch.records, contract_terms(state).find)

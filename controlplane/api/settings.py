@@ -8,6 +8,7 @@ from controlplane.access.own_keys import secrets_dir
 from controlplane.open_state import OpenState
 from controlplane.operator.settings import DEFAULT_DRAIN_SECONDS, OperatorSettings
 from controlplane.store.connection import DatabaseKind, database_urls
+from controlplane.store.retention import StorageSettings
 from dataplane.access import AuthMode
 
 
@@ -25,6 +26,8 @@ class ControlPlaneSettings(BaseModel):
     requests_url: str | None = None
     auth: AuthMode = AuthMode.OFF
     """Whether callers must show who they are."""
+    storage: StorageSettings = StorageSettings()
+    """How much request data is kept."""
     drain_seconds: float = Field(default=DEFAULT_DRAIN_SECONDS, ge=0)
     """How long a replica that is to end may go on with what it is doing."""
 
@@ -39,6 +42,7 @@ class ControlPlaneSettings(BaseModel):
             self.database_url(DatabaseKind.CONFIG),
             self.database_url(DatabaseKind.REQUESTS),
             OperatorSettings(drain_seconds=self.drain_seconds),
+            self.storage,
         )
 
     @property

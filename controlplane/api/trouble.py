@@ -45,13 +45,25 @@ class GatewayFacts:
     num_records_lost: int
 
 
-def find_trouble(deployments: list[DeploymentFacts], gateways: list[GatewayFacts]) -> list[Trouble]:
-    """Every trouble, the worst first."""
+def find_trouble(
+    deployments: list[DeploymentFacts],
+    gateways: list[GatewayFacts],
+    request_data_refusal: str | None = None,
+) -> list[Trouble]:
+    """Every trouble, the worst first. `request_data_refusal`: why records are not taken now."""
     found = [trouble for each in deployments for trouble in _of_deployment(each)]
     found += [trouble for each in deployments for trouble in _of_contract(each)]
     found += [trouble for each in gateways for trouble in _of_gateway(each)]
     if deployments and not gateways:
         found.append(_NO_GATEWAY)
+    if request_data_refusal is not None:
+        found.append(
+            Trouble(
+                severity="ticket",
+                what=f"request data is not taken: {request_data_refusal}",
+                remedy="Follow the runbook request-database-full.",
+            )
+        )
     return sorted(found, key=lambda trouble: _ORDER.index(trouble.severity))
 
 

@@ -7,8 +7,11 @@ import click
 from controlplane.cli.backup import backup, restore
 from controlplane.cli.database_failures import EXIT_CODES, database_failures
 from controlplane.cli.database_options import database_options, database_urls
+from controlplane.cli.examples import examples
 from controlplane.cli.exit_codes import ExitCode
+from controlplane.cli.prune import prune, say_request_data
 from controlplane.store.connection import DatabaseKind, create_bare_engine
+from controlplane.store.database import open_database
 from controlplane.store.integrity import find_damage, read_config_digest
 from controlplane.store.schema import (
     SchemaReport,
@@ -25,7 +28,14 @@ def db() -> None:
     """Create, upgrade, check, save and restore the databases."""
 
 
-@db.command(epilog=EXIT_CODES)
+@db.command(
+    epilog=examples(
+        ("pilothouse db upgrade", "create or upgrade both"),
+        ("pilothouse db upgrade --dry-run", "try it on a copy first"),
+    )
+    + "\n\n"
+    + EXIT_CODES
+)
 @database_options
 @click.option("--dry-run", is_flag=True, help="Try it on a copy, and change nothing.")
 def upgrade(
@@ -47,11 +57,18 @@ def upgrade(
                 click.echo(f"{kind}: {_did(upgrade_database(url, kind))}")
 
 
-@db.command(epilog=EXIT_CODES)
+@db.command(
+    epilog=examples(
+        ("pilothouse db check", "how they stand"),
+        ("pilothouse db check --deep", "and every digest again"),
+    )
+    + "\n\n"
+    + EXIT_CODES
+)
 @database_options
 @click.option("--deep", is_flag=True, help="Also compute every stored document's digest again.")
 def check(state_dir: Path, config_url: str | None, requests_url: str | None, deep: bool) -> None:
-    """Say how both databases stand, changing nothing."""
+    """Say how both databases stand and what request data there is, changing nothing."""
     exit_code = ExitCode.OK
     with database_failures():
         for kind, url in database_urls(state_dir, config_url, requests_url).items():
@@ -59,13 +76,25 @@ def check(state_dir: Path, config_url: str | None, requests_url: str | None, dee
             click.echo(describe_schema(report))
             if report.state is not SchemaState.CURRENT:
                 exit_code = max(exit_code, ExitCode.UNUSABLE_STATE)
-            elif deep and not _is_sound(url, kind):
+                continue
+            if kind is DatabaseKind.REQUESTS:
+                _say_request_data(url)
+            if deep and not _is_sound(url, kind):
                 exit_code = max(exit_code, ExitCode.FAILED)
     raise SystemExit(exit_code)
 
 
 db.add_command(backup)
 db.add_command(restore)
+db.add_command(prune)
+
+
+def _say_request_data(url: str) -> None:
+    database = open_database(url, DatabaseKind.REQUESTS)
+    try:
+        say_request_data(database)
+    finally:
+        database.close()
 
 
 def _did(before: SchemaReport) -> str:

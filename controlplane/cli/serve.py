@@ -3,13 +3,14 @@
 import os
 import socket
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from controlplane.cli.examples import examples
 from controlplane.cli.exit_codes import ExitCode
 from controlplane.cli.options import config_url_option, requests_url_option, state_dir_option
+from controlplane.cli.storage_options import read_storage, storage_arguments, storage_options
 from controlplane.supervisor.child import REFUSED_EXIT_CODE, GivenUpError
 from controlplane.supervisor.settings import ServeSettings
 from controlplane.supervisor.state_lock import state_lock
@@ -60,6 +61,7 @@ def _refuse(message: str, exit_code: int) -> NoReturn:
 )
 @config_url_option
 @requests_url_option
+@storage_options
 def serve(
     state_dir: Path,
     port: int,
@@ -69,6 +71,7 @@ def serve(
     auth: str,
     config_url: str | None,
     requests_url: str | None,
+    **storage: Any,
 ) -> None:
     """Serve models on this machine: control plane, gateway and replicas, until Ctrl-C.
 
@@ -86,6 +89,7 @@ def serve(
         auth=AuthMode(auth),
         config_url=config_url,
         requests_url=requests_url,
+        storage_arguments=storage_arguments(storage),
     )
     # By environment and not by argument: everybody on a machine can read arguments.
     os.environ.update(settings.database_environment)
@@ -127,6 +131,7 @@ def serve(
 )
 @config_url_option
 @requests_url_option
+@storage_options
 def controlplane(
     state_dir: Path,
     host: str,
@@ -135,6 +140,7 @@ def controlplane(
     auth: str,
     config_url: str | None,
     requests_url: str | None,
+    **storage: Any,
 ) -> None:
     """Run the control plane alone, in the foreground. Ending it leaves replicas running.
 
@@ -160,6 +166,7 @@ def controlplane(
         port=port,
         config_url=config_url,
         requests_url=requests_url,
+        storage=read_storage(storage),
         drain_seconds=drain_seconds,
         auth=AuthMode(auth),
     )

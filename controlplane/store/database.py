@@ -20,6 +20,7 @@ from controlplane.store.connection import (
     sqlite_path,
     sqlite_url,
 )
+from controlplane.store.room import DEFAULT_RESERVE_BYTES, RoomKeeper
 from controlplane.store.schema import (
     SchemaError,
     SchemaReport,
@@ -49,9 +50,10 @@ __all__ = [
 class Database:
     """An open database. Threads share it; sessions belong to the thread that opened them."""
 
-    def __init__(self, engine: Engine, kind: DatabaseKind) -> None:
+    def __init__(self, engine: Engine, kind: DatabaseKind, room: RoomKeeper) -> None:
         self.engine = engine
         self.kind = kind
+        self.room = room
         self._writing = sessionmaker(engine, expire_on_commit=False)
         self._reading = sessionmaker(
             engine.execution_options(**reading_options(engine)),
@@ -72,6 +74,12 @@ class Database:
             yield session
 
     @contextmanager
+    def adding(self) -> Iterator[Session]:
+        """A unit of work that adds request data. Raises NoRoomError when there is no room."""
+        with self.room.guarding(), self.session() as session:
+            yield session
+
+    @contextmanager
     def reading(self) -> Iterator[Session]:
         """One consistent view of the data. The database refuses to write in it."""
         with self._reading() as session:
@@ -82,16 +90,19 @@ class Database:
         self.engine.dispose()
 
 
-def open_database(url: str, kind: DatabaseKind) -> Database:
+def open_database(
+    url: str, kind: DatabaseKind, reserve_bytes: int = DEFAULT_RESERVE_BYTES
+) -> Database:
     """Open a database whose schema is exactly the one this code knows.
 
+    Request data is refused while less than `reserve_bytes` are free below an SQLite file.
     Raises SchemaError, saying what to run, when it is absent, older, newer or not ours, and
     UnreachableError when its server does not answer.
     """
     report = inspect_schema(url, kind)
     if report.state is not SchemaState.CURRENT:
         raise SchemaError(report)
-    return Database(create_database_engine(url), kind)
+    return Database(create_database_engine(url), kind, RoomKeeper(url, reserve_bytes))
 
 
 def create_or_open_database(url: str, kind: DatabaseKind) -> Database:

@@ -36,6 +36,8 @@ class ServeSettings:
     config_url: str | None = None
     """Of the config database; None: a file in `state_dir`. It may hold a password."""
     requests_url: str | None = None
+    storage_arguments: tuple[str, ...] = ()
+    """The control plane's options for how much request data it keeps."""
 
     @property
     def database_environment(self) -> dict[str, str]:
@@ -120,6 +122,7 @@ def control_plane_spec(settings: ServeSettings) -> ChildSpec:
             sys.executable, "-m", "controlplane.cli", "controlplane", "--host", _HOST,
             "--port", str(settings.port), "--state-dir", str(settings.state_dir),
             "--drain-seconds", f"{settings.drain_seconds:g}", *_auth(settings),
+            *settings.storage_arguments,
         ),
         environment=settings.database_environment,
     )  # fmt: skip

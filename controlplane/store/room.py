@@ -1,0 +1,156 @@
+"""How large a database is, and whether there is room for more.
+
+SQLite shares its disk with whatever lies beside it, and the config database usually does. So
+request data is refused while something is left, and config never notices. PostgreSQL is asked
+only: its disk is on another machine.
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import Connection, Table, func, literal, select, text
+from sqlalchemy.exc import DBAPIError
+
+from controlplane.store.connection import DatabaseKind
+from controlplane.store.database_url import place_of, sqlite_path
+from controlplane.store.schema import metadata_of
+
+DEFAULT_RESERVE_BYTES = 128 * 2**20
+_NO_ROOM_SQLITE = frozenset(
+    {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE}
+)
+_NO_ROOM_POSTGRESQL = "53100"  # disk_full
+_SHRINK_AT_BYTES = 64 * 2**20
+_PAGES_PER_STEP = 2000
+_INCREMENTAL = 2
+_SAMPLED_ROWS = 500
+_ROW_OVERHEAD_BYTES = 28  # header and pointer of a row in PostgreSQL's pages
+_TABLE_SIZE = text(
+    "SELECT pg_total_relation_size(relid) AS total, pg_table_size(relid) AS heap, "
+    "n_live_tup AS living FROM pg_stat_user_tables "
+    "WHERE schemaname = current_schema() AND relname = :name"
+)
+
+
+class NoRoomError(Exception):
+    """Request data was not stored, because its disk is full. The message says what to do."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            f"{why}; nothing was stored. Gateways keep their records within a bound and send "
+            f"them again. Make room, or keep less: see the runbook request-database-full"
+        )
+
+
+@dataclass(slots=True)
+class RoomKeeper:
+    """Refuses request data while there is no room for it, and remembers why. Threads share it."""
+
+    url: str
+    reserve_bytes: int = DEFAULT_RESERVE_BYTES
+    """Below an SQLite file so much is left free for config."""
+    num_refusals: int = 0
+    """Deliveries refused since the start of this process."""
+    refusal: str | None = None
+    """Why the last delivery was refused; None when it was not."""
+
+    @contextmanager
+    def guarding(self) -> Iterator[None]:
+        """Around what adds request data. Raises NoRoomError, also for a disk that became full."""
+        try:
+            self._check()
+            yield
+        except NoRoomError as error:
+            raise self._note(error) from error
+        except DBAPIError as error:
+            if not is_out_of_room(error):
+                raise
+            full = f"the request database {place_of(self.url)} says that its disk is full"
+            raise self._note(NoRoomError(full)) from error
+        else:
+            self.refusal = None
+
+    def _check(self) -> None:
+        path = sqlite_path(self.url)
+        if path is None:
+            return
+        free = free_bytes(path.parent)
+        if free < self.reserve_bytes:
+            raise NoRoomError(
+                f"the disk below {path} has {free >> 20} MiB free, and the last "
+                f"{self.reserve_bytes >> 20} MiB are kept for config"
+            )
+
+    def _note(self, error: NoRoomError) -> NoRoomError:
+        self.num_refusals += 1
+        self.refusal = str(error)
+        return error
+
+
+def free_bytes(folder: Path) -> int:
+    """What an ordinary user may still write there."""
+    found = os.statvfs(folder)
+    return found.f_bavail * found.f_frsize
+
+
+def is_out_of_room(error: DBAPIError) -> bool:
+    """Whether a statement failed because there was no room for what it wrote."""
+    original = error.orig
+    if isinstance(original, sqlite3.Error):
+        code = getattr(original, "sqlite_errorcode", None)
+        return code in _NO_ROOM_SQLITE or "disk is full" in str(original)
+    return getattr(original, "sqlstate", None) == _NO_ROOM_POSTGRESQL
+
+
+def used_bytes(connection: Connection) -> int:
+    """What the request data takes up, without what removed data left free.
+
+    On PostgreSQL an estimate, because there removed rows keep their place until new ones take
+    it: living rows, times their present size, times what indexes add.
+    """
+    if connection.dialect.name == "sqlite":
+        used = _pragma(connection, "page_count") - _pragma(connection, "freelist_count")
+        return used * _pragma(connection, "page_size")
+    return sum(
+        _living_bytes(connection, table)
+        for table in metadata_of(DatabaseKind.REQUESTS).sorted_tables
+    )
+
+
+def _living_bytes(connection: Connection, table: Table) -> int:
+    found = connection.execute(_TABLE_SIZE, {"name": table.name}).first()
+    if found is None or not found.living:
+        return 0
+    sample = select(table).limit(_SAMPLED_ROWS).subquery()
+    width = sum(
+        (func.coalesce(func.pg_column_size(column), 0) for column in sample.columns),
+        start=literal(_ROW_OVERHEAD_BYTES),
+    )
+    average = connection.execute(select(func.avg(width))).scalar() or 0
+    return int(found.living * float(average) * found.total / max(found.heap, 1))
+
+
+def give_back(connection: Connection) -> int:
+    """On SQLite, return some of what removed data left free to the disk. Returns bytes; 0: done.
+
+    Only a database that was created for it can: others use the place again themselves.
+    """
+    if connection.dialect.name != "sqlite" or _pragma(connection, "auto_vacuum") != _INCREMENTAL:
+        return 0
+    page_size, before = _pragma(connection, "page_size"), _pragma(connection, "freelist_count")
+    if before * page_size < _SHRINK_AT_BYTES:
+        return 0
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, sqlite3.Connection)
+    # It frees a page for every step, and only a script is stepped to its end. That commits first,
+    # which harms nobody: nothing was written yet.
+    driver.executescript(f"PRAGMA incremental_vacuum({_PAGES_PER_STEP})")
+    return (before - _pragma(connection, "freelist_count")) * page_size
+
+
+def _pragma(connection: Connection, name: str) -> int:
+    return int(connection.exec_driver_sql(f"PRAGMA {name}").scalar_one())

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from controlplane.operator.feed import SnapshotFeed
 from controlplane.operator.installed import InstalledPlugins
 from controlplane.operator.observed import ObservedState
 from controlplane.operator.operator import Operator
 from controlplane.operator.settings import OperatorSettings
-from controlplane.operator.snapshot import SnapshotFeed
 from controlplane.retention_worker import RetentionWorker
 from controlplane.store.database import Database, DatabaseKind, open_database
 from controlplane.store.retention import StorageSettings

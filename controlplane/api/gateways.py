@@ -13,8 +13,8 @@ from fastapi.responses import StreamingResponse
 from controlplane.api.authentication import is_still_known
 from controlplane.api.body import read_body
 from controlplane.api.gateway_samples import gateway_samples, store_samples
+from controlplane.operator.feed import PublishedSnapshot, SnapshotFeed
 from controlplane.operator.observed import ObservedState
-from controlplane.operator.snapshot import PublishedSnapshot, SnapshotFeed
 from dataplane.clock import wall_clock
 from dataplane.report import GatewayReport
 

@@ -4,12 +4,12 @@ import threading
 
 import structlog
 
+from controlplane.operator.feed import SnapshotFeed
 from controlplane.operator.installed import InstalledPlugins
 from controlplane.operator.observed import ObservedState
 from controlplane.operator.probes import Probes
 from controlplane.operator.reconcile import Reconciler
 from controlplane.operator.settings import OperatorSettings
-from controlplane.operator.snapshot import SnapshotFeed
 from controlplane.store.database import Database
 
 _CALM_SECONDS = 0.5

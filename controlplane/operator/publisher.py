@@ -8,10 +8,10 @@ what they say they enforce: else an old number would look as if the new snapshot
 from collections.abc import Sequence
 from dataclasses import replace
 
+from controlplane.operator.feed import SnapshotFeed
 from controlplane.operator.observed import ObservedState
 from controlplane.operator.replica import Replica
 from controlplane.operator.snapshot import (
-    SnapshotFeed,
     build_snapshot,
     read_keys,
     read_running_models,

@@ -17,6 +17,7 @@ from controlplane.operator.backoff import Backoff
 from controlplane.operator.desired import DesiredReplicas, desired_replicas, spec_digest
 from controlplane.operator.drains import Drains
 from controlplane.operator.faults import Faults
+from controlplane.operator.feed import SnapshotFeed
 from controlplane.operator.installed import InstalledPlugins
 from controlplane.operator.observed import ObservedState
 from controlplane.operator.plan import Plan, Start, Stop, plan_replicas
@@ -25,7 +26,7 @@ from controlplane.operator.publisher import SnapshotPublisher
 from controlplane.operator.replica import Replica
 from controlplane.operator.roster import Roster
 from controlplane.operator.settings import OperatorSettings
-from controlplane.operator.snapshot import SnapshotFeed, read_tenants
+from controlplane.operator.snapshot import read_tenants
 from controlplane.operator.vigil import Vigil
 from controlplane.store.database import Database
 from controlplane.store.deployments import (

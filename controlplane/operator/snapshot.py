@@ -1,4 +1,4 @@
-"""The gateways' snapshot: built from what is desired and what is ready, and where it is had from.
+"""The gateways' snapshot: built from what is desired and what is ready.
 
 Policies, contracts and tenants are those that are desired, from this moment on. What is said of
 a model is about the revision that runs: a newer one that cannot be started (its weights are
@@ -6,10 +6,8 @@ missing, its engine is not installed) must not take from the old one what it is 
 """
 
 import hashlib
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TypeGuard
 
 from sqlalchemy.orm import Session
@@ -118,51 +116,6 @@ def deployment_policy(
         replicas=tuple(_endpoint(replica) for replica in ready),
         created_at_unix=revisions.model.created_at_unix_ns // 10**9,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class PublishedSnapshot:
-    """One version as it is sent."""
-
-    version: int
-    data: bytes
-    """JSON on one line."""
-
-
-class SnapshotFeed:
-    """The newest snapshot, and whoever wants to hear of the next. Safe from several threads."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._current: PublishedSnapshot | None = None
-        self._listeners: set[Callable[[], object]] = set()
-
-    @property
-    def current(self) -> PublishedSnapshot | None:
-        """None until the operator has looked for the first time: nobody knows anything yet,
-        and an empty snapshot would cut gateways off from replicas that are fine."""
-        return self._current
-
-    def publish(self, snapshot: Snapshot) -> None:
-        """Make `snapshot` the current one; listeners hear of it if its version is new."""
-        with self._lock:
-            if self._current is not None and self._current.version == snapshot.version:
-                return
-            self._current = PublishedSnapshot(snapshot.version, encode_snapshot(snapshot))
-            listeners = list(self._listeners)
-        for listener in listeners:
-            listener()
-
-    @contextmanager
-    def listening(self, listener: Callable[[], object]) -> Iterator[None]:
-        """Inside, `listener` is called from the publisher's thread after every change."""
-        with self._lock:
-            self._listeners.add(listener)
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._listeners.discard(listener)
 
 
 def _ready(replicas: Sequence[Replica], deployment: str) -> list[Replica]:

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from controlplane.api.gateways import MAX_REPORT_BYTES, snapshot_events
-from controlplane.operator.snapshot import SnapshotFeed
+from controlplane.operator.feed import SnapshotFeed
 from controlplane.store.connection import DatabaseKind, sqlite_url
 from controlplane.store.database import create_or_open_database
 from dataplane.lifecycle import RequestCounts

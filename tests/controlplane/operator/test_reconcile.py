@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from controlplane.hooks import Launcher
+from controlplane.operator.feed import SnapshotFeed
 from controlplane.operator.installed import InstalledPlugins
 from controlplane.operator.observed import ObservedState
 from controlplane.operator.probes import Probes
 from controlplane.operator.reconcile import Reconciler
 from controlplane.operator.replica import Replica
 from controlplane.operator.settings import OperatorSettings
-from controlplane.operator.snapshot import SnapshotFeed
 from controlplane.store.database import Database
 from controlplane.store.deployments import list_deployments
 from controlplane.store.replicas import list_transitions, list_unended

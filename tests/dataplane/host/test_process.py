@@ -137,7 +137,8 @@ def test_a_step_that_breaks_ends_the_process_loudly(
             assert failed.stage == "failed"
             assert "the echo broke" in str(failed.error)
             lines = [json.loads(line) for line in process.log_path.read_text().splitlines()]
-            broken = next(line for line in lines if line["level"] == "error")
+            broken = next(line for line in lines if "exception" in line)
+            assert broken["level"] == "error"
             assert broken["replica_id"] == SPEC.replica_id
             assert "RuntimeError: the echo broke" in broken["exception"]
             await client.close()

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from controlplane.access.passwords import PasswordError, hash_password
 from controlplane.access.principal import actor_of
 from controlplane.api.authentication import principal_of
+from controlplane.api.free_text import FreeText
 from controlplane.specs.names import Name
 from controlplane.specs.quantity import Duration
 from controlplane.store.access import (
@@ -29,7 +30,7 @@ from dataplane.access import Role
 
 router = APIRouter(prefix="/api/v1", tags=["access"])
 
-Reason = Annotated[str, Field(max_length=1024)]
+Reason = Annotated[FreeText, Field(max_length=1024)]
 _MAX_DAYS = 3650
 
 

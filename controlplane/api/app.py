@@ -35,6 +35,7 @@ from controlplane.api import requests as requests_api
 from controlplane.api.authentication import install_authentication
 from controlplane.api.authorization import authorize
 from controlplane.api.errors import ERROR_RESPONSES, add_error_handlers
+from controlplane.api.free_text import RefuseNul
 from controlplane.console.pages import install_console
 from controlplane.open_state import OpenState
 from dataplane.access import AuthMode
@@ -76,6 +77,7 @@ def create_app(opened: OpenState, auth: AuthMode = AuthMode.OFF) -> FastAPI:
     for router in _ROUTERS:
         app.include_router(router, dependencies=[Depends(authorize)], responses=ERROR_RESPONSES)
     add_error_handlers(app)
+    app.add_middleware(RefuseNul)
     install_authentication(app, opened.config_db, auth)
     install_console(app)
     return app

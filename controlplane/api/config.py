@@ -20,6 +20,7 @@ from controlplane.api.config_views import (
     view_revision,
 )
 from controlplane.api.errors import InvalidBody
+from controlplane.api.free_text import FreeText
 from controlplane.specs.documents import LoadResult, parse_documents
 from controlplane.specs.installed import INSTALLED_CHECKS
 from controlplane.specs.kind import Kind, UnknownKindError, find_kind
@@ -51,7 +52,7 @@ class File(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    name: Annotated[str, Field(min_length=1, max_length=4096)]
+    name: Annotated[FreeText, Field(min_length=1, max_length=4096)]
     """As messages should cite it."""
     text: str
 
@@ -62,8 +63,8 @@ class ApplyRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     files: Annotated[list[File], Field(min_length=1, max_length=_MAX_FILES)]
-    author: Annotated[str, Field(min_length=1, max_length=128)] = "unknown"
-    reason: Annotated[str, Field(max_length=1024)] = ""
+    author: Annotated[FreeText, Field(min_length=1, max_length=128)] = "unknown"
+    reason: Annotated[FreeText, Field(max_length=1024)] = ""
     dry_run: bool = False
     """Check and say what would change; change nothing."""
 

@@ -13,10 +13,11 @@ import uvicorn
 from fastapi import FastAPI
 from sqlalchemy import func, select
 
+from controlplane.api.authentication import install_authentication
 from controlplane.api.config import router
 from controlplane.api.config_history import router as history_router
+from controlplane.api.errors import add_error_handlers
 from controlplane.api.replicas import router as replicas_router
-from controlplane.api.authentication import install_authentication
 from controlplane.operator.observed import ObservedState
 from controlplane.store.database import Database
 from controlplane.store.tables import RevisionRow
@@ -47,6 +48,7 @@ def serve_config(folder: Path) -> Iterator[ConfigServer]:
     app.include_router(router)
     app.include_router(history_router)
     app.include_router(replicas_router)
+    add_error_handlers(app)
     app.state.observed = served.observed
     app.state.config_db = database
     install_authentication(app, database, AuthMode.OFF)

@@ -36,6 +36,7 @@ from tests.postgresql import Cluster
 
 START_NS = 1_790_000_000 * 10**9
 MIB = 2**20
+_GATEWAY = Sample(sequence=0, arrived_at_unix_ns=0).gateway_id
 
 
 @contextmanager
@@ -216,7 +217,7 @@ async def spool_through(http: TestClient, folder: Path, ballast: Path) -> tuple[
         request = httpx.Request("POST", str(answer.url))
         httpx.Response(answer.status_code, request=request).raise_for_status()
 
-    spool = RecordSpool(folder, "g", deliver, max_bytes=MIB // 8)
+    spool = RecordSpool(folder, _GATEWAY, deliver, max_bytes=MIB // 8)
     for number in range(300):
         spool.put(answered(Sample(sequence=number, arrived_at_unix_ns=START_NS)))
         if number % 50 == 0:

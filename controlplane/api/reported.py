@@ -149,10 +149,13 @@ def boundaries_of_record(record: RequestRecord, client: ClientView | None) -> li
     first_token = find_event(record.events, EventKind.FIRST_TOKEN)
     latencies = record.latencies
     at_engine = "no token" if first_token is None else first_token.observability.value
+    at_client = _at_client(client)
+    if client is None and record.client is not None:
+        at_client = _boundary(Boundary.CLIENT, latencies.client, Observability.OBSERVED.value)
     return [
         _boundary(Boundary.ENGINE, latencies.engine, at_engine),
         _boundary(Boundary.SERVER, latencies.server, Observability.OBSERVED.value),
-        _at_client(client),
+        at_client,
     ]
 
 

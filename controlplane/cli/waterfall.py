@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from controlplane.api.life import Life, Phase
+from controlplane.api.reported import BoundaryView, EngineSpanView
 from controlplane.api.request_views import JudgementView, RequestDetail
 from controlplane.cli.terminal import printable
 from controlplane.console.formatting import clock_time, duration
@@ -19,6 +20,7 @@ _COLOURS = {
     "decode": "green",
     "delivery": "magenta",
     "cleanup": "bright_black",
+    "client": "cyan",
 }
 _LABELS = {"first_content_transit": "transit"}
 _SIGNS = {"page": "▲ ", "ticket": "◆ ", "no_data": "○ ", "ok": ""}
@@ -30,8 +32,11 @@ _TIME_WIDTH = 22
 def render_request(detail: RequestDetail, width: int) -> RenderableType:
     """Everything about one request, for a terminal `width` columns wide."""
     parts: list[RenderableType] = [*_heading(detail), Text(), *_life(detail.life, width)]
+    if detail.boundaries:
+        parts += [Text(), _boundaries(detail.boundaries)]
     if detail.judgement is not None:
         parts += [Text(), _judgement(detail.judgement)]
+    parts += [line for span in detail.engine_spans for line in _engine_span(span)]
     parts += [Text(), _reasons(detail)]
     return Group(*parts)
 
@@ -114,6 +119,25 @@ def _axis(total: float, bar_width: int) -> Text:
     end = str(duration(total))
     line = "0" + " " * max(1, bar_width - 1 - len(end)) + end
     return Text(" " * (_NAME_WIDTH + 1) + line, style="dim")
+
+
+def _boundaries(boundaries: list[BoundaryView]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("measured at")
+    for name in ("ttft", "tpot", "e2e"):
+        table.add_column(name, justify="right")
+    table.add_column("known how")
+    for each in boundaries:
+        times = (each.ttft_seconds, each.tpot_seconds, each.e2e_seconds)
+        cells = ["–" if seconds is None else str(duration(seconds)) for seconds in times]
+        table.add_row(each.boundary, *cells, Text(printable(each.known)))
+    return table
+
+
+def _engine_span(span: EngineSpanView) -> list[Text]:
+    title = f"{span.source} says in its span {span.name}, on its own clock:"
+    figures = ", ".join(f"{name} {value}" for name, value in span.attributes.items())
+    return [Text(), Text(printable(title)), Text(printable(figures or "nothing"), style="dim")]
 
 
 def _judgement(judgement: JudgementView) -> Table:

@@ -128,7 +128,7 @@ def _strokes(phase: Phase, total: float) -> list[Stroke]:
     return [
         Stroke(round(_x(mark.at_seconds, total), 1), mark.kind, mark.text)
         for mark in marks
-        if mark.kind in ("tokens", "prefill_chunk", "retried")
+        if mark.kind in ("tokens", "prefill_chunk", "retried", "first_content")
         and mark.at_seconds > phase.start_seconds
         and (end is None or mark.at_seconds < end)
     ]

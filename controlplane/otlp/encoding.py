@@ -4,7 +4,7 @@ import zlib
 from enum import StrEnum
 
 import msgspec
-from google.rpc.status_pb2 import Status
+from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]  # it ships no types
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTracePartialSuccess,
     ExportTraceServiceResponse,

@@ -142,14 +142,17 @@ def _error(span: ReceivedSpan) -> str | None:
 def _kept(attributes: dict[str, Scalar]) -> dict[str, Scalar]:
     """Figures and names only: prompts and answers are never taken from a span."""
     kept = {key: attributes[key] for key in foreign_names.KEPT_ATTRIBUTES if key in attributes}
-    return {key: _bounded(value) for key, value in kept.items() if _is_storable(value)}
+    return {key: _bounded(value) for key, value in kept.items() if _is_plausible(key, value)}
 
 
 def _bounded(value: Scalar) -> Scalar:
     return printable(value, _MAX_TEXT) if isinstance(value, str) else value
 
 
-def _is_storable(value: Scalar) -> bool:
+def _is_plausible(key: str, value: Scalar) -> bool:
+    if key.startswith(foreign_names.ENGINE_LATENCY_PREFIX):
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return is_number and 0 <= float(value) <= _MAX_SECONDS
     if isinstance(value, float):
         return math.isfinite(value)
     return not isinstance(value, int) or abs(value) < 2**53

@@ -13,7 +13,7 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from google.protobuf.json_format import MessageToDict
-from google.rpc.status_pb2 import Status
+from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]  # it ships no types
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from sqlalchemy import text
@@ -300,7 +300,7 @@ def test_attribute_bombs_and_markup_change_nothing_but_what_is_shown(
     app: FastAPI, client: TestClient
 ) -> None:
     store(app, [golden_record()])
-    bombs = {f"key{number}": "x" * 100 for number in range(2000)}
+    bombs: dict[str, Any] = {f"key{number}": "x" * 100 for number in range(2000)}
     hostile = client_span(gen_ai__request__model="<script>\x00\x1b[31m" + "m" * 10**5, **bombs)
     send(client, hostile, service="<b>\x07app")
     shown = golden_detail(client)["client"]
@@ -337,3 +337,23 @@ def test_ten_thousand_spans_at_once_are_taken(app: FastAPI, client: TestClient) 
     taken = span_counters(app.state).total(names.CONTROLPLANE_SPANS_TAKEN_TOTAL, "client")
     assert taken == MAX_SPANS
     assert golden_detail(client)["client"] is None, "nothing tells which of them is the caller's"
+
+
+def test_the_page_shows_the_clients_lane_the_three_boundaries_and_the_engines_span(
+    app: FastAPI, client: TestClient
+) -> None:
+    store(app, [golden_record()])
+    silent = client.get("/requests/request-1").text
+    assert "not reported" in silent
+    send(
+        client,
+        client_span(),
+        vllm_span(gen_ai__latency__e2e="soon", gen_ai__request__model="<b>m</b>"),
+        service="traced",
+    )
+    page = client.get("/requests/request-1").text
+    assert 'class="bar p-client inferred"' in page
+    assert "told by traced" in page
+    assert "latency.time_in_queue" in page
+    assert "latency.e2e" not in page, "a latency is a number"
+    assert "<b>m" not in page

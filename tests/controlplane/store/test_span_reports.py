@@ -1,7 +1,9 @@
 """A client's report and its request, whichever comes first: joined once, counted exactly."""
 
 import itertools
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -37,6 +39,7 @@ from dataplane.latency import (
 from dataplane.outcome import outcome_of
 from dataplane.record import ClientReport, RequestRecord
 from ops.sample_requests import Sample, answered, cancelled, failed, rejected
+from tests.databases import Databases
 
 NOW_NS = 1_790_000_040 * 10**9
 TERMS = ContractTerms(
@@ -51,8 +54,8 @@ TERMS = ContractTerms(
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    made = create_or_open_database(sqlite_url(tmp_path / "requests.db"), DatabaseKind.REQUESTS)
+def database(databases: Databases) -> Iterator[Database]:
+    made = databases.open(DatabaseKind.REQUESTS)
     yield made
     made.close()
 
@@ -279,3 +282,31 @@ def test_judging_without_latencies_leaves_only_what_needs_none() -> None:
         Verdict.NOT_APPLICABLE,
         Verdict.GOOD,
     ]
+
+
+def test_records_and_reports_that_come_at_the_same_moment_all_find_each_other(
+    databases: Databases,
+) -> None:
+    records = [judged(answered(sample(number))) for number in range(60)]
+    opened = [databases.open(DatabaseKind.REQUESTS) for _ in range(6)]
+    together = threading.Barrier(len(opened))
+
+    def work(index: int) -> None:
+        mine = records[index // 2 :: 3]
+        together.wait()
+        for record in mine:
+            if index % 2:
+                report_in(opened[index], report_on(record))
+            else:
+                record_in(opened[index], record)
+
+    with ThreadPoolExecutor(len(opened)) as threads:
+        list(threads.map(work, range(len(opened))))
+    totals = counts(opened[0])
+    assert (totals["offered"], totals["client_reports"]) == (60, 60)
+    assert totals["objective.ttft.good"] == totals["objective.e2e.good"] == 60
+    with opened[0].reading() as session:
+        waiting = select(func.count()).where(SpanReportRow.gateway_id.is_(None))
+        assert session.scalar(waiting.select_from(SpanReportRow)) == 0
+    for database in opened:
+        database.close()

@@ -44,7 +44,7 @@ def read_marks(database: Database, span: SeriesSpan, deployment: str | None) -> 
 
 
 def describe_change(revisions: DesiredRevisions, before: DesiredRevisions | None) -> str:
-    """`policy chat@12 -> chat@13`: which of the revisions are others than before."""
+    """`policy chat@12 → chat@13`: which of the revisions are others than before."""
     if before is None:
         return "first deployed"
     pairs = (
@@ -55,7 +55,7 @@ def describe_change(revisions: DesiredRevisions, before: DesiredRevisions | None
         ("deployment", before.deployment, revisions.deployment),
     )
     parts = [
-        f"{word} {old.label if old else 'none'} -> {new.label if new else 'none'}"
+        f"{word} {old.label if old else 'none'} → {new.label if new else 'none'}"
         for word, old, new in pairs
         if (old and old.id) != (new and new.id)
     ]

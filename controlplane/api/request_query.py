@@ -10,15 +10,18 @@ from datetime import UTC, datetime
 from typing import Any, Self
 
 from controlplane.api.paging import DEFAULT_LIMIT, MAX_LIMIT
+from controlplane.store.missed_objective import SIGNALS
 from controlplane.store.requests import PageKey, RequestFilter
 from dataplane.lifecycle import Disposition
 
 PARAMETERS = (
-    "deployment", "class", "tenant", "disposition", "in_contract", "since", "until",
+    "deployment", "class", "tenant", "disposition", "in_contract", "missed", "since", "until",
     "limit", "after",
 )  # fmt: skip
 _DURATION = re.compile(r"(\d{1,6})([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_TIME_OF_DAY = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?")
+_DAY_NS = 86400 * 1_000_000_000
 _MAX_NAME = 256
 
 
@@ -37,6 +40,8 @@ class RequestQuery:
     wanted: RequestFilter
     limit: int
     after: PageKey | None
+    missed: str | None = None
+    """An objective; what it promised is still to be looked up (see missed)."""
 
     def within(self, tenant: str | None) -> Self:
         """The same of `tenant` alone, whatever else was asked for; None: of all."""
@@ -58,7 +63,12 @@ def parse_request_query(parameters: Mapping[str, str], now_unix_ns: int) -> Requ
         since_unix_ns=_instant(given, "since", now_unix_ns),
         until_unix_ns=_instant(given, "until", now_unix_ns),
     )
-    return RequestQuery(wanted=wanted, limit=_limit(given), after=_after(given.get("after")))
+    return RequestQuery(
+        wanted=wanted,
+        limit=_limit(given),
+        after=_after(given.get("after")),
+        missed=_one_of(given, "missed", {signal: signal for signal in SIGNALS}),
+    )
 
 
 def _name(given: Mapping[str, str], parameter: str) -> str | None:
@@ -83,9 +93,12 @@ def _instant(given: Mapping[str, str], parameter: str, now_unix_ns: int) -> int 
 
 
 def parse_instant(parameter: str, text: str, now_unix_ns: int) -> int:
-    """An age such as 30m, or an ISO 8601 time (UTC unless it says otherwise), in nanoseconds
-    since the epoch. Raises QueryError.
+    """An age such as 30m, a time of day such as 02:14 (the last one, UTC), or an ISO 8601 time
+    (UTC unless it says otherwise), in nanoseconds since the epoch. Raises QueryError.
     """
+    at = _last_time_of_day(text, now_unix_ns)
+    if at is not None:
+        return at
     duration = _DURATION.fullmatch(text)
     if duration is not None:
         seconds = int(duration[1]) * _SECONDS[duration[2]]
@@ -96,11 +109,23 @@ def parse_instant(parameter: str, text: str, now_unix_ns: int) -> int:
         instant = None
     if instant is None or instant.year < 1970:
         raise QueryError(
-            parameter, f"{text[:64]!r} is neither an age such as 30m, 6h or 2d nor an ISO 8601 time"
+            parameter,
+            f"{text[:64]!r} is neither an age such as 30m, 6h or 2d, nor a time such as 02:14 "
+            "or 2026-11-28T02:14",
         )
     if instant.tzinfo is None:
         instant = instant.replace(tzinfo=UTC)
     return int(max(0.0, instant.timestamp()) * 1_000_000_000)
+
+
+def _last_time_of_day(text: str, now_unix_ns: int) -> int | None:
+    match = _TIME_OF_DAY.fullmatch(text)
+    if match is None:
+        return None
+    hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    today = now_unix_ns // _DAY_NS * _DAY_NS
+    at = today + ((hours * 60 + minutes) * 60 + seconds) * 1_000_000_000
+    return at if at <= now_unix_ns else max(0, at - _DAY_NS)
 
 
 def _limit(given: Mapping[str, str]) -> int:

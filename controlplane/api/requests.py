@@ -4,6 +4,7 @@ from fastapi import APIRouter, HTTPException, Request
 
 from controlplane.api.authorization import tenant_of
 from controlplane.api.live import LiveRequests, ask_gateways
+from controlplane.api.missed import with_limits
 from controlplane.api.request_query import QueryError, RequestQuery, parse_request_query
 from controlplane.api.request_views import RequestDetail, RequestPage, describe, summarize
 from controlplane.store.database import Database
@@ -46,12 +47,14 @@ class AmbiguousRequestError(LookupError):
 def get_requests(request: Request) -> RequestPage:
     """Ended requests, the newest first. 422 names the parameter that is wrong.
 
-    Parameters: deployment, class, tenant, disposition, in_contract (true or false), since and
-    until (an age such as 30m, or an ISO 8601 time), limit (1 to 500), after (`next` of a page).
+    Parameters: deployment, class, tenant, disposition, in_contract (true or false), missed
+    (ttft, tpot, e2e or availability), since and until (an age such as 30m, a time such as 02:14,
+    or an ISO 8601 time), limit (1 to 500), after (`next` of a page).
     """
     now = wall_clock()
     try:
         query = parse_request_query(request.query_params, now).within(tenant_of(request))
+        query = with_limits(query, request.app.state.config_db)
     except QueryError as error:
         raise HTTPException(422, detail=str(error)) from error
     return read_page(request.app.state.request_db, query, now)

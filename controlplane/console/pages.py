@@ -2,16 +2,14 @@
 
 from urllib.parse import quote, urlencode
 
-import structlog
 from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.concurrency import run_in_threadpool
-from fastapi.exception_handlers import http_exception_handler
-from fastapi.responses import JSONResponse, RedirectResponse, Response
-from sqlalchemy.exc import SQLAlchemyError
-from starlette.exceptions import HTTPException
+from fastapi.responses import RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 
 from controlplane.api.authorization import authorize, tenant_of
+from controlplane.api.live import LiveRequest
+from controlplane.api.missed import with_limits
 from controlplane.api.overview import read_overview
 from controlplane.api.request_query import QueryError, parse_request_query
 from controlplane.api.requests import (
@@ -21,6 +19,7 @@ from controlplane.api.requests import (
     read_page,
     read_request,
 )
+from controlplane.api.series import DEFAULT_RANGE, RANGES
 from controlplane.console import (
     access_pages,
     audit_pages,
@@ -29,17 +28,17 @@ from controlplane.console import (
     login_pages,
 )
 from controlplane.console.answers import error_page, page, sentence
+from controlplane.console.error_pages import install_error_pages
 from controlplane.console.event_rows import fold_events
 from controlplane.console.headers import SecurityHeaders
 from controlplane.console.templating import STATIC_DIRECTORY
 from controlplane.console.waterfall import draw
+from controlplane.store.missed_objective import AVAILABILITY, SIGNALS
 from controlplane.store.requests import list_names
 from dataplane.clock import wall_clock
 from dataplane.lifecycle import Disposition
 
 router = APIRouter(include_in_schema=False)
-
-_log = structlog.get_logger(__name__)
 
 _static = StaticFiles(directory=STATIC_DIRECTORY)
 _NAMES_SECONDS = 86400
@@ -57,27 +56,8 @@ def install_console(app: FastAPI) -> None:
         audit_pages.router,
     ):
         app.include_router(pages, dependencies=[Depends(authorize)])
-    app.add_exception_handler(SQLAlchemyError, answer_database_error)
     app.add_middleware(SecurityHeaders)
-    app.add_exception_handler(HTTPException, answer_http_error)
-
-
-async def answer_http_error(request: Request, error: Exception) -> Response:
-    """JSON under /api, a page that says what to do elsewhere."""
-    assert isinstance(error, HTTPException)
-    if not _wants_page(request):
-        return await http_exception_handler(request, error)
-    what = "There is no such page." if error.status_code == 404 else str(error.detail)
-    return error_page(error.status_code, what)
-
-
-async def answer_database_error(request: Request, error: Exception) -> Response:
-    """A database that does not answer: 503, said as such, with its own words in the log."""
-    _log.error("the database did not answer", path=request.url.path, error=str(error))
-    what = "The control plane's database does not answer"
-    if not _wants_page(request):
-        return JSONResponse({"detail": f"{what}: {type(error).__name__}"}, 503)
-    return error_page(503, f"{what}: what is stored cannot be shown.")
+    install_error_pages(app)
 
 
 @router.get("/")
@@ -86,8 +66,17 @@ def overview(request: Request) -> Response:
     if tenant_of(request) is not None:
         return RedirectResponse("/requests", 303)
     state = request.app.state
+    range_ = request.query_params.get("range") or DEFAULT_RANGE
+    if range_ not in RANGES:
+        return error_page(422, f"There is no range {range_[:32]!r}; there are {', '.join(RANGES)}.")
     view = read_overview(state.config_db, state.request_db, state.observed, wall_clock())
-    return page("overview.html", page="overview", view=view)
+    return page(
+        "overview.html",
+        page="overview",
+        view=view,
+        range=range_,
+        ranges=[(each, "/" if each == DEFAULT_RANGE else f"/?range={each}") for each in RANGES],
+    )
 
 
 @router.get("/requests")
@@ -98,6 +87,7 @@ def requests(request: Request) -> Response:
     parameters = request.query_params
     try:
         query = parse_request_query(parameters, now).within(tenant_of(request))
+        query = with_limits(query, request.app.state.config_db)
     except QueryError as error:
         return error_page(422, f"The list cannot be shown: {error}.", menu="requests")
     with database.reading() as session:
@@ -113,6 +103,7 @@ def requests(request: Request) -> Response:
         choices=_choices(names, given),
         next_url=_next_url(given, query.limit, listed.next),
         is_first=query.after is None,
+        live_url=_live_url(given),
         url=str(request.url.path) + (f"?{request.url.query}" if request.url.query else ""),
     )
 
@@ -121,7 +112,9 @@ def requests(request: Request) -> Response:
 async def live_requests(request: Request) -> Response:
     """A fragment: the requests in flight. The list asks for it after it was shown."""
     view = await read_live(request)
-    return await run_in_threadpool(page, "live.html", view=view)
+    given = {name: request.query_params.get(name, "") for name in _LIVE_FILTERS}
+    shown = [each for each in view.requests if _is_wanted(each, given)]
+    return await run_in_threadpool(page, "live.html", view=view, shown=shown)
 
 
 @router.get("/requests/{request_id:path}")
@@ -160,8 +153,21 @@ async def static(path: str, request: Request) -> Response:
     return response
 
 
-_FILTERS = ("deployment", "class", "tenant", "disposition", "in_contract", "since")
-_AGES = {"": "any time", "15m": "15 min", "1h": "1 h", "6h": "6 h", "1d": "1 day", "7d": "7 days"}
+_FILTERS = (
+    "deployment", "class", "tenant", "disposition", "in_contract", "missed", "since", "until",
+)  # fmt: skip
+_LIVE_FILTERS = ("deployment", "class", "tenant")
+
+
+def _is_wanted(each: LiveRequest, given: dict[str, str]) -> bool:
+    """What is not known yet matches nothing but an open filter."""
+    known = {"deployment": each.deployment, "class": each.request_class, "tenant": each.tenant}
+    return all(known[name] == value for name, value in given.items() if value)
+
+
+def _live_url(given: dict[str, str]) -> str:
+    kept = {name: given[name] for name in _LIVE_FILTERS if given[name]}
+    return "/requests/live" + (f"?{urlencode(kept)}" if kept else "")
 
 
 def _next_url(given: dict[str, str], limit: int, after: str | None) -> str | None:
@@ -181,20 +187,12 @@ def _choices(
         extra = [chosen] if chosen and chosen not in values else []
         return [("", "any"), *((value, value) for value in values + extra)]
 
-    ages = list(_AGES.items())
-    if given["since"] not in _AGES:
-        ages.append((given["since"], given["since"]))
+    misses = [(signal, signal.upper() if signal != AVAILABILITY else signal) for signal in SIGNALS]
     return [
         ("deployment", "Deployment", options("deployment", names["deployment"])),
         ("class", "Class", options("class", names["request_class"])),
         ("tenant", "Tenant", options("tenant", names["tenant"])),
         ("disposition", "Ended", options("disposition", [word.value for word in Disposition])),
         ("in_contract", "Contract", [("", "any"), ("true", "kept"), ("false", "missed")]),
-        ("since", "Arrived within", ages),
+        ("missed", "Missed", [("", "any"), *misses]),
     ]
-
-
-def _wants_page(request: Request) -> bool:
-    path = request.url.path
-    is_api = path.startswith("/api/") or path in ("/metrics", "/healthz", "/openapi.json")
-    return not is_api and "text/html" in request.headers.get("accept", "")

@@ -11,6 +11,7 @@ from typing import Any, Self
 from sqlalchemy import ColumnElement, Select, func, select, tuple_
 from sqlalchemy.orm import Session
 
+from controlplane.store.missed_objective import MissedObjective, missed_conditions
 from controlplane.store.request_tables import (
     FullRecordRow,
     GatewayLossRow,
@@ -38,6 +39,7 @@ class RequestFilter:
     """Beside `tenant`: the one whose requests whoever asks may see at all."""
     until_unix_ns: int | None = None
     """Before this instant."""
+    missed: MissedObjective | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,11 +172,7 @@ def list_names(
         ("tenant", MinuteCountRow.tenant),
     ):
         found = session.scalars(
-            select(column)
-            .where(*seen, column != "")
-            .distinct()
-            .order_by(column)
-            .limit(200)
+            select(column).where(*seen, column != "").distinct().order_by(column).limit(200)
         )
         names[field] = list(found)
     return names
@@ -200,6 +198,8 @@ def _conditions(wanted: RequestFilter) -> list[ColumnElement[bool]]:
         conditions.append(RequestRow.arrived_at_unix_ns >= wanted.since_unix_ns)
     if wanted.until_unix_ns is not None:
         conditions.append(RequestRow.arrived_at_unix_ns < wanted.until_unix_ns)
+    if wanted.missed is not None:
+        conditions += missed_conditions(wanted.missed)
     return conditions
 
 

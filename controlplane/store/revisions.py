@@ -24,6 +24,7 @@ __all__ = [
     "find_latest",
     "find_revision",
     "list_latest",
+    "list_newest",
     "list_revisions",
     "revision_label",
 ]
@@ -118,6 +119,17 @@ def list_revisions(
         select(RevisionRow)
         .where(RevisionRow.kind == kind.value, RevisionRow.name == name)
         .order_by(RevisionRow.number.desc())
+        .limit(limit)
+    )
+    return [read_revision(row) for row in rows]
+
+
+def list_newest(session: Session, kind: Kind, limit: int) -> list[Revision]:
+    """The newest revisions of every document of `kind`, newest first."""
+    rows = session.scalars(
+        select(RevisionRow)
+        .where(RevisionRow.kind == kind.value)
+        .order_by(RevisionRow.id.desc())
         .limit(limit)
     )
     return [read_revision(row) for row in rows]

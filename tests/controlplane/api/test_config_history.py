@@ -63,5 +63,5 @@ def test_an_unknown_document_or_revision_is_a_404_that_names_it(server: ConfigSe
     assert "there is no Model nobody" in get(server, "model/nobody/history", 404)["detail"]
     detail = get(server, "admissionpolicy/chat/diff?from=9", 404)["detail"]
     assert "chat@9" in detail
-    assert "Kinds:" in get(server, "policies/chat/diff", 404)["detail"]
+    assert "Kinds:" in get(server, "nonsense/chat/diff", 404)["detail"]
     assert get(server, "admissionpolicy/chat/diff?from=-1", 422)["detail"]

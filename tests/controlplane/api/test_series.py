@@ -124,7 +124,7 @@ def test_a_change_of_config_is_a_mark_that_says_what_who_and_why(
                 clock=lambda ago=minutes_ago: NOW_NS - ago * MINUTE,  # type: ignore[misc]
             )
     [mark] = read_charts(config_db, request_db, "15m", NOW_NS).marks
-    assert mark.text == "chat: policy chat@1 -> chat@2 by ann: shorter queue"
+    assert mark.text == "chat: policy chat@1 → chat@2 by ann: shorter queue"
     first, _ = read_charts(config_db, request_db, "1h", NOW_NS, "chat").marks
     assert "first deployed" in first.text
     assert read_charts(config_db, request_db, "1h", NOW_NS, "nobody").marks == []

@@ -91,6 +91,8 @@ def test_no_page_holds_inline_script_or_style_or_a_foreign_address(
 ) -> None:
     seed(app, NOW_NS, num_requests=40)
     paths = ["/", "/requests", "/requests?tenant=nobody", "/requests/live", "/requests/none-such"]
+    paths += ["/deployments", "/deployments/chat", "/deployments/summarize", "/config"]
+    paths += ["/config/admissionpolicy/chat", "/config/admissionpolicy/chat/diff"]
     paths += [
         f"/requests/{make(sample(10_000 + n)).request_id}" for n, make in enumerate(KINDS.values())
     ]
@@ -106,14 +108,14 @@ def test_every_link_leads_somewhere(app: FastAPI, client: TestClient) -> None:
     waiting = ["/"]
     while waiting:
         path = waiting.pop()
-        if path in seen or path.startswith("#") or len(seen) > 60:
+        if path in seen or path.startswith("#") or len(seen) > 120:
             continue
         seen.add(path)
         response = client.get(path)
         assert response.status_code == 200, path
         if response.headers["content-type"].startswith("text/html"):
             waiting += sorted(parse(response.text).links - seen)
-    assert {"/", "/requests"} <= seen
+    assert {"/", "/requests", "/deployments", "/config"} <= seen
 
 
 def test_every_answer_carries_a_strict_policy(client: TestClient) -> None:
@@ -199,6 +201,55 @@ def test_the_api_answers_its_errors_as_json_even_to_browsers(client: TestClient)
     response = client.get("/api/v1/no-such-thing")
     assert response.status_code == 404
     assert response.json()["detail"]
+
+
+def test_requests_are_found_by_the_objective_they_missed(app: FastAPI, client: TestClient) -> None:
+    seed(app, time.time_ns(), num_requests=200)
+    listed = {
+        signal: client.get(f"/api/v1/requests?missed={signal}&limit=500").json()["requests"]
+        for signal in ("ttft", "tpot", "availability", "e2e")
+    }
+    slow = [each for each in listed["ttft"] if each["ttft_seconds"] is not None]
+    assert slow
+    assert all(each["ttft_seconds"] > 0.3 for each in slow)
+    assert {each["disposition"] for each in listed["availability"]} <= {
+        "error", "lost", "deadline", "shed", "rejected",
+    }  # fmt: skip
+    assert listed["availability"]
+    assert listed["tpot"] == listed["e2e"] == [], "nobody was that slow, and nothing is promised"
+    assert "No request matches." in page(client, "/requests?missed=e2e")
+    assert "missed:" in page(client, "/requests?missed=itl", 422)
+
+
+def test_a_range_of_time_is_kept_in_the_address(app: FastAPI, client: TestClient) -> None:
+    seed(app, time.time_ns(), num_requests=200)
+    html = page(client, "/requests?since=20m&until=10m&limit=5")
+    assert 'name="since" value="20m"' in html
+    assert "since=20m&amp;until=10m&amp;limit=5&amp;after=" in html
+    times = [
+        each["arrived_at_unix_ns"]
+        for each in client.get("/api/v1/requests?since=20m&until=10m&limit=500").json()["requests"]
+    ]
+    assert times
+    assert 9.9 * 60e9 < time.time_ns() - max(times) < time.time_ns() - min(times) < 20.1 * 60e9
+
+
+def test_a_database_that_does_not_answer_is_said_as_such(app: FastAPI, client: TestClient) -> None:
+    seed(app, time.time_ns(), num_requests=10)
+    with app.state.request_db.session() as session:
+        session.connection().exec_driver_sql("ALTER TABLE requests RENAME TO elsewhere")
+    html = page(client, "/requests", 503)
+    assert "The control plane&#39;s database does not answer" in html
+    assert "Gateways serve on meanwhile." in html
+    assert client.get("/api/v1/requests").status_code == 503
+    assert client.get("/api/v1/requests").headers["content-type"] == "application/json"
+
+
+def test_in_flight_requests_are_filtered_as_the_list_is(app: FastAPI, client: TestClient) -> None:
+    seed(app, time.time_ns(), num_requests=0)
+    html = page(client, "/requests?tenant=acme&disposition=error")
+    assert 'hx-get="/requests/live?tenant=acme"' in html
+    assert "its requests in flight are unknown" in page(client, "/requests/live?tenant=acme")
 
 
 def test_a_typed_id_leads_to_its_page_without_script(app: FastAPI, client: TestClient) -> None:

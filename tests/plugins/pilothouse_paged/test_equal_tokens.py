@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from dataplane.engine import EngineRequest
-from dataplane.host.core import CoreEvent
+from dataplane.host.core import CoreEvent, TokenScore
 from dataplane.lifecycle import Disposition, EventKind
 from dataplane.tokenizer import Tokenizer
 from pilothouse_paged.artifact import open_artifact
@@ -147,6 +147,33 @@ def test_greedy_tokens_equal_those_of_a_plain_forward_pass(
         selected = outputs[request_id]
         logits = reference.logits([*prompt, *selected[:-1]], len(prompt) - 1)
         assert selected == predicted(logits), request_id
+
+
+def test_logprobs_equal_those_of_a_plain_forward_pass_whatever_changes_the_choice(
+    make_core: Callable[..., PagedEngineCore],
+    make_request: Callable[..., EngineRequest],
+    reference: Reference,
+    prompts: Prompts,
+) -> None:
+    core = make_core(max_num_seqs=4, block_size=4, max_model_len=64, kv_memory="64MiB")
+    prompt = prompts["prompt-13"]
+    core.add(
+        make_request(
+            "r", prompt, max_output_tokens=6, num_sequences=2, num_logprobs=3, ignore_eos=True,
+            temperature=1.5, seed=4, presence_penalty=1.0, logit_bias=((5, 2.0),),
+        )
+    )  # fmt: skip
+    scores: dict[int, list[TokenScore]] = {0: [], 1: []}
+    for event in serve(core):
+        scores[event.sequence].extend(event.scores)
+    assert [score.token_id for score in scores[0]] != [score.token_id for score in scores[1]]
+    for told in scores.values():
+        selected = [score.token_id for score in told]
+        own = reference.logits([*prompt, *selected[:-1]], len(prompt) - 1).log_softmax(-1)
+        logprobs = torch.tensor([score.logprob for score in told])
+        torch.testing.assert_close(logprobs, own[range(len(told)), selected], rtol=1e-3, atol=1e-3)
+        best = own.topk(3, dim=-1)
+        assert [[top_id for top_id, _ in score.top] for score in told] == best.indices.tolist()
 
 
 def test_the_crowded_run_was_preempted_chunked_and_reused_prefixes(

@@ -38,11 +38,6 @@ def restart(state_dir: Path, timeout_seconds: float) -> None:
     it enforces the same snapshot and has the same replicas. Only then the old one stops to
     accept; it finishes its streams within serve's --drain-seconds, delivers its records and
     ends. When the new one cannot serve, the old one goes on as if nothing had been asked.
-
-    \b
-    Examples:
-      pilothouse gateway restart
-      pilothouse gateway restart --state-dir /var/lib/pilothouse
     """
     from controlplane.supervisor.asking import RestartError, restart_gateway
 

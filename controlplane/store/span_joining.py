@@ -86,8 +86,13 @@ def _waiting(session: Session, trace_ids: set[str], request_ids: set[str]) -> li
         (SpanReportRow.named_request_id, request_ids),
     ):
         for chunk in chunks(sorted(values), _KEYS_PER_QUERY):
-            rows = session.scalars(select(SpanReportRow).where(IS_WAITING, column.in_(chunk)))
-            found |= {(row.trace_id, row.span_id, row.sender): row for row in rows}
+            # Whether it waits is not asked of the database: it would look through all that wait.
+            rows = session.scalars(select(SpanReportRow).where(column.in_(chunk)))
+            found |= {
+                (row.trace_id, row.span_id, row.sender): row
+                for row in rows
+                if row.gateway_id is None
+            }
     return [found[key] for key in sorted(found)]
 
 

@@ -174,7 +174,8 @@ class Client:
 
     def _hang_up(self, writer: asyncio.StreamWriter) -> None:
         attempt = self.attempt
-        if attempt.end is End.LEFT and attempt.leaves_by_reset:
+        is_open = not writer.transport.is_closing()  # else the gateway was quicker
+        if attempt.end is End.LEFT and attempt.leaves_by_reset and is_open:
             sock = writer.get_extra_info("socket")
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
             writer.transport.abort()

@@ -191,3 +191,13 @@ def test_a_session_ends_when_nobody_uses_it_and_after_a_week_anyway(plane: Guard
         assert find_session(session, token, NOW + IDLE_NS) is None
         assert find_session(session, token, NOW + LIFETIME_NS) is None
         assert find_session(session, "another", NOW) is None
+
+
+def test_a_tenants_viewer_is_not_told_when_others_requests_end(plane: GuardedPlane) -> None:
+    plane.user("cy", Role.VIEWER, tenant="default")
+    browser = plane.browser()
+    log_in(browser, "cy")
+
+    assert "/api/v1/events" not in browser.get("/requests").text
+    assert browser.get("/api/v1/events").status_code == 403
+    assert browser.get("/").headers["location"] == "/requests"

@@ -8,13 +8,11 @@ database says; ids are entered in the database before anything is started under 
 from collections.abc import Sequence
 from dataclasses import replace
 
-import structlog
-
 from controlplane.hooks import ReplicaObservation
 from controlplane.operator.attached import LAUNCHER as ATTACHED
 from controlplane.operator.attached import AttachedEndpoints
 from controlplane.operator.backoff import Backoff
-from controlplane.operator.desired import DesiredReplicas, desired_replicas, spec_digest
+from controlplane.operator.desired import DesiredReplicas, desired_replicas
 from controlplane.operator.drains import Drains
 from controlplane.operator.faults import Faults
 from controlplane.operator.feed import SnapshotFeed
@@ -26,6 +24,7 @@ from controlplane.operator.publisher import SnapshotPublisher
 from controlplane.operator.replica import Replica
 from controlplane.operator.roster import Roster
 from controlplane.operator.settings import OperatorSettings
+from controlplane.operator.sight import Sight
 from controlplane.operator.snapshot import read_tenants
 from controlplane.operator.vigil import Vigil
 from controlplane.store.database import Database
@@ -37,10 +36,7 @@ from controlplane.store.deployments import (
 from controlplane.store.replicas import ReplicaState
 from dataplane.clock import MonotonicClock, WallClock, monotonic_clock, wall_clock
 from dataplane.engine import EngineProcess
-from dataplane.plugins import PluginError
 from dataplane.policy import TenantPolicy
-
-_log = structlog.get_logger(__name__)
 
 
 class Reconciler:
@@ -70,6 +66,7 @@ class Reconciler:
         self._drains = Drains(plugins, self._attached, observed, self._settings, clock)
         self._backoff = Backoff(clock)
         self._roster = Roster(database, clock, wall)
+        self._sight = Sight(plugins, self._attached, self._roster, self._faults)
         self._publisher = SnapshotPublisher(database, observed, feed, wall)
         self._tenants: tuple[TenantPolicy, ...] = ()
         self._is_first_pass = True  # until all that an earlier control plane left is judged
@@ -116,8 +113,8 @@ class Reconciler:
                 number = min(desired.num_replicas, 1)
                 return replace(desired, launcher=ATTACHED, num_replicas=number)
             self._plugins.get_launcher(desired.launcher)
-        except PluginError as error:
-            return replace(desired, problem=desired.problem or str(error))
+        except Exception as error:  # noqa: BLE001  (a plugin may raise anything)
+            return replace(desired, problem=desired.problem or str(error) or repr(error))
         return desired
 
     def _recall(self) -> None:
@@ -130,43 +127,12 @@ class Reconciler:
     def _observe(self, desired: Sequence[DesiredReplicas]) -> dict[str, ReplicaObservation]:
         names = {each.launcher for each in desired if each.problem is None}
         names |= {replica.launcher for replica in self.replicas}
-        found = {each.spec.replica_id: each for each in self._attached.observe()}
-        for name in sorted(names - {ATTACHED}):
-            for observation in self._ask(name):
-                found[observation.spec.replica_id] = observation
-                if self._roster.find(observation.spec.replica_id) is None:
-                    self._adopt_unknown(observation, name)
-        return found
-
-    def _ask(self, launcher: str) -> list[ReplicaObservation]:
-        """What it runs. Nothing, noted as a fault, when it cannot say."""
-        observations: list[ReplicaObservation] = []
-        with self._faults.of_launcher(launcher):
-            observations = self._plugins.get_launcher(launcher).observe()
-        return observations
+        return self._sight.observe(names)
 
     def _with_sight(self, desired: DesiredReplicas) -> DesiredReplicas:
         """Nothing more is started while nobody can say what runs already."""
         fault = self._faults.find_of_launcher(desired.launcher)
         return desired if fault is None else replace(desired, problem=desired.problem or fault)
-
-    def _adopt_unknown(self, observation: ReplicaObservation, launcher: str) -> None:
-        """A launcher has a replica that the database does not: the plan decides about it."""
-        spec = observation.spec
-        if self._roster.was_used(spec.replica_id):
-            self._end_remains(observation, launcher)
-        else:
-            reason = "found running, unknown to the database"
-            self._roster.enter(spec, spec_digest(spec), launcher, reason)
-
-    def _end_remains(self, observation: ReplicaObservation, launcher: str) -> None:
-        replica_id = observation.spec.replica_id
-        with self._faults.of_deployment(observation.spec.deployment, f"remains of {replica_id}"):
-            if observation.is_alive:
-                _log.warning("ending a process of an ended replica", replica_id=replica_id)
-                self._plugins.get_launcher(launcher).stop(replica_id, is_forced=True)
-            else:
-                self._plugins.get_launcher(launcher).forget(replica_id)
 
     # --- catch up --------------------------------------------------------------------
 

@@ -33,6 +33,7 @@ class ShakyRoom(Room):
     def __init__(self, folder: Path) -> None:
         self.without_engine = False
         self.without_elsewhere = False
+        self.breaks_elsewhere = False
         super().__init__(folder)
 
     def find_engine_process(self, engine: str) -> EngineProcess | None:
@@ -42,6 +43,8 @@ class ShakyRoom(Room):
 
     def get_launcher(self, name: str) -> Launcher:
         if name == "elsewhere":
+            if self.breaks_elsewhere:
+                raise RuntimeError("broken on import")
             if self.without_elsewhere:
                 raise PluginError("no plugin is called 'elsewhere'")
             return self.launcher
@@ -164,3 +167,15 @@ def test_a_replica_that_hangs_is_found_failed_and_replaced(
     for _ in range(20):
         room.reconciler.reconcile()
     assert room.endpoints() == again
+
+
+def test_a_launcher_that_breaks_while_it_is_made_holds_its_deployment_alone(
+    room: ShakyRoom,
+) -> None:
+    room.apply()
+    room.add_other()
+    room.breaks_elsewhere = True
+    room.reconcile_until(lambda: len(room.ready("chat")) == 1)
+    assert room.reconciler.holds == {"other": "broken on import"}
+    room.breaks_elsewhere = False
+    room.reconcile_until(room.is_settled)

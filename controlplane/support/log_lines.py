@@ -20,7 +20,8 @@ _NAMES = frozenset(
     {
         "gateway_id", "request_id", "trace_id", "replica_id", "deployment", "request_class",
         "engine", "state", "stage", "address", "path", "name", "role", "revision", "digest",
-        "disposition", "predecessor", "successor", "replica", "bound", "method", "word", "kind",
+        "disposition", "delivery", "endpoint", "predecessor", "successor", "replica", "bound",
+        "method", "word", "kind",
     }
 )  # fmt: skip
 """Fields that hold one word: who or what a line is about."""

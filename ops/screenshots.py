@@ -93,7 +93,7 @@ def take(browser: Browser, url: str, name: str, path: str, out: Path) -> list[st
             page.wait_for_timeout(900 if page.locator("[data-series]").count() else 400)
             page.screenshot(path=out / f"{name}-{width}-{theme}.png", full_page=True)
             where = f"{path} at {width} px, {theme}"
-            wrong += [f"{where}: {text}" for text in said if not _is_expected(text)]
+            wrong += [f"{where}: {text}" for text in said if not is_expected(text)]
             if overflow(page) > 0:
                 wrong.append(f"{where}: {overflow(page)} px wider than the screen")
             page.close()
@@ -108,7 +108,7 @@ def overflow(page: Page) -> int:
     return width
 
 
-def _is_expected(text: str) -> bool:
+def is_expected(text: str) -> bool:
     """The browser's own line about a page that is an error page."""
     return "status of 404" in text or "status of 422" in text
 

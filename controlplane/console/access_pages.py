@@ -16,15 +16,9 @@ from controlplane.console.answers import page, sentence
 from controlplane.console.forms import check_form
 from controlplane.specs.names import Name
 from controlplane.specs.quantity import parse_duration
-from controlplane.store.access import (
-    AccessError,
-    add_key,
-    add_user,
-    list_keys,
-    list_users,
-    revoke_key,
-    set_disabled,
-)
+from controlplane.store.access_grants import AccessError
+from controlplane.store.access_keys import add_key, list_keys, revoke_key
+from controlplane.store.users import add_user, list_users, set_disabled
 from dataplane.access import Role
 from dataplane.clock import wall_clock
 

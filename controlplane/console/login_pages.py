@@ -12,9 +12,9 @@ from controlplane.access.throttle import LoginThrottle
 from controlplane.api.authentication import SESSION_COOKIE, read_session_cookie
 from controlplane.console.answers import page
 from controlplane.console.forms import check_form
-from controlplane.store.access import find_user
 from controlplane.store.database import Database
 from controlplane.store.sessions import LIFETIME_NS, begin_session, end_session
+from controlplane.store.users import find_user
 from dataplane.access import AuthMode
 from dataplane.clock import wall_clock
 

@@ -1,21 +1,17 @@
 """The console in a real browser: every page, both themes, wide and narrow."""
 
-import shutil
-import socket
-import threading
 import time
-from collections.abc import Iterator
 from functools import partial
 
 import pytest
-import uvicorn
 from fastapi import FastAPI
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page
 
 from controlplane.api.changes import request_changes
 from ops.sample_requests import Sample, failed
-from ops.screenshots import CHROMIUM_ARGUMENTS, find_pages, overflow
-from ops.seeded_console import close_app, create_app, seed, store
+from ops.screenshots import find_pages, is_expected, overflow
+from ops.seeded_console import store
+from tests.browser.running_console import RunningConsole
 
 pytestmark = pytest.mark.browser
 
@@ -23,40 +19,17 @@ WIDE, NARROW = 1280, 390
 
 
 @pytest.fixture(scope="module")
-def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FastAPI]:
-    made = create_app(tmp_path_factory.mktemp("state"))
-    seed(made, time.time_ns(), num_requests=40)
-    yield made
-    close_app(made)
+def app(console: RunningConsole) -> FastAPI:
+    return console.app
 
 
 @pytest.fixture(scope="module")
-def url(app: FastAPI) -> Iterator[str]:
-    listener = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(app, log_level="warning", lifespan="off", timeout_graceful_shutdown=1)
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, args=([listener],))
-    thread.start()
-    yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-    server.should_exit = True
-    thread.join()
-    listener.close()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    chromium = shutil.which("chromium")
-    assert chromium is not None, "install Debian's chromium: apt-get install chromium"
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(
-            executable_path=chromium, args=list(CHROMIUM_ARGUMENTS)
-        )
-        yield launched
-        launched.close()
+def url(console: RunningConsole) -> str:
+    return console.url
 
 
 def note_error(said: list[str], message: ConsoleMessage) -> None:
-    if message.type == "error" and "status of 404" not in message.text:
+    if message.type == "error" and not is_expected(message.text):
         said.append(message.text)
 
 

@@ -258,7 +258,7 @@
       this.say(
         isUnknown
           ? "○ No gateway was heard in this range: there is nothing to draw, which is not the same as no traffic."
-          : `${series.range} until ${clock(series.end_unix, true)} UTC, in steps of ${series.step_seconds / 60} min. Gaps: nobody knows.`,
+          : `${series.range} until ${clock(series.end_unix, true)} UTC, in steps of ${series.step_seconds / 60} min. In a gap, nobody knows.`,
       );
     }
 

@@ -1,0 +1,55 @@
+"""axe-core finds nothing on any page, in both themes, wide and narrow."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import axe_playwright_python  # type: ignore[import-untyped]
+import pytest
+from playwright.sync_api import Browser, Page
+
+from ops.screenshots import find_pages
+from tests.browser.running_console import RunningConsole
+
+pytestmark = pytest.mark.browser
+
+_AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text()
+_RUN = """axe.run(document, {resultTypes: ['violations']}).then(result => ({
+  numPassed: result.passes.length,
+  violations: result.violations.map(each => `${each.id}: ${each.nodes[0].html}`),
+}))"""
+
+
+def violations(page: Page) -> list[str]:
+    """Run by the debugger's side door: the page's own policy would not let it in."""
+    page.evaluate(_AXE)
+    found = page.evaluate(_RUN)
+    assert found["numPassed"] > 5, "axe ran over a page"
+    result: list[str] = found["violations"]
+    return result
+
+
+@pytest.fixture(params=[("light", 1280), ("dark", 1280), ("light", 390), ("dark", 390)])
+def page(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
+    theme, width = request.param
+    opened = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=theme)
+    yield opened
+    opened.close()
+
+
+def test_axe_finds_nothing_on_any_page(page: Page, console: RunningConsole) -> None:
+    found = {}
+    pages = find_pages(console.url)
+    assert {"overview", "deployments", "deployment-chat", "config", "audit", "access"} <= set(pages)
+    for name, path in pages.items():
+        page.goto(console.url + path)
+        if page.locator("[data-series]").count():
+            page.wait_for_selector(".plot")
+        found[name] = violations(page)
+    assert {name: what for name, what in found.items() if what} == {}
+
+
+def test_axe_would_find_something(page: Page, console: RunningConsole) -> None:
+    page.goto(f"{console.url}/config")
+    page.evaluate("document.querySelector('#find').labels[0].remove()")
+    page.evaluate("document.querySelector('#find').removeAttribute('placeholder')")
+    assert any(each.startswith("label:") for each in violations(page))

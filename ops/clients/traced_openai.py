@@ -49,10 +49,10 @@ def stream_chat(client: OpenAI, tracer: Tracer, model: str, **parameters: Any) -
         headers: dict[str, str] = {}
         TraceContextTextMapPropagator().inject(headers)
         try:
-            chunks = client.chat.completions.create(
+            with client.chat.completions.create(
                 model=model, stream=True, extra_headers=headers, **parameters
-            )
-            yield from _watch(span, chunks)
+            ) as chunks:
+                yield from _watch(span, chunks)
         except GeneratorExit:
             span.set_attribute("error.type", "cancelled")
             raise

@@ -15,7 +15,7 @@ this machine's clock are read from it. With authentication the exporter sends a 
 import argparse
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 from openai import OpenAI
@@ -40,7 +40,9 @@ def create_provider(control_plane: str, service: str) -> TracerProvider:
     return provider
 
 
-def stream_chat(client: OpenAI, tracer: Tracer, model: str, **parameters: Any) -> Iterator[str]:
+def stream_chat(
+    client: OpenAI, tracer: Tracer, model: str, **parameters: Any
+) -> Generator[str, None, None]:
     """The pieces of a streamed answer as they come. Breaking off early leaves no final content."""
     with tracer.start_as_current_span(f"chat {model}", kind=SpanKind.CLIENT) as span:
         span.set_attribute("gen_ai.operation.name", "chat")

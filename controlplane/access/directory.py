@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from controlplane.access.principal import Principal
-from controlplane.store.access import find_key
+from controlplane.store.access_keys import find_key
 from controlplane.store.database import Database
 from controlplane.store.sessions import find_session, touch_session
 from dataplane.access import KeyProblem, judge_key, key_id_of

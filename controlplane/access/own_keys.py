@@ -8,7 +8,8 @@ is lost is simply replaced by a new key, and the old one is revoked.
 import contextlib
 from pathlib import Path
 
-from controlplane.store.access import AccessError, add_key, find_key, revoke_key
+from controlplane.store.access_grants import AccessError
+from controlplane.store.access_keys import add_key, find_key, revoke_key
 from controlplane.store.database import Database
 from dataplane.access import Role, judge_key, key_id_of, read_key_file
 from dataplane.atomic_file import replace_file
@@ -74,4 +75,3 @@ def _is_good(
     return (known_as, key.role, key.tenant) == (name, role, tenant) and (
         judge_key(text, key, now_unix_ns) is None
     )
-

@@ -12,20 +12,17 @@ from controlplane.api.authentication import principal_of
 from controlplane.api.free_text import FreeText
 from controlplane.specs.names import Name
 from controlplane.specs.quantity import Duration
-from controlplane.store.access import (
-    AccessError,
-    StoredKey,
+from controlplane.store.access_grants import AccessError
+from controlplane.store.access_keys import StoredKey, add_key, list_keys, revoke_key
+from controlplane.store.database import Database
+from controlplane.store.users import (
     User,
-    add_key,
     add_user,
-    list_keys,
     list_users,
-    revoke_key,
     set_disabled,
     set_password,
     set_role,
 )
-from controlplane.store.database import Database
 from dataplane.access import Role
 
 router = APIRouter(prefix="/api/v1", tags=["access"])

@@ -42,9 +42,10 @@ def bootstrap(state_dir: Path, config_url: str | None, out: Path | None, recover
     used as it is.
     """
     from controlplane.cli.author import default_author
-    from controlplane.store.access import add_key, has_admin
+    from controlplane.store.access_keys import add_key
     from controlplane.store.connection import DatabaseKind, default_paths, sqlite_url
     from controlplane.store.database import SchemaError, open_database
+    from controlplane.store.users import has_admin
     from dataplane.access import Role
     from dataplane.clock import wall_clock
 

@@ -21,7 +21,7 @@ from controlplane.specs.model import ArtifactError, ModelSpec
 from controlplane.specs.names import parse_reference
 from controlplane.specs.policy import AdmissionPolicySpec
 from controlplane.specs.tenant import TenantSpec
-from controlplane.store.access import keys_in_use
+from controlplane.store.access_keys import keys_in_use
 from controlplane.store.deployments import DesiredDeployment
 from controlplane.store.replicas import ReplicaState
 from controlplane.store.revisions import find_revision, list_latest

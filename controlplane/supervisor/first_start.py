@@ -77,8 +77,8 @@ def _prepare(settings: ServeSettings, say: Say) -> None:
 
 def _make_keys(settings: ServeSettings, say: Say) -> None:
     from controlplane.access.own_keys import ensure_key, secrets_dir
-    from controlplane.store.access import has_admin
     from controlplane.store.database import DatabaseKind, open_database
+    from controlplane.store.users import has_admin
     from dataplane.access import Role
 
     kind = DatabaseKind.CONFIG

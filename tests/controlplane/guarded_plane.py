@@ -12,9 +12,10 @@ from controlplane.access.passwords import hash_password
 from controlplane.api.app import create_app
 from controlplane.open_state import OpenState
 from controlplane.operator.settings import OperatorSettings
-from controlplane.store.access import add_key, add_user
+from controlplane.store.access_keys import add_key
 from controlplane.store.connection import DatabaseKind, sqlite_url
 from controlplane.store.database import create_or_open_database
+from controlplane.store.users import add_user
 from dataplane.access import AuthMode, Role
 
 PASSWORD = "correct horse battery"

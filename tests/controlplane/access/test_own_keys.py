@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.access.own_keys import ensure_key
-from controlplane.store.access import find_key, revoke_key
+from controlplane.store.access_keys import find_key, revoke_key
 from controlplane.store.connection import DatabaseKind
 from controlplane.store.database import Database
 from dataplane.access import Role, key_id_of

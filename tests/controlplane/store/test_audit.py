@@ -6,11 +6,13 @@ import pytest
 from sqlalchemy import delete, text, update
 from sqlalchemy.exc import DBAPIError
 
-from controlplane.store.access import AccessError, add_key, has_admin, list_keys, revoke_key
+from controlplane.store.access_grants import AccessError
+from controlplane.store.access_keys import add_key, list_keys, revoke_key
 from controlplane.store.access_tables import AuditRow
 from controlplane.store.audit import AuditFilter, list_events, record_change
 from controlplane.store.connection import DatabaseKind
 from controlplane.store.database import Database
+from controlplane.store.users import has_admin
 from dataplane.access import Role
 from tests.databases import Databases
 

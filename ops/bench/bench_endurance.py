@@ -12,6 +12,7 @@ left behind. Exit code 1 when anything is.
 
 import argparse
 import json
+import signal
 import tempfile
 from pathlib import Path
 
@@ -25,6 +26,8 @@ _GAP_SECONDS = 65.0
 
 def main() -> None:
     options = _parse()
+    # Ended from outside, it must still end what it started.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     num_rounds = options.requests // _REQUESTS_PER_ROUND
     blows = long_order(num_rounds) if num_rounds > 1 else ROUND if num_rounds else KILLS
     plan = Plan(

@@ -36,13 +36,17 @@ class Struck:
     at_unix_ns: int
 
 
+HANDOVER = Blow(role=SUPERVISOR, signal_number=signal.SIGUSR1)
+"""A new gateway takes over from the one that serves: no client may notice, so it excuses nobody."""
+
 KILLS = (
     Blow(role="replica", signal_number=signal.SIGKILL),
     Blow(role="gateway", signal_number=signal.SIGKILL),
     Blow(role="controlplane", signal_number=signal.SIGKILL),
+    HANDOVER,
     Blow(role="gateway", signal_number=signal.SIGTERM),
 )
-"""One of each that can lose something."""
+"""One of each that can lose something, and a handover, which must lose nothing."""
 
 ROUND = (
     Blow(role="replica", signal_number=signal.SIGKILL),
@@ -51,8 +55,9 @@ ROUND = (
     Blow(role="replica", signal_number=signal.SIGTERM),
     Blow(role="gateway", signal_number=signal.SIGTERM),
     Blow(role="controlplane", signal_number=signal.SIGKILL),
+    HANDOVER,
 )
-"""Every process both ways."""
+"""Every process both ways, and a handover between two gateways."""
 
 
 def long_order(num_rounds: int) -> list[Blow]:
@@ -113,10 +118,13 @@ class Striker:
     def _strike_supervisor(self, blow: Blow) -> bool:
         supervisor = self.installation.supervisor
         assert supervisor is not None
+        if blow is HANDOVER and len(self.installation.alive("gateway")) != 1:
+            return False  # it is away, or one is under way
         supervisor.send_signal(blow.signal_number)
-        supervisor.wait()
         self._note(blow, SUPERVISOR)
-        self.installation.start()
+        if blow is not HANDOVER:
+            supervisor.wait()
+            self.installation.start()
         return True
 
     def _note(self, blow: Blow, name: str) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dataplane.latency import ObjectiveSignal, Verdict
+from dataplane.latency import Boundary, ObjectiveSignal, Verdict
 from dataplane.record import RequestRecord
 
 if TYPE_CHECKING:  # whoever only reads answers (the command line) does without the database
@@ -59,6 +59,13 @@ def headline_of(row: "RequestRow", record: RequestRecord | None) -> Headline:
             text=f"{ending}{why}.",
             remedy=_REMEDIES[row.disposition],
         )
+    if row.in_contract is not False and _lacks_report(record):
+        judged = "in contract so far" if row.in_contract else "not judged"
+        return Headline(
+            tone="no_data",
+            text=f"{ending}, {judged}: its contract counts at the client, which did not report.",
+            remedy="Let the client report its side; the runbook client-latency-missing says how.",
+        )
     if row.in_contract is None:
         text = f"{ending}. No objective of a contract applies to it."
         return Headline(tone="no_data", text=text, remedy=None)
@@ -67,6 +74,15 @@ def headline_of(row: "RequestRow", record: RequestRecord | None) -> Headline:
     return Headline(
         tone="ticket", text=f"{ending}, out of contract{_misses(record)}.", remedy=_cause(row)
     )
+
+
+def _lacks_report(record: RequestRecord | None) -> bool:
+    """A latency was promised at the client, and only the client could have told it."""
+    judgement = None if record is None else record.judgement
+    if record is None or judgement is None or judgement.boundary is not Boundary.CLIENT:
+        return False
+    verdicts = {result.verdict for result in judgement.results}
+    return record.client is None and Verdict.NOT_APPLICABLE in verdicts
 
 
 def _misses(record: RequestRecord | None) -> str:

@@ -39,6 +39,9 @@ def trace(request_id: str, output: str, url: str) -> None:
     ID is its request id, its trace id, or the beginning of one if no other begins so; the
     gateway gives it back in the header x-request-id. A request in flight is shown as far as it
     has come.
+
+    The client's side is there where the client reports it: one OTLP span per call, sent to
+    /v1/traces of the control plane as http/protobuf or JSON (there is no gRPC; see ops/clients).
     """
     try:
         answer = get_json(url, f"/api/v1/requests/{quote(request_id, safe='')}")

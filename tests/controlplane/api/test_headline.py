@@ -15,7 +15,7 @@ def promised_at_the_client(*, is_available_too: bool) -> RequestRecord:
     record = answered(Sample(sequence=1, arrived_at_unix_ns=10**18))
     objectives = CHAT_TERMS.objectives[:1] + ((_AVAILABILITY,) if is_available_too else ())
     terms = replace(CHAT_TERMS, boundary=Boundary.CLIENT, objectives=objectives)
-    silent = replace(record, client=None, latencies=replace(record.latencies))
+    silent = replace(record, client=None)
     judgement = judge(silent.latencies, Outcome.ANSWERED, terms, elapsed=1.0)
     return replace(silent, judgement=judgement)
 

@@ -229,3 +229,25 @@ def test_a_request_that_no_state_claims_is_named_with_both_sums() -> None:
 def test_an_admitted_request_that_is_neither_active_nor_finished_is_named() -> None:
     with pytest.raises(AssertionError, match=r"admitted 4 != active 0 \+ finished 3"):
         _counts(active=0).check_integrity()
+
+
+def test_an_answers_end_is_of_its_sequence_and_any_other_end_of_the_request() -> None:
+    life = Lifecycle(request_id="r", arrived_at_unix_ns=0)
+    life.apply(Event(kind=EventKind.ARRIVED, at=0.0))
+    life.expect_sequences(3)
+    for kind in (EventKind.RECEIVED, EventKind.ADMITTED, EventKind.SCHEDULED):
+        life.apply(Event(kind=kind, at=0.0))
+    life.apply(Event(kind=EventKind.FINISHED, at=1.0, sequence=1, disposition=Disposition.STOP))
+    assert not life.is_terminal
+    life.apply(Event(kind=EventKind.FINISHED, at=2.0, disposition=Disposition.CANCELLED))
+    assert (life.state, life.disposition) == (State.FINISHED, Disposition.CANCELLED)
+
+
+def test_how_many_sequences_there_are_is_said_before_the_request_is_received() -> None:
+    life = Lifecycle(request_id="r", arrived_at_unix_ns=0)
+    life.apply(Event(kind=EventKind.ARRIVED, at=0.0))
+    with pytest.raises(ValueError, match="cannot have 0 sequences"):
+        life.expect_sequences(0)
+    life.apply(Event(kind=EventKind.RECEIVED, at=0.0))
+    with pytest.raises(ValueError, match="in state received"):
+        life.expect_sequences(2)

@@ -1,11 +1,16 @@
 """The official client, unmodified, against the real model."""
 
+import math
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import httpx
 import openai
 import pytest
 
+from dataplane.tokenizer_loading import load_tokenizer
+from tests.dataplane.gateway.running_gateway import find_tokenizer
 from tests.e2e.served import Served, wait_for
 
 pytestmark = pytest.mark.e2e
@@ -101,6 +106,111 @@ def test_a_seed_makes_sampling_repeat_itself(client: openai.OpenAI) -> None:
 
     assert sample(1) == sample(1)
     assert len({sample(seed) for seed in range(4)}) > 1
+
+
+def test_greedy_answers_to_one_prompt_are_equal_and_interleaved(client: openai.OpenAI) -> None:
+    stream = client.chat.completions.create(
+        model="smollm2",
+        messages=[{"role": "user", "content": QUESTION}],
+        temperature=0,
+        max_tokens=24,
+        n=2,
+        stream=True,
+        stream_options={"include_usage": True},
+    )
+    texts = {0: "", 1: ""}
+    order = []
+    usage = None
+    for chunk in stream:
+        usage = chunk.usage or usage
+        for choice in chunk.choices:
+            texts[choice.index] += choice.delta.content or ""
+            order.append(choice.index)
+    assert texts[0] == texts[1] == ask(client)
+    assert order != sorted(order)
+    assert usage is not None
+    assert usage.completion_tokens % 2 == 0
+
+
+def test_a_seed_gives_several_answers_of_which_each_is_its_own(client: openai.OpenAI) -> None:
+    def sample() -> list[str | None]:
+        answer = client.chat.completions.create(
+            model="smollm2",
+            messages=[{"role": "user", "content": "Tell me a story."}],
+            temperature=1.0,
+            seed=5,
+            max_tokens=12,
+            n=3,
+        )
+        return [choice.message.content for choice in answer.choices]
+
+    first = sample()
+    assert len(set(first)) == 3
+    assert sample() == first
+
+
+def test_logprobs_are_told_of_every_token_and_sum_to_no_more_than_one(
+    client: openai.OpenAI,
+) -> None:
+    answer = client.chat.completions.create(
+        model="smollm2",
+        messages=[{"role": "user", "content": QUESTION}],
+        temperature=0,
+        max_tokens=6,
+        logprobs=True,
+        top_logprobs=5,
+    )
+    choice = answer.choices[0]
+    assert choice.logprobs is not None
+    entries = choice.logprobs.content or []
+    assert "".join(entry.token for entry in entries) == choice.message.content
+    for entry in entries:
+        assert len(entry.top_logprobs) == 5
+        assert entry.top_logprobs[0].token == entry.token, "greedy takes the likeliest"
+        assert 0 < sum(math.exp(top.logprob) for top in entry.top_logprobs) <= 1.001
+
+
+def test_a_bias_bans_a_token_and_a_penalty_ends_a_repetition(client: openai.OpenAI) -> None:
+    def complete(**parameters: Any) -> openai.types.CompletionChoice:
+        answer = client.completions.create(
+            model="smollm2",
+            prompt="one one one one one one",
+            temperature=0,
+            max_tokens=8,
+            logprobs=1,
+            **parameters,
+        )
+        choice: openai.types.CompletionChoice = answer.choices[0]
+        return choice
+
+    plain = complete()
+    assert plain.text.count("one") > 4
+    assert complete(frequency_penalty=2.0, presence_penalty=2.0).text.count("one") < 4
+    token_id = find_token(client, plain)
+    assert complete(logit_bias={str(token_id): -100}).text != plain.text
+
+
+def find_token(client: openai.OpenAI, choice: openai.types.CompletionChoice) -> int:
+    """The id of an answer's first token, by the model's own tokenizer."""
+    assert choice.logprobs is not None
+    assert choice.logprobs.tokens
+    (token_id,) = load_tokenizer(Path(find_tokenizer())).encode(
+        choice.logprobs.tokens[0], allow_special=False
+    )
+    return token_id
+
+
+def test_what_the_engine_does_not_take_is_refused_by_name(client: openai.OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.chat.completions.create(
+            model="smollm2",
+            messages=[{"role": "user", "content": "hi"}],
+            tools=[{"type": "function", "function": {"name": "find", "parameters": {}}}],
+        )
+    assert (refused.value.param, refused.value.code) == ("tools", "unsupported_parameter")
+    assert "engine, 'paged'" in refused.value.message
+    with pytest.raises(openai.NotFoundError, match="serves chat and completions only"):
+        client.embeddings.create(model="smollm2", input="hi")
 
 
 def test_ignore_eos_runs_to_the_limit(client: openai.OpenAI) -> None:

@@ -19,7 +19,7 @@ _MAX_ITEMS: Mapping[str, int] = {
     "functions": 128,
     "logit_bias": 1024,
     "metadata": 16,
-    "prompt": 2**20,
+    "prompt": 2**18,
 }
 MAX_PARTS = 256
 """Of one message's content."""

@@ -10,7 +10,7 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -96,8 +96,11 @@ class Cluster:
 
 
 @contextmanager
-def running_cluster() -> Iterator[Cluster]:
-    """A cluster for the length of the block. Raises PostgresqlMissingError."""
+def running_cluster(settings: Mapping[str, str] | None = None) -> Iterator[Cluster]:
+    """A cluster for the length of the block, with more settings of the server.
+
+    Raises PostgresqlMissingError.
+    """
     tools = _find_tools()
     folder = Path(tempfile.mkdtemp(prefix="pilothouse-pg-", dir="/tmp"))  # sockets: short paths
     owner = _owner()
@@ -119,7 +122,9 @@ def running_cluster() -> Iterator[Cluster]:
         ]
         language = ["--locale=C", "--locale-provider=icu", "--icu-locale=en-US", "--no-sync"]
         _run(owner, [*make, *language])
-        options = " ".join(f"-c {name}='{value}'" for name, value in _SETTINGS.items())
+        options = " ".join(
+            f"-c {name}='{value}'" for name, value in {**_SETTINGS, **(settings or {})}.items()
+        )
         start: list[str | Path] = [tools / "pg_ctl", "-D", data, "-w", "-l", folder / "log", "-o"]
         _run(owner, [*start, f"{options} -k {folder}", "start"])
         try:

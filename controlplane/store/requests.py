@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from sqlalchemy import ColumnElement, Select, func, select, tuple_
+from sqlalchemy import ColumnElement, Select, func, literal_column, select, tuple_
 from sqlalchemy.orm import Session
 
 from controlplane.store.missed_objective import MissedObjective, missed_conditions
@@ -163,7 +163,9 @@ def list_names(
     With `only_tenant`, those that its own requests had.
     """
     names: dict[str, list[str]] = {}
-    seen = [MinuteCountRow.minute_unix >= since_minute_unix]
+    # Written out and not bound: only so does SQLite see that its partial index will do.
+    is_offered = MinuteCountRow.measure == literal_column("'offered'")
+    seen = [is_offered, MinuteCountRow.minute_unix >= since_minute_unix]
     if only_tenant is not None:
         seen.append(MinuteCountRow.tenant == only_tenant)
     for field, column in (

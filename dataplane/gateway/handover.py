@@ -29,7 +29,7 @@ import structlog
 
 DOOR_FILE = "handover.sock"
 
-_KNOCK_SECONDS = 5.0
+_KNOCK_SECONDS = 15.0
 _HOLDING_SECONDS = 0.1
 _MAX_LINE_BYTES = 64 * 2**10
 

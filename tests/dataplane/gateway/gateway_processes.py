@@ -17,7 +17,7 @@ from dataplane.policy import ReplicaEndpoint
 from tests.dataplane.gateway.running_gateway import deployment, keep_snapshot, snapshot, until
 
 ROOT = Path(__file__).parents[3]
-START_SECONDS = 30
+START_SECONDS = 120
 
 
 @dataclass(eq=False)

@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "ops" / "deploy"
 BIN = Path(sys.executable).parent
-_ANSWER_SECONDS = 60
+_ANSWER_SECONDS = 150
 
 
 def free_port() -> int:
@@ -105,7 +105,7 @@ def running(
     try:
         yield process
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0, log_path.read_text()
+        assert process.wait(150) == 0, log_path.read_text()
     finally:
         process.kill()
         process.wait()

@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 
 from tests.ops.deploy.installation import BIN, DEPLOY, ROOT, Installation, run, running
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 COMPOSE = DEPLOY / "compose" / "compose.yaml"
 CONTAINERFILE = DEPLOY / "container" / "Containerfile"

@@ -15,7 +15,7 @@ import pytest
 from dataplane.gateway.status import read_status
 from tests.ops.deploy.installation import BIN, DEPLOY, Installation, run, running
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 UNITS = DEPLOY / "systemd"
 SERVICES = sorted(path.stem for path in UNITS.glob("*.service"))
@@ -131,7 +131,7 @@ def check_gateway(here: Installation, folder: Path) -> None:
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 150
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.05)

@@ -23,7 +23,9 @@ from controlplane.api.span_counters import span_counters
 from controlplane.otlp.received import MAX_BODY_BYTES, MAX_SPANS
 from controlplane.store.records import RecordBatch
 from dataplane import names
+from dataplane.access import Role
 from ops.seeded_console import close_app, create_app, store
+from tests.controlplane.guarded_plane import guarded_plane
 from tests.controlplane.otlp.spans import (
     PROTOBUF,
     body_of,
@@ -35,6 +37,17 @@ from tests.controlplane.otlp.spans import (
 from tests.dataplane.golden_request import golden_case, golden_record
 
 JSON = {"content-type": "application/json"}
+TENANTS = """
+apiVersion: pilothouse/v1
+kind: Tenant
+metadata: {name: acme}
+spec: {tier: gold}
+---
+apiVersion: pilothouse/v1
+kind: Tenant
+metadata: {name: other}
+spec: {tier: gold}
+"""
 
 
 @pytest.fixture
@@ -357,3 +370,27 @@ def test_the_page_shows_the_clients_lane_the_three_boundaries_and_the_engines_sp
     assert "latency.time_in_queue" in page
     assert "latency.e2e" not in page, "a latency is a number"
     assert "<b>m" not in page
+
+
+def test_a_key_of_another_tenant_tells_nothing_and_who_only_reads_may_not_report(
+    tmp_path: Path,
+) -> None:
+    with guarded_plane(tmp_path) as plane:
+        store(plane.app, [golden_record()])
+        admin = plane.bearing(plane.key(Role.ADMIN))
+        applied = admin.post("/api/v1/apply", json={"files": [{"name": "t", "text": TENANTS}]})
+        assert applied.status_code == 200, applied.text
+
+        def status_of(role: Role, tenant: str | None, made: Span) -> int:
+            caller = plane.bearing(plane.key(role, tenant))
+            answer = caller.post("/v1/traces", content=body_of(made), headers=PROTOBUF)
+            return answer.status_code
+
+        assert status_of(Role.VIEWER, None, client_span()) == 403
+        assert plane.http.post("/v1/traces", headers=PROTOBUF).status_code == 401
+        assert status_of(Role.CLIENT, "other", client_span(0.2, 0.3)) == 200
+        assert golden_detail(admin)["client"] is None
+        assert status_of(Role.CLIENT, "acme", client_span()) == 200
+        assert golden_detail(admin)["client"]["first_content_seconds"] == pytest.approx(0.051)
+        assert status_of(Role.GATEWAY, None, vllm_span()) == 200
+        assert len(golden_detail(admin)["engine_spans"]) == 1

@@ -1,0 +1,114 @@
+"""Every migration goes up and down, on both kinds of server, and expands before it contracts."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, inspect
+
+from controlplane.store.connection import DatabaseKind, create_bare_engine
+from controlplane.store.schema import (
+    SchemaState,
+    alembic_config,
+    inspect_schema,
+    metadata_of,
+    version_table,
+)
+from controlplane.store.upgrade import migrate, try_upgrade
+from tests.databases import Databases
+
+each_kind = pytest.mark.parametrize("kind", list(DatabaseKind))
+Columns = dict[tuple[str, str], bool]
+"""By table and column: whether a writer that does not know it may leave it out."""
+
+
+def versions(kind: DatabaseKind) -> list[str]:
+    scripts = ScriptDirectory.from_config(alembic_config(kind))
+    return [script.revision for script in scripts.walk_revisions()][::-1]
+
+
+@contextmanager
+def connected(url: str) -> Iterator[Connection]:
+    engine = create_bare_engine(url)
+    try:
+        with engine.connect() as connection:
+            yield connection
+    finally:
+        engine.dispose()
+
+
+def columns(url: str, kind: DatabaseKind) -> Columns:
+    with connected(url) as connection:
+        inspector = inspect(connection)
+        return {
+            (table, column["name"]): bool(column["nullable"] or column["default"] is not None)
+            for table in inspector.get_table_names()
+            if table != version_table(kind)
+            for column in inspector.get_columns(table)
+        }
+
+
+@each_kind
+def test_every_step_up_can_be_taken_back_and_taken_again(
+    databases: Databases, kind: DatabaseKind
+) -> None:
+    url = databases.empty_url()
+    seen: list[Columns] = [{}]
+    for version in versions(kind):
+        migrate(url, kind, version)
+        seen.append(columns(url, kind))
+
+    for version, expected in zip(["base", *versions(kind)][::-1][1:], seen[::-1][1:], strict=True):
+        migrate(url, kind, version)
+        assert columns(url, kind) == expected, f"down to {version}"
+
+    migrate(url, kind, "head")
+    assert inspect_schema(url, kind).state is SchemaState.CURRENT
+
+
+@each_kind
+def test_the_last_step_makes_exactly_the_tables_that_the_code_maps(
+    databases: Databases, kind: DatabaseKind
+) -> None:
+    url = databases.empty_url()
+    migrate(url, kind, "head")
+    with connected(url) as connection:
+        context = MigrationContext.configure(
+            connection, opts={"version_table": version_table(kind), "compare_type": True}
+        )
+        assert compare_metadata(context, metadata_of(kind)) == []
+
+
+@each_kind
+def test_an_expanded_schema_takes_what_the_code_before_it_writes(
+    databases: Databases, kind: DatabaseKind
+) -> None:
+    url = databases.empty_url()
+    scripts = ScriptDirectory.from_config(alembic_config(kind))
+    before: Columns = {}
+    for version in versions(kind):
+        migrate(url, kind, version)
+        after = columns(url, kind)
+        if not hasattr(scripts.get_revision(version).module, "CONTRACTS"):
+            assert set(before) <= set(after), f"{version} removes columns, and does not say so"
+            tables = {table for table, _ in before}
+            added = {key for key in set(after) - set(before) if key[0] in tables}
+            assert all(after[key] for key in added), f"{version} adds columns that must be written"
+        before = after
+
+
+@each_kind
+def test_an_upgrade_that_is_only_tried_leaves_the_older_schema(
+    databases: Databases, kind: DatabaseKind
+) -> None:
+    url = databases.empty_url()
+    migrate(url, kind, "0001")
+    before = columns(url, kind)
+
+    assert try_upgrade(url, kind).state is SchemaState.OLDER
+
+    assert columns(url, kind) == before
+    assert inspect_schema(url, kind).found == "0001"

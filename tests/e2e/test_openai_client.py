@@ -170,11 +170,11 @@ def test_logprobs_are_told_of_every_token_and_sum_to_no_more_than_one(
         assert 0 < sum(math.exp(top.logprob) for top in entry.top_logprobs) <= 1.001
 
 
-def test_a_bias_bans_a_token_and_a_penalty_ends_a_repetition(client: openai.OpenAI) -> None:
+def test_a_bias_bans_a_token(client: openai.OpenAI) -> None:
     def complete(**parameters: Any) -> openai.types.CompletionChoice:
         answer = client.completions.create(
             model="smollm2",
-            prompt="one one one one one one",
+            prompt="The capital of France is",
             temperature=0,
             max_tokens=8,
             logprobs=1,
@@ -184,13 +184,11 @@ def test_a_bias_bans_a_token_and_a_penalty_ends_a_repetition(client: openai.Open
         return choice
 
     plain = complete()
-    assert plain.text.count("one") > 4
-    assert complete(frequency_penalty=2.0, presence_penalty=2.0).text.count("one") < 4
-    token_id = find_token(client, plain)
-    assert complete(logit_bias={str(token_id): -100}).text != plain.text
+    other = complete(logit_bias={str(find_token(plain)): -100})
+    assert find_token(other) != find_token(plain)
 
 
-def find_token(client: openai.OpenAI, choice: openai.types.CompletionChoice) -> int:
+def find_token(choice: openai.types.CompletionChoice) -> int:
     """The id of an answer's first token, by the model's own tokenizer."""
     assert choice.logprobs is not None
     assert choice.logprobs.tokens

@@ -10,6 +10,7 @@ import argparse
 import tempfile
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -33,7 +34,8 @@ from controlplane.api import (
 from controlplane.api.authentication import install_authentication
 from controlplane.console.pages import install_console
 from controlplane.operator.observed import ObservedState
-from controlplane.store.database import DatabaseKind, create_or_open_database, sqlite_url
+from controlplane.store.connection import database_urls
+from controlplane.store.database import DatabaseKind, create_or_open_database
 from controlplane.store.records import RecordBatch, ReservoirSizes, store_batch
 from dataplane.access import AuthMode
 from dataplane.record import RequestRecord
@@ -62,14 +64,14 @@ class SeededOperator:
     holds: dict[str, str]
 
 
-def create_app(state_dir: Path) -> FastAPI:
-    """The console and the API below it, over empty databases in `state_dir`."""
+def create_app(state_dir: Path, urls: Mapping[DatabaseKind, str] | None = None) -> FastAPI:
+    """The console and the API below it, over empty databases in `state_dir` or at `urls`."""
+    urls = urls or database_urls(state_dir, None, None)
     app = FastAPI(title="Pilothouse")
     for module in _MODULES:
         app.include_router(module.router)
     for kind, name in ((DatabaseKind.CONFIG, "config_db"), (DatabaseKind.REQUESTS, "request_db")):
-        url = sqlite_url(state_dir / f"{kind}.db")
-        setattr(app.state, name, create_or_open_database(url, kind))
+        setattr(app.state, name, create_or_open_database(urls[kind], kind))
     app.state.observed = ObservedState()
     app.state.operator = SeededOperator({})
     app.add_api_route("/internal/requests", lambda: live_requests(time.time_ns()))

@@ -38,9 +38,9 @@ class ConfigServer:
 
 
 @contextmanager
-def serve_config(folder: Path) -> Iterator[ConfigServer]:
-    """Serve a fresh config database until the block ends."""
-    database = config_database(folder)
+def serve_config(folder: Path, database: Database | None = None) -> Iterator[ConfigServer]:
+    """Serve a fresh config database, in `folder` unless it is given, until the block ends."""
+    database = database or config_database(folder)
     listener = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     served = ConfigServer(url, httpx.Client(base_url=url))

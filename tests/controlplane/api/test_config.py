@@ -1,7 +1,6 @@
 """Config over HTTP: applied whole or refused whole."""
 
 import contextlib
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,13 +8,15 @@ from typing import Any
 import httpx
 import pytest
 
+from controlplane.store.connection import DatabaseKind
 from tests.controlplane.config_documents import DEPLOYMENT, MODEL, SERVICE
 from tests.controlplane.config_server import ConfigServer, serve_config
+from tests.databases import Databases
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[ConfigServer]:
-    with serve_config(tmp_path) as server:
+def server(databases: Databases, tmp_path: Path) -> Iterator[ConfigServer]:
+    with serve_config(tmp_path, databases.open(DatabaseKind.CONFIG)) as server:
         yield server
 
 
@@ -47,13 +48,11 @@ def test_what_is_applied_is_answered_document_by_document(server: ConfigServer) 
 
 
 def test_documents_are_read_and_refused_while_somebody_else_is_writing(
-    server: ConfigServer, tmp_path: Path
+    server: ConfigServer, databases: Databases
 ) -> None:
-    (path,) = tmp_path.glob("*.db")
-    with contextlib.closing(sqlite3.connect(path)) as other:
-        other.execute("BEGIN IMMEDIATE")
+    # A unit of work locks out every other writer from its beginning.
+    with contextlib.closing(databases.open(DatabaseKind.CONFIG)) as other, other.session():
         response = post(server, MODEL.replace("path", "pth"))
-        other.rollback()
     assert response.status_code == 422
     assert "did you mean path?" in response.json()["problems"][0]["message"]
 

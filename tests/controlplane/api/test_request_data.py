@@ -17,13 +17,14 @@ from controlplane.operator.observed import ObservedState
 from controlplane.store.records import RecordBatch
 from ops.sample_requests import Sample, answered, failed, inferred, preempted
 from ops.seeded_console import close_app, create_app, every_kind, seed, store
+from tests.databases import Databases
 
 NOW_NS = time.time_ns()
 
 
 @pytest.fixture
-def app(tmp_path: Path) -> Iterator[FastAPI]:
-    made = create_app(tmp_path)
+def app(databases: Databases, tmp_path: Path) -> Iterator[FastAPI]:
+    made = create_app(tmp_path, databases.urls())
     yield made
     close_app(made)
 

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,11 +67,11 @@ class Served:
         assert len(ready) == 1, ready
         return httpx.get(f"http://{ready[0]['metrics_address']}/metrics", timeout=10).text
 
-    def wait_until_ready(self) -> None:
+    def wait_until_ready(self, seconds: float = START_SECONDS) -> None:
         """Block until the supervisor has printed its curl line."""
         wait_for(
             lambda: "curl" in self.log_path.read_text() or self.supervisor.poll() is not None,
-            START_SECONDS,
+            seconds,
             "serve to say that it answers",
         )
         assert self.supervisor.poll() is None, self.log_path.read_text()
@@ -93,7 +93,10 @@ def wait_for(condition: Callable[[], Any], seconds: float, what: str) -> Any:
 
 
 def start_serve(
-    state_dir: Path, ports: list[int] | None = None, env: dict[str, str] | None = None
+    state_dir: Path,
+    ports: list[int] | None = None,
+    env: dict[str, str] | None = None,
+    options: Sequence[str] = (),
 ) -> Served:
     """Start `pilothouse serve` without waiting for it."""
     port, gateway_port = ports or free_ports(2)
@@ -101,7 +104,7 @@ def start_serve(
     with log_path.open("wb") as log:
         supervisor = subprocess.Popen(
             [sys.executable, "-m", "controlplane.cli", "serve", "--state-dir", str(state_dir),
-             "--port", str(port), "--gateway-port", str(gateway_port)],
+             "--port", str(port), "--gateway-port", str(gateway_port), *options],
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,

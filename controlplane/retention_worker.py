@@ -11,11 +11,12 @@ from sqlalchemy.exc import SQLAlchemyError
 from controlplane.store.database import Database
 from controlplane.store.removal import RemovedData, list_removed, oldest_of, remove_step
 from controlplane.store.retention import Removal, Retention, plan_by_age, plan_by_size
-from controlplane.store.room import give_back, used_bytes
+from controlplane.store.room import give_back, refresh_statistics, used_bytes
 from dataplane.clock import WallClock, wall_clock
 
 _PASS_SECONDS = 60.0
 _STEP_ROWS = 1000
+_REFRESH_NS = 3600 * 10**9
 _PAUSE_SECONDS = 0.05
 """Between two steps, so that gateways' records come in between."""
 _log = structlog.get_logger(__name__)
@@ -39,6 +40,7 @@ class RetentionWorker:
         """Size of the request data when it was last measured; None: not yet."""
         self.removed: list[RemovedData] = []
         """What was ever removed, as of the last pass."""
+        self._refreshed_at_unix_ns = 0
         self._database = database
         self._clock = clock
         self._pass_seconds = pass_seconds
@@ -64,6 +66,7 @@ class RetentionWorker:
             num_removed += self._repeat(partial(self._step, removal))
         num_removed += self._repeat(self._shrink_step)
         self._repeat(self._give_back)
+        self._refresh_statistics()
         with self._database.reading() as session:
             self.removed = list_removed(session)
         return num_removed
@@ -104,6 +107,13 @@ class RetentionWorker:
             oldest = oldest_of(session)
         removal = plan_by_size(self.retention, oldest, self.num_bytes, self._clock())
         return 0 if removal is None else self._step(removal)
+
+    def _refresh_statistics(self) -> None:
+        now = self._clock()
+        if now - self._refreshed_at_unix_ns > _REFRESH_NS:
+            with self._database.session() as session:
+                refresh_statistics(session.connection())
+            self._refreshed_at_unix_ns = now
 
     def _give_back(self) -> int:
         with self._database.session() as session:

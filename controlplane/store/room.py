@@ -27,6 +27,7 @@ _NO_ROOM_POSTGRESQL = "53100"  # disk_full
 _SHRINK_AT_BYTES = 64 * 2**20
 _PAGES_PER_STEP = 2000
 _INCREMENTAL = 2
+_ANALYZED_ROWS = 1000
 _SAMPLED_ROWS = 500
 _ROW_OVERHEAD_BYTES = 28  # header and pointer of a row in PostgreSQL's pages
 _TABLE_SIZE = text(
@@ -150,6 +151,17 @@ def give_back(connection: Connection) -> int:
     # which harms nobody: nothing was written yet.
     driver.executescript(f"PRAGMA incremental_vacuum({_PAGES_PER_STEP})")
     return (before - _pragma(connection, "freelist_count")) * page_size
+
+
+def refresh_statistics(connection: Connection) -> None:
+    """On SQLite, look at a sample of the request data, so that a list takes the narrowest index.
+
+    PostgreSQL does so by itself.
+    """
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql(f"PRAGMA analysis_limit = {_ANALYZED_ROWS}")
+        connection.exec_driver_sql("ANALYZE requests")
+        connection.exec_driver_sql("ANALYZE minute_counts")
 
 
 def _pragma(connection: Connection, name: str) -> int:

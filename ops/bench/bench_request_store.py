@@ -126,7 +126,7 @@ def _fill_counts(connection: Connection, is_postgresql: bool, now_unix_ns: int) 
 
 def _numbers(is_postgresql: bool, count: int) -> str:
     if is_postgresql:
-        return f"generate_series(0, {count - 1}) AS series(n)"
+        return f"generate_series(CAST(0 AS bigint), {count - 1}) AS series(n)"
     return (
         f"(WITH RECURSIVE series(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM series "
         f"WHERE n < {count - 1}) SELECT n FROM series) AS numbers"

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -199,6 +200,21 @@ def test_room_that_became_free_goes_back_to_the_disk(tmp_path: Path) -> None:
     with database.session() as session:
         pages = session.execute(text("PRAGMA page_count")).scalar_one()
     assert pages * 4096 < 70 * 2**20
+    database.close()
+
+
+def test_a_list_takes_the_narrower_index_once_the_data_was_looked_at(tmp_path: Path) -> None:
+    database = create_or_open_database(sqlite_url(tmp_path / "r.db"), DatabaseKind.REQUESTS)
+    own = {"tenant": "small", "deployment": "chat"}
+    take(database, [at(1, number) for number in range(300)])
+    take(database, [replace(at(1, number), **own) for number in range(300, 303)])
+    worker(database).do_pass()
+    query = "EXPLAIN QUERY PLAN SELECT * FROM requests WHERE tenant = 'small'" + (
+        " AND disposition = 'stop' ORDER BY arrived_at_unix_ns DESC LIMIT 5"
+    )
+    with database.reading() as session:
+        plan = " ".join(str(row) for row in session.execute(text(query)))
+    assert "requests_by_tenant" in plan
     database.close()
 
 

@@ -38,6 +38,10 @@ class RequestRow(RequestBase):
             "in_contract",
         ),
         Index("requests_by_deployment", "deployment", "arrived_at_unix_ns", "ttft"),
+        # Each alone has many requests, both together may have none.
+        Index(
+            "requests_by_deployment_and_class", "deployment", "request_class", "arrived_at_unix_ns"
+        ),
         Index("requests_by_class", "request_class", "arrived_at_unix_ns"),
         Index("requests_by_disposition", "disposition", "arrived_at_unix_ns"),
         Index("requests_by_contract", "in_contract", "arrived_at_unix_ns"),

@@ -1,4 +1,4 @@
-"""An index over who was offered requests in each minute: the names that filters show."""
+"""Indexes for the names that filters show, and for two common filters that share no request."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,7 +10,7 @@ _OFFERED = sa.text("measure = 'offered'")
 
 
 def upgrade() -> None:
-    """Add it."""
+    """Add them."""
     op.create_index(
         "minute_counts_offered",
         "minute_counts",
@@ -18,8 +18,14 @@ def upgrade() -> None:
         sqlite_where=_OFFERED,
         postgresql_where=_OFFERED,
     )
+    op.create_index(
+        "requests_by_deployment_and_class",
+        "requests",
+        ["deployment", "request_class", "arrived_at_unix_ns"],
+    )
 
 
 def downgrade() -> None:
-    """Drop it."""
+    """Drop them."""
+    op.drop_index("requests_by_deployment_and_class", table_name="requests")
     op.drop_index("minute_counts_offered", table_name="minute_counts")

@@ -1,7 +1,6 @@
 """Charts over time: exact where they can be, and a gap where nobody knows."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -10,7 +9,7 @@ from controlplane.api.gateway_samples import GatewaySamples, store_samples
 from controlplane.api.series import Line, Series, SeriesError, read_charts, span_of
 from controlplane.specs.documents import load_documents
 from controlplane.store.catalog import StoreCatalog
-from controlplane.store.database import Database, DatabaseKind, create_or_open_database, sqlite_url
+from controlplane.store.database import Database, DatabaseKind, create_or_open_database
 from controlplane.store.records import RecordBatch, ReservoirSizes, store_batch
 from controlplane.store.revisions import apply_documents
 from controlplane.store.series import MinuteSample, add_samples
@@ -19,21 +18,22 @@ from dataplane.record import RequestRecord
 from dataplane.report import GatewayReport, ReplicaReport
 from ops.sample_requests import Sample, answered, invalid, rejected
 from tests.controlplane.config_documents import DESIGN_POLICY, SERVICE
+from tests.databases import Databases
 
 MINUTE = 60 * 10**9
 NOW_NS = 1_790_000_040 * 10**9
 
 
 @pytest.fixture
-def config_db(tmp_path: Path) -> Iterator[Database]:
-    made = create_or_open_database(sqlite_url(tmp_path / "config.db"), DatabaseKind.CONFIG)
+def config_db(databases: Databases) -> Iterator[Database]:
+    made = create_or_open_database(databases.urls()[DatabaseKind.CONFIG], DatabaseKind.CONFIG)
     yield made
     made.close()
 
 
 @pytest.fixture
-def request_db(tmp_path: Path) -> Iterator[Database]:
-    made = create_or_open_database(sqlite_url(tmp_path / "requests.db"), DatabaseKind.REQUESTS)
+def request_db(databases: Databases) -> Iterator[Database]:
+    made = create_or_open_database(databases.urls()[DatabaseKind.REQUESTS], DatabaseKind.REQUESTS)
     yield made
     made.close()
 

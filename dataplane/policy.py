@@ -64,7 +64,7 @@ class ReplicaEndpoint:
     engine: str
     address: str
     """host:port for engines of ours, the base URL for an attached endpoint."""
-    settings: dict[str, str | int | float | bool | None | list[str]] = field(default_factory=dict)
+    settings: dict[str, str | int | float | bool | list[str] | None] = field(default_factory=dict)
     """The engine config's settings that its client needs."""
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
-from httpx import Response
+from httpx2 import Response
 
 from controlplane.access.throttle import _PER_USER_AND_ADDRESS
 from controlplane.store.sessions import IDLE_NS, LIFETIME_NS, begin_session, find_session

@@ -12,8 +12,9 @@ from random import Random
 import msgspec
 from sqlalchemy.orm import Session
 
+from controlplane.store.counts import add_counts
 from controlplane.store.request_rows import CountKey, compact_row, count_measures, storable
-from controlplane.store.request_tables import GatewayLossRow, MinuteCountRow, RequestRow
+from controlplane.store.request_tables import GatewayLossRow, RequestRow
 from controlplane.store.reservoir import RecordKey
 from controlplane.store.reservoirs import ReservoirSizes, keep_some
 from controlplane.store.upsert import insert_new, upsert
@@ -126,8 +127,7 @@ def _add_counts(session: Session, records: Iterable[RequestRecord]) -> None:
     totals: Counter[CountKey] = Counter()
     for record in records:
         totals.update(count_measures(record))
-    rows = [{**key._asdict(), "value": value} for key, value in sorted(totals.items())]
-    upsert(session, MinuteCountRow.__table__, rows, {"value": "add"})
+    add_counts(session, totals)
 
 
 def _note_losses(session: Session, batch: RecordBatch) -> None:

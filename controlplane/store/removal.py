@@ -10,8 +10,10 @@ from typing import Any
 from sqlalchemy import delete, func, select, text, tuple_
 from sqlalchemy.orm import Session
 
+from controlplane.store.counts import HOUR_SECONDS
 from controlplane.store.request_tables import (
     FullRecordRow,
+    HourCountRow,
     MinuteCountRow,
     RemovedDataRow,
     RequestRow,
@@ -124,10 +126,9 @@ def _remove(session: Session, store: Store, too_old: Any) -> dict[str, int]:
         case Store.FULL_RECORDS:
             removed[store] = _delete(session, FullRecordRow, too_old)
             last = session.scalar(select(func.min(FullRecordRow.minute_unix)))
-            gone = ReservoirRow.minute_unix < last if last is not None else None
-            if gone is not None:
+            if last is not None:
                 # What is no longer sampled need not be drawn fairly.
-                _delete(session, ReservoirRow, gone)
+                _delete(session, ReservoirRow, ReservoirRow.minute_unix < last)
         case Store.REQUESTS:
             keys = select(RequestRow.gateway_id, RequestRow.gateway_sequence).where(too_old)
             about = tuple_(SpanReportRow.gateway_id, SpanReportRow.gateway_sequence).in_(keys)
@@ -135,6 +136,10 @@ def _remove(session: Session, store: Store, too_old: Any) -> dict[str, int]:
             removed[store] = _delete(session, RequestRow, too_old)
         case Store.MINUTE_COUNTS:
             removed[store] = _delete(session, MinuteCountRow, too_old)
+            # An hour goes once none of its minutes is left.
+            oldest = session.scalar(select(func.min(MinuteCountRow.minute_unix)))
+            kept_from = 2**62 if oldest is None else oldest // HOUR_SECONDS * HOUR_SECONDS
+            _delete(session, HourCountRow, HourCountRow.hour_unix < kept_from)
     return removed
 
 

@@ -102,6 +102,13 @@ class MinuteCountRow(RequestBase):
             sqlite_where=text("measure = 'offered'"),
             postgresql_where=text("measure = 'offered'"),
         ),
+        Index(
+            "minute_counts_sampled",
+            "deployment",
+            "minute_unix",
+            sqlite_where=text("measure LIKE 'sampled.%'"),
+            postgresql_where=text("measure LIKE 'sampled.%'"),
+        ),
     )
 
     minute_unix: Mapped[int] = mapped_column(BigInteger, primary_key=True)
@@ -114,6 +121,21 @@ class MinuteCountRow(RequestBase):
     """offered, disposition.<word>, objective.<signal>.good|total, in_contract.good|total,
     tokens.input, tokens.output, tokens.cached, ttft.<latency bucket>; and, of no class or tenant,
     sampled.<gauge>: what gateways showed in that minute (see series)."""
+    value: Mapped[int] = mapped_column(BigInteger)
+
+
+class HourCountRow(RequestBase):
+    """The same counts, but for gauges, summed over one hour."""
+
+    __tablename__ = "hour_counts"
+
+    hour_unix: Mapped[int] = mapped_column(BigInteger, primary_key=True)
+    """Start of the hour, seconds since the epoch."""
+    deployment: Mapped[str] = mapped_column(String(128), primary_key=True)
+    request_class: Mapped[str] = mapped_column(String(128), primary_key=True)
+    tenant: Mapped[str] = mapped_column(String(128), primary_key=True)
+    contract_revision: Mapped[str] = mapped_column(String(160), primary_key=True)
+    measure: Mapped[str] = mapped_column(String(64), primary_key=True)
     value: Mapped[int] = mapped_column(BigInteger)
 
 

@@ -12,9 +12,10 @@ from controlplane.otlp.matching import Candidate, RequestKey, Sent, match_report
 from controlplane.otlp.report import Side, SpanReport
 from controlplane.store.client_judgement import effect_of
 from controlplane.store.contract_terms import FindTerms
+from controlplane.store.counts import add_counts
 from controlplane.store.request_rows import CountKey
-from controlplane.store.request_tables import MinuteCountRow, RequestRow, SpanReportRow
-from controlplane.store.upsert import chunks, upsert
+from controlplane.store.request_tables import RequestRow, SpanReportRow
+from controlplane.store.upsert import chunks
 
 IS_WAITING: ColumnElement[bool] = SpanReportRow.gateway_id.is_(None)
 _MAX_REQUESTS_OF_TRACE = 200
@@ -62,8 +63,7 @@ def join_reports(
             if effect.columns:
                 session.execute(_update(key, effect.columns))
     session.flush()
-    added = [{**key._asdict(), "value": value} for key, value in sorted(counts.items()) if value]
-    upsert(session, MinuteCountRow.__table__, added, {"value": "add"})
+    add_counts(session, counts)
     return joined
 
 

@@ -14,6 +14,7 @@ import msgspec
 import structlog
 
 from dataplane.atomic_file import replace_file
+from dataplane.line_stream import LineTooLongError, read_lines
 from dataplane.policy import SnapshotError
 from dataplane.report import GatewayReport
 
@@ -25,6 +26,8 @@ _LAST_BACKOFF_SECONDS = 5.0
 _SILENCE_SECONDS = 30.0
 _CALL_SECONDS = 5.0
 _MAX_REFUSAL_CHARACTERS = 500
+_MAX_LINE_BYTES = 64 * 2**20
+"""A snapshot is one line."""
 
 Enforce = Callable[[bytes], None]
 """Takes a snapshot over whole, or raises SnapshotError and changes nothing."""
@@ -66,7 +69,7 @@ class ControlLink:
                     backoff = _FIRST_BACKOFF_SECONDS
                     self._take(data)
                 why = "the stream ended"
-            except httpx.HTTPError as error:
+            except (httpx.HTTPError, LineTooLongError) as error:
                 why = f"{type(error).__name__}: {error}"
             _log.info("snapshot stream lost", why=why, retry_seconds=backoff)
             await asyncio.sleep(backoff)
@@ -121,24 +124,24 @@ class ControlLink:
         timeout = httpx.Timeout(_CALL_SECONDS, read=_SILENCE_SECONDS)
         async with self._http.stream("GET", f"{self._path}/snapshots", timeout=timeout) as response:
             response.raise_for_status()
-            async for event in read_events(response.aiter_lines()):
+            async for event in read_events(read_lines(response.aiter_bytes(), _MAX_LINE_BYTES)):
                 yield event
 
 
-async def read_events(lines: AsyncIterator[str]) -> AsyncIterator[bytes]:
+async def read_events(lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """The data of every `snapshot` event of a server-sent event stream."""
-    kind, data = "message", list[str]()
+    kind, data = b"message", list[bytes]()
     async for line in lines:
         if not line:
-            if kind == "snapshot" and data:
-                yield "\n".join(data).encode()
-            kind, data = "message", []
+            if kind == b"snapshot" and data:
+                yield b"\n".join(data)
+            kind, data = b"message", []
             continue
-        name, _, value = line.partition(":")
-        value = value.removeprefix(" ")
-        if name == "event":
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if name == b"event":
             kind = value
-        elif name == "data":
+        elif name == b"data":
             data.append(value)
 
 

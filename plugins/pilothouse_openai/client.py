@@ -21,11 +21,14 @@ from dataplane.engine import (
     EngineUnavailableError,
 )
 from dataplane.lifecycle import ANSWERS, Disposition, EventKind, Observability
+from dataplane.line_stream import LineTooLongError, read_lines
 from pilothouse_openai import ENGINE
 from pilothouse_openai.chunks import ChunkReader, MalformedChunkError
 from pilothouse_openai.settings import OpenAISettings
 
 _MAX_ERROR_BODY_BYTES = 4096
+_MAX_LINE_BYTES = 4 * 2**20
+"""A chunk is one line."""
 
 
 @dataclass(slots=True)
@@ -157,20 +160,20 @@ class OpenAIClient:
                     attempt.events.put_nowait(await _refusal(response))
                     return
                 await self._follow(request, response, attempt)
-        except (httpx.HTTPError, MalformedChunkError, ValueError) as error:
+        except (httpx.HTTPError, LineTooLongError, MalformedChunkError, ValueError) as error:
             attempt.events.put_nowait(self._unavailable(_say(error)))
 
     async def _follow(
         self, request: EngineRequest, response: httpx.Response, attempt: _Attempt
     ) -> None:
         reader = ChunkReader(num_sequences=request.sampling.num_sequences)
-        async for line in response.aiter_lines():
-            data = line.removeprefix("data:").strip() if line.startswith("data:") else ""
-            if data == "[DONE]":
+        async for line in read_lines(response.aiter_bytes(), _MAX_LINE_BYTES):
+            data = line.removeprefix(b"data:").strip() if line.startswith(b"data:") else b""
+            if data == b"[DONE]":
                 break
             if not data:
                 continue
-            chunk = json.loads(data)
+            chunk = json.loads(data.decode(errors="replace"))
             if isinstance(chunk, dict) and chunk.get("error"):
                 attempt.events.put_nowait(
                     EngineEvent(

@@ -145,6 +145,16 @@ async def test_a_snapshot_is_enforced_reported_and_kept(tmp_path: Path) -> None:
         assert (tmp_path / "snapshot.json").read_bytes() == encode_snapshot(serve_model(7))
 
 
+async def test_a_line_separator_inside_a_snapshot_ends_no_line(tmp_path: Path) -> None:
+    odd = snapshot(deployment("a", name="one\u2028two\u2029three\u0085four"), version=7)
+    document = encode_snapshot(odd)
+    assert "\u2028".encode() in document
+    async with control_plane() as plane:
+        plane.publish(document)
+        async with running_gateway(tmp_path, None, control_plane=plane.address) as gateway:
+            await until(lambda: gateway.app.gateway.enforced.snapshot == odd)
+
+
 def tells(plane: ControlPlane, words: str) -> bool:
     return bool(plane.reports) and words in (plane.reports[-1].snapshot_error or "")
 

@@ -32,6 +32,9 @@ TOOL_DELTAS: list[dict[str, Any]] = [
     {"tool_calls": [{"index": 0, "function": {"arguments": '"Paris"}'}}]},
 ]
 
+ODD = "one\u2028two\u2029three\u0085four"
+"""What only a reader of text takes for line ends."""
+
 
 class Endpoint:
     """An OpenAI-compatible server; the prompt's text chooses how it behaves."""
@@ -86,6 +89,11 @@ class Endpoint:
             return
         if scene == "another number":
             yield chunk({"content": "x"}, index=7)
+            return
+        if scene == "odd line ends":  # as written by who escapes nothing, between lines of CRLF
+            content = {"choices": [{"index": 0, "delta": {"content": ODD}, "finish_reason": None}]}
+            yield f"data: {json.dumps(content, ensure_ascii=False)}\r\n\r\n"
+            yield chunk({}, finish_reason="stop")
             return
         yield chunk({"role": "assistant"})
         yield chunk({"content": "Par"})
@@ -251,6 +259,12 @@ def test_a_stream_that_ends_without_a_reason_is_an_error_not_a_stop(
     last = asyncio.run(scenario())[-1]
     assert last.disposition is Disposition.ERROR
     assert last.status_code == 502
+
+
+def test_a_line_separator_inside_an_answer_ends_no_line(endpoint: tuple[Endpoint, str]) -> None:
+    events = told(endpoint, a_request("odd line ends"))
+    assert "".join(event.text or "" for event in events) == ODD
+    assert events[-1].disposition is Disposition.STOP
 
 
 def told(endpoint: tuple[Endpoint, str], request: EngineRequest) -> list[EngineEvent]:

@@ -12,11 +12,11 @@ from fastapi.responses import StreamingResponse
 
 from controlplane.api.authentication import is_still_known
 from controlplane.api.body import read_body
+from controlplane.api.gateway_reports import ReportError, decode_report
 from controlplane.api.gateway_samples import gateway_samples, store_samples
 from controlplane.operator.feed import PublishedSnapshot, SnapshotFeed
 from controlplane.operator.observed import ObservedState
 from dataplane.clock import wall_clock
-from dataplane.report import GatewayReport
 
 router = APIRouter(prefix="/api/v1/gateways", tags=["gateways"])
 
@@ -41,9 +41,9 @@ async def put_report(name: str, request: Request) -> Response:
     """Keep a gateway's report. 422 names the path of what is wrong in it."""
     body = await read_body(request, MAX_REPORT_BYTES, "no gateway has that much to report")
     try:
-        report = msgspec.json.decode(body, type=GatewayReport)
-    except (msgspec.ValidationError, msgspec.DecodeError) as error:
-        raise HTTPException(422, f"this is no gateway report: {error}") from error
+        report = decode_report(body)
+    except ReportError as error:
+        raise HTTPException(422, str(error)) from error
     if report.name != name:
         raise HTTPException(422, f"the report is about gateway {report.name}, the path {name}")
     state = request.app.state

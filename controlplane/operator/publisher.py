@@ -3,6 +3,7 @@
 It grows only when the content changes, and is kept in the database, so that a restart changes
 nothing for a gateway. Where the database was lost while gateways ran on, counting goes on above
 what they say they enforce: else an old number would look as if the new snapshot had arrived.
+What no counting ever reaches is not followed: one false report must not use the numbers up.
 """
 
 from collections.abc import Sequence
@@ -22,6 +23,11 @@ from controlplane.store.deployments import DesiredDeployment
 from controlplane.store.snapshot_versions import version_of
 from dataplane.clock import WallClock
 from dataplane.policy import TenantPolicy
+
+MAX_FOLLOWED_VERSION = 2**40
+"""A new snapshot every millisecond takes thirty years to get there."""
+MAX_REPORTED_VERSION = 2 * MAX_FOLLOWED_VERSION
+"""What a report may say: above what is followed there is room to go on counting."""
 
 
 class SnapshotPublisher:
@@ -49,7 +55,7 @@ class SnapshotPublisher:
             keys = read_keys(session)
         snapshot = build_snapshot(deployments, tenants, keys, replicas, models)
         digest = snapshot_digest(snapshot)
-        enforced = max((r.snapshot_version for r, _ in self._observed.gateways()), default=0)
+        enforced = self._followed()
         if digest != self._digest or enforced > self._version:
             with self._database.session() as session:
                 version = version_of(session, digest, self._wall(), at_least=enforced)
@@ -57,3 +63,8 @@ class SnapshotPublisher:
             # Last: a pass that fails before it has published nothing, and the next one tries again.
             self._digest, self._version = digest, version
         return self._version
+
+    def _followed(self) -> int:
+        """The newest version that a gateway enforces, of those that counting could have given."""
+        versions = [report.snapshot_version for report, _ in self._observed.gateways()]
+        return max((each for each in versions if each <= MAX_FOLLOWED_VERSION), default=0)

@@ -23,7 +23,7 @@ from dataplane.policy import Snapshot, decode_snapshot
 from dataplane.report import GatewayReport
 
 
-def report(name: str = "gateway-0") -> bytes:
+def report(name: str = "gateway-0", snapshot_version: int = 1) -> bytes:
     counts = RequestCounts(
         arrived=0, invalid=0, undecided=0, rejected=0, admitted=0, active=0, finished=0
     )
@@ -34,7 +34,7 @@ def report(name: str = "gateway-0") -> bytes:
             address="http://127.0.0.1:1",
             started_at_unix_ns=0,
             reported_at_unix_ns=0,
-            snapshot_version=1,
+            snapshot_version=snapshot_version,
             snapshot_error=None,
             counts=counts,
             num_queued=0,
@@ -99,6 +99,10 @@ def test_a_control_plane_takes_reports_streams_snapshots_and_ends_with_streams_o
         broken = httpx.put(f"{url}/api/v1/gateways/gateway-0", content=b'{"name": 3}')
         assert broken.status_code == 422
         assert "$.name" in broken.json()["detail"] or "gateway_id" in broken.json()["detail"]
+        false = report(snapshot_version=2**63 - 1)
+        greedy = httpx.put(f"{url}/api/v1/gateways/gateway-0", content=false)
+        assert greedy.status_code == 422
+        assert "$.snapshot_version" in greedy.json()["detail"]
         large = httpx.put(f"{url}/api/v1/gateways/gateway-0", content=b" " * (MAX_REPORT_BYTES + 1))
         assert large.status_code == 413
         assert f"larger than {MAX_REPORT_BYTES} bytes" in large.json()["detail"]

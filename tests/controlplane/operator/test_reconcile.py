@@ -421,6 +421,15 @@ def test_a_snapshot_carries_policy_contract_and_revisions_and_grows_with_changes
     assert [t.name for t in room.snapshot().tenants] == ["acme"]
 
 
+def test_a_version_that_no_counting_reaches_is_not_followed(room: Room) -> None:
+    room.apply()
+    room.bring_up()
+    own = room.snapshot().version
+    room.observed.put_gateway(report(version=2**63 - 1))
+    room.reconciler.reconcile()
+    assert room.snapshot().version == own
+
+
 def report(version: int) -> GatewayReport:
     counts = RequestCounts(
         arrived=0, invalid=0, undecided=0, rejected=0, admitted=0, active=0, finished=0

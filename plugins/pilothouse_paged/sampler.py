@@ -12,6 +12,9 @@ import numpy as np
 import torch
 
 _NUM_CANDIDATES = 256
+_MIN_TEMPERATURE = 1e-5
+"""Below it the likeliest token is as good as certain, and dividing by it would leave the range of
+numbers: what comes of that has no probabilities."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +22,7 @@ class SelectionParams:
     """How one row selects its token."""
 
     temperature: float
-    """0 is greedy."""
+    """0, and what is hardly more, is greedy."""
     top_p: float
     top_k: int | None
     seed: int
@@ -32,7 +35,7 @@ class SelectionParams:
 def select(logits: torch.Tensor, params: ReadableSequence[SelectionParams]) -> list[int]:
     """One token id for each row of float32 logits, [rows, vocab_size]."""
     selected: list[int] = logits.argmax(dim=-1).tolist()
-    sampled = [row for row, p in enumerate(params) if p.temperature > 0]
+    sampled = [row for row, p in enumerate(params) if p.temperature >= _MIN_TEMPERATURE]
     for row in sampled:
         selected[row] = _sample(logits[row], params[row])
     return selected

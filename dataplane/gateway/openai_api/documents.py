@@ -37,8 +37,9 @@ class StreamOptions(DocumentPart):
 Stop = Annotated[str, Field(min_length=1, max_length=MAX_CHARS)]
 Penalty = Annotated[float, Field(ge=-2, le=2)]
 TopLogprobs = Annotated[int, Field(ge=0, le=_MAX_TOP_LOGPROBS)]
-TokenKey = Annotated[str, Field(pattern=r"^[0-9]{1,10}$")]
-"""A token id as JSON writes it for a key."""
+TokenKey = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,9})$")]
+"""A token id as JSON writes it for a key, in the one way that it can be written: "5" and "05"
+would be two keys for one token."""
 
 
 class _Generation(DocumentPart):

@@ -133,6 +133,7 @@ WRONG_FIELDS: list[tuple[dict[str, Any], str, str]] = [
     ({"logprobs": 3}, "logprobs", "boolean"),
     ({"logit_bias": {"1": 101}}, "logit_bias", "numbers from -100 to 100"),
     ({"logit_bias": {"hello": 1}}, "logit_bias", "must map token ids"),
+    ({"logit_bias": {"5": 1, "05": -100}}, "logit_bias", "must map token ids"),
     ({"logit_bias": {"999999": 1}}, "logit_bias", "the model has tokens 0 to"),
     ({"seed": 2**80}, "seed", "less than"),
     ({"max_tokens": 2**80}, "max_tokens", "less than"),

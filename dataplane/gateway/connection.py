@@ -17,6 +17,8 @@ class Connection:
     """
 
     transport: asyncio.Transport
+    is_private: bool = False
+    """It came by a way that clients do not know: to look after this process."""
     is_closed: bool = False
     error: Exception | None = None
     """Why it was lost, when it did not simply end."""

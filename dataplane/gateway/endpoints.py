@@ -21,6 +21,7 @@ from dataplane.gateway.openai_api.answers import (
 )
 from dataplane.gateway.openai_api.documents import ChatDocument, CompletionDocument
 from dataplane.gateway.openai_api.errors import ApiError, ApiRefusalError
+from dataplane.gateway.status import PROBE_HEADER
 
 _MODELS_PATH = "/v1/models"
 _SHOWN_PATH_CHARS = 200
@@ -38,7 +39,11 @@ class _Endpoint:
     method: str
     answer: Answer
     check: Check | None = None
-    """None: everybody, or it checks for itself."""
+    """None: everybody."""
+    takes_probes: bool = False
+    """Whoever started this process may ask without a key."""
+    is_for_watchers: bool = False
+    """It tells of this process, and is answered at the private address of one that leaves too."""
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -58,12 +63,14 @@ class Endpoints:
         self._gateway = gateway
         self._render_metrics = render_metrics
         self._by_path: Mapping[str, _Endpoint] = {
-            CHAT_ENDPOINT: _Endpoint("POST", self._chat),
-            COMPLETION_ENDPOINT: _Endpoint("POST", self._complete),
+            CHAT_ENDPOINT: _Endpoint("POST", self._chat, check_client, takes_probes=True),
+            COMPLETION_ENDPOINT: _Endpoint("POST", self._complete, check_client, takes_probes=True),
             _MODELS_PATH: _Endpoint("GET", self._list_models, check_client),
-            "/healthz": _Endpoint("GET", self._tell_health),
-            "/metrics": _Endpoint("GET", self._tell_metrics, check_reader),
-            "/internal/requests": _Endpoint("GET", self._tell_requests, check_reader),
+            "/healthz": _Endpoint("GET", self._tell_health, is_for_watchers=True),
+            "/metrics": _Endpoint("GET", self._tell_metrics, check_reader, is_for_watchers=True),
+            "/internal/requests": _Endpoint(
+                "GET", self._tell_requests, check_reader, is_for_watchers=True
+            ),
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -76,7 +83,10 @@ class Endpoints:
             self._gateway.bodies.lease(),
         )
         endpoint = self._find(exchange.path)
-        if endpoint is None:
+        if exchange.arrival.connection.is_private and not (endpoint and endpoint.is_for_watchers):
+            message = "This gateway is leaving; its private address tells only of itself."
+            await exchange.answer_error(ApiError(status=404, message=message, code="unknown_url"))
+        elif endpoint is None:
             message = (
                 f"Unknown path: {exchange.method} {exchange.path[:_SHOWN_PATH_CHARS]}. This "
                 f"gateway serves chat and completions only: POST {CHAT_ENDPOINT}, "
@@ -98,10 +108,14 @@ class Endpoints:
             await endpoint.answer(exchange)
 
     def _refuse(self, endpoint: _Endpoint, exchange: Exchange) -> ApiError | None:
+        """Who is unknown is counted here, and leaves no other trace."""
         gateway = self._gateway
         if endpoint.check is None:
             return None
+        if endpoint.takes_probes and gateway.is_probe(exchange.headers.get(PROBE_HEADER, "")):
+            return None
         try:
+            exchange.require_one("authorization")
             endpoint.check(
                 gateway.settings.auth,
                 gateway.enforced.keys,
@@ -109,6 +123,8 @@ class Endpoints:
                 gateway.wall_clock(),
             )
         except ApiRefusalError as refusal:
+            if refusal.error.status == 401:
+                gateway.num_unauthenticated_by_code[refusal.error.code or "unknown"] += 1
             return refusal.error
         return None
 

@@ -56,7 +56,7 @@ class GatewayProtocol(HttpToolsProtocol):
         # asyncio hands BaseTransport to every protocol; uvicorn narrows it in the same way.
         super().connection_made(transport)
         transport.set_write_buffer_limits(high=0)
-        self.connection = Connection(transport)
+        self.connection = Connection(transport, self.is_private)
         self._expect_head()
         if self.server_state.is_leaving:
             self.leave()

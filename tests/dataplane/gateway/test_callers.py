@@ -9,8 +9,10 @@ import httpx
 import pytest
 
 from dataplane.access import AccessKey, NewKey, Role, create_key
+from dataplane.gateway.status import PROBE_HEADER
 from tests.dataplane.gateway.running_gateway import (
     CHAT,
+    COMPLETIONS,
     RunningGateway,
     add_replica,
     deployment,
@@ -87,7 +89,36 @@ async def test_who_has_no_key_or_a_wrong_one_is_told_which(tmp_path: Path) -> No
             assert answer.json()["error"]["code"] == code
             assert "phk_" not in answer.text.replace("phk_<id>_<secret>", "")
         await gateway.settle()
-        assert gateway.app.gateway.registry.counts().invalid == 5
+
+
+async def test_calls_without_a_valid_key_are_counted_and_leave_no_other_trace(
+    tmp_path: Path,
+) -> None:
+    key = create_key()
+    async with guarded(tmp_path, known(key, Role.CLIENT, "acme")) as gateway:
+        for headers in ({}, bearing(create_key()), bearing("none")):
+            for path in (CHAT, COMPLETIONS):
+                answer = await gateway.http.post(path, json=say(), headers=headers)
+                assert answer.status_code == 401
+        wrong_tenant = await ask(gateway, **bearing(key), **{"x-pilothouse-tenant": "open"})
+        assert wrong_tenant.status_code == 403
+
+        await gateway.settle()
+        report = gateway.app.report()
+        assert report.num_unauthenticated_by_code == {"missing_api_key": 2, "invalid_api_key": 4}
+        assert (report.counts.arrived, report.counts.invalid) == (1, 1), "whose key is known"
+        assert [record.status_code for record in gateway.records] == [403]
+        assert report.num_records_spooled == 1
+        (journal,) = (tmp_path / "state" / "inflight").rglob("journal")
+        assert journal.read_bytes().count(b'"entry"') == 1
+
+
+async def test_a_probe_needs_no_key(tmp_path: Path) -> None:
+    async with guarded(tmp_path) as gateway:
+        answer = await ask(gateway, **{PROBE_HEADER: gateway.app.gateway.probe_key})
+
+        assert answer.status_code == 200, answer.text
+        assert (await gateway.record_of(answer.headers["x-request-id"])).tenant == "_pilothouse"
 
 
 async def test_a_header_cannot_name_another_tenant_than_the_key(tmp_path: Path) -> None:
@@ -129,6 +160,16 @@ async def test_what_a_gateway_does_for_everybody_is_told_to_viewers_alone(tmp_pa
         assert (await gateway.http.get("/v1/models")).status_code == 401
         assert (await gateway.http.get("/v1/models", headers=bearing(client))).status_code == 200
         assert (await gateway.http.get("/healthz")).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/v1/models", "/v1/models/m", "/metrics", "/internal/requests"])
+async def test_two_different_keys_in_one_request_are_refused(tmp_path: Path, path: str) -> None:
+    viewer = create_key()
+    async with guarded(tmp_path, known(viewer, Role.VIEWER)) as gateway:
+        both = [*bearing("none").items(), *bearing(viewer).items()]
+        answer = await gateway.http.get(path, headers=both)
+        assert answer.status_code == 400
+        assert answer.json()["error"]["code"] == "conflicting_headers"
 
 
 async def test_a_key_is_in_no_record_and_no_expression(tmp_path: Path) -> None:

@@ -260,6 +260,12 @@ async def test_one_that_leaves_can_still_be_looked_at_by_an_address_of_its_own(
     address = await logged_address(place)
     async with httpx.AsyncClient(base_url=address, timeout=10) as http:
         live = (await http.get("/internal/requests")).json()
+        assert (await http.get("/healthz")).json()["is_draining"]
+        assert (await http.get("/metrics")).status_code == 200
+        assert (await http.get("/v1/models")).status_code == 404
+        refused = await http.post(CHAT, json=say())
+        assert refused.status_code == 404
+        assert "private address" in refused.json()["error"]["message"]
     assert len(live["requests"]) == 1
     assert live["gateway_id"] != place.status.gateway_id
     replica.resume()

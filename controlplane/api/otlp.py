@@ -27,6 +27,7 @@ from controlplane.otlp.json_form import decode_json
 from controlplane.otlp.protobuf_form import decode_protobuf
 from controlplane.otlp.reading import REJECTED, Ignored, ReadSpans, read_spans
 from controlplane.otlp.received import MAX_BODY_BYTES, NotDecodableError, TooLargeError
+from controlplane.otlp.report import Side
 from controlplane.store.room import NoRoomError
 from controlplane.store.span_reports import TakenReports, take_reports
 from dataplane import names
@@ -112,9 +113,12 @@ async def _read_body(request: Request) -> bytes:
 def _take(request: Request, form: Form, body: bytes) -> ReadSpans:
     """Decode, read and store; in a thread."""
     state = request.app.state
+    sender = tenant_of(request)
+    # Who is bound to a tenant is a client of it, and knows nothing of what an engine did.
+    sides = frozenset(Side) if sender is None else frozenset({Side.CLIENT})
     try:
         data = inflate(body, request.headers.get("content-encoding"))
-        read = read_spans(_DECODERS[form](data))
+        read = read_spans(_DECODERS[form](data), sides)
     except NotDecodableError as error:
         raise RefusalError(400, str(error)) from error
     except TooLargeError as error:
@@ -122,7 +126,7 @@ def _take(request: Request, form: Form, body: bytes) -> ReadSpans:
     except LookupError as error:
         raise RefusalError(415, str(error.args[0])) from error
     if read.reports:
-        _store(state, read, tenant_of(request) or "")
+        _store(state, read, sender or "")
     span_counters(state).add(names.CONTROLPLANE_SPANS_IGNORED_TOTAL, read.ignored)
     return read
 

@@ -1,10 +1,11 @@
 """OTLP trace data as protobuf, decoded with the messages of `opentelemetry-proto`.
 
-A message takes two bytes on the wire and more than a hundred in memory, so spans are counted
-on the wire before anything is built.
+A message takes two bytes on the wire and more than a hundred in memory, so fields are counted
+on the wire before anything is built: a small gzip can hold millions of them.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import islice
 
 from google.protobuf.message import DecodeError
@@ -14,28 +15,28 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from controlplane.otlp.received import (
     MAX_ATTRIBUTES,
+    MAX_DETAILS,
     MAX_EVENTS,
     MAX_SPANS,
     NotDecodableError,
     ReceivedSpan,
     Scalar,
     SpanEvent,
+    too_many_details,
     too_many_spans,
 )
 
 _RESOURCE_SPANS, _SCOPE_SPANS, _SPANS = 1, 2, 2
 _PATH = (_RESOURCE_SPANS, _SCOPE_SPANS, _SPANS)
 _BYTES = 2
+_DESCRIPTION = 1 << 3 | _BYTES
+"""The resource of resource spans, the scope of scope spans."""
 _SERVICE_NAME = "service.name"
 
 
 def decode_protobuf(data: bytes) -> list[ReceivedSpan]:
     """Every span of an ExportTraceServiceRequest. Raises NotDecodableError, TooLargeError."""
-    budget = 2 * MAX_SPANS  # with the resources and scopes that hold them
-    for _ in _messages(memoryview(data), _PATH):
-        budget -= 1
-        if budget < 0:
-            raise too_many_spans()
+    _count_fields(memoryview(data), _PATH, _Budget())
     try:
         request = ExportTraceServiceRequest.FromString(data)
     except DecodeError as error:
@@ -94,20 +95,56 @@ def _scalar(value: AnyValue) -> Scalar | None:
             return None
 
 
-def _messages(data: memoryview, path: tuple[int, ...]) -> Iterator[None]:
-    """One None for each message on `path`, those that hold others included."""
+@dataclass(slots=True)
+class _Budget:
+    """How many fields there may still be."""
+
+    messages: int = 2 * MAX_SPANS
+    """Spans, with the resources and scopes that hold them."""
+    fields: int = 5 * MAX_SPANS
+    """Those messages, with what stands beside them."""
+    inner_fields: int = MAX_DETAILS + 14 * MAX_SPANS
+    """Of spans, resources and scopes: a span has up to 14 beside its attributes and events."""
+
+
+def _count_fields(data: memoryview, path: tuple[int, ...], budget: _Budget) -> None:
+    """Count the fields of the messages on `path`, the last of which are spans.
+
+    Raises TooLargeError when there are more than `budget` allows.
+    """
     at, wanted = 0, path[0] << 3 | _BYTES
     while at < len(data):
         tag, at = _varint(data, at)
+        budget.fields -= 1
+        budget.messages -= tag == wanted
+        if budget.fields < 0 or budget.messages < 0:
+            raise too_many_spans()
         if tag & 7 != _BYTES:
             at = _after(data, at, tag & 7)
             continue
         size, at = _varint(data, at)
-        if tag == wanted:
-            yield None
-            if len(path) > 1:
-                yield from _messages(data[at : at + size], path[1:])
+        if tag == wanted and len(path) > 1:
+            _count_fields(data[at : at + size], path[1:], budget)
+        elif tag == wanted or (tag == _DESCRIPTION and path != _PATH):
+            budget.inner_fields -= _count_inner(data[at : at + size], budget.inner_fields)
+            if budget.inner_fields < 0:
+                raise too_many_details()
         at += size
+
+
+def _count_inner(data: memoryview, limit: int) -> int:
+    """Fields of one message, or a number above `limit`."""
+    at = number = 0
+    end = len(data)
+    while at < end and number <= limit:
+        number += 1
+        tag, at = _varint(data, at)
+        if tag & 7 == _BYTES:
+            size, at = _varint(data, at)
+            at += size
+        else:
+            at = _after(data, at, tag & 7)
+    return number
 
 
 def _after(data: memoryview, at: int, wire_type: int) -> int:
@@ -124,6 +161,8 @@ def _after(data: memoryview, at: int, wire_type: int) -> int:
 
 
 def _varint(data: memoryview, at: int) -> tuple[int, int]:
+    if at < len(data) and data[at] < 0x80:  # as nearly all are
+        return data[at], at + 1
     value = 0
     for place in range(10):
         if at >= len(data):

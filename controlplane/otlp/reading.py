@@ -38,6 +38,8 @@ class Ignored(StrEnum):
     """A client's, but of no model call that passes our gateway: an embedding, a tool, an agent."""
     BAD_ID = "bad_id"
     BAD_TIMES = "bad_times"
+    NOT_ITS_SIDE = "not_its_side"
+    """An engine's, from a sender that speaks for its own requests only."""
     DUPLICATE = "duplicate"
     """It is stored already."""
 
@@ -54,13 +56,15 @@ class ReadSpans:
     ignored: Counter[Ignored] = field(default_factory=Counter)
 
 
-def read_spans(received: Iterable[ReceivedSpan]) -> ReadSpans:
-    """Sort and read every span of one request."""
+def read_spans(
+    received: Iterable[ReceivedSpan], sides: frozenset[Side] = frozenset(Side)
+) -> ReadSpans:
+    """Sort and read every span of one request; `sides` are those that its sender may tell."""
     spans = list(received)
     read = ReadSpans()
     linked = _linked_below(spans)
     for span in spans:
-        outcome = _read(span, linked)
+        outcome = _read(span, linked, sides)
         if isinstance(outcome, SpanReport):
             read.reports.append(outcome)
         else:
@@ -76,10 +80,14 @@ def _linked_below(spans: list[ReceivedSpan]) -> dict[tuple[str, str], list[str]]
     return children
 
 
-def _read(span: ReceivedSpan, linked: dict[tuple[str, str], list[str]]) -> SpanReport | Ignored:
+def _read(
+    span: ReceivedSpan, linked: dict[tuple[str, str], list[str]], sides: frozenset[Side]
+) -> SpanReport | Ignored:
     side = _side(span)
     if isinstance(side, Ignored):
         return side
+    if side not in sides:
+        return Ignored.NOT_ITS_SIDE
     parent = span.parent_span_id.strip("0") and span.parent_span_id
     has_ids = _is_id(span.trace_id, 32) and _is_id(span.span_id, 16)
     if not has_ids or (parent and not _is_id(parent, 16)):

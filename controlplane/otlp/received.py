@@ -13,6 +13,8 @@ MAX_ATTRIBUTES = 256
 """Looked at per span; what stands behind them is not read."""
 MAX_EVENTS = 20_000
 """Looked at per span: some clients write one for every chunk."""
+MAX_DETAILS = 250_000
+"""Attributes and events of one request."""
 
 KIND_CLIENT = 3
 
@@ -54,3 +56,10 @@ class ReceivedSpan:
 def too_many_spans() -> TooLargeError:
     """What to raise when a body holds more than MAX_SPANS."""
     return TooLargeError(f"more than {MAX_SPANS} spans in one request; send smaller batches")
+
+
+def too_many_details() -> TooLargeError:
+    """What to raise when spans say more than MAX_DETAILS."""
+    return TooLargeError(
+        f"more than {MAX_DETAILS} attributes and events in one request; send smaller batches"
+    )

@@ -20,7 +20,8 @@ from sqlalchemy import text
 
 from controlplane.api.otlp import MAX_IN_PROGRESS, SpanIntake
 from controlplane.api.span_counters import span_counters
-from controlplane.otlp.received import MAX_BODY_BYTES, MAX_SPANS
+from controlplane.otlp.matching import MAX_ENGINE_REPORTS
+from controlplane.otlp.received import MAX_BODY_BYTES, MAX_DETAILS, MAX_SPANS
 from controlplane.store.records import RecordBatch
 from dataplane import names
 from dataplane.access import Role
@@ -241,6 +242,23 @@ def many_resources() -> bytes:
     return b"\x0a\x00" * (2 * MAX_SPANS + 1)
 
 
+def many_numbers() -> bytes:
+    """Four million fields that nobody knows, which a gzip of 8 kB holds."""
+    return b"\x08\x01" * (MAX_BODY_BYTES // 2)
+
+
+def many_events() -> bytes:
+    return _field(1, _field(2, _field(2, b"\x5a\x00" * 4 * 10**6)))
+
+
+def many_resource_attributes() -> bytes:
+    return _field(1, _field(1, b"\x0a\x00" * 4 * 10**6))
+
+
+def many_scope_attributes() -> bytes:
+    return _field(1, _field(2, _field(1, b"\x1a\x00" * 4 * 10**6)))
+
+
 def _field(number: int, content: bytes) -> bytes:
     size, length = len(content), b""
     while size > 127:
@@ -266,6 +284,10 @@ def _field(number: int, content: bytes) -> bytes:
         (lambda: bytes(MAX_BODY_BYTES + 1), PROTOBUF, 413, "send smaller batches"),
         (many_spans, PROTOBUF, 413, f"more than {MAX_SPANS} spans"),
         (many_resources, PROTOBUF, 413, f"more than {MAX_SPANS} spans"),
+        (many_numbers, PROTOBUF, 413, f"more than {MAX_SPANS} spans"),
+        (many_events, PROTOBUF, 413, f"more than {MAX_DETAILS} attributes and events"),
+        (many_resource_attributes, PROTOBUF, 413, f"more than {MAX_DETAILS} attributes"),
+        (many_scope_attributes, PROTOBUF, 413, f"more than {MAX_DETAILS} attributes"),
     ],
 )
 def test_a_bad_body_is_answered_with_a_status_that_says_why(
@@ -394,3 +416,19 @@ def test_a_key_of_another_tenant_tells_nothing_and_who_only_reads_may_not_report
         assert golden_detail(admin)["client"]["first_content_seconds"] == pytest.approx(0.051)
         assert status_of(Role.GATEWAY, None, vllm_span()) == 200
         assert len(golden_detail(admin)["engine_spans"]) == 1
+
+
+def test_forged_engine_spans_of_a_client_take_no_real_ones_place(tmp_path: Path) -> None:
+    with guarded_plane(tmp_path) as plane:
+        store(plane.app, [golden_record()])
+        admin = plane.bearing(plane.key(Role.ADMIN))
+        applied = admin.post("/api/v1/apply", json={"files": [{"name": "t", "text": TENANTS}]})
+        assert applied.status_code == 200, applied.text
+        forged = [vllm_span(span_id=f"{number + 1:016x}") for number in range(MAX_ENGINE_REPORTS)]
+        client = plane.bearing(plane.key(Role.CLIENT, "acme"))
+        gateway = plane.bearing(plane.key(Role.GATEWAY))
+        client.post("/v1/traces", content=body_of(*forged), headers=PROTOBUF)
+        gateway.post("/v1/traces", content=body_of(vllm_span()), headers=PROTOBUF)
+        assert len(golden_detail(admin)["engine_spans"]) == 1
+        ignored = names.CONTROLPLANE_SPANS_IGNORED_TOTAL
+        assert span_counters(plane.app.state).total(ignored, "not_its_side") == len(forged)

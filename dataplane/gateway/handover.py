@@ -106,7 +106,7 @@ class Predecessor:
             writer.transport.abort()
 
     def close(self) -> None:
-        """Give the takeover up: the predecessor serves on."""
+        """Hang up: a predecessor that was not told that this process serves, serves on."""
         self._connection.close()
 
 

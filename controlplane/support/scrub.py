@@ -8,7 +8,9 @@ environment variables are known, and are taken out by value.
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
-from urllib.parse import unquote, urlsplit
+
+from sqlalchemy import make_url
+from sqlalchemy.exc import ArgumentError
 
 MASK = "***"
 _SECRET_NAME = re.compile(
@@ -32,6 +34,7 @@ _PATTERNS = (
         rf"\1{MASK}",
     ),
 )
+_PASSWORD_IN_URL = re.compile(r"[^:/]+://[^:/]*:([^@]+)@")
 _MIN_KNOWN_LENGTH = 6
 """A shorter value would mask innocent words."""
 
@@ -83,10 +86,18 @@ def secrets_of(environment: Mapping[str, str]) -> list[str]:
 
 
 def passwords_in(urls: Iterable[str]) -> list[str]:
-    """Passwords of URLs, as written and decoded."""
-    found = []
-    for url in urls:
-        password = urlsplit(url).password
-        if password:
-            found += [password, unquote(password)]
+    """Passwords of database URLs, as written and decoded; what is no URL is a secret whole."""
+    found: list[str] = []
+    for text in urls:
+        try:
+            url = make_url(text)
+        except (ArgumentError, ValueError):
+            found.append(text)
+            continue
+        written = _PASSWORD_IN_URL.match(text)
+        found += [written[1]] if written else []
+        found += [str(url.password)] if url.password else []
+        for name, value in url.query.items():
+            if is_secret_name(name):
+                found += [value] if isinstance(value, str) else value
     return found

@@ -90,8 +90,20 @@ def test_secrets_of_the_environment_are_known_by_value_and_in_their_parts() -> N
     assert scrubber.text("in /root/home") == "in /root/home"
 
 
-def test_passwords_of_urls_are_known_as_written_and_decoded() -> None:
-    assert passwords_in(["postgresql://u:p%40ss@h/d", "sqlite:///x.db"]) == ["p%40ss", "p@ss"]
+@pytest.mark.parametrize(
+    ("url", "passwords"),
+    [
+        ("postgresql://u:p%40ss@h/d", ["p%40ss", "p@ss"]),
+        ("postgresql://u:br[acket@h/d", ["br[acket", "br[acket"]),
+        ("postgresql://u:sl/ash]@h/d", ["sl/ash]", "sl/ash]"]),
+        ("postgresql://u@h/d?password=asked%21", ["asked!"]),
+        ("postgresql://u@h/d", []),
+        ("sqlite:///x.db", []),
+        ("no url with a secret", ["no url with a secret"]),
+    ],
+)
+def test_passwords_of_urls_are_known_as_written_and_decoded(url: str, passwords: list[str]) -> None:
+    assert passwords_in([url]) == passwords
 
 
 @settings(deadline=None)

@@ -7,13 +7,12 @@ same whether it saw a thousand requests or ten million.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sqlalchemy import ColumnElement, Select, Table, distinct, func, or_, select, text
-from sqlalchemy.dialects.postgresql import insert as postgresql_insert
-from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+from sqlalchemy import ColumnElement, Select, distinct, func, or_, select, text
 from sqlalchemy.orm import Session
 
 from controlplane.store.counts import HOUR_SECONDS
 from controlplane.store.request_tables import HourCountRow, MinuteCountRow
+from controlplane.store.upsert import upsert
 
 TTFT_PREFIX = "ttft."
 """Before the number of a latency bucket (see latency_buckets)."""
@@ -130,17 +129,8 @@ def count_by_class(
 def add_samples(session: Session, samples: Sequence[MinuteSample]) -> None:
     """Store what gateways showed in one minute, beside what other control planes stored of it."""
     rows = [row for sample in samples for row in _sample_rows(sample)]
-    if not rows:
-        return
-    table = MinuteCountRow.__table__
-    assert isinstance(table, Table)
-    is_postgresql = session.get_bind().dialect.name == "postgresql"
-    statement = (postgresql_insert if is_postgresql else sqlite_insert)(table)
-    statement = statement.on_conflict_do_update(
-        index_elements=list(table.primary_key.columns),
-        set_={"value": table.c.value + statement.excluded["value"]},
-    )
-    session.execute(statement, rows)
+    rows.sort(key=lambda row: (row["minute_unix"], row["deployment"], row["measure"]))
+    upsert(session, MinuteCountRow.__table__, rows, {"value": "add"})
 
 
 def _counts_query(

@@ -4,7 +4,8 @@ Higher priority goes first, and equal priorities in order of arrival. A ticket l
 queue exactly once: with a lease on a slot of a replica, or with a departure (its deadline
 passed, its client left, no replica came). A lease is a context manager, so a slot comes
 back however its holder ends, and a lease that was granted to somebody who had just left
-comes back at once.
+comes back at once. A request of several sequences takes a slot for each, all at once: while
+it waits for them, those behind it do not take what becomes free on a replica that it may use.
 
     enter -> Ticket --slot free--> Lease --exit--> slot free, next one is granted
                    \\--leave-----> Departure
@@ -15,7 +16,7 @@ All methods are synchronous and belong to one event loop; only waiting on a tick
 import asyncio
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 
 from dataplane.clock import MonotonicClock
 from dataplane.lifecycle import Disposition
@@ -72,8 +73,8 @@ class Ticket:
     excluded: Set[str]
     outcome: "asyncio.Future[Lease | Departure]"
     num_slots: int = 1
-    """A sequence takes one. They are granted together, by one free slot: a request of more
-    sequences than a replica has slots would otherwise wait for ever."""
+    """One for each sequence. They are granted together, once so many are free on one replica, or
+    all of them where it has fewer."""
     unserved_since: float | None = None
     """Since when no connected replica could ever take it."""
 
@@ -102,6 +103,7 @@ class DeploymentQueue:
     clock: MonotonicClock
     unserved_seconds: float
     _slots: dict[str, int | None] = field(default_factory=dict)
+    _held_elsewhere: dict[str, int] = field(default_factory=dict)
     _outstanding: dict[str, int] = field(default_factory=dict)
     _waiting: dict[int, dict[Ticket, None]] = field(default_factory=dict)
 
@@ -110,10 +112,11 @@ class DeploymentQueue:
         """Tickets that have not left."""
         return sum(len(tickets) for tickets in self._waiting.values())
 
-    @property
-    def has_free_slot(self) -> bool:
-        """A request that entered now would start at once."""
-        return any(candidate.has_room for candidate in self._candidates())
+    def has_room_for(self, num_slots: int) -> bool:
+        """A request of so many sequences that entered now would start at once, and take nothing
+        that somebody waits for."""
+        kept = {replica_id for t in self._tickets() for replica_id in self._usable(t)}
+        return choose_replica(self._candidates(), kept, num_slots) is not None
 
     def num_waiting_by_class(self) -> dict[str, int]:
         """Waiting requests by class name."""
@@ -130,12 +133,18 @@ class DeploymentQueue:
         """Slots of the replica that are held."""
         return self._outstanding.get(replica_id, 0)
 
-    def set_replicas(self, slots: Mapping[str, int | None]) -> None:
-        """The connected replicas and how many requests each may hold (None: no limit).
+    def set_replicas(
+        self,
+        slots: Mapping[str, int | None],
+        held_elsewhere: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
+        """The connected replicas, how many slots each has (None: no limit), and how many of them
+        another process of this place still holds.
 
         Leases on a replica that is gone stay valid until their holders end.
         """
         self._slots = dict(slots)
+        self._held_elsewhere = dict(held_elsewhere)
         for ticket in self._tickets():
             self._note_service(ticket)
         self._dispatch()
@@ -203,15 +212,19 @@ class DeploymentQueue:
         for replica_id, count in self._outstanding.items():
             if count < 1:
                 raise AssertionError(f"replica {replica_id} has {count} outstanding requests")
-        for ticket in self._tickets():
-            if choose_replica(self._candidates(), ticket.excluded) is not None:
-                raise AssertionError(f"a request of class {ticket.class_name} waits beside a slot")
+        if (startable := self._find_startable()) is not None:
+            ticket, chosen = startable
+            raise AssertionError(
+                f"a request of class {ticket.class_name} waits beside "
+                f"{ticket.num_slots} free slots of {chosen.replica_id}"
+            )
 
     def _candidates(self) -> list[Candidate]:
         return [
             Candidate(
                 replica_id=replica_id,
-                num_outstanding=self._outstanding.get(replica_id, 0),
+                num_outstanding=self._outstanding.get(replica_id, 0)
+                + self._held_elsewhere.get(replica_id, 0),
                 max_outstanding=slots,
             )
             for replica_id, slots in self._slots.items()
@@ -223,7 +236,7 @@ class DeploymentQueue:
         ]
 
     def _note_service(self, ticket: Ticket) -> None:
-        if self._slots.keys() - ticket.excluded:
+        if self._usable(ticket):
             ticket.unserved_since = None
         elif ticket.unserved_since is None:
             ticket.unserved_since = self.clock()
@@ -234,17 +247,31 @@ class DeploymentQueue:
         if not tickets:
             del self._waiting[ticket.priority]
 
+    def _usable(self, ticket: Ticket) -> Set[str]:
+        return self._slots.keys() - ticket.excluded
+
     def _dispatch(self) -> None:
-        """Grant free slots in order; a retry that excludes the free replica lets others pass."""
-        for ticket in self._tickets():
-            chosen = choose_replica(self._candidates(), ticket.excluded)
-            if chosen is None:
-                if ticket.excluded:
-                    continue
-                return
-            self._outstanding[chosen.replica_id] = chosen.num_outstanding + ticket.num_slots
+        """Grant free slots until nobody can start."""
+        while (startable := self._find_startable()) is not None:
+            ticket, chosen = startable
+            held = self._outstanding.get(chosen.replica_id, 0)
+            self._outstanding[chosen.replica_id] = held + ticket.num_slots
             self._remove(ticket)
             ticket.outcome.set_result(Lease(self, chosen.replica_id, ticket.num_slots))
+
+    def _find_startable(self) -> tuple[Ticket, Candidate] | None:
+        """The first in order that can start. What it waits for is kept from those behind it: they
+        pass a retry only to a replica that has failed it."""
+        candidates = self._candidates()
+        kept: set[str] = set()
+        for ticket in self._tickets():
+            chosen = choose_replica(candidates, ticket.excluded | kept, ticket.num_slots)
+            if chosen is not None:
+                return ticket, chosen
+            kept |= self._usable(ticket)
+            if kept >= self._slots.keys():
+                return None
+        return None
 
     def _give_back(self, replica_id: str, num_slots: int) -> None:
         left = self._outstanding[replica_id] - num_slots

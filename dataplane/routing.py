@@ -10,23 +10,28 @@ class Candidate:
 
     replica_id: str
     num_outstanding: int
-    """Requests this gateway gave it that still hold a slot."""
+    """Its slots that are held, one for each sequence, whichever gateway of this place gave them."""
     max_outstanding: int | None
     """None: the replica does not say and no policy does."""
 
-    @property
-    def has_room(self) -> bool:
-        """It may be given one more."""
-        return self.max_outstanding is None or self.num_outstanding < self.max_outstanding
+    def has_room_for(self, num_slots: int) -> bool:
+        """It may be given a request of so many sequences. One with more than it has slots goes to
+        it alone: it would otherwise wait for ever."""
+        if self.max_outstanding is None:
+            return True
+        num_needed = min(num_slots, self.max_outstanding)
+        return 0 < num_needed <= self.max_outstanding - self.num_outstanding
 
 
 def choose_replica(
-    candidates: Iterable[Candidate], excluded: Set[str] = frozenset()
+    candidates: Iterable[Candidate], excluded: Set[str] = frozenset(), num_slots: int = 1
 ) -> Candidate | None:
-    """The candidate with room and the fewest outstanding requests, or None.
+    """The candidate with room for `num_slots` and the fewest held, or None.
 
     Ties go to the lowest id, so that the same load always routes the same way. `excluded`
-    holds the replicas that already failed this request.
+    holds the replicas that already failed this request, or are kept for another one.
     """
-    open_candidates = (c for c in candidates if c.has_room and c.replica_id not in excluded)
+    open_candidates = (
+        c for c in candidates if c.has_room_for(num_slots) and c.replica_id not in excluded
+    )
     return min(open_candidates, key=lambda c: (c.num_outstanding, c.replica_id), default=None)

@@ -77,7 +77,7 @@ class Fleet:
         if queue is None:
             queue = DeploymentQueue(clock=self._clock, unserved_seconds=self._unserved_seconds)
             self._queues[deployment] = queue
-            queue.set_replicas(self._slots_of(deployment))
+            queue.set_replicas(self._slots_of(deployment), self._held_elsewhere)
         return queue
 
     def find_client(self, replica_id: str) -> EngineClient | None:
@@ -178,7 +178,7 @@ class Fleet:
 
     def _share_slots(self) -> None:
         for name, queue in list(self._queues.items()):
-            queue.set_replicas(self._slots_of(name))
+            queue.set_replicas(self._slots_of(name), self._held_elsewhere)
             if name not in self._deployments and not queue.num_waiting:
                 self._forget(name)
 
@@ -191,23 +191,20 @@ class Fleet:
         if policy is None:
             return {}
         return {
-            replica_id: self._slots(
-                policy, link.capabilities, self._held_elsewhere.get(replica_id, 0)
-            )
+            replica_id: self._slots(policy, link.capabilities)
             for replica_id, link in self._links.items()
             if link.deployment == deployment and link.is_connected and link.capabilities
         }
 
-    def _slots(
-        self, policy: DeploymentPolicy, capabilities: EngineCapabilities, num_held_elsewhere: int
-    ) -> int | None:
-        """The policy's limit is hard; the engine's own gets a surplus, so that it never idles."""
+    def _slots(self, policy: DeploymentPolicy, capabilities: EngineCapabilities) -> int | None:
+        """The policy's limit is hard; the engine's own gets a surplus, so that it never idles, and
+        a request of more sequences than that is given all of it: its engine has them wait."""
         limits = []
         if policy.policy.max_active_per_replica is not None:
             limits.append(policy.policy.max_active_per_replica)
         if capabilities.max_num_seqs is not None:
             limits.append(capabilities.max_num_seqs + self._surplus_slots)
-        return max(0, min(limits) - num_held_elsewhere) if limits else None
+        return min(limits, default=None)
 
     async def _expire(self) -> None:
         while True:

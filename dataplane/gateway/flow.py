@@ -4,6 +4,9 @@
                   |           |
                invalid     rejected
 
+Where keys are required, a call without a valid one never arrives: endpoints.py answers and
+counts it, and nothing else is kept of it.
+
 From admission on two sides run beside each other: the engine side (queue, attempts, drain to
 released) and the client side (delivery at the client's pace). They meet in the Output, and
 neither waits for the other: a client that leaves makes the engine side end early, and the
@@ -127,7 +130,7 @@ async def _receive(
     request.deployment = deployment = _find_deployment(snapshot, request.model)
     read = read_document(kind, body, gateway.fleet.takes_of(deployment))
     document = read.document
-    check_choices(document, settings.max_choices)
+    check_choices(document, settings.max_choices, deployment.policy.max_active_per_replica)
     request.lifecycle.expect_sequences(document.num_choices)
     request.is_stream = bool(document.stream)
     if tenant.records_content:
@@ -241,7 +244,7 @@ def _decide(
         ),
         QueueLoad(
             num_waiting_by_class=queue.num_waiting_by_class(),
-            has_free_slot=queue.has_free_slot,
+            has_free_slot=queue.has_room_for(call.document.num_choices),
             num_replicas=len(call.deployment.replicas),
             is_draining=gateway.is_draining,
         ),

@@ -50,7 +50,7 @@ async def test_a_request_starts_at_once_on_the_replica_with_the_fewest_outstandi
     queue, _ = open_queue({"a": 2, "b": 2})
     replicas = [lease_of(queue.enter(BATCH)).replica_id for _ in range(4)]
     assert replicas == ["a", "b", "a", "b"]
-    assert not queue.has_free_slot
+    assert not queue.has_room_for(1)
 
 
 async def test_higher_priority_goes_first_and_equals_go_in_order_of_arrival() -> None:
@@ -86,7 +86,7 @@ async def test_a_waiting_request_leaves_when_its_deadline_passes() -> None:
     queue.expire()
     assert departure_of(waiting).disposition is Disposition.DEADLINE
     running.release()
-    assert queue.has_free_slot
+    assert queue.has_room_for(1)
 
 
 async def test_a_request_that_no_replica_can_take_waits_for_a_bounded_time() -> None:
@@ -151,9 +151,67 @@ async def test_leases_on_a_removed_replica_stay_valid_and_count_nothing_twice() 
     assert queue.num_outstanding("a") == 0
 
 
+async def test_a_request_of_several_sequences_waits_until_all_its_slots_are_free() -> None:
+    queue, _ = open_queue({"a": 2})
+    running = lease_of(queue.enter(BATCH))
+    pair = queue.enter(BATCH, num_slots=2)
+    assert not pair.outcome.done(), "it would be the third of two"
+    running.release()
+    with lease_of(pair):
+        assert queue.num_outstanding("a") == 2
+        assert not queue.enter(BATCH).outcome.done()
+
+
+async def test_those_behind_a_request_of_several_sequences_do_not_starve_it() -> None:
+    queue, _ = open_queue({"a": 2})
+    first, second = lease_of(queue.enter(BATCH)), lease_of(queue.enter(BATCH))
+    pair, single = queue.enter(BATCH, num_slots=2), queue.enter(BATCH)
+    first.release()
+    assert not pair.outcome.done()
+    assert not single.outcome.done(), "the free slot is kept for who came first"
+    assert not queue.has_room_for(1)
+    second.release()
+    lease_of(pair).release()
+    assert lease_of(single).replica_id == "a"
+    queue.check_integrity()
+
+
+async def test_a_retry_of_several_sequences_keeps_its_replica_from_those_behind_it() -> None:
+    queue, _ = open_queue({"a": 1, "b": 2})
+    on_b = [lease_of(queue.enter(BATCH, excluded=frozenset({"a"}))) for _ in range(2)]
+    retry = queue.enter(BATCH, excluded=frozenset({"a"}), num_slots=2)
+    on_b[0].release()
+    others = [queue.enter(CHAT) for _ in range(2)]
+    assert lease_of(others[0]).replica_id == "a"
+    assert not others[1].outcome.done()
+    on_b[1].release()
+    assert lease_of(retry).replica_id == "b"
+
+
+async def test_a_request_of_more_sequences_than_a_replica_has_slots_has_it_alone() -> None:
+    queue, _ = open_queue({"a": 2})
+    running = lease_of(queue.enter(BATCH))
+    many = queue.enter(BATCH, num_slots=5)
+    assert not many.outcome.done()
+    running.release()
+    assert queue.num_outstanding("a") == 5
+    lease_of(many).release()
+    assert queue.num_outstanding("a") == 0
+
+
+async def test_what_another_process_holds_is_not_given_again() -> None:
+    queue, _ = open_queue({})
+    queue.set_replicas({"a": 3}, {"a": 2})
+    pair = queue.enter(BATCH, num_slots=2)
+    assert not pair.outcome.done()
+    queue.set_replicas({"a": 3}, {"a": 1})
+    assert lease_of(pair).replica_id == "a"
+
+
+NUM_SLOTS = 3
 STEPS = st.lists(
     st.one_of(
-        st.tuples(st.just("enter"), st.integers(0, 3)),
+        st.tuples(st.just("enter"), st.integers(0, 15)),
         st.tuples(st.just("release"), st.integers(0, 20)),
         st.tuples(st.just("leave"), st.integers(0, 20)),
         st.tuples(st.just("replicas"), st.integers(0, 3)),
@@ -167,30 +225,33 @@ STEPS = st.lists(
 @settings(max_examples=60, deadline=None)
 def test_no_slot_is_lost_or_granted_twice_whatever_happens(steps: list[tuple[str, int]]) -> None:
     async def play() -> None:
-        queue, clock = open_queue({"r0": 1})
+        queue, clock = open_queue({"r0": NUM_SLOTS})
         tickets: list[Ticket] = []
-        held: list[Lease] = []
+        held: list[tuple[Lease, int]] = []
         for action, number in steps:
             if action == "enter":
-                excluded = frozenset({"r0"}) if number == 3 else frozenset()
-                tickets.append(queue.enter(CHAT if number % 2 else BATCH, excluded))
+                excluded = frozenset({"r0"}) if number % 4 == 3 else frozenset()
+                policy, num_slots = (CHAT if number % 2 else BATCH), 1 + number // 4
+                tickets.append(queue.enter(policy, excluded, num_slots=num_slots))
             elif action == "release" and held:
-                held.pop(number % len(held)).release()
+                held.pop(number % len(held))[0].release()
             elif action == "leave" and tickets:
                 gone = Departure(disposition=Disposition.CANCELLED, reason="")
                 queue.leave(tickets[number % len(tickets)], gone)
             elif action == "replicas":
-                queue.set_replicas({f"r{i}": 1 for i in range(number)})
+                queue.set_replicas({f"r{i}": NUM_SLOTS for i in range(number)})
             elif action == "time":
                 clock.now += number
                 queue.expire()
             for ticket in [t for t in tickets if t.outcome.done()]:
                 tickets.remove(ticket)
                 if isinstance(lease := ticket.outcome.result(), Lease):
-                    held.append(lease)
+                    held.append((lease, ticket.num_slots))
             queue.check_integrity()
-            outstanding = sum(queue.num_outstanding(f"r{i}") for i in range(3))
-            assert outstanding == len(held)
+            for replica_id in ("r0", "r1", "r2"):
+                taken = [num for lease, num in held if lease.replica_id == replica_id]
+                assert queue.num_outstanding(replica_id) == sum(taken)
+                assert sum(taken) <= NUM_SLOTS or len(taken) == 1, "alone, where it has too few"
             assert queue.num_waiting == len(tickets)
 
     asyncio.run(play())

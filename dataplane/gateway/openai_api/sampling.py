@@ -28,12 +28,20 @@ def sampling_of(document: Document, max_output_tokens: int) -> SamplingParams:
     )
 
 
-def check_choices(document: Document, max_choices: int) -> None:
-    """Raises ApiRefusalError when more answers are asked for than the gateway gives."""
+def check_choices(document: Document, max_choices: int, max_active: int | None) -> None:
+    """Raises ApiRefusalError when more answers are asked for than the gateway gives, or than the
+    policy lets one replica run at once (None: as many as it can)."""
     if document.num_choices > max_choices:
         raise refuse(
             f"'n' is {document.num_choices}; at most {max_choices} answers to one prompt are "
             f"given. Send several requests instead.",
+            param="n",
+            code="invalid_value",
+        )
+    if max_active is not None and document.num_choices > max_active:
+        raise refuse(
+            f"'n' is {document.num_choices}; this deployment's policy lets a replica run at most "
+            f"{max_active} answers at once. Send several requests instead.",
             param="n",
             code="invalid_value",
         )

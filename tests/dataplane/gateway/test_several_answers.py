@@ -165,3 +165,21 @@ async def test_what_an_engine_turns_out_not_to_take_is_refused_when_it_is_there(
     assert "'presence_penalty': not supported by the engine" in response.json()["error"]["message"]
     assert late.submitted == []
     REPLICAS.clear()
+
+
+async def test_the_policys_limit_counts_answers_and_is_hard(
+    tmp_path: Path, replica: ScriptedReplica
+) -> None:
+    async with running_gateway(tmp_path, snapshot(deployment("a", max_active=3))) as gateway:
+        replica.hold()
+        calls = [asyncio.create_task(gateway.http.post(CHAT, json=say(n=2))) for _ in range(3)]
+        await until(lambda: gateway.app.report().num_queued == 2)
+        assert len(replica.submitted) == 1
+        assert gateway.app.gateway.fleet.held() == {"replica-a": 2}
+        refused = await gateway.http.post(CHAT, json=say(n=4))
+        replica.resume()
+        assert [answer.status_code for answer in await asyncio.gather(*calls)] == [200] * 3
+        await gateway.settle()
+    assert refused.status_code == 400
+    assert refused.json()["error"]["param"] == "n"
+    assert "lets a replica run at most 3 answers at once" in refused.json()["error"]["message"]

@@ -13,13 +13,13 @@ make the record trustworthy:
 import os
 import select
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
-from dataplane.atomic_file import replace_file as replace_file
+from dataplane.atomic_file import replace_file
 from dataplane.clock import WallClock, wall_clock
 
 _MAX_LOG_BYTES = 16 * 2**20
@@ -61,10 +61,16 @@ class ProcessDirectory:
         self._clock = clock
 
     def start(
-        self, name: str, role: str, argv: Sequence[str], digest: str, log_name: str | None = None
+        self,
+        name: str,
+        role: str,
+        argv: Sequence[str],
+        digest: str,
+        log_name: str | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> ProcessRecord:
         """Start `argv` as `name`, with its output appended to `<state>/logs/<log_name>.log`,
-        where `log_name` is `name` unless several share a log.
+        where `log_name` is `name` unless several share a log. `environment`: None is our own.
 
         Raises RuntimeError when a process of that name is alive, OSError when it cannot be
         started. A program that does not exist ends at once with exit code 127.
@@ -79,7 +85,7 @@ class ProcessDirectory:
         is_recorded = False
         try:
             try:
-                pid = _spawn(argv, gate_read, log_path)
+                pid = _spawn(argv, gate_read, log_path, environment)
             finally:
                 os.close(gate_read)
             record = ProcessRecord(
@@ -219,12 +225,14 @@ def describe_exit(exit_code: int | None) -> str:
     return f"it exited with code {exit_code}"
 
 
-def _spawn(argv: Sequence[str], gate_read: int, log_path: Path) -> int:
+def _spawn(
+    argv: Sequence[str], gate_read: int, log_path: Path, environment: Mapping[str, str] | None
+) -> int:
     log_flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     return os.posix_spawn(
         _GATE[0],
         (*_GATE, *argv),
-        os.environ,
+        os.environ if environment is None else environment,
         file_actions=[
             (os.POSIX_SPAWN_DUP2, gate_read, 0),
             (os.POSIX_SPAWN_OPEN, 1, str(log_path), log_flags, 0o644),

@@ -90,11 +90,11 @@ class GatewayApp:
             replica_ids=tuple(sorted(gateway.fleet.connected())),
         )
 
-    def look_after_the_dead(self) -> None:
+    async def look_after_the_dead(self) -> None:
         """Deliver what gateways that died left behind, and record what they lost."""
         _, spool, _ = self._parts
         if not self.gateway.is_leaving:  # then the successor does
-            spool.adopt_abandoned()
+            await spool.adopt_abandoned()
             _record_lost(self._settings.state_dir, spool)
 
     def report(self) -> GatewayReport:
@@ -121,6 +121,7 @@ class GatewayApp:
             num_records_refused=spool.num_refused,
             num_journal_unwritten=gateway.journal.num_unwritten,
             num_reports_refused=self._link.num_reports_refused if self._link else None,
+            num_unauthenticated_by_code=dict(gateway.num_unauthenticated_by_code),
         )
 
     @property
@@ -189,7 +190,7 @@ class GatewayApp:
     async def _watch_for_the_dead(self) -> None:
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
-            self.look_after_the_dead()
+            await self.look_after_the_dead()
 
     def _create_gateway(self, journal: InFlightJournal) -> Gateway:
         settings = self._settings

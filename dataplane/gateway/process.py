@@ -117,7 +117,7 @@ class GatewayProcess:
     async def _watch_predecessor(self, predecessor: Predecessor) -> None:
         await predecessor.watch(self._app.gateway.fleet.set_held_elsewhere)
         _log.info("the predecessor has ended", predecessor=predecessor.grant.gateway_id)
-        self._app.look_after_the_dead()
+        await self._app.look_after_the_dead()
 
     async def _keep_watch(self) -> None:
         """Tell the service manager that the event loop turns, and notice dead successors."""

@@ -12,6 +12,7 @@ oldest segment goes first, and what went is counted and told with every batch.
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
@@ -68,7 +69,7 @@ class RecordSpool:
         self.num_refused = 0
         """Records the control plane would never take; they also count as lost."""
         self._own(gateway_id)
-        self.adopt_abandoned()
+        self._adopt(_read_abandoned(directory))
 
     @property
     def num_spooled(self) -> int:
@@ -100,13 +101,17 @@ class RecordSpool:
         self._keep_within_bound()
         self._has_records.set()
 
-    def adopt_abandoned(self) -> None:
-        """Take over what processes that are gone have left, to send it in their names."""
+    async def adopt_abandoned(self) -> None:
+        """Take over what processes that are gone have left, to send it in their names.
+
+        It may be much, and whoever serves goes on meanwhile: a thread reads it.
+        """
         for gateway_id in list(self._owned):
             self._leave_if_done(gateway_id)
-        adopted: list[Segment] = []
-        for owned in claim_abandoned(self._directory):
-            adopted += self._adopt(owned)
+        self._adopt(await asyncio.to_thread(_read_abandoned, self._directory))
+
+    def _adopt(self, left: list["_Left"]) -> None:
+        adopted = [segment for each in left for segment in self._join(each)]
         adopted.sort(key=lambda segment: segment.path.stat().st_mtime_ns)
         self._segments = adopted + self._segments
         numbers = [int(segment.path.stem) for segment in adopted]
@@ -245,18 +250,16 @@ class RecordSpool:
         self._owned[gateway_id] = owned
         return owned
 
-    def _adopt(self, owned: OwnedDirectory) -> list[Segment]:
-        gateway_id = owned.path.name
-        segments = [Segment.adopt(gateway_id, path) for path in owned.path.glob(SEGMENT_GLOB)]
-        num_lost = _read_count(owned.path / _LOST_FILE)
-        if not num_lost and not any(segment.num_records for segment in segments):
-            owned.remove()
+    def _join(self, left: "_Left") -> list[Segment]:
+        gateway_id = left.owned.path.name
+        if not left.num_lost and not any(segment.num_records for segment in left.segments):
+            left.owned.remove()
             return []
-        self._owned[gateway_id] = owned
-        if num_lost:  # told again when it was told before: it is a total
-            self._lost[gateway_id] = num_lost
+        self._owned[gateway_id] = left.owned
+        if left.num_lost:  # told again when it was told before: it is a total
+            self._lost[gateway_id] = left.num_lost
             self._untold.add(gateway_id)
-        return segments
+        return left.segments
 
     def _segment_for(self, gateway_id: str, num_bytes: int) -> Segment:
         segment = self._open.get(gateway_id)
@@ -306,6 +309,27 @@ class RecordSpool:
             (self._directory / gateway_id / _LOST_FILE).write_text(str(self._lost[gateway_id]))
         except OSError as error:
             self._log.warning("the count of lost records could not be kept", error=str(error))
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """What one process left when it ended."""
+
+    owned: OwnedDirectory
+    segments: list[Segment]
+    num_lost: int
+
+
+def _read_abandoned(directory: Path) -> list[_Left]:
+    """Own and read all that is abandoned under `directory`."""
+    return [
+        _Left(
+            owned=owned,
+            segments=[Segment.adopt(owned.path.name, at) for at in owned.path.glob(SEGMENT_GLOB)],
+            num_lost=_read_count(owned.path / _LOST_FILE),
+        )
+        for owned in claim_abandoned(directory)
+    ]
 
 
 def _read_count(path: Path) -> int:

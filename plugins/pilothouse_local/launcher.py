@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from controlplane.hooks import ReplicaObservation
+from dataplane.atomic_file import replace_file
 from dataplane.engine import EngineProcess, ReplicaSpec, ReplicaStatus
 from dataplane.processes import (
     ProcessDirectory,
@@ -21,7 +22,6 @@ from dataplane.processes import (
     find_exit_code,
     is_alive,
     kill_group,
-    replace_file,
     send_signal,
 )
 from dataplane.unreadable import unreadable_spec

@@ -210,6 +210,24 @@ async def test_a_successor_sends_what_its_predecessor_left_under_the_predecessor
     assert _left_in(tmp_path) == []
 
 
+@pytest.mark.timeout(60)
+async def test_the_gateway_serves_on_while_it_reads_what_another_left(
+    tmp_path: Path, control_plane: ControlPlane
+) -> None:
+    spool = RecordSpool(tmp_path, "gateway-0-b", control_plane.send)
+    left = tmp_path / "gateway-0-a"
+    left.mkdir()
+    (left / "lock").touch()
+    os.mkfifo(left / "000000000001.records")  # reading it ends when somebody has written to it
+    adopting = asyncio.create_task(spool.adopt_abandoned())
+    await asyncio.sleep(0.1)
+    assert not adopting.done()
+    await asyncio.to_thread((left / "000000000001.records").write_bytes, b"{}\n{}\n")
+    await adopting
+    assert spool.num_spooled == 2
+    spool.close()
+
+
 async def test_the_lost_record_of_a_dead_gateway_is_sent_under_its_id_after_its_real_ones(
     tmp_path: Path, control_plane: ControlPlane
 ) -> None:

@@ -90,6 +90,7 @@ def main() -> None:
     parser.add_argument("--gateway", default="http://127.0.0.1:8701", help="without /v1")
     parser.add_argument("--control-plane", default="http://127.0.0.1:8700")
     parser.add_argument("--max-tokens", type=int, default=64)
+    parser.add_argument("--temperature", type=float, default=0.0)
     arguments = parser.parse_args()
     provider = create_provider(arguments.control_plane, "traced_openai")
     key = os.environ.get("OPENAI_API_KEY", "none")
@@ -101,6 +102,7 @@ def main() -> None:
             arguments.model,
             messages=[{"role": "user", "content": arguments.question}],
             max_tokens=arguments.max_tokens,
+            temperature=arguments.temperature,
         )
         for piece in pieces:
             print(piece, end="", flush=True)

@@ -32,6 +32,7 @@ from controlplane.api import (
     series,
 )
 from controlplane.api.authentication import install_authentication
+from controlplane.api.shared import install_shared
 from controlplane.console.pages import install_console
 from controlplane.operator.observed import ObservedState
 from controlplane.store.connection import database_urls
@@ -77,6 +78,7 @@ def create_app(state_dir: Path, urls: Mapping[DatabaseKind, str] | None = None) 
     app.add_api_route("/internal/requests", lambda: live_requests(time.time_ns()))
     install_authentication(app, app.state.config_db, AuthMode.OFF)
     install_console(app)
+    install_shared(app, app.state.config_db)
     return app
 
 

@@ -2,8 +2,9 @@
 
 What it works with (databases, the operator) was opened before, and ends with its lifespan. On
 `app.state`: `opened` and its parts `config_db`, `request_db`, `observed`, `snapshots` and
-`operator`, `retention`; `registry`, `on_config_change`, `start_error`, and `closing`, which is
-set when the server is about to end, for streams that would otherwise never do.
+`operator`, `retention`; `registry`, `on_config_change`, `start_error`; what `shared` makes, and
+of that `closing`, which is set when the server is about to end, for streams that would otherwise
+never do.
 """
 
 import asyncio
@@ -36,6 +37,7 @@ from controlplane.api.authentication import install_authentication
 from controlplane.api.authorization import authorize
 from controlplane.api.errors import ERROR_RESPONSES, add_error_handlers
 from controlplane.api.free_text import RefuseNul
+from controlplane.api.shared import install_shared
 from controlplane.console.pages import install_console
 from controlplane.open_state import OpenState
 from dataplane.access import AuthMode
@@ -80,6 +82,7 @@ def create_app(opened: OpenState, auth: AuthMode = AuthMode.OFF) -> FastAPI:
     app.add_middleware(RefuseNul)
     install_authentication(app, opened.config_db, auth)
     install_console(app)
+    install_shared(app, opened.config_db)
     return app
 
 
@@ -89,7 +92,6 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     opened: OpenState = state.opened
     async with AsyncExitStack() as stack:
         stack.push(partial(_note_error, app))
-        state.closing = asyncio.Event()
         # Its last pass may be under way, and must not hold up what still streams.
         stack.push_async_callback(asyncio.to_thread, opened.close)
         state.config_db, state.request_db = opened.config_db, opened.request_db

@@ -30,10 +30,8 @@ class ChangeCounter:
 
 
 def request_changes(state: State) -> ChangeCounter:
-    """The application's counter; made when it is first asked for."""
-    counter = getattr(state, "request_changes", None)
-    if not isinstance(counter, ChangeCounter):
-        counter = state.request_changes = ChangeCounter()
+    """The application's counter."""
+    counter: ChangeCounter = state.request_changes
     return counter
 
 

@@ -179,7 +179,5 @@ def _refuse(state: State, form: Form, refusal: RefusalError) -> Response:
 
 
 def _intake(state: State) -> SpanIntake:
-    intake = getattr(state, "span_intake", None)
-    if not isinstance(intake, SpanIntake):
-        intake = state.span_intake = SpanIntake()
+    intake: SpanIntake = state.span_intake
     return intake

@@ -64,8 +64,6 @@ class SpanCounters:
 
 
 def span_counters(state: State) -> SpanCounters:
-    """The application's; made when they are first asked for."""
-    counters = getattr(state, "span_counters", None)
-    if not isinstance(counters, SpanCounters):
-        counters = state.span_counters = SpanCounters()
+    """The application's."""
+    counters: SpanCounters = state.span_counters
     return counters

@@ -135,9 +135,11 @@ def test_a_range_nobody_offers_lists_those_there_are() -> None:
         span_of("1y", NOW_NS)
 
 
-def report(name: str, active: int, queued: dict[str, int] | None) -> GatewayReport:
+def report(
+    name: str, active: int, queued: dict[str, int] | None, process: int = 1
+) -> GatewayReport:
     return GatewayReport(
-        gateway_id=f"{name}-1",
+        gateway_id=f"{name}-{process}",
         name=name,
         address="http://127.0.0.1:9",
         started_at_unix_ns=0,
@@ -171,6 +173,31 @@ def test_a_minute_of_reports_becomes_one_mean_and_gateways_add_up(
     chat = read_charts(config_db, request_db, "15m", NOW_NS, "chat")
     assert line(chat, "load", "active").values[-2] == 8.0
     assert line(chat, "load", "queued").values[-2] == 2.0
+
+
+def active_over(samples: GatewaySamples, start: int) -> tuple[int, float]:
+    """Of the minute that began at `start`: gateways, and what was active in all of them."""
+    over = samples.note(report("a", 0, {}), {}, start + MINUTE)
+    [whole] = [each for each in over if each.deployment == ""]
+    return whole.num_gateways, whole.active
+
+
+def test_two_processes_of_one_gateway_add_up_while_one_hands_over_to_the_other() -> None:
+    samples, start = GatewaySamples(), NOW_NS - 2 * MINUTE
+    for second in range(60):
+        samples.note(report("a", 30, {}, process=1), {}, start + second * 10**9)
+        samples.note(report("a", 10, {}, process=2), {}, start + second * 10**9)
+    assert active_over(samples, start) == (1, 40.0)
+
+
+def test_a_process_that_took_anothers_place_shares_the_minute_with_it() -> None:
+    samples, start = GatewaySamples(), NOW_NS - 2 * MINUTE
+    for second in range(60):
+        process, active = (1, 30) if second < 30 else (2, 10)
+        samples.note(report("a", active, {}, process=process), {}, start + second * 10**9)
+    num_gateways, mean = active_over(samples, start)
+    assert num_gateways == 1
+    assert mean == pytest.approx(20.0)
 
 
 def test_a_gateway_that_does_not_tell_its_queues_leaves_them_unknown(

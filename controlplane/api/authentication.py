@@ -48,12 +48,15 @@ def principal_of(request: Request) -> Principal:
 
 
 async def is_still_known(request: Request) -> bool:
-    """Whether the key that a long answer was begun with still opens anything."""
+    """Whether the key or the session that a long answer was begun with still opens anything."""
     if principal_of(request) is LOCAL:
         return True
-    token = read_bearer(request.headers.get("authorization"))
     directory: AccessDirectory = request.app.state.directory
-    found = await run_in_threadpool(directory.by_key, token or "")
+    authorization = request.headers.get("authorization")
+    if authorization is None:
+        session = read_session_cookie(request.headers) or ""
+        return await run_in_threadpool(directory.by_session, session) == principal_of(request)
+    found = await run_in_threadpool(directory.by_key, read_bearer(authorization) or "")
     return isinstance(found, Principal)
 
 

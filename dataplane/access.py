@@ -28,6 +28,8 @@ class Role(StrEnum):
     """Send requests through gateways for one tenant, and report the client's side of them."""
     GATEWAY = "gateway"
     """Be a gateway: follow snapshots, deliver reports and records."""
+    CONTROL_PLANE = "controlplane"
+    """Ask one gateway what it has in flight. Made by control planes for themselves alone."""
     VIEWER = "viewer"
     """Read everything that is no secret; with a tenant, that tenant's requests alone."""
     OPERATOR = "operator"
@@ -42,6 +44,8 @@ class Role(StrEnum):
         return self in _PEOPLE and other in _PEOPLE and _PEOPLE.index(self) > _PEOPLE.index(other)
 
 
+GRANTABLE = tuple(role for role in Role if role is not Role.CONTROL_PLANE)
+"""What a person can give to somebody."""
 _PEOPLE = (Role.VIEWER, Role.OPERATOR, Role.ADMIN)
 
 
@@ -54,6 +58,8 @@ class AccessKey:
     """SHA-256 of the secret, in hex."""
     role: Role
     tenant: str | None = None
+    gateway: str | None = None
+    """The only gateway that a control plane's key opens."""
     expires_at_unix_ns: int | None = None
 
 

@@ -4,14 +4,18 @@ A change made in this process is seen at once. One made in another, such as a re
 second control plane, is seen within `_REMEMBER_SECONDS`.
 """
 
+import hashlib
 import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+import structlog
+from sqlalchemy.exc import SQLAlchemyError
+
 from controlplane.access.principal import Principal
 from controlplane.store.access_keys import find_key
 from controlplane.store.database import Database
-from controlplane.store.sessions import find_session, touch_session
+from controlplane.store.sessions import find_session, is_token, touch_session
 from dataplane.access import KeyProblem, judge_key, key_id_of
 from dataplane.clock import MonotonicClock, WallClock, monotonic_clock, wall_clock
 
@@ -19,6 +23,7 @@ _REMEMBER_SECONDS = 2.0
 _MAX_REMEMBERED = 10_000
 
 FoundT = TypeVar("FoundT")
+_log = structlog.get_logger(__name__)
 
 
 class AccessDirectory:
@@ -37,21 +42,28 @@ class AccessDirectory:
 
     def by_key(self, text: str) -> Principal | KeyProblem:
         """Whose key it is, or why it opens nothing."""
-        return self._keys.get(text, lambda: self._read_key(text))
+        key_id = key_id_of(text)
+        if key_id is None:
+            return KeyProblem.MALFORMED
+        return self._keys.get(text, lambda: self._read_key(key_id, text))
 
     def by_session(self, token: str) -> Principal | None:
         """Who is logged in with this session; None when it has ended."""
+        if not is_token(token):
+            return None
         return self._sessions.get(token, lambda: self._read_session(token))
+
+    @property
+    def num_remembered(self) -> int:
+        """Keys and sessions; never more than twice the bound."""
+        return len(self._keys) + len(self._sessions)
 
     def forget(self) -> None:
         """Keys, users or sessions were changed: ask the database again."""
         self._keys.clear()
         self._sessions.clear()
 
-    def _read_key(self, text: str) -> Principal | KeyProblem:
-        key_id = key_id_of(text)
-        if key_id is None:
-            return KeyProblem.MALFORMED
+    def _read_key(self, key_id: str, text: str) -> Principal | KeyProblem:
         with self._database.reading() as session:
             found = find_key(session, key_id)
         key, name = found or (None, "")
@@ -67,8 +79,7 @@ class AccessDirectory:
         if found is None:
             return None
         if found.needs_touch:
-            with self._database.session() as session:
-                touch_session(session, token, now)
+            self._touch(token, now)
         return Principal(
             name=found.user_name,
             role=found.role,
@@ -76,15 +87,29 @@ class AccessDirectory:
             csrf_token=found.csrf_token,
         )
 
+    def _touch(self, token: str, now_unix_ns: int) -> None:
+        """Best effort: a page is shown although a full or busy database cannot take this."""
+        try:
+            with self._database.session() as session:
+                touch_session(session, token, now_unix_ns)
+        except SQLAlchemyError as error:
+            _log.warning("a session's use was not noted", error=type(error).__name__)
+
 
 class _Memory(Generic[FoundT]):
+    """What was found, for a moment, by the digest of what was asked with."""
+
     def __init__(self, clock: MonotonicClock) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._known: dict[str, tuple[float, FoundT]] = {}
+        self._known: dict[bytes, tuple[float, FoundT]] = {}
         self._generation = 0
 
-    def get(self, name: str, find: Callable[[], FoundT]) -> FoundT:
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def get(self, secret: str, find: Callable[[], FoundT]) -> FoundT:
+        name = hashlib.sha256(secret.encode()).digest()
         known = self._known.get(name)
         if known is not None and self._clock() < known[0]:
             return known[1]

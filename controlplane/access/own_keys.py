@@ -29,7 +29,7 @@ def ensure_key(
     path: Path,
     name: str,
     role: Role,
-    tenant: str | None = None,
+    gateway: str | None = None,
     wall: WallClock = wall_clock,
 ) -> str:
     """The key in the file at `path`, made anew unless it is known as `name` with this role.
@@ -37,7 +37,7 @@ def ensure_key(
     Raises OSError when the file cannot be written.
     """
     text = _read(path)
-    if text is not None and _is_good(database, text, name, role, tenant, wall()):
+    if text is not None and _is_good(database, text, name, role, gateway, wall()):
         return text
     with database.session() as session:
         with contextlib.suppress(AccessError):  # there was none, as at the first start
@@ -46,7 +46,8 @@ def ensure_key(
             session,
             name=name,
             role=role,
-            tenant=tenant,
+            tenant=None,
+            gateway=gateway,
             expires_at_unix_ns=None,
             actor=_ACTOR,
             reason=_REASON,
@@ -65,13 +66,13 @@ def _read(path: Path) -> str | None:
 
 
 def _is_good(
-    database: Database, text: str, name: str, role: Role, tenant: str | None, now_unix_ns: int
+    database: Database, text: str, name: str, role: Role, gateway: str | None, now_unix_ns: int
 ) -> bool:
     with database.reading() as session:
         found = find_key(session, key_id_of(text) or "")
     if found is None:
         return False
     key, known_as = found
-    return (known_as, key.role, key.tenant) == (name, role, tenant) and (
+    return (known_as, key.role, key.gateway) == (name, role, gateway) and (
         judge_key(text, key, now_unix_ns) is None
     )

@@ -20,14 +20,15 @@ class LoginThrottle:
     def begin_attempt(self, user: str, address: str, now_unix: float) -> int:
         """Count one attempt before it is made, so that many at once are no way around.
 
-        Returns 0, or the seconds to wait; then the attempt must not be made.
+        Returns 0, or the seconds to wait; then the attempt must not be made. The narrowest
+        limit comes first, and what it refuses uses up none of the wider ones: else one address
+        could keep a user out from everywhere.
         """
-        waits = [
-            max(1, round(self._limiter.get_window_stats(limit, *who).reset_time - now_unix))
-            for limit, who in self._limits(user, address)
-            if not self._limiter.hit(limit, *who)
-        ]
-        return max(waits, default=0)
+        for limit, who in self._limits(user, address):
+            if not self._limiter.hit(limit, *who):
+                reset = self._limiter.get_window_stats(limit, *who).reset_time
+                return max(1, round(reset - now_unix))
+        return 0
 
     def note_success(self, user: str, address: str) -> None:
         """The user's own attempts are forgotten; what an address did to others is not."""

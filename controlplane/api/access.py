@@ -4,7 +4,7 @@ import time
 from typing import Annotated
 
 from fastapi import APIRouter, HTTPException, Request
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
 from controlplane.access.passwords import PasswordError, hash_password
 from controlplane.access.principal import actor_of
@@ -13,7 +13,13 @@ from controlplane.api.free_text import FreeText
 from controlplane.specs.names import Name
 from controlplane.specs.quantity import Duration
 from controlplane.store.access_grants import AccessError
-from controlplane.store.access_keys import StoredKey, add_key, list_keys, revoke_key
+from controlplane.store.access_keys import (
+    StoredKey,
+    UnknownKeyError,
+    add_key,
+    list_keys,
+    revoke_key,
+)
 from controlplane.store.database import Database
 from controlplane.store.users import (
     User,
@@ -23,12 +29,22 @@ from controlplane.store.users import (
     set_password,
     set_role,
 )
-from dataplane.access import Role
+from dataplane.access import GRANTABLE, Role
 
 router = APIRouter(prefix="/api/v1", tags=["access"])
 
 Reason = Annotated[FreeText, Field(max_length=1024)]
+GivenReason = Annotated[str, Field(min_length=1, max_length=1024)]
 _MAX_DAYS = 3650
+
+
+def _is_grantable(role: Role) -> Role:
+    if role not in GRANTABLE:
+        raise ValueError(f"no key with the role {role} is given to anybody")
+    return role
+
+
+GrantableRole = Annotated[Role, AfterValidator(_is_grantable)]
 
 
 class Me(BaseModel):
@@ -45,7 +61,7 @@ class KeyRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: Name
-    role: Role
+    role: GrantableRole
     tenant: Name | None = None
     """Needed for a client, possible for a viewer."""
     expires_in: Duration | None = None
@@ -134,14 +150,22 @@ def create(body: KeyRequest, request: Request) -> CreatedKey:
     return CreatedKey(key_id=new.key_id, name=body.name, key=new.text)
 
 
-@router.delete("/keys/{name}", responses={404: {"description": "No key in use is called so."}})
-def revoke(name: str, request: Request, reason: Reason = "") -> StoredKey:
+@router.delete(
+    "/keys/{name}",
+    responses={
+        404: {"description": "No key in use is called so."},
+        409: {"description": "It is the last admin's."},
+    },
+)
+def revoke(name: str, request: Request, reason: GivenReason) -> StoredKey:
     """End a key for good, by its name or id. Gateways follow with the next snapshot."""
     try:
         with _database(request).session() as session:
             revoked = revoke_key(session, name, actor=_actor(request), reason=reason)
-    except AccessError as error:
+    except UnknownKeyError as error:
         raise HTTPException(404, str(error)) from error
+    except AccessError as error:
+        raise HTTPException(409, str(error)) from error
     note_access_change(request)
     return revoked
 
@@ -183,6 +207,8 @@ def change_user(name: str, body: UserChange, request: Request) -> User:
     """Change a role or a password, shut somebody out or let them in. Their sessions end."""
     if body.tenant is not None and body.role is None:
         raise HTTPException(422, "tenant: give the role as well")
+    if body.is_disabled and not body.reason:
+        raise HTTPException(422, "reason: say why they are shut out")
     hashed = None if body.password is None else _hash(body.password)
     actor, reason = _actor(request), body.reason
     with _database(request).session() as session:

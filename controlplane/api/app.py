@@ -11,10 +11,13 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 
-from fastapi import Depends, FastAPI
+from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi.responses import JSONResponse
 
+from controlplane.access.own_keys import secrets_dir
 from controlplane.api import (
     access,
     audit,
@@ -45,7 +48,17 @@ from dataplane.access import AuthMode
 _MAX_BODY_BYTES = 16 * 2**20
 """Of a request to any path that does not say otherwise."""
 
+_description = APIRouter()
+
+
+@_description.get("/openapi.json", include_in_schema=False)
+def read_description(request: Request) -> JSONResponse:
+    """The API's description in OpenAPI's form."""
+    return JSONResponse(request.app.openapi())
+
+
 _ROUTERS = (
+    _description,
     access.router,
     audit.router,
     config.router,
@@ -65,13 +78,19 @@ _ROUTERS = (
 )
 
 
-def create_app(opened: OpenState, auth: AuthMode = AuthMode.OFF) -> FastAPI:
-    """The application over `opened`, which its lifespan closes."""
+def create_app(
+    opened: OpenState, auth: AuthMode = AuthMode.OFF, state_dir: Path | None = None
+) -> FastAPI:
+    """The application over `opened`, which its lifespan closes.
+
+    With authentication, keys of its own lie below `state_dir`.
+    """
     app = FastAPI(
         title="Pilothouse",
         lifespan=_lifespan,
         docs_url=None,
         redoc_url=None,
+        openapi_url=None,  # served by a route of ours, which asks for a role
         max_body_size=_MAX_BODY_BYTES,
     )
     app.state.opened = opened
@@ -80,7 +99,9 @@ def create_app(opened: OpenState, auth: AuthMode = AuthMode.OFF) -> FastAPI:
         app.include_router(router, dependencies=[Depends(authorize)], responses=ERROR_RESPONSES)
     add_error_handlers(app)
     app.add_middleware(RefuseNul)
-    install_authentication(app, opened.config_db, auth)
+    has_keys = auth is AuthMode.REQUIRED and state_dir is not None
+    secrets = secrets_dir(state_dir) if has_keys and state_dir is not None else None
+    install_authentication(app, opened.config_db, auth, secrets)
     install_console(app)
     install_shared(app, opened.config_db)
     return app

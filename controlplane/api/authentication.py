@@ -6,9 +6,11 @@ and may do everything; that the caller is a page of some other site, or was led 
 name that somebody else controls, is refused all the same.
 """
 
+from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 from fastapi import FastAPI, Request
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
@@ -17,6 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from controlplane.access.current import current_principal
 from controlplane.access.directory import AccessDirectory
+from controlplane.access.gateway_keys import GatewayKeys
 from controlplane.access.principal import LOCAL, Principal
 from controlplane.access.throttle import LoginThrottle
 from controlplane.store.database import Database
@@ -33,9 +36,15 @@ _KEY_PROBLEMS = {
 }
 
 
-def install_authentication(app: FastAPI, database: Database, auth: AuthMode) -> None:
-    """Let nothing but the login page answer to who is not known. Sets `app.state.directory`."""
+def install_authentication(
+    app: FastAPI, database: Database, auth: AuthMode, secrets: Path | None = None
+) -> None:
+    """Let nothing but the login page answer to who is not known.
+
+    Our own keys are kept in `secrets`; None: gateways ask nobody who they are.
+    """
     app.state.directory = AccessDirectory(database)
+    app.state.gateway_keys = None if secrets is None else GatewayKeys(database, secrets)
     app.state.auth = auth
     app.state.login_throttle = LoginThrottle()
     app.add_middleware(Authentication, directory=app.state.directory, auth=auth)
@@ -76,13 +85,28 @@ class Authentication:
         headers = Headers(scope=scope)
         refusal = _refuse_other_sites(scope, headers, self._auth)
         if refusal is None and not is_public(scope["path"]):
-            principal = await self._find(headers, scope)
+            try:
+                principal = await self._find(headers, scope)
+            except SQLAlchemyError as error:
+                await self._answer_error(Request(scope), error, receive, send)
+                return
             if isinstance(principal, Principal):
                 scope.setdefault("state", {})["principal"] = principal
                 current_principal.set(principal)
             else:
                 refusal = principal
         await (refusal or self._app)(scope, receive, send)
+
+    async def _answer_error(
+        self, request: Request, error: Exception, receive: Receive, send: Send
+    ) -> None:
+        """As the application answers it: nobody is behind this middleware to do so."""
+        handlers = request.app.exception_handlers
+        found = [handlers[kind] for kind in type(error).__mro__ if kind in handlers]
+        if not found:
+            raise error
+        answer: Response = await found[0](request, error)
+        await answer(request.scope, receive, send)
 
     async def _find(self, headers: Headers, scope: Scope) -> Principal | Response:
         if self._auth is AuthMode.OFF:
@@ -118,7 +142,7 @@ def read_session_cookie(headers: Headers) -> str | None:
 
 def _refuse_other_sites(scope: Scope, headers: Headers, auth: AuthMode) -> Response | None:
     host = headers.get("host", "")
-    if auth is AuthMode.OFF and not is_loopback(urlsplit(f"//{host}").hostname or ""):
+    if auth is AuthMode.OFF and not is_loopback(_host_in(f"//{host}")):
         # A page of another site can point its own name at 127.0.0.1 and then read everything.
         return _refuse(
             f"without authentication only this machine's own names are answered, not {host!r}; "
@@ -127,10 +151,24 @@ def _refuse_other_sites(scope: Scope, headers: Headers, auth: AuthMode) -> Respo
     if scope["method"] in _SAFE_METHODS:
         return None
     origin = headers.get("origin")
-    is_other = origin is not None and urlsplit(origin).netloc != host
+    is_other = origin is not None and _netloc_in(origin) != host
     if is_other or headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         return _refuse("this was sent by a page of another site")
     return None
+
+
+def _host_in(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:  # brackets that hold no address
+        return ""
+
+
+def _netloc_in(url: str) -> str | None:
+    try:
+        return urlsplit(url).netloc
+    except ValueError:
+        return None
 
 
 def _ask_to_log_in(scope: Scope, headers: Headers) -> Response:

@@ -4,6 +4,9 @@ A route that stands in no set here can be read by every viewer without a tenant,
 through by admins alone.
 """
 
+import re
+from collections.abc import Iterable
+
 from fastapi import HTTPException, Request
 
 from controlplane.access.principal import LOCAL, Principal
@@ -82,6 +85,31 @@ def required_role(method: str, path: str) -> Role:
     if route in FOR_ADMINS or method not in _SAFE_METHODS:
         return Role.ADMIN
     return Role.VIEWER
+
+
+def check_gateway_name(request: Request, name: str) -> None:
+    """A gateway speaks for itself alone: its key is called as it is. Raises HTTPException, 403."""
+    principal = principal_of(request)
+    if principal is not LOCAL and name != principal.name:
+        raise HTTPException(403, _foreign_gateway(principal, name))
+
+
+def check_gateway_ids(request: Request, gateway_ids: Iterable[str]) -> None:
+    """Only of its own processes: its name, a hyphen and twelve hex digits. As above."""
+    principal = principal_of(request)
+    if principal is LOCAL:
+        return
+    own = re.compile(re.escape(principal.name) + r"-[0-9a-f]{12}")
+    for gateway_id in gateway_ids:
+        if not own.fullmatch(gateway_id):
+            raise HTTPException(403, _foreign_gateway(principal, gateway_id))
+
+
+def _foreign_gateway(principal: Principal, said: str) -> str:
+    return (
+        f"the key {principal.name} is of the gateway called so, and this is about "
+        f"{said[:128]!r}: make a key with that gateway's name"
+    )
 
 
 def tenant_of(request: Request) -> str | None:

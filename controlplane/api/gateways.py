@@ -10,7 +10,9 @@ from fastapi import APIRouter, HTTPException, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
+from controlplane.access.gateway_keys import GatewayKeys
 from controlplane.api.authentication import is_still_known
+from controlplane.api.authorization import check_gateway_name
 from controlplane.api.body import read_body
 from controlplane.api.gateway_reports import ReportError, decode_report
 from controlplane.api.gateway_samples import gateway_samples, store_samples
@@ -39,6 +41,7 @@ def list_gateways(request: Request) -> dict[str, Any]:
 @router.put("/{name}", status_code=204)
 async def put_report(name: str, request: Request) -> Response:
     """Keep a gateway's report. 422 names the path of what is wrong in it."""
+    check_gateway_name(request, name)
     body = await read_body(request, MAX_REPORT_BYTES, "no gateway has that much to report")
     try:
         report = decode_report(body)
@@ -49,6 +52,7 @@ async def put_report(name: str, request: Request) -> Response:
     state = request.app.state
     observed: ObservedState = state.observed
     observed.put_gateway(report)
+    await _prepare_key(request, name)
     deployments = {replica.replica_id: replica.deployment for replica in observed.replicas()}
     minute = gateway_samples(state).note(report, deployments, wall_clock())
     if minute:
@@ -63,12 +67,22 @@ async def watch_snapshots(name: str, request: Request) -> StreamingResponse:
     A watcher that is slower than the changes is sent only the newest. The stream ends when
     the control plane does, and soon after the watcher's key was revoked.
     """
+    check_gateway_name(request, name)
     state = request.app.state
     return StreamingResponse(
         snapshot_events(state.snapshots, state.closing, may_go_on=partial(is_still_known, request)),
         media_type="text/event-stream",
         headers={"cache-control": "no-store", "x-accel-buffering": "no"},
     )
+
+
+async def _prepare_key(request: Request, name: str) -> None:
+    """Our key for this gateway must be in its snapshot before we ask it anything."""
+    keys: GatewayKeys | None = request.app.state.gateway_keys
+    if keys is not None:
+        _, is_new = await run_in_threadpool(keys.get, name)
+        if is_new:
+            request.app.state.on_config_change()
 
 
 async def snapshot_events(

@@ -1,17 +1,24 @@
 """Requests in flight, asked from the gateways that have them: nobody else knows them yet."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Self
 
 import httpx
 import msgspec
+from starlette.concurrency import run_in_threadpool
 
 from controlplane.operator.observed import ObservedState
 from dataplane.report import GatewayReport
 
 _TIMEOUT_SECONDS = 1.0
 _MAX_GATEWAYS = 64
+_MAX_ANSWER_BYTES = 8 * 2**20
+
+
+class _TooLongError(Exception):
+    """A gateway answers with more than any has in flight."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,15 +74,16 @@ class _Answer:
     requests: list[LiveRequest]
 
 
-async def ask_gateways(observed: ObservedState, key: str | None = None) -> LiveRequests:
+async def ask_gateways(
+    observed: ObservedState, find_key: Callable[[str], str] | None = None
+) -> LiveRequests:
     """Ask every gateway that ever reported, all at once; silence is an answer too.
 
-    `key` is the control plane's own, for gateways that ask who is calling.
+    `find_key` blocks, and gives the key that opens the gateway of a name, and no other.
     """
-    headers = {} if key is None else {"authorization": f"Bearer {key}"}
     reports = [report for report, _ in observed.gateways()][:_MAX_GATEWAYS]
-    async with httpx.AsyncClient(timeout=_TIMEOUT_SECONDS, headers=headers) as http:
-        answers = await asyncio.gather(*(_ask(http, report) for report in reports))
+    async with httpx.AsyncClient(timeout=_TIMEOUT_SECONDS) as http:
+        answers = await asyncio.gather(*(_ask(http, report, find_key) for report in reports))
     return LiveRequests(
         gateways=[gateway for gateway, _ in answers],
         requests=sorted(
@@ -86,13 +94,15 @@ async def ask_gateways(observed: ObservedState, key: str | None = None) -> LiveR
 
 
 async def _ask(
-    http: httpx.AsyncClient, report: GatewayReport
+    http: httpx.AsyncClient, report: GatewayReport, find_key: Callable[[str], str] | None
 ) -> tuple[LiveGateway, list[LiveRequest]]:
+    headers = {}
+    if find_key is not None:
+        headers["authorization"] = f"Bearer {await run_in_threadpool(find_key, report.name)}"
     try:
-        response = await http.get(f"{report.address}/internal/requests")
-        response.raise_for_status()
-        answer = msgspec.json.decode(response.content, type=_Answer)
-    except (httpx.HTTPError, httpx.InvalidURL, msgspec.MsgspecError) as error:
+        data = await _read(http, f"{report.address}/internal/requests", headers)
+        answer = msgspec.json.decode(data, type=_Answer)
+    except (httpx.HTTPError, httpx.InvalidURL, msgspec.MsgspecError, _TooLongError) as error:
         why = str(error) or type(error).__name__
         return LiveGateway(name=report.name, at_unix_ns=None, error=why, num_requests=None), []
     gateway = LiveGateway(
@@ -102,3 +112,15 @@ async def _ask(
         num_requests=len(answer.requests),
     )
     return gateway, answer.requests
+
+
+async def _read(http: httpx.AsyncClient, url: str, headers: dict[str, str]) -> bytes:
+    """Whoever answers there, they cannot fill the memory."""
+    data = bytearray()
+    async with http.stream("GET", url, headers=headers) as response:
+        response.raise_for_status()
+        async for piece in response.aiter_raw():
+            data += piece
+            if len(data) > _MAX_ANSWER_BYTES:
+                raise _TooLongError(f"it answers with more than {_MAX_ANSWER_BYTES} bytes")
+    return bytes(data)

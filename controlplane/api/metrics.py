@@ -13,6 +13,7 @@ from starlette.datastructures import State
 from controlplane.api.request_data import collect_request_data
 from controlplane.api.span_counters import span_counters
 from dataplane import names
+from dataplane.access import AuthMode
 
 router = APIRouter(tags=["health"])
 
@@ -91,8 +92,13 @@ def read_metrics(request: Request) -> Response:
 
 @router.get("/healthz", response_class=PlainTextResponse)
 def read_health(request: Request) -> Response:
-    """200 while the process answers and its operator does its passes, 503 with the error."""
+    """200 while the process answers and its operator does its passes, 503 otherwise.
+
+    Everybody may ask, so what the error says stands here only where nobody is told apart.
+    """
     error = request.app.state.operator.error
     if error is not None:
-        return Response(f"the operator's last pass failed: {error}\n", 503, media_type="text/plain")
+        is_open = request.app.state.auth is AuthMode.OFF
+        why = f": {error}" if is_open else "; the control plane's log says why"
+        return Response(f"the operator's last pass failed{why}\n", 503, media_type="text/plain")
     return Response("ok\n", media_type="text/plain")

@@ -4,8 +4,8 @@ from random import Random
 
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.concurrency import run_in_threadpool
-from starlette.datastructures import State
 
+from controlplane.api.authorization import check_gateway_ids
 from controlplane.api.body import read_body
 from controlplane.api.changes import request_changes
 from controlplane.api.contract_terms import contract_terms
@@ -35,17 +35,19 @@ async def put_records(request: Request) -> IngestReport:
     507 while the request database has no room: send it again later.
     """
     body = await read_body(request, MAX_BODY_BYTES, "send smaller batches")
-    report = await run_in_threadpool(_take, request.app.state, body)
+    report = await run_in_threadpool(_take, request, body)
     if report.stored:
         request_changes(request.app.state).note()
     return report
 
 
-def _take(state: State, body: bytes) -> IngestReport:
+def _take(request: Request, body: bytes) -> IngestReport:
     try:
         batch: RecordBatch = decode_batch(body)
     except BatchError as error:
         raise HTTPException(422, detail=f"nothing was stored; {error}") from error
+    check_gateway_ids(request, {batch.gateway_id, *(each.gateway_id for each in batch.records)})
+    state = request.app.state
     database: Database = state.request_db
     with database.adding() as session:
         lock_for_records(session)

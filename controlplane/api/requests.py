@@ -2,6 +2,7 @@
 
 from fastapi import APIRouter, HTTPException, Request
 
+from controlplane.access.gateway_keys import GatewayKeys
 from controlplane.api.authorization import tenant_of
 from controlplane.api.live import LiveRequests, ask_gateways
 from controlplane.api.missed import with_limits
@@ -84,7 +85,9 @@ def get_request(request_id: str, request: Request) -> RequestDetail:
 async def read_live(request: Request) -> LiveRequests:
     """Those in flight that the caller may see."""
     state = request.app.state
-    live = await ask_gateways(state.observed, getattr(state, "own_key", None))
+    keys: GatewayKeys | None = state.gateway_keys
+    find_key = None if keys is None else lambda name: keys.get(name)[0]
+    live = await ask_gateways(state.observed, find_key)
     return live.within(tenant_of(request))
 
 

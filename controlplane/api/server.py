@@ -4,11 +4,12 @@ import asyncio
 import contextlib
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import uvicorn
 from fastapi import FastAPI
 
+_MAX_HEAD_BYTES = 64 * 2**10
 _CLOSE_SECONDS = 3
 """How long requests may take to end; who watches a stream reconnects later anyway."""
 
@@ -41,10 +42,18 @@ class ControlPlaneServer(uvicorn.Server):
         self.should_exit = True
 
 
-def run(app: FastAPI, listener: socket.socket) -> None:
-    """Serve until SIGTERM or SIGINT. Raises StartError when the application did not start."""
+def run(app: FastAPI, listener: socket.socket, trusted_proxies: Sequence[str] = ()) -> None:
+    """Serve until SIGTERM or SIGINT. Raises StartError when the application did not start.
+
+    What X-Forwarded-For and -Proto say counts only from `trusted_proxies`, addresses or networks.
+    """
     config = uvicorn.Config(
         app,
+        # It bounds a request's head, as httptools does not; here nothing waits for the rest.
+        http="h11",
+        h11_max_incomplete_event_size=_MAX_HEAD_BYTES,
+        proxy_headers=bool(trusted_proxies),
+        forwarded_allow_ips=list(trusted_proxies),
         lifespan="on",
         log_config=None,
         access_log=False,

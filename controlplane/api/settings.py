@@ -4,7 +4,6 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from controlplane.access.own_keys import secrets_dir
 from controlplane.open_state import OpenState
 from controlplane.operator.settings import DEFAULT_DRAIN_SECONDS, OperatorSettings
 from controlplane.store.connection import DatabaseKind, database_urls
@@ -26,6 +25,8 @@ class ControlPlaneSettings(BaseModel):
     requests_url: str | None = None
     auth: AuthMode = AuthMode.OFF
     """Whether callers must show who they are."""
+    trusted_proxies: tuple[str, ...] = ()
+    """Addresses or networks of proxies whose X-Forwarded headers count."""
     storage: StorageSettings = StorageSettings()
     """How much request data is kept."""
     drain_seconds: float = Field(default=DEFAULT_DRAIN_SECONDS, ge=0)
@@ -44,8 +45,3 @@ class ControlPlaneSettings(BaseModel):
             OperatorSettings(drain_seconds=self.drain_seconds),
             self.storage,
         )
-
-    @property
-    def own_key_path(self) -> Path:
-        """Where the control plane keeps the key that it shows gateways."""
-        return secrets_dir(self.state_dir) / "controlplane.key"

@@ -10,7 +10,7 @@ from controlplane.cli.answers import CreatedKeyAnswer, KeyAnswer, KeysAnswer
 from controlplane.cli.client import convert_answer, delete_json, get_json, post_json, url_option
 from controlplane.cli.examples import examples
 from controlplane.cli.terminal import instant, say, say_json, table
-from dataplane.access import Role
+from dataplane.access import GRANTABLE
 from dataplane.atomic_file import replace_file
 from dataplane.clock import wall_clock
 
@@ -23,6 +23,7 @@ output_option = click.option(
     help="json: what the API answers.",
 )
 reason_option = click.option("--reason", default="", help="For the audit.")
+given_reason_option = click.option("--reason", required=True, help="For the audit.")
 tenant_option = click.option(
     "--tenant", help="Of whom it is: needed for a client, possible for a viewer."
 )
@@ -46,7 +47,7 @@ def keys() -> None:
 @click.argument("name")
 @click.option(
     "--role",
-    type=click.Choice([role.value for role in Role]),
+    type=click.Choice([role.value for role in GRANTABLE]),
     required=True,
     help="What it may do.",
 )
@@ -102,7 +103,7 @@ def list_(with_revoked: bool, output: str, url: str) -> None:
 
 @keys.command(epilog=examples(("pilothouse keys revoke app-7 --reason 'leaked'", "at once")))
 @click.argument("name")
-@reason_option
+@given_reason_option
 @url_option
 def revoke(name: str, reason: str, url: str) -> None:
     """End the key called NAME (or with that id) for good.

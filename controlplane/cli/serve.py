@@ -7,19 +7,23 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from controlplane.cli.credentials import FILE_VARIABLE, KEY_VARIABLE
 from controlplane.cli.examples import examples
 from controlplane.cli.exit_codes import ExitCode
 from controlplane.cli.options import config_url_option, requests_url_option, state_dir_option
 from controlplane.cli.storage_options import read_storage, storage_arguments, storage_options
 from controlplane.supervisor.child import REFUSED_EXIT_CODE, GivenUpError
-from controlplane.supervisor.settings import ServeSettings
+from controlplane.supervisor.settings import (
+    CONFIG_URL_VARIABLE,
+    REQUESTS_URL_VARIABLE,
+    ServeSettings,
+)
 from controlplane.supervisor.state_lock import state_lock
 from controlplane.supervisor.supervisor import Supervisor
-from dataplane.access import AuthMode, OpenBindError, Role, check_bind
+from dataplane.access import AuthMode, OpenBindError, check_bind
 
 if TYPE_CHECKING:
     from controlplane.api.settings import ControlPlaneSettings
-    from controlplane.open_state import OpenState
 
 _FIRST_PASS_SECONDS = 3.0
 _PORT = click.IntRange(1, 65535)
@@ -131,6 +135,14 @@ def serve(
     show_default=True,
     help="Whether callers must show a key or log in; needed to listen beyond this machine.",
 )
+@click.option(
+    "--trusted-proxy",
+    "trusted_proxies",
+    multiple=True,
+    metavar="ADDRESS",
+    help="Address or network of a proxy in front, whose X-Forwarded-For and X-Forwarded-Proto "
+    "count; repeatable. None is trusted unless named.",
+)
 @config_url_option
 @requests_url_option
 @storage_options
@@ -140,6 +152,7 @@ def controlplane(
     port: int,
     drain_seconds: float,
     auth: str,
+    trusted_proxies: tuple[str, ...],
     config_url: str | None,
     requests_url: str | None,
     **storage: Any,
@@ -171,7 +184,11 @@ def controlplane(
         storage=read_storage(storage),
         drain_seconds=drain_seconds,
         auth=AuthMode(auth),
+        trusted_proxies=trusted_proxies,
     )
+    # What replicas inherit holds no way into the databases and nobody's key.
+    for variable in (CONFIG_URL_VARIABLE, REQUESTS_URL_VARIABLE, KEY_VARIABLE, FILE_VARIABLE):
+        os.environ.pop(variable, None)
     try:
         with state_lock(settings.state_dir, "controlplane.lock", "control plane"):
             _serve_api(settings, _listen(host, port))
@@ -202,19 +219,7 @@ def _serve_api(settings: "ControlPlaneSettings", listener: socket.socket) -> Non
     from controlplane.api.server import StartError, run
 
     try:
-        app = create_app(opened, settings.auth)
-        if settings.auth is AuthMode.REQUIRED:
-            app.state.own_key = _own_key(opened, settings)
-        run(app, listener)
+        app = create_app(opened, settings.auth, settings.state_dir)
+        run(app, listener, settings.trusted_proxies)
     except StartError as error:
         _refuse(str(error.__cause__), 1)
-
-
-def _own_key(opened: "OpenState", settings: "ControlPlaneSettings") -> str:
-    """With which gateways are asked what they have in flight."""
-    from controlplane.access.own_keys import ensure_key
-
-    name = f"controlplane-{socket.gethostname()}"[:128]
-    key = ensure_key(opened.config_db, settings.own_key_path, name, Role.VIEWER)
-    opened.operator.wake()  # gateways must hear of it
-    return key

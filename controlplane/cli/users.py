@@ -9,7 +9,7 @@ import click
 from controlplane.cli.answers import UserAnswer, UsersAnswer
 from controlplane.cli.client import convert_answer, get_json, patch_json, post_json, url_option
 from controlplane.cli.examples import examples
-from controlplane.cli.keys import output_option, reason_option
+from controlplane.cli.keys import given_reason_option, output_option, reason_option
 from controlplane.cli.terminal import instant, say, say_json, table
 from dataplane.access import Role
 
@@ -87,7 +87,7 @@ def role(name: str, role: str, tenant: str | None, reason: str, url: str) -> Non
     epilog=examples(("pilothouse users disable ann --reason 'left'", "and end all sessions"))
 )
 @click.argument("name")
-@reason_option
+@given_reason_option
 @url_option
 def disable(name: str, reason: str, url: str) -> None:
     """Shut NAME out at once."""

@@ -19,7 +19,7 @@ from controlplane.specs.quantity import parse_duration
 from controlplane.store.access_grants import AccessError
 from controlplane.store.access_keys import add_key, list_keys, revoke_key
 from controlplane.store.users import add_user, list_users, set_disabled
-from dataplane.access import Role
+from dataplane.access import GRANTABLE, Role
 from dataplane.clock import wall_clock
 
 router = APIRouter(include_in_schema=False)
@@ -50,7 +50,7 @@ def create_key(
         return add_key(
             session,
             name=_name(name),
-            role=Role(role),
+            role=_role(role),
             tenant=tenant or None,
             expires_at_unix_ns=expires,
             actor=_actor(request),
@@ -61,7 +61,7 @@ def create_key(
 
 
 @router.post("/access/keys/revoke", dependencies=[Depends(check_form)])
-def end_key(request: Request, key_id: Text, reason: Text = "") -> Response:
+def end_key(request: Request, key_id: Text, reason: Text) -> Response:
     """End a key for good."""
     return _change(
         request,
@@ -96,7 +96,7 @@ def create_user(
 
 
 @router.post("/access/users/state", dependencies=[Depends(check_form)])
-def change_state(request: Request, name: Text, is_disabled: Text, reason: Text = "") -> Response:
+def change_state(request: Request, name: Text, is_disabled: Text, reason: Text) -> Response:
     """Shut somebody out, or let them in again."""
     return _change(
         request,
@@ -132,13 +132,19 @@ def _access_page(
         keys=[key for key in keys if key.revoked_at_unix_ns is None],
         num_revoked=sum(key.revoked_at_unix_ns is not None for key in keys),
         users=users,
-        roles=list(Role),
-        people_roles=[role for role in Role if role not in (Role.CLIENT, Role.GATEWAY)],
+        roles=GRANTABLE,
+        people_roles=[role for role in GRANTABLE if role not in (Role.CLIENT, Role.GATEWAY)],
         problem=problem,
         new_key=new_key,
         new_name=new_name,
         now=wall_clock(),
     )
+
+
+def _role(text: str) -> Role:
+    if text not in GRANTABLE:
+        raise AccessError(f"{text!r} is none of {', '.join(GRANTABLE)}")
+    return Role(text)
 
 
 def _name(text: str) -> str:

@@ -2,7 +2,6 @@
 
 import time
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Depends, Form, Request
 from fastapi.responses import RedirectResponse, Response
@@ -53,9 +52,12 @@ def log_in(
         found = find_user(session, name)
     if not is_right(password, None if found is None else found[1]):
         return _login_page(_WRONG, name, next, 401)
-    throttle.note_success(name, address)
     with database.session() as session:
+        # Once more, inside the transaction: the password may have been replaced meanwhile.
+        if find_user(session, name) != found:
+            return _login_page(_WRONG, name, next, 401)
         new = begin_session(session, name, wall_clock())
+    throttle.note_success(name, address)
     answer = RedirectResponse(_own_path(next), 303)
     answer.set_cookie(
         SESSION_COOKIE,
@@ -91,6 +93,5 @@ def _login_page(
 
 def _own_path(wanted: str) -> str:
     """A place of ours to go on to; never another site's."""
-    parts = urlsplit(wanted)
-    is_ours = wanted.startswith("/") and not wanted.startswith(("//", "/\\")) and not parts.netloc
-    return wanted if is_ours and wanted.isprintable() and parts.path != "/login" else "/"
+    is_ours = wanted.startswith("/") and not wanted.startswith(("//", "/\\"))
+    return wanted if is_ours and wanted.isprintable() and not wanted.startswith("/login") else "/"

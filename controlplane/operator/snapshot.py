@@ -46,7 +46,7 @@ def read_tenants(session: Session) -> tuple[TenantPolicy, ...]:
 
 def read_keys(session: Session) -> tuple[AccessKey, ...]:
     """What gateways must know: the keys of clients, and of who may read their state."""
-    roles = (Role.CLIENT, Role.VIEWER, Role.OPERATOR, Role.ADMIN)
+    roles = (Role.CLIENT, Role.VIEWER, Role.OPERATOR, Role.ADMIN, Role.CONTROL_PLANE)
     return tuple(keys_in_use(session, roles))
 
 

@@ -5,14 +5,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from controlplane.store.access_grants import AccessError, check_grant
-from controlplane.store.access_tables import AccessKeyRow
+from controlplane.store.access_tables import AccessKeyRow, UserRow
 from controlplane.store.audit import record_change
 from dataplane.access import AccessKey, NewKey, Role, create_key
 from dataplane.clock import WallClock, wall_clock
+
+
+class UnknownKeyError(AccessError):
+    """No key in use is called so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +42,7 @@ def add_key(
     expires_at_unix_ns: int | None,
     actor: str,
     reason: str = "",
+    gateway: str | None = None,
     clock: WallClock = wall_clock,
 ) -> NewKey:
     """Make a key and keep all of it but its secret. Raises AccessError."""
@@ -53,6 +58,7 @@ def add_key(
         name=name,
         role=role.value,
         tenant=tenant,
+        gateway=gateway,
         secret_digest=new.secret_digest,
         created_by=actor,
         created_at_unix_ns=now,
@@ -75,10 +81,15 @@ def revoke_key(
     reason: str = "",
     clock: WallClock = wall_clock,
 ) -> StoredKey:
-    """End a key for good. Raises AccessError when no key in use is called so."""
+    """End a key for good.
+
+    Raises UnknownKeyError when no key in use is called so, and AccessError for the last way in.
+    """
     row = _find_active_key(session, name_or_id)
     if row is None:
-        raise AccessError(f"no key in use is called {name_or_id!r}; see the list of keys")
+        raise UnknownKeyError(f"no key in use is called {name_or_id!r}; see the list of keys")
+    if [key.key_id for key in admin_keys(session)] == [row.key_id] and not num_admin_users(session):
+        raise AccessError(f"{row.name} is the last admin's key; let another admin in first")
     before = _key_facts(row)
     row.revoked_at_unix_ns = clock()
     session.flush()
@@ -128,6 +139,12 @@ def admin_keys(session: Session) -> list[AccessKey]:
     ]
 
 
+def num_admin_users(session: Session) -> int:
+    """People who can let others in."""
+    admins = (UserRow.role == Role.ADMIN.value) & UserRow.is_disabled.is_(False)
+    return session.scalar(select(func.count()).select_from(UserRow).where(admins)) or 0
+
+
 def _find_active_key(session: Session, name_or_id: str) -> AccessKeyRow | None:
     return session.scalars(
         select(AccessKeyRow)
@@ -159,6 +176,7 @@ def _access_key(row: AccessKeyRow) -> AccessKey:
         secret_digest=row.secret_digest,
         role=Role(row.role),
         tenant=row.tenant,
+        gateway=row.gateway,
         expires_at_unix_ns=row.expires_at_unix_ns,
     )
 

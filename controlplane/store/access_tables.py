@@ -30,6 +30,8 @@ class AccessKeyRow(ConfigBase):
     name: Mapped[str] = mapped_column(String(128))
     role: Mapped[str] = mapped_column(String(16))
     tenant: Mapped[str | None] = mapped_column(String(128))
+    gateway: Mapped[str | None] = mapped_column(String(128))
+    """Of a control plane's own key: the only gateway it opens."""
     secret_digest: Mapped[str] = mapped_column(String(64))
     """SHA-256 of the secret's 256 random bits, in hex."""
     created_by: Mapped[str] = mapped_column(String(128))

@@ -1,5 +1,8 @@
 """Connections: the two kinds of database, SQLite and PostgreSQL set up for concurrency.
 
+No engine puts a statement's parameters into errors: they may be digests and hashes, and errors
+are logged.
+
 On SQLite a transaction that may write takes the write lock at its start. One that reads
 first and locks later fails the moment another writer came between, and no timeout helps it.
 """
@@ -43,7 +46,7 @@ def create_bare_engine(url: str) -> Engine:
 
     `create_database_engine` would switch any SQLite file to write-ahead logging.
     """
-    return create_engine(_with_defaults(parse_url(url)), poolclass=NullPool)
+    return create_engine(_with_defaults(parse_url(url)), poolclass=NullPool, hide_parameters=True)
 
 
 def create_database_engine(url: str, enforces_foreign_keys: bool = True) -> Engine:
@@ -54,7 +57,7 @@ def create_database_engine(url: str, enforces_foreign_keys: bool = True) -> Engi
     if sqlite_path(url) is None:
         return _postgresql_engine(parse_url(url))
     # As many connections as FastAPI has threads, so that nobody waits for the pool.
-    engine = create_engine(url, pool_size=8, max_overflow=40)
+    engine = create_engine(url, pool_size=8, max_overflow=40, hide_parameters=True)
     event.listen(engine, "connect", _set_up_sqlite)
     if enforces_foreign_keys:
         event.listen(engine, "connect", _enforce_foreign_keys)
@@ -64,7 +67,9 @@ def create_database_engine(url: str, enforces_foreign_keys: bool = True) -> Engi
 
 def _postgresql_engine(url: URL) -> Engine:
     # A server takes 100 connections by default, and two control planes may share it.
-    engine = create_engine(_with_defaults(url), pool_pre_ping=True, pool_size=5, max_overflow=15)
+    engine = create_engine(
+        _with_defaults(url), pool_pre_ping=True, pool_size=5, max_overflow=15, hide_parameters=True
+    )
     event.listen(engine, "connect", _set_up_postgresql)
     return engine
 

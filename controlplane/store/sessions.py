@@ -1,6 +1,7 @@
 """Browsers that are logged in. The token is in the cookie alone; here is its SHA-256."""
 
 import hashlib
+import re
 import secrets
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ IDLE_NS = 12 * 3600 * _SECOND
 """A session that nobody used for so long has ended."""
 LIFETIME_NS = 7 * 86400 * _SECOND
 """However busy, a session ends after so long."""
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
 _SEEN_STEP_NS = 60 * _SECOND
 
 
@@ -37,6 +39,11 @@ class LoginSession:
     csrf_token: str
     needs_touch: bool
     """It was last seen more than a minute ago."""
+
+
+def is_token(text: str) -> bool:
+    """Whether `text` is shaped like a session's token."""
+    return _TOKEN.fullmatch(text) is not None
 
 
 def begin_session(session: Session, user_name: str, now_unix_ns: int) -> NewSession:

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from controlplane.store.access_grants import AccessError, check_grant
-from controlplane.store.access_keys import admin_keys
+from controlplane.store.access_keys import admin_keys, num_admin_users
 from controlplane.store.access_tables import UserRow
 from controlplane.store.audit import record_change
 from controlplane.store.sessions import end_sessions_of
@@ -130,17 +130,12 @@ def find_user(session: Session, name: str) -> tuple[User, str] | None:
 
 def has_admin(session: Session) -> bool:
     """Whether anybody can let others in: a user or an unexpired key with the role admin."""
-    return _num_admin_users(session) > 0 or bool(admin_keys(session))
-
-
-def _num_admin_users(session: Session) -> int:
-    admins = (UserRow.role == Role.ADMIN.value) & UserRow.is_disabled.is_(False)
-    return session.scalar(select(func.count()).select_from(UserRow).where(admins)) or 0
+    return num_admin_users(session) > 0 or bool(admin_keys(session))
 
 
 def _is_last_admin(session: Session, row: UserRow) -> bool:
     is_admin = row.role == Role.ADMIN.value and not row.is_disabled
-    return is_admin and _num_admin_users(session) == 1 and not admin_keys(session)
+    return is_admin and num_admin_users(session) == 1 and not admin_keys(session)
 
 
 def _get_user(session: Session, name: str) -> UserRow:

@@ -80,7 +80,11 @@ class Child:
 
     def _start_one(self) -> ProcessRecord:
         return self._directory.start(
-            self.spec.name, self.spec.role, self.spec.argv, self.spec.digest
+            self.spec.name,
+            self.spec.role,
+            self.spec.argv,
+            self.spec.digest,
+            environment=self.spec.whole_environment,
         )
 
     def check(self) -> None:

@@ -122,7 +122,12 @@ class GatewayChild(Child):
     def _start_one(self) -> ProcessRecord:
         self._forget_dead()
         return self._directory.start(
-            self._free_name(), self.spec.role, self.spec.argv, self.spec.digest, self.spec.name
+            self._free_name(),
+            self.spec.role,
+            self.spec.argv,
+            self.spec.digest,
+            self.spec.name,
+            self.spec.whole_environment,
         )
 
     def _free_name(self) -> str:

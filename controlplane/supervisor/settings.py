@@ -16,6 +16,17 @@ GATEWAY = "gateway-0"
 DEFAULT_PORT = 8700
 CONFIG_URL_VARIABLE = "PILOTHOUSE_CONFIG_URL"
 REQUESTS_URL_VARIABLE = "PILOTHOUSE_REQUESTS_URL"
+DATABASE_VARIABLES = frozenset(
+    {
+        CONFIG_URL_VARIABLE,
+        REQUESTS_URL_VARIABLE,
+        f"{CONFIG_URL_VARIABLE}_FILE",
+        f"{REQUESTS_URL_VARIABLE}_FILE",
+        "PGPASSWORD",
+        "PGPASSFILE",
+    }
+)
+"""Where databases are, and with which password."""
 _HOST = "127.0.0.1"
 
 
@@ -82,6 +93,15 @@ class ChildSpec:
     argv: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
     """What it is told besides, in variables that this process has set."""
+
+    @property
+    def whole_environment(self) -> dict[str, str]:
+        """All that it inherits of ours. Only the control plane is told where databases are,
+        and nobody the key of whoever typed the command."""
+        withheld = {"PILOTHOUSE_KEY", "PILOTHOUSE_KEY_FILE"}
+        if self.name != CONTROL_PLANE:
+            withheld |= DATABASE_VARIABLES
+        return {key: value for key, value in os.environ.items() if key not in withheld}
 
     @property
     def digest(self) -> str:

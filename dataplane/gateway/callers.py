@@ -40,20 +40,25 @@ def name_tenant(auth: AuthMode, keys: KeyRing, headers: Mapping[str, str], now_u
 
 
 def check_client(
-    auth: AuthMode, keys: KeyRing, headers: Mapping[str, str], now_unix_ns: int
+    auth: AuthMode, keys: KeyRing, headers: Mapping[str, str], now_unix_ns: int, gateway: str
 ) -> None:
-    """Whoever has a key of any kind. Raises ApiRefusalError with 401."""
+    """Whoever has a key of any kind, at any gateway. Raises ApiRefusalError with 401."""
     if auth is AuthMode.REQUIRED:
         _open(keys, headers, now_unix_ns)
 
 
 def check_reader(
-    auth: AuthMode, keys: KeyRing, headers: Mapping[str, str], now_unix_ns: int
+    auth: AuthMode, keys: KeyRing, headers: Mapping[str, str], now_unix_ns: int, gateway: str
 ) -> None:
-    """Who may see what this gateway does for everybody. Raises ApiRefusalError, 401 or 403."""
+    """Who may see what the gateway called so does for everybody.
+
+    Raises ApiRefusalError with 401 or 403.
+    """
     if auth is AuthMode.OFF:
         return
     key = _open(keys, headers, now_unix_ns)
+    if key.role is Role.CONTROL_PLANE and key.gateway == gateway:
+        return
     if not key.role.includes(Role.VIEWER) or key.tenant is not None:
         raise refuse(
             "This needs a key with the role viewer that is bound to no tenant.",

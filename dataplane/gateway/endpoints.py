@@ -30,7 +30,7 @@ RenderMetrics = Callable[[str | None], tuple[bytes, str]]
 Answer = Callable[[Exchange], Awaitable[Any]]
 
 
-Check = Callable[[AuthMode, KeyRing, Mapping[str, str], int], None]
+Check = Callable[[AuthMode, KeyRing, Mapping[str, str], int, str], None]
 """Who may ask; raises ApiRefusalError."""
 
 
@@ -121,6 +121,7 @@ class Endpoints:
                 gateway.enforced.keys,
                 exchange.headers,
                 gateway.wall_clock(),
+                gateway.settings.name,
             )
         except ApiRefusalError as refusal:
             if refusal.error.status == 401:

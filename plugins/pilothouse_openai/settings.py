@@ -24,6 +24,8 @@ _USUAL_PARAMETERS = frozenset(
         "user",
     }
 )
+KEYS_DIRECTORY = "ENGINE_KEYS_DIR"
+"""Environment variable of the gateway: the only folder that config can name a key in."""
 ParameterName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")]
 
 
@@ -34,10 +36,13 @@ class OpenAISettings(BaseModel):
 
     model: str | None = Field(default=None, min_length=1)
     """The name the endpoint serves the model under; None: the first that it lists."""
-    api_key_env: str | None = Field(default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
-    """Environment variable of the gateway that holds the key. The key itself is never config."""
-    api_key_file: str | None = Field(default=None, pattern=r"^/")
-    """Absolute path, on the gateway's machine, of a file that holds the key and nothing else."""
+    api_key_env: str | None = Field(default=None, pattern=r"^ENGINE_KEY_[A-Z0-9_]{1,64}$")
+    """Environment variable of the gateway that holds the key, as ENGINE_KEY_UPSTREAM; the key
+    itself is never config. No other variable can be named: who writes config must not be able
+    to send whatever else the gateway knows to an address of their choice."""
+    api_key_file: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$")
+    """Name of a file that holds the key and nothing else, in the folder that ENGINE_KEYS_DIR
+    names in the gateway's environment."""
     max_model_len: int | None = Field(default=None, gt=0)
     """Prompt plus output tokens; None: what the endpoint says, if it does."""
     max_num_seqs: int | None = Field(default=None, gt=0)
@@ -86,12 +91,18 @@ class OpenAISettings(BaseModel):
         return key
 
     def _key_in_file(self) -> str:
+        folder = os.environ.get(KEYS_DIRECTORY)
+        if not folder:
+            raise ValueError(
+                f"settings.api_key_file names {self.api_key_file}, and the gateway's environment "
+                f"does not say in {KEYS_DIRECTORY} which folder engines' keys are in"
+            )
         try:
-            return Path(self.api_key_file or "").read_text(errors="replace").strip()
+            return (Path(folder) / (self.api_key_file or "")).read_text(errors="replace").strip()
         except OSError as error:
             raise ValueError(
                 f"settings.api_key_file names {self.api_key_file}, which the gateway cannot "
-                f"read: {error.strerror}"
+                f"read in {folder}: {error.strerror}"
             ) from error
 
 

@@ -71,6 +71,6 @@ def guarded_plane(folder: Path) -> Iterator[GuardedPlane]:
     opened = OpenState.open(
         folder, urls[DatabaseKind.CONFIG], urls[DatabaseKind.REQUESTS], OperatorSettings()
     )
-    app = create_app(opened, AuthMode.REQUIRED)
+    app = create_app(opened, AuthMode.REQUIRED, folder)
     with TestClient(app, base_url=BASE_URL) as http:
         yield GuardedPlane(app, http)

@@ -1,19 +1,30 @@
 """Nobody unknown gets past the door, and whoever is known no further than they may."""
 
+import threading
+import time
 from collections.abc import Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 from fastapi.routing import iter_route_contexts
+from sqlalchemy import text
 
 from controlplane.api import authorization
+from controlplane.store.access_keys import keys_in_use
 from controlplane.store.records import RecordBatch
-from dataplane.access import Role
+from dataplane.access import AuthMode, KeyRing, Role
+from dataplane.gateway.callers import check_reader
+from dataplane.gateway.openai_api.errors import ApiRefusalError
+from dataplane.lifecycle import RequestCounts
+from dataplane.report import GatewayReport
 from ops.sample_requests import Sample, answered
 from tests.controlplane.guarded_plane import PASSWORD, GuardedPlane, guarded_plane
 
+GATEWAY_ID = "gateway-0-9c1f9c1f9c1f"
 TENANT = """
 apiVersion: pilothouse/v1
 kind: Tenant
@@ -98,7 +109,7 @@ def test_a_viewer_reads_and_changes_nothing(plane: GuardedPlane) -> None:
         apply_tenants(viewer),
         viewer.get("/api/v1/keys"),
         viewer.post("/api/v1/keys", json={"name": "x", "role": "admin"}),
-        viewer.delete("/api/v1/keys/x"),
+        viewer.delete("/api/v1/keys/x?reason=y"),
         viewer.post("/api/v1/records", content=b"{}"),
         viewer.put("/api/v1/gateways/g", content=b"{}"),
     ):
@@ -116,8 +127,8 @@ def test_an_operator_changes_what_runs_and_not_who_may(plane: GuardedPlane) -> N
 
 
 def test_a_gateway_delivers_and_reads_nothing_else(plane: GuardedPlane) -> None:
-    gateway = plane.bearing(plane.key(Role.GATEWAY))
-    batch = {"gateway_id": "g", "num_lost": 0, "records": []}
+    gateway = plane.bearing(plane.key(Role.GATEWAY, name="gateway-0"))
+    batch = {"gateway_id": GATEWAY_ID, "num_lost": 0, "records": []}
 
     assert gateway.post("/api/v1/records", json=batch).status_code == 200
     assert gateway.get("/api/v1/requests").status_code == 403
@@ -160,7 +171,7 @@ def test_a_revoked_key_opens_nothing_from_then_on(plane: GuardedPlane, admin: An
     assert admin.delete("/api/v1/keys/app", params={"reason": "leaked"}).status_code == 200
 
     assert caller.get("/api/v1/me").status_code == 401
-    assert admin.delete("/api/v1/keys/app").status_code == 404
+    assert admin.delete("/api/v1/keys/app?reason=again").status_code == 404
     event = admin.get("/api/v1/audit", params={"action": "key.revoke"}).json()["events"][0]
     assert (event["subject"], event["reason"], event["after"]) == ("key/app", "leaked", None)
 
@@ -172,6 +183,7 @@ def test_a_revoked_key_opens_nothing_from_then_on(plane: GuardedPlane, admin: An
         ({"name": "x", "role": "client", "tenant": "nobody"}, 409, "nobody"),
         ({"name": "x", "role": "admin", "tenant": "default"}, 409, "admin"),
         ({"name": "x", "role": "king"}, 422, "role"),
+        ({"name": "x", "role": "controlplane"}, 422, "role"),
         ({"name": "", "role": "viewer"}, 422, "name"),
         ({"name": "x", "role": "viewer", "expires_in": "soon"}, 422, "expires_in"),
         ({"name": "x", "role": "viewer", "expires_in": "0s"}, 422, "expires_in"),
@@ -191,14 +203,15 @@ def test_a_key_that_cannot_be_made_says_why(
 def test_the_last_admin_cannot_be_shut_out(plane: GuardedPlane) -> None:
     plane.user("ana", Role.ADMIN)
     admin = plane.bearing(plane.key(Role.ADMIN, name="root"))
-    admin.delete("/api/v1/keys/root")
+    assert admin.delete("/api/v1/keys/root?reason=x").status_code == 200
     plane.user("bo", Role.VIEWER)
 
     browser = plane.browser()
     browser.post("/login", data={"name": "ana", "password": PASSWORD})
     token = browser.get("/access").text.split('name="csrf_token" value="')[1].split('"')[0]
     answer = browser.post(
-        "/access/users/state", data={"name": "ana", "is_disabled": "true", "csrf_token": token}
+        "/access/users/state",
+        data={"name": "ana", "is_disabled": "true", "reason": "left", "csrf_token": token},
     )
 
     assert answer.status_code == 422
@@ -207,12 +220,15 @@ def test_the_last_admin_cannot_be_shut_out(plane: GuardedPlane) -> None:
 
 def seed(plane: GuardedPlane) -> None:
     apply_tenants(plane.bearing(plane.key(Role.OPERATOR, name="seeder")))
-    gateway = plane.bearing(plane.key(Role.GATEWAY, name="seeding-gateway"))
+    gateway = plane.bearing(plane.key(Role.GATEWAY, name="gateway-0"))
     records = tuple(
-        answered(Sample(sequence=n, arrived_at_unix_ns=10**18 + n, tenant=tenant))
+        replace(
+            answered(Sample(sequence=n, arrived_at_unix_ns=10**18 + n, tenant=tenant)),
+            gateway_id=GATEWAY_ID,
+        )
         for n, tenant in enumerate(["acme", "rival", "acme", "rival"])
     )
-    batch = RecordBatch(gateway_id="gateway-0-9c1f", num_lost=0, records=records)
+    batch = RecordBatch(gateway_id=GATEWAY_ID, num_lost=0, records=records)
     sent = gateway.post("/api/v1/records", content=msgspec.json.encode(batch))
     assert sent.status_code == 200, sent.text
 
@@ -249,7 +265,7 @@ def test_a_tenants_key_sees_nothing_of_the_house(plane: GuardedPlane) -> None:
     acme = plane.bearing(plane.key(Role.VIEWER, tenant="acme"))
     open_to_it = {path for _, path in authorization.FOR_TENANTS | authorization.FOR_EVERYBODY}
     for method, path in routes_of(plane):
-        if path in open_to_it | {"/login", "/healthz", "/openapi.json"} or "static" in path:
+        if path in open_to_it | {"/login", "/healthz"} or "static" in path:
             continue
         answer = acme.request(method, path.replace("{", "x").replace("}", "x"))
         assert answer.status_code in (403, 422), (method, path, answer.status_code)
@@ -276,7 +292,162 @@ def test_a_stream_ends_when_its_key_is_revoked(plane: GuardedPlane, admin: Any) 
 
     with gateway.stream("GET", "/api/v1/gateways/g/snapshots") as stream:
         assert stream.status_code == 200
-        admin.delete("/api/v1/keys/g")
+        admin.delete("/api/v1/keys/g?reason=over")
         list(stream.iter_bytes())  # comes to an end
 
     assert gateway.get("/api/v1/gateways/g/snapshots").status_code == 401
+
+
+def test_the_last_admins_key_cannot_be_revoked(plane: GuardedPlane) -> None:
+    admin = plane.bearing(plane.key(Role.ADMIN, name="root"))
+
+    refused = admin.delete("/api/v1/keys/root?reason=oops")
+    assert refused.status_code == 409
+    assert "last admin" in refused.json()["detail"]
+
+    plane.user("ana", Role.ADMIN)
+    assert admin.delete("/api/v1/keys/root?reason=done").status_code == 200
+
+
+def test_shutting_somebody_out_needs_a_reason(plane: GuardedPlane, admin: Any) -> None:
+    plane.user("bo", Role.VIEWER)
+    plane.key(Role.VIEWER, name="app")
+
+    assert admin.delete("/api/v1/keys/app").status_code == 422
+    assert admin.patch("/api/v1/users/bo", json={"is_disabled": True}).status_code == 422
+
+
+@pytest.mark.parametrize("foreign", ["gateway-1", "gateway-0-x", "gateway-00"])
+def test_a_gateway_speaks_for_itself_alone(plane: GuardedPlane, foreign: str) -> None:
+    gateway = plane.bearing(plane.key(Role.GATEWAY, name="gateway-0"))
+
+    for answer in (
+        gateway.put(f"/api/v1/gateways/{foreign}", content=b"{}"),
+        gateway.get(f"/api/v1/gateways/{foreign}/snapshots"),
+        gateway.post(
+            "/api/v1/records",
+            json={"gateway_id": f"{foreign}-9c1f9c1f9c1f", "num_lost": 7, "records": []},
+        ),
+    ):
+        assert answer.status_code == 403, answer.text
+        assert "gateway-0" in answer.json()["detail"]
+
+
+def report_of(name: str, address: str) -> bytes:
+    return msgspec.json.encode(
+        GatewayReport(
+            gateway_id=f"{name}-9c1f9c1f9c1f",
+            name=name,
+            address=address,
+            started_at_unix_ns=1,
+            reported_at_unix_ns=2,
+            snapshot_version=0,
+            snapshot_error=None,
+            counts=RequestCounts(
+                arrived=0, invalid=0, undecided=0, rejected=0, admitted=0, active=0, finished=0
+            ),
+            num_queued=0,
+            oldest_queued_seconds=None,
+            num_records_spooled=0,
+            num_records_lost=0,
+            replicas=(),
+        )
+    )
+
+
+def test_what_a_gateway_is_shown_opens_nothing_here_and_no_other_gateway(
+    plane: GuardedPlane, admin: Any
+) -> None:
+    shown: list[str] = []
+
+    class Eavesdropper(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            shown.append(self.headers["authorization"].removeprefix("Bearer "))
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b'{"at_unix_ns": 1, "requests": []}')
+
+        def log_message(self, *_: object) -> None:
+            """Not a word."""
+
+    server = HTTPServer(("127.0.0.1", 0), Eavesdropper)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    gateway = plane.bearing(plane.key(Role.GATEWAY, name="evil"))
+    report = report_of("evil", f"http://127.0.0.1:{server.server_address[1]}")
+    assert gateway.put("/api/v1/gateways/evil", content=report).status_code == 204
+
+    live = admin.get("/api/v1/requests/live").json()
+    server.shutdown()
+    server.server_close()
+
+    assert live["gateways"][0]["error"] is None
+    thief = plane.bearing(shown[0])
+    assert thief.get("/api/v1/requests").status_code == 403
+    assert thief.get("/api/v1/config").status_code == 403
+    with plane.app.state.config_db.reading() as session:
+        ring = KeyRing(keys_in_use(session, list(Role)))
+    for name, opens in (("evil", True), ("gateway-0", False)):
+        headers = {"authorization": f"Bearer {shown[0]}"}
+        try:
+            check_reader(AuthMode.REQUIRED, ring, headers, 1, name)
+        except ApiRefusalError:
+            assert not opens
+        else:
+            assert opens
+
+
+def test_junk_is_not_remembered_and_a_large_head_is_not_read(plane: GuardedPlane) -> None:
+    directory = plane.app.state.directory
+    for number in range(50):
+        plane.bearing(f"junk-{number}").get("/api/v1/me")
+        plane.caller(cookie=f"pilothouse_session=junk-{number}").get("/api/v1/me")
+
+    assert directory.num_remembered == 0
+
+
+@pytest.mark.parametrize(
+    "headers", [{"origin": "http://["}, {"host": "["}, {"cookie": "a=b; =;;; c"}]
+)
+def test_headers_that_cannot_be_read_are_no_failure_of_ours(
+    plane: GuardedPlane, headers: dict[str, str]
+) -> None:
+    answer = plane.caller(**headers).post("/login", data={"name": "a", "next": "http://["})
+
+    assert answer.status_code in (400, 401, 403)
+
+
+def test_a_silent_database_is_503_for_programs_and_a_page_for_people(
+    plane: GuardedPlane, admin: Any
+) -> None:
+    with plane.app.state.config_db.session() as session:
+        session.execute(text("ALTER TABLE access_keys RENAME TO away"))
+        session.execute(text("ALTER TABLE login_sessions RENAME TO away_too"))
+    plane.app.state.directory.forget()
+    token = "a" * 43
+
+    program = admin.get("/api/v1/requests")
+    browser = plane.caller(accept="text/html", cookie=f"pilothouse_session={token}")
+    page = browser.get("/requests")
+
+    assert program.status_code == 503
+    assert program.json()["detail"]
+    assert page.status_code == 503
+    assert "<h1>" in page.text
+    for secret in (token, "SELECT"):
+        assert secret not in program.text + page.text
+
+
+def test_health_tells_strangers_nothing_of_an_error(plane: GuardedPlane) -> None:
+    with plane.app.state.config_db.session() as session:
+        session.execute(text("ALTER TABLE deployments RENAME TO away"))
+    plane.app.state.operator.wake()
+    deadline = time.monotonic() + 20
+    while plane.app.state.operator.error is None:
+        assert time.monotonic() < deadline, "no pass failed"
+        time.sleep(0.05)
+
+    answer = plane.http.get("/healthz")
+
+    assert answer.status_code == 503
+    assert "log" in answer.text
+    assert "SELECT" not in answer.text

@@ -1,14 +1,19 @@
 """People log in, stay for a while, and what their browser sends is theirs alone."""
 
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
 from httpx2 import Response
+from sqlalchemy.orm import Session
 
-from controlplane.access.throttle import _PER_USER_AND_ADDRESS
+from controlplane.access.passwords import hash_password
+from controlplane.access.throttle import _PER_USER_AND_ADDRESS, LoginThrottle
 from controlplane.store.sessions import IDLE_NS, LIFETIME_NS, begin_session, find_session
+from controlplane.store.users import set_password
 from dataplane.access import Role
 from tests.controlplane.guarded_plane import PASSWORD, GuardedPlane, guarded_plane
 
@@ -131,7 +136,9 @@ def test_an_admin_makes_a_key_on_the_page_and_ends_it_there(plane: GuardedPlane)
     assert caller.get("/api/v1/me").json() == {"name": "ci", "role": "operator", "tenant": None}
     assert key not in browser.get("/access").text
 
-    browser.post("/access/keys/revoke", data={"key_id": key[4:16], "csrf_token": token})
+    browser.post(
+        "/access/keys/revoke", data={"key_id": key[4:16], "reason": "old", "csrf_token": token}
+    )
     assert caller.get("/api/v1/me").status_code == 401
 
 
@@ -162,7 +169,8 @@ def test_a_disabled_user_is_out_at_once(plane: GuardedPlane) -> None:
 
     token = csrf_token(admin, "/access")
     admin.post(
-        "/access/users/state", data={"name": "bo", "is_disabled": "true", "csrf_token": token}
+        "/access/users/state",
+        data={"name": "bo", "is_disabled": "true", "reason": "left", "csrf_token": token},
     )
 
     assert bo.get("/requests").status_code == 303
@@ -201,3 +209,43 @@ def test_a_tenants_viewer_is_not_told_when_others_requests_end(plane: GuardedPla
     assert "/api/v1/events" not in browser.get("/requests").text
     assert browser.get("/api/v1/events").status_code == 403
     assert browser.get("/").headers["location"] == "/requests"
+
+
+def test_one_address_cannot_keep_a_user_out_from_everywhere(plane: GuardedPlane) -> None:
+    throttle = plane.app.state.login_throttle
+    now = time.time()
+    for _ in range(200):
+        throttle.begin_attempt("ana", "10.0.0.66", now)
+
+    assert throttle.begin_attempt("ana", "10.0.0.66", now) > 0
+    assert throttle.begin_attempt("ana", "10.0.0.7", now) == 0
+
+
+def test_a_password_that_was_replaced_while_it_was_checked_lets_nobody_in(
+    plane: GuardedPlane,
+) -> None:
+    hashed = hash_password("another password")
+    browser = plane.browser()
+    replaced: list[bool] = []
+
+    class Slow(LoginThrottle):
+        """The moment between two reads, held open."""
+
+        def begin_attempt(self, user: str, address: str, now_unix: float) -> int:
+            return 0
+
+    plane.app.state.login_throttle = Slow()
+    original = plane.app.state.config_db.reading
+
+    @contextmanager
+    def reading() -> Iterator[Session]:
+        with original() as session:
+            yield session
+        if not replaced:
+            replaced.append(True)
+            with plane.app.state.config_db.session() as session:
+                set_password(session, "ana", hashed, actor="ana")
+
+    plane.app.state.config_db.reading = reading
+    assert log_in(browser, "ana").status_code == 401
+    assert replaced

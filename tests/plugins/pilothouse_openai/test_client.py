@@ -426,9 +426,9 @@ def test_an_unknown_setting_is_answered_with_the_nearest_valid_one() -> None:
 def test_a_key_is_read_from_the_environment_and_its_absence_is_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    settings = OpenAISettings(api_key_env="UPSTREAM_KEY")
-    monkeypatch.delenv("UPSTREAM_KEY", raising=False)
-    with pytest.raises(ValueError, match="UPSTREAM_KEY"):
+    settings = OpenAISettings(api_key_env="ENGINE_KEY_UPSTREAM")
+    monkeypatch.delenv("ENGINE_KEY_UPSTREAM", raising=False)
+    with pytest.raises(ValueError, match="ENGINE_KEY_UPSTREAM"):
         settings.read_api_key()
-    monkeypatch.setenv("UPSTREAM_KEY", "secret")
+    monkeypatch.setenv("ENGINE_KEY_UPSTREAM", "secret")
     assert settings.read_api_key() == "secret"

@@ -9,27 +9,52 @@ from pilothouse_openai.settings import OpenAISettings, check_settings
 SECRET = "sk-live-5f3a"
 
 
-def test_a_key_is_read_from_a_file_without_its_line_break(tmp_path: Path) -> None:
-    path = tmp_path / "upstream.key"
-    path.write_text(f"{SECRET}\n")
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ENGINE_KEYS_DIR", str(tmp_path))
+    return tmp_path
 
-    assert OpenAISettings(api_key_file=str(path)).read_api_key() == SECRET
+
+def test_a_key_is_read_from_a_file_without_its_line_break(folder: Path) -> None:
+    (folder / "upstream.key").write_text(f"{SECRET}\n")
+
+    assert OpenAISettings(api_key_file="upstream.key").read_api_key() == SECRET
 
 
 @pytest.mark.parametrize("content", ["", "\n", f"{SECRET}\nmore", "schlüssel"])
-def test_what_is_no_key_is_refused_and_not_shown(tmp_path: Path, content: str) -> None:
-    path = tmp_path / "upstream.key"
-    path.write_text(content)
+def test_what_is_no_key_is_refused_and_not_shown(folder: Path, content: str) -> None:
+    (folder / "upstream.key").write_text(content)
 
-    with pytest.raises(ValueError, match=str(path)) as refused:
-        OpenAISettings(api_key_file=str(path)).read_api_key()
+    with pytest.raises(ValueError, match=r"upstream\.key") as refused:
+        OpenAISettings(api_key_file="upstream.key").read_api_key()
     assert SECRET not in str(refused.value)
     assert "schl" not in str(refused.value)
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(folder: Path) -> None:
     with pytest.raises(ValueError, match=r"nowhere\.key.*No such file"):
-        OpenAISettings(api_key_file=str(tmp_path / "nowhere.key")).read_api_key()
+        OpenAISettings(api_key_file="nowhere.key").read_api_key()
+
+
+def test_without_a_folder_for_keys_no_file_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ENGINE_KEYS_DIR", raising=False)
+
+    with pytest.raises(ValueError, match="ENGINE_KEYS_DIR"):
+        OpenAISettings(api_key_file="upstream.key").read_api_key()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"api_key_file": "/var/lib/pilothouse/secrets/admin.key"},
+        {"api_key_file": "../secrets/admin.key"},
+        {"api_key_file": ".."},
+        {"api_key_env": "PILOTHOUSE_CONFIG_URL"},
+        {"api_key_env": "AWS_SECRET_ACCESS_KEY"},
+    ],
+)
+def test_config_cannot_point_at_what_is_not_an_engines_key(settings: dict[str, str]) -> None:
+    assert len(check_settings(settings)) == 1
 
 
 @pytest.mark.parametrize(
@@ -37,8 +62,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     [
         ({"api_key": SECRET}, "api_key"),
         ({"api_key_env": SECRET}, "api_key_env"),
-        ({"api_key_file": "relative.key"}, "api_key_file"),
-        ({"api_key_env": "A", "api_key_file": "/a"}, "settings"),
+        ({"api_key_env": "ENGINE_KEY_A", "api_key_file": "a.key"}, "settings"),
     ],
 )
 def test_a_key_in_a_document_is_refused_and_never_repeated(

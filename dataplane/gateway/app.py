@@ -88,6 +88,7 @@ class GatewayApp:
             pid=os.getpid(),
             snapshot_version=gateway.enforced.snapshot.version,
             replica_ids=tuple(sorted(gateway.fleet.connected())),
+            num_held_by_replica=gateway.fleet.held(),
         )
 
     async def look_after_the_dead(self) -> None:
@@ -184,6 +185,7 @@ class GatewayApp:
                 await stack.enter_async_context(_beside(reports, "reports"))
             await stack.enter_async_context(_beside(self._watch_for_the_dead(), "the dead"))
             if self._takes_over is not None:
+                gateway.fleet.set_held_elsewhere(self._takes_over.num_held_by_replica)
                 await catch_up(gateway, self._takes_over)
             yield
 

@@ -3,10 +3,11 @@
 Whoever serves keeps a door, a UNIX socket in the state directory. A successor knocks and is
 given the very same listening socket, so that no connection that waits in it is ever refused.
 Only when the successor serves does the old one let go; a successor that dies before costs
-nothing. After that the old one keeps telling what it still holds until it ends.
+nothing. The slots that the old one holds when it gives the socket are not given by the new one;
+after that the old one keeps telling what it still holds until it ends.
 
     successor --Claim------------> predecessor
-              <--Grant + socket---
+              <--Grant + socket--- what it enforces, reaches and holds
               --Serving----------> stops accepting, drains
               <--Holding ...------ which slots of which replica it still has
               <--(end of file)---- it has ended, however it ended
@@ -52,6 +53,9 @@ class Grant(msgspec.Struct, frozen=True):
     """What it enforces: a successor serves when it enforces this or a newer one."""
     replica_ids: tuple[str, ...] = ()
     """Those it is connected to: a successor waits until it is as well."""
+    num_held_by_replica: Mapping[str, int] = msgspec.field(default_factory=dict)
+    """Slots that it, and those before it, hold: a successor does not give them, from its first
+    request on. As of now; each Holding replaces it."""
     is_listener_kept: bool = False
     """A service manager keeps the socket open, whoever ends."""
     refusal: str | None = None

@@ -13,7 +13,7 @@ import os
 import signal
 import socket
 from collections.abc import Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -51,6 +51,7 @@ class GatewayProcess:
     _server: GatewayServer = field(init=False)
     _door: Door = field(init=False)
     _host: str = field(init=False)
+    _status: GatewayStatus = field(init=False)
     _serving: asyncio.Task[None] = field(init=False)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _is_asked_to_end: bool = False
@@ -88,14 +89,14 @@ class GatewayProcess:
     async def _begin(self) -> None:
         """Connections are taken: say so to all who wait for it."""
         await self._door.open()
-        status = GatewayStatus(
+        self._status = GatewayStatus(
             gateway_id=self.gateway_id,
             name=self.settings.name,
             pid=os.getpid(),
             address=self._app.address,
             probe_key=self._app.gateway.probe_key,
         )
-        write_status(self.settings.state_dir, status)
+        write_status(self.settings.state_dir, self._status)
         # Before the predecessor ends: the service manager must not take its end for ours.
         _tell_service_manager(f"MAINPID={os.getpid()}", "READY=1", f"STATUS={self._app.address}")
         if self.predecessor is not None:
@@ -126,8 +127,15 @@ class GatewayProcess:
         while True:
             if limit is not None:
                 _tell_service_manager("WATCHDOG=1")
-            self.successors.check()
+            if self.successors.has_failed() and not self._server.server_state.is_leaving:
+                self._note_failed_successor()
             await asyncio.sleep(pause)
+
+    def _note_failed_successor(self) -> None:
+        """For whoever asked for one and waits."""
+        num_failed = self._status.num_successors_failed + 1
+        self._status = replace(self._status, num_successors_failed=num_failed)
+        write_status(self.settings.state_dir, self._status)
 
     def _heed_signals(self) -> None:
         loop = asyncio.get_running_loop()

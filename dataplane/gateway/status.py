@@ -25,6 +25,8 @@ class GatewayStatus:
     probe_key: str = ""
     """Sent as x-pilothouse-probe it makes a request a probe, which is no tenant's. Whoever may
     read this file started the gateway, or is root."""
+    num_successors_failed: int = 0
+    """Processes that this one started to take its place and that ended before they served."""
 
 
 def write_status(state_dir: Path, status: GatewayStatus) -> None:

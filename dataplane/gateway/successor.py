@@ -42,9 +42,10 @@ class Successors:
             return
         _log.info("a successor is starting", pid=self._process.pid)
 
-    def check(self) -> None:
+    def has_failed(self) -> bool:
         """Notice, and say once, that one has ended without taking over."""
         if self._process is None or (code := self._process.poll()) is None:
-            return
+            return False
         _log.error("the successor ended; this process serves on", exit_code=code)
         self._process = None
+        return True

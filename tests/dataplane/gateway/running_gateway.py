@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 
 from dataplane.gateway.app import GatewayApp, create_app
+from dataplane.gateway.handover import Grant
 from dataplane.gateway.server import address_of, create_server, listen
 from dataplane.gateway.settings import GatewaySettings
 from dataplane.policy import (
@@ -144,14 +145,14 @@ async def until(condition: Callable[[], bool], timeout_seconds: float = 5.0) -> 
 
 @contextlib.asynccontextmanager
 async def running_gateway(
-    state_dir: Path, enforced: Snapshot | None, **settings: Any
+    state_dir: Path, enforced: Snapshot | None, takes_over: Grant | None = None, **settings: Any
 ) -> AsyncIterator[RunningGateway]:
-    """A gateway that serves `enforced` from disk until the block ends."""
+    """A gateway that serves `enforced` from disk until the block ends, perhaps after another."""
     if enforced is not None:
         keep_snapshot(state_dir, enforced)
     fields = {"name": "gateway-t", "state_dir": state_dir, "port": 0, "release_seconds": 2.0}
     chosen = GatewaySettings.model_validate(fields | settings)
-    app = create_app(chosen, f"gateway-t-{id(state_dir)}")
+    app = create_app(chosen, f"gateway-t-{id(state_dir)}", takes_over)
     listener = listen(chosen.host, chosen.port, chosen.send_buffer_bytes)
     app.address = address_of(listener)
     listening = asyncio.Event()

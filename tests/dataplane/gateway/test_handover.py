@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import sys
 from asyncio.subprocess import Process
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
@@ -13,8 +14,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from dataplane.access import create_key
 from dataplane.lifecycle import Delivery, Disposition
-from tests.dataplane.gateway.gateway_processes import Place, place_before
+from tests.dataplane.gateway.gateway_processes import ROOT, Place, place_before
 from tests.dataplane.gateway.running_gateway import (
     CHAT,
     RunningGateway,
@@ -234,6 +236,25 @@ async def test_slots_that_a_draining_predecessor_holds_are_not_given_twice(
         assert len(replica.submitted) == 3
 
 
+async def test_from_its_first_request_on_a_successor_knows_what_its_predecessor_holds(
+    tmp_path: Path, replica: ScriptedReplica
+) -> None:
+    enforced = snapshot(deployment("a", max_active=2))
+    replica.hold()
+    async with running_gateway(tmp_path / "before", enforced) as before:
+        held = asyncio.create_task(before.http.post(CHAT, json=say(n=2, max_tokens=3)))
+        await until(lambda: len(replica.submitted) == 1)
+        grant = before.app.grant()
+        async with running_gateway(tmp_path / "after", enforced, grant) as after:
+            waiting = asyncio.create_task(after.http.post(CHAT, json=say(max_tokens=1)))
+            await until(lambda: after.app.report().num_queued == 1)
+            assert len(replica.submitted) == 1
+            replica.resume()
+            assert (await held).status_code == 200
+            after.app.gateway.fleet.set_held_elsewhere(before.app.gateway.fleet.held())
+            assert (await waiting).status_code == 200
+
+
 async def test_a_connection_that_was_promised_to_stay_is_served_once_more_and_then_closed(
     place: Place,
 ) -> None:
@@ -282,6 +303,38 @@ async def test_sighup_starts_a_successor_that_takes_over(place: Place) -> None:
     assert place.status.address == address
     assert not (await place.health())["is_draining"]
     os.kill(place.status.pid, signal.SIGTERM)
+
+
+async def reload(place: Place) -> tuple[int | None, str]:
+    """Exit code and words of the command that a service manager reloads the gateway with."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "dataplane.gateway.reload", "--state-dir", str(place.state_dir)),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        cwd=ROOT,
+    )
+    told, _ = await asyncio.wait_for(process.communicate(), 180)
+    return process.returncode, told.decode()
+
+
+async def test_a_reload_is_done_when_the_new_one_serves_and_fails_when_it_cannot(
+    place: Place, tmp_path: Path
+) -> None:
+    assert (await reload(place))[0] == 1, "nobody serves yet"
+    key_file = tmp_path / "gateway.key"
+    key_file.write_text(create_key().text)
+    first = await place.serve("--key-file", str(key_file))
+    key_file.rename(tmp_path / "away")
+    code, told = await reload(place)
+    assert code == 1
+    assert f"ended before it served, and pid {first.pid} serves on" in told
+    assert place.pid == first.pid
+    assert not (await place.health())["is_draining"]
+    (tmp_path / "away").rename(key_file)
+    code, told = await reload(place)
+    assert code == 0, told
+    assert f"pid {place.pid} serves at {place.status.address}" in told
+    assert place.pid != first.pid
 
 
 async def test_nobody_to_take_over_from_is_no_error(place: Place) -> None:

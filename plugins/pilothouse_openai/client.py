@@ -27,6 +27,8 @@ from pilothouse_openai.chunks import ChunkReader, MalformedChunkError
 from pilothouse_openai.settings import OpenAISettings
 
 _MAX_ERROR_BODY_BYTES = 4096
+# What every such endpoint takes, beside what is said about model, limit and stream.
+_BASE_FIELDS = frozenset({"messages", "prompt", "seed", "stop", "temperature", "top_p"})
 _MAX_LINE_BYTES = 4 * 2**20
 """A chunk is one line."""
 
@@ -190,10 +192,10 @@ class OpenAIClient:
             attempt.events.put_nowait(event)
 
     def _body(self, request: EngineRequest) -> dict[str, Any]:
-        body = {key: value for key, value in request.body.items() if key != "stream_options"}
-        # The gateway settled the limit (its default, a policy); one name is enough for all servers.
-        body.pop("max_completion_tokens", None)
-        return body | {
+        # What asks for nothing (top_k: 0) is accepted from callers and yet a name that the endpoint
+        # may refuse. The limit goes under one name: the gateway settled it (its default, a policy).
+        taken = (_BASE_FIELDS | self.capabilities.parameters) - {"max_completion_tokens"}
+        return {key: value for key, value in request.body.items() if key in taken} | {
             "model": self._model,
             "max_tokens": request.sampling.max_output_tokens,
             "stream": True,

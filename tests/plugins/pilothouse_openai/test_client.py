@@ -195,6 +195,23 @@ def test_the_body_is_forwarded_with_the_endpoints_model_name_and_one_token_limit
     assert endpoint[0].headers[0]["traceparent"].startswith("00-0af7651916cd43dd8448eb211c80319c")
 
 
+@pytest.mark.parametrize("settings", [{"parameters": []}, {"parameters": ["top_k", "user"]}])
+def test_only_what_every_endpoint_or_this_one_takes_is_forwarded(
+    endpoint: tuple[Endpoint, str], settings: dict[str, list[str]]
+) -> None:
+    base = {"temperature": 0.5, "top_p": 0.9, "seed": 3, "stop": ["x"]}
+    others = {"top_k": 0, "repetition_penalty": 1, "ignore_eos": False, "user": "ana", "n": 1}
+
+    async def scenario() -> None:
+        client = await connected(endpoint[1], **settings)
+        await events_of(client, a_request("hello", **base, **others, max_completion_tokens=9))
+        await client.close()
+
+    asyncio.run(scenario())
+    always = {"model", "messages", "max_tokens", "stream", "stream_options"}
+    assert endpoint[0].bodies[0].keys() == always | base.keys() | set(settings["parameters"])
+
+
 def test_what_the_endpoint_cannot_show_is_declared(endpoint: tuple[Endpoint, str]) -> None:
     async def scenario() -> OpenAIClient:
         client = await connected(endpoint[1])

@@ -52,3 +52,6 @@ class GatewayReport:
     """Changes of requests in flight that a crash would forget."""
     num_reports_refused: int | None = None
     """Reports the control plane answered with an error."""
+    num_unauthenticated_by_code: Mapping[str, int] | None = None
+    """Calls without a valid key, by the code they were answered with. They are counted here
+    alone: none of them is a request that arrived."""

@@ -9,6 +9,7 @@ import contextlib
 import itertools
 import secrets
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -57,6 +58,9 @@ class Gateway:
     """Another process takes the connections; what still comes on those it has is served."""
     probe_key: str = field(default_factory=secrets.token_urlsafe)
     """Proves a request to be a probe of whoever started this process; see status.py."""
+    num_unauthenticated_by_code: Counter[str] = field(default_factory=Counter)
+    """Calls without a valid key. They are no requests: a flood of them must cost a tenant's
+    requests neither their place in the journal nor that in the spool."""
     _sequence: Iterator[int] = field(default_factory=itertools.count)
     _cancels: set[Cancel] = field(default_factory=set)
 

@@ -198,6 +198,7 @@ class _ReportCollector(Collector):
             report.num_records_lost,
         )
         yield from _failures(report)
+        yield from _unauthenticated(report)
         yield CounterMetricFamily(
             names.GATEWAY_SPANS_DROPPED_TOTAL, "Spans not exported.", self._num_spans_dropped()
         )
@@ -224,6 +225,20 @@ def _failures(report: GatewayReport) -> Iterable[Metric]:
     ):
         if number is not None:
             yield CounterMetricFamily(name, what, number)
+
+
+def _unauthenticated(report: GatewayReport) -> Iterable[Metric]:
+    if report.num_unauthenticated_by_code is None:
+        return
+    family = CounterMetricFamily(
+        names.GATEWAY_UNAUTHENTICATED_TOTAL,
+        "Calls without a valid key, by the code they were answered with. They are counted here "
+        "alone, and not among the requests that arrived.",
+        labels=[names.LABEL_CODE],
+    )
+    for code, number in sorted(report.num_unauthenticated_by_code.items()):
+        family.add_metric([code], number)
+    yield family
 
 
 def _requests(counts: RequestCounts) -> GaugeMetricFamily:

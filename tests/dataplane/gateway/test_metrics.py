@@ -30,6 +30,7 @@ _REPORT = GatewayReport(
     num_records_refused=4,
     num_journal_unwritten=6,
     num_reports_refused=3,
+    num_unauthenticated_by_code={"missing_api_key": 4},
 )
 
 
@@ -84,6 +85,7 @@ def test_the_gauges_of_a_scrape_are_one_dated_snapshot_that_balances() -> None:
     assert samples["pilothouse_gateway_records_refused_total"] == 4
     assert samples["pilothouse_gateway_journal_unwritten_total"] == 6
     assert samples["pilothouse_gateway_reports_refused_total"] == 3
+    assert samples["pilothouse_gateway_unauthenticated_total{code=missing_api_key}"] == 4
     assert samples["pilothouse_gateway_spans_dropped_total"] == 2
 
 

@@ -5,7 +5,7 @@ more replicas alive than it asks for, draining ones included: their memory is st
 Nothing is remembered between two plans, so a lost step is simply planned again.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from controlplane.operator.desired import DesiredReplicas
@@ -56,9 +56,13 @@ def plan_replicas(
     desired: Sequence[DesiredReplicas],
     actual: Sequence[ActualReplica],
     backoffs: Mapping[str, str],
+    unreadable: Collection[str] = (),
 ) -> Plan:
-    """`backoffs` names the deployments that must not start a replica yet, with the reason."""
-    known = {each.deployment for each in desired}
+    """`backoffs` names the deployments that must not start a replica yet, with the reason.
+
+    Of `unreadable` ones nobody knows what is desired: what runs of them goes on.
+    """
+    known = {*unreadable, *(each.deployment for each in desired)}
     stops = [
         Stop(
             replica_id=replica.replica_id,

@@ -6,7 +6,7 @@ what they say they enforce: else an old number would look as if the new snapshot
 What no counting ever reaches is not followed: one false report must not use the numbers up.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from controlplane.operator.feed import SnapshotFeed
@@ -22,7 +22,7 @@ from controlplane.store.database import Database
 from controlplane.store.deployments import DesiredDeployment
 from controlplane.store.snapshot_versions import version_of
 from dataplane.clock import WallClock
-from dataplane.policy import TenantPolicy
+from dataplane.policy import DeploymentPolicy, TenantPolicy
 
 MAX_FOLLOWED_VERSION = 2**40
 """A new snapshot every millisecond takes thirty years to get there."""
@@ -42,18 +42,25 @@ class SnapshotPublisher:
         self._wall = wall
         self._digest: str | None = None
         self._version = 0
+        self._policies: dict[str, DeploymentPolicy] = {}
 
     def publish(
         self,
         deployments: Sequence[DesiredDeployment],
         tenants: tuple[TenantPolicy, ...],
         replicas: Sequence[Replica],
+        unreadable: Collection[str] = (),
     ) -> int:
-        """The version that says what is now; published when it is a new one."""
+        """The version that says what is now; published when it is a new one.
+
+        Of `unreadable` deployments it says again what it said when they could be read.
+        """
         with self._database.reading() as session:
             models = read_running_models(session, deployments, replicas)
             keys = read_keys(session)
-        snapshot = build_snapshot(deployments, tenants, keys, replicas, models)
+        kept = [self._policies[name] for name in unreadable if name in self._policies]
+        snapshot = build_snapshot(deployments, tenants, keys, replicas, models, kept)
+        self._policies = {each.name: each for each in snapshot.deployments}
         digest = snapshot_digest(snapshot)
         enforced = self._followed()
         if digest != self._digest or enforced > self._version:

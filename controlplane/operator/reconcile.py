@@ -30,7 +30,7 @@ from controlplane.operator.vigil import Vigil
 from controlplane.store.database import Database
 from controlplane.store.deployments import (
     DesiredDeployment,
-    list_deployments,
+    list_readable_deployments,
     set_observed_generation,
 )
 from controlplane.store.replicas import ReplicaState
@@ -69,6 +69,7 @@ class Reconciler:
         self._sight = Sight(plugins, self._attached, self._roster, self._faults)
         self._publisher = SnapshotPublisher(database, observed, feed, wall)
         self._tenants: tuple[TenantPolicy, ...] = ()
+        self._unreadable: dict[str, str] = {}
         self._is_first_pass = True  # until all that an earlier control plane left is judged
         self.holds: dict[str, str] = {}
         """Deployments that lack replicas and get none now, with the reason."""
@@ -103,7 +104,10 @@ class Reconciler:
     def _read_deployments(self) -> list[DesiredDeployment]:
         with self._database.reading() as session:
             self._tenants = read_tenants(session)
-            return list_deployments(session)
+            deployments, self._unreadable = list_readable_deployments(session)
+        for name, why in self._unreadable.items():
+            self._faults.note(name, why)
+        return deployments
 
     def _with_plugins(self, desired: DesiredReplicas) -> DesiredReplicas:
         """Name what keeps a deployment from starting, and mark attached endpoints."""
@@ -252,7 +256,8 @@ class Reconciler:
             for each in desired
             if (hold := self._backoff.find_hold(each.deployment, each.digest)) is not None
         }
-        return plan_replicas(desired, [replica.actual() for replica in self.replicas], holds)
+        actual = [replica.actual() for replica in self.replicas]
+        return plan_replicas(desired, actual, holds, self._unreadable)
 
     def _begin_stops(self, stops: Sequence[Stop]) -> None:
         for stop in stops:
@@ -291,7 +296,9 @@ class Reconciler:
     # --- tell ------------------------------------------------------------------------
 
     def _tell(self, plan: Plan, deployments: Sequence[DesiredDeployment]) -> None:
-        version = self._publisher.publish(deployments, self._tenants, self.replicas)
+        version = self._publisher.publish(
+            deployments, self._tenants, self.replicas, self._unreadable
+        )
         for replica in self.replicas:
             if replica.state is ReplicaState.DRAINING and replica.has_left_at_version is None:
                 replica.has_left_at_version = version

@@ -70,17 +70,20 @@ def build_snapshot(
     keys: tuple[AccessKey, ...],
     replicas: Sequence[Replica],
     running_models: Mapping[str, ModelSpec],
+    kept: Sequence[DeploymentPolicy] = (),
 ) -> Snapshot:
     """What gateways should enforce now, without its number.
 
-    `running_models`: see read_running_models.
+    `running_models`: see read_running_models. `kept`: what was last known of deployments that
+    cannot be read any more; only their replicas are new.
     """
+    policies = [
+        deployment_policy(each, _ready(replicas, each.name), running_models) for each in deployments
+    ]
+    policies += [replace(each, replicas=_endpoints(replicas, each.name)) for each in kept]
     return Snapshot(
         version=0,
-        deployments=tuple(
-            deployment_policy(each, _ready(replicas, each.name), running_models)
-            for each in deployments
-        ),
+        deployments=tuple(sorted(policies, key=lambda policy: policy.name)),
         tenants=tenants,
         keys=keys,
     )
@@ -127,6 +130,10 @@ def _ready(replicas: Sequence[Replica], deployment: str) -> list[Replica]:
         ),
         key=lambda replica: replica.replica_id,
     )
+
+
+def _endpoints(replicas: Sequence[Replica], deployment: str) -> tuple[ReplicaEndpoint, ...]:
+    return tuple(_endpoint(replica) for replica in _ready(replicas, deployment))
 
 
 def _endpoint(replica: Replica) -> ReplicaEndpoint:

@@ -68,7 +68,8 @@ def read_stored_spec(kind: Kind, document: Mapping[str, Any]) -> SpecModel:
     """
     try:
         return SPECS[kind].model_validate_json(canonical_json(document["spec"]))
-    except (ValidationError, KeyError) as error:
+    except (ValidationError, KeyError, TypeError) as error:
+        metadata = document.get("metadata") if isinstance(document, Mapping) else None
         raise StoredDocumentError(
-            f"stored {kind} document {document.get('metadata')} cannot be read: {error}"
+            f"stored {kind} document {metadata} cannot be read: {error}"
         ) from error

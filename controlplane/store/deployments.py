@@ -12,6 +12,7 @@ from sqlalchemy import select, tuple_, update
 from sqlalchemy.orm import Session
 
 from controlplane.specs.deployment import DeploymentSpec
+from controlplane.specs.document import StoredDocumentError, read_stored_spec
 from controlplane.specs.kind import Kind
 from controlplane.specs.names import Reference
 from controlplane.store.revision import Revision, read_revision
@@ -40,6 +41,12 @@ class DesiredRevisions:
     engine_config: Revision
     policy: Revision
     contract: Revision | None
+
+    @property
+    def all(self) -> list[Revision]:
+        """Those that there are."""
+        found = (self.deployment, self.model, self.engine_config, self.policy, self.contract)
+        return [each for each in found if each is not None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +79,28 @@ def list_deployments(session: Session) -> list[DesiredDeployment]:
     rows = session.scalars(select(DeploymentRow).order_by(DeploymentRow.name)).all()
     revisions = _revisions_by_id(session, rows)
     return [_read_deployment(row, revisions) for row in rows]
+
+
+def list_readable_deployments(
+    session: Session,
+) -> tuple[list[DesiredDeployment], dict[str, str]]:
+    """Every deployment whose documents this version can read, by name; and of the others, why not.
+
+    A document may have been stored by a newer version, or be damaged: that concerns its own
+    deployments only.
+    """
+    readable, unreadable = [], {}
+    for row in session.scalars(select(DeploymentRow).order_by(DeploymentRow.name)).all():
+        try:
+            desired = _read_deployment(row, _revisions_by_id(session, [row]))
+            for revision in desired.revisions.all:
+                read_stored_spec(revision.kind, revision.document)
+        # ValueError: what is stored is no JSON at all.
+        except (StoredDocumentError, ValueError) as error:
+            unreadable[row.name] = str(error)
+        else:
+            readable.append(desired)
+    return readable, unreadable
 
 
 def find_deployment(session: Session, name: str) -> DesiredDeployment | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
 from controlplane.hooks import Launcher
 from controlplane.operator.feed import SnapshotFeed
@@ -428,6 +429,38 @@ def test_a_version_that_no_counting_reaches_is_not_followed(room: Room) -> None:
     room.observed.put_gateway(report(version=2**63 - 1))
     room.reconciler.reconcile()
     assert room.snapshot().version == own
+
+
+@pytest.mark.parametrize(
+    ("kind", "stored", "says"),
+    [
+        ("Deployment", '{"spec": {"replicas": "many"}}', "stored Deployment document"),
+        ("AdmissionPolicy", "[]", "stored AdmissionPolicy document"),
+        ("Deployment", "{no JSON", "property name"),
+    ],
+)
+def test_a_stored_document_that_cannot_be_read_holds_its_deployment_alone(
+    room: Room, kind: str, stored: str, says: str
+) -> None:
+    room.apply()
+    chat = room.bring_up()
+    with room.database.session() as session:
+        other = DEPLOYMENT.format(replicas=1).replace("chat", "other")
+        policy = DESIGN_POLICY.replace("name: chat", "name: other")
+        contract = DESIGN_CONTRACT.replace("name: chat", "name: other")
+        made = documents(other, policy, contract)
+        apply_documents(session, made, author="test", reason="test")
+    with room.database.session() as session:
+        damage = text("UPDATE revisions SET document = :d WHERE kind = :k AND name = 'chat'")
+        session.execute(damage, {"d": stored, "k": kind})
+
+    room.reconcile_until(lambda: len(room.snapshot().deployments[-1].replicas) == 1)
+
+    assert says in room.reconciler.holds["chat"]
+    assert "other" not in room.reconciler.holds
+    served = {policy.name: policy.replicas for policy in room.snapshot().deployments}
+    assert [each.replica_id for each in served["chat"]] == [chat.replica_id], "it runs on"
+    assert len(served["other"]) == 1
 
 
 def report(version: int) -> GatewayReport:

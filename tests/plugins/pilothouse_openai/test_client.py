@@ -199,8 +199,14 @@ def test_the_body_is_forwarded_with_the_endpoints_model_name_and_one_token_limit
 def test_only_what_every_endpoint_or_this_one_takes_is_forwarded(
     endpoint: tuple[Endpoint, str], settings: dict[str, list[str]]
 ) -> None:
-    base = {"temperature": 0.5, "top_p": 0.9, "seed": 3, "stop": ["x"]}
-    others = {"top_k": 0, "repetition_penalty": 1, "ignore_eos": False, "user": "ana", "n": 1}
+    base: dict[str, Any] = {"temperature": 0.5, "top_p": 0.9, "seed": 3, "stop": ["x"]}
+    others: dict[str, Any] = {
+        "top_k": 0,
+        "repetition_penalty": 1,
+        "ignore_eos": False,
+        "user": "ana",
+        "n": 1,
+    }
 
     async def scenario() -> None:
         client = await connected(endpoint[1], **settings)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Install what only the tests need: tools into the virtual environment, Chromium and
-# PostgreSQL by apt-get.
+# Install what only the tests need: tools into the virtual environment; Chromium, PostgreSQL and
+# systemd's tools by apt-get.
 # Usage: ops/setup-test.sh VENV
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -21,15 +21,14 @@ if ! command -v chromium >/dev/null; then
   fi
 fi
 
-if ! [ -x /usr/lib/postgresql/15/bin/initdb ] && ! command -v pg_config >/dev/null; then
+# A server, not the client's files alone: what the tests look for is what is looked for here.
+if ! "$venv/bin/python" -m tests.postgresql >/dev/null 2>&1; then
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-    echo "Installing PostgreSQL 15 for the tests of the store"
+    echo "Installing PostgreSQL for the tests of the store"
     export DEBIAN_FRONTEND=noninteractive
-    apt-get update -qq && apt-get install -y -qq --no-install-recommends postgresql-15 >/dev/null
-  else
-    echo "The tests of the store need PostgreSQL 15: run 'apt-get install postgresql-15' as root" >&2
-    exit 1
+    apt-get update -qq && apt-get install -y -qq --no-install-recommends postgresql >/dev/null
   fi
+  "$venv/bin/python" -m tests.postgresql >/dev/null
 fi
 
 if ! command -v systemd-analyze >/dev/null; then
@@ -43,19 +42,9 @@ if ! command -v systemd-analyze >/dev/null; then
   fi
 fi
 
-# promtool alone, out of the package: installing it would start a Prometheus on this machine.
 if ! command -v promtool >/dev/null && ! [ -x "$venv/bin/promtool" ]; then
-  if command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null; then
-    echo "Fetching promtool for the tests of Prometheus' files"
-    scratch=$(mktemp -d)
-    if [ "$(id -u)" = 0 ]; then apt-get update -qq; fi
-    (cd "$scratch" && apt-get download -qq prometheus >/dev/null 2>&1 && dpkg-deb -x prometheus_*.deb .)
-    install -m 0755 "$scratch/usr/bin/promtool" "$venv/bin/promtool"
-    rm -r "$scratch"
-  else
-    echo "The tests of Prometheus' files need promtool on the PATH" >&2
-    exit 1
-  fi
+  echo "Fetching promtool for the tests of Prometheus' files"
+  ops/fetch-promtool.sh "$venv/bin"
 fi
 
 # An OTLP backend that no one here wrote, to see the spans in. In a venv of its own: what other

@@ -1,4 +1,4 @@
-"""A throw-away PostgreSQL 15 cluster: on a Unix socket, nothing flushed, gone at the end.
+"""A throw-away PostgreSQL cluster: on a Unix socket, nothing flushed, gone at the end.
 
 PostgreSQL refuses to run as root; then the cluster belongs to the user `postgres`, or `nobody`.
 Its language is English and not C, so that what relies on the order of bytes is found out.
@@ -7,8 +7,10 @@ Its language is English and not C, so that what relies on the order of bytes is 
 import itertools
 import os
 import pwd
+import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -21,6 +23,8 @@ from psycopg import sql
 from controlplane.store.connection import DatabaseKind
 from controlplane.store.upgrade import upgrade_database
 
+_DEBIAN = Path("/usr/lib/postgresql")
+_OLDEST = 15
 _TEMPLATE = "pilothouse_template"
 _SETTINGS = {
     "fsync": "off",
@@ -33,7 +37,7 @@ _SETTINGS = {
 
 
 class PostgresqlMissingError(Exception):
-    """PostgreSQL 15 is not installed here."""
+    """No PostgreSQL that is new enough is installed here."""
 
 
 @dataclass(slots=True)
@@ -101,7 +105,7 @@ def running_cluster(settings: Mapping[str, str] | None = None) -> Iterator[Clust
 
     Raises PostgresqlMissingError.
     """
-    tools = _find_tools()
+    tools = find_tools()
     folder = Path(tempfile.mkdtemp(prefix="pilothouse-pg-", dir="/tmp"))  # sockets: short paths
     owner = _owner()
     if owner is not None:
@@ -137,20 +141,38 @@ def running_cluster(settings: Mapping[str, str] | None = None) -> Iterator[Clust
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _find_tools() -> Path:
-    candidates = [Path("/usr/lib/postgresql/15/bin")]
+def find_tools(debian: Path = _DEBIAN) -> Path:
+    """The folder with the newest server's programs, where Debian keeps them or pg_config says.
+
+    Raises PostgresqlMissingError. pg_config alone is no server: it comes with the client's files.
+    """
+    for folder in (*sorted(debian.glob("*/bin"), key=_version_of, reverse=True), *_told_folder()):
+        if _version_of(folder) >= _OLDEST:
+            return folder
+    raise PostgresqlMissingError(
+        f"these tests need the server of PostgreSQL {_OLDEST} or newer: run ops/setup-test.sh as "
+        f"root, or 'apt-get install postgresql'"
+    )
+
+
+def _told_folder() -> list[Path]:
     with suppress(OSError, subprocess.CalledProcessError):
         told = subprocess.run(
             ["pg_config", "--bindir"], capture_output=True, text=True, check=True
         ).stdout.strip()
-        candidates.append(Path(told))
-    for folder in candidates:
-        if (folder / "initdb").exists():
-            return folder
-    raise PostgresqlMissingError(
-        "these tests need PostgreSQL 15: run ops/setup-test.sh as root, or "
-        "'apt-get install postgresql-15'"
-    )
+        return [Path(told)]
+    return []
+
+
+def _version_of(tools: Path) -> int:
+    """Of the server in this folder; 0 where there is none."""
+    with suppress(OSError, subprocess.CalledProcessError):
+        said = subprocess.run(
+            [tools / "initdb", "--version"], capture_output=True, text=True, check=True
+        ).stdout
+        if found := re.search(r"(\d+)", said):
+            return int(found.group(1))
+    return 0
 
 
 def _owner() -> pwd.struct_passwd | None:
@@ -175,3 +197,10 @@ def _run(owner: pwd.struct_passwd | None, command: Sequence[str | Path]) -> None
         extra_groups=[] if owner else None,
     )
     assert done.returncode == 0, f"{command[0]}: {done.stdout}"
+
+
+if __name__ == "__main__":
+    try:
+        sys.stdout.write(f"{find_tools()}\n")
+    except PostgresqlMissingError as error:
+        sys.exit(str(error))

@@ -6,9 +6,13 @@ import signal
 import socket
 from collections.abc import Iterator, Sequence
 
+import structlog
 import uvicorn
 from fastapi import FastAPI
 
+from dataplane.service_manager import notify
+
+_log = structlog.get_logger(__name__)
 _MAX_HEAD_BYTES = 64 * 2**10
 _CLOSE_SECONDS = 3
 """How long requests may take to end; who watches a stream reconnects later anyway."""
@@ -24,6 +28,11 @@ class ControlPlaneServer(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, app: FastAPI) -> None:
         super().__init__(config)
         self._app = app
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            _tell_service_manager()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._app.state.closing.set()
@@ -67,3 +76,11 @@ def run(app: FastAPI, listener: socket.socket, trusted_proxies: Sequence[str] = 
     except SystemExit as error:  # how uvicorn says that the lifespan raised
         cause: BaseException = app.state.start_error or error
         raise StartError(str(cause)) from cause
+
+
+def _tell_service_manager() -> None:
+    """That requests are answered from now on."""
+    try:
+        notify("READY=1")
+    except OSError as error:
+        _log.warning("the service manager cannot be told", error=str(error))

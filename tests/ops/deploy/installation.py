@@ -42,7 +42,7 @@ class Installation:
         return self.folder / "gateway.key"
 
     def make_admin(self, state_dir: Path) -> None:
-        """Before the control plane starts, as the README says."""
+        """It needs no control plane that runs."""
         self.run("access", "bootstrap", "--state-dir", str(state_dir), "--out", str(self.admin_key))
 
     def make_gateway_key(self) -> None:

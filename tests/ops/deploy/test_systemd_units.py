@@ -112,8 +112,9 @@ def test_the_commands_of_the_units_run_answer_and_reload_without_a_gap(tmp_path:
 def check_gateway(here: Installation, folder: Path) -> None:
     gateway_dir = folder / "gateway"
     credentials = {"${CREDENTIALS_DIRECTORY}": str(folder)}
-    states = {"${STATE_DIRECTORY}": str(gateway_dir), ":8700": f":{here.port}"}
-    gateway = argv_of("pilothouse-gateway.service", "ExecStart", states | credentials)
+    state = {"${STATE_DIRECTORY}": str(gateway_dir)}
+    told = state | credentials | {":8700": f":{here.port}"}
+    gateway = argv_of("pilothouse-gateway.service", "ExecStart", told)
     listen = setting("pilothouse-gateway.socket", "ListenStream")
     tool = shutil.which("systemd-socket-activate")
     assert tool is not None
@@ -121,8 +122,9 @@ def check_gateway(here: Installation, folder: Path) -> None:
     log_path = folder / "gateway.log"
     with running([tool, f"--listen={address}", *gateway], log_path) as first:
         assert here.has_answered(here.gateway_port), log_path.read_text()
-        run(argv_of("pilothouse-gateway.service", "ExecReload", {"$MAINPID": str(first.pid)}))
-        wait_until(lambda: read_status(gateway_dir).pid != first.pid)
+        reload = argv_of("pilothouse-gateway.service", "ExecReload", state)
+        run(reload)
+        assert read_status(gateway_dir).pid != first.pid, "done means that the new one serves"
         assert first.wait(60) == 0, log_path.read_text()
         assert here.has_answered(here.gateway_port), log_path.read_text()
         successor = read_status(gateway_dir).pid

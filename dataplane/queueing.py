@@ -115,7 +115,11 @@ class DeploymentQueue:
     def has_room_for(self, num_slots: int) -> bool:
         """A request of so many sequences that entered now would start at once, and take nothing
         that somebody waits for."""
-        kept = {replica_id for t in self._tickets() for replica_id in self._usable(t)}
+        kept: set[str] = set()
+        for ticket in self._tickets():
+            kept |= self._usable(ticket)
+            if kept >= self._slots.keys():
+                return False
         return choose_replica(self._candidates(), kept, num_slots) is not None
 
     def num_waiting_by_class(self) -> dict[str, int]:
@@ -178,8 +182,8 @@ class DeploymentQueue:
         """Take a ticket out; False when it had left already."""
         if ticket.outcome.done():
             return False
-        self._remove(ticket)
-        ticket.outcome.set_result(departure)
+        self._depart(ticket, departure)
+        self._dispatch()  # those behind it may take what was kept for it
         return True
 
     def expire(self) -> None:
@@ -188,7 +192,7 @@ class DeploymentQueue:
         for ticket in self._tickets():
             if ticket.deadline_at is not None and now >= ticket.deadline_at:
                 waited = now - ticket.entered_at
-                self.leave(
+                self._depart(
                     ticket,
                     Departure(
                         disposition=Disposition.DEADLINE,
@@ -199,13 +203,14 @@ class DeploymentQueue:
                 ticket.unserved_since is not None
                 and now - ticket.unserved_since >= self.unserved_seconds
             ):
-                self.leave(
+                self._depart(
                     ticket,
                     Departure(
                         disposition=Disposition.ERROR,
                         reason=f"no replica could be reached for {self.unserved_seconds:g} s",
                     ),
                 )
+        self._dispatch()
 
     def check_integrity(self) -> None:
         """Raises AssertionError when a slot is counted wrongly, or one idles while others wait."""
@@ -240,6 +245,10 @@ class DeploymentQueue:
             ticket.unserved_since = None
         elif ticket.unserved_since is None:
             ticket.unserved_since = self.clock()
+
+    def _depart(self, ticket: Ticket, departure: Departure) -> None:
+        self._remove(ticket)
+        ticket.outcome.set_result(departure)
 
     def _remove(self, ticket: Ticket) -> None:
         tickets = self._waiting[ticket.priority]

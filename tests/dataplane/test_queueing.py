@@ -176,6 +176,23 @@ async def test_those_behind_a_request_of_several_sequences_do_not_starve_it() ->
     queue.check_integrity()
 
 
+async def test_who_waits_behind_several_sequences_starts_when_they_leave() -> None:
+    queue, clock = open_queue({"a": 2})
+    lease_of(queue.enter(BATCH))
+    gone = Departure(disposition=Disposition.CANCELLED, reason="the client left")
+    pair, single = queue.enter(BATCH, num_slots=2), queue.enter(BATCH)
+    queue.leave(pair, gone)
+    lease_of(single).release()
+    hurried, late = queue.enter(CHAT, num_slots=2), queue.enter(CHAT)
+    patient = queue.enter(BATCH)
+    clock.now = 2.0
+    queue.expire()
+    assert departure_of(hurried).disposition is Disposition.DEADLINE
+    assert departure_of(late).disposition is Disposition.DEADLINE
+    assert lease_of(patient).replica_id == "a"
+    queue.check_integrity()
+
+
 async def test_a_retry_of_several_sequences_keeps_its_replica_from_those_behind_it() -> None:
     queue, _ = open_queue({"a": 1, "b": 2})
     on_b = [lease_of(queue.enter(BATCH, excluded=frozenset({"a"}))) for _ in range(2)]

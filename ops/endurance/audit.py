@@ -5,13 +5,13 @@ none at all is what is hoped for.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlalchemy import select
 
 from controlplane.store.database import Database
-from controlplane.store.request_tables import MinuteCountRow, RequestRow
+from controlplane.store.request_tables import GatewayLossRow, MinuteCountRow, RequestRow
 from dataplane.lifecycle import Delivery, Disposition
 from ops.endurance.attempt import Attempt, End, Kind
 from ops.endurance.blows import Struck
@@ -20,6 +20,8 @@ _MAX_EXAMPLES = 5
 _SECOND_NS = 10**9
 _END_SECONDS = {"SIGKILL": 2, "SIGTERM": 12}
 """For how long after a blow a gateway may still be there; what it never read is then cut off."""
+_UNREAD_SECONDS = 1
+"""How long what a client sent may lie unread at a gateway that nobody has struck."""
 _ANSWERED = frozenset({Disposition.STOP.value, Disposition.LENGTH.value})
 _KNOWN_ENDS = frozenset(each.value for each in Disposition)
 
@@ -47,6 +49,17 @@ class Findings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """What one gateway last told of itself."""
+
+    num_arrived: int
+    """Requests that it had numbered by then: each has a record in the end, however it ended."""
+    num_lost: int | None = None
+    """Records that it had to give up; None when it was heard in mid-flight, and may have lost
+    more since."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Accounts:
     """How many attempts came to what, and what is wrong."""
 
@@ -63,12 +76,18 @@ class Accounts:
     wrong: list[str]
 
 
-def audit(database: Database, attempts: Sequence[Attempt], struck: Sequence[Struck]) -> Accounts:
-    """Compare everything."""
+def audit(
+    database: Database,
+    attempts: Sequence[Attempt],
+    struck: Sequence[Struck],
+    tallies: Mapping[str, Tally],
+) -> Accounts:
+    """Compare everything; `tallies` are by gateway id."""
     wrong = Findings()
     with database.reading() as session:
         rows = list(session.scalars(select(RequestRow)))
         counts = list(session.scalars(select(MinuteCountRow)))
+        losses = {row.gateway_id: row.num_lost for row in session.scalars(select(GatewayLossRow))}
     rows_by_trace = defaultdict(list)
     for row in rows:
         rows_by_trace[row.trace_id].append(row)
@@ -86,7 +105,8 @@ def audit(database: Database, attempts: Sequence[Attempt], struck: Sequence[Stru
             if why is None:
                 example = f"attempt {attempt.number} ({attempt.kind}), trace {attempt.trace_id}"
                 wrong.add(f"no record of an attempt that ended with {attempt.end}", example)
-    _check_sequences(rows, wrong)
+    _check_sequences(rows, tallies, wrong)
+    _check_losses(losses, tallies, wrong)
     _check_minutes(rows, counts, wrong)
     return Accounts(
         num_attempts=len(attempts),
@@ -126,7 +146,9 @@ def _excuse(attempt: Attempt, struck: Sequence[Struck]) -> str | None:
         return None
     if attempt.kind is Kind.LEAVES_IN_HEAD:
         return "left before its head was whole"
-    if attempt.end is End.LEFT and attempt.leaves_by_reset:
+    stayed_ns = attempt.ended_at_unix_ns - attempt.began_at_unix_ns
+    is_brief = stayed_ns < _UNREAD_SECONDS * _SECOND_NS
+    if attempt.end is End.LEFT and attempt.leaves_by_reset and is_brief:
         return "took back by a reset what was not read yet"
     for blow in struck:
         since_ns = attempt.ended_at_unix_ns - blow.at_unix_ns
@@ -135,15 +157,31 @@ def _excuse(attempt: Attempt, struck: Sequence[Struck]) -> str | None:
     return None
 
 
-def _check_sequences(rows: Iterable[RequestRow], wrong: Findings) -> None:
-    """Each gateway numbers its requests from 0: a gap is a record that went missing."""
+def _check_sequences(
+    rows: Iterable[RequestRow], tallies: Mapping[str, Tally], wrong: Findings
+) -> None:
+    """Each gateway numbers its requests from 0: a number without a record went missing, be it
+    between others or after the last of them."""
     numbers: dict[str, set[int]] = defaultdict(set)
     for row in rows:
         numbers[row.gateway_id].add(row.gateway_sequence)
-    for gateway_id, seen in numbers.items():
-        missing = set(range(max(seen) + 1)) - seen
-        for number in sorted(missing):
+    for gateway_id in sorted(numbers.keys() | tallies.keys()):
+        seen = numbers[gateway_id]
+        num_told = tallies[gateway_id].num_arrived if gateway_id in tallies else 0
+        for number in sorted(set(range(max(num_told, max(seen, default=-1) + 1))) - seen):
             wrong.add("gaps in the numbers of a gateway's records", f"{gateway_id} {number}")
+
+
+def _check_losses(losses: Mapping[str, int], tallies: Mapping[str, Tally], wrong: Findings) -> None:
+    """Nothing here fills a spool: no record may be lost, and what is lost is told alike."""
+    for gateway_id, num_lost in losses.items():
+        if num_lost:
+            wrong.add("gateways that lost records", f"{gateway_id} {num_lost}")
+    for gateway_id, tally in tallies.items():
+        stored = losses.get(gateway_id, 0)
+        if tally.num_lost is not None and tally.num_lost != stored:
+            example = f"{gateway_id} lost {tally.num_lost}, on record {stored}"
+            wrong.add("another number of lost records than the gateway told", example)
 
 
 def _check_minutes(

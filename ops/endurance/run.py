@@ -3,7 +3,7 @@
 import asyncio
 import collections
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
@@ -17,7 +17,7 @@ from controlplane.store.database import DatabaseKind, open_database
 from dataplane import names
 from dataplane.lifecycle import RequestCounts
 from ops.endurance.attempt import Attempt, plan_attempt
-from ops.endurance.audit import Accounts, audit
+from ops.endurance.audit import Accounts, Tally, audit
 from ops.endurance.blows import Blow, Striker
 from ops.endurance.client import send_all
 from ops.endurance.documents import write_documents
@@ -104,6 +104,7 @@ def _run(plan: Plan, installation: Installation) -> Verdict:
     wait_for(installation.is_whole, _SETTLE_SECONDS, "every process to be up again")
     wait_for(installation.holds_nothing, _SETTLE_SECONDS, "nothing to be held any more")
     watch.look()
+    watch.hear_last_words()
     wrong = [*watch.wrong, *_find_held_blocks(installation)]
     num_leaked = _num_leaked(installation)
     idle = {each.name: open_files(each.pid) for each in installation.alive()}
@@ -112,7 +113,7 @@ def _run(plan: Plan, installation: Installation) -> Verdict:
     if status != 0:
         wrong.append(f"serve ended with exit code {status}: see {installation.log_path}")
     wrong += _find_left_behind(installation)
-    accounts = _audit(installation, attempts, striker)
+    accounts = _audit(installation, attempts, striker, watch.tallies)
     if num_leaked:
         wrong.append(f"replicas report leaked requests: {num_leaked}")
     return Verdict(
@@ -161,6 +162,8 @@ class CountWatch:
         self._installation = installation
         self.num_checks = 0
         self.wrong: list[str] = []
+        self.tallies: dict[str, Tally] = {}
+        """By gateway id, of every gateway that was seen."""
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -176,12 +179,20 @@ class CountWatch:
             return
         counts = msgspec.convert(live["counts"], RequestCounts)
         self.num_checks += 1
+        self.tallies[live["gateway_id"]] = Tally(num_arrived=counts.arrived)
         try:
             counts.check_integrity()
         except AssertionError as error:
             self.wrong.append(f"counts of {live['gateway_id']}: {error}")
         if counts.active + counts.undecided > len(live["requests"]):
             self.wrong.append(f"{counts} counts more than the {len(live['requests'])} in flight")
+
+    def hear_last_words(self) -> None:
+        """Of the gateway that serves, once it holds nothing: these are exact."""
+        report = self._installation.gateway_report()
+        self.tallies[report["gateway_id"]] = Tally(
+            num_arrived=report["counts"]["arrived"], num_lost=report["num_records_lost"]
+        )
 
 
 def _num_leaked(installation: Installation) -> int:
@@ -228,10 +239,15 @@ def _is_expected(path: Path, inside: Path) -> bool:
     return is_folder or inside.name in ("snapshot.json", "status.json")
 
 
-def _audit(installation: Installation, attempts: Sequence[Attempt], striker: Striker) -> Accounts:
+def _audit(
+    installation: Installation,
+    attempts: Sequence[Attempt],
+    striker: Striker,
+    tallies: Mapping[str, Tally],
+) -> Accounts:
     path = default_paths(installation.state_dir)[DatabaseKind.REQUESTS]
     database = open_database(sqlite_url(path), DatabaseKind.REQUESTS)
     try:
-        return audit(database, attempts, striker.struck)
+        return audit(database, attempts, striker.struck, tallies)
     finally:
         database.close()

@@ -15,11 +15,11 @@ from controlplane.store.database import (
     sqlite_url,
 )
 from controlplane.store.records import RecordBatch, store_batch
-from controlplane.store.request_tables import MinuteCountRow, RequestRow
+from controlplane.store.request_tables import GatewayLossRow, MinuteCountRow, RequestRow
 from controlplane.store.reservoirs import ReservoirSizes
 from dataplane.record import RequestRecord
 from ops.endurance.attempt import Attempt, End, Kind, plan_attempt
-from ops.endurance.audit import Accounts, audit
+from ops.endurance.audit import Accounts, Tally, audit
 from ops.endurance.blows import Struck
 from ops.sample_requests import Sample, answered
 
@@ -67,8 +67,15 @@ def attempts(database: Database) -> list[Attempt]:
     return [sample_attempt(number, record) for number, record in enumerate(records)]
 
 
-def wrong(database: Database, attempts: list[Attempt], *struck: Struck) -> str:
-    accounts: Accounts = audit(database, attempts, struck)
+def wrong(
+    database: Database,
+    attempts: list[Attempt],
+    *struck: Struck,
+    num_arrived: int = 3,
+    num_lost: int | None = 0,
+) -> str:
+    tally = Tally(num_arrived=num_arrived, num_lost=num_lost)
+    accounts: Accounts = audit(database, attempts, struck, {"gateway-1": tally})
     return "\n".join(accounts.wrong)
 
 
@@ -87,6 +94,58 @@ def test_an_answered_request_without_a_record_is_found(
     assert "no record of an attempt that ended with whole: 1" in found
     assert "gaps in the numbers of a gateway's records: 1 (such as gateway-1 1)" in found
     assert "minute counts of offered that differ from the rows" in found
+
+
+def test_requests_that_a_gateway_counted_last_and_never_recorded_are_found(
+    database: Database, attempts: list[Attempt]
+) -> None:
+    for num_lost in (0, None):
+        found = wrong(database, attempts, num_arrived=5, num_lost=num_lost)
+        assert found == (
+            "gaps in the numbers of a gateway's records: 2 (such as gateway-1 3; gateway-1 4)"
+        )
+    assert wrong(database, attempts, num_arrived=2, num_lost=None) == "", "heard in mid-flight"
+
+
+def test_a_gateway_of_which_no_request_is_on_record_is_found(
+    database: Database, attempts: list[Attempt]
+) -> None:
+    tallies = {"gateway-2": Tally(num_arrived=1)}
+    (found,) = audit(database, attempts, (), tallies).wrong
+    assert "such as gateway-2 0" in found
+
+
+def test_lost_records_are_found_and_must_be_told_alike(
+    database: Database, attempts: list[Attempt]
+) -> None:
+    differs = "another number of lost records than the gateway told"
+    assert f"{differs}: 1 (such as gateway-1 lost 2, on record 0)" in wrong(
+        database, attempts, num_lost=2
+    )
+    with database.session() as session:
+        session.add(GatewayLossRow(gateway_id="gateway-1", num_lost=2))
+    found = wrong(database, attempts, num_lost=2)
+    assert found == "gateways that lost records: 1 (such as gateway-1 2)"
+    assert differs in wrong(database, attempts, num_lost=0)
+
+
+def test_a_reset_excuses_only_who_left_before_anybody_could_read(
+    database: Database, attempts: list[Attempt]
+) -> None:
+    left = dataclasses.replace(
+        attempts[0],
+        trace_id="f" * 32,
+        status=None,
+        request_id=None,
+        end=End.LEFT,
+        leaves_by_reset=True,
+        began_at_unix_ns=NOW_NS - 10**8,
+    )
+    assert wrong(database, [*attempts, left]) == ""
+    stayed = dataclasses.replace(left, began_at_unix_ns=NOW_NS - 3 * 10**9)
+    assert "ended with left" in wrong(database, [*attempts, stayed])
+    blow = Struck(role="gateway", name="gateway-0", signal_name="SIGKILL", at_unix_ns=NOW_NS)
+    assert wrong(database, [*attempts, stayed], blow) == ""
 
 
 def test_a_lost_count_is_found(database: Database, attempts: list[Attempt]) -> None:

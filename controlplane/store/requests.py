@@ -15,6 +15,7 @@ from controlplane.store.missed_objective import MissedObjective, missed_conditio
 from controlplane.store.request_tables import (
     FullRecordRow,
     GatewayLossRow,
+    HourCountRow,
     MinuteCountRow,
     RequestRow,
 )
@@ -22,6 +23,9 @@ from dataplane.record import RequestRecord, decode_record
 
 MAX_MATCHES = 20
 _ORDER = (RequestRow.arrived_at_unix_ns, RequestRow.gateway_id, RequestRow.gateway_sequence)
+_KEY = (RequestRow.gateway_id, RequestRow.gateway_sequence)
+_FEW = 5000
+"""Requests that are sorted at once without anybody noticing."""
 _AFTER_EVERY_SUFFIX = "\U0010ffff"
 
 
@@ -78,15 +82,43 @@ def list_requests(
     session: Session, wanted: RequestFilter, limit: int, after: PageKey | None = None
 ) -> list[RequestRow]:
     """At most `limit` requests, the newest first, from behind `after`."""
-    query = select(RequestRow).where(*_conditions(wanted))
+    conditions = _conditions(wanted)
     if after is not None:
         # The first condition is implied by the second; it is what the index can use.
-        query = query.where(
+        conditions += [
             RequestRow.arrived_at_unix_ns <= after.arrived_at_unix_ns,
             tuple_(*_ORDER) < (after.arrived_at_unix_ns, after.gateway_id, after.gateway_sequence),
-        )
+        ]
+    query = select(RequestRow)
+    if _is_rare(session, wanted):
+        # Found first and sorted then. Left to itself, a database that takes names for
+        # independent of each other would go through all of time, looking for what is not there.
+        matched = select(*_KEY).where(*conditions).cte("matched").prefix_with("MATERIALIZED")
+        query = query.where(tuple_(*_KEY).in_(select(*matched.c)))
+    else:
+        query = query.where(*conditions)
     query = query.order_by(*(column.desc() for column in _ORDER)).limit(limit)
     return list(session.scalars(query))
+
+
+def _is_rare(session: Session, wanted: RequestFilter) -> bool:
+    """Whether several names are asked for that occurred together in few requests, by the exact
+    counts. It decides how rows are looked for, never which are found."""
+    tenant = wanted.only_tenant or wanted.tenant
+    names = [wanted.deployment, wanted.request_class, tenant, wanted.disposition]
+    if sum(name is not None for name in names) < 2:
+        return False
+    measure = "offered" if wanted.disposition is None else f"disposition.{wanted.disposition}"
+    conditions: list[ColumnElement[bool]] = [HourCountRow.measure == measure]
+    if wanted.deployment is not None:
+        conditions.append(HourCountRow.deployment == wanted.deployment)
+    if wanted.request_class is not None:
+        conditions.append(HourCountRow.request_class == wanted.request_class)
+    if tenant is not None:
+        # Some are counted of no tenant, whatever their rows say (see request_rows).
+        conditions.append(HourCountRow.tenant.in_((tenant, "")))
+    counted = session.scalar(select(func.sum(HourCountRow.value)).where(*conditions))
+    return int(counted or 0) < _FEW
 
 
 def find_requests(

@@ -87,7 +87,8 @@ class LimitsSpec(SpecModel):
     """Bounds on what runs at once."""
 
     max_active_per_replica: int | None = Field(default=None, ge=1, le=1_000_000, examples=[32])
-    """Requests that one replica works on at once; None: as many as its engine takes."""
+    """Answers that one replica works on at once, where a request with `n` counts `n` times;
+    None: as many as its engine takes."""
     kv: KVLimitsSpec | None = None
     """How much KV cache is set aside for what a request may still generate."""
 

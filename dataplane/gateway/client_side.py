@@ -5,6 +5,8 @@ error; later ones are an event in the stream, after which it ends without the en
 Only what was written before a disconnect was seen counts as delivered.
 """
 
+import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dataplane.gateway.exchange import Exchange
@@ -15,6 +17,8 @@ from dataplane.gateway.registry import InFlightRequest
 from dataplane.lifecycle import Delivery, Disposition, EventKind, State
 
 _RETRY_AFTER_SECONDS = 1
+_MAX_VALUES_ON_LOOP = 2048
+"""Writing that many tokens and alternatives down takes some milliseconds."""
 
 
 @dataclass(slots=True, eq=False)
@@ -64,7 +68,8 @@ class ClientSide:
                 return await self._end_stream(fragment, ending)
 
     async def _write(self, fragment: Fragment) -> bool:
-        data = self.shape.content_chunks(fragment.pieces)
+        pieces = fragment.pieces
+        data = await _write_down(pieces, lambda: self.shape.content_chunks(pieces))
         if fragment.ending is None:
             data += self.shape.end_chunks(fragment.pieces)
         if not self.request.has_written:
@@ -108,7 +113,8 @@ class ClientSide:
                 break
         if not fragment.ending.is_answer:
             return await self._answer_error(fragment.ending)
-        body = self.shape.whole(pieces, self._usage())
+        usage = self._usage()
+        body = await _write_down(pieces, lambda: self.shape.whole(pieces, usage))
         waited = await self.exchange.answer(200, body)
         if waited is None:
             return self._note_gone()
@@ -144,6 +150,13 @@ class ClientSide:
         self._closing = (self.request.now(), delivery, waited)
         self.close_delivery()
         return True
+
+
+async def _write_down(pieces: Sequence[Piece], encode: Callable[[], bytes]) -> bytes:
+    """What `encode` makes of `pieces`: beside the event loop where they are many."""
+    if sum(piece.num_values for piece in pieces) <= _MAX_VALUES_ON_LOOP:
+        return encode()
+    return await asyncio.to_thread(encode)
 
 
 def error_of(ending: Ending) -> ApiError:

@@ -91,8 +91,8 @@ class Exchange:
                 code="unsupported_content_encoding",
             )
         said = self.headers.get("content-length", "")
-        if said.isdecimal():
-            self._expect(int(said[:20]), max_bytes)
+        if said.isdecimal():  # what is only announced takes no memory yet
+            _check_length(int(said[:20]), max_bytes)
         try:
             async with asyncio.timeout(timeout_seconds):
                 return await self._read_all(max_bytes)
@@ -110,16 +110,14 @@ class Exchange:
             if message["type"] == "http.disconnect":
                 raise ClientGoneError
             body += message.get("body", b"")
-            self._expect(len(body), max_bytes)
+            _check_length(len(body), max_bytes)
+            self.hold(len(body))
             if not message.get("more_body", False):
                 return bytes(body)
 
-    def _expect(self, num_bytes: int, max_bytes: int) -> None:
-        """So many bytes have come, or are said to come."""
-        if num_bytes > max_bytes:
-            raise refuse(
-                f"The body is larger than {max_bytes} bytes.", status=413, code="request_too_large"
-            )
+    def hold(self, num_bytes: int) -> None:
+        """The request keeps so many bytes of memory until its end. Raises ApiRefusalError (503)
+        where all requests together keep too many."""
         if not self.body_lease.reach(num_bytes):
             raise refuse(
                 "Too many large requests are being served at once; try again soon.",
@@ -212,3 +210,10 @@ class Exchange:
                     return False
             else:
                 return True
+
+
+def _check_length(num_bytes: int, max_bytes: int) -> None:
+    if num_bytes > max_bytes:
+        raise refuse(
+            f"The body is larger than {max_bytes} bytes.", status=413, code="request_too_large"
+        )

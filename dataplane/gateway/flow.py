@@ -34,10 +34,20 @@ from dataplane.gateway.engine_side import EngineSide
 from dataplane.gateway.exchange import ClientGoneError, Exchange
 from dataplane.gateway.gateway import Gateway
 from dataplane.gateway.openai_api.answers import AnswerShape
-from dataplane.gateway.openai_api.bodies import read_json
-from dataplane.gateway.openai_api.documents import Document, find_model, read_document
+from dataplane.gateway.openai_api.bodies import read_beside
+from dataplane.gateway.openai_api.documents import (
+    Document,
+    check_prompt_length,
+    find_model,
+    read_document,
+)
 from dataplane.gateway.openai_api.errors import ApiError, ApiRefusalError, refuse
-from dataplane.gateway.openai_api.sampling import check_choices, check_vocabulary, sampling_of
+from dataplane.gateway.openai_api.sampling import (
+    bound_answer,
+    check_choices,
+    check_vocabulary,
+    sampling_of,
+)
 from dataplane.gateway.output import Output
 from dataplane.gateway.prompts import CountedPrompt, TokenizerError, prompt_text
 from dataplane.gateway.registry import InFlightRequest
@@ -121,13 +131,17 @@ async def _receive(
     # Only a known name is recorded: counts by tenant must not grow with what callers invent.
     request.tenant_name = _tenant_of(gateway, exchange, gateway.enforced.snapshot).name
     raw = await exchange.read_body(settings.max_body_bytes, settings.body_seconds)
+    parsed = await read_beside(raw)
+    body = parsed.value
+    exchange.hold(len(raw) + parsed.num_bytes)
     # A body may take its time: what counts is what is enforced when it is there.
     enforced, snapshot = gateway.enforced, gateway.enforced.snapshot
     request.snapshot_version = snapshot.version
-    body = read_json(raw)
     request.model = find_model(body)
     request.tenant = tenant = _tenant_of(gateway, exchange, snapshot)
     request.deployment = deployment = _find_deployment(snapshot, request.model)
+    max_model_len = gateway.fleet.max_model_len_of(deployment)
+    check_prompt_length(body, max_model_len)
     read = read_document(kind, body, gateway.fleet.takes_of(deployment))
     document = read.document
     check_choices(document, settings.max_choices, deployment.policy.max_active_per_replica)
@@ -136,7 +150,6 @@ async def _receive(
     if tenant.records_content:
         request.prompt_text = prompt_text(document)
         request.output_parts = {}
-    max_model_len = gateway.fleet.max_model_len_of(deployment)
     prompt = await _count(gateway, document, deployment, max_model_len)
     check_vocabulary(document, prompt.vocab_size)
     request.num_prompt_tokens = prompt.num_tokens
@@ -144,7 +157,7 @@ async def _receive(
     limit = _limit_output(
         prompt, document.output_limit, max_model_len, settings.default_output_tokens
     )
-    request.max_output_tokens = limit
+    request.max_output_tokens = limit = bound_answer(document, limit, settings.max_answer_values)
     request.apply(
         EventKind.RECEIVED, num_tokens=prompt.num_tokens, observability=prompt.observability
     )

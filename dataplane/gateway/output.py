@@ -46,6 +46,11 @@ class Piece:
     finish_reason: str | None = None
     """Set once, with the sequence's last piece."""
 
+    @property
+    def num_values(self) -> int:
+        """Tokens, and what is told of each: the work of writing the piece down."""
+        return self.num_tokens + sum(1 + len(entry.top) for entry in self.logprobs)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fragment:

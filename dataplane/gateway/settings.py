@@ -32,6 +32,9 @@ class GatewaySettings(BaseModel):
 
     max_choices: int = Field(default=16, ge=1)
     """Answers to one prompt (`n`) that a request may ask for."""
+    max_answer_values: int = Field(default=2**17, ge=1)
+    """Tokens that all answers to one prompt may have together, each counted with the likeliest
+    tokens told beside it: n x output limit x (1 + top_logprobs)."""
     max_body_bytes: int = Field(default=4 * 2**20, gt=0)
     max_bodies_bytes: int = Field(default=256 * 2**20, gt=0)
     """Of all requests in flight together; whoever comes beyond it is answered 503."""

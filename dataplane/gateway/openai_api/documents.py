@@ -162,6 +162,19 @@ def find_model(body: Mapping[str, Any]) -> str:
     return model
 
 
+def check_prompt_length(body: Mapping[str, Any], max_model_len: int | None) -> None:
+    """Raises ApiRefusalError for a prompt of more token ids than the model takes, before each of
+    them is looked at."""
+    prompt = body.get("prompt")
+    if max_model_len is not None and isinstance(prompt, list) and len(prompt) > max_model_len:
+        raise refuse(
+            f"This model's maximum context length is {max_model_len} tokens, and the prompt has "
+            f"{len(prompt)}. Please shorten it.",
+            param="prompt",
+            code="context_length_exceeded",
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadDocument:
     """A document, and which of its parameters its engine must take."""

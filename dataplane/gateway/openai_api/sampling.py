@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from dataplane.engine import SamplingParams
-from dataplane.gateway.openai_api.documents import Document
+from dataplane.gateway.openai_api.documents import CompletionDocument, Document
 from dataplane.gateway.openai_api.errors import refuse
 
 
@@ -45,6 +45,28 @@ def check_choices(document: Document, max_choices: int, max_active: int | None) 
             param="n",
             code="invalid_value",
         )
+
+
+def bound_answer(document: Document, limit: int, max_values: int) -> int:
+    """The output limit of each answer, so that all answers together stay within `max_values`.
+
+    `limit` is what was settled before. Lower where the caller left it to the gateway; raises
+    ApiRefusalError where the caller asked for more.
+    """
+    values_per_token = document.num_choices * (1 + (document.num_logprobs or 0))
+    most = max_values // values_per_token
+    if limit <= most:
+        return limit
+    if document.output_limit is None and most:
+        return most
+    name = "logprobs" if isinstance(document, CompletionDocument) else "top_logprobs"
+    raise refuse(
+        f"The answers would be too large: 'n' ({document.num_choices}) x 'max_tokens' ({limit}) x "
+        f"(1 + '{name}' ({document.num_logprobs or 0})) is {values_per_token * limit}; at most "
+        f"{max_values} tokens and alternatives are given to one request. Lower one of them.",
+        param="max_tokens",
+        code="answer_too_large",
+    )
 
 
 def check_vocabulary(document: Document, vocab_size: int | None) -> None:

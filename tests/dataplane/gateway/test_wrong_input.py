@@ -19,6 +19,7 @@ from dataplane.gateway.openai_api.documents import (
     read_document,
 )
 from dataplane.gateway.openai_api.errors import ApiError, ApiRefusalError
+from dataplane.gateway.openai_api.limits import check_structure, num_values_in
 from dataplane.lifecycle import Delivery, Disposition
 from tests.dataplane.gateway.running_gateway import (
     CHAT,
@@ -308,6 +309,47 @@ def test_more_values_than_any_client_sends_are_refused_by_their_number(
     refusal = refusal_of(lambda: read_json(json.dumps(say() | fields).encode()))
     assert refusal is not None
     assert (refusal.status, refusal.param, refusal.code) == (400, param, "too_many_values")
+
+
+@pytest.mark.parametrize("item", [b"[]", b"{}", b"1", b'""', b'{"a":1}', b'"\\\\"', b'"\\",["'])
+def test_a_body_of_far_too_many_values_is_refused_before_they_are_made(item: bytes) -> None:
+    raw = b'{"model":"m","x":[' + b",".join([item] * 400_000) + b"]}"
+    refusal = refusal_of(lambda: check_structure(raw))
+    assert refusal is not None
+    assert (refusal.status, refusal.code) == (400, "too_many_values")
+
+
+@pytest.mark.parametrize("text", ["a, b", "[[{{", 'say "[[,"', "\\,", '\\"{,', "\\\\[,["])
+def test_a_long_text_of_commas_and_brackets_is_no_structure(text: str) -> None:
+    whole = text * 400_000
+    assert read_json(json.dumps({"prompt": whole}).encode()).value == {"prompt": whole}
+
+
+@given(
+    st.recursive(
+        st.none() | st.text(alphabet='a\\"[{,') | st.integers(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(alphabet='a\\",'), inner),
+    )
+)
+def test_no_value_of_a_body_is_missed_by_the_count(value: object) -> None:
+    assert num_values_in(json.dumps(value).encode()) >= 1 + num_inside(value)
+
+
+def num_inside(value: object) -> int:
+    if isinstance(value, dict):
+        value = list(value.values())
+    return sum(1 + num_inside(inner) for inner in value) if isinstance(value, list) else 0
+
+
+async def test_a_prompt_of_more_token_ids_than_the_model_takes_is_refused_by_its_length(
+    gateway: RunningGateway,
+) -> None:
+    answer = await gateway.http.post(
+        COMPLETIONS, json={"model": MODEL, "prompt": [1] * 20_000, "max_tokens": 1}
+    )
+    assert answer.status_code == 400
+    assert answer.json()["error"]["code"] == "context_length_exceeded"
+    assert "20000" in answer.json()["error"]["message"]
 
 
 TOO_LONG: list[tuple[dict[str, Any], str]] = [

@@ -31,30 +31,37 @@ def db() -> None:
 @db.command(
     epilog=examples(
         ("pilothouse db upgrade", "create or upgrade both"),
-        ("pilothouse db upgrade --dry-run", "try it on a copy first"),
+        ("pilothouse db upgrade --dry-run", "try it first, and keep nothing of it"),
     )
     + "\n\n"
     + EXIT_CODES
 )
 @database_options
-@click.option("--dry-run", is_flag=True, help="Try it on a copy, and change nothing.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Try it and keep nothing of it: on a copy of an SQLite file. PostgreSQL runs it in the "
+    "database itself and rolls it back, and whoever uses that database waits meanwhile.",
+)
 def upgrade(
     state_dir: Path, config_url: str | None, requests_url: str | None, dry_run: bool
 ) -> None:
     """Bring both databases to the schema that this version knows, creating what is missing.
 
-    Stop the control plane first. Each database is upgraded whole or not at all: SQLite on a
-    copy first, PostgreSQL in one transaction.
+    Stop the control plane first, for --dry-run as well; one that runs on this state directory
+    refuses it. Each database is upgraded whole or not at all: SQLite on a copy first, PostgreSQL
+    in one transaction.
     """
     urls = database_urls(state_dir, config_url, requests_url)
-    with database_failures():
-        if dry_run:
-            for kind, url in urls.items():
-                click.echo(f"{kind}: {_would_do(try_upgrade(url, kind))}")
-            return
-        with state_lock(state_dir.absolute(), "controlplane.lock", "control plane"):
-            for kind, url in urls.items():
-                click.echo(f"{kind}: {_did(upgrade_database(url, kind))}")
+    with (
+        database_failures(),
+        state_lock(state_dir.absolute(), "controlplane.lock", "control plane"),
+    ):
+        for kind, url in urls.items():
+            did = (
+                _would_do(try_upgrade(url, kind)) if dry_run else _did(upgrade_database(url, kind))
+            )
+            click.echo(f"{kind}: {did}")
 
 
 @db.command(

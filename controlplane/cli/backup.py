@@ -5,6 +5,8 @@ from pathlib import Path
 
 import click
 
+from controlplane.cli.audited import reason_option
+from controlplane.cli.author import default_author
 from controlplane.cli.database_failures import EXIT_CODES, database_failures
 from controlplane.cli.database_options import database_options, database_urls
 from controlplane.cli.examples import examples
@@ -14,6 +16,7 @@ from controlplane.store.backup import write_backup
 from controlplane.store.connection import DatabaseKind
 from controlplane.store.integrity import ConfigDigest
 from controlplane.store.restore import restore_backup
+from controlplane.store.restored_access import RestoredAccess, note_restored
 from controlplane.supervisor.state_lock import state_lock
 
 _with_requests_option = click.option(
@@ -59,16 +62,25 @@ def backup(
 @click.command(
     epilog=examples(
         ("pilothouse db restore monday.tar.gz", "into databases that are not there yet"),
+        ("pilothouse db restore monday.tar.gz --revoke-keys", "and no key of then opens anything"),
     )
     + "\n\n"
     + EXIT_CODES
 )
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False, exists=True))
 @_with_requests_option
+@click.option(
+    "--revoke-keys",
+    is_flag=True,
+    help="Revoke every key that the backup brings back. Users and passwords stay as they were.",
+)
+@reason_option
 @database_options
 def restore(
     file: Path,
     with_requests: bool,
+    revoke_keys: bool,
+    reason: str,
     state_dir: Path,
     config_url: str | None,
     requests_url: str | None,
@@ -78,6 +90,9 @@ def restore(
     FILE is read whole before anything is touched, and every digest is computed again before
     anything is kept: it prints the digests that the backup printed. A backup of an older
     version is restored and upgraded. Stop the control plane first.
+
+    Access is what it was then, too: a key that was revoked since opens again, a user who was
+    disabled since may log in, and passwords are the old ones. It is entered into the audit.
     """
     urls = _chosen(database_urls(state_dir, config_url, requests_url), with_requests)
     with (
@@ -88,16 +103,36 @@ def restore(
         progress(f"checking {file.name}", 0, 1)
         archive = check_archive(file)
         digest = restore_backup(archive, urls, progress)
+        assert digest is not None, "config is always restored"
+        access = note_restored(
+            urls,
+            archive,
+            digest,
+            revokes_keys=revoke_keys,
+            actor=default_author(),
+            reason=reason,
+        )
     at = datetime.fromtimestamp(archive.header.created_at_unix_ns / 1e9, UTC)
     click.echo(f"restored {archive.num_rows(urls)} rows saved at {at:%Y-%m-%d %H:%M:%SZ}")
-    if digest is not None:
-        _tell_digest(digest)
+    _tell_digest(digest)
+    _tell_access(access)
     if DatabaseKind.REQUESTS not in urls and DatabaseKind.REQUESTS in archive.header.databases:
         click.echo("request data is in the file too: --with-requests restores it")
 
 
 def _chosen(urls: dict[DatabaseKind, str], with_requests: bool) -> dict[DatabaseKind, str]:
     return {kind: url for kind, url in urls.items() if with_requests or kind is DatabaseKind.CONFIG}
+
+
+def _tell_access(access: RestoredAccess) -> None:
+    if access.num_revoked:
+        click.echo(f"revoked {access.num_revoked} keys: programs need new ones")
+    if access.num_keys or access.num_users:
+        click.echo(
+            f"access is as it was then: {access.num_keys} keys open again, and {access.num_users} "
+            f"users have the roles and passwords of then. What was revoked, disabled or changed "
+            f"since must be done again (--revoke-keys ends all keys)"
+        )
 
 
 def _tell_digest(config: ConfigDigest) -> None:

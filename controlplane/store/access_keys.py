@@ -90,14 +90,18 @@ def revoke_key(
         raise UnknownKeyError(f"no key in use is called {name_or_id!r}; see the list of keys")
     if [key.key_id for key in admin_keys(session)] == [row.key_id] and not num_admin_users(session):
         raise AccessError(f"{row.name} is the last admin's key; let another admin in first")
-    before = _key_facts(row)
-    row.revoked_at_unix_ns = clock()
-    session.flush()
-    record_change(
-        session, actor=actor, action="key.revoke", subject=f"key/{row.name}", reason=reason,
-        before=before, after=None, clock=clock,
-    )  # fmt: skip
+    _revoke(session, row, actor, reason, clock)
     return _read_key(row)
+
+
+def revoke_all_keys(
+    session: Session, *, actor: str, reason: str = "", clock: WallClock = wall_clock
+) -> int:
+    """End every key there is, the last admin's too; returns how many."""
+    in_use = [key.key_id for key in list_keys(session) if key.revoked_at_unix_ns is None]
+    for key_id in in_use:
+        _revoke(session, session.get_one(AccessKeyRow, key_id), actor, reason, clock)
+    return len(in_use)
 
 
 def list_keys(session: Session) -> list[StoredKey]:
@@ -155,6 +159,16 @@ def _find_active_key(session: Session, name_or_id: str) -> AccessKeyRow | None:
         .order_by((AccessKeyRow.name == name_or_id).desc())
         .limit(1)
     ).first()
+
+
+def _revoke(session: Session, row: AccessKeyRow, actor: str, reason: str, clock: WallClock) -> None:
+    before = _key_facts(row)
+    row.revoked_at_unix_ns = clock()
+    session.flush()
+    record_change(
+        session, actor=actor, action="key.revoke", subject=f"key/{row.name}", reason=reason,
+        before=before, after=None, clock=clock,
+    )  # fmt: skip
 
 
 def _key_facts(row: AccessKeyRow) -> dict[str, Any]:

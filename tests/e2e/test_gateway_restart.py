@@ -43,7 +43,7 @@ def status_of(served: Served) -> GatewayStatus:
 def restart(served: Served) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "controlplane.cli", "gateway", "restart",
-         "--state-dir", str(served.state_dir)],
+         "--state-dir", str(served.state_dir), "--reason", "new release"],
         capture_output=True,
         text=True,
         check=False,
@@ -66,6 +66,10 @@ def test_a_restart_cuts_no_stream_and_both_are_shown_meanwhile(served: Served) -
     done = restart(served)
     assert done.returncode == 0, done.stderr
     after = status_of(served)
+    [event] = served.get("/api/v1/audit?action=gateway.restart")["events"]
+    assert (event["subject"], event["reason"]) == ("gateway/gateway-0", "new release")
+    assert event["before"] == {"gateway_id": before.gateway_id, "pid": before.pid}
+    assert event["after"] == {"gateway_id": after.gateway_id, "pid": after.pid}
     assert (
         f"pid {after.pid} serves at {served.gateway_url} in the place of {before.pid}"
         in done.stdout

@@ -30,7 +30,7 @@ from controlplane.store.deployments import (
     find_change_at,
     find_deployment,
     list_changes,
-    list_deployments,
+    list_readable_deployments,
 )
 from controlplane.store.revisions import (
     Applied,
@@ -188,10 +188,12 @@ def _list(request: Request, kind: Kind | None) -> list[RevisionView]:
     with _database(request).reading() as session:
         revisions = list_latest(session, kind)
         has_deployments = kind in (None, Kind.DEPLOYMENT)
-        deployments = list_deployments(session) if has_deployments else []
+        deployments = list_readable_deployments(session)[0] if has_deployments else []
     views = {deployment.name: view_deployment(deployment) for deployment in deployments}
     return [
-        view_revision(revision, views[revision.name] if revision.kind is Kind.DEPLOYMENT else None)
+        view_revision(
+            revision, views.get(revision.name) if revision.kind is Kind.DEPLOYMENT else None
+        )
         for revision in revisions
     ]
 

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from controlplane.specs.diff import FieldChange, diff_documents
 from controlplane.specs.kind import Kind, UnknownKindError, find_kind
 from controlplane.store.database import Database
-from controlplane.store.deployments import DesiredDeployment, list_deployments
+from controlplane.store.deployments import DesiredDeployment, list_readable_deployments
 from controlplane.store.revisions import Revision, find_latest, find_revision, list_revisions
 
 router = APIRouter(prefix="/api/v1", tags=["config"])
@@ -119,7 +119,7 @@ def read_document_history(database: Database, kind: Kind, name: str) -> Document
         found = list_revisions(session, kind, name, limit=MAX_REVISIONS + 1)
         if not found:
             raise DocumentNotFoundError(f"there is no {kind} {name[:128]}")
-        deployments = list_deployments(session)
+        deployments, _ = list_readable_deployments(session)
     return DocumentHistory(
         kind=kind.value,
         name=name,

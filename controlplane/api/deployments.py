@@ -36,7 +36,7 @@ from controlplane.store.deployments import (
     DesiredRevisions,
     find_deployment,
     list_changes,
-    list_deployments,
+    list_readable_deployments,
 )
 from controlplane.store.replica_lanes import ReplicaLane, list_lanes
 from controlplane.store.series import count_by_class
@@ -83,9 +83,9 @@ def get_deployment(
 def read_deployments(state: State, now_unix_ns: int) -> DeploymentList:
     """From the config database and what the operator last saw."""
     with state.config_db.reading() as session:
-        found = [
-            (each, list_changes(session, each.name, limit=2)) for each in list_deployments(session)
-        ]
+        # The overview names those that cannot be read.
+        readable, _ = list_readable_deployments(session)
+        found = [(each, list_changes(session, each.name, limit=2)) for each in readable]
     return DeploymentList(
         as_of_unix_ns=now_unix_ns,
         deployments=[

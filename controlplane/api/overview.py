@@ -19,7 +19,7 @@ from controlplane.api.trouble import (
 from controlplane.operator.observed import ObservedReplica, ObservedState
 from controlplane.specs.contract import SLOContractSpec
 from controlplane.store.database import Database
-from controlplane.store.deployments import DesiredDeployment, list_deployments
+from controlplane.store.deployments import DesiredDeployment, list_readable_deployments
 from controlplane.store.replicas import list_transitions
 from controlplane.store.requests import count_since, num_records_lost, ttft_quantile
 from controlplane.store.revision import Revision
@@ -139,7 +139,7 @@ def read_overview(
     gateways, replicas = observed.gateways(), observed.replicas()
     stats = newest_stats(gateways)
     with config_db.reading() as session:
-        desired = list_deployments(session)
+        desired, unreadable = list_readable_deployments(session)
         since = _last_change(session, {replica.replica_id for replica in replicas})
     with request_db.reading() as session:
         counts = count_since(session, window_start, _MEASURES)
@@ -160,6 +160,7 @@ def read_overview(
         [_facts(line, replicas) for line in lines],
         [_gateway_facts(report, age) for report, age in gateways],
         request_db.room.refusal,
+        unreadable,
     )
     return Overview(
         as_of_unix_ns=now_unix_ns,

@@ -4,6 +4,7 @@
 what cannot be judged because nobody reports it: never green by silence.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 _ORDER = ("page", "ticket", "no_data")
@@ -49,11 +50,17 @@ def find_trouble(
     deployments: list[DeploymentFacts],
     gateways: list[GatewayFacts],
     request_data_refusal: str | None = None,
+    unreadable: Mapping[str, str] | None = None,
 ) -> list[Trouble]:
-    """Every trouble, the worst first. `request_data_refusal`: why records are not taken now."""
+    """Every trouble, the worst first.
+
+    `request_data_refusal`: why records are not taken now. `unreadable`: deployments whose stored
+    documents cannot be read, with the reason.
+    """
     found = [trouble for each in deployments for trouble in _of_deployment(each)]
     found += [trouble for each in deployments for trouble in _of_contract(each)]
     found += [trouble for each in gateways for trouble in _of_gateway(each)]
+    found += [_of_unreadable(name, why) for name, why in (unreadable or {}).items()]
     if deployments and not gateways:
         found.append(_NO_GATEWAY)
     if request_data_refusal is not None:
@@ -87,6 +94,15 @@ def _of_deployment(facts: DeploymentFacts) -> list[Trouble]:
         else f"Run `pilothouse describe deployment {facts.name}`, and read the replica's log."
     )
     return [Trouble(severity=severity, what=what, remedy=remedy, deployment=facts.name)]
+
+
+def _of_unreadable(deployment: str, why: str) -> Trouble:
+    return Trouble(
+        severity="ticket",
+        what=f"{deployment} is held: {why}. What runs of it goes on",
+        remedy="Apply that document again, or run the version that stored it.",
+        deployment=deployment,
+    )
 
 
 def _of_contract(facts: DeploymentFacts) -> list[Trouble]:

@@ -67,7 +67,8 @@ def get(what: str | None, names: tuple[str, ...], output: str, limit: int, url: 
     WHAT is a kind (Models, EngineConfigs, SLOContracts, AdmissionPolicies, Tenants,
     Deployments), or replicas, gateways, events, or revisions followed by a kind and a name.
     Without it: every document. NAME keeps those of that name; it may have * and ?. Events are
-    kept by the name of their deployment.
+    kept by the name of their deployment. Changes of everything else, such as keys and users, are
+    in `pilothouse audit`.
     """
     resource = None if what is None else find_resource(what)
     listing = _find(url, resource, names, limit)

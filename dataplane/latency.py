@@ -14,6 +14,7 @@ sequence, and so is TPOT: past the engine O is that of the longest, since all ar
 Clocks of two machines are never subtracted: client times count from the client's send.
 """
 
+import dataclasses
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -113,6 +114,29 @@ def derive_latencies(
             last_by_kind.get(EventKind.FINISHED), first_by_kind.get(EventKind.RELEASED)
         ),
     )
+
+
+def with_client(
+    latencies: Latencies,
+    events: Sequence[Event],
+    num_output_tokens: int,
+    client: ReportedTimes,
+) -> Latencies:
+    """Those of a record, with what its client reported later.
+
+    The others are not derived anew: a record may hold fewer events than they were derived from.
+    """
+    first_token = next((e for e in events if e.kind is EventKind.FIRST_TOKEN), None)
+    return dataclasses.replace(
+        latencies,
+        client=client_latencies(client, _num_tokens_of_longest(events, num_output_tokens)),
+        first_content_transit=_transit(first_token, client),
+    )
+
+
+def _num_tokens_of_longest(events: Sequence[Event], num_output_tokens: int) -> int | None:
+    counts = _counts(_streams(events), num_output_tokens)
+    return _longest(counts) if counts else num_output_tokens
 
 
 def _at(event: Event | None) -> float | None:

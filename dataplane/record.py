@@ -101,6 +101,9 @@ class RequestRecord:
     output_tokens_observability: Observability = Observability.OBSERVED
     """`inferred`: the engine shows chunks, and each was counted as one token."""
     content: RecordedContent | None = None
+    num_joined_events: int = 0
+    """Events of tokens and writes that became one with the next of their sequence, because there
+    were too many. `latencies` are of all of them."""
 
     @property
     def num_input_tokens(self) -> int:

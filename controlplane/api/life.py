@@ -198,7 +198,8 @@ def _prefill_note(record: RequestRecord, interval: SpanInterval) -> str:
 def _decode_note(record: RequestRecord) -> str:
     steps = sum(1 for event in record.events if event.kind is EventKind.TOKENS)
     preemptions = sum(1 for event in record.events if event.kind is EventKind.PREEMPTED)
-    note = f"{steps} {'step' if steps == 1 else 'steps'}"
+    what = "groups of steps" if record.num_joined_events else "step" if steps == 1 else "steps"
+    note = f"{steps} {what}"
     if preemptions:
         note += f", preempted {preemptions} ×" if preemptions > 1 else ", preempted once"
     return note

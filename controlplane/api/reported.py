@@ -16,7 +16,7 @@ from dataplane.latency import (
     BoundaryLatencies,
     Judgement,
     client_latencies,
-    derive_latencies,
+    with_client,
 )
 from dataplane.lifecycle import Delivery, EventKind, Observability, find_event
 from dataplane.record import RequestRecord
@@ -111,7 +111,9 @@ def with_report(record: RequestRecord, reports: "Sequence[StoredReport]") -> Req
             return replace(
                 record,
                 client=client,
-                latencies=derive_latencies(record.events, record.num_output_tokens, client),
+                latencies=with_client(
+                    record.latencies, record.events, record.num_output_tokens, client
+                ),
                 judgement=each.judgement or record.judgement,
             )
     return record

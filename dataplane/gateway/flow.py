@@ -99,7 +99,7 @@ async def handle(gateway: Gateway, exchange: Exchange, kind: type[Document]) -> 
                 await exchange.answer_error(error)
             raise
         finally:
-            gateway.close(request, exchange)
+            await gateway.close(request, exchange)
 
 
 async def _pass(

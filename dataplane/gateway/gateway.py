@@ -21,6 +21,7 @@ from dataplane.gateway.body_budget import BodyBudget
 from dataplane.gateway.exchange import Exchange
 from dataplane.gateway.fleet import Fleet
 from dataplane.gateway.inflight import InFlightJournal
+from dataplane.gateway.outlasting import outlast
 from dataplane.gateway.prompts import PromptCounter
 from dataplane.gateway.recorder import TakeRecord, build_entry, build_record
 from dataplane.gateway.registry import InFlightRequest, Registry
@@ -28,9 +29,11 @@ from dataplane.gateway.settings import GatewaySettings
 from dataplane.lifecycle import Delivery, Disposition, EventKind, Lifecycle, State
 from dataplane.plugins import PluginError
 from dataplane.policy import EMPTY_SNAPSHOT, SnapshotError, decode_snapshot
+from dataplane.record import RequestRecord
 from dataplane.telemetry import start_trace
 
 Cancel = Callable[[Disposition, str], None]
+_MAX_EVENTS_ON_LOOP = 2048
 
 _log = structlog.get_logger(__name__)
 
@@ -107,11 +110,11 @@ class Gateway:
         self.journal.open(build_entry(request, self.gateway_id))
         return request
 
-    def close(self, request: InFlightRequest, exchange: Exchange) -> None:
+    async def close(self, request: InFlightRequest, exchange: Exchange) -> None:
         """Nothing more is expected of it: write its record."""
         request.status = exchange.status
         _end_by_force(request)
-        record = build_record(request, self.gateway_id)
+        record = await self._build_record(request)
         for take in self.takers:
             take(record)
         self.registry.close(request)
@@ -124,6 +127,12 @@ class Gateway:
             delivery=record.delivery,
             num_output_tokens=record.num_output_tokens,
         )
+
+    async def _build_record(self, request: InFlightRequest) -> RequestRecord:
+        """Beside the event loop where there is much to go through."""
+        if len(request.lifecycle.events) <= _MAX_EVENTS_ON_LOOP:
+            return build_record(request, self.gateway_id)
+        return await outlast(asyncio.to_thread(build_record, request, self.gateway_id))
 
     @contextlib.contextmanager
     def ending_with(self, cancel: Cancel) -> Iterator[None]:

@@ -19,8 +19,11 @@ from dataplane.lifecycle import (
     find_event,
 )
 from dataplane.outcome import outcome_of
+from dataplane.pace import join_pace
 from dataplane.record import RecordedContent, RequestRecord
 
+MAX_PACE_EVENTS = 8192
+"""Of a record: with more, neighbours are joined."""
 TakeRecord = Callable[[RequestRecord], None]
 """Takes one record, at once and without fail."""
 
@@ -63,8 +66,8 @@ def build_record(request: InFlightRequest, gateway_id: str) -> RequestRecord:
     if disposition is None or delivery is None:
         raise AssertionError(f"request {request.request_id} has not ended: {lifecycle.state}")
     request.settle_errors()
-    events = tuple(lifecycle.events)
-    latencies = derive_latencies(events, request.num_output_tokens)
+    latencies = derive_latencies(lifecycle.events, request.num_output_tokens)
+    events, num_joined = join_pace(lifecycle.events, MAX_PACE_EVENTS)
     capabilities = request.capabilities
     # What a crash would have left of it, with its real end in the place of the loss.
     return dataclasses.replace(
@@ -85,6 +88,7 @@ def build_record(request: InFlightRequest, gateway_id: str) -> RequestRecord:
         latencies=latencies,
         judgement=_judge(request, latencies, disposition, delivery),
         content=_content(request),
+        num_joined_events=num_joined,
     )
 
 

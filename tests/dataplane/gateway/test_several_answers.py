@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from dataplane.gateway.recorder import MAX_PACE_EVENTS
+from dataplane.latency import derive_latencies
 from dataplane.lifecycle import Delivery, Disposition, EventKind
 from dataplane.record import RequestRecord
 from tests.dataplane.gateway.running_gateway import (
@@ -183,3 +185,29 @@ async def test_the_policys_limit_counts_answers_and_is_hard(
     assert refused.status_code == 400
     assert refused.json()["error"]["param"] == "n"
     assert "lets a replica run at most 3 answers at once" in refused.json()["error"]["message"]
+
+
+async def test_a_record_of_very_many_steps_joins_them_and_keeps_its_latencies(
+    tmp_path: Path,
+) -> None:
+    num_tokens = 700
+    long = replace(BLIND, max_model_len=None)
+    add_replica("a", capabilities=long, step_seconds=0.0)
+    served = replace(deployment("a"), max_model_len=None)
+    async with running_gateway(tmp_path, snapshot(served)) as gateway:
+        response = await gateway.http.post(CHAT, json=say(n=13, max_tokens=num_tokens))
+        record = await gateway.record_of(response.headers["x-request-id"])
+        whole = sum(num_tokens - index for index in range(13))
+        assert response.json()["usage"]["completion_tokens"] == whole
+        assert whole > MAX_PACE_EVENTS + 13
+        assert count(record, EventKind.TOKENS) <= MAX_PACE_EVENTS
+        assert count(record, EventKind.TOKENS) + record.num_joined_events == whole - 13
+        assert sum(e.num_tokens or 0 for e in record.events if e.kind is EventKind.TOKENS) == (
+            whole - 13
+        )
+        joined = derive_latencies(record.events, record.num_output_tokens)
+        assert record.latencies.engine.max_gap is not None
+        assert joined.engine.max_gap is not None
+        assert record.latencies.engine.max_gap <= joined.engine.max_gap, "taken before the joining"
+        assert record.latencies.engine.e2e == joined.engine.e2e
+        await gateway.settle()

@@ -2,8 +2,8 @@
 
 A body stays in memory, as text or as what it was parsed to, until its request has ended; a
 thousand clients that send the largest body allowed would otherwise take gigabytes. A lease is
-taken around each request and grows with what is read; whoever finds the budget spent is told
-to come back.
+taken around each request and grows with what is read and what that is parsed to; whoever finds
+the budget spent is told to come back.
 """
 
 from dataclasses import dataclass

@@ -124,7 +124,7 @@ class Endpoints:
                 gateway.settings.name,
             )
         except ApiRefusalError as refusal:
-            if refusal.error.status == 401:
+            if refusal.error.status != 403:  # then its key is known
                 gateway.num_unauthenticated_by_code[refusal.error.code or "unknown"] += 1
             return refusal.error
         return None

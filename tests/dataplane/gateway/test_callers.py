@@ -100,12 +100,18 @@ async def test_calls_without_a_valid_key_are_counted_and_leave_no_other_trace(
             for path in (CHAT, COMPLETIONS):
                 answer = await gateway.http.post(path, json=say(), headers=headers)
                 assert answer.status_code == 401
+        two_keys = [("authorization", f"Bearer {number}") for number in range(2)]
+        assert (await gateway.http.post(CHAT, json=say(), headers=two_keys)).status_code == 400
         wrong_tenant = await ask(gateway, **bearing(key), **{"x-pilothouse-tenant": "open"})
         assert wrong_tenant.status_code == 403
 
         await gateway.settle()
         report = gateway.app.report()
-        assert report.num_unauthenticated_by_code == {"missing_api_key": 2, "invalid_api_key": 4}
+        assert report.num_unauthenticated_by_code == {
+            "missing_api_key": 2,
+            "invalid_api_key": 4,
+            "conflicting_headers": 1,
+        }
         assert (report.counts.arrived, report.counts.invalid) == (1, 1), "whose key is known"
         assert [record.status_code for record in gateway.records] == [403]
         assert report.num_records_spooled == 1

@@ -19,7 +19,7 @@ from dataplane.clock import wall_clock
 
 router = APIRouter(prefix="/api/v1", tags=["series"])
 
-_STEP_BY_RANGE = {"15m": 60, "1h": 60, "6h": 300, "1d": 900, "7d": 7200}
+_STEP_BY_RANGE = {"15m": 60, "1h": 60, "6h": 300, "1d": 3600, "7d": 7200}
 _SECONDS_BY_RANGE = {"15m": 900, "1h": 3600, "6h": 21600, "1d": 86400, "7d": 604800}
 RANGES = tuple(_SECONDS_BY_RANGE)
 DEFAULT_RANGE = "1h"

@@ -18,7 +18,7 @@ def access() -> None:
 
 @access.command(
     epilog=examples(
-        ("pilothouse access bootstrap --out admin.key", "before the first start"),
+        ("pilothouse access bootstrap --out admin.key", "once the databases exist"),
         ("pilothouse --key-file admin.key users create ana --role admin", "then people"),
     )
 )
@@ -49,6 +49,8 @@ def bootstrap(state_dir: Path, config_url: str | None, out: Path | None, recover
     from dataplane.access import Role
     from dataplane.clock import wall_clock
 
+    if out is not None and out.exists():
+        raise click.UsageError(f"--out: {out} exists; nothing is overwritten, and no key was made")
     kind = DatabaseKind.CONFIG
     url = config_url or sqlite_url(default_paths(state_dir.absolute())[kind])
     try:

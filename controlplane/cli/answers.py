@@ -256,3 +256,18 @@ class AuditAnswer:
 
     events: list[AuditEventAnswer]
     next: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldAnswer:
+    """Whether a deployment gets no replicas now, and why."""
+
+    name: str
+    hold: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldsAnswer:
+    """Of every deployment."""
+
+    deployments: list[HeldAnswer]

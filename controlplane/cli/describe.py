@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import click
 
-from controlplane.cli.answers import ChangeAnswer, GatewaysAnswer, ReplicasAnswer
+from controlplane.cli.answers import ChangeAnswer, GatewaysAnswer, HoldsAnswer, ReplicasAnswer
 from controlplane.cli.client import convert_answer, get_json, url_option
 from controlplane.cli.completion_words import complete_names, complete_resources
 from controlplane.cli.documents import get_history, get_revision
@@ -92,6 +92,7 @@ def _document(url: str, kind: "Kind", name: str) -> str:
     history, _ = get_history(url, kind, name)
     text = describe_revision(revision)
     if kind is Kind.DEPLOYMENT:
+        text += _hold(url, revision.name)
         path = "/api/v1/replicas"
         answer = get_json(url, path, deployment=revision.name, limit=0)
         text += deployment_replicas(convert_answer(url, answer, ReplicasAnswer).replicas)
@@ -102,6 +103,13 @@ def _document(url: str, kind: "Kind", name: str) -> str:
     if earlier:
         text += describe_difference(earlier[0], revision)
     return text.rstrip("\n")
+
+
+def _hold(url: str, deployment: str) -> str:
+    """Why it gets no replicas, where it gets none: the operator's own words."""
+    answer = convert_answer(url, get_json(url, "/api/v1/deployments"), HoldsAnswer)
+    holds = [each.hold for each in answer.deployments if each.name == deployment and each.hold]
+    return "".join(f"Held: {hold}\n" for hold in holds)
 
 
 def _replica(url: str, name: str) -> str:

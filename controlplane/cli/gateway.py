@@ -42,7 +42,7 @@ def restart(state_dir: Path, config_url: str | None, reason: str, timeout_second
 
     The new one starts on what is installed now, is given the listening socket, and serves once
     it enforces the same snapshot and has the same replicas. Only then the old one stops to
-    accept; it finishes its streams within serve's --drain-seconds, delivers its records and
+    accept; it finishes its streams within ten minutes, delivers its records and
     ends. When the new one cannot serve, the old one goes on as if nothing had been asked.
 
     It is entered into the audit where the config database can be reached from here. A restart

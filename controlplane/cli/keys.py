@@ -10,7 +10,7 @@ from controlplane.cli.answers import CreatedKeyAnswer, KeyAnswer, KeysAnswer
 from controlplane.cli.client import convert_answer, delete_json, get_json, post_json, url_option
 from controlplane.cli.examples import examples
 from controlplane.cli.terminal import instant, say, say_json, table
-from dataplane.access import GRANTABLE
+from dataplane.access import GRANTABLE, Role
 from dataplane.atomic_file import replace_file
 from dataplane.clock import wall_clock
 
@@ -72,6 +72,8 @@ def create(
     url: str,
 ) -> None:
     """Make a key called NAME. It is shown this once, and kept by nobody."""
+    if out is not None and out.exists():
+        raise click.UsageError(f"--out: {out} exists; nothing is overwritten, and no key was made")
     wanted = {"name": name, "role": role, "tenant": tenant, "expires_in": expires}
     body = {key: value for key, value in wanted.items() if value is not None}
     answer = post_json(url, "/api/v1/keys", body | {"reason": reason})
@@ -114,6 +116,12 @@ def revoke(name: str, reason: str, url: str) -> None:
     answer: Any = delete_json(url, f"/api/v1/keys/{quote(name, safe='')}", reason=reason)
     revoked = convert_answer(url, answer, KeyAnswer)
     say(f"revoked {revoked.name}, key {revoked.key_id}")
+    if revoked.role == Role.GATEWAY:
+        say(
+            "it was a gateway's: that gateway serves on with what it knows, and hears of no change "
+            "until it has another key",
+            is_error=True,
+        )
 
 
 def write_key(path: Path, key: str) -> None:

@@ -130,7 +130,7 @@ def _boundaries(boundaries: list[BoundaryView]) -> Table:
     for each in boundaries:
         times = (each.ttft_seconds, each.tpot_seconds, each.e2e_seconds)
         cells = ["–" if seconds is None else str(duration(seconds)) for seconds in times]
-        table.add_row(each.boundary, *cells, Text(printable(each.known)))
+        table.add_row(Text(printable(each.boundary)), *cells, Text(printable(each.known)))
     return table
 
 

@@ -54,11 +54,11 @@ class GatewayChild(Child):
         say: Say,
         clock: MonotonicClock,
         gateway_state_dir: Path,
-        drain_seconds: float,
+        leave_seconds: float,
     ) -> None:
         super().__init__(directory, spec, say, clock)
         self._state_dir = gateway_state_dir
-        self._leave_seconds = drain_seconds + _ENDING_SECONDS
+        self._leave_seconds = leave_seconds + _ENDING_SECONDS
         self._coming: _Bounded | None = None
         self._leaving: list[_Bounded] = []
 

@@ -27,6 +27,8 @@ DATABASE_VARIABLES = frozenset(
     }
 )
 """Where databases are, and with which password."""
+LEAVE_SECONDS = 600.0
+"""How long a gateway that was replaced may go on with its streams: nobody waits for it."""
 _HOST = "127.0.0.1"
 
 
@@ -125,7 +127,8 @@ def gateway_spec(settings: ServeSettings) -> ChildSpec:
             sys.executable, "-m", "dataplane.gateway", "--name", GATEWAY, "--host", _HOST,
             "--port", str(settings.gateway_port), "--control-plane", settings.control_plane_url,
             "--state-dir", str(settings.gateway_state_dir), "--take-over",
-            "--drain-seconds", f"{settings.drain_seconds:g}", *_auth(settings),
+            "--drain-seconds", f"{settings.drain_seconds:g}",
+            "--leave-seconds", f"{LEAVE_SECONDS:g}", *_auth(settings),
             *(("--key-file", str(settings.gateway_key_path)) if _is_guarded(settings) else ()),
         ),
     )  # fmt: skip

@@ -16,6 +16,7 @@ from controlplane.supervisor.gateway_child import GatewayChild
 from controlplane.supervisor.readiness import Readiness
 from controlplane.supervisor.settings import (
     DEFAULT_PORT,
+    LEAVE_SECONDS,
     ChildSpec,
     ServeSettings,
     control_plane_spec,
@@ -47,7 +48,7 @@ class Supervisor:
             say,
             monotonic_clock,
             settings.gateway_state_dir,
-            settings.drain_seconds,
+            LEAVE_SECONDS,
         )
         self._control_plane = Child(
             self._directory, control_plane_spec(settings), say, monotonic_clock

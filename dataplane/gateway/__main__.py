@@ -36,6 +36,12 @@ from dataplane.service_manager import InheritedSocketError, inherited_listener
 @click.option("--state-dir", required=True, type=click.Path(path_type=Path, file_okay=False))
 @click.option("--drain-seconds", default=30.0, show_default=True)
 @click.option(
+    "--leave-seconds",
+    default=600.0,
+    show_default=True,
+    help="How long streams may go on once a successor has the port.",
+)
+@click.option(
     "--auth",
     type=click.Choice([mode.value for mode in AuthMode]),
     default=AuthMode.OFF.value,

@@ -55,6 +55,7 @@ class GatewayProcess:
     _serving: asyncio.Task[None] = field(init=False)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _is_asked_to_end: bool = False
+    _is_hurried: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> None:
         """Serve until asked to end, or until a successor serves.
@@ -70,7 +71,7 @@ class GatewayProcess:
             self.settings.state_dir,
             self.listener.dup(),  # the server closes its own when it leaves
             describe=self._grant,
-            let_go=lambda: self._beside(self._leave_and_end(), "leave"),
+            let_go=lambda: self._beside(self._leave_and_end(self.settings.leave_seconds), "leave"),
             holding=lambda: self._app.gateway.fleet.held(),
         )
         self._heed_signals()
@@ -155,9 +156,9 @@ class GatewayProcess:
         elif self._is_asked_to_end:  # asked twice: somebody is impatient
             self._server.should_exit = True
         elif self._server.server_state.is_leaving:
-            _log.info("ending already")
+            self._is_hurried.set()
         elif self.is_listener_kept:
-            self._beside(self._leave_and_end(), "leave")
+            self._beside(self._leave_and_end(self.settings.drain_seconds), "leave")
         else:
             self._beside(self._drain_and_end(), "drain")
         self._is_asked_to_end = True
@@ -167,17 +168,26 @@ class GatewayProcess:
         await self._app.drain()
         self._server.should_exit = True
 
-    async def _leave_and_end(self) -> None:
-        """Serve what is connected to its end, within the bound; then end what is left."""
+    async def _leave_and_end(self, bound_seconds: float) -> None:
+        """Serve what is connected to its end, within the bound; then end what is left.
+
+        Asked to end meanwhile, it gives what is left the time that a drain gives.
+        """
         _log.info("leaving: new connections go to a successor", address=self._app.address)
         self._app.leave()
         self._server.leave()
         await self._open_private()
-        try:
-            async with asyncio.timeout(self.settings.drain_seconds):
-                await self._server.left()
-        except TimeoutError:
+        left = asyncio.create_task(self._server.left(), name="left")
+        hurried = asyncio.create_task(self._is_hurried.wait(), name="hurried")
+        await asyncio.wait(
+            {left, hurried}, timeout=bound_seconds, return_when=asyncio.FIRST_COMPLETED
+        )
+        if hurried.done() and not left.done():
+            await asyncio.wait({left}, timeout=self.settings.drain_seconds)
+        if not left.done():
             _log.warning("ending what did not end by itself")
+        for task in (left, hurried):
+            task.cancel()
         await self._app.drain(0)
         self._server.should_exit = True
 

@@ -29,6 +29,8 @@ class GatewaySettings(BaseModel):
     """Whether clients must show a key."""
     drain_seconds: float = Field(default=30.0, ge=0)
     """How long running streams may go on after SIGTERM."""
+    leave_seconds: float = Field(default=600.0, ge=0)
+    """How long they may go on once a successor has the port: nobody waits for their end."""
 
     max_choices: int = Field(default=16, ge=1)
     """Answers to one prompt (`n`) that a request may ask for."""

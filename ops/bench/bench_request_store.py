@@ -83,6 +83,14 @@ _COUNTED = (
     *(f"ttft.{number}" for number in range(8)),
 )  # fmt: skip
 
+# What decides how a list is found must be true: the counts of what is in the rows.
+_TRUE_HOURS = """
+INSERT INTO hour_counts (hour_unix, deployment, request_class, tenant, contract_revision, measure,
+  value)
+SELECT arrived_at_unix_ns / 3600000000000 * 3600, deployment, request_class, tenant, 'true',
+  {measure}, COUNT(*)
+FROM requests GROUP BY 1, 2, 3, 4, 5, 6"""
+
 
 def fill(connection: Connection, num_rows: int, now_unix_ns: int) -> None:
     """Make the rows without their indexes, then the indexes, as a migration would."""
@@ -135,6 +143,8 @@ def _fill_counts(connection: Connection, is_postgresql: bool, now_unix_ns: int) 
             measures=names("m", *_COUNTED),
         )
         connection.execute(text(_as_statement(counts)))
+    for measure in ("'offered'", "'disposition.' || disposition"):
+        connection.execute(text(_TRUE_HOURS.format(measure=measure)))
 
 
 def _numbers(is_postgresql: bool, count: int) -> str:

@@ -16,10 +16,15 @@ from sqlalchemy import func, select
 from controlplane.api.authentication import install_authentication
 from controlplane.api.config import router
 from controlplane.api.config_history import router as history_router
+from controlplane.api.deployments import router as deployments_router
 from controlplane.api.errors import add_error_handlers
 from controlplane.api.replicas import router as replicas_router
+from controlplane.operator.feed import SnapshotFeed
+from controlplane.operator.installed import InstalledPlugins
 from controlplane.operator.observed import ObservedState
-from controlplane.store.database import Database
+from controlplane.operator.operator import Operator
+from controlplane.store.connection import DatabaseKind, sqlite_url
+from controlplane.store.database import Database, create_or_open_database
 from controlplane.store.tables import RevisionRow
 from dataplane.access import AuthMode
 from tests.controlplane.config_documents import config_database
@@ -48,9 +53,16 @@ def serve_config(folder: Path, database: Database | None = None) -> Iterator[Con
     app.include_router(router)
     app.include_router(history_router)
     app.include_router(replicas_router)
+    app.include_router(deployments_router)
     add_error_handlers(app)
     app.state.observed = served.observed
     app.state.config_db = database
+    requests_url = sqlite_url(folder / "requests-of-config-server.db")
+    app.state.request_db = create_or_open_database(requests_url, DatabaseKind.REQUESTS)
+    # Never started: it holds nothing back, and brings nothing about.
+    app.state.operator = Operator(
+        database, InstalledPlugins(folder), served.observed, SnapshotFeed()
+    )
     install_authentication(app, database, AuthMode.OFF)
     app.state.on_config_change = lambda: served.announcements.append(count_revisions(database))
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
@@ -66,6 +78,7 @@ def serve_config(folder: Path, database: Database | None = None) -> Iterator[Con
         served.http.close()
         thread.join()
         listener.close()
+        app.state.request_db.close()
         database.close()
 
 

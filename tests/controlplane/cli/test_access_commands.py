@@ -61,6 +61,10 @@ def test_a_key_is_made_into_a_file_used_from_there_and_revoked(
     assert "admin" in refused.output
 
     monkeypatch.setenv("PILOTHOUSE_KEY", admin_key)
+    again = run("keys", "create", "other", "--role", "viewer", "--out", str(path))
+    assert again.exit_code == ExitCode.USAGE
+    assert "nothing is overwritten" in again.output
+    assert path.read_text().strip() == key
     assert run("keys", "revoke", "ci", "--reason", "rotated").exit_code == 0
     assert run("--key-file", str(path), "get").exit_code == ExitCode.NOT_ALLOWED
     assert "ci" not in run("keys", "list").output.split()

@@ -82,7 +82,7 @@ def test_a_bundle_of_a_running_installation_holds_all_of_it_and_no_secret(tmp_pa
         texts = [
             *SERVICE,
             "{kind: Model, metadata: {name: k}, spec: {artifact: "
-            "{url: 'https://ann:SETTINGCANARY@example.com'}}}",
+            "{url: 'https://example.com/?api_key=SETTINGCANARY'}}}",
         ]
         files = [{"name": f"{n}.yaml", "text": text} for n, text in enumerate(texts)]
         applied = httpx.post(f"{url}/api/v1/apply", json={"files": files, "author": "ann"})

@@ -129,6 +129,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     one = "/api/v1/config/AdmissionPolicy/chat"
     return {
         "/api/v1/config": [revision],
+        "/api/v1/deployments": {"deployments": [{"name": "n", "hold": "h"}]},
         one: revision,
         f"{one}/revisions": [revision, {**revision, "number": 1}],
         "/api/v1/config/Deployment/chat": revision,

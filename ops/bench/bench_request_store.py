@@ -6,7 +6,8 @@
 Makes up requests over a week inside the database itself, with the counts per minute of the last
 day and per hour of all of it; then runs every query of the console several times, each in a
 session of its own, and prints p50 and p95 in milliseconds. Goal: p95 under one second. At last
-it times taking in batches of 2,000 records, as gateways send them. PostgreSQL is a throw-away server of the tests.
+it times taking in batches of 2,000 records, as gateways send them. PostgreSQL is a throw-away
+server of the tests.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """Who may do what: keys and users, seen and changed by admins."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Form, Request
@@ -57,7 +57,13 @@ def create_key(
             reason=reason,
         ).text
 
-    return _change(request, make, lambda key: _access_page(request, new_key=key, new_name=name))
+    given = {"name": name, "role": role, "tenant": tenant, "reason": reason}
+    return _change(
+        request,
+        make,
+        lambda key: _access_page(request, new_key=key, new_name=name),
+        key={**given, "expires_in": expires_in},
+    )
 
 
 @router.post("/access/keys/revoke", dependencies=[Depends(check_form)])
@@ -92,6 +98,7 @@ def create_user(
             reason=reason,
         ),
         lambda _: RedirectResponse("/access", 303),
+        user={"name": name, "role": role, "tenant": tenant, "reason": reason},
     )
 
 
@@ -108,20 +115,28 @@ def change_state(request: Request, name: Text, is_disabled: Text, reason: Text) 
 
 
 def _change(
-    request: Request, make: Callable[[Session], Any], answer: Callable[[Any], Response]
+    request: Request,
+    make: Callable[[Session], Any],
+    answer: Callable[[Any], Response],
+    **given: dict[str, str],
 ) -> Response:
-    """Make it in one transaction, or show the page again with what stood in the way."""
+    """Make it in one transaction, or show the page again with what stood in the way, and the
+    form, `key` or `user`, as it was filled in."""
     try:
         with request.app.state.config_db.session() as session:
             made = make(session)
     except (AccessError, PasswordError, ValueError) as error:
-        return _access_page(request, problem=_sentence(error))
+        return _access_page(request, problem=_sentence(error), given=given)
     note_access_change(request)
     return answer(made)
 
 
 def _access_page(
-    request: Request, problem: str = "", new_key: str = "", new_name: str = ""
+    request: Request,
+    problem: str = "",
+    new_key: str = "",
+    new_name: str = "",
+    given: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Response:
     with request.app.state.config_db.reading() as session:
         keys, users = list_keys(session), list_users(session)
@@ -135,6 +150,7 @@ def _access_page(
         roles=GRANTABLE,
         people_roles=[role for role in GRANTABLE if role not in (Role.CLIENT, Role.GATEWAY)],
         problem=problem,
+        given=given or {},
         new_key=new_key,
         new_name=new_name,
         now=wall_clock(),

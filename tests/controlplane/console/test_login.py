@@ -1,5 +1,6 @@
 """People log in, stay for a while, and what their browser sends is theirs alone."""
 
+import html
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -151,12 +152,16 @@ def test_what_cannot_be_made_is_said_on_the_page(plane: GuardedPlane) -> None:
         ("/access/keys", {"name": "x", "role": "client"}, "belongs to a tenant"),
         ("/access/keys", {"name": "<b>", "role": "viewer"}, "Name:"),
         ("/access/keys", {"name": "x", "role": "viewer", "expires_in": "soon"}, "soon"),
-        ("/access/users", {"name": "bo", "role": "viewer", "password": "short"}, "12 to 1024"),
+        ("/access/users", {"name": "bo", "role": "viewer", "password": "tooshrt"}, "12 to 1024"),
         ("/access/users", {"name": "ana", "role": "viewer", "password": PASSWORD}, "ana"),
     ):
         answer = browser.post(path, data=data | token)
         assert answer.status_code == 422, path
         assert said in answer.text
+        # What was filled in is there to be mended, but for the password.
+        assert '<details class="maker" open>' in answer.text
+        assert f'value="{html.escape(data["name"])}"' in answer.text
+        assert data.get("password", "never given") not in answer.text
         assert "<b>" not in answer.text.replace("<b>There", "")
 
 

@@ -29,8 +29,11 @@ lint: $(VENV)/.installed-test
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# Most tests wait more than they compute, so two run at once; those that serve a whole
+# installation or drive a browser have the machine to themselves.
 unit: $(VENV)/.installed-test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m "not e2e and not browser"
+	$(BIN)/python -m pytest -m "e2e or browser"
 
 wheel-check: $(VENV)/.installed-test  ## Build the wheel, install it alone and start it from there
 	ops/wheel-check.sh $(VENV)

@@ -201,13 +201,20 @@ def _in_a_terminal(url: str, *arguments: str) -> tuple[str, int]:
     environment = {**os.environ, "PILOTHOUSE_URL": url, "TERM": "xterm", "COLUMNS": "120"}
     command = [sys.executable, "-m", "controlplane.cli", *arguments]
     with subprocess.Popen(
-        command, stdin=slave, stdout=slave, stderr=slave, env=environment, start_new_session=True
+        command,
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        env=environment,
+        start_new_session=True,
+        # A shell's background job ignores Ctrl-C, and what it starts would inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
         os.close(slave)
         shown = ""
         while shown.count("Ctrl-C ends") < 2 and process.poll() is None:
             shown += os.read(master, 65536).decode(errors="replace")
         process.send_signal(signal.SIGINT)
-        exit_code = process.wait()
+        exit_code = process.wait(timeout=60)
     os.close(master)
     return shown, exit_code

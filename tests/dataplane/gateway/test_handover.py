@@ -263,6 +263,8 @@ async def test_a_connection_that_was_promised_to_stay_is_served_once_more_and_th
         first = (await http.get("/healthz")).json()
         await place.serve("--take-over")
         again = await http.get("/healthz")
+        while not again.json()["is_draining"]:  # for a moment both serve
+            again = await http.get("/healthz")
         assert again.json() == {**first, "is_draining": True}
         assert again.headers["connection"] == "close"
         after = (await http.get("/healthz")).json()

@@ -8,13 +8,19 @@ import click
 from controlplane.cli.answers import ChangeAnswer, GatewaysAnswer, HoldsAnswer, ReplicasAnswer
 from controlplane.cli.client import convert_answer, get_json, url_option
 from controlplane.cli.completion_words import complete_names, complete_resources
+from controlplane.cli.described import (
+    choose,
+    differences,
+    document_facts,
+    gateway_facts,
+    replica_facts,
+)
 from controlplane.cli.documents import get_history, get_revision
 from controlplane.cli.examples import examples
-from controlplane.cli.exit_codes import ExitCode
-from controlplane.cli.failures import CallError
 from controlplane.cli.kind_type import KindType
+from controlplane.cli.options import output_option
 from controlplane.cli.resources import Resource, find_resource
-from controlplane.cli.terminal import say
+from controlplane.cli.terminal import say, say_json
 
 if TYPE_CHECKING:
     from controlplane.specs.kind import Kind
@@ -32,21 +38,29 @@ _MAX_HISTORY = 1000
 )
 @click.argument("what", shell_complete=complete_resources)
 @click.argument("name", shell_complete=complete_names)
+@output_option
 @url_option
-def describe(what: str, name: str, url: str) -> None:
+def describe(what: str, name: str, output: str, url: str) -> None:
     """Show one document, replica or gateway, whole.
 
     WHAT is a kind, replica or gateway. A document is shown with its history and with what it
     changed of the revision before; NAME may pin one: chat@3.
     """
     resource = find_resource(what)
+    is_json = output == "json"
     match resource:
+        case Resource.REPLICAS if is_json:
+            say_json(replica_facts(url, name))
         case Resource.REPLICAS:
             say(_replica(url, name))
+        case Resource.GATEWAYS if is_json:
+            say_json(gateway_facts(url, name))
         case Resource.GATEWAYS:
             say(_gateway(url, name))
         case Resource():
             raise click.UsageError(f"{resource} are listed: pilothouse get {resource}")
+        case _ if is_json:
+            say_json(document_facts(url, resource, name))
         case _:
             say(_document(url, resource, name))
 
@@ -61,8 +75,11 @@ def describe(what: str, name: str, url: str) -> None:
 @click.argument("name", shell_complete=complete_names)
 @click.argument("from_number", metavar="FROM", type=click.IntRange(min=1))
 @click.argument("to_number", metavar="[TO]", type=click.IntRange(min=1), required=False)
+@output_option
 @url_option
-def diff(kind: "Kind", name: str, from_number: int, to_number: int | None, url: str) -> None:
+def diff(
+    kind: "Kind", name: str, from_number: int, to_number: int | None, output: str, url: str
+) -> None:
     """Say what differs between two revisions of a document, place by place.
 
     FROM and TO are numbers of revisions; without TO, the latest. Quantities are compared in one
@@ -74,6 +91,9 @@ def diff(kind: "Kind", name: str, from_number: int, to_number: int | None, url: 
         raise click.UsageError("diff takes a bare name: the numbers follow it")
     before, _ = get_revision(url, kind, f"{name}@{from_number}")
     after, _ = get_revision(url, kind, name if to_number is None else f"{name}@{to_number}")
+    if output == "json":
+        say_json(differences(before, after))
+        return
     say(describe_difference(before, after).rstrip("\n"))
 
 
@@ -119,7 +139,7 @@ def _replica(url: str, name: str) -> str:
     found = convert_answer(url, answer, ReplicasAnswer)
     known = {each.replica_id for each in found.replicas}
     known |= {each.replica_id for each in found.history}
-    replica_id = _choose("replica", name, known)
+    replica_id = choose("replica", name, known)
     history = [each for each in found.history if each.replica_id == replica_id]
     for each in found.replicas:
         if each.replica_id == replica_id:
@@ -131,19 +151,7 @@ def _gateway(url: str, name: str) -> str:
     from controlplane.cli.replica_output import describe_gateway
 
     found = convert_answer(url, get_json(url, "/api/v1/gateways"), GatewaysAnswer).gateways
-    chosen = _choose("gateway", name, {each.name for each in found})
+    chosen = choose("gateway", name, {each.name for each in found})
     # Two while one process hands over to the next.
     texts = [describe_gateway(each).rstrip("\n") for each in found if each.name == chosen]
     return "\n\n".join(texts)
-
-
-def _choose(noun: str, name: str, known: set[str]) -> str:
-    """The one that `name` is or begins. Raises CallError."""
-    matches = [name] if name in known else sorted(each for each in known if each.startswith(name))
-    if len(matches) == 1:
-        return matches[0]
-    if matches:
-        several = ", ".join(matches[:5])
-        raise CallError(f"{name!r} begins several: {several}; write more of it", ExitCode.FAILED)
-    there = f"There are {', '.join(sorted(known)[:10])}" if known else f"No {noun} was seen yet"
-    raise CallError(f"there is no {noun} {name!r}. {there}", ExitCode.NOT_FOUND)

@@ -1,6 +1,7 @@
 """`pilothouse explain`: what can be written in a document, and what a name means."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,7 +10,8 @@ from controlplane.cli.completion_words import complete_explained
 from controlplane.cli.examples import examples
 from controlplane.cli.exit_codes import ExitCode
 from controlplane.cli.failures import CallError
-from controlplane.cli.terminal import indented, say, table
+from controlplane.cli.options import output_option
+from controlplane.cli.terminal import indented, say, say_json, table
 
 if TYPE_CHECKING:
     from controlplane.cli.known_names import KnownName
@@ -34,7 +36,8 @@ _SORTS = {
     )
 )
 @click.argument("what", metavar="KIND[.PATH]|NAME", shell_complete=complete_explained)
-def explain(what: str) -> None:
+@output_option
+def explain(what: str, output: str) -> None:
     """Explain a field of a config document, or the name of a metric, span, attribute or label.
 
     Asks nobody: it describes this version of the command. What happened to one request is shown
@@ -42,16 +45,46 @@ def explain(what: str) -> None:
     """
     from controlplane.specs.kind import UnknownKindError, find_kind
 
-    if what.casefold() in _SORTS:
-        say(_all_of(_SORTS[what.casefold()]))
-        return
     word, _, path = what.partition(".")
     try:
-        kind = find_kind(word)
+        kind = None if what.casefold() in _SORTS else find_kind(word)
     except UnknownKindError:
-        say(_name(what))
-        return
-    say(_field(kind, path) if path else _kind(kind))
+        kind = None
+    if kind is not None:
+        if output == "json":
+            say_json(_field_facts(kind, path))
+        else:
+            say(_field(kind, path) if path else _kind(kind))
+    elif output == "json":
+        say_json(_name_facts(what))
+    elif what.casefold() in _SORTS:
+        say(_all_of(_SORTS[what.casefold()]))
+    else:
+        say(_name_table(_names(what)))
+
+
+def _field_facts(kind: "Kind", path: str) -> Any:
+    """Of one field, or of every field of a kind."""
+    from controlplane.specs.field_docs import doc_of_kind, field_docs
+
+    if path:
+        return asdict(_find_field(kind, path))
+    fields = [asdict(field) for field in field_docs(kind)]
+    return {"kind": kind, "doc": doc_of_kind(kind), "fields": fields}
+
+
+def _name_facts(what: str) -> Any:
+    sort = _SORTS.get(what.casefold())
+    if sort is None:
+        return [asdict(each) for each in _names(what)]
+    if sort == "kind":
+        from controlplane.specs.field_docs import doc_of_kind
+        from controlplane.specs.kind import Kind
+
+        return [{"kind": kind, "doc": doc_of_kind(kind)} for kind in Kind]
+    from controlplane.cli.known_names import known_names
+
+    return [asdict(each) for each in known_names() if each.sort == sort]
 
 
 def _kind(kind: "Kind") -> str:
@@ -76,12 +109,9 @@ def _row(field: "FieldDoc") -> tuple[str, str, str, str]:
 
 def _field(kind: "Kind", path: str) -> str:
     from controlplane.cli.config_output import as_yaml
-    from controlplane.specs.field_docs import UnknownFieldError, example_of, field_docs, find_field
+    from controlplane.specs.field_docs import example_of, field_docs
 
-    try:
-        field = find_field(kind, path)
-    except UnknownFieldError as error:
-        raise CallError(str(error), ExitCode.NOT_FOUND) from error
+    field = _find_field(kind, path)
     facts = [("Type:", field.what)]
     if field.bounds:
         facts.append(("Bounds:", field.bounds))
@@ -96,6 +126,16 @@ def _field(kind: "Kind", path: str) -> str:
         parts += ["", "Fields:", indented(table([_row(each) for each in inside])).rstrip("\n")]
     example = as_yaml({"spec": example_of(kind, field.path)})
     return "\n".join([*parts, "", "Example:", indented(example).rstrip("\n")])
+
+
+def _find_field(kind: "Kind", path: str) -> "FieldDoc":
+    """Raises CallError, which names the fields there are."""
+    from controlplane.specs.field_docs import UnknownFieldError, find_field
+
+    try:
+        return find_field(kind, path)
+    except UnknownFieldError as error:
+        raise CallError(str(error), ExitCode.NOT_FOUND) from error
 
 
 def _is_inside(path: str, outer: str) -> bool:
@@ -140,8 +180,8 @@ def _name_table(found: "Sequence[KnownName]") -> str:
     return table([(each.name, each.type or each.sort, each.doc or "-") for each in found])
 
 
-def _name(word: str) -> str:
-    """Raises CallError, which names what is near."""
+def _names(word: str) -> "Sequence[KnownName]":
+    """Those called so, or that begin so. Raises CallError, which names what is near."""
     from controlplane.cli.known_names import known_names
     from controlplane.specs.kind import SHORT_KINDS, Kind, nearest
 
@@ -150,10 +190,10 @@ def _name(word: str) -> str:
     bare = word.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count")
     exact = [each for each in found if each.name in (word, bare)]
     if exact:
-        return _name_table(exact)
+        return exact
     begun = [each for each in found if each.name.startswith(word)]
     if begun:
-        return _name_table(begun)
+        return begun
     valid = [*Kind, *_SORTS, *(each.name for each in found)]
     near = nearest(word.partition(".")[0], [*Kind, *SHORT_KINDS.values(), *_SORTS]) or nearest(
         word, valid

@@ -79,3 +79,14 @@ requests_url_option = _database_url_option(
 def database_options(command: Command) -> Command:
     """`--state-dir`, `--config-url` and `--requests-url`."""
     return state_dir_option(config_url_option(requests_url_option(command)))
+
+
+output_option = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="json: for programs.",
+)
+"""Of commands that show one thing in words."""

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -155,6 +156,29 @@ def test_describe_of_a_document_says_what_it_changed_of_the_one_before(url: str)
         "  classes[interactive].deadline: 10s -> 5s\n"
     )
     assert "From" not in run(url, "describe", "policy", "chat@1").stdout
+
+
+def test_programs_are_told_the_same_as_json(url: str) -> None:
+    def told(*arguments: str) -> Any:
+        result = run(url, *arguments, "-o", "json")
+        assert result.exit_code == 0, result.output
+        return json.loads(result.stdout)
+
+    document = told("describe", "policy", "chat")
+    assert document["revision"]["revision"] == "chat@2"
+    assert [each["number"] for each in document["revisions"]] == [2, 1]
+    paths = ["classes[interactive].max_queue", "classes[interactive].deadline"]
+    assert [each["path"] for each in document["differences"]] == paths
+    assert told("diff", "policy", "chat", "1", "2") == document["differences"]
+    deployment = told("describe", "deployment", "chat")
+    assert {each["deployment"] for each in deployment["replicas"]} == {"chat"}
+    assert {"hold", "changes"} <= deployment.keys()
+    assert told("describe", "replica", "chat-7")["replica"]["pid"] == 4242
+    assert told("describe", "replica", "chat-dead")["replica"] is None
+    assert told("describe", "gateway", "gateway-0")[0]["name"] == "gateway-0"
+    assert told("explain", "policy.classes.max_queue")["path"] == "classes[].max_queue"
+    assert any(each["sort"] == "metric" for each in told("explain", "metrics"))
+    assert told("explain", "policy")["fields"]
 
 
 def test_diff_compares_any_two_revisions(url: str) -> None:

@@ -30,10 +30,12 @@ lint: $(VENV)/.installed-test
 	$(BIN)/lint-imports
 
 # Most tests wait more than they compute, so two run at once; those that serve a whole
-# installation or drive a browser have the machine to themselves.
+# installation or drive a browser have the machine to themselves. Apart from each other, because
+# Playwright leaves an event loop running in its process.
 unit: $(VENV)/.installed-test
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m "not e2e and not browser"
-	$(BIN)/python -m pytest -m "e2e or browser"
+	$(BIN)/python -m pytest -m browser
+	$(BIN)/python -m pytest -m e2e
 
 wheel-check: $(VENV)/.installed-test  ## Build the wheel, install it alone and start it from there
 	ops/wheel-check.sh $(VENV)

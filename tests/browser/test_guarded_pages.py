@@ -44,6 +44,8 @@ def served(folder: Path) -> Iterator[str]:
 def log_in(page: Page, url: str) -> None:
     """With the keyboard: the name has the focus."""
     page.goto(f"{url}/access")
+    # The focus comes with the first frame, which a busy machine draws after the load.
+    page.locator("input[name=name]:focus").wait_for()
     page.keyboard.type("ana")
     page.keyboard.press("Tab")
     page.keyboard.type(PASSWORD)

@@ -186,18 +186,23 @@ class Scheduler:
             self._num_steps += 1
         return plan
 
-    def commit(self, plan: StepPlan, selected: Mapping[int, int]) -> list[Sequence]:
+    def commit(
+        self, plan: StepPlan, selected: Mapping[int, int] | None = None
+    ) -> list[Sequence]:
         """Record that `plan` ran. `selected` maps sequence ids to the token each one selected.
 
         Every chunk with `selects_token` needs an entry; those of sequences that were
-        finished meanwhile are ignored. Returns the sequences that reached their output
-        limit with this step; they are finished. Raises SchedulerError, and changes
-        nothing, for another plan than the one in flight or a wrong set of tokens.
+        finished meanwhile are ignored. None: each selects what its script says. Returns the
+        sequences that reached their output limit, or the end of their script, with this step;
+        they are finished. Raises SchedulerError, and changes nothing, for another plan than
+        the one in flight or a wrong set of tokens.
         """
         self._check_in_flight(plan)
+        if selected is None:
+            selected = _scripted(plan)
         self._check_selected(plan, selected)
         self._step_in_flight = None
-        at_limit = []
+        complete = []
         for chunk in plan.chunks:
             sequence = chunk.sequence
             if sequence.is_finished:
@@ -207,10 +212,10 @@ class Scheduler:
                 self._prefix_cache.register(sequence)
             if chunk.selects_token:
                 sequence.output_token_ids.append(selected[sequence.sequence_id])
-                if sequence.num_output_tokens == sequence.max_output_tokens:
+                if sequence.is_complete:
                     self._end(sequence)
-                    at_limit.append(sequence)
-        return at_limit
+                    complete.append(sequence)
+        return complete
 
     def abandon(self, plan: StepPlan) -> None:
         """Record that `plan` failed: nothing counts as computed, and it may be tried again.
@@ -402,3 +407,18 @@ class Scheduler:
                 f"sequence {sequence.sequence_id} is {sequence.status} and holds "
                 f"{len(sequence.block_table)} blocks; it must hold 0"
             )
+
+
+def _scripted(plan: StepPlan) -> dict[int, int]:
+    """What the live sequences of `plan` select by their scripts."""
+    selected = {}
+    for chunk in plan.chunks:
+        sequence = chunk.sequence
+        if not chunk.selects_token or sequence.is_finished:
+            continue
+        if sequence.script is None:
+            raise SchedulerError(
+                f"sequence {sequence.sequence_id} has no script; say which token it selected"
+            )
+        selected[sequence.sequence_id] = sequence.script[sequence.num_output_tokens]
+    return selected

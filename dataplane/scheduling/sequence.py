@@ -12,6 +12,7 @@ selected, and that token has no KV yet. Prefill, a continued prefill, recomputat
 a preemption and decode differ only in how far behind the sequence is.
 """
 
+from collections.abc import Sequence as ReadableSequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -52,20 +53,23 @@ class SequenceStatusError(Exception):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Sequence:
-    """One token stream. The scheduler owns everything but the first six fields.
+    """One token stream. The scheduler owns everything but the first seven fields.
 
-    Raises ValueError for an empty prompt or a limit below one token.
+    Raises ValueError for an empty prompt, an empty script or a limit below one token.
     """
 
     request_id: str
     sequence_id: int
     """Unique among all sequences that a scheduler knows."""
-    prompt_token_ids: tuple[int, ...]
+    prompt_token_ids: ReadableSequence[int]
+    """A tuple, or a range where the tokens stand for nothing."""
     max_output_tokens: int
     index: int = 0
     """Position within the request (`n > 1`)."""
     isolation_key: str = ""
     """KV is only reused between sequences with the same key."""
+    script: ReadableSequence[int] | None = None
+    """What the sequence will select, where that is known beforehand; it ends with it."""
     output_token_ids: list[int] = field(default_factory=list)
     block_table: list[int] = field(default_factory=list)
     """Block k holds the KV of tokens [k * block_size, (k + 1) * block_size)."""
@@ -90,6 +94,8 @@ class Sequence:
                 f"request {self.request_id}: max_output_tokens is {self.max_output_tokens}; "
                 f"ask for at least 1"
             )
+        if self.script is not None and not self.script:
+            raise ValueError(f"request {self.request_id}: the script is empty; nothing selects it")
 
     @property
     def status(self) -> SequenceStatus:
@@ -110,6 +116,12 @@ class Sequence:
     def num_output_tokens(self) -> int:
         """Tokens selected so far."""
         return len(self.output_token_ids)
+
+    @property
+    def is_complete(self) -> bool:
+        """As many tokens were selected as the limit, or the script, allows."""
+        limit = self.max_output_tokens if self.script is None else len(self.script)
+        return len(self.output_token_ids) >= min(limit, self.max_output_tokens)
 
     @property
     def num_tokens(self) -> int:
@@ -145,7 +157,7 @@ class Sequence:
             )
         num_prompt = len(self.prompt_token_ids)
         if stop <= num_prompt:
-            return self.prompt_token_ids[start:stop]
+            return tuple(self.prompt_token_ids[start:stop])
         output = self.output_token_ids[max(0, start - num_prompt) : stop - num_prompt]
         return (*self.prompt_token_ids[start:], *output)
 

@@ -49,6 +49,10 @@ class StepPlan:
     num_prompt_tokens: int = 0
     """Includes what is recomputed after a preemption."""
     num_decode_steps: int = 0
+    num_reread_tokens: int = 0
+    """Tokens whose KV a prefill reads again because it starts behind them, added over prefills."""
+    num_context_tokens: int = 0
+    """Tokens that the decode steps attend to, their own included, added over the steps."""
     deferred_on: Blocker | None = None
     """What keeps the front of the queue out of this step; None when nothing waits."""
     blocked_on: str | None = None
@@ -110,6 +114,8 @@ class Step:
             stalled=tuple(self.stalled),
             num_prompt_tokens=sum(c.num_tokens for c in self.chunks if c.is_prefill),
             num_decode_steps=sum(not c.is_prefill for c in self.chunks),
+            num_reread_tokens=sum(c.start for c in self.chunks if c.is_prefill),
+            num_context_tokens=sum(c.start + 1 for c in self.chunks if not c.is_prefill),
             deferred_on=deferred_on,
             blocked_on=blocked_on,
         )

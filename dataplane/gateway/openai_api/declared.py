@@ -20,7 +20,7 @@ _NEUTRAL_VALUES: Mapping[str, tuple[Any, ...]] = {
     "echo": (False,),
     "frequency_penalty": (0,),
     "function_call": ("none", "auto"),
-    "functions": ([],),
+    "functions": (),
     "ignore_eos": (False,),
     "logit_bias": ({},),
     "logprobs": (False,),
@@ -41,12 +41,21 @@ _NEUTRAL_VALUES: Mapping[str, tuple[Any, ...]] = {
     "store": (False,),
     "suffix": ("",),
     "tool_choice": ("none", "auto"),
-    "tools": ([],),
+    "tools": (),
     "top_k": (0, -1),
     "top_logprobs": (0,),
     "verbosity": (),
     "web_search_options": (),
 }
+
+# What says how tools are used means nothing without them, and whoever sent it forgot something.
+_TOOLS_BY_WISH: Mapping[str, str] = {
+    "function_call": "functions",
+    "parallel_tool_calls": "tools",
+    "tool_choice": "tools",
+}
+_NO_TOOLS = "none"
+"""As a choice it asks for what happens anyway."""
 
 # Names of the caller's own users and caches: any string, and no answer depends on it.
 _LABELS = frozenset({"prompt_cache_key", "safety_identifier", "user"})
@@ -77,11 +86,36 @@ def read_needs(body: Mapping[str, Any], known: Set[str], takes: EngineTakes) -> 
     `known` are the fields that the request document reads. Raises ApiRefusalError for one that
     the engine does not take, and for every field that would otherwise be silently ignored.
     """
+    _check_tools(body, takes)
     needs = {name for name in body if _is_needed(name, body[name], known, takes)}
     for name in sorted(needs):
         if takes.lacks(name):
             raise refuse_lacking(name, takes.engine)
     return frozenset(needs)
+
+
+def _check_tools(body: Mapping[str, Any], takes: EngineTakes) -> None:
+    """As OpenAI does, refuse an empty list of tools, and a wish about tools that nobody gives."""
+    for name in sorted(set(_TOOLS_BY_WISH.values())):
+        if body.get(name) == []:
+            raise refuse(
+                f"'{name}' is empty: {_tools_remedy(name, takes)}.",
+                param=name,
+                code="invalid_value",
+            )
+    for wish, name in _TOOLS_BY_WISH.items():
+        if body.get(wish) not in (None, _NO_TOOLS) and body.get(name) is None:
+            raise refuse(
+                f"'{wish}' is only allowed with '{name}': {_tools_remedy(name, takes)}.",
+                param=wish,
+                code="invalid_value",
+            )
+
+
+def _tools_remedy(name: str, takes: EngineTakes) -> str:
+    if takes.lacks(name):
+        return f"leave it out; this deployment's engine, '{takes.engine}', takes no {name}"
+    return f"leave it out, or give at least one in '{name}'"
 
 
 def refuse_lacking(name: str, engine: str, param: str | None = None) -> ApiRefusalError:

@@ -169,7 +169,7 @@ async def test_parameters_that_ask_for_nothing_are_accepted(gateway: RunningGate
         "logit_bias": {},
         "presence_penalty": 0,
         "frequency_penalty": 0.0,
-        "tools": [],
+        "tools": None,
         "tool_choice": "none",
         "response_format": {"type": "text"},
         "user": "someone",
@@ -569,6 +569,42 @@ def test_an_extension_needs_an_engine_that_declares_it(fields: dict[str, Any]) -
     assert read_document(ChatDocument, body, takes(name)).needs == {name}
     told_nothing = EngineTakes(engine="scripted", parameters=None)
     assert read_document(ChatDocument, body, told_nothing).needs == {name}
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"tools": []}, "tools"),
+        ({"functions": []}, "functions"),
+        ({"tool_choice": "auto"}, "tool_choice"),
+        ({"tool_choice": "required"}, "tool_choice"),
+        ({"tool_choice": {"type": "function", "function": {"name": "f"}}}, "tool_choice"),
+        ({"parallel_tool_calls": True}, "parallel_tool_calls"),
+        ({"parallel_tool_calls": False}, "parallel_tool_calls"),
+        ({"function_call": "auto"}, "function_call"),
+        ({"tools": [], "tool_choice": "none"}, "tools"),
+    ],
+)
+def test_a_wish_about_tools_needs_tools_whatever_the_engine_takes(
+    fields: dict[str, Any], param: str
+) -> None:
+    body = say() | fields
+    without = refusal_of(lambda: read_document(ChatDocument, body, takes()))
+    able = takes("tools", "tool_choice", "parallel_tool_calls", "functions", "function_call")
+    with_tools = refusal_of(lambda: read_document(ChatDocument, body, able))
+
+    assert without is not None
+    assert with_tools is not None
+    assert (without.status, without.param) == (with_tools.status, with_tools.param) == (400, param)
+    assert "leave it out; this deployment's engine, 'scripted', takes no" in without.message
+    assert "leave it out, or give at least one in" in with_tools.message
+
+
+def test_a_choice_among_tools_that_are_given_is_read() -> None:
+    tools = [{"type": "function", "function": {"name": "f"}}]
+    body = say() | {"tools": tools, "tool_choice": "auto", "parallel_tool_calls": True}
+
+    assert read_document(ChatDocument, body, takes("tools")).needs == {"tools"}
 
 
 @given(st.binary(max_size=64))

@@ -91,7 +91,7 @@ def _clean_plain(line: str) -> str:
 def _clean_traceback(text: str) -> str:
     """Frames and types; not the source lines, which may hold literals, nor the messages."""
     kept = []
-    for line in text.splitlines():
+    for line in text.split("\n"):  # not splitlines: U+2028 and its like are part of a message
         raised = _RAISED.match(line)
         if _FRAME.match(line) or line.startswith("Traceback"):
             kept.append(line)

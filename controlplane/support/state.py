@@ -161,8 +161,9 @@ def _tail(path: Path) -> list[str]:
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - _MAX_LOG_BYTES))
-        text = file.read().decode("utf-8", "replace")
-    lines = text.splitlines()
+        data = file.read()
+    # Of bytes: at CR and LF alone. JSON holds U+2028 and its like as they are.
+    lines = [line.decode("utf-8", "replace") for line in data.splitlines()]
     if size > _MAX_LOG_BYTES:
         lines = lines[1:]  # its beginning is missing
     return list(deque(lines, _MAX_LOG_LINES))

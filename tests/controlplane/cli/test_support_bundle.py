@@ -133,6 +133,19 @@ def test_with_everything_down_the_state_directory_still_tells(tmp_path: Path) ->
         assert canary not in "".join(found.values())
 
 
+def test_what_only_looks_like_a_line_end_tears_no_line_of_a_log_apart(tmp_path: Path) -> None:
+    state_dir, path = tmp_path / "state", tmp_path / "b.tar.gz"
+    (state_dir / "logs").mkdir(parents=True)
+    line = {"process": "gateway", "logger": "dataplane.gateway", "event": "a\u2028b\u2029c\x85d"}
+    log = json.dumps(line, ensure_ascii=False) + "\r\n" + json.dumps({"num": 2}) + "\n"
+    (state_dir / "logs" / "gateway-0.log").write_text(log, newline="")
+
+    run(state_dir, "--output", str(path))
+
+    kept = members(path)["logs/gateway-0.log"].split("\n")
+    assert [json.loads(each) for each in kept if each] == [line, {"num": 2}]
+
+
 def test_without_anything_it_says_what_is_missing_and_is_written_all_the_same(
     tmp_path: Path,
 ) -> None:

@@ -68,6 +68,18 @@ def test_a_traceback_keeps_its_frames_and_the_type_of_the_error() -> None:
     assert kept == 'Traceback (most recent call last):\n  File "a.py", line 3, in f\nOSError: ...'
 
 
+@pytest.mark.parametrize("break_", ["\u2028", "\u2029", "\x85", "\x0c"])
+def test_no_part_of_a_message_passes_for_a_line_of_a_traceback(break_: str) -> None:
+    text = (
+        f'Traceback (most recent call last):\n  File "a.py", line 3, in f\n'
+        f'OSError: {CANARY}{break_}  File "{CANARY}", line 4{break_}{CANARY}Error: x'
+    )
+
+    kept = clean(process="replica", exception=text)["exception"]
+
+    assert kept == 'Traceback (most recent call last):\n  File "a.py", line 3, in f\nOSError: ...'
+
+
 def test_what_the_operating_system_said_is_kept_everywhere() -> None:
     said = "[Errno 111] Connection refused"
 

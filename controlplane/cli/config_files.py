@@ -6,13 +6,21 @@ from pathlib import Path
 
 import click
 
+from controlplane.cli.exit_codes import ExitCode
+
 _SUFFIXES = (".yaml", ".yml", ".json")
+
+
+class ConfigFilesError(click.ClickException):
+    """What the command line names holds no documents that can be read; nothing was changed."""
+
+    exit_code = ExitCode.USAGE
 
 
 def read_files(names: Iterable[str]) -> list[tuple[str, str]]:
     """(name, text) of every file; folders are searched whole, hidden ones left out.
 
-    Raises click.ClickException for what cannot be read, and when nothing was found.
+    Raises ConfigFilesError for what cannot be read, and when nothing was found.
     """
     return [pair for name in names for pair in _read(name)]
 
@@ -27,7 +35,7 @@ def _read(name: str) -> Iterator[tuple[str, str]]:
         return
     found = sorted(file for file in path.rglob("*") if _is_document(file.relative_to(path)))
     if not found:
-        raise click.ClickException(f"there are no {', '.join(_SUFFIXES)} files under {path}")
+        raise ConfigFilesError(f"there are no {', '.join(_SUFFIXES)} files under {path}")
     for file in found:
         yield str(file), _text(file)
 
@@ -41,6 +49,6 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise click.ClickException(f"{path} is not UTF-8 text: {error.reason}") from error
+        raise ConfigFilesError(f"{path} is not UTF-8 text: {error.reason}") from error
     except OSError as error:
-        raise click.ClickException(f"cannot read {path}: {error.strerror}") from error
+        raise ConfigFilesError(f"cannot read {path}: {error.strerror}") from error

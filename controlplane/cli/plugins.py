@@ -1,10 +1,12 @@
 """`pilothouse plugins`: what is installed, by the process that would load it."""
 
 import inspect
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from types import ModuleType
+from typing import Any
 
 import click
+import pluggy
 
 from controlplane import hooks as controlplane_hooks
 from controlplane.cli.examples import examples
@@ -19,6 +21,7 @@ _HOOKS: dict[PluginGroup, ModuleType] = {
     PluginGroup.REPLICA: dataplane_hooks,
     PluginGroup.CONTROLPLANE: controlplane_hooks,
 }
+_CHECKS_SETTINGS = "pilothouse_check_engine_settings"
 _NO_SETTING = "?"
 """A setting that no engine takes: the answer lists those it does."""
 
@@ -68,10 +71,19 @@ def plugins(context: click.Context, check: bool, output: str) -> None:
     epilog=examples(
         ("pilothouse plugins describe paged", "the native engine"),
         ("pilothouse plugins describe local", "the launcher of this machine"),
+        ("pilothouse plugins describe openai -o json", "the same for a program"),
     )
 )
 @click.argument("name")
-def describe(name: str) -> None:
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="json: one object for each process that loads it.",
+)
+def describe(name: str, output: str) -> None:
     """Show what one plugin provides, in each process that loads it. Imports it."""
     found = [
         plugin for group in PluginGroup for plugin in list_plugins(group) if plugin.name == name
@@ -81,29 +93,62 @@ def describe(name: str) -> None:
         message = f"there is no plugin {name!r}. Installed: {', '.join(known)}"
         raise CallError(message, ExitCode.NOT_FOUND)
     try:
-        say("\n".join(_describe(plugin) for plugin in found))
+        provided = [_provided(plugin) for plugin in found]
     except PluginError as error:
         raise CallError(str(error), ExitCode.FAILED) from error
+    if output == "json":
+        say_json([asdict(each.plugin) | each.facts for each in provided])
+    else:
+        say("\n".join(_as_text(each) for each in provided))
 
 
-def _describe(plugin: PluginInfo) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Provided:
+    """What a plugin gives the process of its group."""
+
+    plugin: PluginInfo
+    about: str
+    hooks: dict[str, str]
+    """What each is for, by its name."""
+    settings: list[str] | None
+    """None: it does not say which it takes."""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {"about": self.about, "hooks": self.hooks, "settings": self.settings}
+
+
+def _provided(plugin: PluginInfo) -> _Provided:
     """Raises PluginError."""
     manager = load_plugins(
         plugin.group, [plugin.name], _HOOKS[plugin.group], dataplane_hooks.PROJECT
     )
     module = manager.get_plugin(plugin.name)
-    hooks = sorted(caller.name for caller in manager.get_hookcallers(module) or ())
-    said = [(hook, _says(getattr(_HOOKS[plugin.group], hook))) for hook in hooks]
+    names = sorted(caller.name for caller in manager.get_hookcallers(module) or ())
+    return _Provided(
+        plugin=plugin,
+        about=" ".join((inspect.getdoc(module) or "").split()),
+        hooks={name: _says(getattr(_HOOKS[plugin.group], name)) for name in names},
+        settings=_settings(plugin.name, manager) if _CHECKS_SETTINGS in names else None,
+    )
+
+
+def _settings(engine: str, manager: pluggy.PluginManager) -> list[str] | None:
+    problems = manager.hook.pilothouse_check_engine_settings(
+        engine=engine, settings={_NO_SETTING: None}
+    )
+    told = [what.partition("Valid: ")[2] for _, what in problems or ()]
+    return next((names.split(", ") for names in told if names), None)
+
+
+def _as_text(provided: _Provided) -> str:
+    plugin = provided.plugin
     head = f"{plugin.group.value}: {plugin.target} ({plugin.distribution} {plugin.version})"
-    about = " ".join((inspect.getdoc(module) or "").split())
-    text = f"{head}\n{indented(about)}" if about else f"{head}\n"
-    text += indented(table(said) if said else "implements no hook")
-    if "pilothouse_check_engine_settings" in hooks:
-        problems = manager.hook.pilothouse_check_engine_settings(
-            engine=plugin.name, settings={_NO_SETTING: None}
-        )
-        taken = [what.partition("Valid: ")[2] or what for _, what in problems or ()]
-        text += indented("".join(f"settings it takes: {names}" for names in taken))
+    text = f"{head}\n{indented(provided.about)}"
+    hooks = list(provided.hooks.items())
+    text += indented(table(hooks) if hooks else "implements no hook")
+    if provided.settings is not None:
+        text += indented(f"settings it takes: {', '.join(provided.settings)}")
     return text.rstrip("\n")
 
 

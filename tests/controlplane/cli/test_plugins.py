@@ -42,3 +42,31 @@ def test_a_broken_plugin_is_listed_without_harm_and_named_when_asked(
     assert "broken  pilothouse_broken" in listed.output
     assert checked.exit_code == 1
     assert "RuntimeError: out of steam" in checked.output
+
+
+def test_a_description_says_the_same_to_people_and_to_programs() -> None:
+    text = CliRunner().invoke(main, ["plugins", "describe", "openai"])
+    result = CliRunner().invoke(main, ["plugins", "describe", "openai", "-o", "json"])
+
+    assert text.exit_code == result.exit_code == 0
+    described = {each["group"]: each for each in json.loads(result.output)}
+    gateway = described["pilothouse.gateway"]
+    assert gateway["target"] in text.output
+    assert f"{gateway['distribution']} {gateway['version']}" in text.output
+    assert gateway["about"] in text.output
+    assert gateway["hooks"]
+    for hook, meaning in gateway["hooks"].items():
+        assert f"{hook}  " in text.output
+        assert meaning in text.output
+    told = [each["settings"] for each in described.values() if each["settings"] is not None]
+    assert told
+    for settings in told:
+        assert "api_key_env" in settings
+        assert f"settings it takes: {', '.join(settings)}" in text.output
+
+
+def test_a_plugin_that_is_not_there_is_told_with_those_that_are() -> None:
+    result = CliRunner().invoke(main, ["plugins", "describe", "opnai", "-o", "json"])
+
+    assert result.exit_code == 4
+    assert "there is no plugin 'opnai'. Installed: " in result.output

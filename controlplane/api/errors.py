@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from sqlalchemy.exc import DBAPIError, InternalError, OperationalError
 
 from controlplane.store.room import NoRoomError, is_out_of_room
+from dataplane.invalid_input import say_invalid
 
 
 class ErrorBody(BaseModel):
@@ -103,4 +104,5 @@ async def _answer_database_error(_request: Request, error: Exception) -> JSONRes
 
 def _problem(item: dict[str, Any]) -> dict[str, str]:
     where: Sequence[int | str] = item["loc"]
-    return {"where": ".".join(str(part) for part in where), "what": item["msg"]}
+    what = say_invalid(item["type"], item["msg"])
+    return {"where": ".".join(str(part) for part in where), "what": what}

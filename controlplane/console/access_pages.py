@@ -21,6 +21,7 @@ from controlplane.store.access_keys import add_key, list_keys, revoke_key
 from controlplane.store.users import add_user, list_users, set_disabled
 from dataplane.access import GRANTABLE, Role
 from dataplane.clock import wall_clock
+from dataplane.invalid_input import say_invalid
 
 router = APIRouter(include_in_schema=False)
 
@@ -169,7 +170,8 @@ def _name(text: str) -> str:
 
 def _sentence(error: Exception) -> str:
     if isinstance(error, ValidationError):
-        return f"Name: {error.errors()[0]['msg'].removeprefix('Value error, ')}."
+        first = error.errors()[0]
+        return f"Name: {say_invalid(first['type'], first['msg'])}."
     return sentence(error)
 
 

@@ -19,6 +19,7 @@ from dataplane.gateway.process import GatewayProcess, StartError
 from dataplane.gateway.server import tune
 from dataplane.gateway.settings import GatewaySettings
 from dataplane.gateway.successor import TAKE_OVER_OPTION, Successors
+from dataplane.invalid_input import say_invalid
 from dataplane.logs import configure_logs
 from dataplane.service_manager import InheritedSocketError, inherited_listener
 
@@ -91,7 +92,16 @@ def _read_settings(
     try:
         return GatewaySettings(auth=auth, control_plane_key=key, **options)
     except ValidationError as error:
-        raise click.ClickException(str(error)) from error
+        raise click.UsageError(_say_wrong(error)) from error
+
+
+def _say_wrong(error: ValidationError) -> str:
+    """Each option that does not fit, and why."""
+    return "; ".join(
+        f"--{str(item['loc'][0]).replace('_', '-')}: {said}" if item["loc"] else said
+        for item in error.errors()
+        for said in [say_invalid(item["type"], item["msg"])]
+    )
 
 
 def _serve(

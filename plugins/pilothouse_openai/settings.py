@@ -8,6 +8,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from dataplane.invalid_input import say_invalid
+
 # What servers of this kind take in the body, beyond what all engines do.
 _USUAL_PARAMETERS = frozenset(
     {
@@ -126,7 +128,7 @@ def check_settings(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _explain(location: tuple[int | str, ...], kind: str, message: str) -> tuple[str, str]:
     key = ".".join(str(part) for part in location) or "settings"
     if kind != "extra_forbidden":
-        return key, message
+        return key, say_invalid(kind, message)
     valid = sorted(OpenAISettings.model_fields)
     near = difflib.get_close_matches(key, valid, n=1)
     hint = f"did you mean {near[0]}? " if near else ""

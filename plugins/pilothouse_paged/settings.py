@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from dataplane.invalid_input import say_invalid
+
 ENGINE = "paged"
 
 _UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
@@ -132,7 +134,7 @@ def check_settings(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _explain(location: tuple[int | str, ...], kind: str, message: str) -> tuple[str, str]:
     key = ".".join(str(part) for part in location)
     if kind != "extra_forbidden":
-        return key, message.removeprefix("Value error, ")
+        return key, say_invalid(kind, message)
     valid = sorted(PagedSettings.model_fields)
     near = difflib.get_close_matches(key, valid, n=1)
     hint = f"did you mean {near[0]}? " if near else ""

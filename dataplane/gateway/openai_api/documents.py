@@ -15,6 +15,7 @@ from dataplane.gateway.openai_api.declared import EngineTakes, read_needs, refus
 from dataplane.gateway.openai_api.errors import ApiRefusalError, refuse
 from dataplane.gateway.openai_api.limits import MAX_CHARS
 from dataplane.gateway.openai_api.messages import ChatMessage, DocumentPart
+from dataplane.invalid_input import say_invalid
 
 _MAX_STOP_STRINGS = 4
 _MAX_MODEL_NAME_CHARS = 256
@@ -260,7 +261,8 @@ def _explain(error: ValidationError) -> ApiRefusalError:
     if kind == "extra_forbidden":
         return refuse(f"Unknown parameter: '{param}'.", param=param, code="unknown_parameter")
     code = "invalid_type" if kind.endswith("_type") else "invalid_value"
-    return refuse(f"Invalid '{param}': {worst['msg']}.", param=param, code=code)
+    said = say_invalid(kind, worst["msg"])
+    return refuse(f"Invalid '{param}': {said}.", param=param, code=code)
 
 
 def _is_field(part: int | str) -> bool:

@@ -200,6 +200,26 @@ def test_a_key_that_cannot_be_made_says_why(
     assert named in answer.text
 
 
+@pytest.mark.parametrize(
+    ("body", "detail"),
+    [
+        ({"name": "No Name", "role": "viewer"}, "body.name: 'No Name' is not a name: "),
+        (
+            {"name": "x", "role": "controlplane"},
+            "body.role: no key with the role controlplane is given to anybody",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_body_is_told_in_our_words_alone(
+    admin: Any, body: dict[str, Any], detail: str
+) -> None:
+    answer = admin.post("/api/v1/keys", json=body).json()
+
+    assert answer["detail"].startswith(detail)
+    [problem] = answer["problems"]
+    assert f"{problem['where']}: {problem['what']}" == answer["detail"]
+
+
 def test_the_last_admin_cannot_be_shut_out(plane: GuardedPlane) -> None:
     plane.user("ana", Role.ADMIN)
     admin = plane.bearing(plane.key(Role.ADMIN, name="root"))

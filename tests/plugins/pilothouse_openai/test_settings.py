@@ -72,3 +72,9 @@ def test_a_key_in_a_document_is_refused_and_never_repeated(
 
     assert [where for where, _ in problems] == [key]
     assert SECRET not in str(problems)
+
+
+def test_settings_that_exclude_each_other_are_told_in_our_words_alone() -> None:
+    both = {"api_key_env": "ENGINE_KEY_A", "api_key_file": "a.key"}
+
+    assert check_settings(both) == [("settings", "give api_key_env or api_key_file, not both")]

@@ -54,6 +54,7 @@ class BlockPool:
         self._evictable: OrderedDict[int, None] = OrderedDict()
         self._cached: set[int] = set()
         self._num_referenced = 0
+        self._lent: Counter[int] = Counter()
         self._on_evict: Callable[[int], None] | None = None
 
     @property
@@ -125,6 +126,27 @@ class BlockPool:
                 self._num_referenced -= 1
                 self._set_free(block_id)
 
+    def lend(self, num_blocks: int) -> list[int] | None:
+        """As `allocate`, for what is no sequence: the blocks are in no table until `take_back`."""
+        block_ids = self.allocate(num_blocks)
+        if block_ids is not None:
+            self._lent.update(block_ids)
+        return block_ids
+
+    def hold(self, block_ids: ReadableSequence[int]) -> None:
+        """As `reference`, for what is no sequence: they stay, whatever tables do, until
+        `take_back`."""
+        self.reference(block_ids)
+        self._lent.update(block_ids)
+
+    def take_back(self, block_ids: ReadableSequence[int]) -> None:
+        """End a `lend` or a `hold`. Raises BlockReferenceError for blocks that are not out."""
+        for block_id in block_ids:
+            if self._lent[block_id] == 0:
+                raise BlockReferenceError(block_id, "is taken back and was not lent")
+            self._lent[block_id] -= 1
+        self.release(block_ids)
+
     def mark_cached(self, block_id: int) -> None:
         """The block's content is final and can be found again.
 
@@ -161,7 +183,8 @@ class BlockPool:
     def check_integrity(self, block_tables: Iterable[ReadableSequence[int]] | None = None) -> None:
         """Raises AssertionError, naming both numbers, when a block is lost or counted twice.
 
-        With `block_tables`, all that exist, the reference counts are checked against them.
+        With `block_tables`, all that exist, the reference counts are checked against them and
+        against what is lent.
         """
         places = Counter(self._blank) + Counter(self._evictable.keys())
         places.update(b for b, count in enumerate(self._ref_counts) if count > 0)
@@ -173,7 +196,7 @@ class BlockPool:
         _compare("evictable blocks", len(self._evictable), unreferenced_cached)
         _compare("cached blocks that are blank", len(self._cached.intersection(self._blank)), 0)
         if block_tables is not None:
-            held = Counter(block_id for table in block_tables for block_id in table)
+            held = Counter(block_id for table in block_tables for block_id in table) + self._lent
             for block_id, count in enumerate(self._ref_counts):
                 _compare(f"references to block {block_id}", count, held[block_id])
 

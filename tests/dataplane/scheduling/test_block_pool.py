@@ -192,3 +192,26 @@ def test_whatever_tables_do_no_block_is_lost_or_handed_out_twice(
         pool.release(table)
     assert (pool.num_free, pool.num_referenced) == (num_blocks, 0)
     pool.check_integrity([])
+
+
+def test_blocks_that_are_lent_are_in_no_table_and_stay_until_taken_back() -> None:
+    pool = BlockPool(4, 16)
+    table = allocate(pool, 2)
+    lent = pool.lend(1)
+    assert lent is not None
+    pool.hold(table)
+    pool.release(table)
+    assert (pool.num_free, pool.num_referenced) == (1, 3)
+    pool.check_integrity([])
+    assert pool.lend(2) is None
+    pool.take_back([*table, *lent])
+    assert pool.num_free == 4
+    pool.check_integrity([])
+
+
+def test_what_was_not_lent_cannot_be_taken_back() -> None:
+    pool = BlockPool(4, 16)
+    table = allocate(pool, 1)
+    with pytest.raises(BlockReferenceError, match="was not lent"):
+        pool.take_back(table)
+    pool.check_integrity([table])

@@ -88,12 +88,12 @@ class ReportedTimes(Protocol):
 
 
 def derive_latencies(
-    events: Sequence[Event], num_output_tokens: int, client: ReportedTimes | None = None
+    events: Sequence[Event], num_output_tokens: int | None, client: ReportedTimes | None = None
 ) -> Latencies:
     """Derive every latency of a request from its events.
 
-    `num_output_tokens` counts the tokens the engine selected. A request without a first
-    token has no TTFT anywhere; one without a finished delivery has no server E2E.
+    `num_output_tokens` counts the tokens the engine selected; None: nobody knows. A request
+    without a first token has no TTFT anywhere; one without a finished delivery has no server E2E.
     """
     first_by_kind: dict[EventKind, Event] = {}
     last_by_kind: dict[EventKind, Event] = {}
@@ -119,7 +119,7 @@ def derive_latencies(
 def with_client(
     latencies: Latencies,
     events: Sequence[Event],
-    num_output_tokens: int,
+    num_output_tokens: int | None,
     client: ReportedTimes,
 ) -> Latencies:
     """Those of a record, with what its client reported later.
@@ -134,7 +134,7 @@ def with_client(
     )
 
 
-def _num_tokens_of_longest(events: Sequence[Event], num_output_tokens: int) -> int | None:
+def _num_tokens_of_longest(events: Sequence[Event], num_output_tokens: int | None) -> int | None:
     counts = _counts(_streams(events), num_output_tokens)
     return _longest(counts) if counts else num_output_tokens
 
@@ -162,7 +162,7 @@ def _streams(events: Sequence[Event]) -> list[list[Event]]:
     return list(selected.values())
 
 
-def _counts(streams: Sequence[Sequence[Event]], num_output_tokens: int) -> list[int | None]:
+def _counts(streams: Sequence[Sequence[Event]], num_output_tokens: int | None) -> list[int | None]:
     """Tokens of each sequence; None where its events do not say."""
     if len(streams) < 2:
         return [num_output_tokens] * len(streams)
@@ -202,14 +202,18 @@ def _num_selected(stream: Sequence[Event]) -> int | None:
 
 
 def _at_server(
-    events: Sequence[Event], num_output_tokens: int, longest: int | None
+    events: Sequence[Event], num_output_tokens: int | None, longest: int | None
 ) -> BoundaryLatencies:
     """Only an answer that was delivered whole has an end, and only one in parts a pace."""
     writes = [e for e in events if e.kind in (EventKind.FIRST_WRITE, EventKind.WRITE)]
     if not writes:
         return BoundaryLatencies()
     first = writes[0]
-    is_whole = first.num_tokens is not None and first.num_tokens >= num_output_tokens
+    is_whole = (
+        first.num_tokens is not None
+        and num_output_tokens is not None
+        and first.num_tokens >= num_output_tokens
+    )
     end = next(
         (
             e.at

@@ -87,7 +87,8 @@ class RequestRecord:
     num_prompt_tokens: int | None
     prompt_tokens_observability: Observability
     num_cached_tokens: int | None
-    num_output_tokens: int
+    num_output_tokens: int | None
+    """None where nobody knows: its gateway died."""
     max_output_tokens: int | None
     engine: str | None
     replica_ids: tuple[str, ...]
@@ -99,7 +100,8 @@ class RequestRecord:
     judgement: Judgement | None
     """None when no contract applies."""
     output_tokens_observability: Observability = Observability.OBSERVED
-    """`inferred`: the engine shows chunks, and each was counted as one token."""
+    """`inferred`: the engine shows chunks, and each was counted as one token. `unobservable`:
+    there is no count."""
     content: RecordedContent | None = None
     num_joined_events: int = 0
     """Events of tokens and writes that became one with the next of their sequence, because there

@@ -80,7 +80,7 @@ def attributes_of(span: str, record: RequestRecord) -> Attributes:
                 }
             )
         case names.SPAN_DECODE:
-            return {names.ATTRIBUTE_NUM_TOKENS: record.num_output_tokens}
+            return _known({names.ATTRIBUTE_NUM_TOKENS: record.num_output_tokens})
         case names.SPAN_DELIVERY:
             return _delivery_attributes(record)
         case names.SPAN_CLEANUP:

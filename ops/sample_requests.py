@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
+from dataplane.gateway.inflight import InFlightEntry, lost_record
 from dataplane.latency import (
     Boundary,
     ContractTerms,
@@ -303,15 +304,36 @@ def failed(sample: Sample) -> RequestRecord:
 
 
 def lost(sample: Sample) -> RequestRecord:
-    """Its gateway died while it was decoded."""
+    """Its gateway died while it was decoded: recorded from what the next one found of it."""
     story = _Story(sample)
-    story.receive_and_admit()
-    story.schedule(sample.queue_seconds, "chat-1")
-    first = story.prefill(sample.queue_seconds)
-    end = story.decode(first, sample.num_output_tokens // 4)
-    story.finish(end, Disposition.LOST, "its gateway ended without finishing it")
-    record = story.record(None)
-    return replace(record, cleanup_observability=Observability.UNOBSERVABLE)
+    record = lost_record(
+        InFlightEntry(
+            request_id=story.request_id,
+            gateway_id=sample.gateway_id,
+            gateway_sequence=sample.sequence,
+            arrived_at_unix_ns=sample.arrived_at_unix_ns,
+            endpoint="/v1/chat/completions",
+            trace=story.trace,
+            snapshot_version=31,
+            tenant=sample.tenant,
+            request_class=sample.request_class,
+            deployment=sample.deployment,
+            model="smollm2",
+            model_revision="smollm2@7",
+            engine_config_revision="paged-cpu@2",
+            contract_revision="chat@4",
+            policy_revision="chat@12",
+            terms=CHAT_TERMS,
+            is_stream=True,
+            num_prompt_tokens=sample.num_prompt_tokens,
+            prompt_tokens_observability=_OBSERVED,
+            max_output_tokens=256,
+            engine="paged",
+            replica_ids=("chat-1",),
+            has_written=True,
+        )
+    )
+    return replace(record, **(sample.fields or {}))
 
 
 def inferred(sample: Sample) -> RequestRecord:

@@ -52,7 +52,7 @@ class RequestSummary:
     delivery: str
     num_prompt_tokens: int | None
     num_cached_tokens: int | None
-    num_output_tokens: int
+    num_output_tokens: int | None
     in_contract: bool | None
     queue_seconds: float | None
     ttft_seconds: float | None

@@ -16,7 +16,7 @@ def request_table(page: RequestPage) -> Table:
     for name, width in (("arrived, UTC", 12), ("request", 10), ("ended", 9), ("contract", 8)):
         table.add_column(name, no_wrap=True, min_width=width)
     for name in ("deployment", "tenant"):
-        table.add_column(name, no_wrap=True, min_width=4, overflow="ellipsis")
+        table.add_column(name, min_width=4, overflow="ellipsis")
     for name in ("ttft", "e2e", "in/out"):
         table.add_column(name, justify="right", no_wrap=True, min_width=6)
     for each in page.requests:
@@ -30,7 +30,7 @@ def live_table(live: LiveRequests) -> Table:
     for name, width in (("request", 10), ("state", 8)):
         table.add_column(name, no_wrap=True, min_width=width)
     for name in ("waits for", "deployment", "tenant", "replica"):
-        table.add_column(name, no_wrap=True, min_width=4, overflow="ellipsis")
+        table.add_column(name, min_width=4, overflow="ellipsis")
     for name in ("age", "in/out"):
         table.add_column(name, justify="right", no_wrap=True, min_width=6)
     for each in live.requests:
@@ -49,7 +49,7 @@ def _ended(each: RequestSummary, now_unix_ns: int) -> list[str]:
         each.tenant or "unknown",
         _seconds(each.ttft_seconds),
         _seconds(each.e2e_seconds),
-        f"{_count(each.num_prompt_tokens)}/{each.num_output_tokens}",
+        f"{_count(each.num_prompt_tokens)}/{_count(each.num_output_tokens)}",
     ]
 
 
@@ -67,12 +67,14 @@ def _in_flight(each: LiveRequest) -> list[str]:
 
 
 def _table() -> Table:
-    return Table(box=None, pad_edge=False, header_style="dim")
+    # One space between columns: with two, the last one is cut on a terminal of 80.
+    return Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
 
 
 def _cells(texts: list[str]) -> list[Text]:
-    # Text, because what a caller chose must never be read as markup.
-    return [Text(printable(text)) for text in texts]
+    # Text, because what a caller chose must never be read as markup. That a cell never wraps
+    # stands here and not at its column: columns that do not wrap are not made narrower either.
+    return [Text(printable(text), no_wrap=True) for text in texts]
 
 
 def _seconds(seconds: float | None) -> str:

@@ -168,7 +168,7 @@ def _reasons(detail: RequestDetail) -> Table:
         "replica": replicas or request.replica_id or "none",
         "policy": request.policy_revision,
         "config": None if detail.snapshot_version is None else f"version {detail.snapshot_version}",
-        "tokens": f"{_count(request.num_prompt_tokens)} in, {request.num_output_tokens} out"
+        "tokens": f"{_count(request.num_prompt_tokens)} in, {_count(request.num_output_tokens)} out"
         + (", inferred" if detail.are_tokens_inferred else ""),
         "trace": request.trace_id,
     }

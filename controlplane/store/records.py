@@ -84,7 +84,7 @@ def decode_batch(data: bytes) -> RecordBatch:
 def _check_record(where: str, record: RequestRecord) -> None:
     _require(f"{where}.gateway_sequence", record.gateway_sequence, _MAX_BIGINT)
     _require(f"{where}.arrived_at_unix_ns", record.arrived_at_unix_ns, _MAX_BIGINT)
-    _require(f"{where}.num_output_tokens", record.num_output_tokens, _MAX_INTEGER)
+    _require(f"{where}.num_output_tokens", record.num_output_tokens or 0, _MAX_INTEGER)
     _require(f"{where}.num_prompt_tokens", record.num_prompt_tokens or 0, _MAX_INTEGER)
     _require(f"{where}.num_cached_tokens", record.num_cached_tokens or 0, _MAX_INTEGER)
     _require(f"{where}.status_code", record.status_code or 0, _MAX_INTEGER)

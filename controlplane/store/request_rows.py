@@ -77,7 +77,8 @@ def compact_row(record: RequestRecord) -> dict[str, Any]:
         "delivery": record.delivery.value,
         "num_prompt_tokens": record.num_prompt_tokens,
         "num_cached_tokens": record.num_cached_tokens,
-        "num_output_tokens": record.num_output_tokens,
+        "num_output_tokens": record.num_output_tokens or 0,
+        "is_output_unknown": True if record.num_output_tokens is None else None,
         "in_contract": None if record.judgement is None else record.judgement.in_contract,
         "scheduled": _at(record, EventKind.SCHEDULED),
         "first_token": _at(record, EventKind.FIRST_TOKEN),
@@ -104,7 +105,7 @@ def count_measures(record: RequestRecord) -> Counter[CountKey]:
     if ttft is not None:
         amounts[f"ttft.{bucket_of(ttft)}"] = 1
     amounts["tokens.input"] = record.num_input_tokens
-    amounts["tokens.output"] = record.num_output_tokens
+    amounts["tokens.output"] = record.num_output_tokens or 0  # what nobody knows adds nothing
     amounts["tokens.cached"] = record.num_cached_tokens or 0
     names = (
         minute_of(record),

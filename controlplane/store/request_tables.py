@@ -72,7 +72,9 @@ class RequestRow(RequestBase):
     delivery: Mapped[str] = mapped_column(String(16))
     num_prompt_tokens: Mapped[int | None] = mapped_column(Integer)
     num_cached_tokens: Mapped[int | None] = mapped_column(Integer)
-    num_output_tokens: Mapped[int] = mapped_column(Integer)
+    counted_output_tokens: Mapped[int] = mapped_column("num_output_tokens", Integer)
+    is_output_unknown: Mapped[bool | None] = mapped_column(Boolean)
+    """True: nobody counted the output, and the column beside it says 0. NULL: it is counted."""
     in_contract: Mapped[bool | None] = mapped_column(Boolean)
     # Offsets of the six spans; with them the waterfall can be drawn without the full record.
     scheduled: Mapped[float | None] = mapped_column(Float)
@@ -85,6 +87,11 @@ class RequestRow(RequestBase):
     ttft: Mapped[float | None] = mapped_column(Float)
     tpot: Mapped[float | None] = mapped_column(Float)
     e2e: Mapped[float | None] = mapped_column(Float)
+
+    @property
+    def num_output_tokens(self) -> int | None:
+        """None where nobody knows."""
+        return None if self.is_output_unknown else self.counted_output_tokens
 
 
 class MinuteCountRow(RequestBase):

@@ -154,8 +154,8 @@ def _candidate(row: RequestRow, reported: Counter[tuple[RequestKey, str]]) -> Ca
         span_id=row.span_id,
         parent_span_id=row.parent_span_id,
         tenant=row.tenant,
-        # A refusal is written too, but no content.
-        has_output=row.first_write is not None and row.num_output_tokens > 0,
+        # A refusal is written too, but no content. Of a lost request no write is known either.
+        has_output=row.first_write is not None and bool(row.num_output_tokens),
         has_client_report=reported[key, Side.CLIENT.value] > 0,
         num_engine_reports=reported[key, Side.ENGINE.value],
     )

@@ -193,7 +193,7 @@ def recover(
 def lost_record(entry: InFlightEntry) -> RequestRecord:
     """The record of a request whose gateway died; nothing after its arrival is claimed."""
     events = (Event(kind=EventKind.ARRIVED, at=0.0),)
-    latencies = derive_latencies(events, num_output_tokens=0)
+    latencies = derive_latencies(events, num_output_tokens=None)
     judgement = None
     if entry.terms is not None:
         judgement = judge(latencies, Outcome.SERVICE_FAILED, entry.terms, elapsed=0.0)
@@ -221,7 +221,8 @@ def lost_record(entry: InFlightEntry) -> RequestRecord:
         num_prompt_tokens=entry.num_prompt_tokens,
         prompt_tokens_observability=entry.prompt_tokens_observability,
         num_cached_tokens=None,
-        num_output_tokens=0,
+        num_output_tokens=None,
+        output_tokens_observability=Observability.UNOBSERVABLE,
         max_output_tokens=entry.max_output_tokens,
         engine=entry.engine,
         replica_ids=entry.replica_ids,

@@ -112,7 +112,7 @@ class GatewayMetrics:
         self._ended.labels(*scope, record.disposition.value).inc()
         self._input.labels(*scope).inc(record.num_input_tokens)
         self._cached.labels(*scope).inc(record.num_cached_tokens or 0)
-        self._output.labels(*scope).inc(record.num_output_tokens)
+        self._output.labels(*scope).inc(record.num_output_tokens or 0)
         if record.latencies.queue_time is not None:
             self._queue.labels(*scope).observe(record.latencies.queue_time)
         for boundary in Boundary:

@@ -254,9 +254,11 @@ def test_a_lost_request_shows_only_that_it_arrived() -> None:
         disposition=Disposition.LOST,
         reason="the gateway died",
         cleanup_observability=Observability.UNOBSERVABLE,
+        num_output_tokens=None,
     )
     spans = _spans(record)
     assert list(spans) == ["request", "queue"]
+    assert genai.USAGE_OUTPUT_TOKENS not in _attributes(spans["request"])
     assert spans["request"].status.status_code is StatusCode.ERROR
     assert _attributes(spans["request"])[names.ATTRIBUTE_OBSERVABILITY] == "unobservable"
 

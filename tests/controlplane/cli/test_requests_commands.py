@@ -18,7 +18,7 @@ import uvicorn
 from click.testing import CliRunner, Result
 
 from controlplane.cli import main
-from ops.sample_requests import Sample, answered, failed, inferred, preempted
+from ops.sample_requests import Sample, answered, failed, inferred, lost, preempted
 from ops.seeded_console import close_app, create_app, store
 
 NOW_NS = time.time_ns()
@@ -33,6 +33,7 @@ RECORDS = {
         answered(Sample(sequence=4, arrived_at_unix_ns=NOW_NS - 4 * 10**9)),
         tenant="\x1b[2J[red]x[/red]",
     ),
+    "lost": lost(Sample(sequence=5, arrived_at_unix_ns=NOW_NS - 5 * 10**9)),
 }
 
 
@@ -55,6 +56,17 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def run(url: str, *arguments: str, columns: int = 80) -> Result:
     environment = {"PILOTHOUSE_URL": url, "COLUMNS": str(columns), "NO_COLOR": "1"}
     return CliRunner().invoke(main, list(arguments), env=environment)
+
+
+def test_output_that_nobody_counted_is_never_told_as_a_number(url: str) -> None:
+    request_id = RECORDS["lost"].request_id
+    listed = run(url, "requests", "--disposition", "lost")
+    assert "128/?" in listed.output
+    answer = json.loads(run(url, "requests", "--disposition", "lost", "-o", "json").output)
+    assert [each["num_output_tokens"] for each in answer["requests"]] == [None]
+    assert "128 in, unknown out" in run(url, "trace", request_id).output
+    traced = json.loads(run(url, "trace", request_id, "-o", "json").output)
+    assert traced["request"]["num_output_tokens"] is None
 
 
 def test_requests_lists_the_newest_first(url: str) -> None:

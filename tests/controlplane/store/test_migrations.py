@@ -7,9 +7,11 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, inspect
+from sqlalchemy import Connection, inspect, select, text
 
 from controlplane.store.connection import DatabaseKind, create_bare_engine
+from controlplane.store.database import open_database
+from controlplane.store.request_tables import RequestRow
 from controlplane.store.schema import (
     SchemaState,
     alembic_config,
@@ -98,6 +100,30 @@ def test_an_expanded_schema_takes_what_the_code_before_it_writes(
             added = {key for key in set(after) - set(before) if key[0] in tables}
             assert all(after[key] for key in added), f"{version} adds columns that must be written"
         before = after
+
+
+def test_the_output_of_requests_that_were_lost_before_is_called_unknown(
+    databases: Databases,
+) -> None:
+    url, kind = databases.empty_url(), DatabaseKind.REQUESTS
+    migrate(url, kind, "0005")
+    with connected(url) as connection:
+        for sequence, disposition in enumerate(("lost", "rejected")):
+            connection.execute(
+                text(
+                    "INSERT INTO requests (gateway_id, gateway_sequence, request_id, trace_id,"
+                    " arrived_at_unix_ns, num_attempts, disposition, delivery, num_output_tokens)"
+                    " VALUES ('g', :sequence, 'r', 't', 1, 0, :disposition, 'none', 0)"
+                ),
+                {"sequence": sequence, "disposition": disposition},
+            )
+        connection.commit()
+    migrate(url, kind, "head")
+    database = open_database(url, kind)
+    with database.reading() as session:
+        rows = session.scalars(select(RequestRow).order_by(RequestRow.gateway_sequence))
+        assert [row.num_output_tokens for row in rows] == [None, 0]
+    database.close()
 
 
 @each_kind

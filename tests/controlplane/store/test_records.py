@@ -104,12 +104,22 @@ def test_counts_are_exact_by_measure(database: Database) -> None:
     assert found["offered"] == 5
     assert found["disposition.stop"] == 2
     assert found["disposition.rejected"] == found["disposition.lost"] == 1
-    assert found["tokens.output"] == sum(record.num_output_tokens for record in records) + 51
-    assert found["tokens.input"] == 4 * 128, "not of the rejected one: no engine saw it"
+    assert found["tokens.output"] == sum(
+        record.num_output_tokens or 0 for record in (*records, answered(sample(4)))
+    ), "what a dead gateway had counted is unknown, and adds nothing"
+    assert found["tokens.input"] == 3 * 128, "not of what no engine is known to have seen"
     assert found["objective.ttft.total"] == 5
     assert found["objective.ttft.good"] == 2, "in time: the first and the cancelled one"
     assert found["in_contract.total"] == 5
     assert found["in_contract.good"] == 2
+
+
+def test_output_that_nobody_counted_is_unknown_and_not_zero(database: Database) -> None:
+    take(database, [lost(sample(0)), rejected(sample(1))])
+    with database.reading() as session:
+        rows = session.scalars(select(RequestRow).order_by(RequestRow.gateway_sequence)).all()
+        assert [row.num_output_tokens for row in rows] == [None, 0]
+    assert "tokens.output" not in counts(database)
 
 
 def test_counts_add_up_across_batches_of_one_minute(database: Database) -> None:

@@ -201,6 +201,8 @@ def test_a_lost_record_claims_nothing_but_the_arrival() -> None:
     assert [event.kind.value for event in record.events] == ["arrived"]
     assert record.cleanup_observability is Observability.UNOBSERVABLE
     assert record.status_code is None
+    assert record.num_output_tokens is None, "nobody counted it: that is not zero"
+    assert record.output_tokens_observability is Observability.UNOBSERVABLE
     assert record.judgement is None
     assert lost_record(_entry(7)).delivery is Delivery.NONE
 

@@ -6,7 +6,7 @@ Pydantic finds the problems; here they get words that name the valid alternative
 import types
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -24,6 +24,8 @@ from controlplane.specs.match_expression import MatchError
 from controlplane.specs.names import check_name
 from controlplane.specs.problem import Path, Problem
 from controlplane.specs.source import Source
+
+AnyModel = TypeVar("AnyModel", bound=SpecModel)
 
 _TOP_KEYS = ("apiVersion", "kind", "metadata", "spec")
 _WORDS_BY_TYPE = {
@@ -106,27 +108,39 @@ def _read_spec(source: Source, kind: Kind, problems: list[Problem]) -> SpecModel
         what = "is required" if data is None else f"must be a mapping, not {_said(data)}"
         problems.append(source.problem(("spec",), f"{what}; it takes {fields}"))
         return None
+    return read_model(source, ("spec",), SPECS[kind], problems)
+
+
+def read_model(
+    source: Source, path: Path, model: type[AnyModel], problems: list[Problem]
+) -> AnyModel | None:
+    """The mapping at `path` of a document as `model`, or None, and every problem told in words."""
+    data = source.data
+    for part in path:
+        data = data[part]
     try:
-        return SPECS[kind].model_validate_json(canonical_json(data))
+        return model.model_validate_json(canonical_json(data))
     except ValidationError as error:
         problems += [
-            _explain(source, kind, detail) for detail in error.errors() if not _is_echo(detail)
+            _explain(source, path, model, detail)
+            for detail in error.errors()
+            if not _is_echo(detail)
         ]
         return None
 
 
-def _explain(source: Source, kind: Kind, detail: ErrorDetails) -> Problem:
+def _explain(source: Source, at: Path, model: type[SpecModel], detail: ErrorDetails) -> Problem:
     # A key that is wrong itself is located by pydantic as (..., key, "[key]").
     location = tuple(part for part in detail["loc"] if part != "[key]")
-    path: Path = ("spec", *location)
+    path: Path = (*at, *location)
     if detail["type"] == "extra_forbidden":
-        valid = _fields_of(_annotation_at(SPECS[kind], location[:-1]))
+        valid = _fields_of(_annotation_at(model, location[:-1]))
         return _unknown_key(source, path, valid)
     cause = detail.get("ctx", {}).get("error")
     if isinstance(cause, MatchError):
         return source.problem_in_text(path, cause.what, cause.line, cause.column)
-    at = source.key_position(path) if "[key]" in detail["loc"] else None
-    return source.problem(path, _message(detail), at)
+    position = source.key_position(path) if "[key]" in detail["loc"] else None
+    return source.problem(path, _message(detail), position)
 
 
 def _is_echo(detail: ErrorDetails) -> bool:

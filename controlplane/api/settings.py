@@ -32,9 +32,14 @@ class ControlPlaneSettings(BaseModel):
     drain_seconds: float = Field(default=DEFAULT_DRAIN_SECONDS, ge=0)
     """How long a replica that is to end may go on with what it is doing."""
 
+    @property
+    def database_urls(self) -> dict[DatabaseKind, str]:
+        """The URLs of both databases."""
+        return database_urls(self.state_dir, self.config_url, self.requests_url)
+
     def database_url(self, kind: DatabaseKind) -> str:
         """The URL of one of the two databases."""
-        return database_urls(self.state_dir, self.config_url, self.requests_url)[kind]
+        return self.database_urls[kind]
 
     def open_state(self) -> OpenState:
         """Open the databases and begin to reconcile. Raises SchemaError."""

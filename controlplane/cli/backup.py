@@ -11,13 +11,13 @@ from controlplane.cli.database_failures import EXIT_CODES, database_failures
 from controlplane.cli.database_options import database_options, database_urls
 from controlplane.cli.examples import examples
 from controlplane.cli.progress import counting_bar
+from controlplane.cli.sole_use import sole_use
 from controlplane.store.archive import check_archive
 from controlplane.store.backup import write_backup
 from controlplane.store.connection import DatabaseKind
 from controlplane.store.integrity import ConfigDigest
 from controlplane.store.restore import restore_backup
 from controlplane.store.restored_access import RestoredAccess, note_restored
-from controlplane.supervisor.state_lock import state_lock
 
 _with_requests_option = click.option(
     "--with-requests",
@@ -89,7 +89,8 @@ def restore(
 
     FILE is read whole before anything is touched, and every digest is computed again before
     anything is kept: it prints the digests that the backup printed. A backup of an older
-    version is restored and upgraded. Stop the control plane first.
+    version is restored and upgraded. Stop the control plane first: one that runs on this state
+    directory, or on the same PostgreSQL database, makes this refuse.
 
     Access is what it was then, too: a key that was revoked since opens again, a user who was
     disabled since may log in, and passwords are the old ones. It is entered into the audit.
@@ -97,7 +98,7 @@ def restore(
     urls = _chosen(database_urls(state_dir, config_url, requests_url), with_requests)
     with (
         database_failures(),
-        state_lock(state_dir.absolute(), "controlplane.lock", "control plane"),
+        sole_use(state_dir, urls, "pilothouse db restore"),
         counting_bar() as progress,
     ):
         progress(f"checking {file.name}", 0, 1)

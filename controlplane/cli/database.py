@@ -10,6 +10,7 @@ from controlplane.cli.database_options import database_options, database_urls
 from controlplane.cli.examples import examples
 from controlplane.cli.exit_codes import ExitCode
 from controlplane.cli.prune import prune, say_request_data
+from controlplane.cli.sole_use import sole_use
 from controlplane.store.connection import DatabaseKind, create_bare_engine
 from controlplane.store.database import open_database
 from controlplane.store.integrity import find_damage, read_config_digest
@@ -20,7 +21,6 @@ from controlplane.store.schema import (
     inspect_schema,
 )
 from controlplane.store.upgrade import try_upgrade, upgrade_database
-from controlplane.supervisor.state_lock import state_lock
 
 
 @click.group()
@@ -48,14 +48,14 @@ def upgrade(
 ) -> None:
     """Bring both databases to the schema that this version knows, creating what is missing.
 
-    Stop the control plane first, for --dry-run as well; one that runs on this state directory
-    refuses it. Each database is upgraded whole or not at all: SQLite on a copy first, PostgreSQL
-    in one transaction.
+    Stop the control plane first, for --dry-run as well; one that runs on this state directory, or
+    on the same PostgreSQL database wherever it is, makes this refuse. Each database is upgraded
+    whole or not at all: SQLite on a copy first, PostgreSQL in one transaction.
     """
     urls = database_urls(state_dir, config_url, requests_url)
     with (
         database_failures(),
-        state_lock(state_dir.absolute(), "controlplane.lock", "control plane"),
+        sole_use(state_dir, urls, "pilothouse db upgrade"),
     ):
         for kind, url in urls.items():
             did = (

@@ -8,6 +8,7 @@ from sqlalchemy.exc import DBAPIError
 
 from controlplane.cli.exit_codes import ExitCode
 from controlplane.store.archive import ArchiveError
+from controlplane.store.database_lock import DatabaseInUseError
 from controlplane.store.schema import SchemaError, UnreachableError
 from controlplane.store.upgrade import UpgradeError
 from controlplane.supervisor.child import GivenUpError
@@ -43,7 +44,7 @@ def database_failures() -> Iterator[None]:
         raise DatabaseCommandError(str(error), ExitCode.UNUSABLE_STATE) from error
     except UnreachableError as error:
         raise DatabaseCommandError(str(error), ExitCode.UNREACHABLE) from error
-    except (UpgradeError, ArchiveError, GivenUpError) as error:
+    except (UpgradeError, ArchiveError, GivenUpError, DatabaseInUseError) as error:
         raise DatabaseCommandError(str(error), ExitCode.FAILED) from error
     except DBAPIError as error:
         why = str(error.orig).strip()

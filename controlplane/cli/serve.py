@@ -1,6 +1,7 @@
 """`pilothouse serve` and `pilothouse controlplane`: the commands that run something."""
 
 import os
+import signal
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -159,12 +160,15 @@ def controlplane(
 ) -> None:
     """Run the control plane alone, in the foreground. Ending it leaves replicas running.
 
-    The databases must exist (`pilothouse db upgrade`). Exit code 3: they cannot be used as
-    they are; 5: their server cannot be reached.
+    The databases must exist (`pilothouse db upgrade`), and no other control plane may run over
+    them. Exit code 3: they cannot be used as they are, or another one has them; 5: their server
+    cannot be reached.
     """
     # Imported here, so that `serve` starts without them.
     from controlplane.api.settings import ControlPlaneSettings
     from controlplane.store.database import SchemaError, UnreachableError
+    from controlplane.store.database_lock import DatabaseInUseError
+    from controlplane.supervisor.database_locks import LockWatch, held_locks
     from dataplane.host import DRAIN_VARIABLE
     from dataplane.logs import configure_logs
 
@@ -190,14 +194,23 @@ def controlplane(
     for variable in (CONFIG_URL_VARIABLE, REQUESTS_URL_VARIABLE, KEY_VARIABLE, FILE_VARIABLE):
         os.environ.pop(variable, None)
     try:
-        with state_lock(settings.state_dir, "controlplane.lock", "control plane"):
+        with (
+            state_lock(settings.state_dir, "controlplane.lock", "control plane"),
+            held_locks(settings.database_urls, "pilothouse controlplane") as locks,
+            LockWatch(locks, _end_this_process).watching(),
+        ):
             _serve_api(settings, _listen(host, port))
     except GivenUpError as error:
         _refuse(str(error), error.exit_code)
-    except SchemaError as error:
+    except (SchemaError, DatabaseInUseError) as error:
         _refuse(str(error), REFUSED_EXIT_CODE)
     except UnreachableError as error:
         _refuse(str(error), ExitCode.UNREACHABLE)
+
+
+def _end_this_process() -> None:
+    """In order: streams are told, the operator ends its pass."""
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -9,8 +9,10 @@ first and locks later fails the moment another writer came between, and no timeo
 
 import sqlite3
 import time
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, text
@@ -41,12 +43,14 @@ class DatabaseKind(StrEnum):
     REQUESTS = "requests"
 
 
-def create_bare_engine(url: str) -> Engine:
+def create_bare_engine(url: str, options: Mapping[str, str] = MappingProxyType({})) -> Engine:
     """An engine that changes nothing about what it connects to, and keeps no connection open.
 
-    `create_database_engine` would switch any SQLite file to write-ahead logging.
+    `create_database_engine` would switch any SQLite file to write-ahead logging. `options` are
+    for PostgreSQL's client library, where the URL does not say otherwise.
     """
-    return create_engine(_with_defaults(parse_url(url)), poolclass=NullPool, hide_parameters=True)
+    wanted = _with_defaults(parse_url(url), options)
+    return create_engine(wanted, poolclass=NullPool, hide_parameters=True)
 
 
 def create_database_engine(url: str, enforces_foreign_keys: bool = True) -> Engine:
@@ -74,10 +78,10 @@ def _postgresql_engine(url: URL) -> Engine:
     return engine
 
 
-def _with_defaults(url: URL) -> URL:
+def _with_defaults(url: URL, more: Mapping[str, str] = MappingProxyType({})) -> URL:
     if url.get_backend_name() != "postgresql":
         return url
-    defaults = {"connect_timeout": str(_CONNECT_SECONDS), "application_name": "pilothouse"}
+    defaults = {"connect_timeout": str(_CONNECT_SECONDS), "application_name": "pilothouse", **more}
     return url.set(query={**defaults, **url.query})
 
 

@@ -92,7 +92,7 @@ def inspect_schema(url: str, kind: DatabaseKind) -> SchemaReport:
         return _report(url, kind, SchemaState.ABSENT)
     engine = create_bare_engine(url)
     try:
-        with _connected(engine, url, kind) as connection:
+        with connect(engine, url, kind) as connection:
             return inspect_connection(connection, url, kind)
     except (DatabaseError, sqlite3.DatabaseError) as error:
         if path is None or "not a database" not in str(error):
@@ -102,7 +102,8 @@ def inspect_schema(url: str, kind: DatabaseKind) -> SchemaReport:
         engine.dispose()
 
 
-def _connected(engine: Engine, url: str, kind: DatabaseKind) -> Connection:
+def connect(engine: Engine, url: str, kind: DatabaseKind) -> Connection:
+    """A connection to the database at `url`. Raises UnreachableError when its server gives none."""
     try:
         return engine.connect()
     except OperationalError as error:

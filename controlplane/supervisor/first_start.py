@@ -46,6 +46,24 @@ def prepare(settings: ServeSettings, say: Say) -> None:
     mark.touch()
 
 
+def check_free(settings: ServeSettings) -> None:
+    """Raises GivenUpError when a control plane elsewhere has the databases: what is prepared here
+    would be changed under it."""
+    if not settings.database_environment:
+        return
+    from controlplane.store.database import UnreachableError
+    from controlplane.store.database_lock import DatabaseInUseError
+    from controlplane.supervisor.database_locks import held_locks
+
+    try:
+        with held_locks(_urls(settings), "pilothouse serve"):
+            pass
+    except DatabaseInUseError as error:
+        raise GivenUpError(str(error), REFUSED_EXIT_CODE) from error
+    except UnreachableError as error:
+        raise GivenUpError(str(error), 1) from error
+
+
 def _urls(settings: ServeSettings) -> "dict[DatabaseKind, str]":
     from controlplane.store.connection import database_urls
 

@@ -11,10 +11,11 @@ import socket
 from controlplane.supervisor.asking import SERVE_LOCK
 from controlplane.supervisor.child import Child, GivenUpError, Say
 from controlplane.supervisor.ending import END_SIGNALS, RESTART_SIGNAL, Ending, wait_for_signal
-from controlplane.supervisor.first_start import prepare
+from controlplane.supervisor.first_start import check_free, prepare
 from controlplane.supervisor.gateway_child import GatewayChild
 from controlplane.supervisor.readiness import Readiness
 from controlplane.supervisor.settings import (
+    CONTROL_PLANE,
     DEFAULT_PORT,
     LEAVE_SECONDS,
     ChildSpec,
@@ -100,6 +101,8 @@ class Supervisor:
         for child in self._children:
             if child.spec.name not in adopted:
                 check_port(child.spec)
+        if CONTROL_PLANE not in adopted:
+            check_free(self._settings)
         if self._settings.auth is AuthMode.REQUIRED:
             prepare(self._settings, self._say)  # the gateway's key among other things
             self._gateway.start()

@@ -1,0 +1,230 @@
+"""A control plane has its databases alone, keeps them over a restart of their server, and ends
+when somebody else has come between."""
+
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+from click.testing import CliRunner, Result
+
+from controlplane.cli import main
+from controlplane.store.connection import DatabaseKind, create_bare_engine
+from controlplane.store.database_lock import DatabaseInUseError, LockHolder, find_holder
+from controlplane.supervisor.child import REFUSED_EXIT_CODE, GivenUpError
+from controlplane.supervisor.database_locks import LockWatch, held_locks
+from controlplane.supervisor.first_start import check_free
+from controlplane.supervisor.http import answers
+from controlplane.supervisor.settings import ServeSettings
+from tests.databases import PostgresqlDatabases, SqliteDatabases
+
+_PATIENCE_SECONDS = 60
+
+
+def holder_of(url: str, kind: DatabaseKind = DatabaseKind.CONFIG) -> LockHolder | None:
+    with create_bare_engine(url).connect() as connection:
+        return find_holder(connection, kind)
+
+
+def wait_for_holder(url: str, other_than: int | None = None) -> LockHolder:
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while time.monotonic() < deadline:
+        holder = holder_of(url, DatabaseKind.REQUESTS)  # the last to be taken
+        if holder is not None and holder.server_pid != other_than:
+            return holder
+        time.sleep(0.05)
+    raise AssertionError("nobody takes the lock")
+
+
+def end_connection(url: str, server_pid: int) -> None:
+    with closing(psycopg.connect(url, autocommit=True)) as connection:
+        connection.execute("SELECT pg_terminate_backend(%s, 5000)", (server_pid,))
+
+
+def start(url: str, state_dir: Path, port: int = 0) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [
+            *(sys.executable, "-m", "controlplane.cli", "controlplane", "--port", str(port)),
+            *("--state-dir", state_dir, "--config-url", url, "--requests-url", url),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+@contextmanager
+def running(url: str, state_dir: Path, port: int = 0) -> "Iterator[subprocess.Popen[str]]":
+    process = start(url, state_dir, port)
+    try:
+        wait_for_holder(url)
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def database_command(name: str, url: str, state_dir: Path, *more: str) -> Result:
+    options = ["--state-dir", str(state_dir), "--config-url", url, "--requests-url", url]
+    return CliRunner().invoke(main, ["db", name, *options, *more])
+
+
+def test_while_a_control_plane_runs_no_other_process_gets_its_database(
+    postgresql: PostgresqlDatabases, tmp_path: Path
+) -> None:
+    url = postgresql.url(DatabaseKind.CONFIG)
+    file = tmp_path / "b.tar.gz"
+    assert database_command("backup", url, tmp_path, str(file)).exit_code == 0
+
+    with running(url, tmp_path / "one") as first:
+        second = start(url, tmp_path / "two")
+        said, _ = second.communicate(timeout=_PATIENCE_SECONDS)
+        refused = [
+            database_command("upgrade", url, tmp_path / "three"),
+            database_command("upgrade", url, tmp_path / "three", "--dry-run"),
+            database_command("restore", url, tmp_path / "three", str(file)),
+        ]
+        by_serve = serve_settings(tmp_path / "four", url)
+        with pytest.raises(GivenUpError, match=f"pid {first.pid} on") as caught:
+            check_free(by_serve)
+        is_first_running = first.poll() is None
+
+    assert is_first_running
+    assert second.returncode == REFUSED_EXIT_CODE
+    assert caught.value.exit_code == REFUSED_EXIT_CODE
+    for text in (said, *(each.output for each in refused)):
+        assert f"is in use by pilothouse controlplane pid {first.pid} on " in text
+        assert "end that one, or name another database with --config-url" in text
+    assert [each.exit_code for each in refused] == [1, 1, 1]
+    # It was killed, and left nothing to clear away.
+    assert database_command("upgrade", url, tmp_path / "three").exit_code == 0
+    assert not (tmp_path / "three").exists()
+    check_free(by_serve)
+
+
+def serve_settings(state_dir: Path, url: str | None) -> ServeSettings:
+    return ServeSettings(
+        state_dir=state_dir,
+        port=8700,
+        gateway_port=8701,
+        config_dir=None,
+        drain_seconds=1,
+        config_url=url,
+        requests_url=url,
+    )
+
+
+def test_a_control_plane_whose_database_was_taken_ends_and_says_by_whom(
+    postgresql: PostgresqlDatabases, tmp_path: Path
+) -> None:
+    url = postgresql.url(DatabaseKind.CONFIG)
+    with running(url, tmp_path / "one") as first:
+        taken = threading.Event()
+
+        def take() -> None:
+            with held_locks({DatabaseKind.CONFIG: url}, "pilothouse thief", _PATIENCE_SECONDS):
+                taken.set()
+                first.wait(_PATIENCE_SECONDS)
+
+        thief = threading.Thread(target=take)
+        thief.start()
+        wait_for_waiter(url)
+        holder = holder_of(url)
+        assert holder is not None
+        end_connection(url, holder.server_pid)
+        said, _ = first.communicate(timeout=_PATIENCE_SECONDS)
+        thief.join()
+
+    assert taken.is_set()
+    assert first.returncode == REFUSED_EXIT_CODE
+    assert "is in use by pilothouse thief pid" in said.strip().splitlines()[-1]
+
+
+def wait_for_waiter(url: str) -> None:
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    query = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+    with closing(psycopg.connect(url, autocommit=True)) as connection:
+        while connection.execute(query).fetchone() == (0,):
+            assert time.monotonic() < deadline, "nobody waits for the lock"
+            time.sleep(0.02)
+
+
+def test_a_lock_that_a_restart_of_the_server_ended_is_taken_again(
+    postgresql: PostgresqlDatabases,
+) -> None:
+    url = postgresql.url(DatabaseKind.CONFIG)
+    calls: list[str] = []
+    with (
+        held_locks(dict.fromkeys(DatabaseKind, url), "pilothouse test") as locks,
+        LockWatch(locks, lambda: calls.append("taken"), look_seconds=0.02).watching(),
+    ):
+        before = wait_for_holder(url)
+        end_connection(url, before.server_pid)
+        after = wait_for_holder(url, other_than=before.server_pid)
+
+    assert after.application == before.application
+    assert calls == []
+    assert holder_of(url) is None
+
+
+def test_whoever_lost_it_to_another_is_told_once_and_at_the_end(
+    postgresql: PostgresqlDatabases,
+) -> None:
+    url = postgresql.url(DatabaseKind.CONFIG)
+    urls = {DatabaseKind.CONFIG: url}
+    told = threading.Event()
+    with pytest.raises(DatabaseInUseError, match="in use by pilothouse second"):
+        lose_to_another(urls, url, told)
+
+
+def lose_to_another(urls: dict[DatabaseKind, str], url: str, told: threading.Event) -> None:
+    with held_locks(urls, "pilothouse first") as locks:
+        watch = LockWatch(locks, told.set, look_seconds=0.02, wait_seconds=0.05)
+        holder = holder_of(url)
+        assert holder is not None
+        end_connection(url, holder.server_pid)
+        with held_locks(urls, "pilothouse second"), watch.watching():
+            assert told.wait(_PATIENCE_SECONDS)
+
+
+def test_files_need_no_lock_of_a_server(tmp_path: Path) -> None:
+    urls = SqliteDatabases(tmp_path).urls()
+    with (
+        held_locks(urls, "pilothouse test") as locks,
+        LockWatch(locks, lambda: None).watching(),
+        held_locks(urls, "pilothouse test"),
+    ):
+        assert locks == []
+    check_free(serve_settings(tmp_path, None))
+
+
+def test_a_control_plane_ends_in_order_and_gives_the_database_back(
+    postgresql: PostgresqlDatabases, tmp_path: Path
+) -> None:
+    url, port = postgresql.url(DatabaseKind.CONFIG), free_port()
+    with running(url, tmp_path, port) as process:
+        wait_for_answer(port)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(_PATIENCE_SECONDS) == 0
+
+    assert holder_of(url) is None
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+    return port
+
+
+def wait_for_answer(port: int) -> None:
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while not answers("127.0.0.1", port, "/healthz"):
+        assert time.monotonic() < deadline, "it does not answer"
+        time.sleep(0.05)

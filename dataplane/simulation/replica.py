@@ -50,17 +50,17 @@ class SimulatedReplica:
     def submit(self, sequence: Sequence) -> Refusal | None:
         """Queue a sequence, or say why it can never run. It needs a script."""
         refusal = self.scheduler.add(sequence)
-        self._wake()
+        self.wake()
         return refusal
 
     def cancel(self, sequence_id: int) -> Sequence | None:
         """End a sequence early; None when it is unknown or has ended."""
         ended = self.scheduler.finish_sequence(sequence_id)
-        self._wake()
+        self.wake()
         return ended
 
-    def _wake(self) -> None:
-        """A step begins when everything of this moment was submitted."""
+    def wake(self) -> None:
+        """Begin a step once everything of this moment was put; `submit` and `cancel` do it."""
         if not self._is_stepping:
             self._is_stepping = True
             self._timeline.after(0, self._begin_step)

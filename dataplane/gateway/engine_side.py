@@ -25,6 +25,7 @@ from dataplane.engine import (
 )
 from dataplane.gateway.fleet import Fleet
 from dataplane.gateway.output import Ending, Output
+from dataplane.gateway.queue_wait import wait_until_left
 from dataplane.gateway.registry import InFlightRequest, TransitBound
 from dataplane.lifecycle import (
     ANSWERS,
@@ -125,7 +126,7 @@ class EngineSide:
         num_slots = self.template.sampling.num_sequences
         self._ticket = self.queue.enter(self.request_class, excluded, num_slots=num_slots)
         try:
-            return await self._ticket.wait()
+            return await wait_until_left(self._ticket)
         finally:
             self._ticket = None
 

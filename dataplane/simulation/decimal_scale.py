@@ -29,8 +29,9 @@ class DecimalScale:
 
     def number(self, ticks: int) -> int | float:
         """In units: whole where it is whole, else the nearest float."""
-        whole, rest = divmod(ticks, 10**self.num_decimals)
-        return ticks / 10**self.num_decimals if rest else whole
+        one = int(10**self.num_decimals)
+        whole, rest = divmod(ticks, one)
+        return ticks / one if rest else whole
 
     def text(self, ticks: int) -> str:
         """In units, with every digit and none to spare: 12.4, 8."""

@@ -20,7 +20,7 @@ from controlplane.operator.observed import ObservedReplica, ObservedState
 from controlplane.specs.contract import SLOContractSpec
 from controlplane.store.database import Database
 from controlplane.store.deployments import DesiredDeployment, list_readable_deployments
-from controlplane.store.replicas import list_transitions
+from controlplane.store.replicas import ReplicaTransition, find_last_failure, list_transitions
 from controlplane.store.requests import count_since, num_records_lost, ttft_quantile
 from controlplane.store.revision import Revision
 from dataplane.clock import wall_clock
@@ -141,6 +141,7 @@ def read_overview(
     with config_db.reading() as session:
         desired, unreadable = list_readable_deployments(session)
         since = _last_change(session, {replica.replica_id for replica in replicas})
+        failures = {d.name: find_last_failure(session, d.name) for d in desired}
     with request_db.reading() as session:
         counts = count_since(session, window_start, _MEASURES)
         num_lost = num_records_lost(session)
@@ -157,7 +158,7 @@ def read_overview(
         for each in desired
     ]
     troubles = find_trouble(
-        [_facts(line, replicas) for line in lines],
+        [_facts(line, replicas, failures[line.name]) for line in lines],
         [_gateway_facts(report, age) for report, age in gateways],
         request_db.room.refusal,
         unreadable,
@@ -265,15 +266,18 @@ def _kv_used(stats: list[EngineStats]) -> float | None:
     return sum(used for used, _ in told) / sum(blocks for _, blocks in told)
 
 
-def _facts(line: DeploymentOverview, replicas: list[ObservedReplica]) -> DeploymentFacts:
+def _facts(
+    line: DeploymentOverview,
+    replicas: list[ObservedReplica],
+    last_failure: ReplicaTransition | None,
+) -> DeploymentFacts:
     own = [replica for replica in replicas if replica.deployment == line.name]
-    failed = [replica for replica in own if replica.state == "failed"]
     starting = [replica for replica in own if replica.state == "starting"]
     return DeploymentFacts(
         name=line.name,
         num_desired=line.num_desired_replicas,
         num_ready=line.num_ready_replicas,
-        failed_because=failed[-1].reason if failed else None,
+        failed_because=None if last_failure is None else last_failure.reason,
         starting_stage=(starting[0].stage or "starting") if starting else None,
         kept_share=line.kept_share,
         promised_share=line.promised_share,

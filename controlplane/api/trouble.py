@@ -29,6 +29,7 @@ class DeploymentFacts:
     num_desired: int
     num_ready: int
     failed_because: str | None
+    """How its last replica ended, where none became ready since."""
     starting_stage: str | None
     kept_share: float | None = None
     """Of the judged requests of the window; None: too few to say."""
@@ -77,23 +78,43 @@ def find_trouble(
 def _of_deployment(facts: DeploymentFacts) -> list[Trouble]:
     if facts.num_ready >= facts.num_desired:
         return []
-    why = "none was seen yet"
-    if facts.failed_because is not None:
-        why = f"the last one failed: {facts.failed_because}"
-    elif facts.starting_stage is not None:
-        why = f"one is starting (stage {facts.starting_stage})"
     if facts.num_ready == 0:
-        what = f"{facts.name} cannot answer: 0 of {facts.num_desired} replicas ready; {why}"
+        what = f"{facts.name} cannot answer: 0 of {facts.num_desired} replicas ready"
     else:
-        what = f"{facts.name}: {facts.num_ready} of {facts.num_desired} replicas ready; {why}"
-    is_waiting = facts.starting_stage is not None and facts.failed_because is None
-    severity = "page" if facts.num_ready == 0 and not is_waiting else "ticket"
-    remedy = (
-        "Wait for the start to end."
-        if is_waiting
-        else f"Run `pilothouse describe deployment {facts.name}`, and read the replica's log."
-    )
-    return [Trouble(severity=severity, what=what, remedy=remedy, deployment=facts.name)]
+        what = f"{facts.name}: {facts.num_ready} of {facts.num_desired} replicas ready"
+    return [
+        Trouble(
+            severity=_severity_of(facts),
+            what=f"{what}; {_why_too_few(facts)}",
+            remedy=_remedy_for(facts),
+            deployment=facts.name,
+        )
+    ]
+
+
+def _severity_of(facts: DeploymentFacts) -> str:
+    """A start that somebody asked for may take its time. One that follows a failure keeps
+    callers waiting who were served before."""
+    is_asked_for = facts.starting_stage is not None and facts.failed_because is None
+    return "ticket" if facts.num_ready > 0 or is_asked_for else "page"
+
+
+def _why_too_few(facts: DeploymentFacts) -> str:
+    parts = []
+    if facts.failed_because is not None:
+        parts.append(f"the last one failed: {facts.failed_because}")
+    if facts.starting_stage is not None:
+        parts.append(f"one is starting (stage {facts.starting_stage})")
+    return "; ".join(parts) or "none was seen yet"
+
+
+def _remedy_for(facts: DeploymentFacts) -> str:
+    look = f"`pilothouse describe deployment {facts.name}`"
+    if facts.starting_stage is None:
+        return f"Run {look}, and read the replica's log."
+    if facts.failed_because is None:
+        return "Wait for the start to end."
+    return f"See with {look} whether the start ends well, and read the log of the one that failed."
 
 
 def _of_unreadable(deployment: str, why: str) -> Trouble:

@@ -171,6 +171,14 @@ def list_transitions_between(
     return _read_transitions(session, query, limit)
 
 
+def find_last_failure(session: Session, deployment: str) -> ReplicaTransition | None:
+    """How the last replica of it failed, if none has become ready since."""
+    telling = [ReplicaState.READY.value, ReplicaState.FAILED.value]
+    query = _transitions_of(deployment).where(ReplicaTransitionRow.state.in_(telling))
+    last = next(iter(_read_transitions(session, query, limit=1)), None)
+    return last if last is not None and last.state is ReplicaState.FAILED else None
+
+
 def _transitions_of(deployment: str | None) -> Select[ReplicaTransitionRow, str]:
     query = select(ReplicaTransitionRow, ReplicaRow.deployment).join(
         ReplicaRow, ReplicaRow.replica_id == ReplicaTransitionRow.replica_id

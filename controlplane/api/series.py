@@ -1,8 +1,9 @@
 """Charts over time: traffic, latencies and gauges in buckets, and what changed meanwhile.
 
 A bucket in which no gateway was heard and nothing was counted is a gap: None, never 0.
-Requests are counted at the minute they arrived, once they ended; so the bucket under way is
-left out, and a late record still finds its place.
+Requests are counted at the minute they arrived, once they ended; so the minute under way is
+left out, and a late record still finds its place. A last bucket that is not over ends with the
+last whole minute, and its rates are over the minutes that have passed.
 """
 
 from collections.abc import Callable
@@ -23,6 +24,7 @@ _STEP_BY_RANGE = {"15m": 60, "1h": 60, "6h": 300, "1d": 3600, "7d": 7200}
 _SECONDS_BY_RANGE = {"15m": 900, "1h": 3600, "6h": 21600, "1d": 86400, "7d": 604800}
 RANGES = tuple(_SECONDS_BY_RANGE)
 DEFAULT_RANGE = "1h"
+_MINUTE_SECONDS = 60
 _MAX_NAME = 256
 _FINISHED = ("stop", "length", "cancelled")
 _TURNED_AWAY = ("rejected", "shed", "deadline")
@@ -61,6 +63,8 @@ class Series:
     start_unix: int
     end_unix: int
     step_seconds: int
+    last_step_seconds: int
+    """Of the last bucket: less than the others while it is under way."""
     times_unix: list[int]
     """Start of every bucket, seconds since the epoch."""
     charts: list[Chart]
@@ -105,7 +109,8 @@ def read_charts(
         buckets = read_series(session, span, deployment, tenant)
         heard = heard_buckets(session, span)
     marks = [] if tenant is not None else read_marks(config_db, span, deployment)
-    numbers = list(_numbers(span))
+    lengths = span.bucket_seconds
+    numbers = range(len(lengths))
     known = [
         buckets.get(number, BucketCounts()) if number in heard or number in buckets else None
         for number in numbers
@@ -117,8 +122,9 @@ def read_charts(
         start_unix=span.start_unix,
         end_unix=span.end_unix,
         step_seconds=span.step_seconds,
+        last_step_seconds=lengths[-1],
         times_unix=[span.start_unix + number * span.step_seconds for number in numbers],
-        charts=_charts(known, span.step_seconds),
+        charts=_charts(known, lengths),
         marks=marks,
     )
 
@@ -131,27 +137,29 @@ def seconds_of(range_: str) -> int:
 
 
 def span_of(range_: str, now_unix_ns: int) -> SeriesSpan:
-    """The whole buckets before now. Raises SeriesError."""
+    """The whole buckets of a range, and what has passed of the one after. Raises SeriesError."""
     seconds = seconds_of(range_)
     step = _STEP_BY_RANGE[range_]
-    end = now_unix_ns // 10**9 // step * step
-    return SeriesSpan(start_unix=end - seconds, end_unix=end, step_seconds=step)
+    end = now_unix_ns // 10**9 // _MINUTE_SECONDS * _MINUTE_SECONDS
+    return SeriesSpan(start_unix=end // step * step - seconds, end_unix=end, step_seconds=step)
 
 
-def _numbers(span: SeriesSpan) -> range:
-    return range((span.end_unix - span.start_unix) // span.step_seconds)
-
-
-def _charts(buckets: list[BucketCounts | None], step: int) -> list[Chart]:
+def _charts(buckets: list[BucketCounts | None], lengths: list[int]) -> list[Chart]:
     def line(name: str, label: str, of: Callable[[BucketCounts], float | None]) -> Line:
         values = [None if bucket is None else of(bucket) for bucket in buckets]
         return Line(name=name, label=label, values=[_rounded(value) for value in values])
 
-    def rate(*measures: str) -> Callable[[BucketCounts], float]:
-        return lambda bucket: sum(bucket.counts.get(each, 0) for each in measures) / step
+    def rate(name: str, label: str, *measures: str) -> Line:
+        values = [
+            None
+            if bucket is None
+            else sum(bucket.counts.get(each, 0) for each in measures) / seconds
+            for bucket, seconds in zip(buckets, lengths, strict=True)
+        ]
+        return Line(name=name, label=label, values=[_rounded(value) for value in values])
 
-    def ended(words: tuple[str, ...]) -> Callable[[BucketCounts], float]:
-        return rate(*(f"disposition.{word}" for word in words))
+    def ended(name: str, label: str, words: tuple[str, ...]) -> Line:
+        return rate(name, label, *(f"disposition.{word}" for word in words))
 
     return [
         Chart(
@@ -160,10 +168,10 @@ def _charts(buckets: list[BucketCounts | None], step: int) -> list[Chart]:
             unit="req/s",
             note="Exact, counted at the minute of arrival once a request ended.",
             lines=[
-                line("offered", "offered", rate("offered")),
-                line("finished", "finished", ended(_FINISHED)),
-                line("rejected", "rejected or expired", ended(_TURNED_AWAY)),
-                line("failed", "failed", ended(_FAILED)),
+                rate("offered", "offered", "offered"),
+                ended("finished", "finished", _FINISHED),
+                ended("rejected", "rejected or expired", _TURNED_AWAY),
+                ended("failed", "failed", _FAILED),
             ],
         ),
         Chart(
@@ -190,9 +198,9 @@ def _charts(buckets: list[BucketCounts | None], step: int) -> list[Chart]:
             unit="tok/s",
             note="Exact, counted at the minute of arrival once a request ended.",
             lines=[
-                line("tokens_in", "prompt", rate("tokens.input")),
-                line("tokens_reused", "of them reused", rate("tokens.cached")),
-                line("tokens_out", "output", rate("tokens.output")),
+                rate("tokens_in", "prompt", "tokens.input"),
+                rate("tokens_reused", "of them reused", "tokens.cached"),
+                rate("tokens_out", "output", "tokens.output"),
             ],
         ),
         Chart(

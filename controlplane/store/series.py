@@ -6,6 +6,7 @@ same whether it saw a thousand requests or ten million.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, Select, distinct, func, or_, select, text
 from sqlalchemy.orm import Session
@@ -36,9 +37,15 @@ class SeriesSpan:
     start_unix: int
     """A whole minute."""
     end_unix: int
-    """Not part of it any more."""
+    """A whole minute; not part of it any more. The last bucket may be cut off by it."""
     step_seconds: int
     """Whole minutes."""
+
+    @property
+    def bucket_seconds(self) -> list[int]:
+        """How long each bucket is: all a step, but for a last one that is still under way."""
+        whole, rest = divmod(self.end_unix - self.start_unix, self.step_seconds)
+        return [self.step_seconds] * whole + ([rest] if rest else [])
 
 
 @dataclass(slots=True, kw_only=True)
@@ -76,12 +83,11 @@ def read_series(
     With `tenant`, only what was counted for it; gauges are nobody's in particular and absent.
     """
     buckets: dict[int, BucketCounts] = {}
-    for number, measure, value in session.execute(_counts_query(span, deployment, tenant)):
-        bucket = buckets.setdefault(int(number), BucketCounts())
-        if measure.startswith(TTFT_PREFIX):
-            bucket.ttft[int(measure.removeprefix(TTFT_PREFIX))] = int(value)
-        else:
-            bucket.counts[measure] = int(value)
+    for part in _parts(span):
+        for number, measure, value in session.execute(
+            _counts_query(part, span, deployment, tenant)
+        ):
+            _add_count(buckets.setdefault(int(number), BucketCounts()), measure, int(value))
     if tenant is None:
         _add_samples(session, span, deployment, buckets)
     return buckets
@@ -133,16 +139,42 @@ def add_samples(session: Session, samples: Sequence[MinuteSample]) -> None:
     upsert(session, MinuteCountRow.__table__, rows, {"value": "add"})
 
 
+class _Part(NamedTuple):
+    """A piece of a span that is read from one table."""
+
+    is_hourly: bool
+    start_unix: int
+    end_unix: int
+
+
+def _parts(span: SeriesSpan) -> list[_Part]:
+    """Buckets of whole hours are read from the sums of hours, but for the hour under way: its
+    sum already has what arrived after the end."""
+    start, end = span.start_unix, span.end_unix
+    if start % HOUR_SECONDS or span.step_seconds % HOUR_SECONDS:
+        return [_Part(False, start, end)]
+    middle = end // HOUR_SECONDS * HOUR_SECONDS
+    parts = (_Part(True, start, middle), _Part(False, middle, end))
+    return [part for part in parts if part.start_unix < part.end_unix]
+
+
+def _add_count(bucket: BucketCounts, measure: str, value: int) -> None:
+    if measure.startswith(TTFT_PREFIX):
+        number = int(measure.removeprefix(TTFT_PREFIX))
+        bucket.ttft[number] = bucket.ttft.get(number, 0) + value
+    else:
+        bucket.counts[measure] = bucket.counts.get(measure, 0) + value
+
+
 def _counts_query(
-    span: SeriesSpan, deployment: str | None, tenant: str | None
+    part: _Part, span: SeriesSpan, deployment: str | None, tenant: str | None
 ) -> Select[int, str, int]:
-    is_hourly = span.start_unix % HOUR_SECONDS == 0 and span.step_seconds % HOUR_SECONDS == 0
-    table: type[HourCountRow | MinuteCountRow] = HourCountRow if is_hourly else MinuteCountRow
-    at = HourCountRow.hour_unix if is_hourly else MinuteCountRow.minute_unix
+    table: type[HourCountRow | MinuteCountRow] = HourCountRow if part.is_hourly else MinuteCountRow
+    at = HourCountRow.hour_unix if part.is_hourly else MinuteCountRow.minute_unix
     number = ((at - span.start_unix) // span.step_seconds).label("number")
     conditions = [
-        at >= span.start_unix,
-        at < span.end_unix,
+        at >= part.start_unix,
+        at < part.end_unix,
         or_(
             table.measure.in_(_COUNTED),
             table.measure.like("disposition.%"),

@@ -85,6 +85,16 @@ def test_another_range_is_another_address(page: Page) -> None:
     assert "range=6h" in page.url
 
 
+def test_a_bucket_under_way_is_told_from_a_whole_one(page: Page) -> None:
+    page.goto("/deployments/chat?range=7d")
+    page.get_by_text("Requests as numbers").click()
+    names = page.get_by_role("region", name="Requests as numbers").locator("tbody th")
+    series = page.request.get("/api/v1/series?range=7d").json()
+    is_whole = series["last_step_seconds"] == series["step_seconds"]
+    told = [place for place, name in enumerate(names.all_inner_texts()) if "min so far" in name]
+    assert told == ([] if is_whole else [0]), "the newest comes first"
+
+
 def test_a_series_that_cannot_be_read_says_so(page: Page) -> None:
     page.route(
         "**/api/v1/series?*",

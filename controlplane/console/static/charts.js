@@ -44,6 +44,14 @@
     return `${round(value)} ${unit}`;
   };
 
+  // Of the last bucket, while it is under way; null when it is whole.
+  const minutesSoFar = (series) => (series.last_step_seconds < series.step_seconds ? series.last_step_seconds / 60 : null);
+  const bucketName = (series, index, withDate) => {
+    const name = clock(series.times_unix[index], withDate);
+    const soFar = index === series.times_unix.length - 1 ? minutesSoFar(series) : null;
+    return soFar === null ? name : `${name}, ${soFar} min so far`;
+  };
+
   class Chart {
     constructor(chart, series, isFirst) {
       this.chart = chart;
@@ -111,7 +119,7 @@
 
     fillLegend(index) {
       const values = (line) => line.values[index ?? lastKnown(line.values)];
-      const at = index === null || index === undefined ? null : this.series.times_unix[index];
+      const isAt = index !== null && index !== undefined;
       this.legend.replaceChildren(
         ...this.chart.lines.map((line) => {
           const key = element("span", "line");
@@ -119,7 +127,7 @@
           key.append(swatch, document.createTextNode(` ${line.label} `), element("b", "", show(values(line), this.chart.unit)));
           return key;
         }),
-        element("span", "mute", at === null ? "last known" : `${clock(at, this.hasDates)} UTC`),
+        element("span", "mute", isAt ? `${bucketName(this.series, index, this.hasDates)} UTC` : "last known"),
       );
     }
 
@@ -207,7 +215,7 @@
       const body = element("tbody");
       this.series.times_unix.forEach((at, index) => {
         const row = element("tr");
-        const time = element("th", "", clock(at, this.hasDates));
+        const time = element("th", "", bucketName(this.series, index, this.hasDates));
         time.scope = "row";
         const during = this.series.marks.filter((mark) => mark.at_unix_ns / 1e9 >= at && mark.at_unix_ns / 1e9 < at + this.series.step_seconds);
         row.append(time, ...this.chart.lines.map((line) => element("td", line.values[index] === null ? "n mute" : "n", show(line.values[index], this.chart.unit))), element("td", "wrap s", during.map((mark) => mark.text).join("; ")));
@@ -258,7 +266,7 @@
       this.say(
         isUnknown
           ? "○ No gateway was heard in this range: there is nothing to draw, which is not the same as no traffic."
-          : `${series.range} until ${clock(series.end_unix, true)} UTC, in steps of ${series.step_seconds / 60} min. In a gap, nobody knows.`,
+          : `${series.range} until ${clock(series.end_unix, true)} UTC, in steps of ${series.step_seconds / 60} min${minutesSoFar(series) === null ? "" : `; the last is of the ${minutesSoFar(series)} min that have passed`}. In a gap, nobody knows.`,
       );
     }
 

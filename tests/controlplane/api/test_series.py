@@ -1,12 +1,13 @@
 """Charts over time: exact where they can be, and a gap where nobody knows."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from random import Random
 
 import pytest
 
 from controlplane.api.gateway_samples import GatewaySamples, store_samples
-from controlplane.api.series import Line, Series, SeriesError, read_charts, span_of
+from controlplane.api.series import Line, Series, SeriesError, read_charts, seconds_of, span_of
 from controlplane.specs.documents import load_documents
 from controlplane.store.catalog import StoreCatalog
 from controlplane.store.database import Database, DatabaseKind, create_or_open_database
@@ -92,6 +93,45 @@ def test_ttft_of_a_longer_range_is_taken_over_all_its_requests(
     series = read_charts(config_db, request_db, "6h", NOW_NS)
     [p95] = [v for v in line(series, "ttft", "ttft_p95").values if v is not None]
     assert 0.043 / 1.19 < p95 < 0.060 * 1.19
+
+
+@pytest.mark.parametrize(("range_", "step_seconds"), [("1d", 3600), ("7d", 7200), ("6h", 300)])
+def test_a_bucket_under_way_is_a_rate_over_the_minutes_that_have_passed(
+    config_db: Database, request_db: Database, range_: str, step_seconds: int
+) -> None:
+    # 14:14:20: 14 minutes into the hour, 4 into the five, and 20 s that are not over.
+    now_ns = NOW_NS + 20 * 10**9
+    passed = NOW_NS // 10**9 % step_seconds
+    take(request_db, *(answered(sample(n, 1)) for n in range(24)))
+    take(request_db, answered(sample(24, -0.1)))  # in the minute under way
+    series = read_charts(config_db, request_db, range_, now_ns)
+    assert series.end_unix == NOW_NS // 10**9
+    assert series.last_step_seconds == passed < step_seconds
+    assert series.times_unix[-1] == series.end_unix - passed
+    assert series.times_unix[0] == series.start_unix
+    assert series.end_unix - series.start_unix >= seconds_of(range_), "nothing is cut for it"
+    offered = line(series, "requests", "offered").values
+    assert len(offered) == len(series.times_unix)
+    assert offered[-1] == pytest.approx(24 / passed, rel=1e-4)
+
+
+def test_a_bucket_of_a_whole_hour_and_a_part_of_one_has_both(
+    config_db: Database, request_db: Database
+) -> None:
+    into = NOW_NS // 10**9 % 7200
+    now_ns = NOW_NS + (7200 - into - 600) * 10**9  # ten minutes before two hours are over
+    take(request_db, answered(sample(0, into / 60)))
+    take(request_db, answered(replace(sample(1, 0), arrived_at_unix_ns=now_ns - MINUTE)))
+    offered = line(read_charts(config_db, request_db, "7d", now_ns), "requests", "offered")
+    assert offered.values[-1] == pytest.approx(2 / 6600, rel=1e-4)
+
+
+def test_a_range_that_ends_with_a_whole_bucket_has_no_other(
+    config_db: Database, request_db: Database
+) -> None:
+    now_ns = NOW_NS // (3600 * 10**9) * 3600 * 10**9
+    series = read_charts(config_db, request_db, "1d", now_ns)
+    assert (len(series.times_unix), series.last_step_seconds) == (24, 3600)
 
 
 def test_a_tenant_sees_its_own_traffic_and_nobody_s_gauges(

@@ -80,9 +80,12 @@ def test_a_correction_reaches_both(database: Database) -> None:
     assert by_hour(database) == {(START + HOUR_SECONDS, "offered"): 4}
 
 
-def test_a_series_of_whole_hours_says_what_one_of_minutes_says(database: Database) -> None:
+@pytest.mark.parametrize("num_minutes", [5 * 60, 4 * 60 + 17])
+def test_a_series_of_hours_says_what_one_of_minutes_says(
+    database: Database, num_minutes: int
+) -> None:
     fill(database)
-    end = START + 6 * HOUR_SECONDS
+    end = START + num_minutes * 60
     with database.reading() as session:
         hours = read_series(
             session, SeriesSpan(start_unix=START, end_unix=end, step_seconds=HOUR_SECONDS), "chat"
@@ -91,6 +94,7 @@ def test_a_series_of_whole_hours_says_what_one_of_minutes_says(database: Databas
             session, SeriesSpan(start_unix=START, end_unix=end, step_seconds=60), "chat"
         )
 
+    assert max(hours) == 4
     for hour, bucket in hours.items():
         inside = [each for number, each in minutes.items() if number // 60 == hour]
         for measure, value in bucket.counts.items():

@@ -1,0 +1,78 @@
+"""`pilothouse simulate`: let a file happen in virtual time."""
+
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+
+from controlplane.cli.examples import examples
+from controlplane.cli.exit_codes import ExitCode
+from controlplane.cli.options import output_option
+from controlplane.cli.terminal import say
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from controlplane.specs.problem import Problem
+    from controlplane.specs.source import Source
+
+
+@click.command(
+    epilog=examples(
+        ("pilothouse simulate case.yaml", "chunked prefill under several prompt budgets"),
+        ("pilothouse simulate case.yaml -o json", "the same, for programs"),
+        ("pilothouse simulate -", "a document on standard input"),
+    )
+)
+@click.argument("file", metavar="FILE|-", type=click.Path())
+@output_option
+def simulate(file: str, output: str) -> None:
+    """Let a file happen in virtual time, on the scheduler that serves for real.
+
+    The file, YAML or JSON, holds cost_model_ms (iteration, per_prompt_token, per_decode_step,
+    per_earlier_prompt_position_reread), given (slots, total_batch_tokens, decoding_at_zero,
+    arrivals) and prompt_budgets. For each budget it is told when every arrival selects its
+    first token, the largest gap of those who decode already, and what every iteration does:
+    `3-8 A:D1 C:P4` decodes one token of A and computes four prompt tokens of C, from 3 to 8 ms.
+
+    Decimals are exact. Asks nobody, and needs no control plane. With a mistake in the file, exit
+    code 2, and every mistake is named with its place. ops/examples/simulate/ has a file to
+    begin with.
+    """
+    # Imported here: they cost more than the rest of the command line together.
+    from controlplane.cli.prefill_output import print_runs
+    from controlplane.specs.prefill_case import read_prefill_case
+    from dataplane.simulation.chunked_prefill import run_case
+
+    document, problems = read_prefill_case(_read_one(file))
+    if document is None:
+        _refuse(problems)
+    runs = [run_case(document.case, budget) for budget in document.prompt_budgets]
+    print_runs(document.case, runs, output)
+
+
+def _read_one(file: str) -> "Source":
+    """The one document of a file. Ends the command where there is none, or more."""
+    from controlplane.cli.config_files import read_files
+    from controlplane.specs.yaml_reader import read_yaml
+
+    texts = read_files([file])
+    if len(texts) > 1:
+        raise click.UsageError(f"{file} is a folder with {len(texts)} files; name one of them")
+    [(name, text)] = texts
+    sources, problems = read_yaml(name, text)
+    if problems:
+        _refuse(problems)
+    if not sources:
+        raise click.UsageError(f"{name} is empty; `pilothouse simulate --help` says what it holds")
+    if len(sources) > 1:
+        _refuse([sources[1].problem((), "one document at a time; put this one into its own file")])
+    return sources[0]
+
+
+def _refuse(problems: "Iterable[Problem]") -> NoReturn:
+    told = [str(problem) for problem in problems]
+    for problem in told:
+        say(problem, is_error=True)
+    count = "1 problem" if len(told) == 1 else f"{len(told)} problems"
+    say(f"{count}; nothing was simulated", is_error=True)
+    raise SystemExit(ExitCode.USAGE)

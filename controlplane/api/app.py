@@ -115,6 +115,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         stack.push(partial(_note_error, app))
         # Its last pass may be under way, and must not hold up what still streams.
         stack.push_async_callback(asyncio.to_thread, opened.close)
+        stack.push_async_callback(asyncio.to_thread, state.login_audit.close)
         state.config_db, state.request_db = opened.config_db, opened.request_db
         state.observed, state.snapshots = opened.observed, opened.snapshots
         state.operator = opened.operator

@@ -52,7 +52,7 @@ def read_audit(
     limit: Annotated[int, Query(ge=1, le=MAX_EVENTS)] = 100,
     after: Annotated[int | None, Query(ge=1, le=_MAX_ID)] = None,
 ) -> AuditPage:
-    """Every change with its actor, reason, before and after.
+    """Every change and every login, with its actor, reason, before and after.
 
     `action` and `subject` may be given whole (config.update, Deployment/chat) or by their
     first part (config, Deployment); `since` and `until` as an age (2d) or an ISO 8601 time.

@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from controlplane.access.current import current_principal
 from controlplane.access.directory import AccessDirectory
 from controlplane.access.gateway_keys import GatewayKeys
+from controlplane.access.login_audit import LoginAudit
 from controlplane.access.principal import LOCAL, Principal
 from controlplane.access.throttle import LoginThrottle
 from controlplane.store.database import Database
@@ -47,6 +48,7 @@ def install_authentication(
     app.state.gateway_keys = None if secrets is None else GatewayKeys(database, secrets)
     app.state.auth = auth
     app.state.login_throttle = LoginThrottle()
+    app.state.login_audit = LoginAudit(database)
     app.add_middleware(Authentication, directory=app.state.directory, auth=auth)
 
 

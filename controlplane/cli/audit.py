@@ -1,4 +1,4 @@
-"""`pilothouse audit`: who changed what, when and why."""
+"""`pilothouse audit`: who changed what, when and why, and who logged in."""
 
 from typing import Any
 
@@ -17,6 +17,7 @@ _PAGE = 1000
     epilog=examples(
         ("pilothouse audit --since 1d", "what was changed today"),
         ("pilothouse audit --subject Deployment/chat --diff", "with what differs"),
+        ("pilothouse audit --action login --since 1d", "who logged in, and who could not"),
         ("pilothouse audit --all -o json > audit.jsonl", "everything, a JSON line each"),
     )
 )
@@ -55,9 +56,11 @@ def audit(
     output: str,
     url: str,
 ) -> None:
-    """List every change with its actor and reason, the newest first.
+    """List every change and every login with its actor and reason, the newest first.
 
-    The list can only grow: nothing and nobody changes or deletes what stands in it.
+    The list can only grow: nothing and nobody changes or deletes what stands in it. Of logins that
+    fail, the first of a kind within five minutes stands there at once, and the rest as a number
+    when these are over: so nobody can fill it.
     """
     given = {
         "actor": actor, "action": action, "subject": subject, "since": since, "until": until,

@@ -6,14 +6,16 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Form, Request
 from fastapi.responses import RedirectResponse, Response
 
+from controlplane.access.login_audit import LoginAudit
+from controlplane.access.login_tally import Failure
 from controlplane.access.passwords import is_right
 from controlplane.access.throttle import LoginThrottle
 from controlplane.api.authentication import SESSION_COOKIE, read_session_cookie
 from controlplane.console.answers import page
 from controlplane.console.forms import check_form
 from controlplane.store.database import Database
-from controlplane.store.sessions import LIFETIME_NS, begin_session, end_session
-from controlplane.store.users import find_user
+from controlplane.store.sessions import LIFETIME_NS, begin_session, end_session, find_session
+from controlplane.store.users import find_user, is_user
 from dataplane.access import AuthMode
 from dataplane.clock import wall_clock
 
@@ -41,9 +43,11 @@ def log_in(
 ) -> Response:
     """Begin a session. Failures are slowed down, and never say what was wrong."""
     throttle: LoginThrottle = request.app.state.login_throttle
-    address = request.client.host if request.client else "unknown"
+    audit: LoginAudit = request.app.state.login_audit
+    address = _address(request)
     wait = throttle.begin_attempt(name, address, time.time())
     if wait:
+        _note_failure(request, name, Failure.THROTTLED)
         answer = _login_page(f"Too many attempts. Try again in {wait} s.", name, next, 429)
         answer.headers["retry-after"] = str(wait)
         return answer
@@ -51,12 +55,17 @@ def log_in(
     with database.reading() as session:
         found = find_user(session, name)
     if not is_right(password, None if found is None else found[1]):
+        _note_failure(request, name, Failure.DISABLED if found is None else Failure.WRONG_PASSWORD)
         return _login_page(_WRONG, name, next, 401)
     with database.session() as session:
         # Once more, inside the transaction: the password may have been replaced meanwhile.
-        if find_user(session, name) != found:
-            return _login_page(_WRONG, name, next, 401)
-        new = begin_session(session, name, wall_clock())
+        is_current = find_user(session, name) == found
+        if is_current:
+            new = begin_session(session, name, wall_clock())
+            audit.note_begin(session, name, address)
+    if not is_current:
+        _note_failure(request, name, Failure.WRONG_PASSWORD)
+        return _login_page(_WRONG, name, next, 401)
     throttle.note_success(name, address)
     answer = RedirectResponse(_own_path(next), 303)
     answer.set_cookie(
@@ -76,11 +85,28 @@ def log_out(request: Request) -> Response:
     token = read_session_cookie(request.headers)
     if token is not None:
         with request.app.state.config_db.session() as session:
+            ending = find_session(session, token, wall_clock())
             end_session(session, token)
+            if ending is not None:
+                audit: LoginAudit = request.app.state.login_audit
+                audit.note_end(session, ending.user_name, _address(request))
         request.app.state.directory.forget()
     answer = RedirectResponse("/login", 303)
     answer.delete_cookie(SESSION_COOKIE, httponly=True, samesite="strict")
     return answer
+
+
+def _note_failure(request: Request, name: str, why: Failure) -> None:
+    with request.app.state.config_db.reading() as session:
+        user = name if is_user(session, name) else None
+    if user is None and why is not Failure.THROTTLED:
+        why = Failure.UNKNOWN
+    audit: LoginAudit = request.app.state.login_audit
+    audit.note_failure(why, user, _address(request))
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client else "unknown"
 
 
 def _login_page(

@@ -28,7 +28,7 @@ class AuditEvent:
     at_unix_ns: int
     actor: str
     action: str
-    """What was done, as `subject kind.verb`: config.update, key.create, user.disable."""
+    """What was done, as `subject kind.verb`: config.update, key.create, login.fail."""
     subject: str
     """What it was done to, as `kind/name`."""
     reason: str

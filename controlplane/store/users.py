@@ -128,6 +128,11 @@ def find_user(session: Session, name: str) -> tuple[User, str] | None:
     return None if row is None or row.is_disabled else (_read_user(row), row.password_hash)
 
 
+def is_user(session: Session, name: str) -> bool:
+    """Whether anybody is called `name`, shut out or not."""
+    return session.get(UserRow, name) is not None
+
+
 def has_admin(session: Session) -> bool:
     """Whether anybody can let others in: a user or an unexpired key with the role admin."""
     return num_admin_users(session) > 0 or bool(admin_keys(session))

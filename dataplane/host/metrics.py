@@ -10,12 +10,11 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from dataplane import names
 from dataplane.engine import EngineStats, ReplicaSpec
 
-_SECONDS = (
+SECONDS = (
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
 )  # fmt: skip
 
-# Gauge name -> (field of EngineStats, what it says).
-_GAUGES = {
+GAUGES = {
     names.REPLICA_MAX_NUM_SEQS: ("max_num_seqs", "Configured limit of active sequences."),
     names.REPLICA_ACTIVE_SEQUENCES: ("num_running", "Sequences that hold a slot."),
     names.REPLICA_WAITING_REQUESTS: ("num_waiting", "Requests queued inside the engine."),
@@ -37,6 +36,7 @@ _GAUGES = {
         "decode_steps_scheduled", "Decode steps scheduled in the last step.",
     ),
 }  # fmt: skip
+"""Gauge name -> (field of EngineStats, what it says)."""
 
 
 class HostMetrics:
@@ -95,7 +95,7 @@ class HostMetrics:
 
     def set_stats(self, stats: EngineStats) -> None:
         """Take over a snapshot of the core."""
-        for name, (field, says) in _GAUGES.items():
+        for name, (field, says) in GAUGES.items():
             value = getattr(stats, field)
             if value is not None:
                 self._gauge(name, says).set(value)
@@ -117,4 +117,4 @@ class HostMetrics:
         return Counter(name, says, registry=self.registry)
 
     def _histogram(self, name: str, says: str) -> Histogram:
-        return Histogram(name, says, registry=self.registry, buckets=_SECONDS)
+        return Histogram(name, says, registry=self.registry, buckets=SECONDS)

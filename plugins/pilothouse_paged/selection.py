@@ -16,17 +16,10 @@ import torch
 
 from dataplane.engine import SamplingParams
 from dataplane.host.core import TokenScore
+from dataplane.host.runner import Selected
 from dataplane.scheduling.sequence import Sequence
 from pilothouse_paged.adjustment import LogitAdjustment
 from pilothouse_paged.sampler import SelectionParams, select
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selected:
-    """One token, and what the model said of it, if the request wants to know."""
-
-    token_id: int
-    score: TokenScore | None
 
 
 @dataclass(slots=True, kw_only=True)

@@ -6,8 +6,9 @@ import pytest
 
 from dataplane.engine import EngineRequest
 from dataplane.host.core import CoreEvent
+from dataplane.host.stepped_core import CoreStateError
 from dataplane.lifecycle import Disposition, EventKind
-from pilothouse_paged.core import CoreStateError, PagedEngineCore
+from pilothouse_paged.core import PagedEngineCore
 
 MakeCore = Callable[..., PagedEngineCore]
 MakeRequest = Callable[..., EngineRequest]
@@ -171,7 +172,7 @@ def test_a_step_that_failed_can_be_run_again_and_changes_no_token(
         raise MemoryError("no memory for this step")
 
     with monkeypatch.context() as patch:
-        patch.setattr("pilothouse_paged.core.select_tokens", fail)
+        patch.setattr("pilothouse_paged.selecting_runner.select_tokens", fail)
         with pytest.raises(MemoryError):
             core.run()
     core.check_integrity()

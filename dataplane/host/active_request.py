@@ -11,35 +11,40 @@ the tail of the last one for themselves::
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from typing import Generic
 
 from dataplane.engine import EngineRequest
+from dataplane.host.runner import Runner, StateT
 from dataplane.scheduling.sequence import Sequence
-from pilothouse_paged.adjustment import LogitAdjustment
-from pilothouse_paged.selection import Selector
 
 
 @dataclass(slots=True, kw_only=True)
-class ActiveRequest:
+class ActiveRequest(Generic[StateT]):
     """A request that is not released. `isolation_key` bounds what its blocks are shared with."""
 
     request: EngineRequest
     seed: int
     isolation_key: str
-    end_token_ids: Collection[int]
+    runner: Runner[StateT]
     sequence_ids: Iterator[int]
     """Where new sequences get their ids."""
-    _selectors: list[Selector] = field(default_factory=list)
+    _end_token_ids: Collection[int] = ()
+    _sequences: list[Sequence] = field(default_factory=list)
     """By index; those that were added."""
+    _states: list[StateT] = field(default_factory=list)
+    """What each of them selects by."""
     _num_following: int = 0
     _num_released: int = 0
 
     def __post_init__(self) -> None:
-        self._num_following = self.request.sampling.num_sequences - 1
+        sampling = self.request.sampling
+        self._num_following = sampling.num_sequences - 1
+        self._end_token_ids = () if sampling.ignore_eos else self.runner.end_token_ids
 
     @property
     def num_held(self) -> int:
         """Sequences that were added and are not released."""
-        return len(self._selectors) - self._num_released
+        return len(self._sequences) - self._num_released
 
     @property
     def has_followers(self) -> bool:
@@ -63,15 +68,15 @@ class ActiveRequest:
 
     def sequences(self) -> list[Sequence]:
         """Those that were added, finished or not."""
-        return [selector.sequence for selector in self._selectors]
+        return list(self._sequences)
 
-    def selector_of(self, sequence: Sequence) -> Selector:
-        """How `sequence` of this request selects."""
-        return self._selectors[sequence.index]
+    def state_of(self, sequence: Sequence) -> StateT:
+        """What `sequence` of this request selects by."""
+        return self._states[sequence.index]
 
     def is_end(self, token_id: int) -> bool:
         """`token_id` ends a sequence of this request."""
-        return token_id in self.end_token_ids and not self.request.sampling.ignore_eos
+        return token_id in self._end_token_ids
 
     def release_one(self) -> bool:
         """One sequence was released; True when nothing more is held or to come."""
@@ -79,17 +84,14 @@ class ActiveRequest:
         return not self.num_held and not self.has_followers
 
     def _make(self) -> Sequence:
-        sampling = self.request.sampling
         sequence = Sequence(
             request_id=self.request.request_id,
             sequence_id=next(self.sequence_ids),
             prompt_token_ids=self.request.prompt_token_ids,
-            max_output_tokens=sampling.max_output_tokens,
-            index=len(self._selectors),
+            max_output_tokens=self.request.sampling.max_output_tokens,
+            index=len(self._sequences),
             isolation_key=self.isolation_key,
         )
-        adjustment = LogitAdjustment(sampling, sequence.prompt_token_ids, self.end_token_ids)
-        self._selectors.append(
-            Selector(sequence=sequence, sampling=sampling, seed=self.seed, adjustment=adjustment)
-        )
+        self._sequences.append(sequence)
+        self._states.append(self.runner.begin(sequence, self.request, self.seed))
         return sequence

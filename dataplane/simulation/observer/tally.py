@@ -1,0 +1,241 @@
+"""What an engine counts while it runs, kept in virtual time from the steps alone.
+
+The cost of a step is of what changed in it, not of how many decode in it: all that decode
+without a pause waited equally long for their tokens, so one gap is counted as often as they
+are. Those that were preempted or stalled are looked at one by one until they catch up.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from dataplane.scheduling.sequence import Sequence
+from dataplane.scheduling.step import StepPlan
+from dataplane.simulation.observer.histogram import Histogram
+from dataplane.simulation.observer.measure import Measure
+from dataplane.simulation.timeline import Timeline
+
+
+class _Life:
+    """What is remembered of a sequence that has not ended."""
+
+    __slots__ = ("arrived_at", "cancelled_at", "first_at", "last_at", "scheduled_at")
+
+    def __init__(self, arrived_at: float) -> None:
+        self.arrived_at = arrived_at
+        self.scheduled_at = arrived_at
+        self.first_at = 0.0
+        self.last_at: float | None = None
+        """Of its last token; None while that is the end of the last step, as of most."""
+        self.cancelled_at: float | None = None
+
+
+class EngineTally:
+    """A StepObserver that is also told of submissions and cancels. Counters never fall.
+
+    Only those measures are kept that `bounds` names. All times are the timeline's.
+    """
+
+    def __init__(self, timeline: Timeline, bounds: Mapping[Measure, tuple[float, ...]]) -> None:
+        self._timeline = timeline
+        self.histograms = {measure: Histogram(limits) for measure, limits in bounds.items()}
+        self.num_requests = 0
+        self.num_input_tokens = 0
+        """Prompt tokens of sequences whose work began."""
+        self.num_cached_tokens = 0
+        self.num_prefilled_tokens = 0
+        """Prompt tokens of sequences that selected their first token."""
+        self.num_output_tokens = 0
+        self.num_stopped = 0
+        self.num_at_limit = 0
+        self.num_cancelled = 0
+        self.num_refused = 0
+        self.num_finished_input_tokens = 0
+        self.num_finished_output_tokens = 0
+        self.num_finished_cached_tokens = 0
+        self.num_steps = 0
+        self.num_preemptions = 0
+        self.num_preempted_input_tokens = 0
+        self.num_preempted_output_tokens = 0
+        self.num_scheduled_prompt_tokens = 0
+        self.num_scheduled_decode_steps = 0
+        self.prefill_seconds = 0.0
+        """Of steps with prompt tokens."""
+        self.decode_seconds = 0.0
+        """Of steps without."""
+        self.max_context_tokens = 0
+        """The longest sequence that finished."""
+        self.last_prompt_tokens = 0
+        """Of the last step that ended, as the next."""
+        self.last_decode_steps = 0
+        self.step_began_at: float | None = None
+        """While a step runs."""
+        self.num_unseen = 0
+        """Submitted since the engine last looked: in its mailbox, in no gauge."""
+        self.last_preempted: tuple[Sequence, ...] = ()
+        self._lives: dict[int, _Life] = {}
+        self._prefilling: dict[int, Sequence] = {}
+        self._apart: dict[int, Sequence] = {}
+        """They did not get a token in the last step, or hold no blocks."""
+        self._ended_at = 0.0
+        self._num_lost_decodes = 0
+        """Decode steps of the step in flight whose sequence was cancelled meanwhile."""
+
+    def submitted(self, sequence: Sequence) -> None:
+        """It arrived at the engine."""
+        self.num_requests += 1
+        self.num_unseen += 1
+        self._lives[sequence.sequence_id] = _Life(self._timeline.now)
+
+    def refused(self, sequence: Sequence) -> None:
+        """It can never run, and is not queued."""
+        self.num_unseen -= 1
+        self.num_refused += 1
+        del self._lives[sequence.sequence_id]
+
+    def cancelled(self, sequence: Sequence) -> None:
+        """It was ended early; its blocks are free when a plan has it among the released."""
+        self.num_cancelled += 1
+        self._lives[sequence.sequence_id].cancelled_at = self._timeline.now
+        self._prefilling.pop(sequence.sequence_id, None)
+        was_apart = self._apart.pop(sequence.sequence_id, None) is not None
+        if self.step_began_at is not None and sequence.is_decoding and not was_apart:
+            self._num_lost_decodes += bool(sequence.block_table)
+
+    def step_began(self, plan: StepPlan) -> None:
+        """Take over whose work began, paused or went on."""
+        now = self._timeline.now
+        self.num_unseen = 0
+        self._num_lost_decodes = 0
+        if plan.released:
+            self._note_released(plan.released, now)
+        for sequence in plan.admitted:
+            self._lives[sequence.sequence_id].scheduled_at = now
+            self._prefilling[sequence.sequence_id] = sequence
+            self.num_input_tokens += sequence.num_prompt_tokens
+            self.num_cached_tokens += sequence.num_cached_tokens
+        self.last_preempted = plan.preempted
+        if plan.preempted or plan.stalled or plan.resumed or plan.refused:
+            self._note_pauses(plan, now)
+        self.step_began_at = now if plan.chunks else None
+
+    def step_ended(self, plan: StepPlan, complete: Iterable[Sequence]) -> None:
+        """Take over the tokens that were selected, and who has all of them."""
+        now = self._timeline.now
+        began_at = self._ended_at if self.step_began_at is None else self.step_began_at
+        self._count_step(plan, now - began_at)
+        num_decodes = plan.num_decode_steps - self._num_lost_decodes
+        if self._apart:
+            num_decodes -= self._note_caught_up(plan, now)
+        if num_decodes > 0:
+            self.num_output_tokens += num_decodes
+            itl = self.histograms.get(Measure.ITL)
+            if itl is not None:
+                itl.observe(now - self._ended_at, num_decodes)
+        if self._prefilling:
+            self._note_first_tokens(now)
+        for sequence in complete:
+            self._note_complete(sequence, now)
+        self._ended_at = now
+        self.step_began_at = None
+
+    def _count_step(self, plan: StepPlan, seconds: float) -> None:
+        num_prompt, num_decodes = plan.num_prompt_tokens, plan.num_decode_steps
+        self.num_steps += 1
+        self.num_scheduled_prompt_tokens += num_prompt
+        self.num_scheduled_decode_steps += num_decodes
+        self.last_prompt_tokens = num_prompt
+        self.last_decode_steps = num_decodes
+        if num_prompt:
+            self.prefill_seconds += seconds
+        else:
+            self.decode_seconds += seconds
+        if (step := self.histograms.get(Measure.STEP)) is not None:
+            step.observe(seconds)
+        if (tokens := self.histograms.get(Measure.STEP_TOKENS)) is not None:
+            tokens.observe(num_prompt + num_decodes)
+
+    def _note_released(self, released: Iterable[Sequence], now: float) -> None:
+        """Complete ones are forgotten already."""
+        for sequence in released:
+            life = self._lives.pop(sequence.sequence_id, None)
+            if life is not None and life.cancelled_at is not None:
+                self._observe(Measure.CANCEL_TO_RELEASE, now - life.cancelled_at)
+
+    def _note_pauses(self, plan: StepPlan, now: float) -> None:
+        for sequence in plan.preempted:
+            self.num_preemptions += 1
+            self.num_preempted_input_tokens += sequence.num_prompt_tokens
+            self.num_preempted_output_tokens += sequence.num_output_tokens
+        for sequence in (*plan.preempted, *plan.stalled):
+            if sequence.num_output_tokens:
+                self._set_apart(sequence)
+        for sequence in plan.resumed:
+            if not sequence.num_output_tokens:
+                self._lives[sequence.sequence_id].scheduled_at = now
+        for refusal in plan.refused:
+            self.num_refused += 1
+            self._forget(refusal.sequence)
+
+    def _set_apart(self, sequence: Sequence) -> None:
+        life = self._lives[sequence.sequence_id]
+        if life.last_at is None:
+            life.last_at = self._ended_at
+        self._apart[sequence.sequence_id] = sequence
+
+    def _note_caught_up(self, plan: StepPlan, now: float) -> int:
+        """Count the gaps of those that select again; how many decode steps they were."""
+        num_decodes = 0
+        for chunk in plan.chunks:
+            sequence = chunk.sequence
+            if not chunk.selects_token or sequence.sequence_id not in self._apart:
+                continue
+            del self._apart[sequence.sequence_id]
+            life = self._lives[sequence.sequence_id]
+            self._observe(Measure.ITL, now - (life.last_at or 0.0))
+            life.last_at = None
+            self.num_output_tokens += 1
+            num_decodes += not chunk.is_prefill
+        return num_decodes
+
+    def _note_first_tokens(self, now: float) -> None:
+        for sequence in [s for s in self._prefilling.values() if s.num_output_tokens]:
+            del self._prefilling[sequence.sequence_id]
+            life = self._lives[sequence.sequence_id]
+            life.first_at = now
+            self.num_output_tokens += 1
+            self.num_prefilled_tokens += sequence.num_prompt_tokens
+            self._observe(Measure.TTFT, now - life.arrived_at)
+
+    def _note_complete(self, sequence: Sequence, now: float) -> None:
+        life = self._lives.pop(sequence.sequence_id)
+        num_prompt, num_output = sequence.num_prompt_tokens, sequence.num_output_tokens
+        if num_output >= sequence.max_output_tokens:
+            self.num_at_limit += 1
+        else:
+            self.num_stopped += 1
+        self.num_finished_input_tokens += num_prompt
+        self.num_finished_output_tokens += num_output
+        self.num_finished_cached_tokens += sequence.num_cached_tokens
+        self.max_context_tokens = max(self.max_context_tokens, num_prompt + num_output)
+        observe = self._observe
+        observe(Measure.E2E, now - life.arrived_at)
+        observe(Measure.QUEUE, life.scheduled_at - life.arrived_at)
+        observe(Measure.PREFILL, life.first_at - life.scheduled_at)
+        observe(Measure.DECODE, now - life.first_at)
+        observe(Measure.INFERENCE, now - life.scheduled_at)
+        if num_output > 1:
+            observe(Measure.TPOT, (now - life.first_at) / (num_output - 1))
+        observe(Measure.PROMPT_TOKENS, num_prompt)
+        observe(Measure.COMPUTED_TOKENS, num_prompt - sequence.num_cached_tokens)
+        observe(Measure.OUTPUT_TOKENS, num_output)
+        observe(Measure.MAX_OUTPUT_TOKENS, sequence.max_output_tokens)
+        observe(Measure.NUM_PREEMPTIONS, sequence.num_preemptions)
+
+    def _forget(self, sequence: Sequence) -> None:
+        self._lives.pop(sequence.sequence_id, None)
+        self._prefilling.pop(sequence.sequence_id, None)
+        self._apart.pop(sequence.sequence_id, None)
+
+    def _observe(self, measure: Measure, value: float) -> None:
+        histogram = self.histograms.get(measure)
+        if histogram is not None:
+            histogram.observe(value)

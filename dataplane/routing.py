@@ -35,3 +35,16 @@ def choose_replica(
         c for c in candidates if c.has_room_for(num_slots) and c.replica_id not in excluded
     )
     return min(open_candidates, key=lambda c: (c.num_outstanding, c.replica_id), default=None)
+
+
+def limit_slots(max_active: int | None, max_num_seqs: int | None, surplus_slots: int) -> int | None:
+    """Slots that a gateway gives of one replica; None: no limit.
+
+    The policy's `max_active` is hard. What the engine says it runs at once gets a surplus, so
+    that it never idles, and a request of more sequences than that is given all of it: its engine
+    has them wait.
+    """
+    limits = [] if max_active is None else [max_active]
+    if max_num_seqs is not None:
+        limits.append(max_num_seqs + surplus_slots)
+    return min(limits, default=None)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from dataplane.attempts import MAX_ATTEMPTS, may_try_again
 from dataplane.engine import (
     EngineCapabilities,
     EngineClient,
@@ -34,12 +35,9 @@ from dataplane.lifecycle import (
     EventKind,
     LifecycleError,
     Observability,
-    State,
 )
 from dataplane.policy import ClassPolicy
 from dataplane.queueing import Departure, DeploymentQueue, Lease, Ticket
-
-_MAX_ATTEMPTS = 2
 
 _log = structlog.get_logger(__name__)
 
@@ -100,7 +98,7 @@ class EngineSide:
 
     async def _run_attempts(self) -> None:
         lost: list[EngineUnavailableError] = []
-        for number in range(_MAX_ATTEMPTS):
+        for number in range(MAX_ATTEMPTS):
             outcome = await self._leave_queue(frozenset(error.replica_id for error in lost))
             if isinstance(outcome, Departure):
                 self._finish_unserved(outcome, lost)
@@ -111,24 +109,20 @@ class EngineSide:
                 return
             lost.append(error)
             self.fleet.doubt(error.replica_id, error.why)
-            if not self._may_retry:
+            if self._stop is not None or not may_try_again(self.request.state, number + 1):
                 break
         self._finish_lost(lost[-1])
-
-    @property
-    def _may_retry(self) -> bool:
-        """Nothing was produced, let alone written."""
-        return self._stop is None and self.request.state in (State.QUEUED, State.PREFILL)
 
     async def _leave_queue(self, excluded: frozenset[str]) -> Lease | Departure:
         if self._stop is not None:
             return self._stop
         num_slots = self.template.sampling.num_sequences
         self._ticket = self.queue.enter(self.request_class, excluded, num_slots=num_slots)
+        self.request.ticket = self._ticket
         try:
             return await wait_until_left(self._ticket)
         finally:
-            self._ticket = None
+            self._ticket = self.request.ticket = None
 
     async def _run_attempt(self, number: int, lease: Lease) -> EngineUnavailableError | None:
         """One submission, drained to its end; the error when the replica was lost on the way."""

@@ -16,6 +16,7 @@ from dataplane.plugins import PluginGroup, load_plugins
 from dataplane.policy import DeploymentPolicy, ReplicaEndpoint, Snapshot
 from dataplane.queueing import DeploymentQueue
 from dataplane.report import ReplicaReport
+from dataplane.routing import limit_slots
 
 _EXPIRE_SECONDS = 0.05
 
@@ -191,20 +192,14 @@ class Fleet:
         if policy is None:
             return {}
         return {
-            replica_id: self._slots(policy, link.capabilities)
+            replica_id: limit_slots(
+                policy.policy.max_active_per_replica,
+                link.capabilities.max_num_seqs,
+                self._surplus_slots,
+            )
             for replica_id, link in self._links.items()
             if link.deployment == deployment and link.is_connected and link.capabilities
         }
-
-    def _slots(self, policy: DeploymentPolicy, capabilities: EngineCapabilities) -> int | None:
-        """The policy's limit is hard; the engine's own gets a surplus, so that it never idles, and
-        a request of more sequences than that is given all of it: its engine has them wait."""
-        limits = []
-        if policy.policy.max_active_per_replica is not None:
-            limits.append(policy.policy.max_active_per_replica)
-        if capabilities.max_num_seqs is not None:
-            limits.append(capabilities.max_num_seqs + self._surplus_slots)
-        return min(limits, default=None)
 
     async def _expire(self) -> None:
         while True:

@@ -1,6 +1,5 @@
 """From a request that ended to its record, and from the record to everybody who reads it."""
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -9,21 +8,11 @@ import msgspec
 from dataplane.gateway.inflight import InFlightEntry, lost_record
 from dataplane.gateway.openai_api.deltas import merge_deltas
 from dataplane.gateway.registry import InFlightRequest
-from dataplane.latency import ContractTerms, Judgement, Latencies, derive_latencies, judge
-from dataplane.lifecycle import (
-    Delivery,
-    Disposition,
-    Event,
-    EventKind,
-    Observability,
-    find_event,
-)
-from dataplane.outcome import outcome_of
-from dataplane.pace import join_pace
+from dataplane.latency import ContractTerms
+from dataplane.lifecycle import Observability
 from dataplane.record import RecordedContent, RequestRecord
+from dataplane.recording import RequestEnd, end_record
 
-MAX_PACE_EVENTS = 8192
-"""Of a record: with more, neighbours are joined."""
 TakeRecord = Callable[[RequestRecord], None]
 """Takes one record, at once and without fail."""
 
@@ -62,51 +51,27 @@ def build_entry(request: InFlightRequest, gateway_id: str) -> InFlightEntry:
 def build_record(request: InFlightRequest, gateway_id: str) -> RequestRecord:
     """The record of a request whose lifecycle has ended."""
     lifecycle = request.lifecycle
-    disposition, delivery = lifecycle.disposition, lifecycle.delivery
-    if disposition is None or delivery is None:
-        raise AssertionError(f"request {request.request_id} has not ended: {lifecycle.state}")
     request.settle_errors()
-    latencies = derive_latencies(lifecycle.events, request.num_output_tokens)
-    events, num_joined = join_pace(lifecycle.events, MAX_PACE_EVENTS)
     capabilities = request.capabilities
     # What a crash would have left of it, with its real end in the place of the loss.
-    return dataclasses.replace(
+    return end_record(
         lost_record(build_entry(request, gateway_id)),
-        status_code=request.status,
-        disposition=disposition,
-        reason=_reason(events),
-        delivery=delivery,
-        num_cached_tokens=request.num_cached_tokens,
-        num_output_tokens=request.num_output_tokens,
-        output_tokens_observability=(
-            capabilities.token_counts if capabilities else Observability.OBSERVED
+        lifecycle,
+        RequestEnd(
+            status_code=request.status,
+            num_cached_tokens=request.num_cached_tokens,
+            num_output_tokens=request.num_output_tokens,
+            output_tokens_observability=(
+                capabilities.token_counts if capabilities else Observability.OBSERVED
+            ),
+            cleanup_observability=(
+                capabilities.cleanup if capabilities else Observability.UNOBSERVABLE
+            ),
+            terms=_terms(request),
+            elapsed=request.now(),
+            content=_content(request),
         ),
-        cleanup_observability=(
-            capabilities.cleanup if capabilities else Observability.UNOBSERVABLE
-        ),
-        events=events,
-        latencies=latencies,
-        judgement=_judge(request, latencies, disposition, delivery),
-        content=_content(request),
-        num_joined_events=num_joined,
     )
-
-
-def _reason(events: tuple[Event, ...]) -> str | None:
-    """Of the end; a request of several sequences ends with the last of them."""
-    ends = (EventKind.FINISHED, EventKind.REJECTED, EventKind.INVALID)
-    return next((event.reason for event in reversed(events) if event.kind in ends), None)
-
-
-def _judge(
-    request: InFlightRequest, latencies: Latencies, disposition: Disposition, delivery: Delivery
-) -> Judgement | None:
-    terms = _terms(request)
-    if terms is None:
-        return None
-    last_write = find_event(request.lifecycle.events, EventKind.LAST_WRITE)
-    elapsed = last_write.at if last_write is not None else request.now()
-    return judge(latencies, outcome_of(disposition, delivery, request.status), terms, elapsed)
 
 
 def _terms(request: InFlightRequest) -> ContractTerms | None:

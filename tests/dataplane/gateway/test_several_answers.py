@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from dataplane.gateway.recorder import MAX_PACE_EVENTS
 from dataplane.latency import derive_latencies
 from dataplane.lifecycle import Delivery, Disposition, EventKind
 from dataplane.record import RequestRecord
+from dataplane.recording import MAX_PACE_EVENTS
 from tests.dataplane.gateway.running_gateway import (
     CHAT,
     RunningGateway,

@@ -1,0 +1,199 @@
+"""A fit: what was learned of a replica's time, how well it explains what was seen, and from what.
+
+One JSON document, which says of itself what it cannot tell. Times are in seconds.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from dataplane.atomic_file import replace_file
+
+SCHEMA_VERSION = 1
+
+
+class FitFileError(ValueError):
+    """A file that is no fit, or one of another release; names the file, the place, the remedy."""
+
+
+class Spread(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Of something that was seen several times, in seconds."""
+
+    median: float
+    p95: float
+    num_samples: int
+
+
+class TokensKnot(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a step takes for its number of tokens alone, prompt and decode together."""
+
+    num_tokens: int
+    seconds: float
+
+
+class StepForm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A step's time: the line through the knots at its number of tokens, and a share for each
+    part of its work. Before the first knot it is flat, past the last it goes on as before it."""
+
+    knots: tuple[TokensKnot, ...]
+    """Ascending in both. One alone: the same time for every step."""
+    per_prompt_token: float = 0.0
+    per_decode_step: float = 0.0
+    per_context_token: float = 0.0
+    """Of each token that a decode step attends to."""
+    per_reread_token: float = 0.0
+    """Of each token before the start of a prefill chunk: its KV is read again."""
+    per_attended_token: float = 0.0
+    """Of each pair of a prompt token and a token at or before it, in a prefill chunk."""
+
+
+class Residuals(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How far off the form is, as shares of the measured time. Each step is judged by a fit
+    that did not see it."""
+
+    steps: str
+    """Which: all, decode, prefill, mixed, or a range of rows."""
+    num_steps: int
+    median: float
+    p90: float
+    bias: float
+    """Of the sum of the times: above 0 the form predicts too much."""
+
+
+class Noise(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What steps of the same work differ by: factors on the form's time, as they occurred."""
+
+    shares: tuple[float, ...]
+    """Ascending, from 0 to 1."""
+    factors: tuple[float, ...]
+    """A share of the steps took at most this many times what the form says."""
+    correlation: float = 0.0
+    """Of a step with the next: a disturbance lasts."""
+
+
+class Overheads(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Time outside of steps."""
+
+    arrival_to_admission: Spread | None = None
+    """First byte at the gateway until the request was read, counted and admitted."""
+    admission_to_idle_engine: Spread | None = None
+    """Until an engine that had nothing to do began its first step."""
+    between_steps: Spread | None = None
+    """End of one step until the next is scheduled. It is part of the steps' times."""
+    selection_to_first_write: Spread | None = None
+    """First token selected until its text left the gateway."""
+    finish_to_last_write: Spread | None = None
+
+
+class Machine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where it was measured."""
+
+    name: str
+    processor: str
+    num_processors: int
+
+
+class Range(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The most of each that any step had: beyond it the fit is a guess."""
+
+    num_tokens: int
+    num_decode_steps: int
+    num_context_tokens: int
+
+
+class Fit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All that was learned."""
+
+    schema_version: int
+    source: Literal["records", "vllm_metrics"]
+    engine: str | None
+    model: str | None
+    model_revision: str | None
+    engine_config_revision: str | None
+    machine: Machine
+    first_at_unix_ns: int | None
+    """When the traffic was that it was learned from."""
+    last_at_unix_ns: int | None
+    num_requests: int
+    num_steps: int
+    num_steps_used: int
+    form: StepForm
+    residuals: tuple[Residuals, ...]
+    """Empty: unknown."""
+    noise: Noise | None
+    seen: Range | None
+    overheads: Overheads
+    cold_start: Mapping[str, Spread]
+    """By stage: acquire, load, compile, warm_up."""
+    cannot_tell: tuple[str, ...]
+
+
+def save_fit(fit: Fit, path: Path) -> None:
+    """Write it whole or not at all. Raises OSError."""
+    replace_file(path, msgspec.json.format(msgspec.json.encode(fit), indent=2) + b"\n")
+
+
+def load_fit(path: Path) -> Fit:
+    """Raises FitFileError for a file that cannot be read or is no fit."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise FitFileError(f"{path} cannot be read ({error.strerror}); name a fit") from error
+    return decode_fit(data, str(path))
+
+
+def decode_fit(data: bytes, place: str) -> Fit:
+    """Raises FitFileError, which calls the document `place`."""
+    try:
+        version = msgspec.json.decode(data, type=_Versioned).schema_version
+        if version != SCHEMA_VERSION:
+            raise FitFileError(
+                f"{place}: schema_version is {version}, and this release reads {SCHEMA_VERSION}; "
+                f"fit it again with `pilothouse fit`"
+            )
+        fit = msgspec.json.decode(data, type=Fit)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise FitFileError(f"{place} is no fit: {error}; make one with `pilothouse fit`") from error
+    _check(fit, place)
+    return fit
+
+
+class _Versioned(msgspec.Struct):
+    schema_version: int
+
+
+def _check(fit: Fit, place: str) -> None:
+    form = fit.form
+    if not form.knots:
+        raise FitFileError(f"{place}: form.knots is empty; a step needs at least one")
+    for before, after in zip(form.knots, form.knots[1:], strict=False):
+        if after.num_tokens <= before.num_tokens or after.seconds < before.seconds:
+            raise FitFileError(
+                f"{place}: form.knots must ascend, and {after.num_tokens} tokens in "
+                f"{after.seconds:g} s follow {before.num_tokens} in {before.seconds:g} s"
+            )
+    numbers = {name: getattr(form, name) for name in form.__struct_fields__ if name != "knots"}
+    numbers["knots[0].seconds"] = form.knots[0].seconds
+    for name, number in numbers.items():
+        if not number >= 0:
+            raise FitFileError(f"{place}: form.{name} is {number:g}; no work takes less than 0 s")
+    _check_noise(fit.noise, place)
+
+
+def _check_noise(noise: Noise | None, place: str) -> None:
+    if noise is None:
+        return
+    shares, factors = noise.shares, noise.factors
+    if len(shares) != len(factors) or len(shares) < 2:
+        raise FitFileError(
+            f"{place}: noise has {len(shares)} shares and {len(factors)} factors; it needs as "
+            f"many of both, and at least 2"
+        )
+    if list(shares) != sorted(shares) or (shares[0], shares[-1]) != (0.0, 1.0):
+        raise FitFileError(f"{place}: noise.shares must ascend from 0 to 1")
+    if list(factors) != sorted(factors) or factors[0] <= 0:
+        raise FitFileError(f"{place}: noise.factors must ascend, and all be above 0")
+    if not 0 <= noise.correlation < 1:
+        raise FitFileError(f"{place}: noise.correlation is {noise.correlation:g}, not in [0, 1)")

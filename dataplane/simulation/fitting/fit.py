@@ -1,0 +1,200 @@
+"""From the records of requests to a fit."""
+
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from dataplane.record import RequestRecord
+from dataplane.simulation.fitting.document import (
+    SCHEMA_VERSION,
+    Fit,
+    Machine,
+    Range,
+    Residuals,
+    Spread,
+)
+from dataplane.simulation.fitting.noise import measure_noise
+from dataplane.simulation.fitting.overheads import measure_overheads, spread_of
+from dataplane.simulation.fitting.regression import (
+    Array,
+    choose_knots,
+    fit_form,
+    predict,
+    predict_unseen,
+)
+from dataplane.simulation.fitting.steps import ObservedStep, ObservedSteps, observe_steps
+from dataplane.simulation.fitting.work import Work, work_of_step
+
+MIN_STEPS = 50
+_ROW_RANGES = ((1, 1), (2, 3), (4, 7), (8, 15), (16, 31), (32, None))
+
+
+class FitError(ValueError):
+    """The records do not carry a fit; says why, and the remedy."""
+
+
+def fit_records(
+    records: Sequence[RequestRecord],
+    machine: Machine,
+    starts: Sequence[Mapping[str, float]] = (),
+) -> Fit:
+    """Fit all that one replica, or several alike, did.
+
+    `records` are of all requests of a time. `starts` are seconds by stage, of starts of such
+    replicas. Raises FitError for records of several models or configs, and for too few steps.
+    """
+    served = [record for record in records if record.replica_ids]
+    identity = _find_identity(served)
+    observed = observe_steps(records)
+    steps = observed.usable
+    if len(steps) < MIN_STEPS:
+        raise FitError(_explain_few(observed, len(steps)))
+    overheads = measure_overheads(records, observed)
+    gap = 0.0 if overheads.between_steps is None else overheads.between_steps.median
+    works = [work_of_step(step) for step in steps]
+    seconds = np.array([_seconds_of(step, gap) for step in steps])
+    form = fit_form(works, seconds)
+    arrivals = [record.arrived_at_unix_ns for record in records]
+    return Fit(
+        schema_version=SCHEMA_VERSION,
+        source="records",
+        **identity,
+        machine=machine,
+        first_at_unix_ns=min(arrivals),
+        last_at_unix_ns=max(arrivals),
+        num_requests=len(served),
+        num_steps=len(observed.steps),
+        num_steps_used=len(steps),
+        form=form,
+        residuals=_measure_residuals(steps, works, seconds),
+        noise=measure_noise(seconds / np.maximum(predict(form, works), 1e-12)),
+        seen=Range(
+            num_tokens=max(work.num_tokens for work in works),
+            num_decode_steps=max(work.num_decode_steps for work in works),
+            num_context_tokens=max(work.num_context_tokens for work in works),
+        ),
+        overheads=overheads,
+        cold_start=summarize_starts(starts),
+        cannot_tell=_tell_unknown(works, observed, starts),
+    )
+
+
+def this_machine() -> Machine:
+    """The one that runs this."""
+    return Machine(name=platform.node(), processor=_processor(), num_processors=os.cpu_count() or 1)
+
+
+def summarize_starts(starts: Sequence[Mapping[str, float]]) -> dict[str, Spread]:
+    """Seconds by stage, over all starts that took the stage."""
+    stages = sorted({stage for start in starts for stage in start})
+    found = {
+        stage: spread_of([start[stage] for start in starts if stage in start]) for stage in stages
+    }
+    return {stage: spread for stage, spread in found.items() if spread is not None}
+
+
+def _seconds_of(step: ObservedStep, gap: float) -> float:
+    """A step that came from another holds what lies between steps; give it to all of them."""
+    assert step.seconds is not None  # it is usable
+    return step.seconds if step.is_back_to_back else step.seconds + gap
+
+
+def _find_identity(served: Sequence[RequestRecord]) -> dict[str, str | None]:
+    """What all of them ran on. Raises FitError when it was not one thing."""
+    identities = {(r.engine, r.model, r.model_revision, r.engine_config_revision) for r in served}
+    if not identities:
+        raise FitError(
+            "none of the requests reached a replica, so nothing can be learned of one; take "
+            "records of requests that were answered"
+        )
+    if len(identities) > 1:
+        named = "; ".join(sorted(" ".join(str(word) for word in each) for each in identities))
+        raise FitError(
+            f"the requests ran on {len(identities)} different engines, models or configs, and a "
+            f"fit is of one (engine, model, model revision, config revision): {named}. Select "
+            f"one with --deployment, --since and --until"
+        )
+    keys = ("engine", "model", "model_revision", "engine_config_revision")
+    return dict(zip(keys, identities.pop(), strict=True))
+
+
+def _explain_few(observed: ObservedSteps, num_usable: int) -> str:
+    """Why there is too little to learn from."""
+    why = [f"{count} times {reason}" for reason, count in sorted(observed.blind.items())]
+    lost = f" Time was blind: {', '.join(why)}." if why else ""
+    missing = observed.num_missing_requests
+    remedy = (
+        f"{missing} requests between them are missing: take records of all requests of a time "
+        f"(a gateway's spool, or a time so quiet that every full record was kept)"
+        if missing
+        else "send more traffic, of varied lengths and rates, and take all its records"
+    )
+    return (
+        f"only {num_usable} steps can be used of {len(observed.steps)} seen in "
+        f"{observed.num_requests} requests, and a fit needs {MIN_STEPS}.{lost} Remedy: {remedy}"
+    )
+
+
+def _measure_residuals(
+    steps: Sequence[ObservedStep], works: Sequence[Work], seconds: Array
+) -> tuple[Residuals, ...]:
+    off = predict_unseen(choose_knots(works, seconds), works, seconds)
+    prompts = np.array([work.num_prompt_tokens for work in works])
+    decodes = np.array([work.num_decode_steps for work in works])
+    rows = np.array([len(step.rows) for step in steps])
+    groups = [
+        ("all", rows > 0),
+        ("decode", prompts == 0),
+        ("prefill", decodes == 0),
+        ("mixed", (prompts > 0) & (decodes > 0)),
+    ]
+    for least, most in _ROW_RANGES:
+        name = f"{least}" if least == most else f"{least}-{most}" if most else f"{least}+"
+        groups.append((f"{name} rows", (rows >= least) & (rows <= (most or np.inf))))
+    return tuple(
+        _residuals(name, off[chosen], seconds[chosen]) for name, chosen in groups if chosen.any()
+    )
+
+
+def _residuals(name: str, predicted: Array, seconds: Array) -> Residuals:
+    median, p90 = np.percentile(np.abs(predicted / seconds - 1), [50, 90])
+    return Residuals(
+        steps=name,
+        num_steps=len(seconds),
+        median=float(median),
+        p90=float(p90),
+        bias=float(predicted.sum() / seconds.sum() - 1),
+    )
+
+
+def _tell_unknown(
+    works: Sequence[Work], observed: ObservedSteps, starts: Sequence[Mapping[str, float]]
+) -> tuple[str, ...]:
+    unknown = []
+    if not any(work.num_reread_tokens for work in works):
+        unknown.append(
+            "what a prefill costs that starts behind others' tokens: no prompt was continued"
+        )
+    if not any(work.num_prompt_tokens and work.num_decode_steps for work in works):
+        unknown.append("what prompts and decodes cost each other: no step held both")
+    if not starts:
+        unknown.append("cold start: no start of a replica was given")
+    if observed.num_missing_requests:
+        unknown.append(
+            f"steps that {observed.num_missing_requests} requests may have taken part in whose "
+            f"records are missing: they were left out"
+        )
+    return tuple(unknown)
+
+
+def _processor() -> str:
+    """Its model, where the system says."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return named[0] if named else platform.processor() or platform.machine()

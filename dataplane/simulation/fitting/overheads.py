@@ -1,0 +1,49 @@
+"""What surrounds the steps: the gateway before them and after them, and the host between."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dataplane.lifecycle import EventKind, find_event
+from dataplane.record import RequestRecord
+from dataplane.simulation.fitting.document import Overheads, Spread
+from dataplane.simulation.fitting.steps import ObservedSteps
+
+
+def spread_of(seconds: Sequence[float]) -> Spread | None:
+    """None of nothing."""
+    if not seconds:
+        return None
+    median, p95 = np.percentile(seconds, [50, 95])
+    return Spread(
+        median=max(0.0, float(median)), p95=max(0.0, float(p95)), num_samples=len(seconds)
+    )
+
+
+def measure_overheads(records: Sequence[RequestRecord], observed: ObservedSteps) -> Overheads:
+    """From the records that the steps were observed in."""
+    admissions, idle_starts, first_writes, last_writes = [], [], [], []
+    for record in records:
+        at = {
+            kind: event.at
+            for kind in EventKind
+            if (event := find_event(record.events, kind)) is not None
+        }
+        # Engine times are aligned with those of the requests they share steps with.
+        shift = observed.shifts.get(record.request_id, 0.0)
+        admitted = at.get(EventKind.ADMITTED)
+        if admitted is not None:
+            admissions.append(admitted)
+            if record.request_id in observed.idle_starts and EventKind.SCHEDULED in at:
+                idle_starts.append(at[EventKind.SCHEDULED] + shift - admitted)
+        if {EventKind.FIRST_TOKEN, EventKind.FIRST_WRITE} <= at.keys():
+            first_writes.append(at[EventKind.FIRST_WRITE] - at[EventKind.FIRST_TOKEN] - shift)
+        if {EventKind.FINISHED, EventKind.LAST_WRITE, EventKind.FIRST_TOKEN} <= at.keys():
+            last_writes.append(at[EventKind.LAST_WRITE] - at[EventKind.FINISHED] - shift)
+    return Overheads(
+        arrival_to_admission=spread_of(admissions),
+        admission_to_idle_engine=spread_of(idle_starts),
+        between_steps=spread_of(observed.schedule_gaps),
+        selection_to_first_write=spread_of(first_writes),
+        finish_to_last_write=spread_of(last_writes),
+    )

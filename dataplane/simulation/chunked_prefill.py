@@ -20,6 +20,9 @@ from dataplane.simulation.replica import SimulatedReplica
 from dataplane.simulation.step_log import StepLog
 from dataplane.simulation.timeline import Timeline
 
+_BLOCK_SIZE = 64
+"""Tokens. Any would do: nothing here depends on it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecimalCost:
@@ -116,22 +119,20 @@ def run_case(case: PrefillCase, prompt_budget: int) -> PrefillRun:
 
 
 def _config(case: PrefillCase, prompt_budget: int) -> SchedulerConfig:
-    """Every sequence fits one block, and each may hold one and look forward to another.
+    """There are blocks for all sequences at once, and one more for each to look forward to.
 
     More slots than requests are never used. Nor are more than the tokens of an iteration: all
     but the last of those that hold a slot have one there, and that one waits for none.
     """
-    num_sequences = len(case.decoding) + len(case.arrivals)
     lengths = [len(case.decoding) + 2 + steps for steps in case.decoding.values()]
     lengths += [a.num_prompt_tokens + 1 + a.num_decodes for a in case.arrivals]
-    longest = max(lengths, default=1)
     return SchedulerConfig(
-        max_num_seqs=max(1, min(case.num_slots, num_sequences, case.max_batch_tokens)),
+        max_num_seqs=max(1, min(case.num_slots, len(lengths), case.max_batch_tokens)),
         max_num_batched_tokens=case.max_batch_tokens,
         max_prefill_tokens_per_step=prompt_budget,
-        max_model_len=longest,
-        num_blocks=2 * num_sequences + 2,
-        block_size=longest,
+        max_model_len=max(lengths, default=1),
+        num_blocks=sum(length // _BLOCK_SIZE + 2 for length in lengths) + 1,
+        block_size=_BLOCK_SIZE,
         is_prefix_caching=False,
     )
 

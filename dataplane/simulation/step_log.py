@@ -71,6 +71,14 @@ class StepLog:
         """Tokens, of all sequences."""
         return sum(map(len, self.selected_at.values()))
 
+    def slot_utilization(self, num_slots: int) -> float:
+        """Tokens selected over those that `num_slots` could have selected in the steps there were.
+
+        0 without a step.
+        """
+        num_possible = len(self.steps) * num_slots
+        return self.num_selected / num_possible if num_possible else 0.0
+
     def largest_gap(self, request_id: str, since: float | None = None) -> float | None:
         """Between two tokens in a row, or from `since` to the first; None without two instants."""
         instants = self.selected_at.get(request_id, [])

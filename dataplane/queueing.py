@@ -103,6 +103,15 @@ class Ticket:
         else:
             listener(self.outcome)
 
+    @property
+    def waits_for(self) -> str:
+        """What has to come before it can start, in words; who goes before it is the queue's."""
+        other = " that has not failed it" if self.excluded else ""
+        if self.unserved_since is not None:
+            return f"a replica{other} to be reached"
+        slots = "a slot" if self.num_slots == 1 else f"{self.num_slots} slots at once"
+        return f"{slots} on a replica{other}" if other else slots
+
     def settle(self, outcome: Lease | Departure) -> None:
         """For the queue alone."""
         self.outcome = outcome
@@ -164,6 +173,10 @@ class DeploymentQueue:
             if other is ticket:
                 return before + number
         raise AssertionError("a ticket that waits is among its equals")
+
+    def positions(self) -> dict[Ticket, int]:
+        """The place of everybody who waits; 1 goes next."""
+        return {ticket: place for place, ticket in enumerate(self._tickets(), 1)}
 
     def oldest_entered_at(self) -> float | None:
         """When the longest waiting ticket entered, or None."""

@@ -168,7 +168,7 @@ def under_seeded_config(records: list[RequestRecord]) -> list[RequestRecord]:
 def live_requests(now_unix_ns: int) -> dict[str, object]:
     """What a gateway answers when it is asked for its requests in flight."""
     states = (
-        ("queued", "a slot", None, 0.24, 0),
+        ("queued", "a slot", None, 0.24, 0),  # batch: the younger one goes before it
         ("queued", "a slot", None, 0.11, 0),
         ("prefill", "its first token", "chat-3", 0.62, 0),
         ("decode", "the next token", "chat-2", 3.4, 41),
@@ -183,6 +183,7 @@ def live_requests(now_unix_ns: int) -> dict[str, object]:
                 "state": state,
                 "age_seconds": age,
                 "waits_for": waits_for,
+                "queue_position": 2 - number if state == "queued" else None,
                 "tenant": ("acme", "globex")[number % 2],
                 "request_class": "interactive" if number else "batch",
                 "deployment": "chat",

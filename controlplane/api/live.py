@@ -30,6 +30,8 @@ class LiveRequest:
     state: str
     age_seconds: float
     waits_for: str
+    queue_position: int | None = None
+    """Its place in its deployment's queue at its gateway, 1 for the next; None outside of it."""
     tenant: str | None = None
     request_class: str | None = None
     deployment: str | None = None

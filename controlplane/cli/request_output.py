@@ -56,7 +56,7 @@ def _ended(each: RequestSummary, now_unix_ns: int) -> list[str]:
 def _in_flight(each: LiveRequest) -> list[str]:
     return [
         short_id(each.request_id),
-        each.state,
+        each.state if each.queue_position is None else f"{each.state} #{each.queue_position}",
         each.waits_for,
         each.deployment or "unknown",
         each.tenant or "unknown",

@@ -128,8 +128,9 @@ def requests(
 ) -> None:
     """List requests that ended, the newest first; with --live, those in flight.
 
-    In the column `contract`, ○ means that nothing was promised or could be judged. One request
-    is shown whole by `pilothouse trace ID`.
+    Of one in flight, `queued #3` says its place in its deployment's queue at its gateway; #1 is
+    the next. In the column `contract`, ○ means that nothing was promised or could be judged. One
+    request is shown whole by `pilothouse trace ID`.
     """
     if slo_miss and in_contract:
         raise click.UsageError("--slo-miss and --in-contract exclude each other")

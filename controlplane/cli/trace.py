@@ -93,8 +93,10 @@ def _in_flight_text(request: "LiveRequest") -> str:
             request.max_output_tokens,
         )
     )
+    place = request.queue_position
     facts = [
         ("state", f"{request.state}, waits for {request.waits_for}"),
+        *([] if place is None else [("queue", "next" if place == 1 else f"{place - 1} before it")]),
         ("age", str(duration(request.age_seconds))),
         ("deployment", request.deployment or "unknown"),
         ("class", request.request_class or "unknown"),

@@ -175,11 +175,16 @@ class Endpoints:
     async def _tell_requests(self, exchange: Exchange) -> None:
         """The live list and the counts, both of one moment."""
         gateway = self._gateway
+        positions = {
+            ticket: place
+            for queue in gateway.fleet.queues()
+            for ticket, place in queue.positions().items()
+        }
         await exchange.answer_json(
             {
                 "at_unix_ns": gateway.wall_clock(),
                 "gateway_id": gateway.gateway_id,
                 "counts": msgspec.to_builtins(gateway.registry.counts()),
-                "requests": [request.describe() for request in gateway.registry.live()],
+                "requests": [request.describe(positions) for request in gateway.registry.live()],
             }
         )

@@ -24,6 +24,7 @@ from dataplane.lifecycle import (
     settle_error,
 )
 from dataplane.policy import DeploymentPolicy, TenantPolicy
+from dataplane.queueing import Ticket
 from dataplane.record import TraceContext
 
 _UNDECIDED = frozenset({State.NEW, State.ARRIVED, State.RECEIVED})
@@ -75,6 +76,8 @@ class InFlightRequest:
     replica_ids: list[str] = field(default_factory=list)
     capabilities: EngineCapabilities | None = None
     """Of the engine that has it, once one does."""
+    ticket: Ticket | None = None
+    """Of its deployment's queue, while it waits there."""
     status: int | None = None
     prompt_text: str | None = None
     output_parts: dict[int, list[str | Mapping[str, Any]]] | None = None
@@ -125,15 +128,16 @@ class InFlightRequest:
         """What has to happen next, in words."""
         if self.lifecycle.is_terminal and not self.lifecycle.is_delivered:
             return "the client to take the rest"
+        if self.ticket is not None and self.ticket.outcome is None:
+            # A retry as well, whatever was begun elsewhere.
+            return self.ticket.waits_for
         match self.state:
             case State.NEW | State.ARRIVED:
                 return "its body to be complete and counted"
             case State.RECEIVED:
                 return "the admission decision"
-            case State.QUEUED if self.replica_ids:
-                return "the engine to schedule it"
             case State.QUEUED:
-                return "a slot"
+                return "the engine to schedule it" if self.replica_ids else "a slot"
             case State.PREFILL:
                 return "its first token"
             case State.DECODE:
@@ -141,8 +145,9 @@ class InFlightRequest:
             case _:
                 return "the engine to release what it held"
 
-    def describe(self) -> dict[str, Any]:
-        """One line of the live list; no text of prompt or output."""
+    def describe(self, positions: Mapping[Ticket, int]) -> dict[str, Any]:
+        """One line of the live list; no text of prompt or output. `positions` are those of
+        everybody who waits in a queue."""
         return {
             "request_id": self.request_id,
             "trace_id": self.trace.trace_id,
@@ -150,6 +155,7 @@ class InFlightRequest:
             "state": self.state,
             "age_seconds": self.now(),
             "waits_for": self.waits_for(),
+            "queue_position": None if self.ticket is None else positions.get(self.ticket),
             "tenant": self.tenant_name,
             "request_class": self.request_class,
             "deployment": self.deployment.name if self.deployment else None,

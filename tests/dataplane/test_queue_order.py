@@ -96,6 +96,7 @@ class Pair:
         for plain, ticket in self.tickets:
             if plain.outcome is None:
                 assert self.queue.num_ahead(ticket) == self.plain.num_ahead(plain)
+                assert self.queue.positions()[ticket] == self.plain.num_ahead(plain) + 1
         self.tickets = [pair for pair in self.tickets if pair[0].outcome is None]
 
 

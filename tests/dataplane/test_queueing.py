@@ -58,6 +58,28 @@ def test_higher_priority_goes_first_and_equals_go_in_order_of_arrival() -> None:
     assert order == [urgent, first, second]
 
 
+def test_who_waits_is_told_its_place_and_what_has_to_come() -> None:
+    queue, _ = open_queue({"a": 1})
+    running = lease_of(queue.enter(BATCH))
+    batch = queue.enter(BATCH, num_slots=3)
+    chat = queue.enter(CHAT)
+    retry = queue.enter(BATCH, excluded=frozenset({"b"}))
+    lost = queue.enter(BATCH, excluded=frozenset({"a"}))
+
+    assert queue.positions() == {retry: 1, lost: 2, chat: 3, batch: 4}
+    assert [ticket.waits_for for ticket in (retry, lost, chat, batch)] == [
+        "a slot on a replica that has not failed it",
+        "a replica that has not failed it to be reached",
+        "a slot",
+        "3 slots at once",
+    ]
+
+    running.release()  # the first starts, and everybody moves up
+    assert queue.positions() == {lost: 1, chat: 2, batch: 3}
+    queue.set_replicas({})
+    assert chat.waits_for == "a replica to be reached"
+
+
 def test_a_lease_gives_its_slot_back_once_however_often_it_is_released() -> None:
     queue, _ = open_queue({"a": 1})
     with lease_of(queue.enter(BATCH)) as lease:

@@ -5,8 +5,10 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+import httpx
 import pytest
 from click.testing import CliRunner, Result
 
@@ -17,6 +19,7 @@ from dataplane.report import GatewayReport
 from tests.controlplane.control_plane_server import serve_control_plane
 from tests.dataplane.gateway.running_gateway import (
     CHAT,
+    RunningGateway,
     add_replica,
     deployment,
     running_gateway,
@@ -95,6 +98,44 @@ async def test_requests_in_flight_are_listed_and_silent_gateways_named(tmp_path:
     assert "no request is in flight" in nobody.stderr
     [found] = json.loads(as_json.stdout)["requests"]
     assert found["request_id"] == request_id
+
+
+async def test_a_request_in_the_queue_says_its_place_everywhere(tmp_path: Path) -> None:
+    replica = add_replica("a", capabilities=replace(CAPABILITIES, takes_token_ids=False))
+    served = snapshot(deployment("a", max_active=1))
+    with serve_control_plane(tmp_path / "state") as (url, opened):
+        async with running_gateway(tmp_path / "gateway", served) as gateway:
+            opened.observed.put_gateway(report("gateway-t", gateway.url))
+            replica.hold()
+            asking = []
+            for number in range(3):
+                asking.append(asyncio.create_task(gateway.http.post(CHAT, json=say(max_tokens=1))))
+                await until(lambda: bool(replica.held))
+                await until(partial(_num_queued_is, gateway, number))
+            last = gateway.app.gateway.registry.live()[-1].request_id
+            listed = await run(url, "requests", "--live")
+            as_json = await run(url, "requests", "--live", "-o", "json")
+            traced = await run(url, "trace", last)
+            async with httpx.AsyncClient() as http:
+                page = (await http.get(f"{url}/requests/live")).text
+            replica.resume()
+            await asyncio.gather(*asking)
+
+    found = json.loads(as_json.stdout)["requests"]
+    assert [(each["queue_position"], each["waits_for"]) for each in found] == [
+        (None, "the engine to schedule it"),
+        (1, "a slot"),
+        (2, "a slot"),
+    ]
+    assert "queued #1" in listed.stdout
+    assert "queued #2" in listed.stdout
+    assert "queue       1 before it" in traced.stdout
+    for place in ("1", "2", '<span class="mute">–</span>'):
+        assert f'<td data-label="Place" class="n">{place}</td>' in page
+
+
+def _num_queued_is(gateway: RunningGateway, number: int) -> bool:
+    return gateway.app.report().num_queued == number
 
 
 async def test_trace_shows_a_request_in_flight_as_far_as_it_has_come(tmp_path: Path) -> None:

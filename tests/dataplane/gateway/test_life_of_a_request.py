@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -229,6 +230,45 @@ async def test_an_answer_that_ends_before_its_cancel_arrives_keeps_its_own_end(
         record = await gateway.last_record(0)
     assert end_of(record) == (Disposition.LENGTH, Delivery.NONE, None)
     assert record.reason is None
+
+
+async def test_the_live_list_tells_the_place_in_the_queue_and_what_each_waits_for(
+    tmp_path: Path, replica: ScriptedReplica
+) -> None:
+    classes = (
+        ClassPolicy(name="chat", match="request.stream", priority=10),
+        ClassPolicy(name="batch", priority=1),
+    )
+    async with serving(tmp_path, deployment("a", max_active=1, classes=classes)) as gateway:
+
+        def has_placed(number: int) -> bool:
+            return len(replica.submitted) + gateway.app.report().num_queued == number
+
+        replica.hold()
+        calls = []
+        for number, is_stream in enumerate([False, False, True, False], 1):
+            body = say(max_tokens=1, stream=is_stream)
+            calls.append(asyncio.create_task(gateway.http.post(CHAT, json=body)))
+            await until(partial(has_placed, number))
+        told = (await gateway.http.get("/internal/requests")).json()["requests"]
+        replica.resume()
+        assert [(await call).status_code for call in calls] == [200] * 4
+        settled = (await gateway.http.get("/internal/requests")).json()["requests"]
+
+    assert [(each["request_class"], each["queue_position"]) for each in told] == [
+        ("batch", None),
+        ("batch", 2),
+        ("chat", 1),
+        ("batch", 3),
+    ]
+    assert [each["waits_for"] for each in told] == [
+        "the engine to schedule it",
+        "a slot",
+        "a slot",
+        "a slot",
+    ]
+    assert all(each["age_seconds"] > 0 for each in told)
+    assert [each["queue_position"] for each in settled] == [None] * len(settled)
 
 
 async def test_a_full_queue_is_a_lack_of_capacity_answered_503_with_a_time_to_retry(

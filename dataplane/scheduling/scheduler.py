@@ -16,14 +16,18 @@ waiting one. When blocks run out, the newest running sequence is preempted: it l
 blocks, keeps its output and returns to the front of the queue. The oldest can thus always
 take what it needs, so something always progresses.
 
+A step costs what changes in it. Sequences that decode are a cohort that advances as one (see
+`cohort`): only those of them are looked at that need a block, or that end.
+
 The scheduler has no clock: what a step costs is the business of who runs it.
 """
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dataplane.scheduling.block_pool import BlockPool
+from dataplane.scheduling.block_tables import BlockTables
 from dataplane.scheduling.bounds import (
     Refusal,
     RefusalKind,
@@ -31,7 +35,12 @@ from dataplane.scheduling.bounds import (
     find_pool_refusal,
     find_refusal,
 )
-from dataplane.scheduling.prefix_cache import NO_MATCH, PrefixCache, PrefixMatch
+from dataplane.scheduling.cohort import by_rank
+from dataplane.scheduling.errors import SchedulerError
+from dataplane.scheduling.integrity import check_sequences
+from dataplane.scheduling.prefix_cache import PrefixMatch
+from dataplane.scheduling.running import Running
+from dataplane.scheduling.selection import check_scripted, check_selected
 from dataplane.scheduling.sequence import Sequence, SequenceStatus
 from dataplane.scheduling.step import Blocker, ScheduledChunk, Step, StepPlan
 
@@ -68,10 +77,6 @@ class SchedulerStats:
     num_prefix_hit_tokens: int
 
 
-class SchedulerError(Exception):
-    """Calls in an order or with arguments that cannot be right: a bug in the caller."""
-
-
 class Scheduler:
     """Continuous batching over one block pool. Single-threaded; `schedule` and `commit` alternate.
 
@@ -81,12 +86,14 @@ class Scheduler:
     def __init__(self, config: SchedulerConfig) -> None:
         self.config = config
         self.pool = BlockPool(config.num_blocks, config.block_size)
-        self._prefix_cache = PrefixCache(self.pool) if config.is_prefix_caching else None
+        self._tables = BlockTables(self.pool, config.is_prefix_caching)
         self._sequences: dict[int, Sequence] = {}  # everything that is not released
-        self._running: list[Sequence] = []  # oldest first
+        self._running = Running(config.block_size)
         self._waiting: deque[Sequence] = deque()  # oldest first
         self._finished: list[Sequence] = []  # not released
+        self._finished_in_flight: set[Sequence] = set()  # of these, who the running step reads
         self._step_in_flight: StepPlan | None = None
+        self._num_added = 0
         self._num_steps = 0
         self._num_preemptions = 0
         self._num_prefix_query_tokens = 0
@@ -96,6 +103,16 @@ class Scheduler:
     def has_work(self) -> bool:
         """Something runs, waits, or is to be released."""
         return bool(self._sequences)
+
+    @property
+    def num_running(self) -> int:
+        """As in `stats`, without the rest of it."""
+        return len(self._running)
+
+    @property
+    def num_waiting(self) -> int:
+        """As in `stats`, without the rest of it."""
+        return len(self._waiting)
 
     @property
     def stats(self) -> SchedulerStats:
@@ -121,12 +138,14 @@ class Scheduler:
         """
         if sequence.sequence_id in self._sequences:
             raise SchedulerError(f"sequence {sequence.sequence_id} was added before; use a new id")
-        if sequence.status is not SequenceStatus.WAITING or sequence.output_token_ids:
+        if sequence.status is not SequenceStatus.WAITING or sequence.num_output_tokens:
             raise SchedulerError(f"sequence {sequence.sequence_id} is not new; make a fresh one")
         refusal = find_refusal(self.config, sequence)
         if refusal is not None:
             sequence.move_to(SequenceStatus.FINISHED)
             return refusal
+        sequence.rank = self._num_added
+        self._num_added += 1
         self._sequences[sequence.sequence_id] = sequence
         self._waiting.append(sequence)
         return None
@@ -153,11 +172,11 @@ class Scheduler:
 
         `schedule` begins with it; call it apart to release while nothing is to be scheduled.
         """
-        in_flight = self._ids_in_flight()
-        retired = [s for s in self._finished if s.sequence_id not in in_flight]
-        self._finished = [s for s in self._finished if s.sequence_id in in_flight]
+        in_flight = self._finished_in_flight
+        retired = [s for s in self._finished if s not in in_flight]
+        self._finished = [s for s in self._finished if s in in_flight] if in_flight else []
         for sequence in retired:
-            self._release_blocks(sequence)
+            self._tables.release(sequence)
             del self._sequences[sequence.sequence_id]
         return retired
 
@@ -170,51 +189,58 @@ class Scheduler:
         if self._step_in_flight is not None:
             raise SchedulerError("the last plan was not committed; commit it before scheduling")
         released = self.retire()
-        step = Step(
-            tokens_left=self.config.max_num_batched_tokens,
-            prompt_tokens_left=self.config.max_prompt_tokens,
-            num_decodes_to_come=sum(s.is_decoding for s in self._running),
-        )
-        self._continue_running(step)
+        step = Step(self.config, self._running.num_decoding)
+        for sequence in self._running.to_visit():
+            if sequence.status is SequenceStatus.RUNNING:  # an older one may have preempted it
+                self._continue(sequence, step)
         if step.refused:
             released += self.retire()
         deferred_on = self._admit_waiting(step)
-        blocked_on = None if step.chunks else self._explain_block(deferred_on)
-        plan = step.to_plan(released, deferred_on, blocked_on)
-        if plan.chunks:
+        is_empty = not step.num_decodes and not step.chunks_apart
+        blocked_on = self._explain_block(deferred_on) if is_empty else None
+        plan = step.to_plan(self._running.cohort, released, deferred_on, blocked_on)
+        if not is_empty:
             self._step_in_flight = plan
             self._num_steps += 1
         return plan
 
-    def commit(
-        self, plan: StepPlan, selected: Mapping[int, int] | None = None
-    ) -> list[Sequence]:
+    def commit(self, plan: StepPlan, selected: Mapping[int, int] | None = None) -> list[Sequence]:
         """Record that `plan` ran. `selected` maps sequence ids to the token each one selected.
 
-        Every chunk with `selects_token` needs an entry; those of sequences that were
-        finished meanwhile are ignored. None: each selects what its script says. Returns the
-        sequences that reached their output limit, or the end of their script, with this step;
-        they are finished. Raises SchedulerError, and changes nothing, for another plan than
-        the one in flight or a wrong set of tokens.
+        Every chunk with `selects_token` needs an entry, which must be what the script says where
+        there is one; those of sequences that were finished meanwhile are ignored. None: each
+        selects what its script says, at the cost of what changes alone. Returns the sequences
+        that reached their output limit, or the end of their script, with this step; they are
+        finished. Raises SchedulerError, and changes nothing, for another plan than the one in
+        flight or a wrong set of tokens.
         """
         self._check_in_flight(plan)
+        cohort = self._running.cohort
+        told = cohort.unscripted()
         if selected is None:
-            selected = _scripted(plan)
-        self._check_selected(plan, selected)
-        self._step_in_flight = None
-        complete = []
-        for chunk in plan.chunks:
-            sequence = chunk.sequence
-            if sequence.is_finished:
-                continue
-            sequence.num_computed_tokens += chunk.num_tokens
-            if self._prefix_cache is not None:
-                self._prefix_cache.register(sequence)
+            check_scripted(plan, told)
+            selected = {}
+        else:
+            check_selected(plan, selected)
+        self._set_landed()
+        live = [chunk for chunk in plan.chunks_apart if not chunk.sequence.is_finished]
+        self._advance(live)
+        complete = cohort.ending[:]
+        for sequence in told:
+            sequence.select(selected[sequence.sequence_id])
+            if sequence.is_complete:
+                complete.append(sequence)
+        for chunk in live:
             if chunk.selects_token:
-                sequence.output_token_ids.append(selected[sequence.sequence_id])
+                sequence = chunk.sequence
+                sequence.select(selected.get(sequence.sequence_id))
                 if sequence.is_complete:
-                    self._end(sequence)
                     complete.append(sequence)
+                else:
+                    self._running.catch_up(sequence)
+        complete.sort(key=by_rank)
+        for sequence in complete:
+            self._end(sequence)
         return complete
 
     def abandon(self, plan: StepPlan) -> None:
@@ -223,63 +249,56 @@ class Scheduler:
         Raises SchedulerError for another plan than the one in flight.
         """
         self._check_in_flight(plan)
-        self._step_in_flight = None
+        self._set_landed()
 
     def check_integrity(self) -> None:
         """Raises AssertionError when sequences, block tables, pool and trie disagree."""
-        self.pool.check_integrity(s.block_table for s in self._sequences.values())
-        if self._prefix_cache is not None:
-            self._prefix_cache.check_integrity()
-        places = [*self._running, *self._waiting, *self._finished]
-        if Counter(map(id, places)) != Counter(map(id, self._sequences.values())):
-            raise AssertionError(
-                f"{len(self._running)} running + {len(self._waiting)} waiting + "
-                f"{len(self._finished)} finished, but {len(self._sequences)} are known"
-            )
-        if len(self._running) > self.config.max_num_seqs:
-            raise AssertionError(f"{len(self._running)} run in {self.config.max_num_seqs} slots")
-        for sequence in self._sequences.values():
-            self._check_sequence(sequence)
+        known = self._sequences.values()
+        self.pool.check_integrity(s.block_table for s in known)
+        if self._tables.prefix_cache is not None:
+            self._tables.prefix_cache.check_integrity()
+        self._running.check_integrity()
+        check_sequences(
+            self.config, known, self._running.all(), list(self._waiting), self._finished
+        )
 
     # What follows decides; it is called by the methods above in their order.
 
-    def _continue_running(self, step: Step) -> None:
-        position = 0
-        while position < len(self._running):
-            sequence = self._running[position]
-            is_decoding = sequence.is_decoding
-            step.num_decodes_to_come -= is_decoding
-            refusal = find_pool_refusal(self.config, sequence)
-            if refusal is not None:
-                self._end(sequence)  # the next one takes its position
-                step.refused.append(refusal)
-                continue
-            num_tokens = step.grant(sequence.num_tokens_behind, is_decoding)
-            if num_tokens > 0:
-                if self._reserve(sequence, num_tokens, step):
-                    step.add(sequence, num_tokens)
-                else:
-                    step.stalled.append(sequence)
-            position += 1
+    def _continue(self, sequence: Sequence, step: Step) -> None:
+        is_decoding = sequence.is_decoding
+        refusal = find_pool_refusal(self.config, sequence)
+        if refusal is not None:
+            if is_decoding:
+                step.drop_decode()
+            self._end(sequence)
+            step.refused.append(refusal)
+            return
+        num_tokens = step.grant(sequence.num_tokens_behind, is_decoding)
+        if num_tokens < 1:
+            return
+        if not self._reserve(sequence, num_tokens, step):
+            if is_decoding:
+                step.drop_decode()
+            self._running.stall(sequence)
+            step.stalled.append(sequence)
+        elif sequence.tick is None:
+            step.add(sequence, num_tokens, is_decoding)
 
     def _reserve(self, sequence: Sequence, num_tokens: int, step: Step) -> bool:
         """Extend the block table, at the cost of newer sequences; False when it is the newest."""
-        needed = self.pool.num_blocks_for(sequence.num_computed_tokens + num_tokens)
-        needed -= len(sequence.block_table)
-        if needed <= 0:
-            return True
-        while (block_ids := self.pool.allocate(needed)) is None:
-            if self._running[-1] is sequence:
+        while not self._tables.extend(sequence, num_tokens):
+            newest = self._running.newest
+            if newest is sequence:
                 return False
-            self._preempt_newest(step)
-        sequence.block_table.extend(block_ids)
+            self._preempt(newest, step)
         return True
 
-    def _preempt_newest(self, step: Step) -> None:
-        sequence = self._running.pop()
-        step.num_decodes_to_come -= sequence.is_decoding
+    def _preempt(self, sequence: Sequence, step: Step) -> None:
+        if sequence.is_decoding:
+            step.drop_decode()
+        self._running.remove(sequence)
         sequence.move_to(SequenceStatus.PREEMPTED)
-        self._release_blocks(sequence)
+        self._tables.release(sequence)
         sequence.num_preemptions += 1
         self._num_preemptions += 1
         self._waiting.appendleft(sequence)
@@ -287,52 +306,42 @@ class Scheduler:
 
     def _admit_waiting(self, step: Step) -> Blocker | None:
         """Admit from the front of the queue; what keeps the next one out, if one is left."""
-        num_owed = sum(map(self._num_blocks_owed, self._running)) if self._waiting else 0
+        if not self._waiting:
+            return None
+        if step.preempted or step.stalled:
+            return Blocker.BLOCKS
+        num_owed: int | None = None
         while self._waiting:
-            if step.preempted or step.stalled:
-                return Blocker.BLOCKS
             if len(self._running) >= self.config.max_num_seqs:
                 return Blocker.SLOTS
             if step.tokens_left < 1:
                 return Blocker.TOKEN_BUDGET
+            if num_owed is None:
+                num_owed = self._num_owed()
             sequence = self._waiting[0]
-            match = self._find_match(sequence, self.pool.num_free - num_owed)
+            match = self._tables.find_match(sequence, self.pool.num_free - num_owed)
             if match is None:
                 return Blocker.BLOCKS
             if not self._admit(sequence, match, step):
                 return Blocker.PROMPT_BUDGET
-            num_owed += self._num_blocks_owed(sequence)
+            num_owed += self._tables.num_owed(sequence)
         return None
 
-    def _num_blocks_owed(self, sequence: Sequence) -> int:
-        """Blocks that an admitted sequence still needs for its tokens, and one to grow into.
-
-        New ones are admitted behind these: an admission that the next steps would have to
-        undo is worth nothing.
-        """
-        return 1 + self.pool.num_blocks_for(sequence.num_tokens) - len(sequence.block_table)
-
-    def _find_match(self, sequence: Sequence, num_spare: int) -> PrefixMatch | None:
-        """The reusable prefix of `sequence`; None when all its tokens need more than `num_spare`.
-
-        Reused blocks that nobody references cost a free block too.
-        """
-        if num_spare < 1:
-            return None
-        match = NO_MATCH if self._prefix_cache is None else self._prefix_cache.match(sequence)
-        num_revived = sum(self.pool.ref_count(block_id) == 0 for block_id in match.block_ids)
-        num_new = self.pool.num_blocks_for(sequence.num_tokens) - len(match.block_ids)
-        return match if num_new + num_revived <= num_spare else None
+    def _num_owed(self) -> int:
+        """Blocks owed to all that run, with everything for this step reserved."""
+        apart = self._running.apart
+        return len(self._running.cohort) + sum([self._tables.num_owed(s) for s in apart])
 
     def _admit(self, sequence: Sequence, match: PrefixMatch, step: Step) -> bool:
         """Start `sequence` behind its reused prefix; False when no prompt budget is left."""
         num_behind = sequence.num_tokens - match.num_tokens
-        num_tokens = step.grant(num_behind, bool(sequence.output_token_ids) and num_behind == 1)
+        is_decoding = num_behind == 1 and sequence.num_output_tokens > 0
+        num_tokens = step.grant(num_behind, is_decoding)
         if num_tokens < 1:
             return False
         self._waiting.popleft()
-        self._running.append(sequence)
-        self._take_over(sequence, match)
+        self._running.admit(sequence)
+        self._tables.take_over(sequence, match)
         is_first = sequence.status is SequenceStatus.WAITING
         if is_first:
             sequence.num_cached_tokens = match.num_tokens
@@ -340,21 +349,12 @@ class Scheduler:
             self._num_prefix_hit_tokens += match.num_tokens
         (step.admitted if is_first else step.resumed).append(sequence)
         sequence.move_to(SequenceStatus.RUNNING)
-        if not self._reserve(sequence, num_tokens, step):
+        if not self._tables.extend(sequence, num_tokens):
             raise SchedulerError(f"sequence {sequence.sequence_id} was admitted without its blocks")
-        step.add(sequence, num_tokens, num_cached_tokens=match.num_tokens)
+        if is_decoding:
+            step.add_decode()
+        step.add(sequence, num_tokens, is_decoding, num_cached_tokens=match.num_tokens)
         return True
-
-    def _take_over(self, sequence: Sequence, match: PrefixMatch) -> None:
-        self.pool.reference(match.block_ids)
-        sequence.block_table = list(match.block_ids)
-        sequence.num_computed_tokens = match.num_tokens
-        sequence.cache_node = match.node
-        sequence.num_registered_blocks = len(match.block_ids)
-
-    def _release_blocks(self, sequence: Sequence) -> None:
-        self.pool.release(sequence.block_table)
-        self._take_over(sequence, NO_MATCH)
 
     def _explain_block(self, deferred_on: Blocker | None) -> str | None:
         if deferred_on is None and not self._running:
@@ -365,60 +365,36 @@ class Scheduler:
             f"{len(self._waiting)} waiting"
         )
 
+    def _advance(self, live: list[ScheduledChunk]) -> None:
+        """The KV of the step is written: of the whole cohort, and of `live` chunks apart."""
+        self._running.cohort.tick.now += 1
+        for chunk in live:
+            chunk.sequence.num_computed_tokens += chunk.num_tokens
+        if self._tables.prefix_cache is not None:
+            for sequence in self._running.filled([chunk.sequence for chunk in live]):
+                self._tables.prefix_cache.register(sequence)
+
     def _end(self, sequence: Sequence) -> None:
         if sequence.status is SequenceStatus.RUNNING:
+            if self._is_in_flight(sequence):
+                self._finished_in_flight.add(sequence)
             self._running.remove(sequence)
         else:
             self._waiting.remove(sequence)
         sequence.move_to(SequenceStatus.FINISHED)
         self._finished.append(sequence)
 
-    def _ids_in_flight(self) -> set[int]:
+    def _is_in_flight(self, sequence: Sequence) -> bool:
+        """The running step reads it: who is in the cohort joined before it was scheduled."""
         plan = self._step_in_flight
-        return set() if plan is None else {c.sequence.sequence_id for c in plan.chunks}
+        if plan is None:
+            return False
+        return sequence.tick is not None or any(c.sequence is sequence for c in plan.chunks_apart)
+
+    def _set_landed(self) -> None:
+        self._step_in_flight = None
+        self._finished_in_flight.clear()
 
     def _check_in_flight(self, plan: StepPlan) -> None:
         if plan is not self._step_in_flight:
             raise SchedulerError("this plan is not in flight: commit each plan once, in order")
-
-    def _check_selected(self, plan: StepPlan, selected: Mapping[int, int]) -> None:
-        expected = {c.sequence.sequence_id for c in plan.chunks if c.selects_token}
-        live = {
-            c.sequence.sequence_id
-            for c in plan.chunks
-            if c.selects_token and not c.sequence.is_finished
-        }
-        if not live <= selected.keys() <= expected:
-            raise SchedulerError(
-                f"tokens were selected for sequences {sorted(selected)}, "
-                f"expected for {sorted(expected)}"
-            )
-
-    def _check_sequence(self, sequence: Sequence) -> None:
-        slots = len(sequence.block_table) * self.pool.block_size
-        if not sequence.num_computed_tokens <= min(slots, sequence.num_tokens):
-            raise AssertionError(
-                f"sequence {sequence.sequence_id} has KV of {sequence.num_computed_tokens} of "
-                f"{sequence.num_tokens} tokens in {slots} slots"
-            )
-        is_idle = sequence.status in (SequenceStatus.WAITING, SequenceStatus.PREEMPTED)
-        if is_idle and sequence.block_table:
-            raise AssertionError(
-                f"sequence {sequence.sequence_id} is {sequence.status} and holds "
-                f"{len(sequence.block_table)} blocks; it must hold 0"
-            )
-
-
-def _scripted(plan: StepPlan) -> dict[int, int]:
-    """What the live sequences of `plan` select by their scripts."""
-    selected = {}
-    for chunk in plan.chunks:
-        sequence = chunk.sequence
-        if not chunk.selects_token or sequence.is_finished:
-            continue
-        if sequence.script is None:
-            raise SchedulerError(
-                f"sequence {sequence.sequence_id} has no script; say which token it selected"
-            )
-        selected[sequence.sequence_id] = sequence.script[sequence.num_output_tokens]
-    return selected

@@ -10,10 +10,13 @@ A sequence *catches up*: each step computes some of the tokens between
 `num_computed_tokens` and `num_tokens`. When it has computed them all, one more token is
 selected, and that token has no KV yet. Prefill, a continued prefill, recomputation after
 a preemption and decode differ only in how far behind the sequence is.
+
+A sequence that decodes gets one token further with every step, as all that decode do. So it
+is not told of each step: it *follows* a tick that they share (see `cohort`), and its counts
+are what they lack plus the tick.
 """
 
 from collections.abc import Sequence as ReadableSequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -35,6 +38,7 @@ TRANSITIONS: dict[SequenceStatus, frozenset[SequenceStatus]] = {
     SequenceStatus.PREEMPTED: frozenset({SequenceStatus.RUNNING, SequenceStatus.FINISHED}),
     SequenceStatus.FINISHED: frozenset(),
 }
+_FINISHED = SequenceStatus.FINISHED
 
 
 class SequenceStatusError(Exception):
@@ -51,41 +55,93 @@ class SequenceStatusError(Exception):
         self.wanted = wanted
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class Sequence:
-    """One token stream. The scheduler owns everything but the first seven fields.
+class Tick:
+    """Counts the steps that the followers of one scheduler have made together."""
 
-    Raises ValueError for an empty prompt, an empty script or a limit below one token.
+    __slots__ = ("now",)
+
+    def __init__(self) -> None:
+        self.now = 0
+
+
+class Sequence:
+    """One token stream. The scheduler owns everything but what it is made from.
+
+    `prompt_token_ids` is a tuple, or a range where the tokens stand for nothing. `script` is
+    what the sequence will select, where that is known beforehand; it ends with it, and its
+    output is kept as a count. `index` is the position within the request (`n > 1`); KV is
+    only reused between sequences of one `isolation_key`. The limit may be changed while the
+    sequence runs only where there is no script.
+
+    Raises ValueError for an empty prompt, an empty script, a script besides an output, or a
+    limit below one token.
     """
 
-    request_id: str
-    sequence_id: int
-    """Unique among all sequences that a scheduler knows."""
-    prompt_token_ids: ReadableSequence[int]
-    """A tuple, or a range where the tokens stand for nothing."""
-    max_output_tokens: int
-    index: int = 0
-    """Position within the request (`n > 1`)."""
-    isolation_key: str = ""
-    """KV is only reused between sequences with the same key."""
-    script: ReadableSequence[int] | None = None
-    """What the sequence will select, where that is known beforehand; it ends with it."""
-    output_token_ids: list[int] = field(default_factory=list)
-    block_table: list[int] = field(default_factory=list)
-    """Block k holds the KV of tokens [k * block_size, (k + 1) * block_size)."""
-    num_computed_tokens: int = 0
-    """Tokens that have KV, counted from the first."""
-    num_cached_tokens: int = 0
-    """Prompt tokens that the prefix cache spared at the first admission."""
-    num_preemptions: int = 0
-    cache_node: int | None = None
-    """Where the sequence's registered blocks end in the prefix cache."""
-    num_registered_blocks: int = 0
-    """Leading blocks that the prefix cache has looked at."""
-    _status: SequenceStatus = SequenceStatus.WAITING
+    __slots__ = (
+        "_num_computed",
+        "_num_scripted",
+        "_output",
+        "_status",
+        "block_table",
+        "cache_node",
+        "index",
+        "isolation_key",
+        "max_output_tokens",
+        "num_cached_tokens",
+        "num_preemptions",
+        "num_prompt_tokens",
+        "num_registered_blocks",
+        "prompt_token_ids",
+        "rank",
+        "request_id",
+        "script",
+        "sequence_id",
+        "tick",
+    )
 
-    def __post_init__(self) -> None:
-        if not self.prompt_token_ids:
+    def __init__(
+        self,
+        *,
+        request_id: str,
+        sequence_id: int,
+        prompt_token_ids: ReadableSequence[int],
+        max_output_tokens: int,
+        index: int = 0,
+        isolation_key: str = "",
+        script: ReadableSequence[int] | None = None,
+        output_token_ids: list[int] | None = None,
+    ) -> None:
+        self.request_id = request_id
+        self.sequence_id = sequence_id
+        """Unique among all sequences that a scheduler knows."""
+        self.prompt_token_ids = prompt_token_ids
+        self.num_prompt_tokens = len(prompt_token_ids)
+        self.max_output_tokens = max_output_tokens
+        self.index = index
+        self.isolation_key = isolation_key
+        self.script = script
+        self.rank = 0
+        """Place in the order of arrival at a scheduler."""
+        self.block_table: list[int] = []
+        """Block k holds the KV of tokens [k * block_size, (k + 1) * block_size)."""
+        self.num_cached_tokens = 0
+        """Prompt tokens that the prefix cache spared at the first admission."""
+        self.num_preemptions = 0
+        self.cache_node: int | None = None
+        """Where the sequence's registered blocks end in the prefix cache."""
+        self.num_registered_blocks = 0
+        """Leading blocks that the prefix cache has looked at."""
+        self.tick: Tick | None = None
+        """What the sequence follows while it decodes."""
+        self._status = SequenceStatus.WAITING
+        self._output: list[int] = [] if output_token_ids is None else output_token_ids
+        # Of a sequence that follows a tick: what is to be added to it.
+        self._num_computed = 0
+        self._num_scripted = 0
+        self._check(script)
+
+    def _check(self, script: ReadableSequence[int] | None) -> None:
+        if not self.num_prompt_tokens:
             raise ValueError(
                 f"request {self.request_id}: the prompt is empty; at least one token is needed"
             )
@@ -94,8 +150,19 @@ class Sequence:
                 f"request {self.request_id}: max_output_tokens is {self.max_output_tokens}; "
                 f"ask for at least 1"
             )
-        if self.script is not None and not self.script:
+        if script is None:
+            return
+        if not script:
             raise ValueError(f"request {self.request_id}: the script is empty; nothing selects it")
+        if self._output:
+            raise ValueError(f"request {self.request_id}: a script says the output; give one")
+
+    def __repr__(self) -> str:
+        return (
+            f"<Sequence {self.sequence_id} of {self.request_id}: {self._status}, "
+            f"{self.num_prompt_tokens} prompt + {self.num_output_tokens} output tokens, "
+            f"KV of {self.num_computed_tokens}>"
+        )
 
     @property
     def status(self) -> SequenceStatus:
@@ -105,28 +172,55 @@ class Sequence:
     @property
     def is_finished(self) -> bool:
         """Nothing more will be selected."""
-        return self._status is SequenceStatus.FINISHED
+        return self._status is _FINISHED
 
     @property
-    def num_prompt_tokens(self) -> int:
-        """Tokens that the client sent."""
-        return len(self.prompt_token_ids)
+    def num_computed_tokens(self) -> int:
+        """Tokens that have KV, counted from the first."""
+        tick = self.tick
+        return self._num_computed if tick is None else self._num_computed + tick.now
+
+    @num_computed_tokens.setter
+    def num_computed_tokens(self, num_tokens: int) -> None:
+        tick = self.tick
+        self._num_computed = num_tokens if tick is None else num_tokens - tick.now
 
     @property
     def num_output_tokens(self) -> int:
         """Tokens selected so far."""
-        return len(self.output_token_ids)
+        if self.script is None:
+            return len(self._output)
+        tick = self.tick
+        return self._num_scripted if tick is None else self._num_scripted + tick.now
+
+    @property
+    def output_token_ids(self) -> list[int]:
+        """The tokens selected so far; a copy, made now, where a script says them."""
+        if self.script is None:
+            return self._output
+        return list(self.script[: self.num_output_tokens])
+
+    @output_token_ids.setter
+    def output_token_ids(self, token_ids: list[int]) -> None:
+        if self.script is not None:
+            raise ValueError(f"sequence {self.sequence_id}: its script says its output")
+        self._output = token_ids
+
+    @property
+    def output_limit(self) -> int:
+        """Tokens with which the sequence is complete."""
+        limit = self.max_output_tokens
+        return limit if self.script is None else min(limit, len(self.script))
 
     @property
     def is_complete(self) -> bool:
         """As many tokens were selected as the limit, or the script, allows."""
-        limit = self.max_output_tokens if self.script is None else len(self.script)
-        return len(self.output_token_ids) >= min(limit, self.max_output_tokens)
+        return self.num_output_tokens >= self.output_limit
 
     @property
     def num_tokens(self) -> int:
         """Prompt and output together."""
-        return len(self.prompt_token_ids) + len(self.output_token_ids)
+        return self.num_prompt_tokens + self.num_output_tokens
 
     @property
     def num_tokens_behind(self) -> int:
@@ -136,7 +230,10 @@ class Sequence:
     @property
     def is_decoding(self) -> bool:
         """Only the newest selected token lacks KV."""
-        return bool(self.output_token_ids) and self.num_tokens_behind == 1
+        if self.tick is not None:
+            return True
+        num_output = self.num_output_tokens
+        return num_output > 0 and self.num_prompt_tokens + num_output == self._num_computed + 1
 
     def token_at(self, position: int) -> int:
         """The token at `position`, prompt first. Raises IndexError outside [0, num_tokens)."""
@@ -144,10 +241,10 @@ class Sequence:
             raise IndexError(
                 f"sequence {self.sequence_id} has {self.num_tokens} tokens, none at {position}"
             )
-        num_prompt = len(self.prompt_token_ids)
+        num_prompt = self.num_prompt_tokens
         if position < num_prompt:
             return self.prompt_token_ids[position]
-        return self.output_token_ids[position - num_prompt]
+        return (self.script or self._output)[position - num_prompt]
 
     def tokens(self, start: int, stop: int) -> tuple[int, ...]:
         """The tokens at [start, stop). Raises IndexError outside [0, num_tokens]."""
@@ -155,11 +252,33 @@ class Sequence:
             raise IndexError(
                 f"sequence {self.sequence_id} has {self.num_tokens} tokens, not [{start}, {stop})"
             )
-        num_prompt = len(self.prompt_token_ids)
+        num_prompt = self.num_prompt_tokens
         if stop <= num_prompt:
             return tuple(self.prompt_token_ids[start:stop])
-        output = self.output_token_ids[max(0, start - num_prompt) : stop - num_prompt]
+        output = (self.script or self._output)[max(0, start - num_prompt) : stop - num_prompt]
         return (*self.prompt_token_ids[start:], *output)
+
+    def select(self, token_id: int | None) -> None:
+        """Append a token. None, and only of one that follows no tick: what the script says."""
+        if self.script is None:
+            if token_id is None:
+                raise ValueError(f"sequence {self.sequence_id} has no script; which token is it?")
+            self._output.append(token_id)
+        else:
+            self._num_scripted += 1
+
+    def follow(self, tick: Tick) -> None:
+        """From now on every tick computes one token, and selects one where a script says it."""
+        self._num_computed -= tick.now
+        self._num_scripted -= tick.now
+        self.tick = tick
+
+    def leave(self) -> None:
+        """Follow no tick any more."""
+        if self.tick is not None:
+            self._num_computed += self.tick.now
+            self._num_scripted += self.tick.now
+            self.tick = None
 
     def move_to(self, status: SequenceStatus) -> None:
         """The only way to change the status. Raises SequenceStatusError, and changes nothing."""

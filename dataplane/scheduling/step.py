@@ -1,9 +1,11 @@
 """One step: what it computes, and the budgets that it is chosen within."""
 
-from dataclasses import dataclass, field
 from enum import StrEnum
+from operator import attrgetter
+from typing import NamedTuple
 
-from dataplane.scheduling.bounds import Refusal
+from dataplane.scheduling.bounds import Refusal, SchedulerConfig
+from dataplane.scheduling.cohort import Cohort, Member
 from dataplane.scheduling.sequence import Sequence
 
 
@@ -16,8 +18,7 @@ class Blocker(StrEnum):
     BLOCKS = "blocks"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScheduledChunk:
+class ScheduledChunk(NamedTuple):
     """Tokens [start, start + num_tokens) of one sequence, computed in this step."""
 
     sequence: Sequence
@@ -31,48 +32,146 @@ class ScheduledChunk:
     """Tokens before `start` that this admission found in the prefix cache."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class StepPlan:
-    """What one step does. All blocks it writes are reserved in the sequences' block tables."""
+    """What one step does. All blocks it writes are reserved in the sequences' block tables.
 
-    chunks: tuple[ScheduledChunk, ...] = ()
-    released: tuple[Sequence, ...] = ()
-    """Finished sequences whose blocks were given back when this step was scheduled."""
-    admitted: tuple[Sequence, ...] = ()
-    """In their first step. `resumed` ones were admitted before, and preempted."""
-    resumed: tuple[Sequence, ...] = ()
-    preempted: tuple[Sequence, ...] = ()
-    refused: tuple[Refusal, ...] = ()
-    """Running sequences that outgrew the whole pool; they are finished."""
-    stalled: tuple[Sequence, ...] = ()
-    """Running, but without a free block for their next token; older ones took them."""
-    num_prompt_tokens: int = 0
-    """Includes what is recomputed after a preemption."""
-    num_decode_steps: int = 0
-    num_reread_tokens: int = 0
-    """Tokens whose KV a prefill reads again because it starts behind them, added over prefills."""
-    num_context_tokens: int = 0
-    """Tokens that the decode steps attend to, their own included, added over the steps."""
-    deferred_on: Blocker | None = None
-    """What keeps the front of the queue out of this step; None when nothing waits."""
-    blocked_on: str | None = None
-    """Only without chunks: what keeps anything from running. None then: nothing to do."""
+    It is never changed, and describes the step as it was scheduled whenever it is read. Counts
+    are kept; what names every decoding sequence (`chunks`) is made when it is first read.
+    """
+
+    __slots__ = (
+        "_chunks",
+        "_members",
+        "_tick",
+        "admitted",
+        "blocked_on",
+        "chunks_apart",
+        "deferred_on",
+        "num_context_tokens",
+        "num_decode_steps",
+        "num_prompt_tokens",
+        "num_reread_tokens",
+        "preempted",
+        "refused",
+        "released",
+        "resumed",
+        "stalled",
+    )
+
+    def __init__(
+        self,
+        chunks_apart: tuple[ScheduledChunk, ...] = (),
+        members: tuple[Member, ...] = (),
+        tick: int = 0,
+        released: tuple[Sequence, ...] = (),
+        admitted: tuple[Sequence, ...] = (),
+        resumed: tuple[Sequence, ...] = (),
+        preempted: tuple[Sequence, ...] = (),
+        refused: tuple[Refusal, ...] = (),
+        stalled: tuple[Sequence, ...] = (),
+        num_prompt_tokens: int = 0,
+        num_decode_steps: int = 0,
+        num_reread_tokens: int = 0,
+        num_context_tokens: int = 0,
+        deferred_on: Blocker | None = None,
+        blocked_on: str | None = None,
+    ) -> None:
+        """`members` decode one token each, those of the cohort as it was at `tick`."""
+        self._members = members
+        self._tick = tick
+        self._chunks: tuple[ScheduledChunk, ...] | None = None
+        self.chunks_apart = chunks_apart
+        """Those of sequences that are visited one by one: all prefills, and few decodes."""
+        self.released = released
+        """Finished sequences whose blocks were given back when this step was scheduled."""
+        self.admitted = admitted
+        """In their first step. `resumed` ones were admitted before, and preempted."""
+        self.resumed = resumed
+        self.preempted = preempted
+        self.refused = refused
+        """Running sequences that outgrew the whole pool; they are finished."""
+        self.stalled = stalled
+        """Running, but without a free block for their next token; older ones took them."""
+        self.num_prompt_tokens = num_prompt_tokens
+        """Includes what is recomputed after a preemption."""
+        self.num_decode_steps = num_decode_steps
+        self.num_reread_tokens = num_reread_tokens
+        """Tokens whose KV a prefill reads again because it starts behind them, over prefills."""
+        self.num_context_tokens = num_context_tokens
+        """Tokens that the decode steps attend to, their own included, added over the steps."""
+        self.deferred_on = deferred_on
+        """What keeps the front of the queue out of this step; None when nothing waits."""
+        self.blocked_on = blocked_on
+        """Only without chunks: what keeps anything from running. None then: nothing to do."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing is computed: there are no chunks. Cheap."""
+        return not (self._members or self.chunks_apart)
+
+    @property
+    def prefill_chunks(self) -> tuple[ScheduledChunk, ...]:
+        """The chunks that are no decode steps, oldest sequence first. Cheap."""
+        return tuple([chunk for chunk in self.chunks_apart if chunk.is_prefill])
+
+    @property
+    def chunks(self) -> tuple[ScheduledChunk, ...]:
+        """All of them, oldest sequence first. The first read costs as many as there are."""
+        if self._chunks is None:
+            tick = self._tick
+            decodes = [
+                ScheduledChunk(m.sequence, m.offset + tick, 1, False, True) for m in self._members
+            ]
+            self._chunks = tuple(sorted([*decodes, *self.chunks_apart], key=_rank_of_chunk))
+        return self._chunks
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, StepPlan):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in _FIELDS)
+
+    def __repr__(self) -> str:
+        told = [f"{name}={getattr(self, name)!r}" for name in _FIELDS if getattr(self, name)]
+        return f"StepPlan({', '.join(told)})"
 
 
-@dataclass(slots=True)
+_FIELDS = ("chunks", *(n for n in StepPlan.__slots__ if n[0] != "_" and n != "chunks_apart"))
+_rank_of_chunk = attrgetter("sequence.rank")
+
+
 class Step:
     """A plan while it is being made: what is chosen, and what is left of the budgets."""
 
-    tokens_left: int
-    prompt_tokens_left: int
-    num_decodes_to_come: int
-    """Running sequences that decode and were not visited yet: one token is kept for each."""
-    chunks: list[ScheduledChunk] = field(default_factory=list)
-    admitted: list[Sequence] = field(default_factory=list)
-    resumed: list[Sequence] = field(default_factory=list)
-    preempted: list[Sequence] = field(default_factory=list)
-    refused: list[Refusal] = field(default_factory=list)
-    stalled: list[Sequence] = field(default_factory=list)
+    __slots__ = (
+        "admitted",
+        "chunks_apart",
+        "num_context_tokens",
+        "num_decodes",
+        "num_prompt_tokens",
+        "num_reread_tokens",
+        "preempted",
+        "prompt_tokens_left",
+        "refused",
+        "resumed",
+        "stalled",
+        "tokens_left",
+    )
+
+    def __init__(self, config: SchedulerConfig, num_decodes: int) -> None:
+        """`num_decodes` sequences decode; a token is set apart for each from the beginning."""
+        self.num_decodes = num_decodes
+        self.tokens_left = config.max_num_batched_tokens - num_decodes
+        self.prompt_tokens_left = config.max_prompt_tokens
+        self.num_prompt_tokens = 0
+        self.num_reread_tokens = 0
+        self.num_context_tokens = 0
+        """Of the decodes among `chunks_apart`."""
+        self.chunks_apart: list[ScheduledChunk] = []
+        self.admitted: list[Sequence] = []
+        self.resumed: list[Sequence] = []
+        self.preempted: list[Sequence] = []
+        self.refused: list[Refusal] = []
+        self.stalled: list[Sequence] = []
 
     def grant(self, num_behind: int, is_decoding: bool) -> int:
         """Tokens that a sequence may compute in this step.
@@ -81,41 +180,59 @@ class Step:
         """
         if is_decoding:
             return 1
-        return min(num_behind, self.prompt_tokens_left, self.tokens_left - self.num_decodes_to_come)
+        return min(num_behind, self.prompt_tokens_left, self.tokens_left)
 
-    def add(self, sequence: Sequence, num_tokens: int, num_cached_tokens: int = 0) -> None:
-        """Put the next `num_tokens` tokens of `sequence` into the step and charge the budgets."""
-        is_decoding = sequence.is_decoding
-        self.tokens_left -= num_tokens
-        if not is_decoding:
+    def add_decode(self) -> None:
+        """One more sequence decodes: it was admitted."""
+        self.num_decodes += 1
+        self.tokens_left -= 1
+
+    def drop_decode(self) -> None:
+        """One of the decoding sequences will not run."""
+        self.num_decodes -= 1
+        self.tokens_left += 1
+
+    def add(
+        self, sequence: Sequence, num_tokens: int, is_decoding: bool, num_cached_tokens: int = 0
+    ) -> None:
+        """Put the next tokens of a sequence apart from the cohort into the step."""
+        start = sequence.num_computed_tokens
+        if is_decoding:
+            self.num_context_tokens += start + 1
+        else:
+            self.tokens_left -= num_tokens
             self.prompt_tokens_left -= num_tokens
-        self.chunks.append(
+            self.num_prompt_tokens += num_tokens
+            self.num_reread_tokens += start
+        selects_token = start + num_tokens == sequence.num_tokens
+        self.chunks_apart.append(
             ScheduledChunk(
-                sequence=sequence,
-                start=sequence.num_computed_tokens,
-                num_tokens=num_tokens,
-                is_prefill=not is_decoding,
-                selects_token=num_tokens == sequence.num_tokens_behind,
-                num_cached_tokens=num_cached_tokens,
+                sequence, start, num_tokens, not is_decoding, selects_token, num_cached_tokens
             )
         )
 
     def to_plan(
-        self, released: list[Sequence], deferred_on: Blocker | None, blocked_on: str | None
+        self,
+        cohort: Cohort,
+        released: list[Sequence],
+        deferred_on: Blocker | None,
+        blocked_on: str | None,
     ) -> StepPlan:
-        """The finished plan."""
+        """The finished plan: all of `cohort`, and those apart."""
         return StepPlan(
-            chunks=tuple(self.chunks),
-            released=tuple(released),
-            admitted=tuple(self.admitted),
-            resumed=tuple(self.resumed),
-            preempted=tuple(self.preempted),
-            refused=tuple(self.refused),
-            stalled=tuple(self.stalled),
-            num_prompt_tokens=sum(c.num_tokens for c in self.chunks if c.is_prefill),
-            num_decode_steps=sum(not c.is_prefill for c in self.chunks),
-            num_reread_tokens=sum(c.start for c in self.chunks if c.is_prefill),
-            num_context_tokens=sum(c.start + 1 for c in self.chunks if not c.is_prefill),
-            deferred_on=deferred_on,
-            blocked_on=blocked_on,
+            tuple(self.chunks_apart),
+            cohort.members,
+            cohort.tick.now,
+            tuple(released),
+            tuple(self.admitted),
+            tuple(self.resumed),
+            tuple(self.preempted),
+            tuple(self.refused),
+            tuple(self.stalled),
+            self.num_prompt_tokens,
+            self.num_decodes,
+            self.num_reread_tokens,
+            self.num_context_tokens + cohort.num_context_tokens,
+            deferred_on,
+            blocked_on,
         )

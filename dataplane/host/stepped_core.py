@@ -163,7 +163,7 @@ class SteppedCore(abc.ABC, Generic[StateT]):
         if self._is_plan_pending:
             return []
         self._plan = plan = scheduler.schedule()
-        self._is_plan_pending = bool(plan.chunks)
+        self._is_plan_pending = not plan.is_empty
         return list(self._tell_plan(plan))
 
     def run(self) -> list[CoreEvent]:

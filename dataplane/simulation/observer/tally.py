@@ -115,7 +115,7 @@ class EngineTally:
         self.last_preempted = plan.preempted
         if plan.preempted or plan.stalled or plan.resumed or plan.refused:
             self._note_pauses(plan, now)
-        self.step_began_at = now if plan.chunks else None
+        self.step_began_at = None if plan.is_empty else now
 
     def step_ended(self, plan: StepPlan, complete: Iterable[Sequence]) -> None:
         """Take over the tokens that were selected, and who has all of them."""

@@ -29,3 +29,9 @@ def pilothouse_create_engine_client(endpoint: ReplicaEndpoint) -> EngineClient |
 @hookspec(firstresult=True)
 def pilothouse_create_engine_core(spec: ReplicaSpec) -> "EngineCore | None":
     """Replica host: the engine for `spec`, not yet loaded; None when its engine is not yours."""
+
+
+@hookspec
+def pilothouse_acquire_artifact(spec: ReplicaSpec) -> None:
+    """Replica host: what a start takes before the artifact can be loaded, once it was found to be
+    there. Raises OSError and ValueError with the remedy."""

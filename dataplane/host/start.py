@@ -5,6 +5,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+import pluggy
+
 from dataplane import hooks
 from dataplane.engine import ReplicaSpec
 from dataplane.host.core import EngineCore
@@ -29,9 +31,11 @@ def start_engine(spec: ReplicaSpec, status: StatusFile) -> StartedEngine:
     for an engine that is not there, and whatever an engine that breaks raises.
     """
     with status.stage("acquire"):
+        plugins = load_plugins(PluginGroup.REPLICA, [spec.engine], hooks, hooks.PROJECT)
         artifact = _find_artifact(spec)
+        plugins.hook.pilothouse_acquire_artifact(spec=spec)
     with status.stage("load"):
-        core = _create_core(spec)
+        core = _create_core(plugins, spec)
         core.load()
         tokenizer = load_tokenizer(artifact)
     with status.stage("warm_up"):
@@ -51,8 +55,7 @@ def _find_artifact(spec: ReplicaSpec) -> Path:
     return artifact
 
 
-def _create_core(spec: ReplicaSpec) -> EngineCore:
-    plugins = load_plugins(PluginGroup.REPLICA, [spec.engine], hooks, hooks.PROJECT)
+def _create_core(plugins: pluggy.PluginManager, spec: ReplicaSpec) -> EngineCore:
     core: EngineCore | None = plugins.hook.pilothouse_create_engine_core(spec=spec)
     if core is None:
         raise PluginError(

@@ -1,18 +1,15 @@
 """The native engine's settings, as an EngineConfig document gives them. Imports no torch."""
 
-import difflib
-import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from dataplane.invalid_input import say_invalid
+from dataplane import engine_settings
+from dataplane.byte_size import parse_size
 
 ENGINE = "paged"
 
-_UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
-_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(B|KiB|MiB|GiB)")
 _DEFAULT_MAX_MODEL_LEN = 4096
 _CPU_PREFILL_TOKENS_PER_STEP = 128
 _CUDA_PREFILL_TOKENS_PER_STEP = 4096
@@ -98,44 +95,11 @@ class PagedSettings(BaseModel):
         return self.max_model_len
 
 
-def parse_size(text: str) -> int:
-    """Bytes of a size such as 512MiB. Raises ValueError."""
-    match = _SIZE.fullmatch(text.strip())
-    if match is None:
-        raise ValueError(f"{text!r} is no size; write a number and a unit, such as 512MiB or 2GiB")
-    size = int(float(match[1]) * _UNITS[match[2]])
-    if size < 1:
-        raise ValueError(f"{text!r} holds nothing; give at least 1B")
-    return size
-
-
 def parse_settings(settings: Mapping[str, Any]) -> PagedSettings:
     """Raises ValueError naming every key that is wrong."""
-    problems = check_settings(settings)
-    if problems:
-        raise ValueError(
-            "; ".join(
-                f"{'.'.join(('settings', key)) if key else 'settings'}: {what}"
-                for key, what in problems
-            )
-        )
-    return PagedSettings.model_validate(dict(settings))
+    return engine_settings.parse_settings(PagedSettings, settings)
 
 
 def check_settings(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Problems as (key, what is wrong and the remedy); the key is "" for several together."""
-    try:
-        PagedSettings.model_validate(dict(settings))
-    except ValidationError as error:
-        return [_explain(item["loc"], item["type"], item["msg"]) for item in error.errors()]
-    return []
-
-
-def _explain(location: tuple[int | str, ...], kind: str, message: str) -> tuple[str, str]:
-    key = ".".join(str(part) for part in location)
-    if kind != "extra_forbidden":
-        return key, say_invalid(kind, message)
-    valid = sorted(PagedSettings.model_fields)
-    near = difflib.get_close_matches(key, valid, n=1)
-    hint = f"did you mean {near[0]}? " if near else ""
-    return key, f"unknown setting; {hint}Valid: {', '.join(valid)}"
+    return engine_settings.check_settings(PagedSettings, settings)

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from pilothouse_paged.settings import check_settings, parse_settings, parse_size
+from pilothouse_paged.settings import check_settings, parse_settings
 
 
 def test_an_unknown_setting_names_the_nearest_valid_one() -> None:
@@ -29,19 +29,6 @@ def test_every_problem_is_reported() -> None:
 def test_a_step_too_small_for_all_sequences_is_refused() -> None:
     with pytest.raises(ValueError, match="raise the first or lower the second"):
         parse_settings({"max_num_seqs": 8, "max_num_batched_tokens": 4})
-
-
-@pytest.mark.parametrize(
-    ("text", "size"), [("512MiB", 2**29), ("1.5 GiB", 3 * 2**29), ("7B", 7), ("2KiB", 2048)]
-)
-def test_sizes_have_units(text: str, size: int) -> None:
-    assert parse_size(text) == size
-
-
-@pytest.mark.parametrize("text", ["512", "1GB", "-1MiB", "MiB", "0B"])
-def test_a_size_without_a_sensible_unit_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=text):
-        parse_size(text)
 
 
 def test_by_default_a_step_has_room_for_every_decode_and_a_prefill_chunk() -> None:

@@ -1,0 +1,54 @@
+"""The simulator behind the host's contract: what `SteppedCore` needs of this plugin."""
+
+import random
+from pathlib import Path
+
+from dataplane.host.stepped_core import SteppedCore
+from pilothouse_simulator.answer import Answer
+from pilothouse_simulator.machine import find_machine
+from pilothouse_simulator.pace import Pace, Waiting
+from pilothouse_simulator.runner import SimulatedRunner
+from pilothouse_simulator.settings import ENGINE, SimulatorSettings
+from pilothouse_simulator.vocabulary import Vocabulary, read_vocabulary
+
+
+class SimulatorCore(SteppedCore[Answer]):
+    """EngineCore that waits where others compute (see dataplane.host.core).
+
+    Requests without a seed draw one from the settings' in the order in which they arrive: the
+    same requests in the same order get the same answers.
+    """
+
+    def __init__(self, artifact: str, settings: SimulatorSettings, waiting: Waiting) -> None:
+        """`artifact` is what a Model names; only its tokenizer is read, and that by `load`."""
+        seeds = random.Random(settings.seed)
+        super().__init__(
+            ENGINE,
+            shares_prefixes=settings.prefix_caching,
+            clock=waiting.now,
+            draw_seed=lambda: seeds.getrandbits(64),
+        )
+        self._artifact = Path(artifact)
+        self._settings = settings
+        self._pace = Pace(waiting, settings.time_scale)
+
+    def load(self) -> None:
+        """Read the vocabulary, and wait as long as the start's stage takes.
+
+        Raises OSError and ValueError, with the remedy, for what cannot work.
+        """
+        vocabulary = read_vocabulary(self._artifact)
+        self._pace.wait(find_machine(self._settings).start_seconds.load)
+        self.start(vocabulary)
+
+    def start(self, vocabulary: Vocabulary) -> None:
+        """Serve with a vocabulary that is read already: the second half of `load`."""
+        settings = self._settings
+        runner = SimulatedRunner(
+            vocabulary,
+            find_machine(settings),
+            settings.output_tokens.to_distribution(),
+            self._pace,
+            settings.ledger_lines(),
+        )
+        self.begin_with(runner, settings.bounds())

@@ -20,7 +20,9 @@ from dataplane.simulation.chunked_prefill import Arrival, DecimalCost, PrefillCa
 
 _WRAPPER = "chunked_prefill"
 _MOST_MS = 10**15
-_MOST_TOKENS = 10_000_000
+_MOST_TOKENS = 100_000_000
+_MOST_CHUNKS = 1_000_000
+"""Of one run: all of them are printed."""
 
 
 def _milliseconds(value: Any) -> Any:
@@ -103,6 +105,7 @@ def read_prefill_case(source: Source) -> tuple[PrefillCaseDocument | None, list[
     spec = read_model(source, at, PrefillCaseSpec, problems)
     if spec is not None:
         problems += _contradictions(source, (*at, "given"), spec.given)
+        problems += _excess(source, at, spec)
     if spec is None or problems:
         return None, problems
     written = source.data[_WRAPPER] if at else source.data
@@ -128,14 +131,32 @@ def _contradictions(source: Source, at: Path, given: GivenSpec) -> list[Problem]
                 f"token an iteration; raise it to at least {num_decoding}"
             )
             problems.append(source.problem((*at, key), what))
-    num_tokens = sum((given.decoding_at_zero or {}).values())
-    num_tokens += sum(each.prompt + each.decode_after_first for each in given.arrivals or ())
+    return problems
+
+
+def _excess(source: Source, at: Path, spec: PrefillCaseSpec) -> list[Problem]:
+    """More than anybody wants to wait for or read."""
+    given = spec.given
+    arrivals = given.arrivals or ()
+    num_decodes = sum((given.decoding_at_zero or {}).values())
+    num_decodes += sum(each.decode_after_first for each in arrivals)
+    num_tokens = num_decodes + sum(each.prompt for each in arrivals)
     if num_tokens > _MOST_TOKENS:
         what = (
-            f"asks for {num_tokens} prompt tokens and decode steps, and every iteration becomes a "
-            f"line; at most {_MOST_TOKENS}. Shorten prompts or answers"
+            f"asks for {num_tokens} prompt tokens and decode steps; at most {_MOST_TOKENS}. "
+            f"Shorten prompts or answers"
         )
-        problems.append(source.problem(at, what))
+        return [source.problem((*at, "given"), what)]
+    problems = []
+    for position, budget in enumerate(spec.prompt_budgets):
+        largest = min(budget, given.total_batch_tokens)
+        num_chunks = num_decodes + sum(-(-each.prompt // largest) for each in arrivals)
+        if num_chunks > _MOST_CHUNKS:
+            what = (
+                f"with {budget}, up to {num_chunks} decode steps and prefill chunks would be "
+                f"listed; at most {_MOST_CHUNKS}. Shorten prompts or answers, or raise it"
+            )
+            problems.append(source.problem((*at, "prompt_budgets", position), what))
     return problems
 
 

@@ -14,6 +14,7 @@ from controlplane.operator.installed import InstalledPlugins
 from controlplane.operator.observed import ObservedState
 from controlplane.operator.operator import Operator
 from controlplane.operator.settings import OperatorSettings
+from controlplane.process_history import ProcessHistory
 from controlplane.retention_worker import RetentionWorker
 from controlplane.store.database import Database, DatabaseKind, open_database
 from controlplane.store.retention import StorageSettings
@@ -30,6 +31,7 @@ class OpenState:
     operator: Operator
     retention: RetentionWorker
     """Begins with the application."""
+    process_history: ProcessHistory
     _stack: ExitStack
 
     @classmethod
@@ -66,6 +68,7 @@ class OpenState:
                 snapshots=snapshots,
                 operator=operator,
                 retention=retention,
+                process_history=ProcessHistory(state_dir),
                 _stack=stack.pop_all(),
             )
 

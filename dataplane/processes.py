@@ -56,8 +56,9 @@ class ProcessDirectory:
     as each name has one owner."""
 
     def __init__(self, state_dir: Path, clock: WallClock = wall_clock) -> None:
-        self._records_dir = state_dir.absolute() / "processes"
-        self._logs_dir = state_dir.absolute() / "logs"
+        self.state_dir = state_dir.absolute()
+        self._records_dir = self.state_dir / "processes"
+        self._logs_dir = self.state_dir / "logs"
         self._clock = clock
 
     def start(

@@ -35,6 +35,7 @@ from controlplane.api.authentication import install_authentication
 from controlplane.api.shared import install_shared
 from controlplane.console.pages import install_console
 from controlplane.operator.observed import ObservedState
+from controlplane.process_history import ProcessHistory
 from controlplane.store.connection import database_urls
 from controlplane.store.database import DatabaseKind, create_or_open_database
 from controlplane.store.records import RecordBatch, ReservoirSizes, store_batch
@@ -75,6 +76,7 @@ def create_app(state_dir: Path, urls: Mapping[DatabaseKind, str] | None = None) 
         setattr(app.state, name, create_or_open_database(urls[kind], kind))
     app.state.observed = ObservedState()
     app.state.operator = SeededOperator({})
+    app.state.process_history = ProcessHistory(state_dir)
     app.add_api_route("/internal/requests", lambda: live_requests(time.time_ns()))
     install_authentication(app, app.state.config_db, AuthMode.OFF)
     install_console(app)

@@ -2,7 +2,8 @@
 
 What it works with (databases, the operator) was opened before, and ends with its lifespan. On
 `app.state`: `opened` and its parts `config_db`, `request_db`, `observed`, `snapshots` and
-`operator`, `retention`; `registry`, `on_config_change`, `start_error`; what `shared` makes, and
+`operator`, `retention`, `process_history`,
+`refused_gateways`; `registry`, `on_config_change`, `start_error`; what `shared` makes, and
 of that `closing`, which is set when the server is about to end, for streams that would otherwise
 never do.
 """
@@ -18,6 +19,7 @@ from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.responses import JSONResponse
 
 from controlplane.access.own_keys import secrets_dir
+from controlplane.access.refused_gateways import RefusedGateways
 from controlplane.api import (
     access,
     audit,
@@ -29,6 +31,7 @@ from controlplane.api import (
     metrics,
     otlp,
     overview,
+    processes,
     records,
     replicas,
     request_data,
@@ -69,6 +72,7 @@ _ROUTERS = (
     metrics.router,
     otlp.router,
     overview.router,
+    processes.router,
     records.router,
     replicas.router,
     request_data.router,
@@ -121,6 +125,10 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         state.operator = opened.operator
         state.on_config_change = opened.operator.wake
         state.retention = opened.retention
+        state.process_history = opened.process_history
+        state.refused_gateways = RefusedGateways(
+            opened.config_db, opened.observed, opened.process_history
+        )
         opened.retention.start()
         state.registry = metrics.create_registry(state)
         yield

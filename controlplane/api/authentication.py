@@ -22,6 +22,7 @@ from controlplane.access.directory import AccessDirectory
 from controlplane.access.gateway_keys import GatewayKeys
 from controlplane.access.login_audit import LoginAudit
 from controlplane.access.principal import LOCAL, Principal
+from controlplane.access.refused_gateways import RefusedGateways
 from controlplane.access.throttle import LoginThrottle
 from controlplane.store.database import Database
 from dataplane.access import AuthMode, KeyProblem, is_loopback, read_bearer
@@ -29,6 +30,7 @@ from dataplane.access import AuthMode, KeyProblem, is_loopback, read_bearer
 SESSION_COOKIE = "pilothouse_session"
 _PUBLIC = ("/login", "/healthz")
 _PUBLIC_PREFIX = "/static/"
+_GATEWAYS_PREFIX = "/api/v1/gateways/"
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _KEY_PROBLEMS = {
     KeyProblem.MALFORMED: "this is no key; one looks like phk_<id>_<secret>",
@@ -120,7 +122,11 @@ class Authentication:
                 if token is None
                 else await run_in_threadpool(self._directory.by_key, token)
             )
-            return found if isinstance(found, Principal) else _say_who(_KEY_PROBLEMS[found])
+            if isinstance(found, Principal):
+                return found
+            if token is not None and scope["path"].startswith(_GATEWAYS_PREFIX):
+                await run_in_threadpool(_note_refused_gateway, scope, token)
+            return _say_who(_KEY_PROBLEMS[found])
         token = read_session_cookie(headers)
         principal = (
             None if token is None else await run_in_threadpool(self._directory.by_session, token)
@@ -140,6 +146,11 @@ def is_public(path: str) -> bool:
 def read_session_cookie(headers: Headers) -> str | None:
     """The session's token, None when the browser sent none."""
     return cookie_parser(headers.get("cookie", "")).get(SESSION_COOKIE)
+
+
+def _note_refused_gateway(scope: Scope, token: str) -> None:
+    refused: RefusedGateways = scope["app"].state.refused_gateways
+    refused.note_refused(scope["path"].removeprefix(_GATEWAYS_PREFIX).partition("/")[0], token)
 
 
 def _refuse_other_sites(scope: Scope, headers: Headers, auth: AuthMode) -> Response | None:

@@ -11,6 +11,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
 from controlplane.access.gateway_keys import GatewayKeys
+from controlplane.access.refused_gateways import RefusedGateways
 from controlplane.api.authentication import is_still_known
 from controlplane.api.authorization import check_gateway_name
 from controlplane.api.body import read_body
@@ -28,13 +29,26 @@ MAX_REPORT_BYTES = 4 * 2**20
 
 @router.get("")
 def list_gateways(request: Request) -> dict[str, Any]:
-    """The last report of every gateway, each with its age in seconds."""
+    """The last report of every gateway, each with its age in seconds.
+
+    `refused`: gateways that call, though they may have reported never, and are refused for their
+    key, with the reason and the age of their last call.
+    """
     observed: ObservedState = request.app.state.observed
+    refusals = observed.refusals()
     return {
         "gateways": [
-            {**msgspec.to_builtins(report), "age_seconds": age}
+            {
+                **msgspec.to_builtins(report),
+                "age_seconds": age,
+                "refused_because": refusals[report.name].why if report.name in refusals else None,
+            }
             for report, age in observed.gateways()
-        ]
+        ],
+        "refused": [
+            {"name": name, "why": refusal.why, "age_seconds": refusal.age_seconds}
+            for name, refusal in refusals.items()
+        ],
     }
 
 
@@ -52,6 +66,8 @@ async def put_report(name: str, request: Request) -> Response:
     state = request.app.state
     observed: ObservedState = state.observed
     observed.put_gateway(report)
+    refused: RefusedGateways = state.refused_gateways
+    await run_in_threadpool(refused.note_accepted, name)
     await _prepare_key(request, name)
     deployments = {replica.replica_id: replica.deployment for replica in observed.replicas()}
     minute = gateway_samples(state).note(report, deployments, wall_clock())

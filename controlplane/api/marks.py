@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from controlplane.process_history import ProcessEvent, ProcessHistory
 from controlplane.store.database import Database
 from controlplane.store.deployments import (
     DeploymentChange,
@@ -12,6 +13,12 @@ from controlplane.store.replicas import ReplicaTransition, list_transitions_betw
 from controlplane.store.series import SeriesSpan
 
 _MAX_MARKS = 200
+_PROCESS_TEXTS = {
+    "failed": "failed",
+    "started": "starts",
+    "refused": "is refused",
+    "accepted": "is accepted",
+}
 _TEXTS = {
     "starting": "starts",
     "ready": "is ready",
@@ -27,12 +34,18 @@ class Mark:
 
     at_unix_ns: int
     kind: str
-    """config, replica or failure."""
+    """config, replica, process or failure."""
     deployment: str
+    """Empty for what happened to a gateway or a control plane: that is of all of them."""
     text: str
 
 
-def read_marks(database: Database, span: SeriesSpan, deployment: str | None) -> list[Mark]:
+def read_marks(
+    database: Database,
+    span: SeriesSpan,
+    deployment: str | None,
+    processes: ProcessHistory | None = None,
+) -> list[Mark]:
     """Oldest first; of more than 200 of a sort, the newest."""
     start, end = span.start_unix * 10**9, span.end_unix * 10**9
     with database.reading() as session:
@@ -40,6 +53,8 @@ def read_marks(database: Database, span: SeriesSpan, deployment: str | None) -> 
         transitions = list_transitions_between(session, start, end, deployment, _MAX_MARKS)
     marks = [_of_change(change, before) for change, before in changes]
     marks += [_of_transition(each) for each in transitions]
+    if processes is not None:
+        marks += [_of_process(each) for each in processes.read_between(start, end, _MAX_MARKS)]
     return sorted(marks, key=lambda mark: (mark.at_unix_ns, mark.text))
 
 
@@ -79,4 +94,13 @@ def _of_transition(transition: ReplicaTransition) -> Mark:
         kind="failure" if transition.state == "failed" else "replica",
         deployment=transition.deployment,
         text=f"{transition.replica_id} {_TEXTS[transition.state]}: {transition.reason}",
+    )
+
+
+def _of_process(event: ProcessEvent) -> Mark:
+    return Mark(
+        at_unix_ns=event.at_unix_ns,
+        kind="failure" if event.what in ("failed", "refused") else "process",
+        deployment="",
+        text=f"{event.name} {_PROCESS_TEXTS.get(event.what, event.what)}: {event.reason}",
     )

@@ -3,6 +3,7 @@
 What nobody reported is None, and what was reported too long ago is not taken for current.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fastapi import APIRouter, Request
@@ -84,6 +85,8 @@ class GatewayOverview:
     """Over all its deployments, 0 when nobody waits; None: its report is not current."""
     num_records_spooled: int
     num_records_lost: int
+    refused_because: str | None
+    """Why its calls are refused, of one whose report is not current."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +141,7 @@ def read_overview(
     window_seconds = now_unix_ns / 1e9 - window_start
     gateways, replicas = observed.gateways(), observed.replicas()
     stats = newest_stats(gateways)
+    refused = {name: refusal.why for name, refusal in observed.refusals().items()}
     with config_db.reading() as session:
         desired, unreadable = list_readable_deployments(session)
         since = _last_change(session, {replica.replica_id for replica in replicas})
@@ -159,9 +163,10 @@ def read_overview(
     ]
     troubles = find_trouble(
         [_facts(line, replicas, failures[line.name]) for line in lines],
-        [_gateway_facts(report, age) for report, age in gateways],
+        [_gateway_facts(report, age, refused) for report, age in gateways],
         request_db.room.refusal,
         unreadable,
+        {name: why for name, why in refused.items() if not observed.knows_gateway(name)},
     )
     return Overview(
         as_of_unix_ns=now_unix_ns,
@@ -169,7 +174,7 @@ def read_overview(
         since_unix_ns=since,
         troubles=troubles,
         deployments=[_with_troubles(line, troubles) for line in lines],
-        gateways=[_gateway(report, age) for report, age in gateways],
+        gateways=[_gateway(report, age, refused) for report, age in gateways],
         replicas=[_replica(replica, stats, now_unix_ns) for replica in replicas],
         num_records_lost=num_lost,
     )
@@ -284,13 +289,14 @@ def _facts(
     )
 
 
-def _gateway_facts(report: GatewayReport, age: float) -> GatewayFacts:
+def _gateway_facts(report: GatewayReport, age: float, refused: Mapping[str, str]) -> GatewayFacts:
     return GatewayFacts(
         name=report.name,
         age_seconds=age,
         is_current=age < STALE_SECONDS,
         snapshot_error=report.snapshot_error,
         num_records_lost=report.num_records_lost,
+        refused_because=refused.get(report.name),
     )
 
 
@@ -299,7 +305,7 @@ def _with_troubles(line: DeploymentOverview, troubles: list[Trouble]) -> Deploym
     return line
 
 
-def _gateway(report: GatewayReport, age: float) -> GatewayOverview:
+def _gateway(report: GatewayReport, age: float, refused: Mapping[str, str]) -> GatewayOverview:
     return GatewayOverview(
         name=report.name,
         address=report.address,
@@ -315,6 +321,7 @@ def _gateway(report: GatewayReport, age: float) -> GatewayOverview:
         else None,
         num_records_spooled=report.num_records_spooled,
         num_records_lost=report.num_records_lost,
+        refused_because=refused.get(report.name) if age >= STALE_SECONDS else None,
     )
 
 

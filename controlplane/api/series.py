@@ -13,6 +13,7 @@ from typing import Annotated
 from fastapi import APIRouter, HTTPException, Query, Request
 
 from controlplane.api.marks import Mark, read_marks
+from controlplane.process_history import ProcessHistory
 from controlplane.store.database import Database
 from controlplane.store.latency_buckets import quantile
 from controlplane.store.series import BucketCounts, SeriesSpan, heard_buckets, read_series
@@ -87,7 +88,13 @@ def get_series(
     state = request.app.state
     try:
         return read_charts(
-            state.config_db, state.request_db, span, wall_clock(), deployment or None, tenant
+            state.config_db,
+            state.request_db,
+            span,
+            wall_clock(),
+            deployment or None,
+            tenant,
+            state.process_history,
         )
     except SeriesError as error:
         raise HTTPException(422, str(error)) from error
@@ -100,6 +107,7 @@ def read_charts(
     now_unix_ns: int,
     deployment: str | None = None,
     tenant: str | None = None,
+    processes: ProcessHistory | None = None,
 ) -> Series:
     """Raises SeriesError. With `tenant`, only what was counted for it, and no changes."""
     span = span_of(range_, now_unix_ns)
@@ -108,7 +116,7 @@ def read_charts(
     with request_db.reading() as session:
         buckets = read_series(session, span, deployment, tenant)
         heard = heard_buckets(session, span)
-    marks = [] if tenant is not None else read_marks(config_db, span, deployment)
+    marks = [] if tenant is not None else read_marks(config_db, span, deployment, processes)
     lengths = span.bucket_seconds
     numbers = range(len(lengths))
     known = [

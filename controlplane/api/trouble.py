@@ -45,6 +45,8 @@ class GatewayFacts:
     is_current: bool
     snapshot_error: str | None
     num_records_lost: int
+    refused_because: str | None = None
+    """Why its calls are refused now; None: they are not, or it does not call."""
 
 
 def find_trouble(
@@ -52,17 +54,20 @@ def find_trouble(
     gateways: list[GatewayFacts],
     request_data_refusal: str | None = None,
     unreadable: Mapping[str, str] | None = None,
+    refused: Mapping[str, str] | None = None,
 ) -> list[Trouble]:
     """Every trouble, the worst first.
 
     `request_data_refusal`: why records are not taken now. `unreadable`: deployments whose stored
-    documents cannot be read, with the reason.
+    documents cannot be read, with the reason. `refused`: gateways that never reported and are
+    refused, with the reason.
     """
     found = [trouble for each in deployments for trouble in _of_deployment(each)]
     found += [trouble for each in deployments for trouble in _of_contract(each)]
     found += [trouble for each in gateways for trouble in _of_gateway(each)]
     found += [_of_unreadable(name, why) for name, why in (unreadable or {}).items()]
-    if deployments and not gateways:
+    found += [_of_refused(name, why) for name, why in (refused or {}).items()]
+    if deployments and not gateways and not refused:
         found.append(_NO_GATEWAY)
     if request_data_refusal is not None:
         found.append(
@@ -142,6 +147,8 @@ def _of_contract(facts: DeploymentFacts) -> list[Trouble]:
 
 
 def _of_gateway(facts: GatewayFacts) -> list[Trouble]:
+    if not facts.is_current and facts.refused_because is not None:
+        return [_of_refused(facts.name, facts.refused_because)]
     if not facts.is_current:
         return [
             Trouble(
@@ -171,6 +178,16 @@ def _of_gateway(facts: GatewayFacts) -> list[Trouble]:
             )
         )
     return found
+
+
+def _of_refused(gateway: str, why: str) -> Trouble:
+    return Trouble(
+        severity="ticket",
+        what=f"{gateway} runs and is refused: {why}. It serves under the config it has, follows "
+        "no change, and what it serves now is unknown",
+        remedy=f"Make a key called {gateway} with the role gateway, and start it again with that: "
+        "see the runbook gateway-refused.",
+    )
 
 
 _NO_GATEWAY = Trouble(

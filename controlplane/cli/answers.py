@@ -3,7 +3,7 @@
 An answer of another shape is not taken apart: see `client.convert_answer`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -177,13 +177,44 @@ class GatewayAnswer:
     replicas: list[GatewayReplicaAnswer]
     age_seconds: float
     is_draining: bool = False
+    refused_because: str | None = None
+    """Why its calls are refused now; None: they are not, or it does not call."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusedGatewayAnswer:
+    """A gateway that calls and is refused for its key."""
+
+    name: str
+    why: str
+    age_seconds: float
+    """Of its last call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewaysAnswer:
-    """Every gateway that ever reported."""
+    """Every gateway that ever reported, and those that are refused."""
 
     gateways: list[GatewayAnswer]
+    refused: list[RefusedGatewayAnswer] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessEventAnswer:
+    """What became of a gateway or a control plane."""
+
+    at_unix_ns: int
+    name: str
+    role: str
+    what: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessHistoryAnswer:
+    """Newest first."""
+
+    history: list[ProcessEventAnswer]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -67,7 +67,8 @@ def get(what: str | None, names: tuple[str, ...], output: str, limit: int, url: 
     WHAT is a kind (Models, EngineConfigs, SLOContracts, AdmissionPolicies, Tenants,
     Deployments), or replicas, gateways, events, or revisions followed by a kind and a name.
     Without it: every document. NAME keeps those of that name; it may have * and ?. Events are
-    kept by the name of their deployment. Changes of everything else, such as keys and users, are
+    kept by the name of their deployment, those of gateways and control planes by their own.
+    Changes of everything else, such as keys and users, are
     in `pilothouse audit`.
     """
     resource = None if what is None else find_resource(what)
@@ -135,14 +136,18 @@ def _gateways(url: str, names: Sequence[str]) -> Listing:
     from controlplane.cli.replica_output import gateway_table
 
     answer = get_json(url, "/api/v1/gateways")
-    found = convert_answer(url, answer, GatewaysAnswer).gateways
-    kept = [each for each in found if _is_wanted(each.name, names)]
+    found = convert_answer(url, answer, GatewaysAnswer)
+    kept = [each for each in found.gateways if _is_wanted(each.name, names)]
+    refused = [each for each in found.refused if _is_wanted(each.name, names)]
     answers = [each for each in answer["gateways"] if _is_wanted(each["name"], names)]
-    return Listing(answer=answers, text=lambda is_wide: gateway_table(kept, is_wide=is_wide))
+    return Listing(
+        answer=answers, text=lambda is_wide: gateway_table(kept, refused, is_wide=is_wide)
+    )
 
 
 def _events(url: str, names: Sequence[str], limit: int) -> Listing:
-    kept = [each for each in get_happenings(url, limit) if _is_wanted(each.deployment, names)]
+    found = get_happenings(url, limit)
+    kept = [each for each in found if _is_wanted(each.deployment or each.process or "", names)]
     return Listing(answer=[asdict(each) for each in kept], text=lambda _: happening_table(kept))
 
 

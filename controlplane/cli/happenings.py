@@ -1,10 +1,17 @@
-"""What happened, in one list: replicas that moved, and changes of what is desired."""
+"""What happened, in one list: replicas that moved, gateways and control planes that failed or
+are refused, and changes of what is desired."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from controlplane.cli.answers import ChangeAnswer, ReplicasAnswer, TransitionAnswer
+from controlplane.cli.answers import (
+    ChangeAnswer,
+    ProcessEventAnswer,
+    ProcessHistoryAnswer,
+    ReplicasAnswer,
+    TransitionAnswer,
+)
 from controlplane.cli.client import convert_answer, get_json
 from controlplane.cli.documents import get_documents
 from controlplane.cli.terminal import instant, table
@@ -15,13 +22,16 @@ class Happening:
     """One of them."""
 
     at_unix_ns: int
-    deployment: str
+    deployment: str | None
+    """None for what happened to a gateway or a control plane."""
     subject: str
-    """replica and its id, or desired and its generation."""
+    """replica and its id, generation and its number, or gateway or control plane and its name."""
     what: str
     reason: str
     author: str | None
     """Who changed what is desired; None for what happened by itself."""
+    process: str | None = None
+    """The name of the gateway or the control plane."""
 
 
 def get_happenings(url: str, limit: int) -> list[Happening]:
@@ -30,6 +40,10 @@ def get_happenings(url: str, limit: int) -> list[Happening]:
 
     answer = get_json(url, "/api/v1/replicas", limit=limit)
     happened = [_of_replica(each) for each in convert_answer(url, answer, ReplicasAnswer).history]
+    told = get_json(url, "/api/v1/processes/history", limit=limit)
+    happened += [
+        _of_process(each) for each in convert_answer(url, told, ProcessHistoryAnswer).history
+    ]
     deployments, _ = get_documents(url, Kind.DEPLOYMENT)
     for deployment in deployments:
         path = f"/api/v1/deployments/{quote(deployment.name, safe='')}/changes"
@@ -45,7 +59,7 @@ def happening_table(happenings: Sequence[Happening]) -> str:
     rows: Iterable[tuple[str, ...]] = (
         (
             instant(each.at_unix_ns),
-            each.deployment,
+            each.deployment or "-",
             each.subject,
             each.what,
             each.author or "-",
@@ -64,6 +78,19 @@ def _of_replica(transition: TransitionAnswer) -> Happening:
         what=transition.state,
         reason=transition.reason,
         author=None,
+    )
+
+
+def _of_process(event: ProcessEventAnswer) -> Happening:
+    role = "control plane" if event.role == "controlplane" else event.role
+    return Happening(
+        at_unix_ns=event.at_unix_ns,
+        deployment=None,
+        subject=f"{role} {event.name}",
+        what=event.what,
+        reason=event.reason,
+        author=None,
+        process=event.name,
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from controlplane.cli.answers import (
     GatewayAnswer,
     GatewayReplicaAnswer,
+    RefusedGatewayAnswer,
     ReplicaAnswer,
     TransitionAnswer,
 )
@@ -85,17 +86,23 @@ def describe_transitions(history: Sequence[TransitionAnswer]) -> str:
     return f"History:\n{indented(table(rows) if history else 'none kept')}"
 
 
-def gateway_table(gateways: Sequence[GatewayAnswer], *, is_wide: bool = False) -> str:
-    """One line for each gateway that ever reported."""
+def gateway_table(
+    gateways: Sequence[GatewayAnswer],
+    refused: Sequence[RefusedGatewayAnswer] = (),
+    *,
+    is_wide: bool = False,
+) -> str:
+    """One line for each gateway that ever reported, and one for each that is refused."""
+    said = "".join(f"\n{_refusal(each)}" for each in refused)
     if not gateways:
-        return "no gateway has reported yet"
+        return f"no gateway has reported yet{said}"
     head = ["GATEWAY", "STATE", "ADDRESS", "REPORTED", "CONFIG", "ACTIVE", "QUEUED", "REPLICAS"]
     rows = [head + (["OLDEST WAIT", "SPOOLED", "LOST", "STARTED"] if is_wide else [])]
     for each in gateways:
         connected = sum(replica.is_connected for replica in each.replicas)
         row = [
             each.name,
-            "draining" if each.is_draining else "serving",
+            _gateway_state(each),
             each.address,
             _age(each),
             str(each.snapshot_version),
@@ -104,7 +111,7 @@ def gateway_table(gateways: Sequence[GatewayAnswer], *, is_wide: bool = False) -
             f"{connected}/{len(each.replicas)}",
         ]
         rows.append(row + (_backlog(each) if is_wide else []))
-    return table(rows)
+    return table(rows).rstrip("\n") + said
 
 
 def describe_gateway(gateway: GatewayAnswer) -> str:
@@ -113,7 +120,8 @@ def describe_gateway(gateway: GatewayAnswer) -> str:
     facts = [
         ("Gateway:", gateway.name),
         ("Process:", gateway.gateway_id),
-        ("State:", "draining" if gateway.is_draining else "serving"),
+        ("State:", _gateway_state(gateway)),
+        *([("Its calls:", f"refused, {gateway.refused_because}")] if _is_refused(gateway) else []),
         ("Address:", gateway.address),
         ("Started:", instant(gateway.started_at_unix_ns)),
         ("Reported:", _age(gateway)),
@@ -171,6 +179,26 @@ def _backlog(gateway: GatewayAnswer) -> list[str]:
 
 def _metrics_url(replica: ReplicaAnswer) -> str:
     return f"http://{replica.metrics_address}/metrics" if replica.metrics_address else "-"
+
+
+def _gateway_state(gateway: GatewayAnswer) -> str:
+    if _is_refused(gateway):
+        return "refused"
+    if gateway.age_seconds >= STALE_SECONDS:
+        return "unknown"
+    return "draining" if gateway.is_draining else "serving"
+
+
+def _is_refused(gateway: GatewayAnswer) -> bool:
+    """Of two processes of one name one may be refused while the other reports."""
+    return gateway.refused_because is not None and gateway.age_seconds >= STALE_SECONDS
+
+
+def _refusal(refused: RefusedGatewayAnswer) -> str:
+    return (
+        f"{refused.name} calls and is refused: {refused.why} (last {refused.age_seconds:.0f} s "
+        "ago). See the runbook gateway-refused"
+    )
 
 
 def _age(gateway: GatewayAnswer) -> str:

@@ -12,6 +12,10 @@ from dataplane.report import GatewayReport
 
 _REPLACED_NS = 3 * 10**9
 """A process that was silent for so long while another of its name reports was replaced by it."""
+_REFUSED_NS = 5 * 10**9
+"""Who was not refused for so long is accepted again. A gateway calls every second."""
+_SHOWN_NS = 60 * 10**9
+"""What was refused and does not call any more is only silent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +42,15 @@ class ObservedReplica:
     observed_at_unix_ns: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """A gateway whose calls are refused, though it is who it says it is or was known before."""
+
+    why: str
+    age_seconds: float
+    """Since its last call."""
+
+
 class ObservedState:
     """The last report of every gateway and the last observation of every replica."""
 
@@ -45,6 +58,7 @@ class ObservedState:
         self._clock = clock
         self._lock = threading.Lock()
         self._gateways: dict[str, tuple[GatewayReport, int]] = {}
+        self._refusals: dict[str, tuple[str, int]] = {}
         self._replicas: dict[str, ObservedReplica] = {}
 
     def put_gateway(self, report: GatewayReport) -> None:
@@ -74,6 +88,38 @@ class ObservedState:
                 if received_at == last[report.name] or now - received_at < _REPLACED_NS
             ]
         return sorted(shown, key=lambda each: (each[0].name, each[0].started_at_unix_ns))
+
+    def knows_gateway(self, name: str) -> bool:
+        """One of that name has reported."""
+        with self._lock:
+            return any(report.name == name for report, _ in self._gateways.values())
+
+    def note_refused(self, name: str, why: str) -> bool:
+        """A call of the gateway `name` was refused just now. True when that is news."""
+        with self._lock:
+            before = self._refusals.get(name)
+            self._refusals[name] = (why, self._clock())
+        return before is None or before[0] != why
+
+    def note_accepted(self, name: str) -> bool:
+        """A call of the gateway `name` was taken. True when that is news: of two processes that
+        share a name one may still be refused, and then it is not."""
+        with self._lock:
+            refused = self._refusals.get(name)
+            if refused is None or self._clock() - refused[1] < _REFUSED_NS:
+                return False
+            del self._refusals[name]
+            return True
+
+    def refusals(self) -> dict[str, Refusal]:
+        """By gateway: those whose calls were refused lately."""
+        with self._lock:
+            now = self._clock()
+            return {
+                name: Refusal(why=why, age_seconds=(now - at) / 1e9)
+                for name, (why, at) in sorted(self._refusals.items())
+                if now - at < _SHOWN_NS
+            }
 
     def set_replicas(self, replicas: list[ObservedReplica]) -> None:
         """Replace the observation of all replicas by a newer one."""

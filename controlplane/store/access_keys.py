@@ -120,6 +120,12 @@ def find_key(session: Session, key_id: str) -> tuple[AccessKey, str] | None:
     return _access_key(row), row.name
 
 
+def find_any_key(session: Session, key_id: str) -> tuple[AccessKey, StoredKey] | None:
+    """A key, though it may have been revoked: what was, and never what opens anything."""
+    row = session.get(AccessKeyRow, key_id)
+    return None if row is None else (_access_key(row), _read_key(row))
+
+
 def keys_in_use(session: Session, roles: Sequence[Role]) -> list[AccessKey]:
     """What gateways are told: keys of these roles that were not revoked, by id."""
     rows = session.scalars(

@@ -5,9 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from controlplane.operator.backoff import delay_seconds
+from controlplane.process_history import ProcessEvent, ProcessHistory
 from controlplane.supervisor.http import answers
 from controlplane.supervisor.settings import ChildSpec
-from dataplane.clock import MonotonicClock
+from dataplane.clock import MonotonicClock, wall_clock
 from dataplane.processes import (
     ProcessDirectory,
     ProcessRecord,
@@ -43,6 +44,7 @@ class Child:
         self, directory: ProcessDirectory, spec: ChildSpec, say: Say, clock: MonotonicClock
     ) -> None:
         self._directory = directory
+        self._history = ProcessHistory(directory.state_dir)
         self.spec = spec
         self._say = say
         self._clock = clock
@@ -95,6 +97,7 @@ class Child:
         if self._record is None:
             if self._retry_at is not None and self._clock() >= self._retry_at:
                 self.start()
+                self._note("started", "again, after it failed")
             return
         if is_alive(self._record):
             self._was_steady |= self._clock() - self._started_at > _STEADY_SECONDS
@@ -104,6 +107,7 @@ class Child:
     def _note_death(self, record: ProcessRecord) -> None:
         exit_code = find_exit_code(record)
         how = describe_exit(exit_code)
+        self._note("failed", how)
         if exit_code == REFUSED_EXIT_CODE:
             raise GivenUpError(last_line(record.log_path), REFUSED_EXIT_CODE)
         lasted = self._clock() - self._started_at > _STEADY_SECONDS
@@ -118,6 +122,20 @@ class Child:
         self._say(f"{self.spec.name}: {how}; starting it again in {delay:.0f} s")
         self._record = None
         self._retry_at = self._clock() + delay
+
+    def _note(self, what: str, reason: str) -> None:
+        """Enter it into the history; that must keep nothing from being started again."""
+        event = ProcessEvent(
+            at_unix_ns=wall_clock(),
+            name=self.spec.name,
+            role=self.spec.role,
+            what=what,
+            reason=reason,
+        )
+        try:
+            self._history.note(event)
+        except OSError as error:
+            self._say(f"{self.spec.name}: that it {what} is not in the history: {error}")
 
 
 def last_line(log_path: str) -> str:

@@ -154,7 +154,9 @@ class GatewayChild(Child):
         elif status is not None and status.pid == coming.pid:
             self._promote(coming)
         elif self._record is not None and not is_alive(self._record):
-            self._promote(coming)  # it has the socket already, and need not wait for anybody
+            # The one that comes has the socket already, and need not wait for anybody.
+            self._note("failed", f"it ended while pid {coming.pid} was taking over")
+            self._promote(coming)
         elif self._clock() > self._coming.until:
             terminate(coming, 0)
             self._give_up(f"it did not serve within {_COMING_SECONDS:.0f} s")

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 
 import pytest
 
 from controlplane.api.gateway_samples import GatewaySamples, store_samples
 from controlplane.api.series import Line, Series, SeriesError, read_charts, seconds_of, span_of
+from controlplane.process_history import ProcessEvent, ProcessHistory
 from controlplane.specs.documents import load_documents
 from controlplane.store.catalog import StoreCatalog
 from controlplane.store.database import Database, DatabaseKind, create_or_open_database
@@ -168,6 +170,29 @@ def test_a_change_of_config_is_a_mark_that_says_what_who_and_why(
     first, _ = read_charts(config_db, request_db, "1h", NOW_NS, "chat").marks
     assert "first deployed" in first.text
     assert read_charts(config_db, request_db, "1h", NOW_NS, "nobody").marks == []
+
+
+def test_a_gateway_that_failed_is_a_mark_of_every_deployment(
+    config_db: Database, request_db: Database, tmp_path: Path
+) -> None:
+    history = ProcessHistory(tmp_path)
+    for minutes_ago, what in ((400, "failed"), (5, "failed"), (4, "started")):
+        history.note(
+            ProcessEvent(
+                at_unix_ns=NOW_NS - minutes_ago * MINUTE,
+                name="gateway-0",
+                role="gateway",
+                what=what,
+                reason="it was ended by SIGKILL" if what == "failed" else "again",
+            )
+        )
+    for deployment in (None, "chat"):
+        series = read_charts(config_db, request_db, "1h", NOW_NS, deployment, processes=history)
+        assert [(mark.kind, mark.text) for mark in series.marks] == [
+            ("failure", "gateway-0 failed: it was ended by SIGKILL"),
+            ("process", "gateway-0 starts: again"),
+        ]
+    assert read_charts(config_db, request_db, "1h", NOW_NS, None, "acme", history).marks == []
 
 
 def test_a_range_nobody_offers_lists_those_there_are() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controlplane.api.trouble import DeploymentFacts, Trouble, find_trouble
+from controlplane.api.trouble import DeploymentFacts, GatewayFacts, Trouble, find_trouble
 
 
 def _trouble(
@@ -47,3 +47,32 @@ def test_a_successor_that_starts_is_told_beside_the_failure_it_follows() -> None
         "one is starting (stage load)"
     )
     assert "describe deployment chat" in found.remedy
+
+
+@pytest.mark.parametrize(
+    ("is_current", "refused_because", "told"),
+    [
+        (True, None, []),
+        (True, "its key was revoked", []),
+        (False, None, [("no_data", "gateway-0 has not reported for 12 s")]),
+        (
+            False,
+            "its key was revoked",
+            [("ticket", "gateway-0 runs and is refused: its key was revoked")],
+        ),
+    ],
+)
+def test_a_gateway_that_is_refused_is_told_from_one_that_is_silent(
+    is_current: bool, refused_because: str | None, told: list[tuple[str, str]]
+) -> None:
+    facts = GatewayFacts(
+        name="gateway-0",
+        age_seconds=12,
+        is_current=is_current,
+        snapshot_error=None,
+        num_records_lost=0,
+        refused_because=refused_because,
+    )
+    found = find_trouble([], [facts])
+    assert [each.severity for each in found] == [severity for severity, _ in told]
+    assert all(each.what.startswith(what) for each, (_, what) in zip(found, told, strict=True))

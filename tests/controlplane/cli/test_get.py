@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from controlplane.cli import main
 from controlplane.operator.observed import ObservedReplica
+from controlplane.process_history import ProcessEvent
 from controlplane.store.replicas import ReplicaState, add_replica, move_replica
 from dataplane.clock import wall_clock
 from dataplane.engine import ReplicaSpec
@@ -58,9 +59,17 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         opened.operator.stop()
         opened.observed.set_replicas([replica("chat-7f"), replica("chat-8a", "starting")])
         opened.observed.put_gateway(gateway("gateway-0"))
+        opened.observed.note_refused("gateway-9", "its key was revoked")
+        opened.process_history.note(_GATEWAY_FAILED)
         with opened.config_db.session() as session:
             _record_ended(session)
         yield url
+
+
+_GATEWAY_FAILED = ProcessEvent(
+    at_unix_ns=wall_clock() - 3600 * 10**9, name="gateway-0", role="gateway", what="failed",
+    reason="it was ended by SIGKILL",
+)  # fmt: skip
 
 
 def _changed(policy: str) -> str:
@@ -109,7 +118,7 @@ def test_names_keep_those_that_match(url: str) -> None:
 
 
 def test_gateways_are_listed_with_what_they_last_said(url: str) -> None:
-    head, first = lines(run(url, "get", "gateways", "-o", "wide"))
+    head, first, _ = lines(run(url, "get", "gateways", "-o", "wide"))
 
     assert first[0] == "gateway-0"
     assert {"CONFIG", "ACTIVE", "QUEUED", "SPOOLED", "LOST"} <= set(head)
@@ -132,6 +141,21 @@ def test_revisions_of_a_document_are_listed_the_newest_first(url: str) -> None:
     assert head[0] == "REVISION"
     assert (second[0], first[0]) == ("chat@2", "chat@1")
     assert "as bob said" in run(url, "get", "revisions", "policy", "chat").stdout
+
+
+def test_a_gateway_that_is_refused_is_named_with_the_reason(url: str) -> None:
+    shown = run(url, "get", "gateways").stdout
+    assert "gateway-9 calls and is refused: its key was revoked" in shown
+    assert "gateway-9" not in run(url, "get", "gateways", "gateway-0").stdout
+
+
+def test_events_tell_of_gateways_that_failed(url: str) -> None:
+    shown = run(url, "get", "events", "gateway-0").stdout.splitlines()
+    assert len(shown) == 2
+    for word in ("gateway gateway-0", "failed", "it was ended by SIGKILL"):
+        assert word in shown[1]
+    [event] = json.loads(run(url, "get", "events", "gateway-0", "-o", "json").stdout)
+    assert (event["deployment"], event["process"]) == (None, "gateway-0")
 
 
 def test_events_tell_what_happened_to_replicas_and_what_was_wanted(url: str) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from controlplane.process_history import ProcessHistory
 from controlplane.supervisor.child import Child, GivenUpError, last_line
 from controlplane.supervisor.settings import ChildSpec
 from dataplane.processes import ProcessDirectory, is_alive, send_signal, terminate, wait_for_exit
@@ -78,6 +79,33 @@ def test_a_child_that_died_is_started_again_at_once_and_then_after_growing_pause
         "one: it was ended by SIGKILL; starting it again in 0 s",
         "one: it was ended by SIGKILL; starting it again in 1 s",
     ]
+
+
+def test_that_it_failed_and_was_started_again_is_in_the_history(room: Room, tmp_path: Path) -> None:
+    child = room.child(*SLEEP)
+    child.start()
+    room.die()
+    child.check()
+    child.check()
+    started, failed = ProcessHistory(tmp_path).read(10)
+    assert (failed.name, failed.role, failed.what) == ("one", "gateway", "failed")
+    assert failed.reason == "it was ended by SIGKILL"
+    assert started.what == "started"
+    assert started.at_unix_ns >= failed.at_unix_ns
+
+
+def test_a_history_that_cannot_be_written_keeps_nothing_from_being_started(
+    room: Room, tmp_path: Path
+) -> None:
+    (tmp_path / "process-events.jsonl").mkdir()
+    child = room.child(*SLEEP)
+    child.start()
+    first = room.pid()
+    room.die()
+    child.check()
+    child.check()
+    assert room.pid() != first
+    assert any("is not in the history" in said for said in room.said)
 
 
 def let_it_die_often(room: Room, child: Child) -> None:

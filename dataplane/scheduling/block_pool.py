@@ -49,11 +49,11 @@ class BlockPool:
             )
         self.num_blocks = num_blocks
         self.block_size = block_size
-        self._ref_counts = [0] * num_blocks
+        self._referenced: set[int] = set()
+        self._further: dict[int, int] = {}  # references beyond the first, where there are any
         self._blank = list(range(num_blocks - 1, -1, -1))  # popped from the end: block 0 first
         self._evictable: OrderedDict[int, None] = OrderedDict()
         self._cached: set[int] = set()
-        self._num_referenced = 0
         self._lent: Counter[int] = Counter()
         self._on_evict: Callable[[int], None] | None = None
 
@@ -65,7 +65,7 @@ class BlockPool:
     @property
     def num_referenced(self) -> int:
         """Blocks in use; one that several sequences share counts once."""
-        return self._num_referenced
+        return len(self._referenced)
 
     @property
     def num_evictable(self) -> int:
@@ -79,7 +79,7 @@ class BlockPool:
 
     def ref_count(self, block_id: int) -> int:
         """How many tables hold the block."""
-        return self._ref_counts[block_id]
+        return 1 + self._further.get(block_id, 0) if block_id in self._referenced else 0
 
     def num_blocks_for(self, num_tokens: int) -> int:
         """Blocks that `num_tokens` tokens of one sequence occupy."""
@@ -94,9 +94,20 @@ class BlockPool:
 
         Blank blocks come first, then evictable ones, least recently used first.
         """
-        if num_blocks > self.num_free:
+        blank = self._blank
+        num_blank = len(blank)
+        if num_blocks > num_blank + len(self._evictable):
             return None
-        return [self._take() for _ in range(num_blocks)]
+        if num_blocks <= num_blank:
+            block_ids = blank[num_blank - num_blocks :]
+            del blank[num_blank - num_blocks :]
+            block_ids.reverse()
+        else:
+            block_ids = blank[::-1]
+            blank.clear()
+            block_ids += self._evict(num_blocks - num_blank)
+        self._referenced.update(block_ids)
+        return block_ids
 
     def reference(self, block_ids: Iterable[int]) -> None:
         """Share blocks: one more reference to each.
@@ -104,26 +115,32 @@ class BlockPool:
         Raises BlockReferenceError for a blank block: it holds nothing to share.
         """
         for block_id in block_ids:
-            if self._ref_counts[block_id] == 0:
-                if block_id not in self._evictable:
-                    raise BlockReferenceError(
-                        block_id, "is blank and cannot be shared; allocate it instead"
-                    )
+            if block_id in self._referenced:
+                self._further[block_id] = self._further.get(block_id, 0) + 1
+            elif block_id in self._evictable:
                 del self._evictable[block_id]
-                self._num_referenced += 1
-            self._ref_counts[block_id] += 1
+                self._referenced.add(block_id)
+            else:
+                raise BlockReferenceError(
+                    block_id, "is blank and cannot be shared; allocate it instead"
+                )
 
     def release(self, block_ids: ReadableSequence[int]) -> None:
         """Give one reference to each block of a table back, last block first.
 
         Raises BlockReferenceError for a block that nobody references.
         """
-        for block_id in reversed(block_ids):
-            if self._ref_counts[block_id] == 0:
-                raise BlockReferenceError(block_id, "is released more often than referenced")
-            self._ref_counts[block_id] -= 1
-            if self._ref_counts[block_id] == 0:
-                self._num_referenced -= 1
+        unique = set(block_ids)
+        is_plain = len(unique) == len(block_ids) and self._further.keys().isdisjoint(unique)
+        if not is_plain or not unique <= self._referenced:
+            for block_id in reversed(block_ids):
+                self._release_one(block_id)
+            return
+        self._referenced -= unique
+        if self._cached.isdisjoint(unique):
+            self._blank.extend(reversed(block_ids))
+        else:
+            for block_id in reversed(block_ids):
                 self._set_free(block_id)
 
     def lend(self, num_blocks: int) -> list[int] | None:
@@ -152,7 +169,7 @@ class BlockPool:
 
         Raises BlockReferenceError unless somebody references it.
         """
-        if self._ref_counts[block_id] == 0:
+        if block_id not in self._referenced:
             raise BlockReferenceError(block_id, "is free; only a referenced block can be cached")
         self._cached.add(block_id)
 
@@ -169,9 +186,9 @@ class BlockPool:
         anything else is allocated. None, and nothing changed, when no block is free.
         """
         block_id = block_table[position]
-        if self._ref_counts[block_id] == 0:
+        if block_id not in self._referenced:
             raise BlockReferenceError(block_id, "is free and cannot be written")
-        if self._ref_counts[block_id] == 1 and block_id not in self._cached:
+        if block_id not in self._further and block_id not in self._cached:
             return WritableBlock(block_id=block_id)
         fresh = self.allocate(1)
         if fresh is None:
@@ -186,31 +203,40 @@ class BlockPool:
         With `block_tables`, all that exist, the reference counts are checked against them and
         against what is lent.
         """
-        places = Counter(self._blank) + Counter(self._evictable.keys())
-        places.update(b for b, count in enumerate(self._ref_counts) if count > 0)
+        places = Counter(self._blank) + Counter(self._evictable.keys()) + Counter(self._referenced)
         _compare("free + referenced", self.num_free + self.num_referenced, self.num_blocks)
         _compare("distinct blocks with a place", len(places), self.num_blocks)
-        referenced = sum(count > 0 for count in self._ref_counts)
-        _compare("num_referenced", self.num_referenced, referenced)
-        unreferenced_cached = sum(self._ref_counts[b] == 0 for b in self._cached)
+        shared = sum(count > 0 for b, count in self._further.items() if b in self._referenced)
+        _compare("shared blocks", len(self._further), shared)
+        unreferenced_cached = len(self._cached - self._referenced)
         _compare("evictable blocks", len(self._evictable), unreferenced_cached)
         _compare("cached blocks that are blank", len(self._cached.intersection(self._blank)), 0)
         if block_tables is not None:
             held = Counter(block_id for table in block_tables for block_id in table) + self._lent
-            for block_id, count in enumerate(self._ref_counts):
-                _compare(f"references to block {block_id}", count, held[block_id])
+            for block_id in range(self.num_blocks):
+                _compare(
+                    f"references to block {block_id}", self.ref_count(block_id), held[block_id]
+                )
 
-    def _take(self) -> int:
-        if self._blank:
-            block_id = self._blank.pop()
-        else:
-            block_id, _ = self._evictable.popitem(last=False)
-            self._cached.remove(block_id)
-            if self._on_evict is not None:
+    def _evict(self, num_blocks: int) -> list[int]:
+        """Take the least recently used of the cached blocks that nobody references."""
+        block_ids = [self._evictable.popitem(last=False)[0] for _ in range(num_blocks)]
+        self._cached.difference_update(block_ids)
+        if self._on_evict is not None:
+            for block_id in block_ids:
                 self._on_evict(block_id)
-        self._ref_counts[block_id] = 1
-        self._num_referenced += 1
-        return block_id
+        return block_ids
+
+    def _release_one(self, block_id: int) -> None:
+        if block_id not in self._referenced:
+            raise BlockReferenceError(block_id, "is released more often than referenced")
+        if block_id not in self._further:
+            self._referenced.remove(block_id)
+            self._set_free(block_id)
+        elif self._further[block_id] == 1:
+            del self._further[block_id]
+        else:
+            self._further[block_id] -= 1
 
     def _set_free(self, block_id: int) -> None:
         if block_id in self._cached:

@@ -57,6 +57,20 @@ class BlockTables:
             table.extend(block_ids)
         return True
 
+    def extend_full(self, sequences: list[Sequence]) -> bool:
+        """Give a block to each sequence whose table is full; they have KV of full blocks alone.
+
+        False, and nothing taken, when too few are free, as when one of them holds the whole pool.
+        """
+        size = self._block_size
+        full = [s for s in sequences if len(s.block_table) * size == s.num_computed_tokens]
+        block_ids = self._pool.allocate(len(full))
+        if block_ids is None:
+            return False
+        for sequence, block_id in zip(full, block_ids, strict=True):
+            sequence.block_table.append(block_id)
+        return True
+
     def register(self, sequence: Sequence) -> None:
         """The KV of all computed tokens is written: make full blocks findable."""
         if self.prefix_cache is not None:

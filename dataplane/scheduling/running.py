@@ -30,7 +30,8 @@ class Running:
     @property
     def num_decoding(self) -> int:
         """Sequences of which only the newest token lacks KV."""
-        return len(self.cohort) + sum([sequence.is_decoding for sequence in self.apart])
+        num_apart = sum([s.is_decoding for s in self.apart]) if self.apart else 0
+        return len(self.cohort) + num_apart
 
     def all(self) -> list[Sequence]:
         """All of them, oldest first."""

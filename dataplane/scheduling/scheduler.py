@@ -190,9 +190,7 @@ class Scheduler:
             raise SchedulerError("the last plan was not committed; commit it before scheduling")
         released = self.retire()
         step = Step(self.config, self._running.num_decoding)
-        for sequence in self._running.to_visit():
-            if sequence.status is SequenceStatus.RUNNING:  # an older one may have preempted it
-                self._continue(sequence, step)
+        self._continue_running(step)
         if step.refused:
             released += self.retire()
         deferred_on = self._admit_waiting(step)
@@ -263,6 +261,14 @@ class Scheduler:
         )
 
     # What follows decides; it is called by the methods above in their order.
+
+    def _continue_running(self, step: Step) -> None:
+        running = self._running
+        if not running.apart and self._tables.extend_full(running.cohort.crossing):
+            return
+        for sequence in running.to_visit():
+            if sequence.status is SequenceStatus.RUNNING:  # an older one may have preempted it
+                self._continue(sequence, step)
 
     def _continue(self, sequence: Sequence, step: Step) -> None:
         is_decoding = sequence.is_decoding

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from dataplane.scheduling.cohort import by_rank
 from dataplane.scheduling.errors import SchedulerError
 from dataplane.scheduling.sequence import Sequence
 from dataplane.scheduling.step import StepPlan
@@ -12,16 +13,13 @@ def check_scripted(plan: StepPlan, unscripted: list[Sequence]) -> None:
 
     `unscripted` are those of the cohort, live all of them.
     """
-    unknown = [
-        *unscripted,
-        *(
-            c.sequence
-            for c in plan.chunks_apart
-            if c.selects_token and c.sequence.script is None and not c.sequence.is_finished
-        ),
+    apart = [
+        c.sequence
+        for c in plan.chunks_apart
+        if c.selects_token and c.sequence.script is None and not c.sequence.is_finished
     ]
-    if unknown:
-        oldest = min(unknown, key=lambda sequence: sequence.rank)
+    if unscripted or apart:
+        oldest = min([*unscripted, *apart], key=by_rank)
         raise SchedulerError(
             f"sequence {oldest.sequence_id} has no script; say which token it selected"
         )

@@ -1,0 +1,287 @@
+"""A fleet in virtual time: calls arrive, gateways decide, replicas work, clients react.
+
+    fleet = Fleet(scenario)
+    fleet.run()
+    fleet.results
+
+Everything that serves is real (admission, queue, routing, scheduler, blocks, lifecycle); what is
+made up is who calls, and what a step takes. A fault or an observer is put on from outside, before
+`run` or by an action on `fleet.timeline`:
+
+    fleet.replicas[id]      set_cost, stall, resume, kill, start, drain; scheduler_config and
+                            cold_start of its next start; observers; withholds
+    fleet.change_call       each call, before it arrives
+    fleet.put_call          one more call
+    fleet.every             something at regular times
+    fleet.on_replica        told of each change of a replica
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dataplane.admission import compile_snapshot
+from dataplane.lifecycle import Delivery
+from dataplane.routing import limit_slots
+from dataplane.simulation.call import Call, CallSource
+from dataplane.simulation.clients import Retries
+from dataplane.simulation.fleet_gateway import SimulatedGateway
+from dataplane.simulation.fleet_records import NoRecords, RecordKeeper, RecordWriter
+from dataplane.simulation.fleet_replica import FleetReplica
+from dataplane.simulation.fleet_request import FleetRequest
+from dataplane.simulation.fleet_results import PACE_SIGNALS, FleetResults
+from dataplane.simulation.fleet_scenario import FleetScenario
+from dataplane.simulation.random_streams import random_stream
+from dataplane.simulation.replay import ReplayedTraffic
+from dataplane.simulation.request_trace import RequestTrace
+from dataplane.simulation.timeline import Timeline
+from dataplane.simulation.token_space import TokenSpace
+from dataplane.simulation.traffic import SyntheticTraffic
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaChange:
+    """Something that happened to a replica."""
+
+    at: float
+    replica_id: str
+    what: str
+
+
+class FleetError(Exception):
+    """A simulation that does not come to its end: says what is still in flight."""
+
+
+class Fleet:
+    """One run of a scenario. `records` says which requests are recorded."""
+
+    def __init__(
+        self,
+        scenario: FleetScenario,
+        records: RecordKeeper | None = None,
+        keeps_rows: bool = True,
+    ) -> None:
+        self.scenario = scenario
+        self.timeline = Timeline()
+        self.results = FleetResults(scenario.contract, keeps_rows)
+        self.changes: list[ReplicaChange] = []
+        """Of replicas, in order."""
+        self.change_call: list[Callable[[float, Call], Call | None]] = []
+        """Each is given a time and a call that is about to arrive, and says which one does."""
+        self.on_replica: list[Callable[[FleetReplica, str], None]] = []
+        self._records: RecordKeeper = NoRecords() if records is None else records
+        self._writer = RecordWriter(scenario)
+        self._traces_all = _needs_pace(scenario)
+        self._num_requests = 0
+        self._retry_stream = random_stream(scenario.seed, "retries")
+        self._sources: list[CallSource] = _open_sources(scenario)
+        self.replicas = {
+            spec.replica_id: FleetReplica(spec, self.timeline, self) for spec in scenario.replicas
+        }
+        enforced = compile_snapshot(scenario.snapshot())
+        [deployment] = enforced.snapshot.deployments
+        self.gateways = [
+            SimulatedGateway(
+                self._writer.gateway_id(number),
+                enforced,
+                deployment,
+                self.timeline,
+                self,
+                scenario.bounds,
+            )
+            for number in range(scenario.num_gateways)
+        ]
+        self._next_gateway = 0
+        self._is_begun = False
+
+    # Running.
+
+    def run(self) -> FleetResults:
+        """Let all calls arrive, and wait for what is in flight.
+
+        Raises FleetError where something still is after the scenario's bound.
+        """
+        self.run_until(self.scenario.duration)
+        ends_at = self.scenario.duration + self.scenario.max_drain_seconds
+        timeline = self.timeline
+        while self.num_in_flight and (due := timeline.next_at) is not None and due <= ends_at:
+            timeline.run(until=due)
+        if self.num_in_flight:
+            raise FleetError(
+                f"{self.num_in_flight} requests are in flight {timeline.now:.0f} s after the "
+                f"beginning, and nothing ends them; what hangs must be resumed, killed, or have "
+                f"clients that leave"
+            )
+        return self.results
+
+    def run_until(self, until: float) -> None:
+        """Let time pass until then."""
+        self.begin()
+        self.timeline.run(until=until)
+
+    def begin(self) -> None:
+        """Start the replicas and expect the first calls. Twice is no error."""
+        if self._is_begun:
+            return
+        self._is_begun = True
+        for spec in self.scenario.replicas:
+            replica = self.replicas[spec.replica_id]
+            if spec.starts_at is None:
+                replica.serve()
+            else:
+                self.timeline.at(spec.starts_at, replica.start)
+        for source in self._sources:
+            self._expect(source)
+
+    @property
+    def num_in_flight(self) -> int:
+        """Requests of all gateways that have not left."""
+        return sum(gateway.num_live for gateway in self.gateways)
+
+    def every(self, seconds: float, action: Callable[[], object]) -> None:
+        """Do `action` at every multiple of `seconds`, as long as the simulation runs."""
+        number = 0
+
+        def act() -> None:
+            nonlocal number
+            action()
+            number += 1
+            self.timeline.at(number * seconds, act)
+
+        self.timeline.at(0, act)
+
+    def put_call(self, call: Call, num_tries: int = 0) -> None:
+        """A call arrives now, at the next gateway."""
+        for change in self.change_call:
+            changed = change(self.timeline.now, call)
+            if changed is None:
+                return
+            call = changed
+        gateway = self.gateways[self._next_gateway]
+        self._next_gateway = (self._next_gateway + 1) % len(self.gateways)
+        gateway.arrive(call, num_tries)
+
+    def check_integrity(self) -> None:
+        """Raises AssertionError when counts, slots or blocks do not add up."""
+        for gateway in self.gateways:
+            gateway.counts().check_integrity()
+            gateway.queue.check_integrity()
+        for replica in self.replicas.values():
+            if replica.engine is not None:
+                replica.engine.scheduler.check_integrity()
+
+    def _expect(self, source: CallSource) -> None:
+        made = source.next_call()
+        if made is None or made[0] >= self.scenario.duration:
+            return
+        _Arrival(self, source, made[1]).put(made[0])
+
+    # ReplicaKeeper
+
+    def replica_changed(self, replica: FleetReplica, what: str) -> None:
+        """Gateways learn of it at once."""
+        self.changes.append(
+            ReplicaChange(at=self.timeline.now, replica_id=replica.replica_id, what=what)
+        )
+        slots = {
+            each.replica_id: limit_slots(
+                self.scenario.policy.max_active_per_replica,
+                each.scheduler_config.max_num_seqs,
+                self.scenario.bounds.surplus_slots,
+            )
+            for each in self.replicas.values()
+            if each.is_serving
+        }
+        for gateway in self.gateways:
+            gateway.set_replicas(slots)
+        for told in self.on_replica:
+            told(replica, what)
+
+    # GatewayHost
+
+    def find_replica(self, replica_id: str) -> FleetReplica | None:
+        """While it can be reached."""
+        replica = self.replicas.get(replica_id)
+        return replica if replica is not None and replica.is_serving else None
+
+    def number_request(self) -> int:
+        """Of all gateways."""
+        number = self._num_requests
+        self._num_requests += 1
+        return number
+
+    def trace(self, request: FleetRequest) -> RequestTrace | None:
+        """Of those that are recorded, and of all where the contract is about the pace."""
+        if self._records.wants(request.number) or self._traces_all:
+            return self._writer.begin(request)
+        return None
+
+    def answered(self, request: FleetRequest) -> None:
+        """The client goes on: with the next turn, or by trying again."""
+        call = request.call
+        if request.status == 200 and request.delivery is Delivery.COMPLETE:
+            if call.conversation is not None:
+                for wait, following in call.conversation.next_turns():
+                    self._put_later(wait, following, 0)
+            return
+        retries = call.caller.client.retries
+        if retries is not None and _may_come_again(request, retries):
+            pause = retries.pause(
+                request.num_tries, request.retry_after, self._retry_stream.random()
+            )
+            if pause is not None:
+                self._put_later(pause, call, request.num_tries + 1)
+
+    def _put_later(self, seconds: float, call: Call, num_tries: int) -> None:
+        if self.timeline.now + seconds < self.scenario.duration:
+            self.timeline.after(seconds, lambda: self.put_call(call, num_tries))
+
+    def ended(self, request: FleetRequest) -> None:
+        """Into the results, and into a record where it was traced."""
+        if request.trace is None:
+            self.results.take(request)
+            return
+        record = self._writer.end(request, request.trace, self.results.terms_of(request))
+        self.results.take(request, record.judgement)
+        self._records.keep(request.number, record)
+
+
+class _Arrival:
+    """The next call of one source, waiting for its time."""
+
+    __slots__ = ("_call", "_fleet", "_source")
+
+    def __init__(self, fleet: Fleet, source: CallSource, call: Call) -> None:
+        self._fleet = fleet
+        self._source = source
+        self._call = call
+
+    def put(self, at: float) -> None:
+        self._fleet.timeline.at(at, self._happen)
+
+    def _happen(self) -> None:
+        call, fleet = self._call, self._fleet
+        made = self._source.next_call()
+        if made is not None and made[0] < fleet.scenario.duration:
+            self._call = made[1]
+            fleet.timeline.at(max(made[0], fleet.timeline.now), self._happen)
+        fleet.put_call(call)
+
+
+def _may_come_again(request: FleetRequest, retries: Retries) -> bool:
+    if request.has_left:
+        return retries.when_impatient
+    status = request.status
+    return status is not None and (status == 429 or status >= 500)
+
+
+def _open_sources(scenario: FleetScenario) -> list[CallSource]:
+    tokens = TokenSpace(is_told_apart=scenario.is_prefix_caching)
+    return [
+        *(SyntheticTraffic(spec, scenario.seed, tokens) for spec in scenario.traffic),
+        *(ReplayedTraffic(spec, tokens) for spec in scenario.replays),
+    ]
+
+
+def _needs_pace(scenario: FleetScenario) -> bool:
+    terms = () if scenario.contract is None else scenario.contract.terms_by_class.values()
+    return any(o.signal in PACE_SIGNALS for each in terms for o in each.objectives)

@@ -1,0 +1,203 @@
+"""Recorded traffic, again: when each call came, how long it was, and what it shared.
+
+A trace is JSON lines. A line is a record of ours, as `pilothouse requests` and the spool have it,
+or an entry with these fields:
+
+    at                 seconds; only differences mean something
+    prompt_tokens, output_tokens
+    max_tokens         optional: the caller's limit
+    tenant, class      optional
+    is_stream          optional, true
+    prefix_hashes      optional: of each `prefix_block` tokens of the prompt, from its first
+    id                 optional: what `after` of another names
+    after, tool_wait   optional: this call comes `tool_wait` seconds after that one's answer
+
+The class of a recorded request is told to the policy by a header, since a policy decides on what
+it sees: `match: 'request.headers["x-class"] == "batch"'`.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from dataplane.simulation.call import Call, Caller
+from dataplane.simulation.clients import PATIENT, ClientBehaviour
+from dataplane.simulation.token_space import TokenSpace
+
+DEFAULT_PREFIX_BLOCK = 512
+
+
+class TraceError(ValueError):
+    """A line of a trace that says no call; names file, line and remedy."""
+
+
+class TraceEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One call of a trace."""
+
+    at: float
+    prompt_tokens: int
+    output_tokens: int
+    max_tokens: int | None = None
+    tenant: str = "default"
+    request_class: str | None = msgspec.field(name="class", default=None)
+    is_stream: bool = True
+    prefix_hashes: tuple[str | int, ...] = ()
+    id: str | int | None = None
+    after: str | int | None = None
+    tool_wait: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("prompt_tokens", "output_tokens"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        if self.max_tokens is not None and self.max_tokens < 1:
+            raise ValueError(f"max_tokens is {self.max_tokens}; leave it out or ask for 1")
+        if self.tool_wait < 0:
+            raise ValueError(f"tool_wait is {self.tool_wait}; it must not be negative")
+
+
+def read_trace(path: Path) -> list[TraceEntry]:
+    """In order of arrival. A recorded request without lengths, one that was lost or invalid, is
+    left out: nobody knows what it asked for. Raises TraceError and OSError."""
+    with path.open("rb") as lines:
+        return parse_trace(lines, str(path))
+
+
+def parse_trace(lines: Iterable[bytes], file: str) -> list[TraceEntry]:
+    """As `read_trace`; `file` is what errors call it."""
+    entries: list[TraceEntry] = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            entry = _parse(msgspec.json.decode(line))
+        except (msgspec.DecodeError, msgspec.ValidationError, ValueError) as error:
+            raise TraceError(
+                f"{file}:{number}: {error}; a line is a record, or an entry with at, "
+                f"prompt_tokens and output_tokens"
+            ) from error
+        if entry is not None:
+            entries.append(entry)
+    entries.sort(key=lambda entry: entry.at)
+    _check_turns(entries, file)
+    return entries
+
+
+def _parse(data: Any) -> TraceEntry | None:
+    if not isinstance(data, dict):
+        raise ValueError("it is no object")
+    if "arrived_at_unix_ns" not in data:
+        return msgspec.convert(data, TraceEntry)
+    if not data.get("num_prompt_tokens") or not data.get("num_output_tokens"):
+        return None
+    return msgspec.convert(
+        {
+            # To the microsecond: as a float, nanoseconds since 1970 would not be told apart.
+            "at": data["arrived_at_unix_ns"] // 1000 / 1e6,
+            "prompt_tokens": data["num_prompt_tokens"],
+            "output_tokens": data["num_output_tokens"],
+            "max_tokens": data.get("max_output_tokens"),
+            "tenant": data.get("tenant") or "default",
+            "class": data.get("request_class"),
+            "is_stream": data.get("is_stream", True),
+            "id": data.get("request_id"),
+        },
+        TraceEntry,
+    )
+
+
+def _check_turns(entries: Iterable[TraceEntry], file: str) -> None:
+    entries = list(entries)
+    known = {entry.id for entry in entries if entry.id is not None}
+    for entry in entries:
+        if entry.after is not None and entry.after not in known:
+            raise TraceError(f"{file}: a call comes after {entry.after!r}, which no line has as id")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaySpec:
+    """How a trace is played."""
+
+    entries: tuple[TraceEntry, ...]
+    """In order of arrival."""
+    starts_at: float = 0.0
+    speed: float = 1.0
+    """2: twice as fast; lengths and tool waits stay."""
+    client: ClientBehaviour = PATIENT
+    class_header: str | None = None
+    """The header that tells the recorded class, in lower case; None: nothing does."""
+    prefix_block: int = DEFAULT_PREFIX_BLOCK
+    """Tokens that each of `prefix_hashes` stands for."""
+
+
+class ReplayedTraffic:
+    """The calls of a trace. Turns that wait for an answer come from their conversations."""
+
+    def __init__(self, spec: ReplaySpec, tokens: TokenSpace) -> None:
+        self.spec = spec
+        self._tokens = tokens
+        self._callers: dict[tuple[str, str | None, bool], Caller] = {}
+        self._turns_after: dict[str | int, list[TraceEntry]] = {}
+        for entry in spec.entries:
+            if entry.after is not None:
+                self._turns_after.setdefault(entry.after, []).append(entry)
+        self._begins = [entry for entry in spec.entries if entry.after is None]
+        self._first_at = spec.entries[0].at if spec.entries else 0.0
+        self._next = 0
+
+    def next_call(self) -> tuple[float, Call] | None:
+        """The next that waits for no answer."""
+        if self._next >= len(self._begins):
+            return None
+        entry = self._begins[self._next]
+        self._next += 1
+        return self.spec.starts_at + (entry.at - self._first_at) / self.spec.speed, self.make(entry)
+
+    def make(self, entry: TraceEntry) -> Call:
+        """The call of one entry."""
+        call = self._tokens.make_call(
+            self._caller(entry),
+            self._prefix(entry),
+            entry.prompt_tokens,
+            entry.output_tokens,
+            entry.max_tokens,
+        )
+        turns = self._turns_after.get(entry.id) if entry.id is not None else None
+        if turns:
+            call.conversation = _RecordedTurns(self, turns)
+        return call
+
+    def _caller(self, entry: TraceEntry) -> Caller:
+        key = (entry.tenant, entry.request_class, entry.is_stream)
+        caller = self._callers.get(key)
+        if caller is None:
+            headers: Mapping[str, str] = {}
+            if self.spec.class_header is not None and entry.request_class is not None:
+                headers = {self.spec.class_header: entry.request_class}
+            caller = self._callers[key] = Caller(
+                tenant=entry.tenant,
+                client=self.spec.client,
+                headers=headers,
+                is_stream=entry.is_stream,
+            )
+        return caller
+
+    def _prefix(self, entry: TraceEntry) -> tuple[range, ...]:
+        of = self._tokens.prefixes.of
+        return tuple(of(each, self.spec.prefix_block) for each in entry.prefix_hashes)
+
+
+class _RecordedTurns:
+    """What came after one answer, one turn after the other."""
+
+    __slots__ = ("_traffic", "_turns")
+
+    def __init__(self, traffic: ReplayedTraffic, turns: list[TraceEntry]) -> None:
+        self._traffic = traffic
+        self._turns = turns
+
+    def next_turns(self) -> list[tuple[float, Call]]:
+        return [(turn.tool_wait, self._traffic.make(turn)) for turn in self._turns]

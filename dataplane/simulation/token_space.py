@@ -1,0 +1,55 @@
+"""All token ids of one simulation, and the calls that are made of them."""
+
+from dataplane.simulation.call import Call, Caller
+from dataplane.simulation.joined_tokens import (
+    JoinedTokens,
+    OwnTokens,
+    PrefixTokens,
+    joined,
+    parts_of,
+)
+
+
+class TokenSpace:
+    """Makes calls. `is_told_apart` False: nobody compares prompts, and each is only as long as it
+    is, which is cheaper."""
+
+    def __init__(self, is_told_apart: bool = True) -> None:
+        self.is_told_apart = is_told_apart
+        self.prefixes = PrefixTokens()
+        self._own = OwnTokens()
+
+    def make_call(
+        self,
+        caller: Caller,
+        prefix: tuple[range, ...],
+        num_prompt_tokens: int,
+        num_output_tokens: int,
+        max_tokens: int | None,
+    ) -> Call:
+        """A call whose prompt begins with `prefix`, cut off where the prompt ends."""
+        if not self.is_told_apart:
+            return Call(caller, range(num_prompt_tokens), range(num_output_tokens), max_tokens)
+        num_own = max(0, num_prompt_tokens - sum(map(len, prefix)))
+        own = self._own.take(num_own + num_output_tokens)
+        prompt: range | JoinedTokens = own[:num_own]
+        if prefix:
+            prompt = joined((*prefix, own[:num_own]), num_prompt_tokens)
+        return Call(caller, prompt, own[num_own:], max_tokens)
+
+    def make_next_call(
+        self, before: Call, num_added: int, num_output_tokens: int, max_tokens: int | None
+    ) -> Call:
+        """The turn after `before`: its prompt is that one's, its whole answer, and more."""
+        num_answered = len(before.answer)
+        if before.max_tokens is not None:
+            num_answered = min(num_answered, before.max_tokens)
+        assert isinstance(before.prompt, range | JoinedTokens)
+        said = (*parts_of(before.prompt), before.answer[:num_answered])
+        return self.make_call(
+            before.caller,
+            said,
+            len(before.prompt) + num_answered + num_added,
+            num_output_tokens,
+            max_tokens,
+        )

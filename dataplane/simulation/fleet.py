@@ -11,6 +11,7 @@ made up is who calls, and what a step takes. A fault or an observer is put on fr
     fleet.replicas[id]      set_cost, stall, resume, kill, start, drain; scheduler_config and
                             cold_start of its next start; observers; withholds
     fleet.change_call       each call, before it arrives
+    fleet.sources           where calls come from; each may be replaced by one around it
     fleet.put_call          one more call
     fleet.every             something at regular times
     fleet.on_replica        told of each change of a replica
@@ -73,7 +74,7 @@ class Fleet:
         self._traces_all = _needs_pace(scenario)
         self._num_requests = 0
         self._retry_stream = random_stream(scenario.seed, "retries")
-        self._sources: list[CallSource] = _open_sources(scenario)
+        self.sources: list[CallSource] = _open_sources(scenario)
         self.replicas = {
             spec.replica_id: FleetReplica(spec, self.timeline, self) for spec in scenario.replicas
         }
@@ -129,7 +130,7 @@ class Fleet:
                 replica.serve()
             else:
                 self.timeline.at(spec.starts_at, replica.start)
-        for source in self._sources:
+        for source in self.sources:
             self._expect(source)
 
     @property
@@ -182,7 +183,15 @@ class Fleet:
         self.changes.append(
             ReplicaChange(at=self.timeline.now, replica_id=replica.replica_id, what=what)
         )
-        slots = {
+        slots = self.slots()
+        for gateway in self.gateways:
+            gateway.set_replicas(slots)
+        for told in self.on_replica:
+            told(replica, what)
+
+    def slots(self) -> dict[str, int | None]:
+        """What a gateway gives of each replica that serves; None: no limit."""
+        return {
             each.replica_id: limit_slots(
                 self.scenario.policy.max_active_per_replica,
                 each.scheduler_config.max_num_seqs,
@@ -191,10 +200,6 @@ class Fleet:
             for each in self.replicas.values()
             if each.is_serving
         }
-        for gateway in self.gateways:
-            gateway.set_replicas(slots)
-        for told in self.on_replica:
-            told(replica, what)
 
     # GatewayHost
 

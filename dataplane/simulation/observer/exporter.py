@@ -133,6 +133,7 @@ class EngineExporter:
 
     def leaked(self, sequence: Sequence) -> None:
         """It was cancelled, and its blocks stay taken while this process lives."""
+        self.tally.leaked(sequence)
         self._leaks.append((sequence.request_id, self._timeline.now))
 
     def step_began(self, plan: StepPlan) -> None:

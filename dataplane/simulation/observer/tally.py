@@ -100,6 +100,10 @@ class EngineTally:
         if self.step_began_at is not None and sequence.is_decoding and not was_apart:
             self._num_lost_decodes += bool(sequence.block_table)
 
+    def leaked(self, sequence: Sequence) -> None:
+        """It was cancelled, and nobody ever sees its release."""
+        self._forget(sequence)
+
     def step_began(self, plan: StepPlan) -> None:
         """Take over whose work began, paused or went on."""
         now = self._timeline.now
@@ -184,7 +188,7 @@ class EngineTally:
     def _note_caught_up(self, plan: StepPlan, now: float) -> int:
         """Count the gaps of those that select again; how many decode steps they were."""
         num_decodes = 0
-        for chunk in plan.chunks:
+        for chunk in plan.chunks_apart:
             sequence = chunk.sequence
             if not chunk.selects_token or sequence.sequence_id not in self._apart:
                 continue

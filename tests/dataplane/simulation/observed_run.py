@@ -1,14 +1,19 @@
 """A replica that runs random sequences while somebody looks at it."""
 
+import math
 import random
+from collections.abc import Iterable
 from collections.abc import Sequence as ReadableSequence
 
 from dataplane.scheduling.bounds import SchedulerConfig
 from dataplane.scheduling.scheduler import Scheduler
 from dataplane.scheduling.sequence import Sequence
+from dataplane.scheduling.step import StepPlan
 from dataplane.simulation.cost import CostModel, LinearCost
+from dataplane.simulation.faults.fault import Fault
+from dataplane.simulation.faults.plan import FaultPlan
 from dataplane.simulation.observer.dialect import Dialect, EngineIdentity
-from dataplane.simulation.observer.exported_replica import ExportedReplica
+from dataplane.simulation.observer.exported_replica import ExportedReplica, StepObservers
 from dataplane.simulation.observer.exporter import EngineExporter, FamilyFilter
 from dataplane.simulation.observer.lines import Logged, Scraped, Seen
 from dataplane.simulation.observer.observation import Observation
@@ -43,7 +48,9 @@ class ObservedRun:
         every: float = 1.0,
         until: float = 30.0,
         filters: ReadableSequence[FamilyFilter] = (),
+        faults: ReadableSequence[Fault] = (),
     ) -> None:
+        plan = FaultPlan(faults)
         self.timeline = Timeline()
         self.seen: list[Seen] = []
         self.until = until
@@ -53,12 +60,23 @@ class ObservedRun:
             EngineIdentity(replica_id="r-1"),
             self.seen.append,
             anchor_unix=ANCHOR_UNIX,
-            filters=filters,
+            filters=(*filters, *plan.metrics("r-1")),
         )
         self.log = StepLog(self.timeline)
-        self.scheduler = Scheduler(config or small_config())
+        self.scheduler = Scheduler(plan.bounds("r-1", config or small_config(), 0.0))
         self.exporter.started(self.scheduler)
-        self.replica = ExportedReplica(self.timeline, self.scheduler, cost, self.exporter, self.log)
+        self.replica = ExportedReplica(
+            self.timeline,
+            self.scheduler,
+            plan.cost("r-1", cost, self.timeline),
+            self.exporter,
+            StepObservers(self.log, self),
+        )
+        self.memory = plan.memory("r-1", self.timeline, self.scheduler, self)
+        for start, end in plan.hangs("r-1"):
+            self.timeline.at(start, self.replica.stall)
+            if end < math.inf:
+                self.timeline.at(end, self.replica.resume)
         self.sequences: list[Sequence] = []
         self.arrived_at: dict[str, float] = {}
         Observation(
@@ -104,8 +122,28 @@ class ObservedRun:
             line for each in self.seen if isinstance(each, Logged) for line in each.text.split("\n")
         ]
 
+    # The process whose memory it is, and who hears of every step.
+
+    def wake(self) -> None:
+        self.replica.wake()
+
+    def run_out_of_memory(self, num_wanted: int) -> None:
+        self.replica.halt()
+        self.exporter.ran_out_of_memory(num_wanted)
+
+    def step_began(self, plan: StepPlan) -> None:
+        pass
+
+    def step_ended(self, plan: StepPlan, complete: Iterable[Sequence]) -> None:
+        if self.memory is not None:
+            self.memory.step_ended()
+
     def _submit(self, sequence: Sequence) -> None:
         self.replica.submit(sequence)
 
     def _cancel(self, sequence: Sequence) -> None:
+        if sequence.is_finished:
+            return
         self.replica.cancel(sequence.sequence_id)
+        if self.memory is not None and self.memory.cancelled(sequence):
+            self.exporter.leaked(sequence)

@@ -92,15 +92,15 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     name: str
     processor: str
-    num_processors: int
+    num_processors: int | None
 
 
 class Range(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The most of each that any step had: beyond it the fit is a guess."""
+    """The most of each that any step had: beyond it the fit is a guess. None: nobody saw it."""
 
-    num_tokens: int
-    num_decode_steps: int
-    num_context_tokens: int
+    num_tokens: int | None
+    num_decode_steps: int | None
+    num_context_tokens: int | None
 
 
 class Fit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -119,6 +119,7 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     num_requests: int
     num_steps: int
     num_steps_used: int
+    """Seen one by one, and fitted. 0: only sums were seen."""
     form: StepForm
     residuals: tuple[Residuals, ...]
     """Empty: unknown."""
@@ -130,9 +131,14 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     cannot_tell: tuple[str, ...]
 
 
+def encode_fit(fit: Fit) -> bytes:
+    """JSON for people to read, too."""
+    return msgspec.json.format(msgspec.json.encode(fit), indent=2) + b"\n"
+
+
 def save_fit(fit: Fit, path: Path) -> None:
     """Write it whole or not at all. Raises OSError."""
-    replace_file(path, msgspec.json.format(msgspec.json.encode(fit), indent=2) + b"\n")
+    replace_file(path, encode_fit(fit))
 
 
 def load_fit(path: Path) -> Fit:

@@ -40,24 +40,26 @@ def fit_records(
     records: Sequence[RequestRecord],
     machine: Machine,
     starts: Sequence[Mapping[str, float]] = (),
+    deployment: str | None = None,
 ) -> Fit:
-    """Fit all that one replica, or several alike, did.
+    """Fit all that the replicas of one deployment did.
 
-    `records` are of all requests of a time. `starts` are seconds by stage, of starts of such
-    replicas. Raises FitError for records of several models or configs, and for too few steps.
+    `records` are of all requests of a time, also of other deployments: without them nobody
+    could tell that no request is missing. `starts` are seconds by stage, of starts of such
+    replicas. Raises FitError for several models or configs, and for too few steps.
     """
-    served = [record for record in records if record.replica_ids]
+    served = [r for r in records if r.replica_ids and deployment in (None, r.deployment)]
     identity = _find_identity(served)
-    observed = observe_steps(records)
+    observed = observe_steps(records, {each for r in served for each in r.replica_ids})
     steps = observed.usable
     if len(steps) < MIN_STEPS:
         raise FitError(_explain_few(observed, len(steps)))
-    overheads = measure_overheads(records, observed)
+    overheads = measure_overheads(served, observed)
     gap = 0.0 if overheads.between_steps is None else overheads.between_steps.median
     works = [work_of_step(step) for step in steps]
     seconds = np.array([_seconds_of(step, gap) for step in steps])
     form = fit_form(works, seconds)
-    arrivals = [record.arrived_at_unix_ns for record in records]
+    arrivals = [record.arrived_at_unix_ns for record in served]
     return Fit(
         schema_version=SCHEMA_VERSION,
         source="records",

@@ -19,7 +19,7 @@ began when its first sequences were scheduled; where neither was seen, nobody kn
 
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 
 from dataplane.record import RequestRecord
@@ -73,14 +73,21 @@ class ObservedSteps:
         return [step for step in self.steps if step.is_whole and (step.seconds or 0.0) > 0.0]
 
 
-def observe_steps(records: Sequence[RequestRecord]) -> ObservedSteps:
-    """Put the steps together. `records` must be of all requests of a time, in any order."""
+def observe_steps(
+    records: Sequence[RequestRecord], replica_ids: Set[str] | None = None
+) -> ObservedSteps:
+    """Put the steps of these replicas together, or those of all.
+
+    `records` must be of all requests of a time, in any order.
+    """
     observed = ObservedSteps(num_requests=len(records))
     if not records:
         return observed
     base = min(record.arrived_at_unix_ns for record in records)
     missing = _find_missing(records, base, observed)
-    for replica in read_rows(records, base).values():
+    for replica_id, replica in read_rows(records, base).items():
+        if replica_ids is not None and replica_id not in replica_ids:
+            continue
         steps = _group_aligned(replica.rows)
         _find_beginnings(steps, observed)
         observed.shifts.update((r.anchor.request_id, r.anchor.shift) for r in replica.rows)

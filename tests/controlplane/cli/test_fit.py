@@ -1,0 +1,184 @@
+"""`pilothouse fit`."""
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+
+from controlplane.cli import main
+from controlplane.cli.exit_codes import ExitCode
+from controlplane.operator.observed import ObservedReplica
+from controlplane.store.records import RecordBatch, store_batch
+from controlplane.store.reservoirs import ReservoirSizes
+from dataplane.clock import wall_clock
+from dataplane.engine import ReplicaStatus
+from dataplane.record import RequestRecord, encode_record
+from dataplane.simulation.cost import LinearCost
+from dataplane.simulation.fitting.document import decode_fit, load_fit
+from tests.controlplane.control_plane_server import serve_control_plane
+from tests.dataplane.simulation.fitting.simulated_records import (
+    OVERHEADS,
+    simulated_records,
+    varied_requests,
+)
+
+COST = LinearCost(iteration=0.05, per_prompt_token=0.004, per_decode_step=0.006)
+RECORDS = simulated_records(COST, varied_requests(60, 1.0, seed=1), overheads=OVERHEADS)
+REPLICA = ObservedReplica(
+    replica_id="chat-7f", deployment="chat", engine="paged", model_revision="smollm2@1",
+    state="ready", reason="", stage="serving", pid=4242, address="127.0.0.1:9001",
+    metrics_address="127.0.0.1:9002", start_stages={"load": 1.25}, probed_at_unix_ns=None,
+    observed_at_unix_ns=wall_clock(),
+)  # fmt: skip
+
+
+def fit(*arguments: str, text: str | None = None) -> Result:
+    return CliRunner().invoke(main, ["fit", *arguments], input=text)
+
+
+def lines(records: list[RequestRecord]) -> str:
+    return "".join(encode_record(record).decode() + "\n" for record in records)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "records.jsonl"
+    path.write_text(lines(RECORDS))
+    return path
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A control plane that has taken the records in, and knows one replica."""
+    later = wall_clock() - 3600 * 10**9 - RECORDS[0].arrived_at_unix_ns
+    recent = tuple(
+        dataclasses.replace(r, arrived_at_unix_ns=r.arrived_at_unix_ns + later) for r in RECORDS
+    )
+    batch = RecordBatch(gateway_id=RECORDS[0].gateway_id, num_lost=0, records=recent)
+    with serve_control_plane(tmp_path_factory.mktemp("fit")) as (url, opened):
+        with opened.request_db.session() as session:
+            store_batch(session, batch, Random(1), ReservoirSizes())
+        opened.operator.stop()
+        opened.observed.set_replicas([REPLICA])
+        yield url
+
+
+def test_coefficients_residuals_and_what_cannot_be_told_are_shown(file: Path) -> None:
+    result = fit(str(file))
+    assert result.exit_code == 0, result.output
+    text = " ".join(result.stdout.split())
+    assert "learned from" in text
+    assert "per prompt token +4 ms" in text
+    assert "decode" in text
+    assert "mixed" in text
+    assert "cold start: no start of a replica was given" in text
+
+
+def test_the_saved_fit_is_the_one_on_standard_output(file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "chat.fit.json"
+    result = fit(str(file), "-o", "json", "--out", str(out), "--machine", "rack-7")
+    assert result.exit_code == 0, result.output
+    found = load_fit(out)
+    assert found == decode_fit(result.stdout.encode(), "stdout")
+    assert (found.machine.name, found.machine.num_processors) == ("rack-7", None)
+    assert f"saved to {out}" in result.stderr
+
+
+def test_records_may_come_on_standard_input_and_from_folders(file: Path) -> None:
+    (file.parent / "spool").mkdir()
+    (file.parent / "spool" / "1.records").write_text(lines(RECORDS))
+    piped = fit("-", "-o", "json", text=lines(RECORDS))
+    folder = fit(str(file.parent / "spool"), "-o", "json")
+    assert piped.exit_code == folder.exit_code == 0, piped.output + folder.output
+    assert json.loads(piped.stdout)["form"] == json.loads(folder.stdout)["form"]
+
+
+def test_starts_give_the_cold_start(file: Path, tmp_path: Path) -> None:
+    status = ReplicaStatus(
+        replica_id="r-1",
+        pid=1,
+        stage="serving",
+        address=None,
+        metrics_address=None,
+        stages={"acquire": 0.5, "load": 6.0},
+    )
+    (tmp_path / "status.json").write_bytes(msgspec.json.encode(status))
+    result = fit(str(file), "-o", "json", "--start", str(tmp_path / "status.json"))
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["cold_start"]["load"]["median"] == 6.0
+
+
+def test_requests_of_another_deployment_are_left_out_and_not_missing(file: Path) -> None:
+    mixed = [
+        dataclasses.replace(record, deployment="other", replica_ids=("elsewhere",))
+        if number % 3 == 0
+        else record
+        for number, record in enumerate(RECORDS)
+    ]
+    file.write_text(lines(mixed))
+    result = fit(str(file), "--deployment", "chat", "-o", "json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["num_requests"] == 40
+    assert not any("missing" in each for each in found["cannot_tell"])
+
+
+def test_a_running_control_plane_is_asked_for_the_records_it_kept(url: str) -> None:
+    result = fit("--url", url, "--deployment", "chat", "-o", "json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["form"]["per_prompt_token"] == pytest.approx(0.004, rel=0.02)
+    assert 0 < found["num_requests"] <= 60
+    assert found["cold_start"]["load"]["median"] == 1.25
+
+
+def test_a_control_plane_that_is_not_there_is_told_as_ever() -> None:
+    result = fit("--url", "http://127.0.0.1:9")
+    assert result.exit_code == ExitCode.UNREACHABLE
+
+
+def test_a_line_that_is_no_record_is_named_with_its_place(file: Path) -> None:
+    file.write_text(lines(RECORDS[:3]) + '{"request_id": 7}\n')
+    result = fit(str(file))
+    assert result.exit_code == ExitCode.USAGE
+    assert f"{file}:4: this is no full record of a request" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("nowhere.jsonl",), "cannot read nowhere.jsonl: No such file"),
+        (("{folder}",), "there are no *.records or *.jsonl files under"),
+        (("{file}", "--start", "{file}"), "is no replica's status file"),
+        (("{file}", "--since", "yesterday"), "--since"),
+        (("{file}", "--vllm-metrics", "a", "b"), "--vllm-metrics is a source by itself"),
+    ],
+)
+def test_what_cannot_be_read_is_wrong_input(
+    file: Path, tmp_path: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    (tmp_path / "folder").mkdir()
+    given = [each.format(file=file, folder=tmp_path / "folder") for each in arguments]
+    result = fit(*given)
+    assert result.exit_code == ExitCode.USAGE
+    assert words in result.stderr
+
+
+def test_records_that_carry_no_fit_are_refused_with_the_remedy(file: Path, tmp_path: Path) -> None:
+    file.write_text(lines(RECORDS[:1]))
+    result = fit(str(file), "--out", str(tmp_path / "fit.json"))
+    assert result.exit_code == ExitCode.FAILED
+    assert "no fit: only" in result.stderr
+    assert "Remedy: send more traffic" in result.stderr
+    assert not (tmp_path / "fit.json").exists()
+
+
+def test_a_fit_that_cannot_be_saved_is_told_with_the_place(file: Path) -> None:
+    result = fit(str(file), "--out", str(file / "fit.json"))
+    assert result.exit_code == ExitCode.FAILED
+    assert f"cannot be saved to {file}/fit.json" in result.stderr

@@ -161,6 +161,23 @@ class SimulatedGateway:
             request.trace.note(EventKind.RECEIVED, request.arrived_at, num_tokens=len(call.prompt))
         self._decide(request)
 
+    def class_of(self, call: Call) -> str | None:
+        """The request class that takes such a call; None: no class does."""
+        most = self.deployment.max_model_len
+        wanted = call.max_tokens or (len(call.answer) if most is None else most - len(call.prompt))
+        tenant = self._tenant(call.caller.tenant)
+        found = self._policy.find_class(tenant, self._facts(call, wanted))
+        return None if found is None else found.name
+
+    def _facts(self, call: Call, max_output_tokens: int) -> RequestFacts:
+        return RequestFacts(
+            model=self.deployment.model_name,
+            stream=call.caller.is_stream,
+            num_prompt_tokens=len(call.prompt),
+            max_output_tokens=max_output_tokens,
+            headers=call.caller.headers,
+        )
+
     def _limit_output(self, request: FleetRequest) -> bool:
         """Set how many tokens may be generated; False when they cannot fit."""
         call, wanted = request.call, request.call.max_tokens
@@ -189,13 +206,7 @@ class SimulatedGateway:
         decision = admit(
             self._policy,
             self._tenant(call.caller.tenant),
-            RequestFacts(
-                model=self.deployment.model_name,
-                stream=call.caller.is_stream,
-                num_prompt_tokens=len(call.prompt),
-                max_output_tokens=request.max_output_tokens,
-                headers=call.caller.headers,
-            ),
+            self._facts(call, request.max_output_tokens),
             QueueLoad(
                 num_waiting_by_class=queue.num_waiting_by_class(),
                 has_free_slot=queue.has_room_for(1),

@@ -59,7 +59,7 @@ class SlowDelivery:
     def _write(self) -> None:
         """Begin to write what is ready, until nothing is or the kernel takes no more for now."""
         timeline = self._timeline
-        while not self._request.has_left:
+        while self._request.delivery is None:
             if self._num_ready == self._num_written:
                 if self._is_ended:
                     self._request.gateway.end_delivery(self._request)
@@ -77,7 +77,7 @@ class SlowDelivery:
             self._note_written()
 
     def _continue(self) -> None:
-        if not self._request.has_left:
+        if self._request.delivery is None:
             self._note_written()
             self._write()
 

@@ -30,7 +30,7 @@ from dataplane.simulation.traffic import SharedPrefixes, TrafficSpec
 
 NUM_REPLICAS = 8
 COST = LinearCost(iteration=0.008, per_prompt_token=4e-5, per_decode_step=2e-4)
-"""Seconds: of a step with 64 decodes about 21 ms, so that a replica gives some 3000 tokens a second.
+"""Seconds: a step with 64 decodes takes some 21 ms, so that a replica gives 3000 tokens a second.
 """
 
 

@@ -116,6 +116,8 @@ class MinuteCountRow(RequestBase):
             sqlite_where=text("measure LIKE 'sampled.%'"),
             postgresql_where=text("measure LIKE 'sampled.%'"),
         ),
+        # In the order in which charts add them up, with all that they read.
+        Index("minute_counts_series", "minute_unix", "measure", "deployment", "value"),
     )
 
     minute_unix: Mapped[int] = mapped_column(BigInteger, primary_key=True)
@@ -135,6 +137,7 @@ class HourCountRow(RequestBase):
     """The same counts, but for gauges, summed over one hour."""
 
     __tablename__ = "hour_counts"
+    __table_args__ = (Index("hour_counts_series", "hour_unix", "measure", "deployment", "value"),)
 
     hour_unix: Mapped[int] = mapped_column(BigInteger, primary_key=True)
     """Start of the hour, seconds since the epoch."""

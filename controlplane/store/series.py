@@ -84,10 +84,9 @@ def read_series(
     """
     buckets: dict[int, BucketCounts] = {}
     for part in _parts(span):
-        for number, measure, value in session.execute(
-            _counts_query(part, span, deployment, tenant)
-        ):
-            _add_count(buckets.setdefault(int(number), BucketCounts()), measure, int(value))
+        for at_unix, measure, value in session.execute(_counts_query(part, deployment, tenant)):
+            number = (int(at_unix) - span.start_unix) // span.step_seconds
+            _add_count(buckets.setdefault(number, BucketCounts()), measure, int(value))
     if tenant is None:
         _add_samples(session, span, deployment, buckets)
     return buckets
@@ -166,12 +165,11 @@ def _add_count(bucket: BucketCounts, measure: str, value: int) -> None:
         bucket.counts[measure] = bucket.counts.get(measure, 0) + value
 
 
-def _counts_query(
-    part: _Part, span: SeriesSpan, deployment: str | None, tenant: str | None
-) -> Select[int, str, int]:
+def _counts_query(part: _Part, deployment: str | None, tenant: str | None) -> Select[int, str, int]:
+    """By the table's own times, which its index is in the order of; buckets are made of them
+    here, where it costs no sort of all the rows."""
     table: type[HourCountRow | MinuteCountRow] = HourCountRow if part.is_hourly else MinuteCountRow
     at = HourCountRow.hour_unix if part.is_hourly else MinuteCountRow.minute_unix
-    number = ((at - span.start_unix) // span.step_seconds).label("number")
     conditions = [
         at >= part.start_unix,
         at < part.end_unix,
@@ -186,9 +184,9 @@ def _counts_query(
     if tenant is not None:
         conditions.append(table.tenant == tenant)
     return (
-        select(number, table.measure, func.sum(table.value))
+        select(at, table.measure, func.sum(table.value))
         .where(*conditions)
-        .group_by(number, table.measure)
+        .group_by(at, table.measure)
     )
 
 

@@ -22,6 +22,7 @@ __all__ = [
     "delete_json",
     "get_json",
     "patch_json",
+    "post_bytes",
     "post_json",
     "url_option",
 ]
@@ -50,6 +51,17 @@ def post_json(url: str, path: str, body: Any) -> Any:
     return _call("POST", url, path, json=body)
 
 
+def post_bytes(url: str, path: str, body: bytes) -> Any:
+    """POST of a body that is JSON already. Raises a CallError."""
+    return _call(
+        "POST",
+        url,
+        path,
+        content=body,
+        headers={"content-type": "application/json", **key_headers()},
+    )
+
+
 def patch_json(url: str, path: str, body: Any) -> Any:
     """PATCH. Raises a CallError."""
     return _call("PATCH", url, path, json=body)
@@ -76,10 +88,9 @@ def _call(method: str, url: str, path: str, **arguments: Any) -> Any:
 
     address = url.rstrip("/") + path
     timeout = httpx.Timeout(_TIMEOUT_SECONDS, connect=_CONNECT_SECONDS)
+    arguments.setdefault("headers", key_headers())
     try:
-        response = httpx.request(
-            method, address, timeout=timeout, headers=key_headers(), **arguments
-        )
+        response = httpx.request(method, address, timeout=timeout, **arguments)
     except (httpx.RequestError, httpx.InvalidURL) as error:
         raise failure_of_transport(url, error) from error
     try:

@@ -1,5 +1,6 @@
 """`pilothouse simulate`: let a file happen in virtual time."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import click
@@ -12,6 +13,7 @@ from controlplane.cli.terminal import say
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from controlplane.cli.simulate_fleet import FleetOptions
     from controlplane.specs.problem import Problem
     from controlplane.specs.source import Source
 
@@ -21,14 +23,48 @@ if TYPE_CHECKING:
         ("pilothouse simulate case.yaml", "chunked prefill under several prompt budgets"),
         ("pilothouse simulate case.yaml -o json", "the same, for programs"),
         ("pilothouse simulate -", "a document on standard input"),
+        ("pilothouse simulate fleet.yaml", "a Scenario: replicas, gateways and who calls"),
+        ("pilothouse simulate fleet.yaml --records out.jsonl", "and the record of each request"),
     )
 )
 @click.argument("file", metavar="FILE|-", type=click.Path())
+@click.option(
+    "--records",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the records of a Scenario's requests there, as JSON lines.",
+)
+@click.option(
+    "--send",
+    metavar="URL",
+    help="Send the records of a Scenario's requests to the control plane there, as gateways do; "
+    "sent again, none counts twice.",
+)
+@click.option(
+    "--sample",
+    type=click.IntRange(min=1),
+    help="Records of so many requests, each as likely as any other. Default: of all.",
+)
+@click.option(
+    "--histograms",
+    is_flag=True,
+    help="Keep no row of any request: percentiles are then within 1 %, and memory does not grow.",
+)
 @output_option
-def simulate(file: str, output: str) -> None:
-    """Let a file happen in virtual time, on the scheduler that serves for real.
+def simulate(
+    file: str,
+    records: Path | None,
+    send: str | None,
+    sample: int | None,
+    histograms: bool,
+    output: str,
+) -> None:
+    """Let a file happen in virtual time, on the code that serves for real.
 
-    The file, YAML or JSON, holds cost_model_ms (iteration, per_prompt_token, per_decode_step,
+    A Scenario (kind: Scenario) is a fleet: replicas with what their steps cost, gateways with
+    policy and contract, and who calls. It is told what became of the requests of each class,
+    how long they took, and how busy the replicas were. The same seed gives the same bytes.
+
+    Any other file, YAML or JSON, holds cost_model_ms (iteration, per_prompt_token, per_decode_step,
     per_earlier_prompt_position_reread), given (slots, total_batch_tokens, decoding_at_zero,
     arrivals) and prompt_budgets. For each budget it is told when every arrival selects its
     first token, the largest gap of those who decode already, and what every iteration does:
@@ -43,11 +79,38 @@ def simulate(file: str, output: str) -> None:
     from controlplane.specs.prefill_case import read_prefill_case
     from dataplane.simulation.chunked_prefill import run_case
 
-    document, problems = read_prefill_case(_read_one(file))
+    source = _read_one(file)
+    if isinstance(source.data, dict) and source.data.get("kind") == "Scenario":
+        from controlplane.cli.simulate_fleet import FleetOptions
+
+        _simulate_fleet(
+            source,
+            FleetOptions(
+                output=output,
+                records=records,
+                send=send,
+                sample=sample,
+                keeps_rows=not histograms,
+            ),
+        )
+        return
+    if records or send or sample or histograms:
+        raise click.UsageError("--records, --send, --sample and --histograms are for a Scenario")
+    document, problems = read_prefill_case(source)
     if document is None:
         _refuse(problems)
     runs = [run_case(document.case, budget) for budget in document.prompt_budgets]
     print_runs(document.case, runs, output)
+
+
+def _simulate_fleet(source: "Source", options: "FleetOptions") -> None:
+    from controlplane.cli.simulate_fleet import simulate_fleet
+    from controlplane.specs.scenario_compiling import read_scenario
+
+    document, problems = read_scenario(source, Path(source.file).parent)
+    if document is None:
+        _refuse(problems)
+    simulate_fleet(document, options)
 
 
 def _read_one(file: str) -> "Source":

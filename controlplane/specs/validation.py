@@ -28,6 +28,7 @@ from controlplane.specs.source import Source
 AnyModel = TypeVar("AnyModel", bound=SpecModel)
 
 _TOP_KEYS = ("apiVersion", "kind", "metadata", "spec")
+_SCENARIO = "Scenario"
 _WORDS_BY_TYPE = {
     "string_type": "text",
     "int_type": "a whole number",
@@ -50,10 +51,21 @@ def validate(source: Source) -> tuple[Document | None, list[Problem]]:
     problems = [*_check_top_keys(source), *_check_version(source)]
     name = _read_name(source, problems)
     kind = _read_kind(source, problems)
-    spec = None if kind is None else _read_spec(source, kind, problems)
+    spec = None if kind is None else _read_spec(source, SPECS[kind], problems)
     if problems or kind is None or name is None or spec is None:
         return None, problems
     return Document(kind=kind, name=name, spec=spec), []
+
+
+def read_unstored(
+    source: Source, model: type[AnyModel]
+) -> tuple[str | None, AnyModel | None, list[Problem]]:
+    """Name and spec of a document of a kind that is never applied, whose spec is a `model`; its
+    kind is looked at already. None, and every reason why, for what cannot be read."""
+    problems = [*_check_top_keys(source), *_check_version(source)]
+    name = _read_name(source, problems)
+    spec = _read_spec(source, model, problems)
+    return name, spec, problems
 
 
 def _check_top_keys(source: Source) -> list[Problem]:
@@ -92,7 +104,9 @@ def _read_kind(source: Source, problems: list[Problem]) -> Kind | None:
     word = source.data.get("kind")
     if isinstance(word, str) and word in list(Kind):
         return Kind(word)
-    if isinstance(word, str):
+    if word == _SCENARIO:
+        what = "a Scenario is not applied: nothing comes of it but `pilothouse simulate FILE`"
+    elif isinstance(word, str):
         what = str(UnknownKindError(word[:80]))
     else:
         need = "is required" if word is None else f"must be text, not {_said(word)}"
@@ -101,14 +115,14 @@ def _read_kind(source: Source, problems: list[Problem]) -> Kind | None:
     return None
 
 
-def _read_spec(source: Source, kind: Kind, problems: list[Problem]) -> SpecModel | None:
+def _read_spec(source: Source, model: type[AnyModel], problems: list[Problem]) -> AnyModel | None:
     data = source.data.get("spec")
     if not isinstance(data, dict):
-        fields = ", ".join(_fields_of(SPECS[kind]))
+        fields = ", ".join(_fields_of(model))
         what = "is required" if data is None else f"must be a mapping, not {_said(data)}"
         problems.append(source.problem(("spec",), f"{what}; it takes {fields}"))
         return None
-    return read_model(source, ("spec",), SPECS[kind], problems)
+    return read_model(source, ("spec",), model, problems)
 
 
 def read_model(

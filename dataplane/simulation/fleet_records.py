@@ -5,7 +5,7 @@ as likely in it as any other. Only those are traced event by event.
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from dataplane.latency import ContractTerms, Latencies
@@ -61,6 +61,21 @@ class AllRecords:
         """What ended since the last call."""
         taken, self.taken = self.taken, []
         return taken
+
+
+class StreamedRecords:
+    """Everybody is, and each record is handed on when its request ends: memory stays bounded."""
+
+    def __init__(self, take: Callable[[RequestRecord], object]) -> None:
+        self._take = take
+
+    def wants(self, number: int) -> bool:
+        """Everybody."""
+        return True
+
+    def keep(self, number: int, record: RequestRecord) -> None:
+        """In the order in which they end."""
+        self._take(record)
 
 
 class SampledRecords:

@@ -9,7 +9,7 @@ import hashlib
 import math
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dataplane.latency import (
@@ -88,6 +88,7 @@ class ClassResults:
     num_answered: int = 0
     """Whole answers, delivered to the end."""
     num_in_contract: int = 0
+    num_answered_in_contract: int = 0
     num_judged: int = 0
     """Those to which some objective applies."""
     num_by_disposition: Counter[str] = field(default_factory=Counter)
@@ -191,6 +192,10 @@ class FleetResults:
         of_class = request.request_class
         return None if of_class is None else self._terms_by_class.get(of_class.name)
 
+    def has_contract_for(self, class_name: str) -> bool:
+        """Something was promised to requests of the class."""
+        return class_name in self._terms_by_class
+
     def take(self, request: FleetRequest, judgement: Judgement | None = None) -> None:
         """Count it. `judgement` where it was judged by its record already."""
         latencies = server_latencies(request)
@@ -237,6 +242,7 @@ class FleetResults:
             results.num_preemptions += request.num_preemptions
         if request.status == 200 and request.delivery is Delivery.COMPLETE:
             results.num_answered += 1
+            results.num_answered_in_contract += verdict == 1
         if verdict >= 0:
             results.num_judged += 1
             results.num_in_contract += verdict
@@ -289,8 +295,3 @@ def _boundary_latencies(
             )
         )
     return Latencies()
-
-
-def totals(results: Iterable[ClassResults], of: Callable[[ClassResults], int]) -> int:
-    """A count over several classes."""
-    return sum(of(each) for each in results)

@@ -1,0 +1,109 @@
+"""What a simulated fleet came to, for people and for programs."""
+
+from dataclasses import asdict
+
+from controlplane.cli.terminal import indented, say, say_json, table
+from dataplane.simulation.fleet_summary import (
+    ClassSummary,
+    FleetSummary,
+    Quantiles,
+    ReplicaSummary,
+)
+
+_NOTHING = "-"
+
+
+def print_fleet(summary: FleetSummary, output: str) -> None:
+    """In the order of the summary."""
+    if output == "json":
+        say_json(asdict(summary))
+    else:
+        say(_text(summary))
+
+
+def _text(summary: FleetSummary) -> str:
+    head = f"{summary.scenario}, seed {summary.seed}: {summary.seconds:.1f} s"
+    parts = [
+        head,
+        table([_COUNTS, *(_counts(each) for each in summary.classes)]),
+        table([_TIMES, *(row for each in summary.classes for row in _times(each))]),
+        table([_REPLICA, *(_replica(each) for each in summary.replicas)]),
+    ]
+    leaked = sum(gateway.leaked for gateway in summary.gateways)
+    if leaked:
+        parts.append(indented(f"{leaked} requests were not released in time: a leak"))
+    if summary.checksum is not None:
+        parts.append(f"checksum {summary.checksum}")
+    return "\n\n".join(parts)
+
+
+_COUNTS = [
+    "CLASS",
+    "OFFERED",
+    "INVALID",
+    "REJECTED",
+    "ANSWERED",
+    "CUT OFF",
+    "LEFT",
+    "FAILED",
+    "ANSWERED/S",
+    "GOODPUT/S",
+    "IN CONTRACT",
+]
+
+
+def _counts(each: ClassSummary) -> list[str]:
+    numbers = (
+        each.offered,
+        each.invalid,
+        each.rejected,
+        each.answered,
+        each.cut_off,
+        each.left,
+        each.failed,
+    )
+    return [
+        each.request_class,
+        *map(str, numbers),
+        f"{each.completed_per_s:.2f}",
+        _NOTHING if each.goodput_per_s is None else f"{each.goodput_per_s:.2f}",
+        _percent(each.attainment),
+    ]
+
+
+_TIMES = ["CLASS", "", "P50", "P95", "P99"]
+
+
+def _times(each: ClassSummary) -> list[list[str]]:
+    of = {"queue": each.queue_time, "TTFT": each.ttft, "TPOT": each.tpot, "E2E": each.e2e}
+    return [[each.request_class, name, *_quantiles(spread)] for name, spread in of.items()]
+
+
+def _quantiles(spread: Quantiles) -> list[str]:
+    return [_seconds(value) for value in (spread.p50, spread.p95, spread.p99)]
+
+
+_REPLICA = ["REPLICA", "STATE", "STARTS", "REQUESTS", "BUSY", "TOKENS/STEP", "PREEMPTED", "CACHED"]
+
+
+def _replica(each: ReplicaSummary) -> list[str]:
+    return [
+        each.replica_id,
+        each.state,
+        str(each.starts),
+        str(each.requests),
+        _percent(each.utilisation),
+        _NOTHING if each.tokens_per_step is None else f"{each.tokens_per_step:.1f}",
+        str(each.preemptions),
+        _percent(each.cache_hit_share),
+    ]
+
+
+def _percent(share: float | None) -> str:
+    return _NOTHING if share is None else f"{100 * share:.1f} %"
+
+
+def _seconds(value: float | None) -> str:
+    if value is None:
+        return _NOTHING
+    return f"{1000 * value:.1f} ms" if value < 1 else f"{value:.2f} s"

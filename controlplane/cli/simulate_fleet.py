@@ -1,0 +1,91 @@
+"""`pilothouse simulate` of a Scenario: a fleet in virtual time."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from controlplane.cli.exit_codes import ExitCode
+from controlplane.cli.fleet_output import print_fleet
+from controlplane.cli.record_delivery import RecordDelivery, RecordFile
+from controlplane.cli.terminal import say
+from controlplane.specs.scenario_compiling import ScenarioDocument
+from dataplane.record import RequestRecord
+from dataplane.simulation.fleet import Fleet, FleetError
+from dataplane.simulation.fleet_records import (
+    NoRecords,
+    RecordKeeper,
+    SampledRecords,
+    StreamedRecords,
+)
+from dataplane.simulation.fleet_summary import summarize
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetOptions:
+    """What the command line asks for beside the scenario."""
+
+    output: str
+    records: Path | None = None
+    send: str | None = None
+    sample: int | None = None
+    keeps_rows: bool = True
+
+
+class UnendingError(click.ClickException):
+    """The scenario does not come to an end."""
+
+    exit_code = ExitCode.FAILED
+
+
+def simulate_fleet(document: ScenarioDocument, options: FleetOptions) -> None:
+    """Run, hand the records on, and print."""
+    with _open_takers(options) as takers:
+        keeper = _keeper(document, options, takers)
+        fleet = Fleet(document.fleet, keeper, keeps_rows=options.keeps_rows)
+        try:
+            fleet.run()
+        except FleetError as error:
+            raise UnendingError(str(error)) from error
+        if isinstance(keeper, SampledRecords):
+            for record in keeper.records():
+                _give(takers, record)
+    print_fleet(summarize(fleet), options.output)
+
+
+@contextmanager
+def _open_takers(options: FleetOptions) -> Iterator[list[Callable[[RequestRecord], None]]]:
+    takers: list[Callable[[RequestRecord], None]] = []
+    delivery = None
+    if options.send is not None:
+        delivery = RecordDelivery(options.send)
+        takers.append(delivery.take)
+    if options.records is None:
+        yield takers
+    else:
+        with RecordFile(options.records) as file:
+            takers.append(file.take)
+            yield takers
+    if delivery is not None:
+        delivery.close()
+        again = f", {delivery.num_duplicates} were there" if delivery.num_duplicates else ""
+        say(f"{delivery.num_stored} records sent{again}", is_error=True)
+
+
+def _keeper(
+    document: ScenarioDocument,
+    options: FleetOptions,
+    takers: list[Callable[[RequestRecord], None]],
+) -> RecordKeeper:
+    if not takers:
+        return NoRecords()
+    if options.sample is not None:
+        return SampledRecords(options.sample, document.fleet.seed)
+    return StreamedRecords(lambda record: _give(takers, record))
+
+
+def _give(takers: list[Callable[[RequestRecord], None]], record: RequestRecord) -> None:
+    for take in takers:
+        take(record)

@@ -19,6 +19,8 @@ those once more, and starts nothing.
 """
 
 import argparse
+import dataclasses
+import itertools
 import signal
 import statistics
 import tempfile
@@ -35,6 +37,7 @@ from dataplane.scheduling.bounds import SchedulerConfig
 from dataplane.simulation.fitting.document import Fit, save_fit
 from dataplane.simulation.fitting.fit import fit_records, this_machine
 from dataplane.simulation.fitting.replay import ReplicaBounds
+from dataplane.simulation.fitting.steps import observe_steps
 from ops.calibration.comparison import FIGURES, Comparison, compare
 from ops.calibration.picture import draw
 from ops.calibration.saturation import measure_saturation
@@ -43,7 +46,7 @@ from ops.calibration.traffic import Arrival, Lengths, Mix, at_once, poisson, sen
 
 _TRAINING = Mix(Lengths(48, 0.9, 2, 300), Lengths(16, 0.7, 1, 64))
 _TESTING = Mix(Lengths(80, 0.6, 8, 256), Lengths(12, 0.5, 2, 40))
-_TRAINING_SHARES = (0.25, 0.6, 0.95)
+_TRAINING_SHARES = (0.25, 0.95, 0.6, 0.8)
 _LOADS = {"light": 0.30, "near": 0.87}
 _GOALS = {"light": 0.10, "near": 0.20}
 _CROWD = 64
@@ -73,7 +76,7 @@ def _parse() -> argparse.Namespace:
     )
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=50.0, help="of each round and load")
-    parser.add_argument("--training-seconds", type=float, default=30.0, help="of each rate")
+    parser.add_argument("--training-seconds", type=float, default=25.0, help="before each")
     parser.add_argument("--threads", type=int, default=1, help="of the engine")
     parser.add_argument("--max-num-seqs", type=int, default=32)
     parser.add_argument("--seed", type=int, default=1)
@@ -90,7 +93,7 @@ class _Facts(msgspec.Struct):
     stages: dict[str, float]
     saturation_per_s: float
     num_steps: int
-    """By the engine's own count, until the training ended."""
+    """By the engine's own count, training and test."""
 
 
 def _measure(folder: Path, options: argparse.Namespace) -> None:
@@ -106,14 +109,14 @@ def _measure(folder: Path, options: argparse.Namespace) -> None:
     ):
         run = _Run(service, folder, options.seed)
         capacity = run.crowd("training-crowd", _TRAINING, bounds)
-        for share in _TRAINING_SHARES:
-            rate = share * capacity
-            run.poisson(f"training-{share:g}", _TRAINING, rate, options.training_seconds)
-        num_steps = int(service.engine_metrics()["pilothouse_replica_steps_total"])
         saturation = run.crowd("saturation", _TESTING, bounds)
+        shares = itertools.cycle(_TRAINING_SHARES)
         for number in range(options.rounds):
             for load, share in _LOADS.items():
+                rate = next(shares) * capacity
+                run.poisson(f"training-{number}-{load}", _TRAINING, rate, options.training_seconds)
                 run.poisson(f"{load}-{number}", _TESTING, share * saturation, options.seconds)
+        num_steps = int(service.engine_metrics()["pilothouse_replica_steps_total"])
         facts = _Facts(bounds, dict(service.status.stages), saturation, num_steps)
     (folder / "facts.json").write_bytes(msgspec.json.encode(facts))
 
@@ -167,10 +170,12 @@ class _Run:
 
 def _judge(folder: Path, options: argparse.Namespace) -> None:
     facts = msgspec.json.decode((folder / "facts.json").read_bytes(), type=_Facts)
-    training = [record for name in _names(folder, "training") for record in _read(folder, name)]
+    training = _numbered_anew(folder, _names(folder, "training"))
     fit = fit_records(training, this_machine(), [facts.stages])
     save_fit(fit, folder / "fit.json")
-    _tell_fit(fit, facts)
+    everything = observe_steps(_numbered_anew(folder, _names(folder, "")))
+    print(f"steps put together: {len(everything.steps)}; by the engine's count: {facts.num_steps}")
+    _tell_fit(fit)
     comparisons = [
         compare(load, _read(folder, name), fit, facts.bounds, options.seed)
         for load in _LOADS
@@ -185,10 +190,18 @@ def _judge(folder: Path, options: argparse.Namespace) -> None:
     print(f"all records and the fit are in {folder}, the picture is {picture}")
 
 
-def _tell_fit(fit: Fit, facts: _Facts) -> None:
+def _numbered_anew(folder: Path, names: Sequence[str]) -> list[RequestRecord]:
+    """The records of some runs of traffic, as if there had been no others: between two runs
+    the engine had nothing to do, so no request is missing."""
+    records = [record for name in names for record in _read(folder, name)]
+    records.sort(key=lambda record: record.gateway_sequence)
+    return [dataclasses.replace(r, gateway_sequence=n) for n, r in enumerate(records)]
+
+
+def _tell_fit(fit: Fit) -> None:
     print(
-        f"fitted to {fit.num_steps_used} steps of {fit.num_steps} seen (the engine counted "
-        f"{facts.num_steps}) in {fit.num_requests} requests"
+        f"fitted to {fit.num_steps_used} steps of {fit.num_steps} seen in {fit.num_requests} "
+        f"requests"
     )
     print("steps that were not fitted:   median   p90     bias")
     for each in fit.residuals:
@@ -220,8 +233,8 @@ def _tell_table(comparisons: Sequence[Comparison], facts: _Facts) -> None:
 
 
 def _names(folder: Path, kind: str) -> list[str]:
-    """In the order in which they were sent."""
-    files = [path for path in folder.glob("*.jsonl") if path.stem.startswith(f"{kind}-")]
+    """Of that kind, "" of any, in the order in which they were sent."""
+    files = [path for path in folder.glob("*.jsonl") if path.stem.startswith(kind)]
     return [path.stem for path in sorted(files, key=lambda path: path.stat().st_mtime_ns)]
 
 

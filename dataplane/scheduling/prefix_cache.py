@@ -9,13 +9,13 @@ no longer be reached, instead of hanging below a stranger that took the parent's
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from dataplane.scheduling.block_pool import BlockPool
 from dataplane.scheduling.sequence import Sequence
 
 
-@dataclass(frozen=True, slots=True)
-class BlockIdentity:
+class BlockIdentity(NamedTuple):
     """What makes a full block's KV the same as another's. `parent` is None at the start."""
 
     parent: int | None
@@ -23,8 +23,7 @@ class BlockIdentity:
     token_ids: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Node:
+class _Node(NamedTuple):
     node_id: int
     block_id: int
 
@@ -78,14 +77,21 @@ class PrefixCache:
         first, that one stays the findable one and this sequence's copy stays its own.
         """
         block_size = self._pool.block_size
-        while (stop := (sequence.num_registered_blocks + 1) * block_size) <= (
-            sequence.num_computed_tokens
-        ):
-            token_ids = sequence.tokens(stop - block_size, stop)
-            identity = BlockIdentity(sequence.cache_node, sequence.isolation_key, token_ids)
-            block_id = sequence.block_table[sequence.num_registered_blocks]
-            sequence.cache_node = self._find_or_insert(identity, block_id)
-            sequence.num_registered_blocks += 1
+        first = sequence.num_registered_blocks
+        num_blocks = sequence.num_computed_tokens // block_size
+        if first >= num_blocks:
+            return
+        start = first * block_size
+        token_ids = sequence.tokens(start, num_blocks * block_size)
+        node = sequence.cache_node
+        for block_id in sequence.block_table[first:num_blocks]:
+            offset, first = first * block_size - start, first + 1
+            block = token_ids[offset : offset + block_size]
+            node = self._find_or_insert(
+                BlockIdentity(node, sequence.isolation_key, block), block_id
+            )
+        sequence.cache_node = node
+        sequence.num_registered_blocks = num_blocks
 
     def check_integrity(self) -> None:
         """Raises AssertionError when trie and pool disagree on what is cached."""
@@ -97,11 +103,10 @@ class PrefixCache:
             )
 
     def _find_or_insert(self, identity: BlockIdentity, block_id: int) -> int:
-        node = self._nodes.get(identity)
-        if node is None:
-            node = _Node(self._next_node_id, block_id)
+        fresh = _Node(self._next_node_id, block_id)
+        node = self._nodes.setdefault(identity, fresh)
+        if node is fresh:
             self._next_node_id += 1
-            self._nodes[identity] = node
             self._identities[block_id] = identity
             self._pool.mark_cached(block_id)
         return node.node_id

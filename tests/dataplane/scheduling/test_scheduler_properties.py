@@ -127,7 +127,7 @@ class AnyTraffic(RuleBasedStateMachine):
             index = sum(s.request_id == first.request_id for s in self.sequences.values())
             self._add(
                 first.request_id,
-                first.prompt_token_ids,
+                tuple(first.prompt_token_ids),
                 first.max_output_tokens,
                 first.isolation_key,
                 index,
@@ -241,7 +241,7 @@ class AnyTraffic(RuleBasedStateMachine):
     def _check_output(self, sequence: Sequence, ended: str) -> None:
         assert sequence.status is SequenceStatus.FINISHED
         output = sequence.output_token_ids
-        assert output == generate(sequence.prompt_token_ids, len(output))
+        assert output == generate(tuple(sequence.prompt_token_ids), len(output))
         if ended == "limit":
             assert len(output) == sequence.max_output_tokens
         if ended == "outgrown":

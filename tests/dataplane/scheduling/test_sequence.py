@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from dataplane.scheduling.sequence import (
@@ -5,6 +7,7 @@ from dataplane.scheduling.sequence import (
     Sequence,
     SequenceStatus,
     SequenceStatusError,
+    Tick,
 )
 
 
@@ -72,3 +75,53 @@ def test_an_empty_prompt_is_refused() -> None:
 def test_a_sequence_that_may_select_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 1"):
         Sequence(request_id="r", sequence_id=1, prompt_token_ids=(1,), max_output_tokens=0)
+
+
+def a_scripted(**changed: Any) -> Sequence:
+    given = {"prompt_token_ids": (10, 11), "max_output_tokens": 8, "script": (20, 21, 22)}
+    return Sequence(request_id="r", sequence_id=1, **{**given, **changed})
+
+
+def test_a_script_is_read_as_far_as_it_was_selected() -> None:
+    sequence = a_scripted()
+    sequence.select(None)
+    sequence.select(None)
+    assert sequence.output_token_ids == [20, 21]
+    assert sequence.tokens(1, 4) == (11, 20, 21)
+    assert [sequence.token_at(p) for p in range(4)] == [10, 11, 20, 21]
+    with pytest.raises(IndexError, match="4 tokens"):
+        sequence.token_at(4)
+
+
+def test_a_script_or_a_lower_limit_says_when_a_sequence_is_complete() -> None:
+    assert (a_scripted().output_limit, a_scripted(max_output_tokens=2).output_limit) == (3, 2)
+
+
+def test_the_output_of_a_script_cannot_be_given_as_well() -> None:
+    with pytest.raises(ValueError, match="a script says the output"):
+        a_scripted(output_token_ids=[20])
+    with pytest.raises(ValueError, match="its script says its output"):
+        a_scripted().output_token_ids = [20]
+
+
+def test_an_empty_script_is_refused() -> None:
+    with pytest.raises(ValueError, match="script is empty"):
+        a_scripted(script=())
+
+
+def test_a_token_must_be_named_where_no_script_says_it() -> None:
+    with pytest.raises(ValueError, match="which token is it"):
+        a_sequence().select(None)
+
+
+def test_counts_that_follow_a_tick_go_on_from_where_they_were() -> None:
+    sequence, tick = a_scripted(), Tick()
+    sequence.num_computed_tokens = 2
+    sequence.select(None)
+    tick.now = 40
+    sequence.follow(tick)
+    tick.now = 41
+    assert (sequence.num_computed_tokens, sequence.num_output_tokens) == (3, 2)
+    sequence.leave()
+    tick.now = 50
+    assert (sequence.num_computed_tokens, sequence.num_output_tokens) == (3, 2)

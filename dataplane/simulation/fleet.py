@@ -14,10 +14,11 @@ made up is who calls, and what a step takes. A fault or an observer is put on fr
     fleet.sources           where calls come from; each may be replaced by one around it
     fleet.put_call          one more call
     fleet.every             something at regular times
-    fleet.on_replica        told of each change of a replica
+    fleet.on_replica        told of each change of a replica, before gateways are
+    fleet.believed_held     what gateways wrongly take for held; tell_replicas when it changes
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from dataplane.admission import compile_snapshot
@@ -69,6 +70,8 @@ class Fleet:
         self.change_call: list[Callable[[float, Call], Call | None]] = []
         """Each is given a time and a call that is about to arrive, and says which one does."""
         self.on_replica: list[Callable[[FleetReplica, str], None]] = []
+        self.believed_held: Callable[[Mapping[str, int | None]], Mapping[str, int]] | None = None
+        """Given the slots of each replica: how many of them gateways take for held by others."""
         self._records: RecordKeeper = NoRecords() if records is None else records
         self._writer = RecordWriter(scenario)
         self._traces_all = _needs_pace(scenario)
@@ -183,11 +186,17 @@ class Fleet:
         self.changes.append(
             ReplicaChange(at=self.timeline.now, replica_id=replica.replica_id, what=what)
         )
-        slots = self.slots()
-        for gateway in self.gateways:
-            gateway.set_replicas(slots)
+        # First who looks on: a gateway may send it requests at once.
         for told in self.on_replica:
             told(replica, what)
+        self.tell_replicas()
+
+    def tell_replicas(self) -> None:
+        """Tell gateways again which replicas they may use, and what of them seems to be held."""
+        slots = self.slots()
+        held = {} if self.believed_held is None else self.believed_held(slots)
+        for gateway in self.gateways:
+            gateway.set_replicas(slots, held)
 
     def slots(self) -> dict[str, int | None]:
         """What a gateway gives of each replica that serves; None: no limit."""

@@ -134,9 +134,11 @@ class SimulatedGateway:
             finished=finished,
         )
 
-    def set_replicas(self, slots: Mapping[str, int | None]) -> None:
-        """The replicas that can be reached, with their slots."""
-        self.queue.set_replicas(slots)
+    def set_replicas(
+        self, slots: Mapping[str, int | None], held_elsewhere: Mapping[str, int]
+    ) -> None:
+        """The replicas that can be reached, their slots, and those that others seem to hold."""
+        self.queue.set_replicas(slots, held_elsewhere)
         self._watch_expiry()
 
     # Arrival.

@@ -105,6 +105,11 @@ class SpeculativeCost:
         self._round = of_round
         self._acceptance = acceptance
         self._factor = 1.0
+        self._committed = 1.0
+        self.num_rounds = 0.0
+        """As many as the decode steps so far stand for; not whole, since they are averages."""
+        self.num_accepted = 0.0
+        """Drafts that those rounds kept."""
         self.acceptance = acceptance
 
     @property
@@ -114,15 +119,23 @@ class SpeculativeCost:
 
     @acceptance.setter
     def acceptance(self, acceptance: float) -> None:
-        committed = self._round.expected_committed(acceptance)
+        self._committed = self._round.expected_committed(acceptance)
         self._acceptance = acceptance
-        self._factor = self._round.cost_per_token(committed)
+        self._factor = self._round.cost_per_token(self._committed)
+
+    @property
+    def draft_steps(self) -> int:
+        """Tokens that a round drafts."""
+        return self._round.draft_steps
 
     def step_time(self, plan: StepPlan) -> float:
         """Prompt tokens cost what they always did; the rest of the step is decoding."""
         plain = self._plain.step_time(plan)
         if not plan.num_decode_steps:
             return plain
+        num_rounds = plan.num_decode_steps / self._committed
+        self.num_rounds += num_rounds
+        self.num_accepted += num_rounds * (self._committed - 1)
         prefill = self._prefill_time(plan) if plan.num_prompt_tokens else 0
         return prefill + max(0, plain - prefill) * self._factor
 

@@ -33,7 +33,9 @@ class RetryStorm(ClientFault):
 
     def behave(self, client: ClientBehaviour) -> ClientBehaviour:
         """Impatient, and with another try at once."""
-        retries = Retries(max_retries=self.max_retries, backoff=self.backoff, factor=1.0)
+        retries = Retries(
+            max_retries=self.max_retries, backoff=self.backoff, factor=1.0, when_impatient=True
+        )
         patience = client.first_token_within if self.patience is None else self.patience
         return replace(client, retries=retries, first_token_within=patience)
 

@@ -54,10 +54,10 @@ class PacedCost:
     """A CostModel whose steps take as long as the pace of their moment allows."""
 
     def __init__(self, inner: CostModel, curve: PaceCurve, clock: Callable[[], float]) -> None:
-        self._inner = inner
+        self.inner = inner
         self._curve = curve
         self._clock = clock
 
     def step_time(self, plan: StepPlan) -> float:
         """Infinity for a step that never ends."""
-        return self._curve.time_for(self._inner.step_time(plan), self._clock())
+        return self._curve.time_for(self.inner.step_time(plan), self._clock())

@@ -5,6 +5,7 @@ What no fault concerns is handed back as it was given, so that a run without fau
 same run.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
@@ -91,6 +92,17 @@ class FaultPlan:
             return None
         return FaultyMemory(timeline, scheduler, owner, shortages, spikes, leaks)
 
+    def has_memory_faults(self, replica_id: str) -> bool:
+        """Whether `memory` ever has anything for it."""
+        kinds = (SmallerMemory, WorkspaceSpike, CancelLeak)
+        return any(self._of_replica(kind, replica_id) for kind in kinds)
+
+    def start_changes(self, replica_id: str) -> list[float]:
+        """When `bounds` or `cold_start` answers otherwise than before."""
+        return _changes(
+            [*self._of_replica(SmallerMemory, replica_id), *self._of_replica(SlowStart, replica_id)]
+        )
+
     def metrics(self, replica_id: str) -> tuple[FaultyMetrics, ...]:
         """What stands between it and who scrapes it."""
         faults = self._of_replica(MetricsFault, replica_id)
@@ -131,9 +143,7 @@ class FaultPlan:
     @property
     def routing_changes(self) -> list[float]:
         """When `believed_held` answers otherwise than before."""
-        faults = self._of(StickyRouting)
-        times = {time for fault in faults for time in (fault.at, fault.ends_at)}
-        return sorted(time for time in times if time < float("inf"))
+        return _changes(self._of(StickyRouting))
 
     def link(self, timeline: Timeline, link: Link) -> None:
         """Narrow a link."""
@@ -151,3 +161,9 @@ class FaultPlan:
 
     def _of_replica(self, kind: type[ReplicaFaultT], replica_id: str) -> list[ReplicaFaultT]:
         return [fault for fault in self._of(kind) if fault.is_of(replica_id)]
+
+
+def _changes(faults: Iterable[Fault]) -> list[float]:
+    """When faults begin and end, in order."""
+    times = {time for fault in faults for time in (fault.at, fault.ends_at)}
+    return sorted(time for time in times if time < math.inf)

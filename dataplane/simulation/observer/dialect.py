@@ -137,6 +137,10 @@ class HistogramSeries:
 class LogLanguage(Protocol):
     """How an engine writes its log. Every method gives whole lines, [] where it says nothing."""
 
+    def stage_ended(self, stage: str, seconds: float, at: datetime) -> list[str]:
+        """A stage of the start (acquire, load, compile, warm_up) took so long."""
+        ...
+
     def started(self, view: EngineView, at: datetime) -> list[str]:
         """It came up."""
         ...

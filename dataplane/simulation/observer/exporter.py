@@ -5,7 +5,7 @@ the simulation: a process that starts again counts from zero, one that is stuck 
 told last, one that ended tells nothing.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from collections.abc import Sequence as ReadableSequence
 from datetime import datetime
 from typing import Protocol
@@ -13,9 +13,9 @@ from typing import Protocol
 from dataplane.scheduling.scheduler import Scheduler
 from dataplane.scheduling.sequence import Sequence
 from dataplane.scheduling.step import StepPlan
+from dataplane.simulation.cost import CostModel
 from dataplane.simulation.observer.dialect import (
     Dialect,
-    Drafting,
     EngineIdentity,
     EngineView,
     Rates,
@@ -23,6 +23,7 @@ from dataplane.simulation.observer.dialect import (
 )
 from dataplane.simulation.observer.exposition import Family, render
 from dataplane.simulation.observer.lines import Logged, Scraped, Sink
+from dataplane.simulation.observer.speculation import DraftCount
 from dataplane.simulation.observer.tally import EngineTally
 from dataplane.simulation.timeline import Timeline
 
@@ -57,13 +58,13 @@ class EngineExporter:
         self.identity = identity
         self.dialect = dialect
         self.tally = EngineTally(timeline, {})
-        self.drafting: Drafting | None = None
-        """Set by who simulates speculation."""
         self._timeline = timeline
         self._sink = sink
         self._anchor_unix = anchor_unix
         self._filters = filters
         self._scheduler: Scheduler | None = None
+        self._is_running = False
+        self._drafts: DraftCount | None = None
         self._rates = Rates()
         self._stages: dict[str, float] = {}
         self._leaks: list[tuple[str, float]] = []
@@ -80,19 +81,32 @@ class EngineExporter:
         """A process serves."""
         return self._scheduler is not None
 
+    @property
+    def is_running(self) -> bool:
+        """There is a process, which may still start."""
+        return self._is_running
+
     # What happens to the process.
 
     def starting(self) -> None:
         """It was launched, and answers nobody yet."""
+        self._stages = {}
+        self._is_running = True
         self._manager("Started", "")
 
-    def started(self, scheduler: Scheduler, stages: Mapping[str, float] | None = None) -> None:
-        """It serves from now on; `stages` are the seconds of each stage of the start."""
+    def stage_ended(self, stage: str, seconds: float) -> None:
+        """A stage of its start took so long."""
+        self._stages[stage] = seconds
+        self._log(self.dialect.log.stage_ended(stage, seconds, self._wall()))
+
+    def started(self, scheduler: Scheduler, cost: CostModel | None = None) -> None:
+        """It serves from now on; `cost` tells what it counts where it speculates."""
         now = self._timeline.now
+        self._drafts = DraftCount.begin(cost)
         self._scheduler = scheduler
+        self._is_running = True
         self.tally = EngineTally(self._timeline, self.dialect.bounds(scheduler.config))
         self._rates = Rates(at=now)
-        self._stages = dict(stages or {})
         self._leaks = []
         self._num_leaks_reported = 0
         self._num_stuck_lines = 0
@@ -108,6 +122,7 @@ class EngineExporter:
     def exited(self, code: int) -> None:
         """It ended; a negative code is the signal that did it."""
         self._scheduler = None
+        self._is_running = False
         if code < 0:
             self._manager("Main process exited", f", code=killed, status={-code}/{_SIGNALS[-code]}")
             self._manager("Failed with result 'signal'", "")
@@ -201,7 +216,7 @@ class EngineExporter:
             tally=self.tally,
             now=now,
             rates=self._rates,
-            drafting=self.drafting,
+            drafting=None if self._drafts is None else self._drafts.read(),
             start_stages=self._stages,
             num_leaked=len(self._leaks),
             num_leaks_reported=reported,

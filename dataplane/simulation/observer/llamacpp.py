@@ -21,6 +21,12 @@ from dataplane.simulation.observer.exposition import Labels
 class LlamaCppLog:
     """Without times, as the server writes it by default."""
 
+    def stage_ended(self, stage: str, seconds: float, at: datetime) -> list[str]:
+        """Warming up is the one that it names."""
+        if stage != "load":
+            return []
+        return ["common_init_from_params: warming up the model with an empty run - please wait ..."]
+
     def started(self, view: EngineView, at: datetime) -> list[str]:
         """That it listens."""
         return [

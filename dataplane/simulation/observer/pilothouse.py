@@ -22,6 +22,10 @@ from dataplane.simulation.observer.measure import Measure
 class HostLog:
     """One JSON object a line, as `dataplane.logs` writes them."""
 
+    def stage_ended(self, stage: str, seconds: float, at: datetime) -> list[str]:
+        """Nothing: stages are in the status file, and in the line below."""
+        return []
+
     def started(self, view: EngineView, at: datetime) -> list[str]:
         """Once it can answer."""
         seconds = ", ".join(f"{stage} {took:.1f} s" for stage, took in view.start_stages.items())

@@ -34,6 +34,14 @@ _E2E = (
 class SglangLog:
     """One line a batch, here one of the last batch at every interval."""
 
+    def stage_ended(self, stage: str, seconds: float, at: datetime) -> list[str]:
+        """Weights, and graphs, which is its compiling."""
+        said = {
+            "load": f"Load weight end. elapsed={seconds:.2f} s",
+            "compile": f"Capture cuda graph end. Time elapsed: {seconds:.2f} s.",
+        }
+        return [_line(at, said[stage])] if stage in said else []
+
     def started(self, view: EngineView, at: datetime) -> list[str]:
         """Sizes, and that it is ready."""
         return [

@@ -8,36 +8,31 @@ from dataplane.simulation.observer.dialect import EngineView
 class VllmLog:
     """V1: two processes, each line with its name."""
 
+    def stage_ended(self, stage: str, seconds: float, at: datetime) -> list[str]:
+        """Weights, compiling, and all that comes behind."""
+        said = {
+            "load": ("default_loader.py:384", f"Loading weights took {seconds:.2f} seconds"),
+            "compile": ("monitor.py:53", f"torch.compile took {seconds:.2f} s in total"),
+            "warm_up": (
+                "core.py:299",
+                f"init engine (profile, create kv cache, warmup model) took {seconds:.2f} s",
+            ),
+        }
+        return [_core(at, *said[stage])] if stage in said else []
+
     def started(self, view: EngineView, at: datetime) -> list[str]:
-        """Sizes, then the stages as far as it names them."""
+        """The size of the cache, and that it is up."""
         config = view.config
-        stages = view.start_stages
-        concurrency = config.num_slots / config.max_model_len
-        lines = []
-        if "load" in stages:
-            lines.append(
-                _core(at, "default_loader.py:384", f"Loading weights took {stages['load']:.2f} "
-                f"seconds")
-            )  # fmt: skip
-        if "compile" in stages:
-            said = f"torch.compile took {stages['compile']:.2f} s in total"
-            lines.append(_core(at, "monitor.py:53", said))
-        said = f"GPU KV cache size: {config.num_slots:,} tokens"
-        lines.append(_core(at, "kv_cache_utils.py:1316", said))
-        said = (
+        sizes = f"GPU KV cache size: {config.num_slots:,} tokens"
+        concurrency = (
             f"Maximum concurrency for {config.max_model_len:,} tokens per request: "
-            f"{concurrency:.2f}x"
+            f"{config.num_slots / config.max_model_len:.2f}x"
         )
-        lines.append(_core(at, "kv_cache_utils.py:1321", said))
-        if "warm_up" in stages:
-            compiled = stages.get("compile", 0.0)
-            said = (
-                f"init engine (profile, create kv cache, warmup model) took "
-                f"{stages['warm_up'] + compiled:.2f} s (compilation: {compiled:.2f} s)"
-            )
-            lines.append(_core(at, "core.py:299", said))
-        lines.append("(APIServer pid=1) INFO:     Application startup complete.")
-        return lines
+        return [
+            _core(at, "kv_cache_utils.py:1316", sizes),
+            _core(at, "kv_cache_utils.py:1321", concurrency),
+            "(APIServer pid=1) INFO:     Application startup complete.",
+        ]
 
     def periodic(self, view: EngineView, at: datetime) -> list[str]:
         """From the second interval without a token on it is silent, whatever waits."""

@@ -61,4 +61,9 @@ class FittedCost:
             for chunk in plan.prefill_chunks:
                 attended += chunk.num_tokens * (chunk.start + (chunk.num_tokens + 1) / 2)
             seconds += self._per_attended * attended
-        return seconds if self._noise is None else seconds * self._noise.draw()
+        noise = self._noise
+        if noise is None:
+            return seconds
+        if not noise.drawn:
+            noise.refill()
+        return seconds * noise.drawn.pop()

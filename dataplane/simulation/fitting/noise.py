@@ -6,7 +6,7 @@ make it up.
 """
 
 import math
-import random
+from itertools import accumulate
 from statistics import NormalDist
 
 import numpy as np
@@ -43,37 +43,33 @@ def _rank_correlation(factors: Array) -> float:
 class NoiseSource:
     """Draws factors, one a step, each like the one before it as far as the noise says."""
 
-    __slots__ = ("_correlation", "_drawn", "_fresh", "_position", "_random", "_score", "_table")
+    __slots__ = ("_bounds", "_correlation", "_factors", "_fresh", "_generator", "_score", "drawn")
 
     def __init__(self, noise: Noise, seed: int) -> None:
         """The same seed draws the same factors."""
         at = (np.arange(_TABLE_SIZE) + 0.5) / _TABLE_SIZE
-        self._table: list[float] = np.interp(at, noise.shares, noise.factors).tolist()
-        self._random = random.Random(seed)
+        self._factors: Array = np.interp(at, noise.shares, noise.factors)
+        shares = (number / _TABLE_SIZE for number in range(1, _TABLE_SIZE))
+        self._bounds = np.array([_NORMAL.inv_cdf(share) for share in shares])
+        self._generator = np.random.Generator(np.random.PCG64(seed))
         self._correlation = noise.correlation
         self._fresh = math.sqrt(1.0 - noise.correlation**2)
-        self._score = self._random.gauss(0.0, 1.0)
-        self._drawn: list[float] = []
-        self._position = 0
+        self._score = float(self._generator.standard_normal())
+        self.drawn: list[float] = []
+        """What comes next, the nearest last. Whoever is in a hurry takes it from here."""
 
     def draw(self) -> float:
         """The next factor."""
-        if self._position == len(self._drawn):
-            self._drawn = self._draw_more()
-            self._position = 0
-        factor = self._drawn[self._position]
-        self._position += 1
-        return factor
+        if not self.drawn:
+            self.refill()
+        return self.drawn.pop()
 
-    def _draw_more(self) -> list[float]:
-        """Many at once: a draw costs an index on the way."""
-        table, gauss, erf = self._table, self._random.gauss, math.erf
-        correlation, fresh, score = self._correlation, self._fresh, self._score
-        last, half = _TABLE_SIZE - 1, _TABLE_SIZE / 2
-        drawn = []
-        for _ in range(_NUM_DRAWN):
-            score = correlation * score + fresh * gauss(0.0, 1.0)
-            place = int(half * (1.0 + erf(score * math.sqrt(0.5))))
-            drawn.append(table[min(last, place)])
-        self._score = score
-        return drawn
+    def refill(self) -> None:
+        """Draw many at once."""
+        correlation = self._correlation
+        fresh = (self._fresh * self._generator.standard_normal(_NUM_DRAWN)).tolist()
+        scores = accumulate(fresh, lambda last, new: correlation * last + new, initial=self._score)
+        found = np.fromiter(scores, dtype=float, count=_NUM_DRAWN + 1)[1:]
+        self._score = float(found[-1])
+        factors = self._factors[np.searchsorted(self._bounds, found)]
+        self.drawn = factors[::-1].tolist() + self.drawn

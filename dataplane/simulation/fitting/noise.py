@@ -51,7 +51,7 @@ class NoiseSource:
         self._factors: Array = np.interp(at, noise.shares, noise.factors)
         shares = (number / _TABLE_SIZE for number in range(1, _TABLE_SIZE))
         self._bounds = np.array([_NORMAL.inv_cdf(share) for share in shares])
-        self._generator = np.random.Generator(np.random.PCG64(seed))
+        self._generator = np.random.Generator(np.random.PCG64(seed % 2**128))
         self._correlation = noise.correlation
         self._fresh = math.sqrt(1.0 - noise.correlation**2)
         self._score = float(self._generator.standard_normal())

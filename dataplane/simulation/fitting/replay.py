@@ -20,6 +20,7 @@ from dataplane.scheduling.sequence import Sequence as TokenSequence
 from dataplane.scheduling.step import StepPlan
 from dataplane.simulation.cost import CostModel
 from dataplane.simulation.fitting.document import Overheads, Spread
+from dataplane.simulation.random_streams import random_stream
 from dataplane.simulation.replica import SimulatedReplica
 from dataplane.simulation.timeline import Timeline
 
@@ -74,7 +75,7 @@ def replay(
     Raises ValueError for a request that can never run under `bounds`.
     """
     timeline = Timeline()
-    gateway = _Gateway(timeline, bounds, overheads, random.Random(f"{seed}/overheads"))
+    gateway = _Gateway(timeline, bounds, overheads, random_stream(seed, "overheads"))
     replica = SimulatedReplica(timeline, Scheduler(bounds.scheduler), cost, gateway)
     gateway.replica = replica
     lives = [_Life(number, request) for number, request in enumerate(requests)]

@@ -205,6 +205,8 @@ class FleetReplica:
         for request in waiting:
             if request.number in self._requests:
                 self.cancel(request)
+            else:  # its gateway waits for it no more, but did say so in time
+                engine.cancel(request.number)
 
     def set_cost(self, cost: CostModel) -> None:
         """What steps that begin from now on take."""

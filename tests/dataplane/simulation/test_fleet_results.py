@@ -1,0 +1,97 @@
+import math
+import random
+
+import pytest
+
+from dataplane.simulation.arrivals import Poisson
+from dataplane.simulation.fleet import Fleet
+from dataplane.simulation.fleet_records import NoRecords, SampledRecords, StreamedRecords
+from dataplane.simulation.fleet_results import Spread
+from dataplane.simulation.fleet_scenario import FleetScenario
+from dataplane.simulation.fleet_summary import FleetSummary, summarize
+from ops.endurance.random_fleet import random_scenario
+from tests.dataplane.simulation.small_fleet import call, small_fleet, steady
+
+
+def summary_of(scenario: FleetScenario, keeps_rows: bool) -> FleetSummary:
+    fleet = Fleet(scenario, keeps_rows=keeps_rows)
+    fleet.run()
+    return summarize(fleet)
+
+
+@pytest.mark.parametrize("number", [4, 5, 6])
+def test_the_summary_adds_up(number: int) -> None:
+    summary = summary_of(random_scenario(number), keeps_rows=True)
+    for each in summary.classes:
+        assert each.offered == each.invalid + each.rejected + each.admitted
+        assert each.admitted == each.answered + each.cut_off + each.left + each.failed
+        assert each.offered == sum(each.by_disposition.values())
+    arrived = sum(gateway.arrived for gateway in summary.gateways)
+    assert arrived == sum(each.offered for each in summary.classes) > 0
+
+
+def test_histograms_count_exactly_and_come_close_to_percentiles() -> None:
+    model, _ = small_fleet(traffic=[steady(0.7)], max_num_seqs=5)
+    exact = summary_of(model.scenario, keeps_rows=True)
+    coarse = summary_of(model.scenario, keeps_rows=False)
+    assert coarse.checksum is None
+    for one, other in zip(exact.classes, coarse.classes, strict=True):
+        assert one.by_disposition == other.by_disposition
+        assert one.goodput_per_s == other.goodput_per_s
+        for name in ("ttft", "e2e"):
+            assert getattr(other, name).p95 == pytest.approx(getattr(one, name).p95, rel=0.011)
+
+
+def test_a_spread_gives_the_smallest_value_that_a_share_is_at_most() -> None:
+    spread = Spread(is_exact=True)
+    assert spread.quantiles([0.5]) == [None]
+    values = [float(value) for value in range(1, 101)]
+    random.Random(1).shuffle(values)
+    for value in values:
+        spread.add(value)
+    assert spread.quantiles([0.0, 0.5, 0.95, 0.99, 1.0]) == [1, 50, 95, 99, 100]
+
+
+def test_utilisation_is_the_share_of_time_in_steps() -> None:
+    fleet, _ = small_fleet()
+    fleet.put_call(call(num_output_tokens=5))
+    fleet.run_until(20)
+    fleet.run()
+    [replica] = summarize(fleet).replicas
+    assert fleet.timeline.now == 100
+    assert replica.utilisation == 5 / 100
+    assert replica.tokens_per_step == (5 + 5) / 5
+
+
+def test_a_sample_is_drawn_evenly_and_does_not_change_what_happens() -> None:
+    model, _ = small_fleet(traffic=[steady(0.5)], duration=400)
+    everything: list[int] = []
+    whole = Fleet(model.scenario, StreamedRecords(lambda r: everything.append(r.gateway_sequence)))
+    plain = Fleet(model.scenario, NoRecords())
+    sampled = SampledRecords(80, seed=5)
+    fleet = Fleet(model.scenario, sampled)
+    checksums = set()
+    for each in (whole, plain, fleet):
+        columns = each.run().columns
+        assert columns is not None
+        checksums.add(columns.checksum())
+    assert len(checksums) == 1
+    assert len(everything) == 800
+    found = [record.gateway_sequence for record in sampled.records()]
+    assert len(found) == len(set(found)) == 80
+    # As many of the late as of the early, within what chance allows.
+    assert sum(number < 400 for number in found) == pytest.approx(40, abs=4 * math.sqrt(20))
+
+
+def test_streams_of_calls_do_not_change_each_other() -> None:
+    alone, _ = small_fleet(traffic=[steady(3.0, "a")], num_replicas=2, max_num_seqs=50)
+    both, _ = small_fleet(
+        traffic=[steady(3.0, "a"), steady(7.0, "b")], num_replicas=2, max_num_seqs=50
+    )
+    arrivals = []
+    for fleet in (alone, both):
+        columns = fleet.run().columns
+        assert columns is not None
+        arrivals.append(set(columns.arrived_at))
+    assert arrivals[0] < arrivals[1]
+    assert Poisson(1.0) == Poisson(1.0)

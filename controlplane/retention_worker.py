@@ -11,7 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from controlplane.store.database import Database
 from controlplane.store.removal import RemovedData, list_removed, oldest_of, remove_step
 from controlplane.store.retention import Removal, Retention, plan_by_age, plan_by_size
-from controlplane.store.room import give_back, refresh_statistics, used_bytes
+from controlplane.store.room import LogTooLongError, give_back, refresh_statistics, used_bytes
 from dataplane.clock import WallClock, wall_clock
 
 _PASS_SECONDS = 60.0
@@ -58,7 +58,10 @@ class RetentionWorker:
             self._thread.join()
 
     def do_pass(self) -> int:
-        """Remove all that is due; returns how many rows. Raises SQLAlchemyError."""
+        """Remove all that is due; returns how many rows.
+
+        Raises SQLAlchemyError, and LogTooLongError where it has to wait.
+        """
         num_removed = 0
         with self._database.reading() as session:
             oldest = oldest_of(session)
@@ -76,9 +79,9 @@ class RetentionWorker:
             started = time.monotonic()
             try:
                 num_removed = self.do_pass()
-            # A full disk or a server that is away: the next pass tries again, and until then
-            # the error is counted and shown.
-            except SQLAlchemyError as error:
+            # A full disk, somebody who reads for long, or a server that is away: the next pass
+            # tries again, and until then the error is counted and shown.
+            except (SQLAlchemyError, LogTooLongError) as error:
                 self.num_failed_passes += 1
                 self.error = f"{type(error).__name__}: {getattr(error, 'orig', None) or error}"
                 _log.warning("request data could not be removed", error=self.error)
@@ -92,7 +95,10 @@ class RetentionWorker:
     def _repeat(self, step: Callable[[], int]) -> int:
         """Do `step` until it has nothing to do any more; returns the sum of what it returned."""
         total = 0
-        while not self._stopping.is_set() and (done := step()):
+        while not self._stopping.is_set():
+            self._database.room.check_removal(self._database.engine)
+            if not (done := step()):
+                break
             total += done
             self._stopping.wait(_PAUSE_SECONDS)
         return total

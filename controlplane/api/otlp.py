@@ -126,15 +126,15 @@ def _take(request: Request, form: Form, body: bytes) -> ReadSpans:
     except LookupError as error:
         raise RefusalError(415, str(error.args[0])) from error
     if read.reports:
-        _store(state, read, sender or "")
+        _store(state, read, sender or "", len(data))
     span_counters(state).add(names.CONTROLPLANE_SPANS_IGNORED_TOTAL, read.ignored)
     return read
 
 
-def _store(state: State, read: ReadSpans, sender: str) -> None:
+def _store(state: State, read: ReadSpans, sender: str, num_bytes: int) -> None:
     find_terms = contract_terms(state).find
     try:
-        with state.request_db.adding() as session:
+        with state.request_db.adding(num_bytes) as session:
             taken = take_reports(session, read.reports, sender, find_terms, wall_clock())
     except NoRoomError as error:
         raise RefusalError(503, f"{error}. Send again later") from error

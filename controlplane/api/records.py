@@ -49,7 +49,7 @@ def _take(request: Request, body: bytes) -> IngestReport:
     check_gateway_ids(request, {batch.gateway_id, *(each.gateway_id for each in batch.records)})
     state = request.app.state
     database: Database = state.request_db
-    with database.adding() as session:
+    with database.adding(len(body)) as session:
         lock_for_records(session)
         report = store_batch(session, batch, Random(), ReservoirSizes())
         joined = join_records(session, batch.records, contract_terms(state).find)

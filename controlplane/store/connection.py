@@ -33,6 +33,7 @@ __all__ = [
 
 _BUSY_TIMEOUT_MILLISECONDS = 10_000
 _CONNECT_SECONDS = 10
+_MAX_LOG_BYTES = 16 * 2**20
 _READS_ONLY = "pilothouse_reads_only"
 
 
@@ -120,6 +121,8 @@ def _set_up_sqlite(connection: Any, _record: object) -> None:
         cursor.execute("PRAGMA auto_vacuum = INCREMENTAL")
     _switch_to_wal(cursor)
     cursor.execute("PRAGMA synchronous = NORMAL")
+    # A log that had to grow is cut again when it begins anew, or it would keep that room for ever.
+    cursor.execute(f"PRAGMA journal_size_limit = {_MAX_LOG_BYTES}")
     cursor.close()
 
 

@@ -74,9 +74,13 @@ class Database:
             yield session
 
     @contextmanager
-    def adding(self) -> Iterator[Session]:
-        """A unit of work that adds request data. Raises NoRoomError when there is no room."""
+    def adding(self, num_bytes: int) -> Iterator[Session]:
+        """A unit of work that adds request data, which came as `num_bytes`.
+
+        Raises NoRoomError when there is no room.
+        """
         with self.room.guarding(), self.session() as session:
+            self.room.check(session.connection(), num_bytes)
             yield session
 
     @contextmanager

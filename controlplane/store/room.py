@@ -1,8 +1,14 @@
 """How large a database is, and whether there is room for more.
 
 SQLite shares its disk with whatever lies beside it, and the config database usually does. So
-request data is refused while something is left, and config never notices. PostgreSQL is asked
-only: its disk is on another machine.
+request data is refused while something is left, and config never notices. What is asked for is
+looked at under the write lock, where nobody else takes the same room, and with what SQLite's log
+(`-wal`) holds: that lies on the disk twice once it is copied into the file.
+
+The log can grow by more than is stored: while somebody reads for long, a backup for one, nothing
+of it can be used again. So what removes data waits for such a reader where room is short.
+
+PostgreSQL is asked only: its disk is on another machine.
 """
 
 import os
@@ -12,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import Connection, Table, func, literal, select, text
+from sqlalchemy import Connection, Engine, Table, func, literal, select, text
 from sqlalchemy.exc import DBAPIError
 
 from controlplane.store.connection import DatabaseKind
@@ -29,6 +35,10 @@ _PAGES_PER_STEP = 2000
 _INCREMENTAL = 2
 _ANALYZED_ROWS = 1000
 _SAMPLED_ROWS = 500
+_WRITTEN_PER_BYTE = 2  # to the log, and from there to the file
+_EMPTYING_MILLISECONDS = 200
+_LOG_SHARE = 4
+"""While room is short, removing may take this part of the reserve for the log."""
 _ROW_OVERHEAD_BYTES = 28  # header and pointer of a row in PostgreSQL's pages
 _TABLE_SIZE = text(
     "SELECT pg_total_relation_size(relid) AS total, pg_table_size(relid) AS heap, "
@@ -45,6 +55,10 @@ class NoRoomError(Exception):
             f"{why}; nothing was stored. Gateways keep their records within a bound and send "
             f"them again. Make room, or keep less: see the runbook request-database-full"
         )
+
+
+class LogTooLongError(Exception):
+    """Nothing more is removed for now: the room that it takes for a while is not there."""
 
 
 @dataclass(slots=True)
@@ -75,14 +89,34 @@ class RoomKeeper:
         else:
             self.refusal = None
 
-    def _check(self) -> None:
+    def check(self, connection: Connection, num_bytes: int) -> None:
+        """Before `num_bytes` are added by the transaction of `connection`, which holds the write
+        lock. Raises NoRoomError. Where nothing is kept for config, the disk itself says when."""
+        if connection.dialect.name == "sqlite" and self.reserve_bytes > 0:
+            self._check(_bytes_still_to_copy(connection, self.url) + num_bytes * _WRITTEN_PER_BYTE)
+
+    def check_removal(self, engine: Engine) -> None:
+        """Before a part of the data is removed. Raises LogTooLongError."""
+        path = sqlite_path(self.url)
+        if path is None:
+            return
+        log, free = _size_of(path.with_name(f"{path.name}-wal")), free_bytes(path.parent)
+        is_short = free < self.reserve_bytes and log > self.reserve_bytes // _LOG_SHARE
+        if is_short and not _empty_log(engine):
+            raise LogTooLongError(
+                f"{path}-wal has grown to {log >> 20} MiB, because somebody reads for long (a "
+                f"backup?), and {free >> 20} MiB are free: nothing more is removed until that ends"
+            )
+
+    def _check(self, num_promised: int = 0) -> None:
         path = sqlite_path(self.url)
         if path is None:
             return
         free = free_bytes(path.parent)
-        if free < self.reserve_bytes:
+        if free - num_promised < self.reserve_bytes:
+            taken = f", this delivery would take {num_promised >> 10} KiB" if num_promised else ""
             raise NoRoomError(
-                f"the disk below {path} has {free >> 20} MiB free, and the last "
+                f"the disk below {path} has {free >> 20} MiB free{taken}, and the last "
                 f"{self.reserve_bytes >> 20} MiB are kept for config"
             )
 
@@ -90,6 +124,36 @@ class RoomKeeper:
         self.num_refusals += 1
         self.refusal = str(error)
         return error
+
+
+def _bytes_still_to_copy(connection: Connection, url: str) -> int:
+    """By how much the file grows when the log is copied into it."""
+    path = sqlite_path(url)
+    assert path is not None, "only asked on SQLite"
+    whole = _pragma(connection, "page_count") * _pragma(connection, "page_size")
+    return max(0, whole - _size_of(path))
+
+
+def _empty_log(engine: Engine) -> bool:
+    """Copy the log into the file and give its room back; False where a reader still needs it."""
+    with engine.connect() as connection:
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, sqlite3.Connection)
+        [before] = driver.execute("PRAGMA busy_timeout").fetchone()
+        # Whoever wants to write waits as well, so not for long.
+        driver.execute(f"PRAGMA busy_timeout = {_EMPTYING_MILLISECONDS}")
+        try:
+            [is_busy, *_] = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        finally:
+            driver.execute(f"PRAGMA busy_timeout = {before}")
+    return not is_busy
+
+
+def _size_of(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def free_bytes(folder: Path) -> int:

@@ -6,9 +6,12 @@ import resource
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import httpx
@@ -21,20 +24,23 @@ from sqlalchemy import func, select
 from controlplane.api.app import create_app
 from controlplane.open_state import OpenState
 from controlplane.operator.settings import OperatorSettings
+from controlplane.retention_worker import RetentionWorker
 from controlplane.store.archive import ArchiveError
 from controlplane.store.backup import write_backup
 from controlplane.store.connection import DatabaseKind, sqlite_url
-from controlplane.store.database import create_or_open_database
-from controlplane.store.records import RecordBatch
-from controlplane.store.request_tables import MinuteCountRow
+from controlplane.store.database import create_or_open_database, open_database
+from controlplane.store.records import RecordBatch, ReservoirSizes, decode_batch, store_batch
+from controlplane.store.request_tables import MinuteCountRow, RequestRow
 from controlplane.store.requests import num_records_lost
-from controlplane.store.retention import StorageSettings
+from controlplane.store.retention import Retention, StorageSettings
+from controlplane.store.room import LogTooLongError
 from dataplane.gateway.spool import RecordSpool
 from ops.sample_requests import Sample, answered
 from tests.controlplane.config_documents import MODEL
 from tests.postgresql import Cluster
 
-START_NS = 1_790_000_000 * 10**9
+START_NS = time.time_ns()
+"""Of records: nothing of them is so old that it would be removed meanwhile."""
 MIB = 2**20
 _GATEWAY = Sample(sequence=0, arrived_at_unix_ns=0).gateway_id
 
@@ -146,6 +152,70 @@ def test_request_data_is_refused_while_there_is_still_room_for_config(tmp_path: 
             assert not any("request data is not taken" in what for what in troubles(http))
             assert http.get("/api/v1/request-data").json()["refusal"] is None
             assert num_offered(app) == stored + 50
+
+
+def leave_free(folder: Path, num_bytes: int) -> Path:
+    """Take room with a file until so much is left."""
+    ballast = folder / "ballast"
+    ballast.unlink(missing_ok=True)
+    ballast.write_bytes(bytes(shutil.disk_usage(folder).free - num_bytes))
+    return ballast
+
+
+def test_a_delivery_counts_as_what_it_will_take_and_not_as_nothing(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", 24 * MIB) as disk:
+        requests = sqlite_url(disk / "requests.db")
+        with control_plane(tmp_path / "config.db", requests, 4 * MIB) as (app, http):
+            assert send(http, 0).status_code == 200
+            leave_free(disk, 5 * MIB)
+            large, small = body(1000, 200), body(2000, 2)
+            assert len(large) > MIB > 2 * len(small)
+
+            assert http.post("/api/v1/records", content=large).status_code == 507
+            assert http.post("/api/v1/records", content=small).status_code == 200
+            assert num_offered(app) == 52
+
+
+def test_deliveries_that_waited_for_each_other_do_not_all_take_the_same_room(
+    tmp_path: Path,
+) -> None:
+    with small_disk(tmp_path / "disk", 24 * MIB) as disk:
+        requests = sqlite_url(disk / "requests.db")
+        with (
+            control_plane(tmp_path / "config.db", requests, 4 * MIB) as (app, http),
+            ThreadPoolExecutor(4) as pool,
+        ):
+            with app.state.request_db.session() as session:
+                session.connection()  # from here on nobody else writes
+                waiting = [pool.submit(send, http, 1000 * n) for n in range(4)]
+                time.sleep(1)
+                leave_free(disk, 3 * MIB)
+            assert [each.result().status_code for each in waiting] == [507] * 4
+            assert num_offered(app) == 0
+
+
+def test_what_is_removed_while_somebody_reads_for_long_leaves_room_for_config(
+    tmp_path: Path,
+) -> None:
+    with small_disk(tmp_path / "disk", 24 * MIB) as disk:
+        url = sqlite_url(disk / "requests.db")
+        create_or_open_database(url, DatabaseKind.REQUESTS).close()
+        database = open_database(url, DatabaseKind.REQUESTS, 4 * MIB)
+        worker = RetentionWorker(database, Retention(), clock=lambda: START_NS + 10**9 * 10**9)
+        with closing(database):
+            for first in range(0, 4000, 200):
+                with database.adding(0) as session:
+                    batch = decode_batch(body(first, 200))
+                    store_batch(session, batch, Random(1), ReservoirSizes())
+            leave_free(disk, 4 * MIB - 1)
+            with database.reading() as session:
+                session.scalar(select(func.count()).select_from(RequestRow))
+                with pytest.raises(LogTooLongError, match="somebody reads for long"):
+                    worker.do_pass()
+                assert shutil.disk_usage(disk).free > 0
+            assert worker.do_pass() > 0
+            with database.reading() as session:
+                assert session.scalar(select(func.count()).select_from(RequestRow)) == 0
 
 
 def test_a_disk_without_any_room_left_stores_no_half_of_a_batch(tmp_path: Path) -> None:

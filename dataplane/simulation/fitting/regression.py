@@ -144,6 +144,9 @@ def least_squares(columns: Array, target: Array) -> Array:
     scale[scale == 0] = 1.0
     columns = columns / scale
     num = columns.shape[1]
+    if len(columns) > num:  # the same problem in as many rows as there are columns
+        rotation, columns = np.linalg.qr(columns)
+        target = rotation.T @ target
     found = np.zeros(num)
     is_free = np.zeros(num, dtype=bool)
     tolerance = 1e-10 * max(1.0, float(np.abs(columns.T @ target).max(initial=0.0)))

@@ -1,4 +1,4 @@
-"""Files that ship beside the code: migrations and the demo's documents.
+"""Files that ship beside the code: migrations and the demos' documents.
 
 In a source tree they lie at the root, in a wheel inside this package (see pyproject,
 `force-include`), and nothing else may care which.
@@ -16,6 +16,7 @@ class Bundled(Enum):
     CONFIG_MIGRATIONS = ("migrations/config", "migrations/config")
     REQUEST_MIGRATIONS = ("migrations/requests", "migrations/requests")
     DEMO = ("demo", "ops/demo")
+    SIMULATOR_DEMO = ("simulator_demo", "ops/examples/simulator")
 
 
 def locate(bundled: Bundled) -> Path:

@@ -17,6 +17,7 @@ from controlplane.supervisor.child import REFUSED_EXIT_CODE, GivenUpError
 from controlplane.supervisor.settings import (
     CONFIG_URL_VARIABLE,
     REQUESTS_URL_VARIABLE,
+    Demo,
     ServeSettings,
 )
 from controlplane.supervisor.state_lock import state_lock
@@ -38,6 +39,7 @@ def _refuse(message: str, exit_code: int) -> NoReturn:
 @click.command(
     epilog=examples(
         ("pilothouse serve", "the demo, on ports 8700 and 8701"),
+        ("pilothouse serve --demo simulator", "the same without a model: no torch, no weights"),
         ("pilothouse serve --config conf/ --state-dir /var/lib/pilothouse", "your own documents"),
     )
 )
@@ -49,6 +51,12 @@ def _refuse(message: str, exit_code: int) -> NoReturn:
     "config_dir",
     type=click.Path(path_type=Path, exists=True),
     help="Documents to apply at this start. Without it, the first start applies the demo.",
+)
+@click.option(
+    "--demo",
+    type=click.Choice([demo.value for demo in Demo]),
+    help="What the first start applies without --config: a small model in the native engine "
+    "(native, the default), or the simulator, which needs neither torch nor weights.",
 )
 @click.option(
     "--drain-seconds",
@@ -72,6 +80,7 @@ def serve(
     port: int,
     gateway_port: int,
     config_dir: Path | None,
+    demo: str | None,
     drain_seconds: float,
     auth: str,
     config_url: str | None,
@@ -87,11 +96,14 @@ def serve(
     edited without a new number is not noticed: end serve with Ctrl-C for that. Exit code 3: a
     database must be upgraded first.
     """
+    if demo is not None and config_dir is not None:
+        raise click.UsageError("give --demo or --config, not both")
     settings = ServeSettings(
         state_dir=state_dir.absolute(),
         port=port,
         gateway_port=gateway_port,
         config_dir=config_dir,
+        demo=None if demo is None else Demo(demo),
         drain_seconds=drain_seconds,
         auth=AuthMode(auth),
         config_url=config_url,

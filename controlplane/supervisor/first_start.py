@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from controlplane.supervisor.child import REFUSED_EXIT_CODE, GivenUpError, Say
-from controlplane.supervisor.settings import GATEWAY, ServeSettings
+from controlplane.supervisor.settings import GATEWAY, Demo, ServeSettings
 from dataplane.access import AuthMode
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def prepare(settings: ServeSettings, say: Say) -> None:
     )
     mark = state_dir / _MARK
     if is_complete and mark.exists() and config_dir is None and not is_guarded:
+        _tell_demo_came_late(settings, say)
         return
     from controlplane.store.database import SchemaError, UnreachableError, UpgradeError
 
@@ -87,10 +88,19 @@ def _prepare(settings: ServeSettings, say: Say) -> None:
                 say(f"warning: {warning}")
         elif is_empty:
             # Its warnings are for who writes documents; `pilothouse apply` tells them.
-            _apply(config, locate(Bundled.DEMO), "the demo, at the first start", say)
+            is_simulated = settings.demo is Demo.SIMULATOR
+            demo = locate(Bundled.SIMULATOR_DEMO if is_simulated else Bundled.DEMO)
+            _apply(config, demo, "the demo, at the first start", say)
+        else:
+            _tell_demo_came_late(settings, say)
     finally:
         for database in databases.values():
             database.close()
+
+
+def _tell_demo_came_late(settings: ServeSettings, say: Say) -> None:
+    if settings.demo is not None:
+        say(f"--demo {settings.demo} is for a first start: what was applied before is served")
 
 
 def _make_keys(settings: ServeSettings, say: Say) -> None:

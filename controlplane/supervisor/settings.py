@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 
 from dataplane.access import AuthMode
@@ -32,6 +33,15 @@ LEAVE_SECONDS = 600.0
 _HOST = "127.0.0.1"
 
 
+class Demo(StrEnum):
+    """What a first start serves that is given no documents."""
+
+    NATIVE = "native"
+    """A small model in the native engine."""
+    SIMULATOR = "simulator"
+    """No model: no torch and no weights are needed."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeSettings:
     """One installation on this machine."""
@@ -44,6 +54,8 @@ class ServeSettings:
     config_dir: Path | None
     """Documents to apply at this start; None: the packaged demo, at the first start only."""
     drain_seconds: float
+    demo: Demo | None = None
+    """Which, where somebody chose."""
     auth: AuthMode = AuthMode.OFF
     """Whether callers of control plane and gateway must show who they are."""
     config_url: str | None = None

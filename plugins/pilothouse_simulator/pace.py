@@ -41,9 +41,10 @@ class Pace:
         self._waiting = waiting
         self._time_scale = time_scale
 
-    def after(self, seconds: float) -> float:
-        """When `seconds` will have passed, for `until`."""
-        return self._waiting.now() + seconds * self._time_scale
+    def after(self, seconds: float, since: float | None = None) -> float:
+        """When `seconds` will have passed since `since`, or since now; now where they have."""
+        now = self._waiting.now()
+        return max(now, (now if since is None else since) + seconds * self._time_scale)
 
     def until(self, when: float) -> None:
         """Return at `when`."""

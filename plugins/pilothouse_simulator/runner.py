@@ -35,6 +35,8 @@ class SimulatedRunner:
         self._lengths = lengths
         self._pace = pace
         self._ledger_lines = ledger_lines
+        self._done_at: float | None = None
+        """When the last step was."""
 
     @property
     def vocab_size(self) -> int:
@@ -69,14 +71,20 @@ class SimulatedRunner:
     def run(
         self, plan: StepPlan, live: ReadableSequence[LiveChunk[Answer]]
     ) -> Mapping[int, Selected]:
-        """Let the step's time pass. What ended meanwhile is paid for like the rest of it."""
-        done_at = self._pace.after(self._machine.cost.step_time(plan))
+        """Let the step's time pass. What ended meanwhile is paid for like the rest of it.
+
+        What scheduling and telling took is part of it: a step that goes on with what the last
+        one computed began when that was to be done, however late we are.
+        """
+        is_next = len(live) > len(plan.admitted) + len(plan.resumed)
+        cost = self._machine.cost.step_time(plan)
+        self._done_at = self._pace.after(cost, self._done_at if is_next else None)
         selected = {
             each.chunk.sequence.sequence_id: Selected(token_id=self._next_token(each))
             for each in live
             if each.chunk.selects_token
         }
-        self._pace.until(done_at)
+        self._pace.until(self._done_at)
         return selected
 
     def _next_token(self, live: LiveChunk[Answer]) -> int:

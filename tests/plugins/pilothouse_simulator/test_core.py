@@ -1,5 +1,6 @@
 """The simulator's core: answers that depend on the request alone, and time that costs say."""
 
+import itertools
 from typing import Any
 
 import pytest
@@ -93,7 +94,7 @@ def test_requests_without_a_seed_get_the_same_answers_in_the_same_order() -> Non
 
 
 def test_sequences_of_a_request_share_its_prompt_and_answer_each_for_itself() -> None:
-    core = build_core(block_size=2, output_tokens={"constant": 6})
+    core = build_core(num_blocks=600, block_size=2, output_tokens={"constant": 6})
     core.add(make_request(prompt=(1, 2, 3, 4, 5), num_sequences=3, seed=7))
     events = list(serve(core))
     answers = answers_of(events)
@@ -131,7 +132,7 @@ def test_time_can_be_scaled() -> None:
 
 
 def test_a_prefix_that_was_computed_is_found_within_a_tenant_alone() -> None:
-    core = build_core(block_size=2, output_tokens={"constant": 2})
+    core = build_core(num_blocks=600, block_size=2, output_tokens={"constant": 2})
     cached = []
     for request_id, tenant in (("first", "a"), ("other", "b"), ("again", "a")):
         core.add(make_request(request_id, (1, 2, 3, 4, 5), isolation_key=tenant))
@@ -147,9 +148,15 @@ def test_only_parameters_that_change_an_answer_are_taken() -> None:
 @pytest.mark.parametrize(
     ("settings", "num_blocks"),
     [
-        ({}, 1024),
+        ({"num_blocks": None}, 1024),
         ({"num_blocks": 9, "max_model_len": 100}, 9),
-        ({"memory": {"weights": "6MiB", "kv_per_token": "16KiB", "device": "16MiB"}}, 40),
+        (
+            {
+                "memory": {"weights": "6MiB", "kv_per_token": "16KiB", "device": "16MiB"},
+                "num_blocks": None,
+            },
+            40,
+        ),
     ],
 )
 def test_the_pool_is_as_large_as_told_or_as_fits(settings: dict[str, Any], num_blocks: int) -> None:
@@ -166,3 +173,28 @@ def test_the_ledger_is_the_native_engines_and_adds_up_to_the_device() -> None:
     assert sum(ledger.values()) == 20 * 2**20
     assert ledger["kv"] == 40 * 16 * 16 * 2**10
     assert build_core().stats().ledger is None
+
+
+class LateWaiting(VirtualWaiting):
+    """Everybody else takes a millisecond between two looks at the clock."""
+
+    def now(self) -> float:
+        self.until(super().now() + 0.001)
+        return super().now()
+
+
+def test_what_telling_takes_is_part_of_the_next_step_and_of_no_first_one() -> None:
+    cost_ms = {"iteration": 50.0} | dict.fromkeys(COST_MS.keys() - {"iteration"}, 0.0)
+    core = build_core(LateWaiting(), cost_model_ms=cost_ms, output_tokens={"constant": 41})
+    core.add(make_request())
+    events = list(serve(core))
+    told = [e.at for e in events if e.kind in (EventKind.FIRST_TOKEN, EventKind.TOKENS)]
+    gaps = [after - before for before, after in itertools.pairwise(told)]
+    assert sum(gaps) / len(gaps) == pytest.approx(0.05, abs=0.0001)
+    core.add(make_request("later"))
+    later = list(serve(core))
+    scheduled, first = (
+        next(e.at for e in later if e.kind is kind)
+        for kind in (EventKind.SCHEDULED, EventKind.FIRST_TOKEN)
+    )
+    assert first - scheduled >= 0.05

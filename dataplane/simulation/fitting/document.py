@@ -3,6 +3,7 @@
 One JSON document, which says of itself what it cannot tell. Times are in seconds.
 """
 
+import itertools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
@@ -38,7 +39,8 @@ class StepForm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     part of its work. Before the first knot it is flat, past the last it goes on as before it."""
 
     knots: tuple[TokensKnot, ...]
-    """Ascending in both. One alone: the same time for every step."""
+    """Ascending in tokens, and the last at least as high as the one before it. One alone: the
+    same for every step."""
     per_prompt_token: float = 0.0
     per_decode_step: float = 0.0
     per_context_token: float = 0.0
@@ -174,14 +176,19 @@ def _check(fit: Fit, place: str) -> None:
     form = fit.form
     if not form.knots:
         raise FitFileError(f"{place}: form.knots is empty; a step needs at least one")
-    for before, after in zip(form.knots, form.knots[1:], strict=False):
-        if after.num_tokens <= before.num_tokens or after.seconds < before.seconds:
+    for before, after in itertools.pairwise(form.knots):
+        if after.num_tokens <= before.num_tokens:
             raise FitFileError(
-                f"{place}: form.knots must ascend, and {after.num_tokens} tokens in "
-                f"{after.seconds:g} s follow {before.num_tokens} in {before.seconds:g} s"
+                f"{place}: form.knots must ascend, and {after.num_tokens} tokens follow "
+                f"{before.num_tokens}"
             )
+    if len(form.knots) > 1 and form.knots[-1].seconds < form.knots[-2].seconds:
+        raise FitFileError(
+            f"{place}: form.knots ends with less time for more tokens, and would go on so below "
+            f"0; raise its last seconds"
+        )
     numbers = {name: getattr(form, name) for name in form.__struct_fields__ if name != "knots"}
-    numbers["knots[0].seconds"] = form.knots[0].seconds
+    numbers |= {f"knots[{n}].seconds": knot.seconds for n, knot in enumerate(form.knots)}
     for name, number in numbers.items():
         if not number >= 0:
             raise FitFileError(f"{place}: form.{name} is {number:g}; no work takes less than 0 s")

@@ -20,7 +20,7 @@ from dataplane.simulation.fitting.noise import measure_noise
 from dataplane.simulation.fitting.overheads import measure_overheads, spread_of
 from dataplane.simulation.fitting.regression import (
     Array,
-    choose_knots,
+    choose_shape,
     fit_form,
     predict,
     predict_unseen,
@@ -143,7 +143,7 @@ def _explain_few(observed: ObservedSteps, num_usable: int) -> str:
 def _measure_residuals(
     steps: Sequence[ObservedStep], works: Sequence[Work], seconds: Array
 ) -> tuple[Residuals, ...]:
-    off = predict_unseen(choose_knots(works, seconds), works, seconds)
+    off = predict_unseen(choose_shape(works, seconds), works, seconds)
     prompts = np.array([work.num_prompt_tokens for work in works])
     decodes = np.array([work.num_decode_steps for work in works])
     rows = np.array([len(step.rows) for step in steps])

@@ -1,17 +1,19 @@
 """Least squares on relative errors, robust to outliers, with no coefficient below zero.
 
 The form is additive: a line through knots over the number of tokens, and a share for each part
-of the work. That line ascends, so it too is a sum of parts that are not negative: what lies
-below the first knot, and what each stretch between two knots adds for each token::
+of the work. Three shapes of that line are tried:
 
-    seconds = base + sum over stretches (slope * tokens inside the stretch) + shares * work
+    straight   the same in every step; all else is shares
+    rising     knots, each at least as high as the one before it: what lies below the first one,
+               and what each stretch between two adds a token, are not negative
+    free       knots of any height: some machines take longer for three rows than for four
 
-Two forms are tried: one straight line, and one with knots where the machine may change its
-ways (matrix products of few rows, of many). The one that predicts steps better which it did
-not see is taken; the straight one wins where the other is hardly better.
+The one that predicts steps better which it did not see is taken, and the simpler one where the
+other is hardly better.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -25,8 +27,8 @@ _HUBER = 1.345
 """Residuals beyond so many spreads count in proportion, not squared."""
 _NUM_ROUNDS = 12
 _NUM_FOLDS = 5
-_WORTH = 0.95
-"""Knots must bring the error down to this share of the straight line's."""
+_WORTH = 0.97
+"""A shape must bring the error down to this share of the simpler one's."""
 _MIN_STEPS_A_STRETCH = 8
 _NEGLIGIBLE = 1e-9
 _CANDIDATE_KNOTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
@@ -39,22 +41,36 @@ _SHARES = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Of the line over the number of tokens. Without knots it is straight."""
+
+    knots: tuple[int, ...] = ()
+    is_free: bool = False
+
+
 def fit_form(works: Sequence[Work], seconds: Array) -> StepForm:
-    """The better form, fitted to all steps."""
-    return _fit(choose_knots(works, seconds), works, seconds)
+    """The best shape, fitted to all steps."""
+    return _fit(choose_shape(works, seconds), works, seconds)
 
 
-def choose_knots(works: Sequence[Work], seconds: Array) -> tuple[int, ...]:
-    """Those of the form that predicts better; () is the straight line."""
+def choose_shape(works: Sequence[Work], seconds: Array) -> Shape:
+    """The one that predicts best what it did not see."""
+    chosen, least = Shape(), _error_unseen(Shape(), works, seconds)
     knots = _supported_knots(works)
-    straight, bent = (
-        np.median(np.abs(predict_unseen(each, works, seconds) / seconds - 1))
-        for each in ((), knots)
-    )
-    return knots if len(knots) > 1 and bent < _WORTH * straight - _NEGLIGIBLE else ()
+    shapes = (Shape(knots), Shape(knots, is_free=True)) if len(knots) > 1 else ()
+    for shape in shapes:
+        error = _error_unseen(shape, works, seconds)
+        if error < _WORTH * least - _NEGLIGIBLE:
+            chosen, least = shape, error
+    return chosen
 
 
-def predict_unseen(knots: tuple[int, ...], works: Sequence[Work], seconds: Array) -> Array:
+def _error_unseen(shape: Shape, works: Sequence[Work], seconds: Array) -> float:
+    return float(np.mean(np.minimum(1.0, abs(predict_unseen(shape, works, seconds) / seconds - 1))))
+
+
+def predict_unseen(shape: Shape, works: Sequence[Work], seconds: Array) -> Array:
     """What the form says of each step when it is fitted to the others only.
 
     Folds are stretches of time: neighbours share what disturbed them.
@@ -63,7 +79,7 @@ def predict_unseen(knots: tuple[int, ...], works: Sequence[Work], seconds: Array
     predicted = np.zeros(len(works))
     for fold in range(_NUM_FOLDS):
         kept = [work for work, each in zip(works, folds, strict=True) if each != fold]
-        form = _fit(knots, kept, seconds[folds != fold])
+        form = _fit(shape, kept, seconds[folds != fold])
         left = [work for work, each in zip(works, folds, strict=True) if each == fold]
         predicted[folds == fold] = predict(form, left)
     return predicted
@@ -101,8 +117,9 @@ def _supported_knots(works: Sequence[Work]) -> tuple[int, ...]:
     return tuple(knots)
 
 
-def _fit(knots: tuple[int, ...], works: Sequence[Work], seconds: Array) -> StepForm:
-    columns = np.column_stack([_stretches(knots, works), np.array(works, dtype=float)])
+def _fit(shape: Shape, works: Sequence[Work], seconds: Array) -> StepForm:
+    parts = _heights(shape.knots, works) if shape.is_free else _stretches(shape.knots, works)
+    columns = np.column_stack([parts, np.array(works, dtype=float)])
     weights = 1.0 / seconds
     found = np.zeros(columns.shape[1])
     for _ in range(_NUM_ROUNDS):
@@ -113,7 +130,12 @@ def _fit(knots: tuple[int, ...], works: Sequence[Work], seconds: Array) -> StepF
             break
         trust = np.minimum(1.0, _HUBER * spread / np.maximum(np.abs(off), 1e-12))
         weights = np.sqrt(trust) / seconds
-    return _to_form(knots, found)
+    num_parts = parts.shape[1]
+    placed = (_place_heights if shape.is_free else _place_stretches)(
+        shape.knots, found[:num_parts].tolist()
+    )
+    shares = dict(zip(_SHARES, found[num_parts:].tolist(), strict=True))
+    return StepForm(knots=placed, **shares)
 
 
 def _stretches(knots: tuple[int, ...], works: Sequence[Work]) -> Array:
@@ -126,16 +148,32 @@ def _stretches(knots: tuple[int, ...], works: Sequence[Work]) -> Array:
     return np.column_stack([np.ones(len(works)), *inside])
 
 
-def _to_form(knots: tuple[int, ...], found: Array) -> StepForm:
-    base, slopes = float(found[0]), found[1 : 1 + len(knots)]
-    placed = [TokensKnot(num_tokens=knots[0] if knots else 0, seconds=base)]
-    # A last knot carries the last slope on.
+def _place_stretches(knots: tuple[int, ...], found: Sequence[float]) -> tuple[TokensKnot, ...]:
+    """The base, and behind it what each stretch adds. A last knot carries the last slope on."""
+    placed = [TokensKnot(num_tokens=knots[0] if knots else 0, seconds=found[0])]
     ends = [*knots[1:], 2 * knots[-1]] if knots else []
-    for start, end, slope in zip(knots, ends, slopes, strict=True):
-        seconds = placed[-1].seconds + float(slope) * (end - start)
+    for start, end, slope in zip(knots, ends, found[1:], strict=True):
+        seconds = placed[-1].seconds + slope * (end - start)
         placed.append(TokensKnot(num_tokens=end, seconds=seconds))
-    shares = (float(share) for share in found[1 + len(knots) :])
-    return StepForm(knots=tuple(placed), **dict(zip(_SHARES, shares, strict=True)))
+    return tuple(placed)
+
+
+def _heights(knots: tuple[int, ...], works: Sequence[Work]) -> Array:
+    """[steps, knots]: how much of each knot's height is in a step between two of them; in the
+    place of the last knot, the tokens past the one before it."""
+    tokens = np.array([work.num_tokens for work in works], dtype=float)
+    at = np.array(knots[:-1], dtype=float)
+    shares = [np.interp(tokens, at, row) for row in np.eye(len(at))]
+    return np.column_stack([*shares, np.maximum(0.0, tokens - at[-1])])
+
+
+def _place_heights(knots: tuple[int, ...], found: Sequence[float]) -> tuple[TokensKnot, ...]:
+    """As found; the last stretch, which goes on beyond it, does not fall."""
+    last = found[-2] + found[-1] * (knots[-1] - knots[-2])
+    return tuple(
+        TokensKnot(num_tokens=knot, seconds=height)
+        for knot, height in zip(knots, [*found[:-1], last], strict=True)
+    )
 
 
 def least_squares(columns: Array, target: Array) -> Array:

@@ -54,8 +54,9 @@ def _changed(fit: Fit, path: Path, **changes: Any) -> Path:
         ),
         (
             {"form__knots": [{"num_tokens": 1, "seconds": 2}, {"num_tokens": 2, "seconds": 1}]},
-            "form.knots must ascend",
+            "ends with less time for more tokens",
         ),
+        ({"form__knots": [{"num_tokens": 1, "seconds": -2}]}, r"form.knots\[0\].seconds is -2"),
         ({"noise__factors": [1.0]}, "noise has .* and 1 factors"),
         ({"noise__correlation": 1.0}, r"noise.correlation is 1, not in \[0, 1\)"),
         ({"noise": {"shares": [0, 1], "factors": [0, 2]}}, "all be above 0"),

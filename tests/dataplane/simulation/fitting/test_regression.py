@@ -44,6 +44,19 @@ def test_a_machine_that_goes_in_stairs_gets_knots() -> None:
     assert np.abs(predict(form, works) / stairs - 1).max() < 0.05
 
 
+def test_more_rows_that_take_less_are_believed_only_where_they_do() -> None:
+    works = [Work(0, 1 + number % 8, 0, 0, 0.0) for number in range(400)]
+    rng = np.random.default_rng(5)
+    by_rows = {1: 0.06, 2: 0.11, 3: 0.15, 4: 0.13, 5: 0.135, 6: 0.14, 7: 0.145, 8: 0.15}
+    seconds = np.array([by_rows[w.num_decode_steps] for w in works])
+    dipping = fit_form(works, seconds * rng.lognormal(0.0, 0.03, len(works)))
+    assert predict(dipping, works[2:4]) == pytest.approx([0.15, 0.13], rel=0.03)
+    level = np.array([0.05 + 0.001 * w.num_decode_steps for w in works])
+    rising = fit_form(works, level * rng.lognormal(0.0, 0.03, len(works)))
+    heights = predict(rising, works[:8])
+    assert list(heights) == sorted(heights)
+
+
 def test_steps_that_took_ten_times_as_long_do_not_bend_the_fit() -> None:
     works = _works(400, seed=3)
     seconds = np.array(
@@ -58,7 +71,7 @@ def test_steps_that_took_ten_times_as_long_do_not_bend_the_fit() -> None:
 
 @settings(max_examples=30)
 @given(seed=st.integers(0, 2**16))
-def test_no_coefficient_is_negative_and_knots_ascend(seed: int) -> None:
+def test_no_coefficient_is_negative_and_the_last_stretch_does_not_fall(seed: int) -> None:
     rng = np.random.default_rng(seed)
     works = _works(120, seed)
     form = fit_form(works, rng.lognormal(-2.0, 1.0, len(works)))
@@ -66,8 +79,8 @@ def test_no_coefficient_is_negative_and_knots_ascend(seed: int) -> None:
         getattr(form, name) >= 0 for name in form.__struct_fields__ if name.startswith("per_")
     )
     seconds = [knot.seconds for knot in form.knots]
-    assert seconds[0] >= 0
-    assert seconds == sorted(seconds)
+    assert min(seconds) >= 0
+    assert seconds[-1] >= max(seconds[-2:])
 
 
 @given(seed=st.integers(0, 2**16), num=st.integers(1, 8))

@@ -1,0 +1,157 @@
+"""`pilothouse simulate` of a Scenario."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from click.testing import CliRunner, Result
+from ruamel.yaml import YAML
+
+from controlplane.cli import main
+from controlplane.cli.exit_codes import ExitCode
+from dataplane.record import RequestRecord, decode_record
+from tests.controlplane.control_plane_server import serve_control_plane
+
+EXAMPLE = Path(__file__).parents[3] / "ops/examples/simulate/fleet.yaml"
+RECENT = "2026-11-01T00:00:00Z"
+
+
+def simulate(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, ["simulate", *map(str, arguments)])
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """The example, shorter."""
+    document = YAML(typ="safe").load(EXAMPLE)
+    document["spec"]["duration"] = "8s"
+    document["spec"]["starts_at"] = RECENT
+    document["spec"]["replicas"]["cold_start"] = {"load": "2s"}
+    path = tmp_path / "fleet.yaml"
+    path.write_text(json.dumps(document))
+    return path
+
+
+def summary(*arguments: str | Path) -> dict[str, Any]:
+    result = simulate(*arguments, "-o", "json")
+    assert result.exit_code == 0, result.output
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def read_records(path: Path) -> list[RequestRecord]:
+    return [decode_record(line) for line in path.read_bytes().splitlines()]
+
+
+def test_the_table_tells_classes_latencies_and_replicas(file: Path) -> None:
+    result = simulate(file)
+    assert result.exit_code == 0, result.output
+    for word in ("evening, seed 1", "interactive", "GOODPUT/S", "TTFT", "replica-3", "checksum"):
+        assert word in result.stdout
+
+
+def test_json_tells_the_same_as_the_records(file: Path, tmp_path: Path) -> None:
+    told = summary(file, "--records", tmp_path / "out.jsonl")
+    records = read_records(tmp_path / "out.jsonl")
+    assert len(records) == sum(each["offered"] for each in told["classes"]) > 100
+    interactive = next(c for c in told["classes"] if c["request_class"] == "interactive")
+    judged = [
+        record.judgement.in_contract
+        for record in records
+        if record.judgement is not None and record.judgement.in_contract is not None
+    ]
+    assert interactive["attainment"] == sum(judged) / len(judged)
+    ttfts = sorted(
+        record.latencies.server.ttft
+        for record in records
+        if record.request_class == "interactive" and record.latencies.server.ttft is not None
+    )
+    assert interactive["ttft"]["p50"] == pytest.approx(ttfts[(len(ttfts) - 1) // 2], abs=1e-9)
+
+
+def test_records_change_nothing_and_a_sample_is_a_part_of_all(file: Path, tmp_path: Path) -> None:
+    plain = summary(file)
+    assert summary(file, "--records", tmp_path / "all.jsonl") == plain
+    sampled = summary(file, "--records", tmp_path / "some.jsonl", "--sample", "20")
+    assert sampled == plain
+    everything = {record.request_id: record for record in read_records(tmp_path / "all.jsonl")}
+    some = read_records(tmp_path / "some.jsonl")
+    assert len(some) == 20
+    assert all(everything[record.request_id] == record for record in some)
+
+
+def test_the_same_seed_gives_the_same_bytes_in_another_process(file: Path, tmp_path: Path) -> None:
+    told = []
+    for number, hash_seed in enumerate(("1", "2024")):
+        out = tmp_path / f"{number}.jsonl"
+        command = [sys.executable, "-m", "controlplane.cli", "simulate", str(file), "-o", "json"]
+        done = subprocess.run(
+            [*command, "--records", str(out)],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            check=True,
+        )
+        told.append((done.stdout, out.read_bytes()))
+    assert told[0] == told[1]
+    assert len(told[0][1]) > 10_000
+
+
+def test_another_seed_gives_other_requests(file: Path) -> None:
+    before = summary(file)
+    file.write_text(file.read_text().replace('"seed": 1', '"seed": 2'))
+    assert summary(file)["checksum"] != before["checksum"]
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with serve_control_plane(tmp_path_factory.mktemp("simulated")) as (url, _):
+        yield url
+
+
+def test_a_control_plane_takes_the_records_once(file: Path, url: str) -> None:
+    first = simulate(file, "--send", url)
+    assert first.exit_code == 0, first.output
+    again = simulate(file, "--send", url)
+    num_offered = sum(each["offered"] for each in summary(file)["classes"])
+    assert f"{num_offered} records sent\n" in first.stderr
+    assert f"0 records sent, {num_offered} were there\n" in again.stderr
+    page = httpx.get(f"{url}/api/v1/requests", params={"deployment": "evening"}).json()
+    details = [
+        httpx.get(f"{url}/api/v1/requests/{r['request_id']}").json() for r in page["requests"]
+    ]
+    kept = next(detail for detail in details if detail["record"] is not None)
+    assert kept["record"]["engine"] == "simulator"
+    traced = CliRunner().invoke(main, ["trace", kept["request"]["request_id"], "--url", url])
+    assert traced.exit_code == 0, traced.output
+    assert "prefill" in traced.stdout
+
+
+def test_no_control_plane_is_told_as_such(file: Path) -> None:
+    result = simulate(file, "--send", "http://127.0.0.1:9")
+    assert result.exit_code == ExitCode.UNREACHABLE
+
+
+def test_mistakes_end_with_their_places(file: Path) -> None:
+    file.write_text(file.read_text().replace('"poisson": "20/s"', '"poisson": 20'))
+    result = simulate(file)
+    assert result.exit_code == ExitCode.USAGE
+    assert "spec.arrivals[0].poisson: 20 is not a rate" in result.stderr
+    assert "nothing was simulated" in result.stderr
+
+
+def test_what_belongs_to_a_scenario_is_refused_for_another_file() -> None:
+    result = simulate(EXAMPLE.parent / "chunked-prefill.yaml", "--sample", "3")
+    assert result.exit_code == ExitCode.USAGE
+    assert "are for a Scenario" in result.stderr
+
+
+def test_records_that_cannot_be_written_are_told(file: Path, tmp_path: Path) -> None:
+    result = simulate(file, "--records", tmp_path / "missing" / "out.jsonl")
+    assert result.exit_code == ExitCode.USAGE
+    assert "cannot write" in result.stderr

@@ -155,7 +155,9 @@ class SimulatedGateway:
         )
         self._num_arrived += 1
         self._live[request.number] = request
-        request.trace = self._host.trace(request)
+        trace = self._host.trace(request)
+        if trace is not None:
+            request.trace = trace
         if not self._limit_output(request):
             self._refuse_invalid(request)
             return

@@ -18,41 +18,36 @@ if TYPE_CHECKING:
 class FleetRequest:
     """Changed by its gateway alone. All times are the timeline's; None: it has not happened."""
 
-    __slots__ = (
-        "arrived_at",
-        "call",
-        "delivery",
-        "disposition",
-        "finished_at",
-        "first_token_at",
-        "first_write_at",
-        "gateway",
-        "gateway_sequence",
-        "has_left",
-        "is_released",
-        "last_token_at",
-        "last_write_at",
-        "lease",
-        "lost_replica_ids",
-        "max_output_tokens",
-        "num_attempts",
-        "num_cached_tokens",
-        "num_output_tokens",
-        "num_preemptions",
-        "num_tries",
-        "number",
-        "reason",
-        "replica",
-        "request_class",
-        "retry_after",
-        "scheduled_at",
-        "sequence",
-        "slow_delivery",
-        "state",
-        "status",
-        "ticket",
-        "trace",
-    )
+    # What most requests never change is told once, and costs a request nothing.
+    max_output_tokens = 0
+    request_class: ClassPolicy | None = None
+    ticket: Ticket | None = None
+    lease: Lease | None = None
+    replica: "FleetReplica | None" = None
+    """Of the last attempt."""
+    sequence: Sequence | None = None
+    """Of the last attempt."""
+    num_attempts = 0
+    lost_replica_ids: tuple[str, ...] = ()
+    scheduled_at: float | None = None
+    first_token_at: float | None = None
+    last_token_at: float | None = None
+    first_write_at: float | None = None
+    last_write_at: float | None = None
+    finished_at: float | None = None
+    num_output_tokens = 0
+    num_cached_tokens = 0
+    num_preemptions = 0
+    disposition: Disposition | None = None
+    reason: str | None = None
+    status: int | None = None
+    retry_after: float | None = None
+    delivery: Delivery | None = None
+    has_left = False
+    """Its client is gone, or counts as gone."""
+    is_released = False
+    trace: "RequestTrace | None" = None
+    slow_delivery: "SlowDelivery | None" = None
 
     def __init__(
         self,
@@ -72,35 +67,6 @@ class FleetRequest:
         self.num_tries = num_tries
         """How often this very call was sent before."""
         self.state = State.ARRIVED
-        self.request_class: ClassPolicy | None = None
-        self.max_output_tokens = 0
-        self.ticket: Ticket | None = None
-        self.lease: Lease | None = None
-        self.replica: FleetReplica | None = None
-        """Of the last attempt."""
-        self.sequence: Sequence | None = None
-        """Of the last attempt."""
-        self.num_attempts = 0
-        self.lost_replica_ids: tuple[str, ...] = ()
-        self.scheduled_at: float | None = None
-        self.first_token_at: float | None = None
-        self.last_token_at: float | None = None
-        self.first_write_at: float | None = None
-        self.last_write_at: float | None = None
-        self.finished_at: float | None = None
-        self.num_output_tokens = 0
-        self.num_cached_tokens = 0
-        self.num_preemptions = 0
-        self.disposition: Disposition | None = None
-        self.reason: str | None = None
-        self.status: int | None = None
-        self.retry_after: float | None = None
-        self.delivery: Delivery | None = None
-        self.has_left = False
-        """Its client is gone, or counts as gone."""
-        self.is_released = False
-        self.trace: RequestTrace | None = None
-        self.slow_delivery: SlowDelivery | None = None
 
     @property
     def replica_ids(self) -> tuple[str, ...]:

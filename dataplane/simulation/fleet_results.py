@@ -1,7 +1,7 @@
 """What became of every request: exact counts, and either columns or histograms of the rest.
 
 A row is a number in each of a few arrays, in the order in which requests ended; a million of
-them take a hundred megabytes. Where not even that is wanted, latencies go into histograms of
+them take eighty megabytes. Where not even that is wanted, latencies go into histograms of
 which each bucket is two per cent wide.
 """
 
@@ -11,6 +11,9 @@ from array import array
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
 
 from dataplane.latency import (
     Boundary,
@@ -32,6 +35,7 @@ _NUMBER_BY_DISPOSITION = {disposition: n for n, disposition in enumerate(_DISPOS
 _DELIVERIES = tuple(Delivery)
 _NUMBER_BY_DELIVERY = {delivery: n for n, delivery in enumerate(_DELIVERIES)}
 _BUCKET = math.log(1.02)
+_LEAST = 1e-9
 NO_CLASS = "(none)"
 """Requests that no class took."""
 
@@ -41,34 +45,24 @@ PACE_SIGNALS = frozenset({ObjectiveSignal.MAX_ITL, ObjectiveSignal.CHUNK_GAP})
 
 
 class Spread:
-    """How one latency is spread: everything, or a histogram of it."""
+    """How one latency is spread: a histogram of it."""
 
-    def __init__(self, is_exact: bool) -> None:
-        self._values = array("d") if is_exact else None
+    def __init__(self) -> None:
         self._counts: Counter[int] = Counter()
         self.num_values = 0
 
     def add(self, value: float) -> None:
         """One more, in seconds."""
         self.num_values += 1
-        if self._values is not None:
-            self._values.append(value)
-        else:
-            self._counts[round(math.log(max(value, 1e-9)) / _BUCKET)] += 1
+        self._counts[round(math.log(max(value, _LEAST)) / _BUCKET)] += 1
 
     def quantiles(self, shares: Sequence[float]) -> list[float | None]:
-        """The smallest value that so many of all are at most; None without any."""
-        if not self.num_values:
-            return [None for _ in shares]
-        ranks = [max(0, math.ceil(share * self.num_values) - 1) for share in shares]
-        if self._values is not None:
-            import numpy as np
+        """The smallest value that so many of all are at most, within 1 %; None without any."""
+        return [self._value_at(rank) for rank in _ranks(shares, self.num_values)]
 
-            ordered = np.partition(np.frombuffer(self._values, dtype=np.float64), ranks)
-            return [float(ordered[rank]) for rank in ranks]
-        return [self._value_at(rank) for rank in ranks]
-
-    def _value_at(self, rank: int) -> float:
+    def _value_at(self, rank: int | None) -> float | None:
+        if rank is None:
+            return None
         for bucket, count in sorted(self._counts.items()):
             if rank < count:
                 return math.exp(bucket * _BUCKET)
@@ -76,11 +70,28 @@ class Spread:
         raise AssertionError("a rank is below the number of values")
 
 
+def exact_quantiles(values: "np.ndarray[Any, Any]", shares: Sequence[float]) -> list[float | None]:
+    """The smallest value that so many of all are at most; None without any. NaN does not count."""
+    values = values[~np.isnan(values)]
+    ranks = _ranks(shares, len(values))
+    known = sorted({rank for rank in ranks if rank is not None})
+    ordered = np.partition(values, known) if known else values
+    return [None if rank is None else float(ordered[rank]) for rank in ranks]
+
+
+def _ranks(shares: Sequence[float], num_values: int) -> list[int | None]:
+    if not num_values:
+        return [None for _ in shares]
+    return [max(0, math.ceil(share * num_values) - 1) for share in shares]
+
+
 @dataclass(slots=True)
 class ClassResults:
     """What became of the requests of one class."""
 
-    spreads: dict[str, Spread]
+    name: str
+    spreads: dict[str, Spread] | None
+    """None where all rows are kept."""
     num_offered: int = 0
     num_rejected: int = 0
     num_invalid: int = 0
@@ -152,6 +163,12 @@ class Columns:
             _number(self.replica_names, "" if replica is None else replica.replica_id)
         )
         self.in_contract.append(verdict)
+
+    def rows_of_class(self, name: str) -> "np.ndarray[Any, Any]":
+        """Which rows are of a class, as a mask."""
+        numbers = np.frombuffer(self.request_class, dtype=np.uint16)
+        mask: np.ndarray[Any, Any] = numbers == self.class_names.get(name, -1)
+        return mask
 
     def checksum(self) -> str:
         """SHA-256 of all of it: the same for the same scenario and seed."""
@@ -246,18 +263,31 @@ class FleetResults:
         if verdict >= 0:
             results.num_judged += 1
             results.num_in_contract += verdict
-        for name, value in zip(LATENCIES, latencies, strict=True):
-            if value == value:
-                results.spreads[name].add(value)
+        if results.spreads is not None:
+            for name, value in zip(LATENCIES, latencies, strict=True):
+                if value == value:
+                    results.spreads[name].add(value)
 
     def of_class(self, name: str) -> ClassResults:
         """The results of a class, begun where there are none."""
         results = self.by_class.get(name)
         if results is None:
-            is_exact = self.columns is not None
-            spreads = {latency: Spread(is_exact) for latency in LATENCIES}
-            results = self.by_class[name] = ClassResults(spreads)
+            spreads = None if self.columns is not None else {each: Spread() for each in LATENCIES}
+            results = self.by_class[name] = ClassResults(name, spreads)
         return results
+
+    def quantiles(
+        self, results: ClassResults, shares: Sequence[float]
+    ) -> dict[str, list[float | None]]:
+        """Of each latency of a class, in seconds: the smallest value that so many are at most."""
+        if results.spreads is not None:
+            return {name: spread.quantiles(shares) for name, spread in results.spreads.items()}
+        assert self.columns is not None
+        rows = self.columns.rows_of_class(results.name)
+        return {
+            name: exact_quantiles(np.frombuffer(getattr(self.columns, name))[rows], shares)
+            for name in LATENCIES
+        }
 
 
 def server_latencies(request: FleetRequest) -> tuple[float, float, float, float]:

@@ -138,10 +138,8 @@ def _summarize_class(
     refused = results.num_rejected + results.num_invalid
     admitted = results.num_offered - refused
     quantiles = {
-        latency: Quantiles(
-            **dict(zip(("p50", "p95", "p99"), spread.quantiles(SHARES), strict=True))
-        )
-        for latency, spread in results.spreads.items()
+        latency: Quantiles(p50=p50, p95=p95, p99=p99)
+        for latency, (p50, p95, p99) in of_all.quantiles(results, SHARES).items()
     }
     assert tuple(quantiles) == LATENCIES
     return ClassSummary(

@@ -91,9 +91,7 @@ def main() -> None:
         profile.enable()
     results = fleet.run()
     of_class = results.of_class("all")
-    quantiles = {
-        name: spread.quantiles([0.5, 0.95, 0.99]) for name, spread in of_class.spreads.items()
-    }
+    quantiles = results.quantiles(of_class, [0.5, 0.95, 0.99])
     profile.disable()
     seconds = time.process_time() - began
     if options.profile:

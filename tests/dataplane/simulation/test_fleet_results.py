@@ -1,12 +1,13 @@
 import math
 import random
 
+import numpy as np
 import pytest
 
 from dataplane.simulation.arrivals import Poisson
 from dataplane.simulation.fleet import Fleet
 from dataplane.simulation.fleet_records import NoRecords, SampledRecords, StreamedRecords
-from dataplane.simulation.fleet_results import Spread
+from dataplane.simulation.fleet_results import Spread, exact_quantiles
 from dataplane.simulation.fleet_scenario import FleetScenario
 from dataplane.simulation.fleet_summary import FleetSummary, summarize
 from ops.endurance.random_fleet import random_scenario
@@ -42,14 +43,20 @@ def test_histograms_count_exactly_and_come_close_to_percentiles() -> None:
             assert getattr(other, name).p95 == pytest.approx(getattr(one, name).p95, rel=0.011)
 
 
-def test_a_spread_gives_the_smallest_value_that_a_share_is_at_most() -> None:
-    spread = Spread(is_exact=True)
-    assert spread.quantiles([0.5]) == [None]
-    values = [float(value) for value in range(1, 101)]
+def test_a_quantile_is_the_smallest_value_that_a_share_is_at_most() -> None:
+    assert exact_quantiles(np.array([]), [0.5]) == [None]
+    values = [*map(float, range(1, 101)), math.nan]
     random.Random(1).shuffle(values)
-    for value in values:
-        spread.add(value)
-    assert spread.quantiles([0.0, 0.5, 0.95, 0.99, 1.0]) == [1, 50, 95, 99, 100]
+    found = exact_quantiles(np.array(values), [0.0, 0.5, 0.95, 0.99, 1.0])
+    assert found == [1, 50, 95, 99, 100]
+
+
+def test_a_histogram_comes_within_one_per_cent() -> None:
+    spread = Spread()
+    assert spread.quantiles([0.5]) == [None]
+    for value in range(1, 101):
+        spread.add(float(value))
+    assert spread.quantiles([0.5, 0.95]) == pytest.approx([50, 95], rel=0.01)
 
 
 def test_utilisation_is_the_share_of_time_in_steps() -> None:

@@ -7,6 +7,7 @@ import click
 
 from controlplane.cli.examples import examples
 from controlplane.cli.exit_codes import ExitCode
+from controlplane.cli.metrics_options import metrics_options, read_metrics_options
 from controlplane.cli.options import output_option
 from controlplane.cli.terminal import say
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
         ("pilothouse simulate -", "a document on standard input"),
         ("pilothouse simulate fleet.yaml", "a Scenario: replicas, gateways and who calls"),
         ("pilothouse simulate fleet.yaml --records out.jsonl", "and the record of each request"),
+        ("pilothouse simulate fleet.yaml --metrics seen/", "and what its replicas would export"),
     )
 )
 @click.argument("file", metavar="FILE|-", type=click.Path())
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Keep no row of any request: percentiles are then within 1 %, and memory does not grow.",
 )
+@metrics_options
 @output_option
 def simulate(
     file: str,
@@ -56,13 +59,17 @@ def simulate(
     send: str | None,
     sample: int | None,
     histograms: bool,
+    metrics: Path | None,
+    dialect: str | None,
+    every: float | None,
     output: str,
 ) -> None:
     """Let a file happen in virtual time, on the code that serves for real.
 
     A Scenario (kind: Scenario) is a fleet: replicas with what their steps cost, gateways with
     policy and contract, and who calls. It is told what became of the requests of each class,
-    how long they took, and how busy the replicas were. The same seed gives the same bytes.
+    how long they took, and how busy the replicas were. The same seed gives the same bytes. Its
+    `faults` say what goes wrong; ops/examples/simulate/faults/ has one of each.
 
     Any other file, YAML or JSON, holds cost_model_ms (iteration, per_prompt_token, per_decode_step,
     per_earlier_prompt_position_reread), given (slots, total_batch_tokens, decoding_at_zero,
@@ -91,11 +98,15 @@ def simulate(
                 send=send,
                 sample=sample,
                 keeps_rows=not histograms,
+                metrics=read_metrics_options(metrics, dialect, every),
             ),
         )
         return
-    if records or send or sample or histograms:
-        raise click.UsageError("--records, --send, --sample and --histograms are for a Scenario")
+    if records or send or sample or histograms or metrics or dialect or every:
+        raise click.UsageError(
+            "--records, --send, --sample, --histograms, --metrics, --dialect and --every are for "
+            "a Scenario"
+        )
     document, problems = read_prefill_case(source)
     if document is None:
         _refuse(problems)

@@ -10,6 +10,7 @@ import click
 from controlplane.cli.exit_codes import ExitCode
 from controlplane.cli.fleet_output import print_fleet
 from controlplane.cli.record_delivery import RecordDelivery, RecordFile
+from controlplane.cli.simulate_metrics import MetricsOptions, observed
 from controlplane.cli.terminal import say
 from controlplane.specs.scenario_compiling import ScenarioDocument
 from dataplane.record import RequestRecord
@@ -32,6 +33,7 @@ class FleetOptions:
     send: str | None = None
     sample: int | None = None
     keeps_rows: bool = True
+    metrics: MetricsOptions | None = None
 
 
 class UnendingError(click.ClickException):
@@ -45,10 +47,11 @@ def simulate_fleet(document: ScenarioDocument, options: FleetOptions) -> None:
     with _open_takers(options) as takers:
         keeper = _keeper(document, options, takers)
         fleet = Fleet(document.fleet, keeper, keeps_rows=options.keeps_rows)
-        try:
-            fleet.run()
-        except FleetError as error:
-            raise UnendingError(str(error)) from error
+        with observed(fleet, document, options.metrics):
+            try:
+                fleet.run()
+            except FleetError as error:
+                raise UnendingError(str(error)) from error
         if isinstance(keeper, SampledRecords):
             for record in keeper.records():
                 _give(takers, record)

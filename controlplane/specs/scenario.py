@@ -16,9 +16,11 @@ from controlplane.specs.kind import SpecModel
 from controlplane.specs.names import Name
 from controlplane.specs.policy import AdmissionPolicySpec
 from controlplane.specs.quantity import Duration
+from controlplane.specs.scenario_faults import FaultSpec, check_faults
 from controlplane.specs.scenario_traffic import ArrivalsSpec, ClientSpec
 from controlplane.specs.tenant import TenantSpec
 from dataplane.latency import Boundary
+from dataplane.simulation.fleet_scenario import name_replicas
 
 SCENARIO = "Scenario"
 """The kind."""
@@ -43,6 +45,19 @@ def parse_instant(text: str) -> int:
 Instant = Annotated[str, AfterValidator(check_instant)]
 
 
+class SpeculationSpec(SpecModel):
+    """Decode steps that draft some tokens with a small model and verify them in one step."""
+
+    draft_steps: int = Field(ge=1, le=1000, examples=[4])
+    """Tokens that a round drafts."""
+    draft_cost: float = Field(ge=0, le=1000, examples=[0.1])
+    """Of one drafted token, in decode steps of the large model."""
+    verify_cost: float = Field(default=1.0, gt=0, le=1000)
+    """Of verifying all of them, likewise."""
+    acceptance: float = Field(ge=0, le=1, examples=[0.8])
+    """How likely a draft is accepted when all before it were."""
+
+
 class CostSpec(SpecModel):
     """What a step takes: each part of its work the same, or as a fit says. All durations."""
 
@@ -58,10 +73,12 @@ class CostSpec(SpecModel):
     """Of each token that a decode step attends to."""
     fit: str | None = Field(default=None, min_length=1, max_length=4096, examples=["h100.fit.json"])
     """A file that `pilothouse fit` wrote, found from the folder of the scenario."""
+    speculation: SpeculationSpec | None = None
+    """What speculation makes of decode steps; None: each is a step of its own."""
 
     @model_validator(mode="after")
     def _is_one_of_both(self) -> Self:
-        parts = [name for name in self.model_fields_set if name != "fit"]
+        parts = [name for name in self.model_fields_set if name not in ("fit", "speculation")]
         if self.fit is None and self.iteration is None:
             raise ValueError("needs iteration, such as iteration: 8ms, or fit: a file")
         if self.fit is not None and parts:
@@ -158,6 +175,8 @@ class ScenarioSpec(SpecModel):
     """Kinds of clients that arrivals name."""
     arrivals: Annotated[tuple[ArrivalsSpec, ...], Field(min_length=1, max_length=1000)]
     """Kinds of traffic, all at once."""
+    faults: Annotated[tuple[FaultSpec, ...], Field(max_length=1000)] = ()
+    """What goes wrong."""
 
     @model_validator(mode="after")
     def _knows_what_it_names(self) -> Self:
@@ -169,6 +188,13 @@ class ScenarioSpec(SpecModel):
             _check_known(arrivals.name, "clients", arrivals.clients, self.clients)
             known = {"default": None, **self.tenants}
             _check_known(arrivals.name, "tenants", arrivals.tenants, known)
+        check_faults(
+            self.faults,
+            name_replicas(self.replicas.count),
+            {"default", *self.tenants},
+            [request_class.name for request_class in self.policy.classes],
+            is_speculative=self.replicas.cost.speculation is not None,
+        )
         if self.contract is not None and self.contract.boundary is Boundary.CLIENT:
             raise ValueError(
                 "contract.boundary is client, and simulated clients report nothing; use server"

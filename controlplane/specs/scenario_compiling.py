@@ -7,6 +7,7 @@ from controlplane.specs.enforced import admission_terms, contract_policy, tenant
 from controlplane.specs.problem import Path as KeyPath
 from controlplane.specs.problem import Problem
 from controlplane.specs.scenario import CostSpec, ReplicasSpec, ScenarioSpec, parse_instant
+from controlplane.specs.scenario_faults import compile_faults
 from controlplane.specs.scenario_traffic import (
     ArrivalsSpec,
     ClientSpec,
@@ -29,6 +30,7 @@ from dataplane.simulation.distributions import (
     LogNormal,
     Uniform,
 )
+from dataplane.simulation.faults.fault import Fault
 from dataplane.simulation.fitting.cost import FittedCost
 from dataplane.simulation.fitting.document import FitFileError, load_fit
 from dataplane.simulation.fleet_gateway import GatewayBounds
@@ -36,6 +38,7 @@ from dataplane.simulation.fleet_replica import ReplicaSpec
 from dataplane.simulation.fleet_scenario import FleetScenario, name_replicas
 from dataplane.simulation.replay import ReplaySpec as ReplayedTraffic
 from dataplane.simulation.replay import TraceError, read_trace
+from dataplane.simulation.speculation import SpeculativeCost, SpeculativeRound
 from dataplane.simulation.traffic import SharedPrefixes, TrafficSpec, Turns
 
 NO_CLIENT: dict[str, float] = {"": 1.0}
@@ -48,6 +51,7 @@ class ScenarioDocument:
     name: str
     spec: ScenarioSpec
     fleet: FleetScenario
+    faults: tuple[Fault, ...] = ()
 
 
 def read_scenario(source: Source, folder: Path) -> tuple[ScenarioDocument | None, list[Problem]]:
@@ -60,7 +64,8 @@ def read_scenario(source: Source, folder: Path) -> tuple[ScenarioDocument | None
     fleet = _compile(name, spec, files)
     if fleet is None or files.problems:
         return None, files.problems
-    return ScenarioDocument(name=name, spec=spec, fleet=fleet), []
+    faults = compile_faults(spec.faults, spec.seed)
+    return ScenarioDocument(name=name, spec=spec, fleet=fleet, faults=faults), []
 
 
 class _Files:
@@ -72,6 +77,18 @@ class _Files:
         self.problems: list[Problem] = []
 
     def cost(self, spec: CostSpec, seed: int) -> CostModel:
+        plain = self._plain_cost(spec, seed)
+        drafts = spec.speculation
+        if drafts is None:
+            return plain
+        of_round = SpeculativeRound(
+            draft_steps=drafts.draft_steps,
+            draft_cost=drafts.draft_cost,
+            verify_cost=drafts.verify_cost,
+        )
+        return SpeculativeCost(plain, of_round, drafts.acceptance)
+
+    def _plain_cost(self, spec: CostSpec, seed: int) -> CostModel:
         if spec.fit is None:
             return LinearCost(
                 iteration=spec.iteration or 0,

@@ -146,10 +146,12 @@ def read_model(
 def _explain(source: Source, at: Path, model: type[SpecModel], detail: ErrorDetails) -> Problem:
     # A key that is wrong itself is located by pydantic as (..., key, "[key]").
     location = tuple(part for part in detail["loc"] if part != "[key]")
-    path: Path = (*at, *location)
+    path: Path = (*at, *_without_tags(model, location))
     if detail["type"] == "extra_forbidden":
         valid = _fields_of(_annotation_at(model, location[:-1]))
         return _unknown_key(source, path, valid)
+    if detail["type"] == "union_tag_invalid":
+        path = (*path, detail["ctx"]["discriminator"].strip("'"))
     cause = detail.get("ctx", {}).get("error")
     if isinstance(cause, MatchError):
         return source.problem_in_text(path, cause.what, cause.line, cause.column)
@@ -174,14 +176,22 @@ def _message(detail: ErrorDetails) -> str:
     if kind in _WORDS_BY_TYPE:
         return f"must be {_WORDS_BY_TYPE[kind]}, not {_said(detail['input'])}"
     if kind == "enum":
-        valid = str(context["expected"])
-        words = valid.replace("'", "").replace(" or ", ", ").split(", ")
-        near = nearest(str(detail["input"]), words)
-        hint = f"; did you mean {near}?" if near else "."
-        return f"{_said(detail['input'])} is none of the valid ones{hint} Valid: {', '.join(words)}"
+        return _none_of(detail["input"], str(context["expected"]))
+    if kind == "union_tag_invalid":
+        return _none_of(context["tag"], str(context["expected_tags"]))
+    if kind == "union_tag_not_found":
+        key = str(context["discriminator"]).strip("'")
+        return f"needs {key}, which says what it is"
     if kind == "too_short":
         return f"needs at least {context['min_length']} of them, has {context['actual_length']}"
     return f"{detail['msg'].replace('Input should', 'should')}; it is {_said(detail['input'])}"
+
+
+def _none_of(word: Any, expected: str) -> str:
+    words = expected.replace("'", "").replace(" or ", ", ").split(", ")
+    near = nearest(str(word), words)
+    hint = f"; did you mean {near}?" if near else "."
+    return f"{_said(word)} is none of the valid ones{hint} Valid: {', '.join(words)}"
 
 
 def _unknown_key(source: Source, path: Path, valid: typing.Iterable[str]) -> Problem:
@@ -200,10 +210,40 @@ def _fields_of(annotation: Any) -> list[str]:
 
 def _annotation_at(model: Any, location: tuple[int | str, ...]) -> Any:
     """The type that a location in a spec has."""
+    return _without_wrappers(_wrapped_at(model, location))
+
+
+def _without_tags(model: Any, location: tuple[int | str, ...]) -> Path:
+    """Where a location is in the document: pydantic puts the member of a union into it."""
+    return tuple(
+        part
+        for position, part in enumerate(location)
+        if part not in _members_by_tag(_wrapped_at(model, location[:position]))
+    )
+
+
+def _wrapped_at(model: Any, location: tuple[int | str, ...]) -> Any:
     annotation = model
     for part in location:
-        annotation = _step(_without_wrappers(annotation), part)
-    return _without_wrappers(annotation)
+        members = _members_by_tag(annotation)
+        annotation = members.get(part) or _step(_without_wrappers(annotation), part)
+    return annotation
+
+
+def _members_by_tag(annotation: Any) -> dict[int | str, Any]:
+    """The models of a union by what tells them apart: a field that takes one word alone."""
+    while typing.get_origin(annotation) is typing.Annotated:
+        annotation = typing.get_args(annotation)[0]
+    if typing.get_origin(annotation) not in (types.UnionType, typing.Union):
+        return {}
+    return {
+        word: member
+        for member in typing.get_args(annotation)
+        if isinstance(member, type) and issubclass(member, SpecModel)
+        for field in member.model_fields.values()
+        if typing.get_origin(field.annotation) is typing.Literal
+        for word in typing.get_args(field.annotation)[:1]
+    }
 
 
 def _step(annotation: Any, part: int | str) -> Any:

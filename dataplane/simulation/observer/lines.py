@@ -1,9 +1,9 @@
 """What is seen from outside, dated: scrapes and log lines, and who takes them."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,17 +25,32 @@ class Logged:
     text: str
 
 
-Seen = Scraped | Logged
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """What a gateway counts."""
+
+    at: float
+    target: str
+    values: Mapping[str, int]
+
+
+Seen = Scraped | Logged | Counted
 Sink = Callable[[Seen], None]
 """Who takes what is seen, in the order of virtual time."""
 
 
 def to_json(seen: Seen) -> str:
     """One line: a part of the input that a diagnosis takes."""
-    kind = "metrics" if isinstance(seen, Scraped) else "log"
-    part = {"kind": kind, "at_s": round(seen.at, 9), "target": seen.target, "text": seen.text}
-    if isinstance(seen, Scraped) and seen.error is not None:
-        part["error"] = seen.error
+    part: dict[str, Any] = {"at_s": round(seen.at, 9), "target": seen.target}
+    match seen:
+        case Scraped(text=text, error=error):
+            part = {"kind": "metrics", **part, "text": text}
+            if error is not None:
+                part["error"] = error
+        case Logged(text=text):
+            part = {"kind": "log", **part, "text": text}
+        case Counted(values=values):
+            part = {"kind": "gateway", **part, "values": dict(values)}
     return json.dumps(part, ensure_ascii=False)
 
 

@@ -63,7 +63,7 @@ def calls(*faults: CallFault, with_turns: bool = False, num_calls: int = 300) ->
         max_calls=num_calls,
     )
     source = FaultPlan(faults).calls(SyntheticTraffic(spec, 5, tokens), lambda: now[0])
-    told = []
+    told: list[Told] = []
     while (found := source.next_call()) is not None:
         now[0] = found[0]
         told += _told(*found)

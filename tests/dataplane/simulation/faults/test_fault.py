@@ -24,7 +24,7 @@ def test_a_fault_lasts_from_its_moment_until_just_before_its_end() -> None:
 @pytest.mark.parametrize("value", [-1.0, math.nan, math.inf])
 def test_times_and_intensities_that_cannot_be_are_refused(field: str, value: float) -> None:
     with pytest.raises(ValueError, match=f"{field} is"):
-        Fault(**{field: value})
+        Fault(**{field: value})  # type: ignore[arg-type]
 
 
 @given(st.integers(), st.floats(0, 1), st.floats(0, 1), st.text())

@@ -6,14 +6,16 @@ of the work. Three shapes of that line are tried:
     straight   the same in every step; all else is shares
     rising     knots, each at least as high as the one before it: what lies below the first one,
                and what each stretch between two adds a token, are not negative
-    free       knots of any height: some machines take longer for three rows than for four
+    free       the same, but knots of few tokens may have any height: some machines take longer
+               for three rows than for four
 
 The one that predicts steps better which it did not see is taken, and the simpler one where the
-other is hardly better.
+other is hardly better. Then shares are left out, one after the other, that nothing is lost
+without: what noise made up would mislead beyond the range that was seen.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -30,8 +32,14 @@ _NUM_FOLDS = 5
 _WORTH = 0.97
 """A shape must bring the error down to this share of the simpler one's."""
 _MIN_STEPS_A_STRETCH = 8
+_FREE_TOKENS = 8
+"""Beyond, a step that takes less for more tokens is chance."""
 _NEGLIGIBLE = 1e-9
+_NO_LOSS = 1.003
+"""A share is left out where the error without it is at most so many times as large."""
+_MAX_STEPS_TO_CHOOSE = 20_000
 _CANDIDATE_KNOTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+# As the fields of Work are in order.
 _SHARES = (
     "per_prompt_token",
     "per_decode_step",
@@ -43,10 +51,16 @@ _SHARES = (
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Of the line over the number of tokens. Without knots it is straight."""
+    """What the form is made of. Without knots the line over the number of tokens is straight."""
 
     knots: tuple[int, ...] = ()
     is_free: bool = False
+    shares: tuple[str, ...] = _SHARES
+
+    @property
+    def num_free(self) -> int:
+        """Knots, from the first, whose height is found by itself. The others rise."""
+        return max(1, sum(knot <= _FREE_TOKENS for knot in self.knots)) if self.is_free else 1
 
 
 def fit_form(works: Sequence[Work], seconds: Array) -> StepForm:
@@ -56,6 +70,8 @@ def fit_form(works: Sequence[Work], seconds: Array) -> StepForm:
 
 def choose_shape(works: Sequence[Work], seconds: Array) -> Shape:
     """The one that predicts best what it did not see."""
+    stride = -(-len(works) // _MAX_STEPS_TO_CHOOSE)
+    works, seconds = works[::stride], seconds[::stride]
     chosen, least = Shape(), _error_unseen(Shape(), works, seconds)
     knots = _supported_knots(works)
     shapes = (Shape(knots), Shape(knots, is_free=True)) if len(knots) > 1 else ()
@@ -63,7 +79,17 @@ def choose_shape(works: Sequence[Work], seconds: Array) -> Shape:
         error = _error_unseen(shape, works, seconds)
         if error < _WORTH * least - _NEGLIGIBLE:
             chosen, least = shape, error
-    return chosen
+    return _leave_out(chosen, least, works, seconds)
+
+
+def _leave_out(shape: Shape, error: float, works: Sequence[Work], seconds: Array) -> Shape:
+    """Without the shares that are not missed; those that matter least in most engines first."""
+    for share in reversed(_SHARES):
+        smaller = replace(shape, shares=tuple(each for each in shape.shares if each != share))
+        found = _error_unseen(smaller, works, seconds)
+        if found <= _NO_LOSS * error + _NEGLIGIBLE:
+            shape, error = smaller, min(error, found)
+    return shape
 
 
 def _error_unseen(shape: Shape, works: Sequence[Work], seconds: Array) -> float:
@@ -118,8 +144,9 @@ def _supported_knots(works: Sequence[Work]) -> tuple[int, ...]:
 
 
 def _fit(shape: Shape, works: Sequence[Work], seconds: Array) -> StepForm:
-    parts = _heights(shape.knots, works) if shape.is_free else _stretches(shape.knots, works)
-    columns = np.column_stack([parts, np.array(works, dtype=float)])
+    parts = _parts(shape, works)
+    amounts = np.array(works, dtype=float)[:, [_SHARES.index(each) for each in shape.shares]]
+    columns = np.column_stack([parts, amounts])
     weights = 1.0 / seconds
     found = np.zeros(columns.shape[1])
     for _ in range(_NUM_ROUNDS):
@@ -131,49 +158,39 @@ def _fit(shape: Shape, works: Sequence[Work], seconds: Array) -> StepForm:
         trust = np.minimum(1.0, _HUBER * spread / np.maximum(np.abs(off), 1e-12))
         weights = np.sqrt(trust) / seconds
     num_parts = parts.shape[1]
-    placed = (_place_heights if shape.is_free else _place_stretches)(
-        shape.knots, found[:num_parts].tolist()
-    )
-    shares = dict(zip(_SHARES, found[num_parts:].tolist(), strict=True))
-    return StepForm(knots=placed, **shares)
+    shares = dict(zip(shape.shares, found[num_parts:].tolist(), strict=True))
+    return StepForm(knots=_place(shape, found[:num_parts].tolist()), **shares)
 
 
-def _stretches(knots: tuple[int, ...], works: Sequence[Work]) -> Array:
-    """[steps, 1 + stretches]: a one, and the tokens inside each stretch."""
+def _parts(shape: Shape, works: Sequence[Work]) -> Array:
+    """[steps, heights + stretches]: how much of each free knot's height is in a step, and its
+    tokens inside each stretch behind the last of them."""
+    if not shape.knots:
+        return np.ones((len(works), 1))
     tokens = np.array([work.num_tokens for work in works], dtype=float)
-    ends = (*knots[1:], np.inf) if knots else ()
+    at = np.array(shape.knots[: shape.num_free], dtype=float)
+    heights = [np.interp(tokens, at, row) for row in np.eye(len(at))]
+    starts = shape.knots[shape.num_free - 1 :]
     inside = [
-        np.clip(tokens - start, 0.0, end - start) for start, end in zip(knots, ends, strict=True)
+        np.clip(tokens - start, 0.0, end - start)
+        for start, end in zip(starts, (*starts[1:], np.inf), strict=True)
     ]
-    return np.column_stack([np.ones(len(works)), *inside])
+    return np.column_stack([*heights, *inside])
 
 
-def _place_stretches(knots: tuple[int, ...], found: Sequence[float]) -> tuple[TokensKnot, ...]:
-    """The base, and behind it what each stretch adds. A last knot carries the last slope on."""
-    placed = [TokensKnot(num_tokens=knots[0] if knots else 0, seconds=found[0])]
-    ends = [*knots[1:], 2 * knots[-1]] if knots else []
-    for start, end, slope in zip(knots, ends, found[1:], strict=True):
-        seconds = placed[-1].seconds + slope * (end - start)
+def _place(shape: Shape, found: Sequence[float]) -> tuple[TokensKnot, ...]:
+    """The free heights, and behind them what each stretch adds. Past the last knot the last
+    stretch goes on: one more knot says so."""
+    if not shape.knots:
+        return (TokensKnot(num_tokens=0, seconds=found[0]),)
+    free = zip(shape.knots, found[: shape.num_free], strict=False)
+    placed = [TokensKnot(num_tokens=knot, seconds=height) for knot, height in free]
+    ends = (*shape.knots[shape.num_free :], 2 * shape.knots[-1])
+    for end, slope in zip(ends, found[shape.num_free :], strict=True):
+        before = placed[-1]
+        seconds = before.seconds + slope * (end - before.num_tokens)
         placed.append(TokensKnot(num_tokens=end, seconds=seconds))
     return tuple(placed)
-
-
-def _heights(knots: tuple[int, ...], works: Sequence[Work]) -> Array:
-    """[steps, knots]: how much of each knot's height is in a step between two of them; in the
-    place of the last knot, the tokens past the one before it."""
-    tokens = np.array([work.num_tokens for work in works], dtype=float)
-    at = np.array(knots[:-1], dtype=float)
-    shares = [np.interp(tokens, at, row) for row in np.eye(len(at))]
-    return np.column_stack([*shares, np.maximum(0.0, tokens - at[-1])])
-
-
-def _place_heights(knots: tuple[int, ...], found: Sequence[float]) -> tuple[TokensKnot, ...]:
-    """As found; the last stretch, which goes on beyond it, does not fall."""
-    last = found[-2] + found[-1] * (knots[-1] - knots[-2])
-    return tuple(
-        TokensKnot(num_tokens=knot, seconds=height)
-        for knot, height in zip(knots, [*found[:-1], last], strict=True)
-    )
 
 
 def least_squares(columns: Array, target: Array) -> Array:

@@ -140,8 +140,12 @@ class BlockPool:
         if self._cached.isdisjoint(unique):
             self._blank.extend(reversed(block_ids))
         else:
+            cached, evictable, blank = self._cached, self._evictable, self._blank
             for block_id in reversed(block_ids):
-                self._set_free(block_id)
+                if block_id in cached:
+                    evictable[block_id] = None
+                else:
+                    blank.append(block_id)
 
     def lend(self, num_blocks: int) -> list[int] | None:
         """As `allocate`, for what is no sequence: the blocks are in no table until `take_back`."""
@@ -172,6 +176,14 @@ class BlockPool:
         if block_id not in self._referenced:
             raise BlockReferenceError(block_id, "is free; only a referenced block can be cached")
         self._cached.add(block_id)
+
+    def mark_all_cached(self, block_ids: ReadableSequence[int]) -> None:
+        """As `mark_cached` of each."""
+        if self._referenced.issuperset(block_ids):
+            self._cached.update(block_ids)
+        else:
+            for block_id in block_ids:
+                self.mark_cached(block_id)
 
     def fork(self, block_table: ReadableSequence[int]) -> list[int]:
         """A second table over the same blocks. Call `make_writable` before either writes."""

@@ -1,11 +1,18 @@
 """Finds computed KV again: full blocks, by exact identity, never across isolation keys.
 
 KV at a position depends on every token before it, so a block is the same as another only
-when its tokens, everything before it and its tenant are the same. The cache is a trie
-whose nodes are blocks. A node's identity is (parent node, isolation key, token ids); a
-dictionary's hash locates it, its `==` compares all three, so a hash collision costs time
-and never serves wrong KV. Node ids are not reused: a child whose parent was evicted can
-no longer be reached, instead of hanging below a stranger that took the parent's block.
+when its tokens, everything before it and its tenant are the same. The cache is a trie over
+blocks. Most of what a sequence computes nobody else has: so a node is not a block but a *run*,
+blocks of one sequence that follow each other, and only where runs begin is anything hashed::
+
+    run of A    [ 0 ][ 1 ][ 2 ][ 3 ][ 4 ]        begins at the root
+    run of B              [ 2'][ 3']             begins at the spot (A, 1), by its identity
+
+A run keeps its sequence and compares that one's tokens; where it begins is found by a
+`BlockIdentity`: a dictionary's hash locates it, its `==` compares spot, tenant and tokens. So a
+hash collision costs time and never serves wrong KV. A run that lost a block to eviction ends
+before it, for good: what came behind can no longer be reached, instead of hanging below a
+stranger that took the lost one's block.
 """
 
 from dataclasses import dataclass
@@ -15,17 +22,37 @@ from dataplane.scheduling.block_pool import BlockPool
 from dataplane.scheduling.sequence import Sequence
 
 
+class Spot(NamedTuple):
+    """A block's place in the trie: the block at `position` of a run. It is never another's."""
+
+    run: "Run"
+    position: int
+
+
 class BlockIdentity(NamedTuple):
     """What makes a full block's KV the same as another's. `parent` is None at the start."""
 
-    parent: int | None
+    parent: Spot | None
     isolation_key: str
     token_ids: tuple[int, ...]
 
 
-class _Node(NamedTuple):
-    node_id: int
-    block_id: int
+class Run:
+    """Cached blocks of one sequence, each following the one before it."""
+
+    __slots__ = ("block_ids", "has_branches", "identity", "is_cut", "sequence")
+
+    def __init__(self, identity: BlockIdentity, sequence: Sequence) -> None:
+        self.identity = identity
+        """Of its first block."""
+        self.sequence = sequence
+        """Who has the tokens; they never change, there are only more."""
+        self.block_ids: list[int] = []
+        """Those that can be found."""
+        self.is_cut = False
+        """It lost a block, and is not continued."""
+        self.has_branches = False
+        """Other runs began behind one of its blocks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +60,7 @@ class PrefixMatch:
     """The longest reusable prefix of a sequence, from its first token on."""
 
     block_ids: tuple[int, ...] = ()
-    node: int | None = None
+    node: Spot | None = None
     """Where the match ends in the trie."""
     num_tokens: int = 0
 
@@ -46,9 +73,9 @@ class PrefixCache:
 
     def __init__(self, pool: BlockPool) -> None:
         self._pool = pool
-        self._nodes: dict[BlockIdentity, _Node] = {}
-        self._identities: dict[int, BlockIdentity] = {}  # by block id
-        self._next_node_id = 0
+        self._block_size = pool.block_size
+        self._runs: dict[BlockIdentity, Run] = {}
+        self._run_by_block: dict[int, Run] = {}  # of all cached blocks, findable or not
         pool.set_eviction_listener(self._forget)
 
     def match(self, sequence: Sequence) -> PrefixMatch:
@@ -56,18 +83,13 @@ class PrefixCache:
 
         Its last token never matches: without computing it there is nothing to select from.
         """
-        block_size = self._pool.block_size
-        block_ids: list[int] = []
-        parent: int | None = None
-        for start in range(0, sequence.num_tokens - block_size, block_size):
-            token_ids = sequence.tokens(start, start + block_size)
-            node = self._nodes.get(BlockIdentity(parent, sequence.isolation_key, token_ids))
-            if node is None:
-                break
-            block_ids.append(node.block_id)
-            parent = node.node_id
+        spot, block_ids = self._find(
+            sequence, None, 0, (sequence.num_tokens - 1) // self._block_size
+        )
+        if spot is None:
+            return NO_MATCH
         return PrefixMatch(
-            block_ids=tuple(block_ids), node=parent, num_tokens=len(block_ids) * block_size
+            block_ids=tuple(block_ids), node=spot, num_tokens=len(block_ids) * self._block_size
         )
 
     def register(self, sequence: Sequence) -> None:
@@ -76,40 +98,110 @@ class PrefixCache:
         Call it once their KV is written. Where another sequence computed the same block
         first, that one stays the findable one and this sequence's copy stays its own.
         """
-        block_size = self._pool.block_size
-        first = sequence.num_registered_blocks
-        num_blocks = sequence.num_computed_tokens // block_size
-        if first >= num_blocks:
+        depth = sequence.num_registered_blocks
+        num_blocks = sequence.num_computed_tokens // self._block_size
+        if depth >= num_blocks:
             return
-        start = first * block_size
-        token_ids = sequence.tokens(start, num_blocks * block_size)
-        node = sequence.cache_node
-        for block_id in sequence.block_table[first:num_blocks]:
-            offset, first = first * block_size - start, first + 1
-            block = token_ids[offset : offset + block_size]
-            node = self._find_or_insert(
-                BlockIdentity(node, sequence.isolation_key, block), block_id
-            )
-        sequence.cache_node = node
+        spot = sequence.cache_node
+        if spot is None or spot.run.has_branches or not self._can_continue(sequence, spot):
+            spot, found = self._find(sequence, spot, depth, num_blocks)
+            depth += len(found)
+        if depth < num_blocks:
+            spot = self._insert(sequence, spot, depth, sequence.block_table[depth:num_blocks])
+        sequence.cache_node = spot
         sequence.num_registered_blocks = num_blocks
 
     def check_integrity(self) -> None:
         """Raises AssertionError when trie and pool disagree on what is cached."""
-        by_block = {node.block_id: identity for identity, node in self._nodes.items()}
-        if by_block != self._identities or len(by_block) != self._pool.num_cached:
+        findable = {b: run for run in self._runs.values() for b in run.block_ids}
+        known = self._run_by_block
+        is_known = all(known.get(block_id) is run for block_id, run in findable.items())
+        if not is_known or len(known) != self._pool.num_cached:
             raise AssertionError(
-                f"the trie finds {len(by_block)} blocks, knows the identity of "
-                f"{len(self._identities)}, and the pool holds {self._pool.num_cached} as cached"
+                f"the trie finds {len(findable)} blocks, knows the place of {len(known)}, and "
+                f"the pool holds {self._pool.num_cached} as cached"
             )
+        for identity, run in self._runs.items():
+            if identity != run.identity or not run.block_ids:
+                raise AssertionError(f"a run of {run.block_ids} is found by {identity}")
 
-    def _find_or_insert(self, identity: BlockIdentity, block_id: int) -> int:
-        fresh = _Node(self._next_node_id, block_id)
-        node = self._nodes.setdefault(identity, fresh)
-        if node is fresh:
-            self._next_node_id += 1
-            self._identities[block_id] = identity
-            self._pool.mark_cached(block_id)
-        return node.node_id
+    def _find(
+        self, sequence: Sequence, spot: Spot | None, depth: int, num_blocks: int
+    ) -> tuple[Spot | None, list[int]]:
+        """Go on behind `spot`, which ends `depth` blocks of `sequence`, while blocks are the same.
+
+        Up to `num_blocks` from the first token on. Where this ends, and the blocks passed.
+        """
+        block_ids: list[int] = []
+        first_depth = depth
+        while depth < num_blocks:
+            num_same = 0 if spot is None else self._num_same(sequence, spot, depth, num_blocks)
+            if spot is not None and num_same:
+                run, index = spot
+                block_ids += run.block_ids[index + 1 : index + 1 + num_same]
+                spot = Spot(run, index + num_same)
+            else:
+                branch = self._find_branch(sequence, spot, depth)
+                if branch is None:
+                    break
+                block_ids.append(branch.block_ids[0])
+                spot = Spot(branch, 0)
+            depth = first_depth + len(block_ids)
+        return spot, block_ids
+
+    def _num_same(self, sequence: Sequence, spot: Spot, depth: int, num_blocks: int) -> int:
+        """How many blocks behind `spot` in its own run are the next ones of `sequence`."""
+        run, index = spot
+        most = min(len(run.block_ids) - index - 1, num_blocks - depth)
+        if most <= 0 or sequence is run.sequence:
+            return max(most, 0)
+        size = self._block_size
+        start, stop = depth * size, (depth + most) * size
+        wanted, there = sequence.tokens(start, stop), run.sequence.tokens(start, stop)
+        if wanted == there:
+            return most
+        differing = next(n for n, (a, b) in enumerate(zip(wanted, there, strict=True)) if a != b)
+        return differing // size
+
+    def _find_branch(self, sequence: Sequence, spot: Spot | None, depth: int) -> Run | None:
+        if spot is not None and not spot.run.has_branches:
+            return None
+        return self._runs.get(self._identify(sequence, spot, depth))
+
+    def _identify(self, sequence: Sequence, spot: Spot | None, depth: int) -> BlockIdentity:
+        start = depth * self._block_size
+        token_ids = sequence.tokens(start, start + self._block_size)
+        return BlockIdentity(spot, sequence.isolation_key, token_ids)
+
+    def _insert(
+        self, sequence: Sequence, spot: Spot | None, depth: int, block_ids: list[int]
+    ) -> Spot:
+        """Continue the run of `sequence` that ends at `spot`, or begin one there."""
+        if spot is None or not self._can_continue(sequence, spot):
+            identity = self._identify(sequence, spot, depth)
+            run = self._runs[identity] = Run(identity, sequence)
+            if spot is not None:
+                spot.run.has_branches = True
+        else:
+            run = spot.run
+        run.block_ids += block_ids
+        self._run_by_block.update(dict.fromkeys(block_ids, run))
+        self._pool.mark_all_cached(block_ids)
+        return Spot(run, len(run.block_ids) - 1)
+
+    def _can_continue(self, sequence: Sequence, spot: Spot) -> bool:
+        run, index = spot
+        return run.sequence is sequence and not run.is_cut and index + 1 == len(run.block_ids)
 
     def _forget(self, block_id: int) -> None:
-        del self._nodes[self._identities.pop(block_id)]
+        run = self._run_by_block.pop(block_id)
+        block_ids = run.block_ids
+        if block_ids and block_ids[-1] == block_id:  # as nearly always: tables go from the tail
+            block_ids.pop()
+        elif block_id in block_ids:
+            del block_ids[block_ids.index(block_id) :]
+        else:
+            return  # it was behind another that went before
+        run.is_cut = True
+        if not block_ids:
+            del self._runs[run.identity]

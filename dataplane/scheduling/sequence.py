@@ -18,6 +18,10 @@ are what they lack plus the tick.
 
 from collections.abc import Sequence as ReadableSequence
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dataplane.scheduling.prefix_cache import Spot
 
 
 class SequenceStatus(StrEnum):
@@ -127,7 +131,7 @@ class Sequence:
         self.num_cached_tokens = 0
         """Prompt tokens that the prefix cache spared at the first admission."""
         self.num_preemptions = 0
-        self.cache_node: int | None = None
+        self.cache_node: Spot | None = None
         """Where the sequence's registered blocks end in the prefix cache."""
         self.num_registered_blocks = 0
         """Leading blocks that the prefix cache has looked at."""

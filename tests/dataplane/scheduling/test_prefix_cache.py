@@ -46,7 +46,7 @@ def cached(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> C
     """Every test holds twice: also when all identities have the same hash."""
     if request.param == "colliding":
         monkeypatch.setattr(BlockIdentity, "__hash__", lambda _: 7)
-        assert hash(BlockIdentity(None, "", (1,))) == hash(BlockIdentity(3, "b", (2,)))
+        assert hash(BlockIdentity(None, "", (1,))) == hash(BlockIdentity(None, "b", (2,)))
     return Cached()
 
 
@@ -150,3 +150,65 @@ def test_a_block_that_pool_and_trie_disagree_on_is_reported(cached: Cached) -> N
     cached.pool.mark_cached(cached.compute((1, 2)).block_table[0])
     with pytest.raises(AssertionError, match=r"finds 0 blocks.*holds 1"):
         cached.cache.check_integrity()
+
+
+def test_prefixes_that_part_in_the_middle_of_anothers_blocks_are_each_found(
+    cached: Cached,
+) -> None:
+    trunk = cached.compute(tuple(range(16)))
+    early = cached.compute((*range(4), *range(50, 58)))
+    late = cached.compute((*range(12), *range(60, 64)))
+    again = cached.compute((*range(12), *range(60, 64), *range(70, 74)))
+    assert cached.find((*range(16), 0)) == tuple(trunk.block_table)
+    assert cached.find((*range(4), *range(50, 58), 0)) == (
+        trunk.block_table[0],
+        *early.block_table[1:],
+    )
+    assert cached.find((*range(12), *range(60, 64), 0)) == (
+        *trunk.block_table[:3],
+        late.block_table[3],
+    )
+    assert cached.find((*range(12), *range(60, 64), *range(70, 74), 0)) == (
+        *trunk.block_table[:3],
+        late.block_table[3],
+        again.block_table[4],
+    )
+
+
+def test_a_sequence_goes_on_where_others_went_on_before_it(cached: Cached) -> None:
+    first = cached.compute(tuple(range(4)))
+    other = cached.compute(tuple(range(12)))
+    first.output_token_ids += [4, 5, 6, 7, 20, 21, 22, 23]
+    first.block_table += cached.pool.allocate(2) or []
+    first.num_computed_tokens = 12
+    cached.cache.register(first)
+    cached.cache.check_integrity()
+    assert cached.find((*range(8), 20, 21, 22, 23, 0)) == (
+        first.block_table[0],
+        other.block_table[1],
+        first.block_table[2],
+    )
+    assert cached.pool.num_cached == 4
+
+
+def test_who_lost_its_tail_and_computes_it_again_is_found_again(cached: Cached) -> None:
+    sequence = cached.compute(tuple(range(12)))
+    twin = cached.compute(tuple(range(12)))  # its blocks are its own, and not found
+    cached.pool.release(sequence.block_table)
+    taken = cached.pool.allocate(11)  # ten blank, then the tail
+    assert taken is not None
+    assert taken[-1] == sequence.block_table[2]
+    twin.output_token_ids += [12, 13, 14, 15]
+    twin.block_table += taken[:1]
+    twin.num_computed_tokens = 16
+    cached.cache.register(twin)  # behind what was lost: kept, and out of reach
+    cached.cache.check_integrity()
+    assert cached.pool.num_cached == 3
+    match = cached.cache.match(sequence)
+    assert match.block_ids == tuple(sequence.block_table[:2])
+    cached.pool.reference(match.block_ids)
+    sequence.block_table[2] = taken[1]
+    sequence.num_registered_blocks, sequence.cache_node = 2, match.node
+    cached.cache.register(sequence)
+    cached.cache.check_integrity()
+    assert cached.find((*range(16), 0)) == tuple(sequence.block_table)

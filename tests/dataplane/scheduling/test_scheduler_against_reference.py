@@ -219,7 +219,6 @@ class BothSchedulers(RuleBasedStateMachine):
                 stream.is_decoding,
                 stream.num_behind,
                 stream.num_registered,
-                stream.node,
             ), sequence_id
 
     @staticmethod
@@ -234,7 +233,6 @@ class BothSchedulers(RuleBasedStateMachine):
             sequence.is_decoding,
             sequence.num_tokens_behind,
             sequence.num_registered_blocks,
-            sequence.cache_node,
         )
 
     def teardown(self) -> None:

@@ -68,7 +68,7 @@ def test_known_costs_are_found_through_noise_transit_and_overheads() -> None:
         StepPlan(num_decode_steps=2, num_context_tokens=250),
         StepPlan(num_decode_steps=8, num_context_tokens=900, num_prompt_tokens=64),
     ):
-        assert cost.step_time(plan) == pytest.approx(_KNOWN.step_time(plan), rel=0.04)
+        assert cost.step_time(plan) == pytest.approx(_KNOWN.step_time(plan), rel=0.06)
     everything = fit.residuals[0]
     assert everything.steps == "all"
     assert everything.num_steps == fit.num_steps_used

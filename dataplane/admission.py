@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
+import msgspec
 from cel_expr_python import cel
 
 from dataplane.access import KeyRing
@@ -30,8 +31,7 @@ class Expression(Protocol):
     def eval(self, *, data: Mapping[str, Any]) -> Any: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestFacts:
+class RequestFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What `match` may read of a request, beside its tenant."""
 
     model: str
@@ -42,8 +42,7 @@ class RequestFacts:
     """Names in lower case."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueLoad:
+class QueueLoad(msgspec.Struct, frozen=True, kw_only=True):
     """The deployment's queue at the moment of the decision."""
 
     num_waiting_by_class: Mapping[str, int]
@@ -64,8 +63,7 @@ class RejectionKind(StrEnum):
     QUEUE_FULL = "queue_full"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Admitted:
+class Admitted(msgspec.Struct, frozen=True, kw_only=True):
     """The request may wait for a slot, in this class."""
 
     request_class: ClassPolicy
@@ -94,21 +92,30 @@ class CompiledPolicy:
 
     def find_class(self, tenant: TenantPolicy, facts: RequestFacts) -> ClassPolicy | None:
         """The first class that takes the request, or None."""
-        activation = {
-            "tenant": {"name": tenant.name, "tier": tenant.tier},
-            "request": {
-                "model": facts.model,
-                "stream": facts.stream,
-                "num_prompt_tokens": facts.num_prompt_tokens,
-                "max_output_tokens": facts.max_output_tokens,
-                "headers": dict(facts.headers),
-            },
-        }
+        activation: Mapping[str, Any] | None = None
         for request_class, expression in zip(self.terms.classes, self.expressions, strict=True):
+            if expression is None:
+                return request_class
+            if activation is None:
+                activation = _activation(tenant, facts)
             # An evaluation that fails gives an error value, which is not True either.
-            if expression is None or expression.eval(data=activation).value() is True:
+            if expression.eval(data=activation).value() is True:
                 return request_class
         return None
+
+
+def _activation(tenant: TenantPolicy, facts: RequestFacts) -> Mapping[str, Any]:
+    """What an expression may read."""
+    return {
+        "tenant": {"name": tenant.name, "tier": tenant.tier},
+        "request": {
+            "model": facts.model,
+            "stream": facts.stream,
+            "num_prompt_tokens": facts.num_prompt_tokens,
+            "max_output_tokens": facts.max_output_tokens,
+            "headers": dict(facts.headers),
+        },
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

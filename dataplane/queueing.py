@@ -234,6 +234,13 @@ class DeploymentQueue:
             excluded,
             num_slots,
         )
+        if num_slots == 1 and not excluded and not self._num_waiting:
+            # Nobody is before it: as the way below, at a fraction of the cost.
+            replica_id = self._slots.find_least_held()
+            if replica_id is not None:
+                self._slots.take(replica_id, 1)
+                ticket.outcome = Lease(self, replica_id, 1)
+                return ticket
         self._add(ticket)
         self._note_service(ticket)
         self._dispatch()

@@ -1,5 +1,4 @@
-import dataclasses
-
+import msgspec
 import pytest
 
 from dataplane.admission import (
@@ -109,11 +108,11 @@ def test_another_class_is_not_held_back_by_a_full_one() -> None:
 
 def test_without_replicas_nothing_waits() -> None:
     policy = compile_classes(ClassPolicy(name="only"))
-    load = dataclasses.replace(FREE, num_replicas=0)
+    load = msgspec.structs.replace(FREE, num_replicas=0)
     assert rejection_of(policy, load).kind is RejectionKind.NO_REPLICA
 
 
 def test_a_draining_gateway_admits_nobody() -> None:
     policy = compile_classes(ClassPolicy(name="only"))
-    load = dataclasses.replace(FREE, is_draining=True)
+    load = msgspec.structs.replace(FREE, is_draining=True)
     assert rejection_of(policy, load).kind is RejectionKind.DRAINING

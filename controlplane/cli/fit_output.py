@@ -89,12 +89,15 @@ def _noise(noise: Noise | None) -> str:
     if noise is None:
         return "unknown"
     wanted = (0.05, 0.5, 0.95)
-    told = [
-        f"{share:.0%} take at most {factor:.2f} times that"
-        for share, factor in zip(noise.shares, noise.factors, strict=True)
-        if share in wanted
-    ]
-    return "\n".join([*told, f"each is like the one before it by {noise.correlation:.2f}"])
+    rows = [("", *(f"{share:.0%} at most" for share in wanted))]
+    for name, factors in (
+        ("steps without prompt tokens", noise.decode_factors),
+        ("steps with prompt tokens", noise.prompt_factors),
+    ):
+        by_share = dict(zip(noise.shares, factors, strict=True))
+        told = (by_share.get(share) for share in wanted)
+        rows.append((name, *("unknown" if each is None else f"x {each:.2f}" for each in told)))
+    return f"{table(rows)}\neach is like the one before it by {noise.correlation:.2f}"
 
 
 def _named_overheads(overheads: Overheads) -> list[tuple[str, Spread | None]]:

@@ -64,6 +64,7 @@ class FittedCost:
         noise = self._noise
         if noise is None:
             return seconds
-        if not noise.drawn:
+        if not noise.ranks:
             noise.refill()
-        return seconds * noise.drawn.pop()
+        factors = noise.prompt_factors if num_prompt else noise.decode_factors
+        return seconds * factors[noise.ranks.pop()]

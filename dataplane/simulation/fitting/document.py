@@ -65,12 +65,19 @@ class Residuals(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class Noise(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What steps of the same work differ by: factors on the form's time, as they occurred."""
+    """What steps of the same work differ by: factors on the form's time, as they occurred.
+
+    Apart for steps with prompt tokens and without: who shares a machine's memory slows down
+    decodes, which read all weights for few tokens, more than prefills, which compute.
+    """
 
     shares: tuple[float, ...]
     """Ascending, from 0 to 1."""
-    factors: tuple[float, ...]
-    """A share of the steps took at most this many times what the form says."""
+    decode_factors: tuple[float, ...]
+    """A share of the steps without prompt tokens took at most this many times what the form
+    says."""
+    prompt_factors: tuple[float, ...]
+    """Of the steps with prompt tokens."""
     correlation: float = 0.0
     """Of a step with the next: a disturbance lasts."""
 
@@ -198,15 +205,17 @@ def _check(fit: Fit, place: str) -> None:
 def _check_noise(noise: Noise | None, place: str) -> None:
     if noise is None:
         return
-    shares, factors = noise.shares, noise.factors
-    if len(shares) != len(factors) or len(shares) < 2:
-        raise FitFileError(
-            f"{place}: noise has {len(shares)} shares and {len(factors)} factors; it needs as "
-            f"many of both, and at least 2"
-        )
-    if list(shares) != sorted(shares) or (shares[0], shares[-1]) != (0.0, 1.0):
+    shares = noise.shares
+    if list(shares) != sorted(shares) or (shares[:1], shares[-1:]) != ((0.0,), (1.0,)):
         raise FitFileError(f"{place}: noise.shares must ascend from 0 to 1")
-    if list(factors) != sorted(factors) or factors[0] <= 0:
-        raise FitFileError(f"{place}: noise.factors must ascend, and all be above 0")
+    for name in ("decode_factors", "prompt_factors"):
+        factors = getattr(noise, name)
+        if len(shares) != len(factors):
+            raise FitFileError(
+                f"{place}: noise has {len(shares)} shares and {len(factors)} {name}; it needs "
+                f"as many of both"
+            )
+        if list(factors) != sorted(factors) or factors[0] <= 0:
+            raise FitFileError(f"{place}: noise.{name} must ascend, and all be above 0")
     if not 0 <= noise.correlation < 1:
         raise FitFileError(f"{place}: noise.correlation is {noise.correlation:g}, not in [0, 1)")

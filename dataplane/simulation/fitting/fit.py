@@ -72,7 +72,10 @@ def fit_records(
         num_steps_used=len(steps),
         form=form,
         residuals=_measure_residuals(steps, works, seconds),
-        noise=measure_noise(seconds / np.maximum(predict(form, works), 1e-12)),
+        noise=measure_noise(
+            seconds / np.maximum(predict(form, works), 1e-12),
+            np.array([work.num_prompt_tokens > 0 for work in works]),
+        ),
         seen=Range(
             num_tokens=max(work.num_tokens for work in works),
             num_decode_steps=max(work.num_decode_steps for work in works),

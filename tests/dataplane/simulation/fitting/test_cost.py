@@ -38,7 +38,12 @@ def test_past_the_last_knot_the_line_goes_on_as_before_it(count: int) -> None:
 
 
 def test_the_same_seed_gives_the_same_times_and_another_seed_others() -> None:
-    noise = Noise(shares=(0.0, 0.5, 1.0), factors=(0.5, 1.0, 2.0), correlation=0.5)
+    noise = Noise(
+        shares=(0.0, 0.5, 1.0),
+        decode_factors=(0.5, 1.0, 2.0),
+        prompt_factors=(1.0, 1.0, 1.0),
+        correlation=0.5,
+    )
 
     def times(seed: int) -> list[float]:
         cost = FittedCost(_FORM, NoiseSource(noise, seed))

@@ -57,10 +57,16 @@ def _changed(fit: Fit, path: Path, **changes: Any) -> Path:
             "ends with less time for more tokens",
         ),
         ({"form__knots": [{"num_tokens": 1, "seconds": -2}]}, r"form.knots\[0\].seconds is -2"),
-        ({"noise__factors": [1.0]}, "noise has .* and 1 factors"),
+        ({"noise__decode_factors": [1.0]}, "noise has .* and 1 decode_factors"),
         ({"noise__correlation": 1.0}, r"noise.correlation is 1, not in \[0, 1\)"),
-        ({"noise": {"shares": [0, 1], "factors": [0, 2]}}, "all be above 0"),
-        ({"noise": {"shares": [0.5, 1], "factors": [1, 2]}}, "from 0 to 1"),
+        (
+            {"noise": {"shares": [0, 1], "decode_factors": [0, 2], "prompt_factors": [1, 2]}},
+            "all be above 0",
+        ),
+        (
+            {"noise": {"shares": [0.5, 1], "decode_factors": [1, 2], "prompt_factors": [1, 2]}},
+            "from 0 to 1",
+        ),
     ],
 )
 def test_what_is_no_fit_is_refused_with_its_place(

@@ -82,8 +82,8 @@ def test_wild_steps_are_noise_and_not_coefficients() -> None:
     fit = fit_records(records, MACHINE)
     assert fit.form.per_prompt_token == pytest.approx(0.004, rel=0.05)
     assert fit.noise is not None
-    assert fit.noise.factors[-1] > 7
-    assert fit.noise.factors[len(fit.noise.factors) // 2] == pytest.approx(1.0, abs=0.02)
+    assert fit.noise.decode_factors[-1] > 7
+    assert fit.noise.decode_factors[len(fit.noise.shares) // 2] == pytest.approx(1.0, abs=0.02)
 
 
 def test_the_fit_predicts_the_steps_of_its_engine() -> None:

@@ -8,7 +8,7 @@ are text nowhere here: stop strings are the host's business, end tokens are this
 import abc
 import itertools
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Generic
@@ -21,9 +21,9 @@ from dataplane.host.core_events import CoreEvents
 from dataplane.host.request_problem import find_problem
 from dataplane.host.request_table import RequestTable
 from dataplane.host.runner import LiveChunk, Runner, Selected, StateT
-from dataplane.lifecycle import Disposition, EventKind, Observability
+from dataplane.host.step_outcome import StepOutcome
+from dataplane.lifecycle import Disposition, Observability
 from dataplane.scheduling.scheduler import ScheduledChunk, Scheduler, SchedulerConfig, StepPlan
-from dataplane.scheduling.sequence import Sequence
 
 _OWN_PARAMETERS = frozenset({"ignore_eos", "n"})
 """Honoured here, whatever the runner."""
@@ -43,6 +43,7 @@ class _Loaded(Generic[StateT]):
     runner: Runner[StateT]
     scheduler: Scheduler
     requests: RequestTable[StateT]
+    outcome: StepOutcome[StateT]
 
 
 class SteppedCore(abc.ABC, Generic[StateT]):
@@ -79,7 +80,9 @@ class SteppedCore(abc.ABC, Generic[StateT]):
         if not bounds.is_prefix_caching:
             raise CoreStateError("sequences of a request share blocks: set is_prefix_caching")
         scheduler = Scheduler(bounds)
-        self._loaded = _Loaded(runner, scheduler, RequestTable(scheduler))
+        requests: RequestTable[StateT] = RequestTable(scheduler)
+        outcome = StepOutcome(self._events, scheduler, requests)
+        self._loaded = _Loaded(runner, scheduler, requests, outcome)
 
     @property
     def scheduler(self) -> Scheduler:
@@ -159,12 +162,12 @@ class SteppedCore(abc.ABC, Generic[StateT]):
         After a `run` that raised this chooses nothing: `run` is to be called again, for
         what was not finished meanwhile.
         """
-        scheduler = self._require().scheduler
+        loaded = self._require()
         if self._is_plan_pending:
             return []
-        self._plan = plan = scheduler.schedule()
+        self._plan = plan = loaded.scheduler.schedule()
         self._is_plan_pending = not plan.is_empty
-        return list(self._tell_plan(plan))
+        return list(loaded.outcome.of_plan(plan))
 
     def run(self) -> list[CoreEvent]:
         """Compute what was scheduled, select tokens and commit.
@@ -181,7 +184,8 @@ class SteppedCore(abc.ABC, Generic[StateT]):
         token_ids = {sequence_id: s.token_id for sequence_id, s in selected.items()}
         at_limit = {s.sequence_id for s in loaded.scheduler.commit(plan, token_ids)}
         self._is_plan_pending = False
-        return [event for chunk in live for event in self._tell_chunk(chunk, selected, at_limit)]
+        outcome = loaded.outcome
+        return [event for chunk in live for event in outcome.of_chunk(chunk, selected, at_limit)]
 
     def stats(self) -> EngineStats:
         """A snapshot between two steps."""
@@ -230,61 +234,6 @@ class SteppedCore(abc.ABC, Generic[StateT]):
         if self._shares_prefixes:
             return request.isolation_key
         return f"{request.isolation_key}/{request.request_id}"
-
-    def _tell_plan(self, plan: StepPlan) -> Iterator[CoreEvent]:
-        requests = self._require().requests
-        for refusal in plan.refused:
-            # An answer that cannot be completed is no answer: the whole request fails.
-            request_id = refusal.sequence.request_id
-            requests.end(request_id)
-            yield self._events.end(request_id, Disposition.ERROR, refusal.reason)
-        for sequence in plan.released:
-            if requests.release(sequence):
-                yield self._events.of(sequence, EventKind.RELEASED)
-        for sequence in plan.preempted:
-            yield self._events.of(sequence, EventKind.PREEMPTED, reason="kv blocks")
-        for sequence in plan.resumed:
-            yield self._events.of(sequence, EventKind.RESUMED)
-        for sequence in plan.admitted:
-            if sequence.index == 0:  # work on the request begins once
-                yield self._events.of(sequence, EventKind.SCHEDULED)
-
-    def _tell_chunk(
-        self, chunk: ScheduledChunk, selected: Mapping[int, Selected], at_limit: set[int]
-    ) -> Iterator[CoreEvent]:
-        sequence = chunk.sequence
-        if chunk.is_prefill:
-            is_first = chunk.start == sequence.num_cached_tokens and not sequence.num_preemptions
-            yield self._events.of(
-                sequence,
-                EventKind.PREFILL_CHUNK,
-                num_tokens=chunk.num_tokens,
-                num_cached_tokens=sequence.num_cached_tokens if is_first else None,
-            )
-        if chunk.selects_token:
-            yield self._tell_token(sequence, selected[sequence.sequence_id])
-            yield from self._tell_end(sequence, sequence.sequence_id in at_limit)
-
-    def _tell_token(self, sequence: Sequence, selected: Selected) -> CoreEvent:
-        is_first = sequence.num_output_tokens == 1
-        if is_first:
-            self._require().requests.add_followers(sequence)
-        return self._events.of(
-            sequence,
-            EventKind.FIRST_TOKEN if is_first else EventKind.TOKENS,
-            num_tokens=None if is_first else 1,
-            token_ids=(selected.token_id,),
-            scores=() if selected.score is None else (selected.score,),
-        )
-
-    def _tell_end(self, sequence: Sequence, is_at_limit: bool) -> Iterator[CoreEvent]:
-        loaded = self._require()
-        request_id, index = sequence.request_id, sequence.index
-        if loaded.requests.owner_of(sequence).is_end(sequence.output_token_ids[-1]):
-            loaded.scheduler.finish_sequence(sequence.sequence_id)
-            yield self._events.end(request_id, Disposition.STOP, sequence=index)
-        elif is_at_limit:
-            yield self._events.end(request_id, Disposition.LENGTH, sequence=index)
 
     def _require(self) -> _Loaded[StateT]:
         if self._loaded is None:

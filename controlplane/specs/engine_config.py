@@ -15,4 +15,5 @@ class EngineConfigSpec(SpecModel):
     engine: str = Field(min_length=1, max_length=64, examples=["paged"])
     """Name of an engine plugin; `pilothouse plugins` lists them."""
     settings: dict[str, JsonValue] = Field(default_factory=dict, examples=[{"max_model_len": 4096}])
-    """What the plugin is told; it checks them when the document is applied."""
+    """What the plugin is told; it checks them when the document is applied. `pilothouse plugins
+    describe ENGINE` lists those it takes."""

@@ -33,6 +33,15 @@ class JoinedTokens(Sequence[int]):
         if isinstance(index, int):
             return self._token_at(index)
         start, stop, step = index.indices(self._num_tokens)
+        if step == 1:
+            at = start
+            for part in self.parts:
+                length = len(part)
+                if at < length:  # most slices are a block, and lie in one part
+                    if stop - start <= length - at:
+                        return tuple(part[at : at + stop - start]) if stop > start else ()
+                    break
+                at -= length
         tokens: list[int] = []
         for part in self.parts:
             if start >= stop:

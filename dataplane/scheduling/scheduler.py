@@ -22,26 +22,25 @@ A step costs what changes in it. Sequences that decode are a cohort that advance
 The scheduler has no clock: what a step costs is the business of who runs it.
 """
 
-from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from dataplane.scheduling.admission import Admission
 from dataplane.scheduling.block_pool import BlockPool
 from dataplane.scheduling.block_tables import BlockTables
 from dataplane.scheduling.bounds import (
     Refusal,
     RefusalKind,
     SchedulerConfig,
-    find_pool_refusal,
     find_refusal,
 )
 from dataplane.scheduling.cohort import by_rank
+from dataplane.scheduling.continuation import Continuation
 from dataplane.scheduling.errors import SchedulerError
 from dataplane.scheduling.integrity import check_sequences
-from dataplane.scheduling.prefix_cache import PrefixMatch
 from dataplane.scheduling.running import Running
 from dataplane.scheduling.selection import check_scripted, check_selected
 from dataplane.scheduling.sequence import Sequence, SequenceStatus
+from dataplane.scheduling.stats import SchedulerStats
 from dataplane.scheduling.step import Blocker, ScheduledChunk, Step, StepPlan
 
 __all__ = [
@@ -57,26 +56,6 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchedulerStats:
-    """A snapshot between two steps."""
-
-    num_running: int
-    num_waiting: int
-    """Preempted ones included."""
-    num_unreleased: int
-    """Finished sequences that still hold blocks or a place."""
-    num_free_blocks: int
-    num_referenced_blocks: int
-    num_cached_blocks: int
-    num_evictable_blocks: int
-    num_steps: int
-    num_preemptions: int
-    num_prefix_query_tokens: int
-    """Prompt tokens looked up in the prefix cache, at first admissions."""
-    num_prefix_hit_tokens: int
-
-
 class Scheduler:
     """Continuous batching over one block pool. Single-threaded; `schedule` and `commit` alternate.
 
@@ -89,15 +68,13 @@ class Scheduler:
         self._tables = BlockTables(self.pool, config.is_prefix_caching)
         self._sequences: dict[int, Sequence] = {}  # everything that is not released
         self._running = Running(config.block_size)
-        self._waiting: deque[Sequence] = deque()  # oldest first
+        self._admission = Admission(config, self.pool, self._tables, self._running)
+        self._continuation = Continuation(config, self._tables, self._running, self._admission)
         self._finished: list[Sequence] = []  # not released
         self._finished_in_flight: set[Sequence] = set()  # of these, who the running step reads
         self._step_in_flight: StepPlan | None = None
         self._num_added = 0
         self._num_steps = 0
-        self._num_preemptions = 0
-        self._num_prefix_query_tokens = 0
-        self._num_prefix_hit_tokens = 0
 
     @property
     def has_work(self) -> bool:
@@ -112,23 +89,23 @@ class Scheduler:
     @property
     def num_waiting(self) -> int:
         """As in `stats`, without the rest of it."""
-        return len(self._waiting)
+        return len(self._admission.waiting)
 
     @property
     def stats(self) -> SchedulerStats:
         """A snapshot; cheap."""
         return SchedulerStats(
             num_running=len(self._running),
-            num_waiting=len(self._waiting),
+            num_waiting=len(self._admission.waiting),
             num_unreleased=len(self._finished),
             num_free_blocks=self.pool.num_free,
             num_referenced_blocks=self.pool.num_referenced,
             num_cached_blocks=self.pool.num_cached,
             num_evictable_blocks=self.pool.num_evictable,
             num_steps=self._num_steps,
-            num_preemptions=self._num_preemptions,
-            num_prefix_query_tokens=self._num_prefix_query_tokens,
-            num_prefix_hit_tokens=self._num_prefix_hit_tokens,
+            num_preemptions=self._continuation.num_preemptions,
+            num_prefix_query_tokens=self._admission.num_prefix_query_tokens,
+            num_prefix_hit_tokens=self._admission.num_prefix_hit_tokens,
         )
 
     def add(self, sequence: Sequence) -> Refusal | None:
@@ -147,7 +124,7 @@ class Scheduler:
         sequence.rank = self._num_added
         self._num_added += 1
         self._sequences[sequence.sequence_id] = sequence
-        self._waiting.append(sequence)
+        self._admission.waiting.append(sequence)
         return None
 
     def finish(self, request_id: str) -> list[Sequence]:
@@ -190,10 +167,11 @@ class Scheduler:
             raise SchedulerError("the last plan was not committed; commit it before scheduling")
         released = self.retire()
         step = Step(self.config, self._running.num_decoding)
-        self._continue_running(step)
+        self._continuation.continue_running(step)
         if step.refused:
+            self._finished += [refusal.sequence for refusal in step.refused]
             released += self.retire()
-        deferred_on = self._admit_waiting(step)
+        deferred_on = self._admission.admit_waiting(step)
         is_empty = not step.num_decodes and not step.chunks_apart
         blocked_on = self._explain_block(deferred_on) if is_empty else None
         plan = step.to_plan(self._running.cohort, released, deferred_on, blocked_on)
@@ -257,110 +235,8 @@ class Scheduler:
             self._tables.prefix_cache.check_integrity()
         self._running.check_integrity()
         check_sequences(
-            self.config, known, self._running.all(), list(self._waiting), self._finished
+            self.config, known, self._running.all(), list(self._admission.waiting), self._finished
         )
-
-    # What follows decides; it is called by the methods above in their order.
-
-    def _continue_running(self, step: Step) -> None:
-        running = self._running
-        if not running.apart and self._tables.extend_full(running.cohort.crossing):
-            return
-        for sequence in running.to_visit():
-            if sequence.status is SequenceStatus.RUNNING:  # an older one may have preempted it
-                self._continue(sequence, step)
-
-    def _continue(self, sequence: Sequence, step: Step) -> None:
-        is_decoding = sequence.is_decoding
-        refusal = find_pool_refusal(self.config, sequence)
-        if refusal is not None:
-            if is_decoding:
-                step.drop_decode()
-            self._end(sequence)
-            step.refused.append(refusal)
-            return
-        num_tokens = step.grant(sequence.num_tokens_behind, is_decoding)
-        if num_tokens < 1:
-            return
-        if not self._reserve(sequence, num_tokens, step):
-            if is_decoding:
-                step.drop_decode()
-            self._running.stall(sequence)
-            step.stalled.append(sequence)
-        elif sequence.tick is None:
-            step.add(sequence, num_tokens, is_decoding)
-
-    def _reserve(self, sequence: Sequence, num_tokens: int, step: Step) -> bool:
-        """Extend the block table, at the cost of newer sequences; False when it is the newest."""
-        while not self._tables.extend(sequence, num_tokens):
-            newest = self._running.newest
-            if newest is sequence:
-                return False
-            self._preempt(newest, step)
-        return True
-
-    def _preempt(self, sequence: Sequence, step: Step) -> None:
-        if sequence.is_decoding:
-            step.drop_decode()
-        self._running.remove(sequence)
-        sequence.move_to(SequenceStatus.PREEMPTED)
-        self._tables.release(sequence)
-        sequence.num_preemptions += 1
-        self._num_preemptions += 1
-        self._waiting.appendleft(sequence)
-        step.preempted.append(sequence)
-
-    def _admit_waiting(self, step: Step) -> Blocker | None:
-        """Admit from the front of the queue; what keeps the next one out, if one is left."""
-        if not self._waiting:
-            return None
-        if step.preempted or step.stalled:
-            return Blocker.BLOCKS
-        num_owed: int | None = None
-        while self._waiting:
-            if len(self._running) >= self.config.max_num_seqs:
-                return Blocker.SLOTS
-            if step.tokens_left < 1:
-                return Blocker.TOKEN_BUDGET
-            if num_owed is None:
-                num_owed = self._num_owed()
-            sequence = self._waiting[0]
-            match = self._tables.find_match(sequence, self.pool.num_free - num_owed)
-            if match is None:
-                return Blocker.BLOCKS
-            if not self._admit(sequence, match, step):
-                return Blocker.PROMPT_BUDGET
-            num_owed += self._tables.num_owed(sequence)
-        return None
-
-    def _num_owed(self) -> int:
-        """Blocks owed to all that run, with everything for this step reserved."""
-        apart = self._running.apart
-        return len(self._running.cohort) + sum([self._tables.num_owed(s) for s in apart])
-
-    def _admit(self, sequence: Sequence, match: PrefixMatch, step: Step) -> bool:
-        """Start `sequence` behind its reused prefix; False when no prompt budget is left."""
-        num_behind = sequence.num_tokens - match.num_tokens
-        is_decoding = num_behind == 1 and sequence.num_output_tokens > 0
-        num_tokens = step.grant(num_behind, is_decoding)
-        if num_tokens < 1:
-            return False
-        self._waiting.popleft()
-        self._running.admit(sequence)
-        self._tables.take_over(sequence, match)
-        is_first = sequence.status is SequenceStatus.WAITING
-        if is_first:
-            sequence.num_cached_tokens = match.num_tokens
-            self._num_prefix_query_tokens += sequence.num_prompt_tokens
-            self._num_prefix_hit_tokens += match.num_tokens
-        (step.admitted if is_first else step.resumed).append(sequence)
-        sequence.move_to(SequenceStatus.RUNNING)
-        if not self._tables.extend(sequence, num_tokens):
-            raise SchedulerError(f"sequence {sequence.sequence_id} was admitted without its blocks")
-        if is_decoding:
-            step.add_decode()
-        step.add(sequence, num_tokens, is_decoding, num_cached_tokens=match.num_tokens)
-        return True
 
     def _explain_block(self, deferred_on: Blocker | None) -> str | None:
         if deferred_on is None and not self._running:
@@ -368,7 +244,7 @@ class Scheduler:
         return (
             f"{deferred_on or Blocker.BLOCKS}: {self.pool.num_free} of {self.pool.num_blocks} "
             f"blocks free, {len(self._running)} of {self.config.max_num_seqs} slots used, "
-            f"{len(self._waiting)} waiting"
+            f"{len(self._admission.waiting)} waiting"
         )
 
     def _advance(self, live: list[ScheduledChunk]) -> None:
@@ -386,7 +262,7 @@ class Scheduler:
                 self._finished_in_flight.add(sequence)
             self._running.remove(sequence)
         else:
-            self._waiting.remove(sequence)
+            self._admission.waiting.remove(sequence)
         sequence.move_to(SequenceStatus.FINISHED)
         self._finished.append(sequence)
 

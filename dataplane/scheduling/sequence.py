@@ -17,46 +17,21 @@ are what they lack plus the tick.
 """
 
 from collections.abc import Sequence as ReadableSequence
-from enum import StrEnum
 from typing import TYPE_CHECKING
+
+from dataplane.scheduling.sequence_status import (
+    TRANSITIONS,
+    SequenceStatus,
+    SequenceStatusError,
+)
 
 if TYPE_CHECKING:
     from dataplane.scheduling.prefix_cache import Spot
 
 
-class SequenceStatus(StrEnum):
-    """Where a sequence stands."""
+__all__ = ["TRANSITIONS", "Sequence", "SequenceStatus", "SequenceStatusError", "Tick"]
 
-    WAITING = "waiting"
-    RUNNING = "running"
-    PREEMPTED = "preempted"
-    """Lost its blocks and waits to be computed again; its output is kept."""
-    FINISHED = "finished"
-    """Nothing more is selected. It may still hold blocks until it is retired."""
-
-
-# What is not listed here cannot happen.
-TRANSITIONS: dict[SequenceStatus, frozenset[SequenceStatus]] = {
-    SequenceStatus.WAITING: frozenset({SequenceStatus.RUNNING, SequenceStatus.FINISHED}),
-    SequenceStatus.RUNNING: frozenset({SequenceStatus.PREEMPTED, SequenceStatus.FINISHED}),
-    SequenceStatus.PREEMPTED: frozenset({SequenceStatus.RUNNING, SequenceStatus.FINISHED}),
-    SequenceStatus.FINISHED: frozenset(),
-}
 _FINISHED = SequenceStatus.FINISHED
-
-
-class SequenceStatusError(Exception):
-    """A status that cannot follow the present one: a bug in the caller."""
-
-    def __init__(self, sequence_id: int, current: SequenceStatus, wanted: SequenceStatus) -> None:
-        allowed = ", ".join(sorted(TRANSITIONS[current])) or "nothing"
-        super().__init__(
-            f"sequence {sequence_id} is {current} and cannot become {wanted}; "
-            f"what can follow {current}: {allowed}"
-        )
-        self.sequence_id = sequence_id
-        self.current = current
-        self.wanted = wanted
 
 
 class Tick:

@@ -440,6 +440,24 @@ def test_blocks_of_the_running_step_are_released_only_after_it() -> None:
     assert scheduler.stats.num_referenced_blocks == 0
 
 
+def test_who_ends_while_it_decodes_keeps_its_blocks_until_the_step_has_run() -> None:
+    scheduler = a_scheduler()
+    sequence = add(scheduler, 1, unique_prompt(1, 8))
+    other = add(scheduler, 2, unique_prompt(2, 8))
+    for _ in range(2):
+        step(scheduler)
+    plan = scheduler.schedule()
+    scheduler.finish_sequence(1)
+    scheduler.check_integrity()
+    assert scheduler.retire() == []
+    assert [c.sequence for c in plan.chunks] == [sequence, other]
+    scheduler.commit(plan, {2: 5})
+    assert (sequence.num_computed_tokens, sequence.num_output_tokens) == (9, 2)
+    assert (other.num_computed_tokens, other.num_output_tokens) == (10, 3)
+    assert scheduler.retire() == [sequence]
+    assert sequence.block_table == []
+
+
 def test_a_request_ends_with_all_its_sequences_and_only_once() -> None:
     scheduler = a_scheduler()
     both = [add(scheduler, n, unique_prompt(n, 4), request_id="r") for n in (1, 2)]

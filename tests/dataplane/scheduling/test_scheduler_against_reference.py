@@ -105,13 +105,23 @@ class BothSchedulers(RuleBasedStateMachine):
         self.to_read: list[tuple[StepPlan, Plan]] = []
 
     @rule(
-        prompt=prompts,
-        limit=st.integers(1, 24),
-        length=st.integers(1, 24),
-        tenant=st.sampled_from(["a", "a", "b"]),
-        earlier=st.integers(0, 9),
+        burst=st.lists(
+            st.tuples(
+                prompts,
+                st.integers(1, 24),
+                st.integers(1, 24),
+                st.sampled_from(["a", "a", "b"]),
+                st.integers(0, 9),
+            ),
+            min_size=1,
+            max_size=6,
+        )
     )
-    def add(
+    def add(self, burst: list[tuple[tuple[int, ...], int, int, str, int]]) -> None:
+        for prompt, limit, length, tenant, earlier in burst:
+            self._add(prompt, limit, length, tenant, earlier)
+
+    def _add(
         self, prompt: tuple[int, ...], limit: int, length: int, tenant: str, earlier: int
     ) -> None:
         sequence_id = len(self.sequences)
@@ -252,8 +262,8 @@ class BothSchedulers(RuleBasedStateMachine):
 
 TestBothSchedulers = BothSchedulers.TestCase
 TestBothSchedulers.settings = settings(
-    max_examples=200,
-    stateful_step_count=50,
+    max_examples=80,
+    stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )

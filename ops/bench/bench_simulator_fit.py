@@ -12,7 +12,8 @@ engine's own bounds behind the gateway's own queue. Prints the fit's residuals a
 writes one picture. Goal: within 10 % at light load, 20 % near saturation.
 
     .venv/bin/python ops/bench/bench_simulator_fit.py --keep /tmp/fit-run
-    .venv/bin/python ops/bench/bench_simulator_fit.py --again /tmp/fit-run
+    .venv/bin/python ops/bench/bench_simulator_fit.py --again /tmp/fit-run \\
+        --picture ops/bench/simulator_fit.svg
 
 It wants a machine with nothing else to do. --keep saves all records; --again fits and compares
 those once more, and starts nothing.

@@ -1,5 +1,7 @@
 """One picture of measured against predicted: shares of requests by latency, as SVG."""
 
+import math
+import statistics
 from collections.abc import Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
@@ -41,30 +43,38 @@ def _pool(runs: Sequence[Sequence[float]]) -> list[float]:
 
 
 def _panel(title: str, measured: list[float], simulated: list[list[float]]) -> str:
-    most = max([*measured[-1:], *(run[-1] for run in simulated if run)], default=1.0)
+    # One wild simulation must not squeeze all others.
+    most = 1.1 * max([*measured[-1:], statistics.median(run[-1] for run in simulated if run)])
     lines = [f'<text x="{_LEFT}" y="20" font-weight="bold">{title}</text>']
-    for share in (0.0, 0.5, 0.95, 1.0):
+    for share in (0.0, 0.5, 0.95):
         y = _y(share)
         lines.append(
             f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}" '
             f'stroke="{_LINES}"/>'
             f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{share:.0%}</text>'
         )
-    for step in range(5):
-        value = most * step / 4
-        lines.append(
-            f'<text x="{_x(value, most):.1f}" y="{_HEIGHT - _BOTTOM + 18}" '
-            f'text-anchor="middle">{value * 1e3:.0f} ms</text>'
-        )
+    lines += [
+        f'<text x="{_x(value, most):.1f}" y="{_HEIGHT - _BOTTOM + 18}" '
+        f'text-anchor="middle">{value * 1e3:.0f} ms</text>'
+        for value in _ticks(most)
+    ]
     lines += [_curve(run, most, _PREDICTED, 1.0, 0.35) for run in simulated]
     lines.append(_curve(measured, most, _MEASURED, 2.0, 1.0))
     return "".join(lines)
+
+
+def _ticks(most: float) -> list[float]:
+    """Round values from 0 to `most`, four at most beside 0."""
+    power = 10.0 ** math.floor(math.log10(most / 4))
+    step = next(power * each for each in (1, 2, 2.5, 5, 10) if power * each >= most / 4.5)
+    return [step * number for number in range(int(most / step) + 1)]
 
 
 def _curve(ascending: list[float], most: float, colour: str, width: float, opacity: float) -> str:
     points = " ".join(
         f"{_x(value, most):.1f},{_y((rank + 1) / len(ascending)):.1f}"
         for rank, value in enumerate(ascending)
+        if value <= most
     )
     return (
         f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="{width}" '

@@ -3,13 +3,16 @@
 Starts the real engine (the demo model, one CPU thread) behind a real gateway and takes the full
 record of every request:
 
-    training     a crowd at once, then Poisson arrivals at three rates; the fit
-    saturation   a crowd of other lengths at once: what the replica can do
-    rounds       those lengths at 30 % and at 87 % of that, other seeds each round
+    crowds   64 requests at once of the training's lengths, then of the test's: what the replica
+             can do of each
+    rounds   test traffic at 30 % and at 87 % of that, and before each of them training traffic,
+             at rates that take turns; other seeds each time
 
-Each round's arrivals (times and token counts) are then simulated, on the real scheduler with the
-engine's own bounds behind the gateway's own queue. Prints the fit's residuals and one table,
-writes one picture. Goal: within 10 % at light load, 20 % near saturation.
+Training and test take turns so that a machine that is slow for a minute is so for both. The fit
+is of the training alone: other lengths, rates and requests. The arrivals of each test (times and
+token counts) are then simulated, on the real scheduler with the engine's own bounds behind the
+gateway's own queue. Prints the fit's residuals and one table, writes one picture. Goal: within
+10 % at light load, 20 % near saturation.
 
     .venv/bin/python ops/bench/bench_simulator_fit.py --keep /tmp/fit-run
     .venv/bin/python ops/bench/bench_simulator_fit.py --again /tmp/fit-run \\

@@ -242,7 +242,8 @@ class DeploymentQueue:
                 ticket.outcome = Lease(self, replica_id, 1)
                 return ticket
         self._add(ticket)
-        self._note_service(ticket)
+        if excluded or not self._slots.has_replicas:
+            self._note_service(ticket)
         self._dispatch()
         if ticket.deadline_at is not None and ticket.outcome is None:
             self._watch(ticket.deadline_at, ticket)
@@ -407,4 +408,5 @@ class DeploymentQueue:
 
     def _give_back(self, replica_id: str, num_slots: int) -> None:
         self._slots.give_back(replica_id, num_slots)
-        self._dispatch()
+        if self._num_waiting:
+            self._dispatch()

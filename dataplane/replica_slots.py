@@ -33,6 +33,11 @@ class ReplicaSlots:
         }
         self._rebuild()
 
+    @property
+    def has_replicas(self) -> bool:
+        """Some replica is connected."""
+        return bool(self._limits)
+
     def replica_ids(self) -> KeysView[str]:
         """Of the connected."""
         return self._limits.keys()
@@ -46,8 +51,10 @@ class ReplicaSlots:
         entries = self._open
         while entries:
             held, replica_id = entries[0]
-            if self._held.get(replica_id) == held and self._has_room(replica_id, held):
-                return replica_id
+            if self._held.get(replica_id) == held:
+                limit = self._limits[replica_id]
+                if limit is None or held < limit:
+                    return replica_id
             heapq.heappop(entries)
         return None
 

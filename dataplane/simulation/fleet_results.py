@@ -154,14 +154,15 @@ class Columns:
         self.disposition.append(_NUMBER_BY_DISPOSITION[request.disposition])
         self.delivery.append(_NUMBER_BY_DELIVERY[request.delivery])
         of_class = request.request_class
-        self.request_class.append(
-            _number(self.class_names, NO_CLASS if of_class is None else of_class.name)
-        )
-        self.tenant.append(_number(self.tenant_names, request.call.caller.tenant))
         replica = request.replica
-        self.replica.append(
-            _number(self.replica_names, "" if replica is None else replica.replica_id)
-        )
+        names = self.class_names
+        name = NO_CLASS if of_class is None else of_class.name
+        self.request_class.append(names.setdefault(name, len(names)))
+        names = self.tenant_names
+        self.tenant.append(names.setdefault(request.call.caller.tenant, len(names)))
+        names = self.replica_names
+        name = "" if replica is None else replica.replica_id
+        self.replica.append(names.setdefault(name, len(names)))
         self.in_contract.append(verdict)
 
     def rows_of_class(self, name: str) -> "np.ndarray[Any, Any]":
@@ -179,13 +180,6 @@ class Columns:
                 value.tobytes() if isinstance(value, array) else repr(list(value)).encode()
             )
         return digest.hexdigest()
-
-
-def _number(numbers: dict[str, int], name: str) -> int:
-    number = numbers.get(name)
-    if number is None:
-        number = numbers[name] = len(numbers)
-    return number
 
 
 class FleetResults:
@@ -216,7 +210,7 @@ class FleetResults:
     def take(self, request: FleetRequest, judgement: Judgement | None = None) -> None:
         """Count it. `judgement` where it was judged by its record already."""
         latencies = server_latencies(request)
-        if judgement is None:
+        if judgement is None and self._terms_by_class:
             judgement = self._judge(request, latencies)
         verdict = -1
         if judgement is not None and judgement.in_contract is not None:

@@ -138,10 +138,10 @@ def test_no_control_plane_is_told_as_such(file: Path) -> None:
 
 
 def test_mistakes_end_with_their_places(file: Path) -> None:
-    file.write_text(file.read_text().replace('"poisson": "20/s"', '"poisson": 20'))
+    file.write_text(file.read_text().replace('"poisson": "12/s"', '"poisson": 12'))
     result = simulate(file)
     assert result.exit_code == ExitCode.USAGE
-    assert "spec.arrivals[0].poisson: 20 is not a rate" in result.stderr
+    assert "spec.arrivals[0].poisson: 12 is not a rate" in result.stderr
     assert "nothing was simulated" in result.stderr
 
 

@@ -48,7 +48,7 @@ def test_the_example_says_what_is_simulated() -> None:
     assert document is not None
     fleet = document.fleet
     assert fleet.name == "evening"
-    assert fleet.duration == 300
+    assert fleet.duration == 180
     assert [replica.starts_at for replica in fleet.replicas] == [None, None, None, 0.0]
     assert fleet.replicas[0].cost == LinearCost(
         iteration=0.008, per_prompt_token=4e-5, per_decode_step=2e-4

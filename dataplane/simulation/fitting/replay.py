@@ -93,6 +93,7 @@ class _Life:
     request: ReplayedRequest
     events: list[Event] = field(default_factory=list)
     lease: Lease | None = None
+    first_write_at: float = 0.0
 
 
 class _Gateway:
@@ -176,6 +177,7 @@ class _Gateway:
             life = self._running[sequence.sequence_id]
             self._tell(life, EventKind.FINISHED, disposition=Disposition.LENGTH)
             delay = self._draw(self._overheads.finish_to_last_write)
+            delay = max(delay, life.first_write_at - self._timeline.now)
             self._tell(life, EventKind.LAST_WRITE, delay, delivery=Delivery.COMPLETE)
 
     def _tell_token(self, life: _Life) -> None:
@@ -184,6 +186,7 @@ class _Gateway:
             return
         self._tell(life, EventKind.FIRST_TOKEN)
         delay = self._draw(self._overheads.selection_to_first_write)
+        life.first_write_at = self._timeline.now + delay
         self._tell(life, EventKind.FIRST_WRITE, delay, num_tokens=1)
 
     def _tell(

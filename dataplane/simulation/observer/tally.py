@@ -13,6 +13,20 @@ from dataplane.simulation.observer.histogram import Histogram
 from dataplane.simulation.observer.measure import Measure
 from dataplane.simulation.timeline import Timeline
 
+_AT_END = (
+    Measure.E2E,
+    Measure.QUEUE,
+    Measure.PREFILL,
+    Measure.DECODE,
+    Measure.INFERENCE,
+    Measure.PROMPT_TOKENS,
+    Measure.COMPUTED_TOKENS,
+    Measure.OUTPUT_TOKENS,
+    Measure.MAX_OUTPUT_TOKENS,
+    Measure.NUM_PREEMPTIONS,
+)
+"""Kept when a sequence finishes, in the order of `_note_complete`."""
+
 
 class _Life:
     """What is remembered of a sequence that has not ended."""
@@ -37,6 +51,19 @@ class EngineTally:
     def __init__(self, timeline: Timeline, bounds: Mapping[Measure, tuple[float, ...]]) -> None:
         self._timeline = timeline
         self.histograms = {measure: Histogram(limits) for measure, limits in bounds.items()}
+        # Bound once: looking up by an enum is a call.
+        kept = self.histograms.get
+        self._itl = kept(Measure.ITL)
+        self._ttft = kept(Measure.TTFT)
+        self._step = kept(Measure.STEP)
+        self._step_tokens = kept(Measure.STEP_TOKENS)
+        self._tpot = kept(Measure.TPOT)
+        self._cancel_to_release = kept(Measure.CANCEL_TO_RELEASE)
+        self._at_end = [
+            (position, histogram)
+            for position, measure in enumerate(_AT_END)
+            if (histogram := kept(measure)) is not None
+        ]
         self.num_requests = 0
         self.num_input_tokens = 0
         """Prompt tokens of sequences whose work began."""
@@ -131,9 +158,8 @@ class EngineTally:
             num_decodes -= self._note_caught_up(plan, now)
         if num_decodes > 0:
             self.num_output_tokens += num_decodes
-            itl = self.histograms.get(Measure.ITL)
-            if itl is not None:
-                itl.observe(now - self._ended_at, num_decodes)
+            if self._itl is not None:
+                self._itl.observe(now - self._ended_at, num_decodes)
         if self._prefilling:
             self._note_first_tokens(now)
         for sequence in complete:
@@ -152,17 +178,18 @@ class EngineTally:
             self.prefill_seconds += seconds
         else:
             self.decode_seconds += seconds
-        if (step := self.histograms.get(Measure.STEP)) is not None:
-            step.observe(seconds)
-        if (tokens := self.histograms.get(Measure.STEP_TOKENS)) is not None:
-            tokens.observe(num_prompt + num_decodes)
+        if self._step is not None:
+            self._step.observe(seconds)
+        if self._step_tokens is not None:
+            self._step_tokens.observe(num_prompt + num_decodes)
 
     def _note_released(self, released: Iterable[Sequence], now: float) -> None:
         """Complete ones are forgotten already."""
         for sequence in released:
             life = self._lives.pop(sequence.sequence_id, None)
-            if life is not None and life.cancelled_at is not None:
-                self._observe(Measure.CANCEL_TO_RELEASE, now - life.cancelled_at)
+            if life is None or life.cancelled_at is None or self._cancel_to_release is None:
+                continue
+            self._cancel_to_release.observe(now - life.cancelled_at)
 
     def _note_pauses(self, plan: StepPlan, now: float) -> None:
         for sequence in plan.preempted:
@@ -194,7 +221,8 @@ class EngineTally:
                 continue
             del self._apart[sequence.sequence_id]
             life = self._lives[sequence.sequence_id]
-            self._observe(Measure.ITL, now - (life.last_at or 0.0))
+            if self._itl is not None and life.last_at is not None:
+                self._itl.observe(now - life.last_at)
             life.last_at = None
             self.num_output_tokens += 1
             num_decodes += not chunk.is_prefill
@@ -207,7 +235,8 @@ class EngineTally:
             life.first_at = now
             self.num_output_tokens += 1
             self.num_prefilled_tokens += sequence.num_prompt_tokens
-            self._observe(Measure.TTFT, now - life.arrived_at)
+            if self._ttft is not None:
+                self._ttft.observe(now - life.arrived_at)
 
     def _note_complete(self, sequence: Sequence, now: float) -> None:
         life = self._lives.pop(sequence.sequence_id)
@@ -220,26 +249,26 @@ class EngineTally:
         self.num_finished_output_tokens += num_output
         self.num_finished_cached_tokens += sequence.num_cached_tokens
         self.max_context_tokens = max(self.max_context_tokens, num_prompt + num_output)
-        observe = self._observe
-        observe(Measure.E2E, now - life.arrived_at)
-        observe(Measure.QUEUE, life.scheduled_at - life.arrived_at)
-        observe(Measure.PREFILL, life.first_at - life.scheduled_at)
-        observe(Measure.DECODE, now - life.first_at)
-        observe(Measure.INFERENCE, now - life.scheduled_at)
-        if num_output > 1:
-            observe(Measure.TPOT, (now - life.first_at) / (num_output - 1))
-        observe(Measure.PROMPT_TOKENS, num_prompt)
-        observe(Measure.COMPUTED_TOKENS, num_prompt - sequence.num_cached_tokens)
-        observe(Measure.OUTPUT_TOKENS, num_output)
-        observe(Measure.MAX_OUTPUT_TOKENS, sequence.max_output_tokens)
-        observe(Measure.NUM_PREEMPTIONS, sequence.num_preemptions)
+        if self._at_end:
+            decode = now - life.first_at
+            values = (
+                now - life.arrived_at,
+                life.scheduled_at - life.arrived_at,
+                life.first_at - life.scheduled_at,
+                decode,
+                now - life.scheduled_at,
+                num_prompt,
+                num_prompt - sequence.num_cached_tokens,
+                num_output,
+                sequence.max_output_tokens,
+                sequence.num_preemptions,
+            )
+            for position, histogram in self._at_end:
+                histogram.observe(values[position])
+            if self._tpot is not None and num_output > 1:
+                self._tpot.observe(decode / (num_output - 1))
 
     def _forget(self, sequence: Sequence) -> None:
         self._lives.pop(sequence.sequence_id, None)
         self._prefilling.pop(sequence.sequence_id, None)
         self._apart.pop(sequence.sequence_id, None)
-
-    def _observe(self, measure: Measure, value: float) -> None:
-        histogram = self.histograms.get(measure)
-        if histogram is not None:
-            histogram.observe(value)

@@ -176,9 +176,9 @@ class _Gateway:
         for sequence in complete:
             life = self._running[sequence.sequence_id]
             self._tell(life, EventKind.FINISHED, disposition=Disposition.LENGTH)
-            delay = self._draw(self._overheads.finish_to_last_write)
-            delay = max(delay, life.first_write_at - self._timeline.now)
-            self._tell(life, EventKind.LAST_WRITE, delay, delivery=Delivery.COMPLETE)
+            written_at = self._timeline.now + self._draw(self._overheads.finish_to_last_write)
+            written_at = max(written_at, life.first_write_at)
+            self._tell(life, EventKind.LAST_WRITE, written_at, delivery=Delivery.COMPLETE)
 
     def _tell_token(self, life: _Life) -> None:
         if any(event.kind is EventKind.FIRST_TOKEN for event in life.events):
@@ -187,13 +187,13 @@ class _Gateway:
         self._tell(life, EventKind.FIRST_TOKEN)
         delay = self._draw(self._overheads.selection_to_first_write)
         life.first_write_at = self._timeline.now + delay
-        self._tell(life, EventKind.FIRST_WRITE, delay, num_tokens=1)
+        self._tell(life, EventKind.FIRST_WRITE, life.first_write_at, num_tokens=1)
 
     def _tell(
         self,
         life: _Life,
         kind: EventKind,
-        delay: float = 0.0,
+        at: float | None = None,
         num_tokens: int | None = None,
         disposition: Disposition | None = None,
         delivery: Delivery | None = None,
@@ -201,7 +201,7 @@ class _Gateway:
         life.events.append(
             Event(
                 kind=kind,
-                at=self._timeline.now - life.request.at + delay,
+                at=(self._timeline.now if at is None else at) - life.request.at,
                 replica_id=REPLICA_ID,
                 num_tokens=num_tokens,
                 disposition=disposition,

@@ -287,6 +287,17 @@ def test_a_prefix_hit_starts_behind_the_reused_tokens() -> None:
     assert scheduler.stats.num_prefix_query_tokens == 21
 
 
+def test_of_two_that_fill_the_same_block_in_one_step_the_older_ones_is_found() -> None:
+    scheduler = a_scheduler()
+    old = add(scheduler, 1, (1, 2, 3))
+    scheduler.commit(scheduler.schedule(), {1: 4})
+    new = add(scheduler, 2, (1, 2, 3, 4, 5))
+    scheduler.commit(scheduler.schedule(), {1: 6, 2: 7})
+    third = add(scheduler, 3, (1, 2, 3, 4, 8))
+    step(scheduler)
+    assert third.block_table[0] == old.block_table[0] != new.block_table[0]
+
+
 def test_a_prompt_that_is_cached_whole_still_computes_its_last_block() -> None:
     scheduler = a_scheduler()
     add(scheduler, 1, unique_prompt(1, 8), max_output=1)

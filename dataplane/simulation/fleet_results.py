@@ -5,13 +5,10 @@ them take eighty megabytes. Where not even that is wanted, latencies go into his
 which each bucket is two per cent wide.
 """
 
-import hashlib
 import math
-from array import array
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -24,65 +21,18 @@ from dataplane.latency import (
     ObjectiveSignal,
     judge,
 )
-from dataplane.lifecycle import Delivery, Disposition, State
+from dataplane.lifecycle import Delivery, State
 from dataplane.outcome import outcome_of
 from dataplane.policy import ContractPolicy
+from dataplane.simulation.fleet_columns import NO_CLASS, Columns
 from dataplane.simulation.fleet_request import FleetRequest
+from dataplane.simulation.spread import Spread, exact_quantiles
 
 NAN = math.nan
-_DISPOSITIONS = tuple(Disposition)
-_NUMBER_BY_DISPOSITION = {disposition: n for n, disposition in enumerate(_DISPOSITIONS)}
-_DELIVERIES = tuple(Delivery)
-_NUMBER_BY_DELIVERY = {delivery: n for n, delivery in enumerate(_DELIVERIES)}
-_BUCKET = math.log(1.02)
-_LEAST = 1e-9
-NO_CLASS = "(none)"
-"""Requests that no class took."""
 
 LATENCIES = ("queue_time", "ttft", "tpot", "e2e")
 PACE_SIGNALS = frozenset({ObjectiveSignal.MAX_ITL, ObjectiveSignal.CHUNK_GAP})
 """They need the time of every token: a request whose contract has one must be traced."""
-
-
-class Spread:
-    """How one latency is spread: a histogram of it."""
-
-    def __init__(self) -> None:
-        self._counts: Counter[int] = Counter()
-        self.num_values = 0
-
-    def add(self, value: float) -> None:
-        """One more, in seconds."""
-        self.num_values += 1
-        self._counts[round(math.log(max(value, _LEAST)) / _BUCKET)] += 1
-
-    def quantiles(self, shares: Sequence[float]) -> list[float | None]:
-        """The smallest value that so many of all are at most, within 1 %; None without any."""
-        return [self._value_at(rank) for rank in _ranks(shares, self.num_values)]
-
-    def _value_at(self, rank: int | None) -> float | None:
-        if rank is None:
-            return None
-        for bucket, count in sorted(self._counts.items()):
-            if rank < count:
-                return math.exp(bucket * _BUCKET)
-            rank -= count
-        raise AssertionError("a rank is below the number of values")
-
-
-def exact_quantiles(values: "np.ndarray[Any, Any]", shares: Sequence[float]) -> list[float | None]:
-    """The smallest value that so many of all are at most; None without any. NaN does not count."""
-    values = values[~np.isnan(values)]
-    ranks = _ranks(shares, len(values))
-    known = sorted({rank for rank in ranks if rank is not None})
-    ordered = np.partition(values, known) if known else values
-    return [None if rank is None else float(ordered[rank]) for rank in ranks]
-
-
-def _ranks(shares: Sequence[float], num_values: int) -> list[int | None]:
-    if not num_values:
-        return [None for _ in shares]
-    return [max(0, math.ceil(share * num_values) - 1) for share in shares]
 
 
 @dataclass(slots=True)
@@ -107,79 +57,6 @@ class ClassResults:
     num_cached_tokens: int = 0
     num_output_tokens: int = 0
     num_preemptions: int = 0
-
-
-class Columns:
-    """A row for each request, as arrays of the same length."""
-
-    def __init__(self) -> None:
-        self.number = array("q")
-        self.arrived_at = array("d")
-        self.queue_time = array("d")
-        self.ttft = array("d")
-        self.tpot = array("d")
-        self.e2e = array("d")
-        self.num_prompt_tokens = array("l")
-        self.num_cached_tokens = array("l")
-        self.num_output_tokens = array("l")
-        self.disposition = array("B")
-        """Position in `Disposition`; so for the next."""
-        self.delivery = array("B")
-        self.request_class = array("H")
-        """Position in `class_names`; so for the next two."""
-        self.tenant = array("H")
-        self.replica = array("H")
-        self.in_contract = array("b")
-        """1, 0, or -1 where nothing applies."""
-        self.class_names: dict[str, int] = {}
-        self.tenant_names: dict[str, int] = {}
-        self.replica_names: dict[str, int] = {}
-
-    def __len__(self) -> int:
-        return len(self.number)
-
-    def add(self, request: FleetRequest, latencies: "Sequence[float]", verdict: int) -> None:
-        """One row. `latencies` as in `LATENCIES`, NaN where there is none."""
-        self.number.append(request.number)
-        self.arrived_at.append(request.arrived_at)
-        self.queue_time.append(latencies[0])
-        self.ttft.append(latencies[1])
-        self.tpot.append(latencies[2])
-        self.e2e.append(latencies[3])
-        self.num_prompt_tokens.append(len(request.call.prompt))
-        self.num_cached_tokens.append(request.num_cached_tokens)
-        self.num_output_tokens.append(request.num_output_tokens)
-        assert request.disposition is not None
-        assert request.delivery is not None
-        self.disposition.append(_NUMBER_BY_DISPOSITION[request.disposition])
-        self.delivery.append(_NUMBER_BY_DELIVERY[request.delivery])
-        of_class = request.request_class
-        replica = request.replica
-        names = self.class_names
-        name = NO_CLASS if of_class is None else of_class.name
-        self.request_class.append(names.setdefault(name, len(names)))
-        names = self.tenant_names
-        self.tenant.append(names.setdefault(request.call.caller.tenant, len(names)))
-        names = self.replica_names
-        name = "" if replica is None else replica.replica_id
-        self.replica.append(names.setdefault(name, len(names)))
-        self.in_contract.append(verdict)
-
-    def rows_of_class(self, name: str) -> "np.ndarray[Any, Any]":
-        """Which rows are of a class, as a mask."""
-        numbers = np.frombuffer(self.request_class, dtype=np.uint16)
-        mask: np.ndarray[Any, Any] = numbers == self.class_names.get(name, -1)
-        return mask
-
-    def checksum(self) -> str:
-        """SHA-256 of all of it: the same for the same scenario and seed."""
-        digest = hashlib.sha256()
-        for name, value in vars(self).items():
-            digest.update(name.encode())
-            digest.update(
-                value.tobytes() if isinstance(value, array) else repr(list(value)).encode()
-            )
-        return digest.hexdigest()
 
 
 class FleetResults:

@@ -7,9 +7,9 @@ import pytest
 from dataplane.simulation.arrivals import Poisson
 from dataplane.simulation.fleet import Fleet
 from dataplane.simulation.fleet_records import NoRecords, SampledRecords, StreamedRecords
-from dataplane.simulation.fleet_results import Spread, exact_quantiles
 from dataplane.simulation.fleet_scenario import FleetScenario
 from dataplane.simulation.fleet_summary import FleetSummary, summarize
+from dataplane.simulation.spread import Spread, exact_quantiles
 from ops.endurance.random_fleet import random_scenario
 from tests.dataplane.simulation.small_fleet import call, small_fleet, steady
 

@@ -104,10 +104,18 @@ def test_what_has_no_meaning_here_is_refused(simulated: Served) -> None:
 def test_metrics_and_console_tell_the_memory_that_the_documents_say(simulated: Served) -> None:
     assert f"{names.REPLICA_KV_BLOCKS} 2048.0" in simulated.metrics_of_replica()
 
-    def page() -> str:
-        return httpx.get(f"{simulated.url}/deployments/simulated-chat", timeout=10).text
+    lines = wait_for(lambda: find_ledger(simulated), 20, "the ledger")
+    num_bytes = {line["name"]: line["num_bytes"] for line in lines}
+    assert num_bytes["weights"] == 14 * 2**30
+    assert num_bytes["kv"] == 2048 * 16 * 128 * 2**10
+    page = httpx.get(f"{simulated.url}/deployments/simulated-chat", timeout=10).text
+    assert 'class="ledger"' in page
 
-    wait_for(lambda: "14 GiB" in page() and "KV blocks" in page(), 20, "the memory bar")
+
+def find_ledger(served: Served) -> Any:
+    (lane,) = served.get("/api/v1/deployments/simulated-chat")["lanes"]
+    memory = lane["load"] and lane["load"]["memory"]
+    return memory and memory["lines"]
 
 
 def test_no_process_of_it_has_torch(simulated: Served) -> None:

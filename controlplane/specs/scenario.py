@@ -86,13 +86,24 @@ class CostSpec(SpecModel):
         return self
 
 
+class WeightsSpec(SpecModel):
+    """Weights that come over a link which all starting replicas share."""
+
+    gigabytes: float = Field(ge=0, le=1_000_000, examples=[16.0])
+    """Of one replica; 10**9 bytes each."""
+    gigabits_per_second: float = Field(gt=0, le=1_000_000, examples=[25.0])
+    """What the link carries, for all of them together."""
+
+
 class ColdStartSpec(SpecModel):
     """How long the stages of a replica's start take; what is left out takes no time."""
 
     acquire: Duration | None = None
     """Until it has its machine and device."""
     load: Duration | None = None
-    """Until its weights are in memory."""
+    """Until its weights are in memory; with `weights`, what that takes besides."""
+    weights: WeightsSpec | None = None
+    """Where they come from; None: from where nobody else is in the way."""
     compile: Duration | None = None
     """Until its kernels are compiled, or captured."""
     warm_up: Duration | None = None
@@ -194,6 +205,7 @@ class ScenarioSpec(SpecModel):
             {"default", *self.tenants},
             [request_class.name for request_class in self.policy.classes],
             is_speculative=self.replicas.cost.speculation is not None,
+            has_link=self.replicas.cold_start.weights is not None,
         )
         if self.contract is not None and self.contract.boundary is Boundary.CLIENT:
             raise ValueError(

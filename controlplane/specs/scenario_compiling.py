@@ -6,7 +6,13 @@ from pathlib import Path
 from controlplane.specs.enforced import admission_terms, contract_policy, tenant_policy
 from controlplane.specs.problem import Path as KeyPath
 from controlplane.specs.problem import Problem
-from controlplane.specs.scenario import CostSpec, ReplicasSpec, ScenarioSpec, parse_instant
+from controlplane.specs.scenario import (
+    ColdStartSpec,
+    CostSpec,
+    ReplicasSpec,
+    ScenarioSpec,
+    parse_instant,
+)
 from controlplane.specs.scenario_faults import compile_faults
 from controlplane.specs.scenario_traffic import (
     ArrivalsSpec,
@@ -36,10 +42,12 @@ from dataplane.simulation.fitting.document import FitFileError, load_fit
 from dataplane.simulation.fleet_gateway import GatewayBounds
 from dataplane.simulation.fleet_replica import ReplicaSpec
 from dataplane.simulation.fleet_scenario import FleetScenario, name_replicas
+from dataplane.simulation.link import GIGA
 from dataplane.simulation.replay import ReplaySpec as ReplayedTraffic
 from dataplane.simulation.replay import TraceError, read_trace
 from dataplane.simulation.speculation import SpeculativeCost, SpeculativeRound
 from dataplane.simulation.traffic import SharedPrefixes, TrafficSpec, Turns
+from dataplane.simulation.weights import SharedLink, WeightsOverLink
 
 NO_CLIENT: dict[str, float] = {"": 1.0}
 
@@ -166,13 +174,7 @@ def _replicas(scenario: ScenarioSpec, spec: ReplicasSpec, files: _Files) -> tupl
         max_prefill_tokens_per_step=spec.max_prefill_tokens_per_step,
         is_prefix_caching=spec.prefix_caching,
     )
-    stages = spec.cold_start
-    cold_start = ColdStart(
-        acquire=stages.acquire or 0,
-        load=stages.load or 0,
-        compile=stages.compile or 0,
-        warm_up=stages.warm_up or 0,
-    )
+    cold_start = _cold_start(spec.cold_start)
     return tuple(
         ReplicaSpec(
             replica_id=replica_id,
@@ -183,6 +185,26 @@ def _replicas(scenario: ScenarioSpec, spec: ReplicasSpec, files: _Files) -> tupl
             starts_at=0.0 if number >= spec.count - spec.start_cold else None,
         )
         for number, replica_id in enumerate(name_replicas(spec.count))
+    )
+
+
+def _cold_start(spec: ColdStartSpec) -> ColdStart:
+    """One for all replicas: they share its link."""
+    planned = ColdStart(
+        acquire=spec.acquire or 0,
+        load=spec.load or 0,
+        compile=spec.compile or 0,
+        warm_up=spec.warm_up or 0,
+    )
+    if spec.weights is None:
+        return planned
+    return WeightsOverLink(
+        acquire=planned.acquire,
+        load=planned.load,
+        compile=planned.compile,
+        warm_up=planned.warm_up,
+        link=SharedLink(spec.weights.gigabits_per_second * GIGA),
+        num_bytes=spec.weights.gigabytes * GIGA,
     )
 
 

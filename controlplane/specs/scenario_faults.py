@@ -26,7 +26,11 @@ from dataplane.simulation.faults.metrics import (
     RenamedSeries,
     StaleMetrics,
 )
-from dataplane.simulation.faults.placement import DraftDisagreement, StickyRouting
+from dataplane.simulation.faults.placement import (
+    DraftDisagreement,
+    StickyRouting,
+    TransferLimit,
+)
 from dataplane.simulation.faults.process import HungReplica, SlowStart, StalledReplica
 from dataplane.simulation.faults.traffic import (
     ClusteredArrivals,
@@ -249,6 +253,15 @@ class DraftDisagreementSpec(_OfReplica):
     """The share of the acceptance that is gone; at 1 no draft is accepted."""
 
 
+class TransferLimitSpec(_FaultSpec):
+    """The link that weights come over carries less. Needs `cold_start.weights`."""
+
+    makes = TransferLimit
+    fault: Literal["transfer_limit"]
+    intensity: Multiple = 4.0
+    """At 1 it carries half, at 4 a fifth."""
+
+
 class _OfMetrics(_OfReplica):
     series: Annotated[tuple[SeriesPattern, ...], Field(min_length=1, max_length=1000)] = ("*",)
     """Which names, as exported, such as `*cache_usage*`; all where nothing is said."""
@@ -313,6 +326,7 @@ FaultSpec = Annotated[
     | SlowClientsSpec
     | StickyRoutingSpec
     | DraftDisagreementSpec
+    | TransferLimitSpec
     | StaleMetricsSpec
     | MissingSeriesSpec
     | RenamedSeriesSpec
@@ -328,6 +342,7 @@ def check_faults(
     classes: Iterable[str],
     *,
     is_speculative: bool,
+    has_link: bool,
 ) -> None:
     """Raises ValueError for a fault of something that the scenario does not have."""
     valid = {"replicas": list(replicas), "tenants": list(tenants), "classes": list(classes)}
@@ -351,6 +366,11 @@ def check_faults(
         if isinstance(spec, DraftDisagreementSpec) and not is_speculative:
             raise ValueError(
                 f"{where} is about drafts, and no replica makes any; add replicas.cost.speculation"
+            )
+        if isinstance(spec, TransferLimitSpec) and not has_link:
+            raise ValueError(
+                f"{where} is about a link, and nothing goes over one; add "
+                f"replicas.cold_start.weights"
             )
 
 

@@ -16,6 +16,7 @@ from dataplane.simulation.faults.plan import FaultPlan
 from dataplane.simulation.fleet import Fleet
 from dataplane.simulation.fleet_replica import FleetReplica, ReplicaSpec, ReplicaState
 from dataplane.simulation.speculation import SpeculativeCost
+from dataplane.simulation.weights import WeightsOverLink
 
 OutOfMemoryListener = Callable[[FleetReplica, int], None]
 """Is told which replica wanted how many blocks' worth, before it is killed."""
@@ -40,6 +41,9 @@ class FleetFaults:
         fleet, plan = self._fleet, self._plan
         for spec in fleet.scenario.replicas:
             _ReplicaFaults(self, plan, fleet, spec)
+        starts = [spec.cold_start for spec in fleet.scenario.replicas]
+        for link in {start.link for start in starts if isinstance(start, WeightsOverLink)}:
+            plan.link(fleet.timeline, link.on(fleet.timeline))
         [first, *_] = fleet.gateways
         fleet.sources = [
             plan.calls(

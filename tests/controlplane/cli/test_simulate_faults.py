@@ -127,6 +127,12 @@ SEEN: dict[str, Callable[[SeenFiles, SeenFiles], bool]] = {
         and seen.growth(FIRST, 25, 60, ACCEPTED) > 0
         and gap(seen, SECOND) > 1.5 * gap(seen, FIRST)
     ),
+    "transfer-limit": lambda seen, well: (
+        "Loading weights took 32.00 seconds" in seen.log(SECOND)
+        and "Loading weights took 64.00 seconds" in seen.log(THIRD)
+        and "torch.compile took 3.00 s" in seen.log(THIRD)
+        and seen.text(SECOND, 35) == "" != seen.text(SECOND, 40)
+    ),
     "stale-metrics": lambda seen, well: (
         {seen.text(SECOND, at) for at in (30, 45, 60)} == {well.text(SECOND, 25)}
         and seen.text(FIRST, 60) == well.text(FIRST, 60)
@@ -204,6 +210,7 @@ def test_an_unknown_fault_is_answered_with_the_nearest(tmp_path: Path) -> None:
         ("replica: replica-1", "replica: replica-7", "faults[0] names replica-7, which is none of"),
         ("{fault: stalled_replica,", "{", "needs fault, which says what it is"),
         ("stalled_replica, ", "draft_disagreement, ", "add replicas.cost.speculation"),
+        ("stalled_replica, replica: replica-1, ", "transfer_limit, ", "cold_start.weights"),
         ("at: 20s", "at: 20", "20 is not a duration"),
     ],
 )

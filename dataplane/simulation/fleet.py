@@ -75,6 +75,7 @@ class Fleet:
         self._records: RecordKeeper = NoRecords() if records is None else records
         self._writer = RecordWriter(scenario)
         self._traces_all = _needs_pace(scenario)
+        self._may_trace = self._traces_all or records is not None
         self._num_requests = 0
         self._retry_stream = random_stream(scenario.seed, "retries")
         self.sources: list[CallSource] = _open_sources(scenario)
@@ -225,6 +226,8 @@ class Fleet:
 
     def trace(self, request: FleetRequest) -> RequestTrace | None:
         """Of those that are recorded, and of all where the contract is about the pace."""
+        if not self._may_trace:
+            return None
         if self._records.wants(request.number) or self._traces_all:
             return self._writer.begin(request)
         return None

@@ -50,6 +50,7 @@ class SimulatedReplica:
         self._is_woken = False
         self._is_stalled = False
         self._is_halted = False
+        self._is_held = False  # by one of both
         self._held_back: Action | None = None
 
     @property
@@ -79,21 +80,22 @@ class SimulatedReplica:
 
     def stall(self) -> None:
         """Do nothing more: what is due waits for `resume`."""
-        self._is_stalled = True
+        self._is_stalled = self._is_held = True
 
     def resume(self) -> None:
         """Go on with what was due meanwhile, now."""
         self._is_stalled = False
+        self._is_held = self._is_halted
         held_back, self._held_back = self._held_back, None
         if held_back is not None:
             self._timeline.after(0, held_back)
 
     def halt(self) -> None:
         """The process is gone: nothing of it happens any more, and nobody is told."""
-        self._is_halted = True
+        self._is_halted = self._is_held = True
 
     def _begin_step(self) -> None:
-        if self._must_wait(self._begin_step):
+        if self._is_held and self._must_wait(self._begin_step):
             return
         self._is_woken = False
         plan = self.scheduler.schedule()
@@ -107,7 +109,7 @@ class SimulatedReplica:
         self._timeline.after(self.cost.step_time(plan), self._end_step)
 
     def _end_step(self) -> None:
-        if self._must_wait(self._end_step):
+        if self._is_held and self._must_wait(self._end_step):
             return
         plan, self._plan = self._plan, None
         assert plan is not None

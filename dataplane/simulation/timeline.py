@@ -40,7 +40,12 @@ class Timeline:
 
     def after(self, delay: float, action: Action) -> None:
         """Do `action` when `delay` has passed. Raises TimelineError for a negative one."""
-        self.at(self.now + delay, action)
+        if delay < 0:
+            raise TimelineError(
+                f"{delay} is a time that has passed; put nothing before the present"
+            )
+        self._num_put += 1
+        heapq.heappush(self._to_come, (self.now + delay, self._num_put, action))
 
     def run(self, until: float | None = None) -> None:
         """Let time pass until nothing is left to happen, or `until`: what is put there happens."""

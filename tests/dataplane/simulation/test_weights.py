@@ -1,3 +1,5 @@
+from functools import partial
+
 import pytest
 
 from dataplane.simulation.cold_start import ColdStart, StartStage
@@ -23,7 +25,7 @@ def starts(*begin_at: float, limit: TransferLimit | None = None) -> list[dict[St
         start.begin(timeline, lambda stage: entered[number].setdefault(stage, timeline.now))
 
     for number, at in enumerate(begin_at):
-        timeline.at(at, lambda number=number: begin(number))
+        timeline.at(at, partial(begin, number))
     timeline.run()
     return entered
 

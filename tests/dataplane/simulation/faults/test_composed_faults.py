@@ -1,6 +1,8 @@
 """Any faults at once: nothing is lost, nothing is counted twice, and the run repeats itself."""
 
 import random
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -21,7 +23,7 @@ from dataplane.simulation.faults.traffic import (
 from dataplane.simulation.observer.lines import to_json
 from tests.dataplane.simulation.faulty_fleet import IDS, FaultyFleet
 
-OF_CALLS = (
+OF_CALLS: tuple[Callable[..., Fault], ...] = (
     ClusteredArrivals,
     LongerOutputs,
     LongPrompts,
@@ -30,7 +32,7 @@ OF_CALLS = (
     SlowClients,
     TenantFlood,
 )
-OF_REPLICAS = (
+OF_REPLICAS: tuple[Callable[..., Fault], ...] = (
     CancelLeak,
     HungReplica,
     MissingSeries,
@@ -47,7 +49,7 @@ def random_faults(number: int) -> list[Fault]:
     draw = random.Random(number)
     faults: list[Fault] = []
     for _ in range(draw.randint(2, 7)):
-        common = {
+        common: dict[str, Any] = {
             "at": draw.uniform(0, 20),
             "duration": draw.choice([None, draw.uniform(0.1, 15)]),
             "intensity": draw.choice([0.2, 0.6, 0.9, 1.0, 2.0]),

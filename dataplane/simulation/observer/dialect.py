@@ -183,6 +183,8 @@ class Dialect:
     stuck_seconds: float = 60.0
     answers_while_stuck: bool = True
     """Whether `/metrics` is answered while a step does not end."""
+    counts_while_stuck: bool = True
+    """Whether somebody else than the loop that steps works out rates, and logs them."""
 
     def bounds(self, config: SchedulerConfig) -> dict[Measure, tuple[float, ...]]:
         """What a tally has to keep."""

@@ -181,8 +181,9 @@ class EngineExporter:
         if scheduler is None:
             return
         now = self._timeline.now
-        self._rates.take(now, self.tally, scheduler.stats)
-        self._log(self.dialect.log.periodic(self._view(scheduler), self._wall()))
+        if self.dialect.counts_while_stuck or not self._is_stuck(STUCK_AFTER_SECONDS):
+            self._rates.take(now, self.tally, scheduler.stats)
+            self._log(self.dialect.log.periodic(self._view(scheduler), self._wall()))
         self._report_stuck(scheduler)
         self._report_leaks(scheduler, now)
 

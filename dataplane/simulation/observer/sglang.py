@@ -261,4 +261,5 @@ SGLANG = Dialect(
     histograms=_histograms,
     log=SglangLog(),
     stuck_seconds=300.0,
+    counts_while_stuck=False,
 )

@@ -266,4 +266,5 @@ VLLM_V0 = Dialect(
     histograms=_histograms("time_per_output_token_seconds", None),
     log=VllmV0Log(),
     log_every_seconds=5.0,
+    counts_while_stuck=False,
 )

@@ -25,6 +25,8 @@ from dataplane.simulation.faults.traffic import (
     PrefixChange,
     TenantFlood,
 )
+from dataplane.simulation.observer.dialect import Dialect
+from dataplane.simulation.observer.dialects import DIALECTS
 from dataplane.simulation.observer.lines import to_json
 from dataplane.simulation.observer.llamacpp import LLAMACPP
 from dataplane.simulation.observer.pilothouse import PILOTHOUSE
@@ -111,6 +113,15 @@ def test_a_hung_replica_stands_still_in_every_series_and_goes_on_when_it_is_over
     assert run.value("b", 30, RUNNING) > 0
     assert run.growth("b", 41, 60, TOKENS) > 0
     assert run.growth("a", 21, 40, TOKENS) > 0
+
+
+@pytest.mark.parametrize(
+    "dialect", [d for d in DIALECTS.values() if d is not LLAMACPP], ids=lambda d: d.name
+)
+def test_a_hung_engine_of_any_dialect_repeats_itself(dialect: Dialect) -> None:
+    run = FaultyFleet(HungReplica(replica="b", at=12), dialect=dialect, duration=45).run()
+    assert run.text("b", 30.0) == run.text("b", 45.0)
+    assert run.text("a", 30.0) != run.text("a", 45.0)
 
 
 def test_a_hung_llama_cpp_does_not_answer_at_all() -> None:

@@ -16,7 +16,6 @@ from controlplane.cli.terminal import indented, say, say_json, table
 if TYPE_CHECKING:
     from controlplane.cli.known_names import KnownName
     from controlplane.specs.field_docs import FieldDoc
-    from controlplane.specs.kind import Kind
 
 _SORTS = {
     "metrics": "metric",
@@ -44,12 +43,13 @@ def explain(what: str, output: str) -> None:
     by `pilothouse trace ID`.
     """
     from controlplane.specs.kind import UnknownKindError, find_kind
+    from controlplane.specs.scenario import SCENARIO
 
     word, _, path = what.partition(".")
     try:
-        kind = None if what.casefold() in _SORTS else find_kind(word)
+        kind: str | None = None if what.casefold() in _SORTS else find_kind(word)
     except UnknownKindError:
-        kind = None
+        kind = SCENARIO if word.casefold() == SCENARIO.casefold() else None
     if kind is not None:
         if output == "json":
             say_json(_field_facts(kind, path))
@@ -63,7 +63,7 @@ def explain(what: str, output: str) -> None:
         say(_name_table(_names(what)))
 
 
-def _field_facts(kind: "Kind", path: str) -> Any:
+def _field_facts(kind: str, path: str) -> Any:
     """Of one field, or of every field of a kind."""
     from controlplane.specs.field_docs import doc_of_kind, field_docs
 
@@ -78,16 +78,15 @@ def _name_facts(what: str) -> Any:
     if sort is None:
         return [asdict(each) for each in _names(what)]
     if sort == "kind":
-        from controlplane.specs.field_docs import doc_of_kind
-        from controlplane.specs.kind import Kind
+        from controlplane.specs.field_docs import SPEC_BY_KIND, doc_of_kind
 
-        return [{"kind": kind, "doc": doc_of_kind(kind)} for kind in Kind]
+        return [{"kind": kind, "doc": doc_of_kind(kind)} for kind in SPEC_BY_KIND]
     from controlplane.cli.known_names import known_names
 
     return [asdict(each) for each in known_names() if each.sort == sort]
 
 
-def _kind(kind: "Kind") -> str:
+def _kind(kind: str) -> str:
     from controlplane.specs.field_docs import doc_of_kind, field_docs
 
     fields = field_docs(kind)
@@ -107,7 +106,7 @@ def _row(field: "FieldDoc") -> tuple[str, str, str, str]:
     return f"{field.path}{sign}", field.what.partition(":")[0], default, f"{field.doc}{mark}"
 
 
-def _field(kind: "Kind", path: str) -> str:
+def _field(kind: str, path: str) -> str:
     from controlplane.cli.config_output import as_yaml
     from controlplane.specs.field_docs import example_of, field_docs
 
@@ -128,7 +127,7 @@ def _field(kind: "Kind", path: str) -> str:
     return "\n".join([*parts, "", "Example:", indented(example).rstrip("\n")])
 
 
-def _find_field(kind: "Kind", path: str) -> "FieldDoc":
+def _find_field(kind: str, path: str) -> "FieldDoc":
     """Raises CallError, which names the fields there are."""
     from controlplane.specs.field_docs import UnknownFieldError, find_field
 
@@ -154,9 +153,14 @@ def _flow(value: Any) -> str:
     return flow_text(value)
 
 
-def _example_document(kind: "Kind") -> str:
-    """The demo's own document, comments and all; it is applied by tests and first starts."""
+def _example_document(kind: str) -> str:
+    """The demo's own document, comments and all; it is applied by tests and first starts. Of a
+    kind that is never applied, what it must hold."""
     from controlplane.bundled import Bundled, locate
+    from controlplane.specs.scenario import SCENARIO
+
+    if kind == SCENARIO:
+        return _smallest_document(kind)
 
     for path in sorted(locate(Bundled.DEMO).glob("*.yaml")):
         text = path.read_text(encoding="utf-8")
@@ -165,12 +169,24 @@ def _example_document(kind: "Kind") -> str:
     raise FileNotFoundError(f"the demo has no {kind}: this installation is incomplete")
 
 
+def _smallest_document(kind: str) -> str:
+    from controlplane.cli.config_output import as_yaml
+    from controlplane.specs.field_docs import example_of, field_docs
+    from controlplane.specs.kind import API_VERSION
+
+    spec: dict[str, Any] = {}
+    for field in field_docs(kind):
+        if field.is_required and "." not in field.path and "[" not in field.path:
+            spec |= example_of(kind, field.path)
+    head = {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": "evening"}}
+    return as_yaml({**head, "spec": spec})
+
+
 def _all_of(sort: str) -> str:
     if sort == "kind":
-        from controlplane.specs.field_docs import doc_of_kind
-        from controlplane.specs.kind import Kind
+        from controlplane.specs.field_docs import SPEC_BY_KIND, doc_of_kind
 
-        return table([(kind.value, doc_of_kind(kind)) for kind in Kind])
+        return table([(str(kind), doc_of_kind(kind)) for kind in SPEC_BY_KIND])
     from controlplane.cli.known_names import known_names
 
     return _name_table([each for each in known_names() if each.sort == sort])

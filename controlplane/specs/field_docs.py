@@ -22,8 +22,15 @@ from pydantic.fields import FieldInfo
 
 from controlplane.specs.document import SPECS
 from controlplane.specs.kind import Kind, SpecModel, nearest
+from controlplane.specs.scenario import SCENARIO, ScenarioSpec
 from controlplane.specs.unenforced import UNENFORCED
 from controlplane.specs.written import Written
+
+SPEC_BY_KIND: Mapping[str, type[SpecModel]] = {
+    **{str(kind): spec for kind, spec in SPECS.items()},
+    SCENARIO: ScenarioSpec,
+}
+"""Every kind that can be written, those that are never applied included."""
 
 _ANY_KEY = re.compile(r"\*|<[a-z_]+>")
 _INDEX = re.compile(r"\[[0-9]*\]")
@@ -57,17 +64,17 @@ class FieldDoc:
     """It is an object, a list or a map of objects, with fields of its own."""
 
 
-def field_docs(kind: Kind) -> list[FieldDoc]:
+def field_docs(kind: str) -> list[FieldDoc]:
     """Every field of a kind, each before those inside it."""
     return list(_by_path(kind).values())
 
 
-def doc_of_kind(kind: Kind) -> str:
+def doc_of_kind(kind: str) -> str:
     """What a document of this kind is."""
-    return _plain(SPECS[kind].__doc__)
+    return _plain(SPEC_BY_KIND[kind].__doc__)
 
 
-def find_field(kind: Kind, path: str) -> FieldDoc:
+def find_field(kind: str, path: str) -> FieldDoc:
     """The field that somebody means. Raises UnknownFieldError."""
     fields = _by_path(kind)
     wanted = _skeleton(path)
@@ -83,7 +90,7 @@ def find_field(kind: Kind, path: str) -> FieldDoc:
     raise UnknownFieldError(f"{kind} has no field {path!r}{hint} Its fields: {top}")
 
 
-def example_of(kind: Kind, path: str) -> dict[str, Any]:
+def example_of(kind: str, path: str) -> dict[str, Any]:
     """A spec that holds the field at `path` and nothing else."""
     value = _by_path(kind)[path].example
     for part in reversed(path.replace("[]", ".[]").split(".")):
@@ -148,10 +155,22 @@ class _Type:
 
 
 @cache
-def _by_path(kind: Kind) -> Mapping[str, FieldDoc]:
+def _by_path(kind: str) -> Mapping[str, FieldDoc]:
     fields: dict[str, FieldDoc] = {}
-    _collect(SPECS[kind], "", UNENFORCED.get(kind, {}), None, fields)
+    _collect(SPEC_BY_KIND[kind], "", _unenforced_of(kind), None, fields)
     return fields
+
+
+def _unenforced_of(kind: str) -> Mapping[str, str]:
+    if kind != SCENARIO:
+        return UNENFORCED.get(Kind(kind), {})
+    # It holds the specs of other kinds, which go as far there as they go when applied.
+    inside = {"policy": Kind.ADMISSION_POLICY, "contract": Kind.SLO_CONTRACT}
+    return {
+        f"{field}.{path}": instead
+        for field, of_kind in inside.items()
+        for path, instead in UNENFORCED.get(of_kind, {}).items()
+    }
 
 
 def _collect(

@@ -61,7 +61,7 @@ class SpeculationSpec(SpecModel):
 class CostSpec(SpecModel):
     """What a step takes: each part of its work the same, or as a fit says. All durations."""
 
-    iteration: Duration | None = None
+    iteration: Duration | None = Field(default=None, examples=["8ms"])
     """Of every step."""
     per_prompt_token: Duration | None = None
     """Of each prompt token that it computes; None: nothing. So for those below."""
@@ -168,7 +168,7 @@ class ScenarioSpec(SpecModel):
 
     seed: int = Field(default=0, ge=0, le=2**63 - 1)
     """The same seed gives the same bytes."""
-    duration: Duration
+    duration: Annotated[Duration, Field(examples=["10m"])]
     """How long requests arrive; those in flight then are waited for."""
     starts_at: Instant = "2026-01-01T00:00:00Z"
     """The moment in UTC from which records count."""
@@ -184,10 +184,29 @@ class ScenarioSpec(SpecModel):
     """As the specs of Tenants, by name."""
     clients: dict[Name, ClientSpec] = Field(default_factory=dict)
     """Kinds of clients that arrivals name."""
-    arrivals: Annotated[tuple[ArrivalsSpec, ...], Field(min_length=1, max_length=1000)]
+    arrivals: Annotated[
+        tuple[ArrivalsSpec, ...],
+        Field(
+            min_length=1,
+            max_length=1000,
+            examples=[
+                [
+                    {
+                        "name": "chat",
+                        "poisson": "5/s",
+                        "prompt": {"median": 300, "sigma": 0.8},
+                        "output": {"median": 100, "sigma": 0.8},
+                    }
+                ]
+            ],
+        ),
+    ]
     """Kinds of traffic, all at once."""
-    faults: Annotated[tuple[FaultSpec, ...], Field(max_length=1000)] = ()
-    """What goes wrong."""
+    faults: Annotated[
+        tuple[FaultSpec, ...],
+        Field(max_length=1000, examples=[[{"fault": "hung_replica", "at": "30s", "for": "1m"}]]),
+    ] = ()
+    """What goes wrong, each with `fault`, and with `at`, `for` and `intensity` where it matters."""
 
     @model_validator(mode="after")
     def _knows_what_it_names(self) -> Self:

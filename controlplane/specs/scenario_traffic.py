@@ -95,7 +95,7 @@ class PrefixesSpec(SpecModel):
     share: Share = 1.0
     """Of the requests that begin with one."""
     skew: float = Field(default=0.0, ge=0, le=10)
-    """0: all are equally likely; 1: the second half as likely as the first, as words are."""
+    """0: all are equally likely; 1: the second is half as likely as the first, as words are."""
 
 
 class TurnsSpec(SpecModel):
@@ -117,7 +117,9 @@ class ReplaySpec(SpecModel):
     folder of the scenario."""
     speed: float = Field(default=1.0, gt=0, le=1_000_000)
     """2: it arrives twice as fast."""
-    class_header: str | None = Field(default=None, pattern=r"^[a-z0-9-]{1,100}$")
+    class_header: str | None = Field(
+        default=None, pattern=r"^[a-z0-9-]{1,100}$", examples=["x-class"]
+    )
     """The header that tells the policy which class a request was recorded with."""
     prefix_block: Tokens = 512
     """Tokens that each of an entry's prefix_hashes stands for."""
@@ -155,7 +157,7 @@ class ArrivalsSpec(SpecModel):
     clients: dict[Name, Weight] = Field(default_factory=dict)
     """How callers behave, by weight; empty: they wait, and read as fast as it is written."""
     headers: dict[Annotated[str, Field(pattern=r"^[a-z0-9-]{1,100}$")], str] = Field(
-        default_factory=dict
+        default_factory=dict, examples=[{"x-class": "batch"}]
     )
     """What a policy's `match` may read."""
     stream: bool = True

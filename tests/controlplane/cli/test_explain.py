@@ -1,5 +1,7 @@
 """`pilothouse explain`."""
 
+from pathlib import Path
+
 import pytest
 from click.testing import CliRunner, Result
 
@@ -7,6 +9,8 @@ from controlplane.cli import main
 from controlplane.cli.known_names import known_names
 from controlplane.specs.documents import load_documents
 from controlplane.specs.kind import Kind
+from controlplane.specs.scenario_compiling import read_scenario
+from controlplane.specs.yaml_reader import read_yaml
 from dataplane import names
 
 
@@ -24,6 +28,21 @@ def test_the_example_of_every_kind_is_a_document_that_is_accepted(kind: Kind) ->
     loaded = load_documents([("example.yaml", text)])
     assert loaded.problems == ()
     assert [document.kind for document in loaded.documents] == [kind]
+
+
+def test_the_example_of_a_scenario_is_one_that_can_be_simulated() -> None:
+    result = run("scenario")
+
+    assert result.exit_code == 0, result.output
+    assert "policy.classes[].aging" in result.stdout
+    _, _, example = result.stdout.partition("Example:\n")
+    text = "\n".join(line.removeprefix("  ") for line in example.splitlines())
+    [source], _ = read_yaml("example.yaml", text)
+    document, problems = read_scenario(source, Path())
+    assert problems == []
+    assert document is not None
+    one = run("scenario.arrivals.turns.wait")
+    assert "From an answer until the next turn arrives" in one.stdout
 
 
 def test_one_field_is_told_with_type_bounds_default_enforcement_and_an_example() -> None:

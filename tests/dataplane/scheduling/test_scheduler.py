@@ -516,6 +516,17 @@ def test_an_abandoned_step_advances_nothing_and_is_chosen_again() -> None:
     assert sequence.num_output_tokens == 1
 
 
+def test_a_block_that_an_abandoned_step_began_is_begun_by_the_next() -> None:
+    scheduler = a_scheduler()
+    sequence = add(scheduler, 1, unique_prompt(1, 8))
+    step(scheduler)
+    for _ in range(2):
+        scheduler.abandon(scheduler.schedule())
+        assert len(sequence.block_table) == 3
+    step(scheduler)
+    assert (len(sequence.block_table), sequence.num_computed_tokens) == (3, 9)
+
+
 def test_blocks_of_an_abandoned_step_come_back() -> None:
     scheduler = a_scheduler()
     add(scheduler, 1, unique_prompt(1, 6))

@@ -203,11 +203,13 @@ class BothSchedulers(RuleBasedStateMachine):
         self.plan = None
 
     @precondition(lambda self: self.plan is None)
-    @rule(num_steps=st.integers(2, 12))
-    def run_steps(self, num_steps: int) -> None:
+    @rule(num_steps=st.integers(2, 12), abandoned=st.integers(0, 9))
+    def run_steps(self, num_steps: int, abandoned: int) -> None:
         for n in range(num_steps):
             self.schedule("at once" if n % 2 else "late")
-            if self.plan is not None:
+            if self.plan is not None and n % 4 == abandoned:
+                self.abandon()
+            elif self.plan is not None:
                 self.commit(tells=n % 3 == 0)
             self.both_are_in_the_same_state()
 

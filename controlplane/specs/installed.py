@@ -49,5 +49,5 @@ def _check_engine(loaded: LoadedDocument, spec: EngineConfigSpec) -> Iterator[Pr
         yield source.problem(("spec", "engine"), what)
         return
     for key, what in found:
-        path: Path = ("spec", "settings", *key.split("."))
+        path: Path = ("spec", "settings", *filter(None, key.split(".")))
         yield source.problem(path, what, source.key_position(path))

@@ -21,6 +21,14 @@ def test_a_wrong_setting_is_located_at_its_key() -> None:
     )
 
 
+def test_settings_that_do_not_fit_each_other_are_located_together() -> None:
+    text = "apiVersion: pilothouse/v1\nkind: EngineConfig\nmetadata: {name: s}\nspec:\n"
+    text += "  engine: simulator\n  settings: {num_blocks: 4, max_model_len: 65}\n"
+    [message] = problems(text)
+
+    assert message.startswith("f.yaml:6:3: spec.settings: max_model_len is 65, but")
+
+
 def test_an_engine_that_is_not_installed_lists_the_installed_ones() -> None:
     [message] = problems(ENGINE.replace("engine: openai", "engine: openia"))
 

@@ -24,6 +24,7 @@ from controlplane.specs.document import SPECS
 from controlplane.specs.kind import Kind, SpecModel, nearest
 from controlplane.specs.scenario import SCENARIO, ScenarioSpec
 from controlplane.specs.unenforced import UNENFORCED
+from controlplane.specs.validation import members_by_tag
 from controlplane.specs.written import Written
 
 SPEC_BY_KIND: Mapping[str, type[SpecModel]] = {
@@ -202,6 +203,7 @@ def _field(
     while inside.is_list or inside.is_map:
         inside = inside.inner
     default = _default(info)
+    members = members_by_tag(inside.annotation)
     return FieldDoc(
         path=path,
         what=_words(kind_of),
@@ -209,7 +211,9 @@ def _field(
         default=default,
         bounds=_bounds(kind_of.metadata),
         doc=doc,
-        choices=_choices(inside.enum) if inside.enum is not None else (),
+        choices=_choices(inside.enum)
+        if inside.enum is not None
+        else tuple((str(word), _plain(member.__doc__)) for word, member in members.items()),
         example=_example_of_field(info, kind_of),
         unenforced=unenforced,
         has_fields=inside.model is not None,
@@ -225,6 +229,8 @@ def _words(kind_of: _Type) -> str:
         return f"map from a name to a {_words(kind_of.inner)}"
     if kind_of.model is not None:
         return "group of fields"
+    if members_by_tag(kind_of.annotation):
+        return "group of fields, of which one says which kind it is"
     if kind_of.enum is not None:
         return "word: " + ", ".join(str(each.value) for each in kind_of.enum)
     plain = {str: "text", int: "whole number", float: "number", bool: "true or false"}

@@ -218,19 +218,19 @@ def _without_tags(model: Any, location: tuple[int | str, ...]) -> Path:
     return tuple(
         part
         for position, part in enumerate(location)
-        if part not in _members_by_tag(_wrapped_at(model, location[:position]))
+        if part not in members_by_tag(_wrapped_at(model, location[:position]))
     )
 
 
 def _wrapped_at(model: Any, location: tuple[int | str, ...]) -> Any:
     annotation = model
     for part in location:
-        members = _members_by_tag(annotation)
+        members = members_by_tag(annotation)
         annotation = members.get(part) or _step(_without_wrappers(annotation), part)
     return annotation
 
 
-def _members_by_tag(annotation: Any) -> dict[int | str, Any]:
+def members_by_tag(annotation: Any) -> dict[int | str, Any]:
     """The models of a union by what tells them apart: a field that takes one word alone."""
     while typing.get_origin(annotation) is typing.Annotated:
         annotation = typing.get_args(annotation)[0]

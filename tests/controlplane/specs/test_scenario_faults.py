@@ -7,6 +7,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from controlplane.specs import scenario_faults
+from controlplane.specs.field_docs import find_field
 from controlplane.specs.scenario_faults import FaultSpec, compile_faults
 from dataplane.simulation.faults.fault import Fault
 from dataplane.simulation.faults.process import HungReplica, StalledReplica
@@ -73,3 +74,9 @@ def test_every_fault_and_every_field_says_what_it_is() -> None:
             following = model.body[position + 1]
             assert isinstance(following, ast.Expr), f"{model.name}.{node.target.id}"
             assert isinstance(following.value, ast.Constant)
+
+
+def test_explain_lists_every_fault_with_what_it_is() -> None:
+    choices = dict(find_field("Scenario", "faults").choices)
+    assert choices.keys() == {word_of(member) for member in MEMBERS}
+    assert choices["hung_replica"].startswith("No step ends")

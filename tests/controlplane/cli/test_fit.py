@@ -27,6 +27,7 @@ from tests.dataplane.simulation.fitting.simulated_records import (
     varied_requests,
 )
 
+FLEET = Path(__file__).parents[3] / "ops/examples/simulate/fleet.yaml"
 COST = LinearCost(iteration=0.05, per_prompt_token=0.004, per_decode_step=0.006)
 # So few a minute that a control plane keeps them all.
 RECORDS = simulated_records(COST, varied_requests(60, 0.2, seed=1), overheads=OVERHEADS)
@@ -183,3 +184,21 @@ def test_a_fit_that_cannot_be_saved_is_told_with_the_place(file: Path) -> None:
     result = fit(str(file), "--out", str(file / "fit.json"))
     assert result.exit_code == ExitCode.FAILED
     assert f"cannot be saved to {file}/fit.json" in result.stderr
+
+
+def test_the_costs_of_a_simulated_fleet_are_found_in_its_records(tmp_path: Path) -> None:
+    """Two gateways, four replicas, retries, cancels and shared prefixes between them."""
+    text = FLEET.read_text().replace("duration: 3m", "duration: 8s")
+    (tmp_path / "fleet.yaml").write_text(text)
+    out = tmp_path / "records.jsonl"
+    simulated = CliRunner().invoke(
+        main, ["simulate", str(tmp_path / "fleet.yaml"), "--records", str(out)]
+    )
+    assert simulated.exit_code == 0, simulated.output
+    result = fit(str(out), "-o", "json")
+    assert result.exit_code == 0, result.output
+    form = json.loads(result.stdout)["form"]
+    assert "cost: {iteration: 8ms, per_prompt_token: 40us, per_decode_step: 200us}" in text
+    assert [knot["seconds"] for knot in form["knots"]] == pytest.approx([0.008], rel=1e-3)
+    assert form["per_prompt_token"] == pytest.approx(40e-6, rel=1e-3)
+    assert form["per_decode_step"] == pytest.approx(200e-6, rel=1e-3)

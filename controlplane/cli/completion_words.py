@@ -62,15 +62,15 @@ def complete_explained(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> "list[CompletionItem]":
     """Kinds, then their fields once one is typed."""
-    from controlplane.specs.field_docs import field_docs
-    from controlplane.specs.kind import Kind, UnknownKindError, find_kind
+    from controlplane.specs.field_docs import SPEC_BY_KIND, field_docs, find_explained_kind
 
     word, dot, _ = incomplete.partition(".")
     if not dot:
-        return _items([*Kind, "metrics", "spans", "attributes", "labels", "kinds"], incomplete)
-    try:
-        kind = find_kind(word)
-    except UnknownKindError:
+        return _items(
+            [*SPEC_BY_KIND, "metrics", "spans", "attributes", "labels", "kinds"], incomplete
+        )
+    kind = find_explained_kind(word)
+    if kind is None:
         return []
     paths = (field.path.replace("[]", "").replace(".*", "") for field in field_docs(kind))
     return _items([f"{word}.{path}" for path in paths], incomplete)

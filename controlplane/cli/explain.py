@@ -42,14 +42,10 @@ def explain(what: str, output: str) -> None:
     Asks nobody: it describes this version of the command. What happened to one request is shown
     by `pilothouse trace ID`.
     """
-    from controlplane.specs.kind import UnknownKindError, find_kind
-    from controlplane.specs.scenario import SCENARIO
+    from controlplane.specs.field_docs import find_explained_kind
 
     word, _, path = what.partition(".")
-    try:
-        kind: str | None = None if what.casefold() in _SORTS else find_kind(word)
-    except UnknownKindError:
-        kind = SCENARIO if word.casefold() == SCENARIO.casefold() else None
+    kind = None if what.casefold() in _SORTS else find_explained_kind(word)
     if kind is not None:
         if output == "json":
             say_json(_field_facts(kind, path))
@@ -199,7 +195,8 @@ def _name_table(found: "Sequence[KnownName]") -> str:
 def _names(word: str) -> "Sequence[KnownName]":
     """Those called so, or that begin so. Raises CallError, which names what is near."""
     from controlplane.cli.known_names import known_names
-    from controlplane.specs.kind import SHORT_KINDS, Kind, nearest
+    from controlplane.specs.field_docs import SPEC_BY_KIND
+    from controlplane.specs.kind import SHORT_KINDS, nearest
 
     found = known_names()
     # A counter is scraped with its suffix, a histogram as three series.
@@ -210,13 +207,13 @@ def _names(word: str) -> "Sequence[KnownName]":
     begun = [each for each in found if each.name.startswith(word)]
     if begun:
         return begun
-    valid = [*Kind, *_SORTS, *(each.name for each in found)]
-    near = nearest(word.partition(".")[0], [*Kind, *SHORT_KINDS.values(), *_SORTS]) or nearest(
-        word, valid
-    )
+    valid = [*SPEC_BY_KIND, *_SORTS, *(each.name for each in found)]
+    near = nearest(
+        word.partition(".")[0], [*SPEC_BY_KIND, *SHORT_KINDS.values(), *_SORTS]
+    ) or nearest(word, valid)
     hint = f"; did you mean {near}?" if near else "."
     message = (
-        f"nothing is called {word!r}{hint} Explained are the kinds {', '.join(Kind)} with their "
-        f"fields, and {', '.join(_SORTS)}. A request is shown by `pilothouse trace ID`"
+        f"nothing is called {word!r}{hint} Explained are the kinds {', '.join(SPEC_BY_KIND)} with "
+        f"their fields, and {', '.join(_SORTS)}. A request is shown by `pilothouse trace ID`"
     )
     raise CallError(message, ExitCode.NOT_FOUND)

@@ -21,7 +21,7 @@ from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
 
 from controlplane.specs.document import SPECS
-from controlplane.specs.kind import Kind, SpecModel, nearest
+from controlplane.specs.kind import Kind, SpecModel, UnknownKindError, find_kind, nearest
 from controlplane.specs.scenario import SCENARIO, ScenarioSpec
 from controlplane.specs.unenforced import UNENFORCED
 from controlplane.specs.validation import members_by_tag
@@ -63,6 +63,16 @@ class FieldDoc:
     """What happens instead, where nothing is done about it yet."""
     has_fields: bool
     """It is an object, a list or a map of objects, with fields of its own."""
+
+
+def find_explained_kind(word: str) -> str | None:
+    """The kind that a person means, those that are never applied included; None: no kind."""
+    if word.casefold() == SCENARIO.casefold():
+        return SCENARIO
+    try:
+        return find_kind(word)
+    except UnknownKindError:
+        return None
 
 
 def field_docs(kind: str) -> list[FieldDoc]:

@@ -18,7 +18,8 @@ from dataplane.queueing import DeploymentQueue
 from dataplane.report import ReplicaReport
 from dataplane.routing import limit_slots
 
-_EXPIRE_SECONDS = 0.05
+EXPIRE_SECONDS = 0.05
+"""How often deadlines in queues are looked at."""
 
 
 class Fleet:
@@ -203,6 +204,6 @@ class Fleet:
 
     async def _expire(self) -> None:
         while True:
-            await asyncio.sleep(_EXPIRE_SECONDS)
+            await asyncio.sleep(EXPIRE_SECONDS)
             for queue in self._queues.values():
                 queue.expire()

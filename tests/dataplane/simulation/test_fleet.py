@@ -1,5 +1,9 @@
+from pathlib import Path
+
 import pytest
 
+from dataplane.gateway.fleet import EXPIRE_SECONDS
+from dataplane.gateway.settings import GatewaySettings
 from dataplane.latency import Boundary, ContractTerms, Objective, ObjectiveSignal
 from dataplane.lifecycle import Delivery, Disposition, EventKind
 from dataplane.policy import ClassPolicy, ContractPolicy
@@ -7,8 +11,16 @@ from dataplane.record import RequestRecord, decode_record, encode_record
 from dataplane.simulation.clients import ClientBehaviour, Reading, Retries
 from dataplane.simulation.cold_start import ColdStart
 from dataplane.simulation.fleet import FleetError
+from dataplane.simulation.fleet_gateway import GatewayBounds
 from dataplane.simulation.fleet_replica import ReplicaState
 from tests.dataplane.simulation.small_fleet import call, in_order, small_fleet
+
+
+def test_a_simulated_gateway_keeps_the_bounds_of_a_real_one() -> None:
+    simulated, real = GatewayBounds(), GatewaySettings(name="gateway-0", state_dir=Path())
+    for name in ("unserved_seconds", "release_seconds", "write_seconds", "surplus_slots"):
+        assert getattr(simulated, name) == getattr(real, name)
+    assert simulated.expire_seconds == EXPIRE_SECONDS
 
 
 def kinds(record: RequestRecord) -> list[str]:

@@ -4,7 +4,6 @@ import random
 import numpy as np
 import pytest
 
-from dataplane.simulation.arrivals import Poisson
 from dataplane.simulation.fleet import Fleet
 from dataplane.simulation.fleet_records import NoRecords, SampledRecords, StreamedRecords
 from dataplane.simulation.fleet_scenario import FleetScenario
@@ -101,4 +100,3 @@ def test_streams_of_calls_do_not_change_each_other() -> None:
         assert columns is not None
         arrivals.append(set(columns.arrived_at))
     assert arrivals[0] < arrivals[1]
-    assert Poisson(1.0) == Poisson(1.0)

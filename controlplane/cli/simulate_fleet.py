@@ -9,8 +9,9 @@ import click
 
 from controlplane.cli.exit_codes import ExitCode
 from controlplane.cli.fleet_output import print_fleet
+from controlplane.cli.metrics_options import MetricsOptions
 from controlplane.cli.record_delivery import RecordDelivery, RecordFile
-from controlplane.cli.simulate_metrics import MetricsOptions, observed
+from controlplane.cli.simulate_metrics import observed
 from controlplane.cli.terminal import say
 from controlplane.specs.scenario_compiling import ScenarioDocument
 from dataplane.record import RequestRecord

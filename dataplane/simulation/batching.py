@@ -96,14 +96,15 @@ class BatchingReplica:
             self._look_after(self._batching.window)
         return None
 
-    def cancel(self, sequence_id: int) -> Sequence | None:
-        """End a sequence early; None when it is unknown or has ended."""
+    def cancel(self, sequence_id: int) -> None:
+        """End a sequence early: at the gate at once, behind it before the next step."""
         for position, (_, sequence) in enumerate(self._waiting):
             if sequence.sequence_id == sequence_id:
                 del self._waiting[position]
                 sequence.move_to(SequenceStatus.FINISHED)
-                return sequence
-        return self._replica.cancel(sequence_id)
+                self._observer.cancelled(sequence, self._timeline.now)
+                return
+        self._replica.cancel(sequence_id)
 
     def step_began(self, plan: StepPlan) -> None:
         """Whoever was released makes room."""
@@ -115,6 +116,10 @@ class BatchingReplica:
     def step_ended(self, plan: StepPlan, complete: Iterable[Sequence]) -> None:
         """Told on; the room of `complete` is free when they are released."""
         self._observer.step_ended(plan, complete)
+
+    def cancelled(self, sequence: Sequence, asked_at: float) -> None:
+        """Told on; its room is free when it is released."""
+        self._observer.cancelled(sequence, asked_at)
 
     def _look_after(self, delay: float) -> None:
         """Behind what else happens then: all arrivals of one moment may be in one batch."""

@@ -10,7 +10,7 @@ stages of its start, which request each sequence belongs to, and who else is tol
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from dataplane.lifecycle import EventKind, State
 from dataplane.scheduling.bounds import Refusal, SchedulerConfig
@@ -22,6 +22,9 @@ from dataplane.simulation.cost import CostModel
 from dataplane.simulation.fleet_request import FleetRequest
 from dataplane.simulation.replica import SimulatedReplica
 from dataplane.simulation.timeline import Timeline
+
+if TYPE_CHECKING:
+    from dataplane.simulation.phased_replicas import PhasedReplicas
 
 
 class ReplicaState(StrEnum):
@@ -39,7 +42,7 @@ class ReplicaObserver(Protocol):
 
     def submitted(self, sequence: Sequence) -> None: ...
     def refused(self, sequence: Sequence) -> None: ...
-    def cancelled(self, sequence: Sequence) -> None: ...
+    def cancelled(self, sequence: Sequence, asked_at: float) -> None: ...
     def step_began(self, plan: StepPlan) -> None: ...
     def step_ended(self, plan: StepPlan, complete: Iterable[Sequence]) -> None: ...
 
@@ -98,12 +101,13 @@ class FleetReplica:
         """Told of everything, behind the fleet."""
         self.withholds: Callable[[Sequence], bool] | None = None
         """Asked of each cancelled sequence: True, and nobody is ever told of its release."""
+        self.phases: PhasedReplicas | None = None
+        """Of the fleet; None: a replica does all of a request."""
         self._timeline = timeline
         self._keeper = keeper
         self._requests: dict[int, FleetRequest] = {}
         self._followed: dict[int, FleetRequest] = {}
         self._withheld: set[int] = set()
-        self._cancelled_in_stall: list[FleetRequest] = []
         self._counts = ReplicaCounts()
         self._began_at = 0.0
         self._serving_since = 0.0
@@ -188,6 +192,8 @@ class FleetReplica:
         lost = self._stop()
         self._keeper.replica_changed(self, why)
         for request in lost:
+            if request.handover is not None:
+                request.handover.lose_source(self)
             request.gateway.lose_replica(request, self, why)
 
     def stall(self) -> None:
@@ -197,16 +203,8 @@ class FleetReplica:
 
     def resume(self) -> None:
         """Go on."""
-        engine = self.engine
-        if engine is None or not engine.is_stalled:
-            return
-        engine.resume()
-        waiting, self._cancelled_in_stall = self._cancelled_in_stall, []
-        for request in waiting:
-            if request.number in self._requests:
-                self.cancel(request)
-            else:  # its gateway waits for it no more, but did say so in time
-                engine.cancel(request.number)
+        if self.engine is not None and self.engine.is_stalled:
+            self.engine.resume()
 
     def set_cost(self, cost: CostModel) -> None:
         """What steps that begin from now on take."""
@@ -225,7 +223,6 @@ class FleetReplica:
         self._requests.clear()
         self._followed.clear()
         self._withheld.clear()
-        self._cancelled_in_stall.clear()
         return lost
 
     def _stop_if_drained(self) -> None:
@@ -240,13 +237,17 @@ class FleetReplica:
         engine = self.engine
         assert engine is not None
         call = request.call
+        handover = None if self.phases is None else self.phases.prepare(request, self)
         sequence = Sequence(
             request_id=f"{request.number}",
             sequence_id=request.number,
             prompt_token_ids=call.prompt,
-            max_output_tokens=request.max_output_tokens,
+            max_output_tokens=(
+                request.max_output_tokens if handover is None else handover.max_output_tokens
+            ),
             isolation_key=call.caller.tenant,
             script=call.answer,
+            num_handed_over_tokens=0 if handover is None else handover.num_selected_tokens,
         )
         for observer in self.observers:
             observer.submitted(sequence)
@@ -262,25 +263,20 @@ class FleetReplica:
         self._counts.num_requests += 1
         return None
 
-    def cancel(self, request: FleetRequest) -> bool:
-        """End a request early; False when that must wait, or it has ended."""
-        engine = self.engine
-        if engine is None or request.number not in self._requests:
-            return False
-        if engine.is_stalled:
-            self._cancelled_in_stall.append(request)
-            return False
-        sequence = engine.cancel(request.number)
-        if sequence is None:
-            return False
-        self._followed.pop(request.number, None)
-        for observer in self.observers:
-            observer.cancelled(sequence)
-        if self.withholds is not None and self.withholds(sequence):
-            self._withheld.add(sequence.sequence_id)
-        self._counts.num_output_tokens += sequence.num_output_tokens
-        request.gateway.note_cancelled(request)
-        return True
+    def cancel(self, request: FleetRequest) -> None:
+        """End a request before the next step, and tell its gateway, unless it ends before."""
+        if request.handover is not None and request.handover.cancel():
+            return
+        if self.engine is not None and request.number in self._requests:
+            self.engine.cancel(request.number)
+
+    def let_go(self, request: FleetRequest) -> None:
+        """Nobody reads the KV of its prompt any more. Needs the process that computed it."""
+        assert self.engine is not None
+        self._requests.pop(request.number, None)
+        self.engine.scheduler.let_go(request.number)
+        self.engine.wake()
+        self._stop_if_drained()
 
     def forget(self, request: FleetRequest) -> None:
         """Its gateway waits for its release no more."""
@@ -296,7 +292,7 @@ class FleetReplica:
         requests = self._requests
         for sequence in plan.admitted:
             request = requests.get(sequence.sequence_id)
-            if request is not None:
+            if request is not None and not sequence.num_handed_over_tokens:
                 request.gateway.note_scheduled(request, now)
         for sequence in plan.preempted:
             self._note(sequence, EventKind.PREEMPTED, reason="kv blocks")
@@ -305,7 +301,7 @@ class FleetReplica:
         for refusal in plan.refused:
             request = requests.get(refusal.sequence.sequence_id)
             if request is not None:
-                self._counts.num_output_tokens += refusal.sequence.num_output_tokens
+                self._counts.num_output_tokens += _num_selected_here(refusal.sequence)
                 request.gateway.note_failed(request, refusal.reason)
         for observer in self.observers:
             observer.step_began(plan)
@@ -341,10 +337,24 @@ class FleetReplica:
         for sequence in complete:
             request = requests.get(sequence.sequence_id)
             if request is not None:
-                counts.num_output_tokens += sequence.num_output_tokens
+                counts.num_output_tokens += _num_selected_here(sequence)
                 if self._followed:
                     self._followed.pop(sequence.sequence_id, None)
+                if request.handover is not None and request.handover.begin(now):
+                    continue
                 request.gateway.note_complete(request, now)
+
+    def cancelled(self, sequence: Sequence, asked_at: float) -> None:
+        """Tell its gateway, where that waits for it still."""
+        for observer in self.observers:
+            observer.cancelled(sequence, asked_at)
+        if self.withholds is not None and self.withholds(sequence):
+            self._withheld.add(sequence.sequence_id)
+        self._counts.num_output_tokens += _num_selected_here(sequence)
+        request = self._requests.get(sequence.sequence_id)
+        if request is not None:
+            self._followed.pop(sequence.sequence_id, None)
+            request.gateway.note_cancelled(request)
 
     def _follow(self) -> None:
         for request in list(self._followed.values()):
@@ -370,3 +380,7 @@ class FleetReplica:
             if request is not None:
                 request.gateway.note_released(request)
         self._stop_if_drained()
+
+
+def _num_selected_here(sequence: Sequence) -> int:
+    return sequence.num_output_tokens - sequence.num_handed_over_tokens

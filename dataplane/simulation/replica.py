@@ -1,11 +1,13 @@
 """One replica in virtual time: the real scheduler, and steps that only cost.
 
-    submit / cancel ->  the scheduler's queue
-    begin a step        schedule; its events leave at once; the step takes what it costs
+    submit              the scheduler's queue
+    cancel              what is to be ended before the next step
+    begin a step        take cancels; schedule; its events leave at once; it takes what it costs
     end a step          commit; first tokens and ends are told; the next step begins at once
 
-Between two steps nothing happens: what is submitted or cancelled while one runs is seen by
-the next, as in an engine.
+While a step runs nothing else happens: what is submitted or cancelled meanwhile is seen by the
+next, as in an engine. So a sequence that is cancelled under way still selects the token of the
+step that runs, and may reach its end with it (see `dataplane.host.engine_loop`).
 """
 
 from collections.abc import Iterable
@@ -30,6 +32,10 @@ class StepObserver(Protocol):
         """Its chunks are computed; `complete` are the sequences that selected their last token."""
         ...
 
+    def cancelled(self, sequence: Sequence, asked_at: float) -> None:
+        """It was ended early, between two steps, as somebody had asked for at `asked_at`."""
+        ...
+
 
 class SimulatedReplica:
     """Runs scripted sequences. One that is idle costs nothing."""
@@ -46,6 +52,8 @@ class SimulatedReplica:
         self._timeline = timeline
         self._observer = observer
         self._plan: StepPlan | None = None
+        self._cancels: list[tuple[int, float]] = []
+        """Sequence ids that are to be ended before the next step, with when it was asked for."""
         self._is_stepping = False
         self._is_woken = False
         self._is_stalled = False
@@ -64,11 +72,11 @@ class SimulatedReplica:
         self.wake()
         return refusal
 
-    def cancel(self, sequence_id: int) -> Sequence | None:
-        """End a sequence early; None when it is unknown or has ended."""
-        ended = self.scheduler.finish_sequence(sequence_id)
+    def cancel(self, sequence_id: int) -> None:
+        """End a sequence before the next step, and tell the observer. One that is unknown by
+        then, or has ended, is left alone."""
+        self._cancels.append((sequence_id, self._timeline.now))
         self.wake()
-        return ended
 
     def wake(self) -> None:
         """Begin a step once everything of this moment was put; `submit` and `cancel` do it."""
@@ -98,6 +106,8 @@ class SimulatedReplica:
         if self._is_held and self._must_wait(self._begin_step):
             return
         self._is_woken = False
+        if self._cancels:
+            self._take_cancels()
         plan = self.scheduler.schedule()
         self._observer.step_began(plan)
         if plan.is_empty:
@@ -122,6 +132,13 @@ class SimulatedReplica:
             self._timeline.after(0, self._begin_step)
         else:
             self._begin_step()
+
+    def _take_cancels(self) -> None:
+        cancels, self._cancels = self._cancels, []
+        for sequence_id, asked_at in cancels:
+            sequence = self.scheduler.finish_sequence(sequence_id)
+            if sequence is not None:
+                self._observer.cancelled(sequence, asked_at)
 
     def _must_wait(self, action: Action) -> bool:
         if self._is_stalled and not self._is_halted:

@@ -66,6 +66,10 @@ class StepLog:
         for sequence in complete:
             self.finished_at[sequence.request_id] = now
 
+    def cancelled(self, sequence: Sequence, asked_at: float) -> None:
+        """Notes the time."""
+        self.finished_at[sequence.request_id] = self._timeline.now
+
     @property
     def num_selected(self) -> int:
         """Tokens, of all sequences."""

@@ -156,7 +156,7 @@ class _ReplicaFaults:
     def refused(self, sequence: Sequence) -> None:
         """Nothing to do."""
 
-    def cancelled(self, sequence: Sequence) -> None:
+    def cancelled(self, sequence: Sequence, asked_at: float) -> None:
         """Nothing to do: `withholds` is asked."""
 
     def step_began(self, plan: StepPlan) -> None:

@@ -26,7 +26,6 @@ from dataplane.simulation.timeline import Timeline
 
 REPLICA_ID = "simulated"
 _CLASS = ClassPolicy(name="all")
-_NORMAL_P95 = 1.6449
 _PROMPTS_APART = 2**20
 """Between the token ids of two prompts: none is a prefix of another."""
 
@@ -180,6 +179,10 @@ class _Gateway:
             written_at = max(written_at, life.first_write_at)
             self._tell(life, EventKind.LAST_WRITE, written_at, delivery=Delivery.COMPLETE)
 
+    def cancelled(self, sequence: TokenSequence, asked_at: float) -> None:
+        """Raises ValueError: what is replayed ran to its end."""
+        raise ValueError(f"request {sequence.request_id} was cancelled; nothing here does that")
+
     def _tell_token(self, life: _Life) -> None:
         if any(event.kind is EventKind.FIRST_TOKEN for event in life.events):
             self._tell(life, EventKind.TOKENS, num_tokens=1)
@@ -210,8 +213,11 @@ class _Gateway:
         )
 
     def _draw(self, spread: Spread | None) -> float:
-        """Lognormal through median and p95: waits are many short ones and a few long ones."""
-        if spread is None or spread.median <= 0:
+        """Half of them the median, and the rest ever longer, through p95 and not far beyond.
+
+        A lognormal through the two would now and then be so long as nobody ever waited.
+        """
+        if spread is None:
             return 0.0
-        sigma = math.log(max(1.0, spread.p95 / spread.median)) / _NORMAL_P95
-        return spread.median * math.exp(sigma * self._rng.gauss(0.0, 1.0))
+        above = max(0.0, self._rng.random() - 0.5) / 0.45
+        return spread.median + (spread.p95 - spread.median) * above**3

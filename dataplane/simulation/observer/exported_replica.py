@@ -28,6 +28,11 @@ class StepObservers:
         for observer in self._observers:
             observer.step_ended(plan, complete)
 
+    def cancelled(self, sequence: Sequence, asked_at: float) -> None:
+        """Tell each."""
+        for observer in self._observers:
+            observer.cancelled(sequence, asked_at)
+
 
 class ExportedReplica(SimulatedReplica):
     """`observer` hears of the steps as the exporter does; the exporter goes first."""
@@ -51,10 +56,3 @@ class ExportedReplica(SimulatedReplica):
         if refusal is not None:
             self.exporter.refused(sequence)
         return refusal
-
-    def cancel(self, sequence_id: int) -> Sequence | None:
-        """As SimulatedReplica."""
-        ended = super().cancel(sequence_id)
-        if ended is not None:
-            self.exporter.cancelled(ended)
-        return ended

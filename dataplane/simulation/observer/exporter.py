@@ -142,9 +142,9 @@ class EngineExporter:
         """It can never run."""
         self.tally.refused(sequence)
 
-    def cancelled(self, sequence: Sequence) -> None:
-        """It was ended early."""
-        self.tally.cancelled(sequence)
+    def cancelled(self, sequence: Sequence, asked_at: float) -> None:
+        """It was ended early, as was asked for at `asked_at`."""
+        self.tally.cancelled(sequence, asked_at)
 
     def leaked(self, sequence: Sequence) -> None:
         """It was cancelled, and its blocks stay taken while this process lives."""

@@ -103,8 +103,6 @@ class EngineTally:
         self._apart: dict[int, Sequence] = {}
         """They did not get a token in the last step, or hold no blocks."""
         self._ended_at = 0.0
-        self._num_lost_decodes = 0
-        """Decode steps of the step in flight whose sequence was cancelled meanwhile."""
 
     def submitted(self, sequence: Sequence) -> None:
         """It arrived at the engine."""
@@ -118,14 +116,13 @@ class EngineTally:
         self.num_refused += 1
         del self._lives[sequence.sequence_id]
 
-    def cancelled(self, sequence: Sequence) -> None:
-        """It was ended early; its blocks are free when a plan has it among the released."""
+    def cancelled(self, sequence: Sequence, asked_at: float) -> None:
+        """It was ended early, between two steps; its blocks are free when a plan has it among
+        the released."""
         self.num_cancelled += 1
-        self._lives[sequence.sequence_id].cancelled_at = self._timeline.now
+        self._lives[sequence.sequence_id].cancelled_at = asked_at
         self._prefilling.pop(sequence.sequence_id, None)
-        was_apart = self._apart.pop(sequence.sequence_id, None) is not None
-        if self.step_began_at is not None and sequence.is_decoding and not was_apart:
-            self._num_lost_decodes += bool(sequence.block_table)
+        self._apart.pop(sequence.sequence_id, None)
 
     def leaked(self, sequence: Sequence) -> None:
         """It was cancelled, and nobody ever sees its release."""
@@ -135,12 +132,14 @@ class EngineTally:
         """Take over whose work began, paused or went on."""
         now = self._timeline.now
         self.num_unseen = 0
-        self._num_lost_decodes = 0
         if plan.released:
             self._note_released(plan.released, now)
         for sequence in plan.admitted:
             self._lives[sequence.sequence_id].scheduled_at = now
-            self._prefilling[sequence.sequence_id] = sequence
+            if sequence.num_handed_over_tokens:
+                self._take_over(sequence, now)
+            else:
+                self._prefilling[sequence.sequence_id] = sequence
             self.num_input_tokens += sequence.num_prompt_tokens
             self.num_cached_tokens += sequence.num_cached_tokens
         self.last_preempted = plan.preempted
@@ -153,7 +152,7 @@ class EngineTally:
         now = self._timeline.now
         began_at = self._ended_at if self.step_began_at is None else self.step_began_at
         self._count_step(plan, now - began_at)
-        num_decodes = plan.num_decode_steps - self._num_lost_decodes
+        num_decodes = plan.num_decode_steps
         if self._apart:
             num_decodes -= self._note_caught_up(plan, now)
         if num_decodes > 0:
@@ -206,6 +205,12 @@ class EngineTally:
             self.num_refused += 1
             self._forget(refusal.sequence)
 
+    def _take_over(self, sequence: Sequence, now: float) -> None:
+        """Its prompt was computed elsewhere; it decodes from now on."""
+        life = self._lives[sequence.sequence_id]
+        life.first_at = life.last_at = now
+        self._apart[sequence.sequence_id] = sequence
+
     def _set_apart(self, sequence: Sequence) -> None:
         life = self._lives[sequence.sequence_id]
         if life.last_at is None:
@@ -241,12 +246,13 @@ class EngineTally:
     def _note_complete(self, sequence: Sequence, now: float) -> None:
         life = self._lives.pop(sequence.sequence_id)
         num_prompt, num_output = sequence.num_prompt_tokens, sequence.num_output_tokens
+        num_selected = num_output - sequence.num_handed_over_tokens
         if num_output >= sequence.max_output_tokens:
             self.num_at_limit += 1
         else:
             self.num_stopped += 1
         self.num_finished_input_tokens += num_prompt
-        self.num_finished_output_tokens += num_output
+        self.num_finished_output_tokens += num_selected
         self.num_finished_cached_tokens += sequence.num_cached_tokens
         self.max_context_tokens = max(self.max_context_tokens, num_prompt + num_output)
         if self._at_end:
@@ -259,7 +265,7 @@ class EngineTally:
                 now - life.scheduled_at,
                 num_prompt,
                 num_prompt - sequence.num_cached_tokens,
-                num_output,
+                num_selected,
                 sequence.max_output_tokens,
                 sequence.num_preemptions,
             )

@@ -138,12 +138,12 @@ class ObservedRun:
         if self.memory is not None:
             self.memory.step_ended()
 
+    def cancelled(self, sequence: Sequence, asked_at: float) -> None:
+        if self.memory is not None and self.memory.cancelled(sequence):
+            self.exporter.leaked(sequence)
+
     def _submit(self, sequence: Sequence) -> None:
         self.replica.submit(sequence)
 
     def _cancel(self, sequence: Sequence) -> None:
-        if sequence.is_finished:
-            return
         self.replica.cancel(sequence.sequence_id)
-        if self.memory is not None and self.memory.cancelled(sequence):
-            self.exporter.leaked(sequence)

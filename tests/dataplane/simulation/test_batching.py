@@ -115,10 +115,10 @@ def test_what_is_cancelled_at_the_gate_never_runs_and_what_runs_makes_room() -> 
     bench.timeline.run(until=1.5)
     assert bench.replica.num_waiting == 2
 
-    assert bench.replica.cancel(2) is waiting
+    bench.replica.cancel(2)
     assert waiting.is_finished
-    assert bench.replica.cancel(1) is not None
-    assert bench.replica.cancel(2) is None
+    bench.replica.cancel(1)
+    bench.replica.cancel(2)
 
     assert bench.admitted_at() == [0, 2]  # cancelled at 1.5, and the step ends at 2
 

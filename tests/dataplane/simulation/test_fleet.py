@@ -117,12 +117,23 @@ def test_an_impatient_client_frees_what_it_held_in_queue_prefill_and_decode() ->
     decode, queued, prefill, last = in_order(records)
     assert [r.disposition for r in (decode, queued, prefill)] == [Disposition.CANCELLED] * 3
     assert decode.delivery is Delivery.PARTIAL
-    assert decode.num_output_tokens == 3
+    assert decode.num_output_tokens == 4, "that of the step under way is selected still"
     assert queued.delivery is prefill.delivery is Delivery.NONE
     assert queued.replica_ids == ()
     assert prefill.latencies.queue_time == 4, "the step in which it was freed had to end"
     assert last.disposition is Disposition.STOP
     assert fleet.num_in_flight == 0
+
+
+def test_an_answer_that_ends_with_the_step_under_way_ends_as_if_its_client_were_there() -> None:
+    fleet, records = small_fleet()
+    fleet.put_call(call(num_output_tokens=3, client=ClientBehaviour(answer_within=2.5)))
+    fleet.run()
+    [record] = records.take()
+    assert record.disposition is Disposition.STOP
+    assert record.num_output_tokens == 3
+    assert record.delivery is Delivery.PARTIAL
+    assert kinds(record)[-4:] == ["last_write", "tokens", "finished", "released"]
 
 
 def test_a_slow_reader_holds_no_slot_and_is_waited_for() -> None:

@@ -36,6 +36,9 @@ class Watch:
     def step_ended(self, plan: StepPlan, complete: Iterable[Sequence]) -> None:
         self.num_computed.append(plan.chunks[0].sequence.num_computed_tokens)
 
+    def cancelled(self, sequence: Sequence, asked_at: float) -> None:
+        raise AssertionError("nobody cancels here")
+
 
 def run(num_blocks: int, lengths: Iterable[tuple[int, int]]) -> Watch:
     """Sequences of (prompt, output) tokens, all there at time zero; only blocks bind."""

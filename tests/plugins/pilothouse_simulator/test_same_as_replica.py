@@ -1,15 +1,16 @@
 """The plugin and the simulation run one engine: the same requests take the same steps, at the same
-times, with the same preemptions and prefix hits."""
+times, with the same preemptions and prefix hits, and those that are cancelled end alike."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dataplane.engine import EngineRequest
 from dataplane.host.core import CoreEvent
-from dataplane.lifecycle import EventKind
+from dataplane.lifecycle import Disposition, EventKind
 from dataplane.scheduling.bounds import SchedulerConfig
 from dataplane.scheduling.scheduler import Scheduler
 from dataplane.scheduling.sequence import Sequence
@@ -88,31 +89,46 @@ def _ids(sequences: Iterable[Sequence]) -> tuple[str, ...]:
     return tuple(sequence.request_id for sequence in sequences)
 
 
-Arrivals = list[tuple[float, EngineRequest]]
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Somebody wants a request to end, which may have ended, or never have begun."""
+
+    request_id: str
+
+
+Command = EngineRequest | Cancel
+Commands = list[tuple[float, Command]]
+"""In order of time."""
 Outcome = tuple[list[Step], dict[str, float]]
 
 
-def run_in_the_plugin(arrivals: Arrivals, bounds: SchedulerConfig) -> Outcome:
+def run_in_the_plugin(commands: Commands, bounds: SchedulerConfig) -> Outcome:
     """As the host's loop does: what came during a step is in the next one."""
     waiting = VirtualWaiting()
     cost = WrittenDown(COST, waiting)
     core = SimulatorCore("nowhere", parse_settings({}), waiting)
     machine = Machine(cost, StartSeconds())
     core.begin_with(SimulatedRunner(VOCABULARY, machine, LENGTHS, Pace(waiting, 1.0), None), bounds)
-    to_come, told = list(arrivals), list[CoreEvent]()
+    to_come, told = list(commands), list[CoreEvent]()
     while to_come or core.has_work:
         if not core.has_work:
             waiting.until(to_come[0][0])
         while to_come and to_come[0][0] <= waiting.now():
-            told += core.add(to_come.pop(0)[1])
+            told += _give(core, to_come.pop(0)[1])
         told += core.schedule()
         told += core.run()
         core.check_integrity()
     return cost.steps, {e.request_id: e.at for e in told if e.kind is EventKind.FINISHED}
 
 
+def _give(core: SimulatorCore, command: Command) -> list[CoreEvent]:
+    if isinstance(command, Cancel):
+        return core.finish(command.request_id, Disposition.CANCELLED)
+    return core.add(command)
+
+
 class _Ends:
-    """When sequences select their last token, or are refused."""
+    """When sequences select their last token, are refused, or are ended early."""
 
     def __init__(self, timeline: Timeline) -> None:
         self.at: dict[str, float] = {}
@@ -126,13 +142,22 @@ class _Ends:
         for sequence in complete:
             self.at[sequence.request_id] = self._timeline.now
 
+    def cancelled(self, sequence: Sequence, asked_at: float) -> None:
+        self.at[sequence.request_id] = self._timeline.now
 
-def run_in_virtual_time(arrivals: Arrivals, bounds: SchedulerConfig) -> Outcome:
+
+def run_in_virtual_time(commands: Commands, bounds: SchedulerConfig) -> Outcome:
     timeline = Timeline()
     cost, ends = WrittenDown(COST, timeline), _Ends(timeline)
     replica = SimulatedReplica(timeline, Scheduler(bounds), cost, ends)
-    for sequence_id, (at, request) in enumerate(arrivals):
-        timeline.at(at, _submission(replica, _scripted(request, sequence_id)))
+    numbers: dict[str, int] = {}
+    for at, command in commands:
+        if isinstance(command, Cancel):
+            timeline.at(at, partial(replica.cancel, numbers[command.request_id]))
+        else:
+            numbers[command.request_id] = len(numbers)
+            sequence = _scripted(command, numbers[command.request_id])
+            timeline.at(at, _submission(replica, sequence))
     timeline.run()
     return cost.steps, ends.at
 
@@ -170,9 +195,12 @@ def make_bounds(num_slots: int, num_blocks: int, prefill: int) -> SchedulerConfi
     )
 
 
-def make_arrivals(requests: Iterable[tuple[int, int, int, bool]]) -> Arrivals:
-    """(milliseconds since the last, prompt tokens, limit, whether it ignores the end)."""
-    arrivals, now = Arrivals(), 0.0
+def make_commands(
+    requests: Iterable[tuple[int, int, int, bool]], cancels: Iterable[tuple[int, int]] = ()
+) -> Commands:
+    """Requests as (milliseconds since the last, prompt tokens, limit, whether it ignores the end),
+    cancels as (which one, taken round, and milliseconds after its arrival)."""
+    arrivals, now = list[tuple[float, EngineRequest]](), 0.0
     for index, (gap_ms, num_prompt_tokens, limit, ignore_eos) in enumerate(requests):
         now += gap_ms / 1000
         prompt = tuple(1 + token // 5 for token in range(num_prompt_tokens))  # many begin alike
@@ -180,7 +208,11 @@ def make_arrivals(requests: Iterable[tuple[int, int, int, bool]]) -> Arrivals:
             f"r{index}", prompt, max_output_tokens=limit, seed=index, ignore_eos=ignore_eos
         )
         arrivals.append((now, request))
-    return arrivals
+    commands: Commands = list(arrivals)
+    for which, delay_ms in cancels:
+        arrived_at, request = arrivals[which % len(arrivals)]
+        commands.append((arrived_at + delay_ms / 1000, Cancel(request.request_id)))
+    return sorted(commands, key=lambda command: command[0])  # of one moment: arrivals first
 
 
 @settings(max_examples=60, deadline=None)
@@ -190,24 +222,39 @@ def make_arrivals(requests: Iterable[tuple[int, int, int, bool]]) -> Arrivals:
         min_size=1,
         max_size=14,
     ),
+    cancels=st.lists(st.tuples(st.integers(0, 13), st.integers(0, 200)), max_size=8),
     num_slots=st.integers(1, 6),
     num_blocks=st.integers(12, 40),
     prefill=st.integers(1, 16),
 )
 def test_any_requests_take_the_same_steps_at_the_same_times(
-    requests: list[tuple[int, int, int, bool]], num_slots: int, num_blocks: int, prefill: int
+    requests: list[tuple[int, int, int, bool]],
+    cancels: list[tuple[int, int]],
+    num_slots: int,
+    num_blocks: int,
+    prefill: int,
 ) -> None:
-    arrivals = make_arrivals(requests)
+    commands = make_commands(requests, cancels)
     bounds = make_bounds(num_slots, num_blocks, prefill)
-    assert run_in_the_plugin(arrivals, bounds) == run_in_virtual_time(arrivals, bounds)
+    assert run_in_the_plugin(commands, bounds) == run_in_virtual_time(commands, bounds)
 
 
 def test_preemptions_and_prefix_hits_are_among_what_is_the_same() -> None:
-    arrivals = make_arrivals([(7, 9, 20, True)] * 10)
+    commands = make_commands([(7, 9, 20, True)] * 10)
     bounds = make_bounds(num_slots=6, num_blocks=24, prefill=8)
-    steps, ends = run_in_the_plugin(arrivals, bounds)
-    assert (steps, ends) == run_in_virtual_time(arrivals, bounds)
+    steps, ends = run_in_the_plugin(commands, bounds)
+    assert (steps, ends) == run_in_virtual_time(commands, bounds)
     assert any(step.preempted for step in steps)
     assert any(step.resumed for step in steps)
     assert any(num_cached for step in steps for *_, num_cached in step.chunks)
     assert len(ends) == 10
+
+
+def test_a_cancel_under_way_is_taken_behind_the_step_that_runs() -> None:
+    commands = make_commands([(0, 4, 20, True), (1, 4, 20, True)], cancels=[(0, 40), (1, 3)])
+    bounds = make_bounds(num_slots=1, num_blocks=24, prefill=8)
+    steps, ends = run_in_the_plugin(commands, bounds)
+    assert (steps, ends) == run_in_virtual_time(commands, bounds)
+    borders = [step.began_at for step in steps]
+    assert borders[-1] < 0.040 < ends["r0"], "it had begun, and its token is selected still"
+    assert 0.004 < ends["r1"] == borders[1], "it waited, and the step of the other had to end"

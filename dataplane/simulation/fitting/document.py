@@ -86,7 +86,8 @@ class Overheads(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Time outside of steps."""
 
     arrival_to_admission: Spread | None = None
-    """First byte at the gateway until the request was read, counted and admitted."""
+    """First byte at the gateway until the request was read, counted and admitted; of requests
+    that did not come in a crowd."""
     admission_to_idle_engine: Spread | None = None
     """Until an engine that had nothing to do began its first step."""
     between_steps: Spread | None = None

@@ -1,6 +1,7 @@
 """What surrounds the steps: the gateway before them and after them, and the host between."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -8,6 +9,9 @@ from dataplane.lifecycle import EventKind, find_event
 from dataplane.record import RequestRecord
 from dataplane.simulation.fitting.document import Overheads, Spread
 from dataplane.simulation.fitting.steps import ObservedSteps
+
+_ALONE_NS = 50_000_000
+_FEW = 10
 
 
 def spread_of(seconds: Sequence[float]) -> Spread | None:
@@ -23,6 +27,7 @@ def spread_of(seconds: Sequence[float]) -> Spread | None:
 def measure_overheads(records: Sequence[RequestRecord], observed: ObservedSteps) -> Overheads:
     """From the records that the steps were observed in."""
     admissions, idle_starts, first_writes, last_writes = [], [], [], []
+    alone = _arrived_alone(records)
     for record in records:
         at = {
             kind: event.at
@@ -33,7 +38,8 @@ def measure_overheads(records: Sequence[RequestRecord], observed: ObservedSteps)
         shift = observed.shifts.get(record.request_id, 0.0)
         admitted = at.get(EventKind.ADMITTED)
         if admitted is not None:
-            admissions.append(admitted)
+            if record.request_id in alone:
+                admissions.append(admitted)
             if record.request_id in observed.idle_starts and EventKind.SCHEDULED in at:
                 idle_starts.append(at[EventKind.SCHEDULED] + shift - admitted)
         if {EventKind.FIRST_TOKEN, EventKind.FIRST_WRITE} <= at.keys():
@@ -47,3 +53,15 @@ def measure_overheads(records: Sequence[RequestRecord], observed: ObservedSteps)
         selection_to_first_write=spread_of(first_writes),
         finish_to_last_write=spread_of(last_writes),
     )
+
+
+def _arrived_alone(records: Sequence[RequestRecord]) -> set[str]:
+    """Requests that no other came right before: a crowd waits for itself at the gateway, which
+    is no cost of a request. All of them where hardly any did."""
+    ordered = sorted(records, key=lambda record: record.arrived_at_unix_ns)
+    alone = {
+        later.request_id
+        for earlier, later in pairwise(ordered)
+        if later.arrived_at_unix_ns - earlier.arrived_at_unix_ns > _ALONE_NS
+    }
+    return alone if len(alone) >= _FEW else {record.request_id for record in records}

@@ -6,6 +6,7 @@ import pytest
 from dataplane.scheduling.step import StepPlan
 from dataplane.simulation.cost import CostModel, LinearCost
 from dataplane.simulation.fitting.cost import FittedCost
+from dataplane.simulation.fitting.document import Overheads, Spread
 from dataplane.simulation.fitting.fit import FitError, fit_records
 from tests.dataplane.simulation.fitting.simulated_records import (
     MACHINE,
@@ -145,3 +146,22 @@ def test_records_of_two_configs_are_no_fit() -> None:
 def test_no_records_are_no_fit() -> None:
     with pytest.raises(FitError, match="none of the requests reached a replica"):
         fit_records([], MACHINE)
+
+
+def test_what_a_crowd_waits_for_itself_is_no_overhead_of_a_request() -> None:
+    records = simulated_records(_KNOWN, varied_requests(100, 0.7, seed=5), overheads=OVERHEADS)
+    slow = Overheads(arrival_to_admission=Spread(median=0.15, p95=0.15, num_samples=1))
+    crowd = simulated_records(_KNOWN, varied_requests(60, 1e6, seed=6), overheads=slow)
+    later = records[-1].arrived_at_unix_ns - crowd[0].arrived_at_unix_ns + 600 * 10**9
+    behind = [
+        dataclasses.replace(
+            record,
+            request_id=f"crowd-{number}",
+            gateway_sequence=100 + number,
+            arrived_at_unix_ns=record.arrived_at_unix_ns + later,
+        )
+        for number, record in enumerate(crowd)
+    ]
+    found = fit_records([*records, *behind], MACHINE).overheads.arrival_to_admission
+    assert found is not None
+    assert found.p95 < 0.01

@@ -72,7 +72,7 @@ class GatewayHost(Protocol):
         ...
 
     def answered(self, request: FleetRequest) -> None:
-        """Its client has what it will get, or has left."""
+        """Its client has what it will get, or has left: once, whatever the engine still does."""
         ...
 
     def ended(self, request: FleetRequest) -> None:
@@ -443,10 +443,11 @@ class SimulatedGateway:
 
     def lose_client(self, request: FleetRequest, why: str) -> None:
         """The client left, or counts as gone; what it had not been handed is not delivered."""
-        if request.delivery is not None:
+        if request.delivery is not None or request.has_left:
             return
         request.has_left = True
         request.reason = why if request.reason is None else request.reason
+        self._host.answered(request)
         if request.ticket is not None:
             departure = Departure(disposition=Disposition.CANCELLED, reason=why)
             self.queue.leave(request.ticket, departure)
@@ -488,7 +489,12 @@ class SimulatedGateway:
         request.reason = reason
         sequence = request.sequence
         if sequence is not None:
-            request.num_cached_tokens = sequence.num_cached_tokens
+            handover = request.handover
+            request.num_cached_tokens = (
+                sequence.num_cached_tokens
+                if handover is None or sequence.num_handed_over_tokens == 0
+                else handover.num_cached_tokens
+            )
             request.num_output_tokens = sequence.num_output_tokens
         if request.trace is not None:
             request.trace.note(
@@ -514,7 +520,8 @@ class SimulatedGateway:
         request.last_write_at = self._timeline.now
         if request.trace is not None:
             request.trace.note(EventKind.LAST_WRITE, self._timeline.now, delivery=delivery)
-        self._host.answered(request)
+        if not request.has_left:
+            self._host.answered(request)
         if request.is_released or request.state in (State.INVALID, State.REJECTED):
             self._close(request)
 

@@ -175,6 +175,20 @@ def test_a_refused_client_comes_again_and_counts_again() -> None:
     assert fleet.gateways[0].counts().arrived == 4
 
 
+def test_a_client_that_leaves_a_replica_that_hangs_comes_again_at_once() -> None:
+    retries = Retries(max_retries=1, backoff=1, when_impatient=True)
+    client = ClientBehaviour(first_token_within=3, retries=retries)
+    fleet, records = small_fleet(num_replicas=2)
+    fleet.replicas["replica-0"].stall()
+    fleet.put_call(call(client=client))
+    fleet.run()
+    first, second = in_order(records)
+    assert second.arrived_at_unix_ns - first.arrived_at_unix_ns == 4_000_000_000
+    assert second.replica_ids == ("replica-1",)
+    assert second.disposition is Disposition.STOP
+    assert first.events[-1].at == 33, "the gateway waited for the end of it"
+
+
 def test_a_retry_storm_ends_with_its_bound() -> None:
     client = ClientBehaviour(retries=Retries(max_retries=5, backoff=0))
     fleet, records = small_fleet(classes=[ClassPolicy(name="all", match="false")])

@@ -59,8 +59,12 @@ class Admission:
         return len(self._running.cohort) + sum([self._tables.num_owed(s) for s in apart])
 
     def _admit(self, sequence: Sequence, match: PrefixMatch, step: Step) -> bool:
-        """Start `sequence` behind its reused prefix; False when no prompt budget is left."""
-        num_behind = sequence.num_tokens - match.num_tokens
+        """Start `sequence` behind its reused prefix, or behind all KV that came with it; False
+        when no prompt budget is left."""
+        is_first = sequence.status is SequenceStatus.WAITING
+        is_handed_over = is_first and sequence.num_handed_over_tokens > 0
+        num_there = sequence.num_tokens - 1 if is_handed_over else match.num_tokens
+        num_behind = sequence.num_tokens - num_there
         is_decoding = num_behind == 1 and sequence.num_output_tokens > 0
         num_tokens = step.grant(num_behind, is_decoding)
         if num_tokens < 1:
@@ -68,8 +72,10 @@ class Admission:
         self.waiting.popleft()
         self._running.admit(sequence)
         self._tables.take_over(sequence, match)
-        is_first = sequence.status is SequenceStatus.WAITING
-        if is_first:
+        if is_handed_over:
+            sequence.num_computed_tokens = num_there
+            sequence.num_cached_tokens = sequence.num_prompt_tokens
+        elif is_first:
             sequence.num_cached_tokens = match.num_tokens
             self.num_prefix_query_tokens += sequence.num_prompt_tokens
             self.num_prefix_hit_tokens += match.num_tokens

@@ -71,15 +71,18 @@ class Scheduler:
         self._admission = Admission(config, self.pool, self._tables, self._running)
         self._continuation = Continuation(config, self._tables, self._running, self._admission)
         self._finished: list[Sequence] = []  # not released
-        self._finished_in_flight: set[Sequence] = set()  # of these, who the running step reads
+        self._held: dict[int, Sequence] = {}  # finished, and not to be released yet
+        self._finished_in_flight: set[Sequence] = (
+            set()
+        )  # of the finished, who the running step reads
         self._step_in_flight: StepPlan | None = None
         self._num_added = 0
         self._num_steps = 0
 
     @property
     def has_work(self) -> bool:
-        """Something runs, waits, or is to be released."""
-        return bool(self._sequences)
+        """Something runs, waits, or is to be released; what is held waits for somebody else."""
+        return len(self._sequences) > len(self._held)
 
     @property
     def num_running(self) -> int:
@@ -97,7 +100,7 @@ class Scheduler:
         return SchedulerStats(
             num_running=len(self._running),
             num_waiting=len(self._admission.waiting),
-            num_unreleased=len(self._finished),
+            num_unreleased=len(self._finished) + len(self._held),
             num_free_blocks=self.pool.num_free,
             num_referenced_blocks=self.pool.num_referenced,
             num_cached_blocks=self.pool.num_cached,
@@ -115,7 +118,8 @@ class Scheduler:
         """
         if sequence.sequence_id in self._sequences:
             raise SchedulerError(f"sequence {sequence.sequence_id} was added before; use a new id")
-        if sequence.status is not SequenceStatus.WAITING or sequence.num_output_tokens:
+        is_begun = sequence.num_output_tokens != sequence.num_handed_over_tokens
+        if sequence.status is not SequenceStatus.WAITING or is_begun:
             raise SchedulerError(f"sequence {sequence.sequence_id} is not new; make a fresh one")
         refusal = find_refusal(self.config, sequence)
         if refusal is not None:
@@ -156,6 +160,23 @@ class Scheduler:
             self._tables.release(sequence)
             del self._sequences[sequence.sequence_id]
         return retired
+
+    def hold(self, sequence_id: int) -> None:
+        """Keep the blocks of a sequence that has just finished until `let_go`: somebody else
+        reads them. Raises SchedulerError for one that runs, or was released."""
+        sequence = self._sequences.get(sequence_id)
+        if sequence is None or sequence not in self._finished:
+            raise SchedulerError(f"sequence {sequence_id} is not finished; hold what has ended")
+        self._finished.remove(sequence)
+        self._held[sequence_id] = sequence
+
+    def let_go(self, sequence_id: int) -> None:
+        """Release, now, a sequence that was held. Raises SchedulerError for any other."""
+        sequence = self._held.pop(sequence_id, None)
+        if sequence is None:
+            raise SchedulerError(f"sequence {sequence_id} is not held; let go of each once")
+        self._tables.release(sequence)
+        del self._sequences[sequence_id]
 
     def schedule(self) -> StepPlan:
         """Choose the next step and reserve every block it writes.
@@ -234,9 +255,9 @@ class Scheduler:
         if self._tables.prefix_cache is not None:
             self._tables.prefix_cache.check_integrity()
         self._running.check_integrity()
-        check_sequences(
-            self.config, known, self._running.all(), list(self._admission.waiting), self._finished
-        )
+        finished = [*self._finished, *self._held.values()]
+        waiting = list(self._admission.waiting)
+        check_sequences(self.config, known, self._running.all(), waiting, finished)
 
     def _explain_block(self, deferred_on: Blocker | None) -> str | None:
         if deferred_on is None and not self._running:

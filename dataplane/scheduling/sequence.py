@@ -52,8 +52,12 @@ class Sequence:
     only reused between sequences of one `isolation_key`. The limit may be changed while the
     sequence runs only where there is no script.
 
-    Raises ValueError for an empty prompt, an empty script, a script besides an output, or a
-    limit below one token.
+    One that is handed over begins elsewhere: another engine selected `num_handed_over_tokens` of
+    its output, and KV of all tokens but the newest comes with it. It is decoding when it is
+    admitted; where it loses its blocks, it is recomputed as any other.
+
+    Raises ValueError for an empty prompt, an empty script, a script besides an output, a limit
+    below one token, or an output of which nothing is left to select.
     """
 
     __slots__ = (
@@ -67,6 +71,7 @@ class Sequence:
         "isolation_key",
         "max_output_tokens",
         "num_cached_tokens",
+        "num_handed_over_tokens",
         "num_preemptions",
         "num_prompt_tokens",
         "num_registered_blocks",
@@ -89,6 +94,7 @@ class Sequence:
         isolation_key: str = "",
         script: ReadableSequence[int] | None = None,
         output_token_ids: list[int] | None = None,
+        num_handed_over_tokens: int = 0,
     ) -> None:
         self.request_id = request_id
         self.sequence_id = sequence_id
@@ -104,7 +110,9 @@ class Sequence:
         self.block_table: list[int] = []
         """Block k holds the KV of tokens [k * block_size, (k + 1) * block_size)."""
         self.num_cached_tokens = 0
-        """Prompt tokens that the prefix cache spared at the first admission."""
+        """Prompt tokens that the first admission spared: the prefix cache had them, or they came
+        with a sequence that was handed over."""
+        self.num_handed_over_tokens = num_handed_over_tokens
         self.num_preemptions = 0
         self.cache_node: Spot | None = None
         """Where the sequence's registered blocks end in the prefix cache."""
@@ -116,8 +124,10 @@ class Sequence:
         self._output: list[int] = [] if output_token_ids is None else output_token_ids
         # Of a sequence that follows a tick: what is to be added to it.
         self._num_computed = 0
-        self._num_scripted = 0
+        self._num_scripted = num_handed_over_tokens
         self._check(script)
+        if num_handed_over_tokens:
+            self._check_handed_over(num_handed_over_tokens)
 
     def _check(self, script: ReadableSequence[int] | None) -> None:
         if not self.num_prompt_tokens:
@@ -135,6 +145,14 @@ class Sequence:
             raise ValueError(f"request {self.request_id}: the script is empty; nothing selects it")
         if self._output:
             raise ValueError(f"request {self.request_id}: a script says the output; give one")
+
+    def _check_handed_over(self, num_tokens: int) -> None:
+        if num_tokens != self.num_output_tokens or self.is_complete:
+            raise ValueError(
+                f"request {self.request_id}: {num_tokens} tokens are handed over, of "
+                f"{self.num_output_tokens} selected and at most {self.output_limit}; all that "
+                f"were selected are, and some must be left"
+            )
 
     def __repr__(self) -> str:
         return (

@@ -15,6 +15,8 @@ made up is who calls, and what a step takes. A fault or an observer is put on fr
     fleet.put_call          one more call
     fleet.every             something at regular times
     fleet.on_replica        told of each change of a replica, before gateways are
+    fleet.phases            the link between prefill and decode replicas; None: there are none
+    fleet.set_split         how many replicas do which phase
     fleet.believed_held     what gateways wrongly take for held; tell_replicas when it changes
 """
 
@@ -28,10 +30,12 @@ from dataplane.simulation.call import Call, CallSource
 from dataplane.simulation.clients import Retries
 from dataplane.simulation.fleet_gateway import SimulatedGateway
 from dataplane.simulation.fleet_records import NoRecords, RecordKeeper, RecordWriter
-from dataplane.simulation.fleet_replica import FleetReplica
+from dataplane.simulation.fleet_replica import FleetReplica, ReplicaState
 from dataplane.simulation.fleet_request import FleetRequest
 from dataplane.simulation.fleet_results import PACE_SIGNALS, FleetResults
 from dataplane.simulation.fleet_scenario import FleetScenario
+from dataplane.simulation.phase_split import Phase, PhaseSplit
+from dataplane.simulation.phased_replicas import PhasedReplicas
 from dataplane.simulation.random_streams import random_stream
 from dataplane.simulation.replay import ReplayedTraffic
 from dataplane.simulation.request_trace import RequestTrace
@@ -82,6 +86,11 @@ class Fleet:
         self.replicas = {
             spec.replica_id: FleetReplica(spec, self.timeline, self) for spec in scenario.replicas
         }
+        self.phases = (
+            None
+            if scenario.phases is None
+            else PhasedReplicas(scenario.phases, self.timeline, self.replicas)
+        )
         enforced = compile_snapshot(scenario.snapshot())
         [deployment] = enforced.snapshot.deployments
         self.gateways = [
@@ -95,6 +104,13 @@ class Fleet:
             )
             for number in range(scenario.num_gateways)
         ]
+        if self.phases is not None:
+            for gateway in self.gateways:
+                self.phases.add_gateway(
+                    gateway.gateway_id,
+                    scenario.bounds.unserved_seconds,
+                    scenario.bounds.expire_seconds,
+                )
         self._next_gateway = 0
         self._is_begun = False
 
@@ -170,6 +186,8 @@ class Fleet:
         for gateway in self.gateways:
             gateway.counts().check_integrity()
             gateway.queue.check_integrity()
+        for queue in () if self.phases is None else self.phases.queues:
+            queue.check_integrity()
         for replica in self.replicas.values():
             if replica.engine is not None:
                 replica.engine.scheduler.check_integrity()
@@ -191,13 +209,29 @@ class Fleet:
         for told in self.on_replica:
             told(replica, what)
         self.tell_replicas()
+        if self.phases is not None and replica.state is ReplicaState.STOPPED:
+            self.phases.replica_stopped(replica)
 
     def tell_replicas(self) -> None:
         """Tell gateways again which replicas they may use, and what of them seems to be held."""
         slots = self.slots()
-        held = {} if self.believed_held is None else self.believed_held(slots)
+        phases = self.phases
+        if phases is not None:
+            of_decode = phases.of_phase(Phase.DECODE, slots)
+            phases.set_replicas(of_decode, self._held(of_decode))
+            slots = phases.of_phase(Phase.PREFILL, slots)
+        held = self._held(slots)
         for gateway in self.gateways:
             gateway.set_replicas(slots, held)
+
+    def set_split(self, split: PhaseSplit) -> None:
+        """Give replicas other phases. Raises ValueError where it is of another number of them."""
+        assert self.phases is not None, "no replica of this fleet does one phase alone"
+        self.phases.set_split(split)
+        self.tell_replicas()
+
+    def _held(self, slots: Mapping[str, int | None]) -> Mapping[str, int]:
+        return {} if self.believed_held is None else self.believed_held(slots)
 
     def slots(self) -> dict[str, int | None]:
         """What a gateway gives of each replica that serves; None: no limit."""

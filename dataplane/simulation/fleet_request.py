@@ -11,6 +11,7 @@ from dataplane.simulation.call import Call
 if TYPE_CHECKING:
     from dataplane.simulation.fleet_gateway import SimulatedGateway
     from dataplane.simulation.fleet_replica import FleetReplica
+    from dataplane.simulation.handover import Handover
     from dataplane.simulation.request_trace import RequestTrace
     from dataplane.simulation.slow_delivery import SlowDelivery
 
@@ -48,6 +49,8 @@ class FleetRequest:
     is_released = False
     trace: "RequestTrace | None" = None
     slow_delivery: "SlowDelivery | None" = None
+    handover: "Handover | None" = None
+    """Between two phases on replicas of their own; None: one replica does both."""
 
     def __init__(
         self,
@@ -70,10 +73,11 @@ class FleetRequest:
 
     @property
     def replica_ids(self) -> tuple[str, ...]:
-        """The replica of each attempt, in order."""
-        if self.replica is None or self.replica.replica_id in self.lost_replica_ids:
-            return self.lost_replica_ids
-        return (*self.lost_replica_ids, self.replica.replica_id)
+        """The replica of each attempt, in order; of one in two phases, that of each."""
+        tried = [] if self.handover is None else [self.handover.source]
+        tried += [] if self.replica is None or self.replica in tried else [self.replica]
+        lost = self.lost_replica_ids
+        return (*lost, *[each.replica_id for each in tried if each.replica_id not in lost])
 
     def leave_queue(self, outcome: Lease | Departure) -> None:
         """The queue's: how its ticket left."""

@@ -13,6 +13,7 @@ from dataplane.policy import (
 )
 from dataplane.simulation.fleet_gateway import GatewayBounds
 from dataplane.simulation.fleet_replica import ReplicaSpec
+from dataplane.simulation.phased_replicas import PhasePlan
 from dataplane.simulation.replay import ReplaySpec
 from dataplane.simulation.traffic import TrafficSpec
 
@@ -30,6 +31,8 @@ class FleetScenario:
     duration: float
     """Seconds in which calls arrive. What is in flight then is waited for."""
     replicas: tuple[ReplicaSpec, ...]
+    phases: PhasePlan | None = None
+    """None: each replica computes prompts and decodes."""
     policy: AdmissionPolicyTerms
     contract: ContractPolicy | None = None
     tenants: tuple[TenantPolicy, ...] = ()

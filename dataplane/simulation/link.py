@@ -16,6 +16,16 @@ GIGA = 10**9
 """Of a link and of GB: powers of ten, both."""
 
 
+class Transfer:
+    """One that was put on a link."""
+
+    __slots__ = ("num_bits", "on_arrival")
+
+    def __init__(self, num_bits: float, on_arrival: Action) -> None:
+        self.num_bits = num_bits
+        self.on_arrival = on_arrival
+
+
 class Link:
     """`bits_per_second` of bandwidth, on a timeline in seconds. 0 is a link that stands still.
 
@@ -25,7 +35,7 @@ class Link:
     def __init__(self, timeline: Timeline, bits_per_second: float) -> None:
         self._timeline = timeline
         self._bits_per_second = _checked(bits_per_second)
-        self._waiting: deque[tuple[float, Action]] = deque()  # bits, what to do then; first: going
+        self._waiting: deque[Transfer] = deque()  # first: going
         self._num_bits_waiting: float = 0  # behind the one that goes
         self._num_bits_left: float = 0  # of the one that goes, at `_since`
         self._since: float = 0
@@ -46,16 +56,26 @@ class Link:
         """Put and not carried yet."""
         return self._num_bits_waiting + self._left_now()
 
-    def send(self, num_bytes: float, on_arrival: Action) -> None:
+    def send(self, num_bytes: float, on_arrival: Action) -> Transfer:
         """Put `num_bytes` on the link; `on_arrival()` happens when all of them are there."""
         if num_bytes < 0:
             raise ValueError(f"{num_bytes} bytes cannot be sent; at least 0")
         num_bits = num_bytes * BITS_PER_BYTE
-        self._waiting.append((num_bits, on_arrival))
+        transfer = Transfer(num_bits, on_arrival)
+        self._waiting.append(transfer)
         if len(self._waiting) == 1:
             self._begin(num_bits)
         else:
             self._num_bits_waiting += num_bits
+        return transfer
+
+    def withdraw(self, transfer: Transfer) -> bool:
+        """Take back a transfer that has not begun; False, and it goes on, when it has."""
+        if transfer not in self._waiting or transfer is self._waiting[0]:
+            return False
+        self._waiting.remove(transfer)
+        self._num_bits_waiting -= transfer.num_bits
+        return True
 
     def set_bandwidth(self, bits_per_second: float) -> None:
         """From now on, for what is on its way too."""
@@ -93,12 +113,12 @@ class Link:
     def _arrive(self, run: int) -> None:
         if run != self._run:
             return  # The bandwidth changed meanwhile, and another arrival was planned.
-        _, on_arrival = self._waiting.popleft()
+        arrived = self._waiting.popleft()
         if self._waiting:
-            num_bits = self._waiting[0][0]
+            num_bits = self._waiting[0].num_bits
             self._num_bits_waiting -= num_bits
             self._begin(num_bits)
-        on_arrival()
+        arrived.on_arrival()
 
 
 def offered_bits_per_second(num_bytes: float, num_per_second: float) -> float:

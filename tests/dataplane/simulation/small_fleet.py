@@ -16,6 +16,7 @@ from dataplane.simulation.fleet_gateway import GatewayBounds
 from dataplane.simulation.fleet_records import AllRecords
 from dataplane.simulation.fleet_replica import ReplicaSpec
 from dataplane.simulation.fleet_scenario import FleetScenario, name_replicas
+from dataplane.simulation.phased_replicas import PhasePlan
 from dataplane.simulation.traffic import TrafficSpec
 
 ONE_SECOND = LinearCost(iteration=1.0, per_prompt_token=0, per_decode_step=0)
@@ -34,13 +35,15 @@ def small_fleet(
     duration: float = 100.0,
     is_prefix_caching: bool = False,
     max_model_len: int = 100,
+    num_blocks: int = 200,
+    phases: PhasePlan | None = None,
 ) -> tuple[Fleet, AllRecords]:
     """With records of all requests; nobody calls unless `traffic` says so."""
     scheduler = SchedulerConfig(
         max_num_seqs=max_num_seqs,
         max_num_batched_tokens=100,
         max_model_len=max_model_len,
-        num_blocks=200,
+        num_blocks=num_blocks,
         block_size=4,
         is_prefix_caching=is_prefix_caching,
     )
@@ -60,6 +63,7 @@ def small_fleet(
                 )
                 for name in name_replicas(num_replicas)
             ),
+            phases=phases,
             policy=AdmissionPolicyTerms(
                 revision="small@1", classes=tuple(classes), max_active_per_replica=max_active
             ),

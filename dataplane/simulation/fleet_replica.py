@@ -293,7 +293,7 @@ class FleetReplica:
         for sequence in plan.admitted:
             request = requests.get(sequence.sequence_id)
             if request is not None and not sequence.num_handed_over_tokens:
-                request.gateway.note_scheduled(request, now)
+                request.gateway.engine_side.note_scheduled(request, now)
         for sequence in plan.preempted:
             self._note(sequence, EventKind.PREEMPTED, reason="kv blocks")
         for sequence in plan.resumed:
@@ -302,7 +302,7 @@ class FleetReplica:
             request = requests.get(refusal.sequence.sequence_id)
             if request is not None:
                 self._counts.num_output_tokens += _num_selected_here(refusal.sequence)
-                request.gateway.note_failed(request, refusal.reason)
+                request.gateway.engine_side.note_failed(request, refusal.reason)
         for observer in self.observers:
             observer.step_began(plan)
         if plan.released:
@@ -329,7 +329,7 @@ class FleetReplica:
                         replica_id=self.replica_id,
                     )
                 if chunk.selects_token and request.state is State.PREFILL:
-                    request.gateway.note_first_token(request, now)
+                    request.gateway.engine_side.note_first_token(request, now)
         if self._followed:
             self._follow()
         for observer in self.observers:
@@ -342,7 +342,7 @@ class FleetReplica:
                     self._followed.pop(sequence.sequence_id, None)
                 if request.handover is not None and request.handover.begin(now):
                     continue
-                request.gateway.note_complete(request, now)
+                request.gateway.engine_side.note_complete(request, now)
 
     def cancelled(self, sequence: Sequence, asked_at: float) -> None:
         """Tell its gateway, where that waits for it still."""
@@ -354,13 +354,13 @@ class FleetReplica:
         request = self._requests.get(sequence.sequence_id)
         if request is not None:
             self._followed.pop(sequence.sequence_id, None)
-            request.gateway.note_cancelled(request)
+            request.gateway.engine_side.note_cancelled(request)
 
     def _follow(self) -> None:
         for request in list(self._followed.values()):
             sequence = request.sequence
             if sequence is not None and sequence.num_output_tokens > request.num_output_tokens:
-                request.gateway.note_tokens(request, sequence.num_output_tokens)
+                request.gateway.engine_side.note_tokens(request, sequence.num_output_tokens)
 
     def _note(self, sequence: Sequence, kind: EventKind, reason: str | None = None) -> None:
         request = self._requests.get(sequence.sequence_id)
@@ -378,7 +378,7 @@ class FleetReplica:
                 continue
             request = requests.pop(sequence_id, None)
             if request is not None:
-                request.gateway.note_released(request)
+                request.gateway.engine_side.note_released(request)
         self._stop_if_drained()
 
 

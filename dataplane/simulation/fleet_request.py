@@ -79,6 +79,17 @@ class FleetRequest:
         lost = self.lost_replica_ids
         return (*lost, *[each.replica_id for each in tried if each.replica_id not in lost])
 
+    def count_tokens(self) -> None:
+        """Take over what its sequence holds, with its end."""
+        sequence, handover = self.sequence, self.handover
+        if sequence is None:
+            return
+        self.num_output_tokens = sequence.num_output_tokens
+        if handover is None or sequence.num_handed_over_tokens == 0:
+            self.num_cached_tokens = sequence.num_cached_tokens
+        else:  # its prompt was computed on another replica
+            self.num_cached_tokens = handover.num_cached_tokens
+
     def leave_queue(self, outcome: Lease | Departure) -> None:
         """The queue's: how its ticket left."""
         self.gateway.take_outcome(self, outcome)
@@ -86,12 +97,12 @@ class FleetRequest:
     def lose_patience_for_first_token(self) -> None:
         """A timer of its client's."""
         if self.first_write_at is None:
-            self.gateway.lose_client(self, "the client left")
+            self.gateway.client_side.lose(self, "the client left")
 
     def lose_patience(self) -> None:
         """A timer of its client's."""
-        self.gateway.lose_client(self, "the client left")
+        self.gateway.client_side.lose(self, "the client left")
 
     def stop_waiting_for_release(self) -> None:
         """A timer of its gateway's."""
-        self.gateway.give_up_release(self)
+        self.gateway.engine_side.give_up(self)

@@ -100,7 +100,7 @@ class Handover:
         lease, request.lease = request.lease, None
         if request.has_left:  # as was said while the step ran
             self.stage = Stage.ENDED
-            request.gateway.note_cancelled(request)
+            request.gateway.engine_side.note_cancelled(request)
         else:
             engine.scheduler.hold(request.number)
             self._wait()
@@ -117,9 +117,9 @@ class Handover:
         if self._ticket is not None:
             self._leave_queue("it was cancelled")
         elif self._transfer is not None and not self._withdraw():
-            request.gateway.note_cancelled(request)
+            request.gateway.engine_side.note_cancelled(request)
             return True  # its blocks are read still
-        request.gateway.note_cancelled(request)
+        request.gateway.engine_side.note_cancelled(request)
         self._end()
         return True
 
@@ -160,7 +160,9 @@ class Handover:
         if isinstance(outcome, Departure):
             if self._ticket is not None:
                 self._ticket = None
-                self._request.gateway.note_failed(self._request, f"to decode: {outcome.reason}")
+                self._request.gateway.engine_side.note_failed(
+                    self._request, f"to decode: {outcome.reason}"
+                )
                 self._end()
             return
         self._ticket = None
@@ -190,15 +192,15 @@ class Handover:
         request.lease, self._lease = self._lease, None
         refusal = target.submit(request)
         if refusal is not None:
-            request.gateway.note_failed(request, refusal.reason)
-            request.gateway.note_released(request)
+            request.gateway.engine_side.note_failed(request, refusal.reason)
+            request.gateway.engine_side.note_released(request)
 
     def _end(self) -> None:
         """Nothing of it is anywhere any more."""
         self.stage = Stage.ENDED
         self._give_back_lease()
         self._let_go()
-        self._request.gateway.note_released(self._request)
+        self._request.gateway.engine_side.note_released(self._request)
 
     def _let_go(self) -> None:
         if self.source.engine is self._engine:

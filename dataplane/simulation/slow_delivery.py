@@ -62,7 +62,7 @@ class SlowDelivery:
         while self._request.delivery is None:
             if self._num_ready == self._num_written:
                 if self._is_ended:
-                    self._request.gateway.end_delivery(self._request)
+                    self._request.gateway.client_side.end_delivery(self._request)
                 return
             until = self._reading.seconds_until(self._num_ready)
             self._writing_to, self._began_at = self._num_ready, timeline.now
@@ -86,8 +86,8 @@ class SlowDelivery:
         num_tokens = self._writing_to - self._num_written
         self._num_written, self._writing_to = self._writing_to, None
         waited = self._timeline.now - self._began_at
-        self._request.gateway.note_write(self._request, num_tokens, waited)
+        self._request.gateway.client_side.note_write(self._request, num_tokens, waited)
 
     def _give_up(self) -> None:
         why = f"the client read nothing for {self._write_seconds:g} s"
-        self._request.gateway.lose_client(self._request, why)
+        self._request.gateway.client_side.lose(self._request, why)

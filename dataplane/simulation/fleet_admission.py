@@ -1,0 +1,72 @@
+"""What a simulated gateway decides of a call when it arrives, by the policy of its deployment."""
+
+from dataplane.admission import (
+    Admitted,
+    EnforcedSnapshot,
+    QueueLoad,
+    Rejected,
+    RequestFacts,
+    admit,
+)
+from dataplane.policy import DeploymentPolicy, TenantPolicy
+from dataplane.queueing import DeploymentQueue
+from dataplane.simulation.call import Call
+
+
+class FleetAdmission:
+    """Decides by the real admission, and changes nothing."""
+
+    def __init__(self, enforced: EnforcedSnapshot, deployment: DeploymentPolicy) -> None:
+        self._deployment = deployment
+        self._policy = enforced.policy_of(deployment)
+        self._tenants = {tenant.name: tenant for tenant in enforced.snapshot.tenants}
+
+    def class_of(self, call: Call) -> str | None:
+        """The request class that takes such a call; None: no class does."""
+        facts = self._facts(call, self.max_output_tokens(call))
+        found = self._policy.find_class(self._tenant(call), facts)
+        return None if found is None else found.name
+
+    def max_output_tokens(self, call: Call) -> int:
+        """How many tokens may be generated, where they fit."""
+        most = self._deployment.max_model_len
+        return call.max_tokens or (len(call.answer) if most is None else most - len(call.prompt))
+
+    def why_not_fit(self, call: Call) -> str | None:
+        """Why its tokens cannot fit; None: they can."""
+        most, num_prompt = self._deployment.max_model_len, len(call.prompt)
+        if most is None or most - num_prompt >= (call.max_tokens or 1):
+            return None
+        return f"the model's maximum context length is {most} tokens; the prompt has {num_prompt}"
+
+    def decide(
+        self, call: Call, max_output_tokens: int, queue: DeploymentQueue, is_draining: bool
+    ) -> Admitted | Rejected:
+        """Whether it may wait in the queue as that is now."""
+        return admit(
+            self._policy,
+            self._tenant(call),
+            self._facts(call, max_output_tokens),
+            QueueLoad(
+                num_waiting_by_class=queue.num_waiting_by_class(),
+                has_free_slot=queue.has_room_for(1),
+                num_replicas=len(self._deployment.replicas),
+                is_draining=is_draining,
+            ),
+        )
+
+    def _facts(self, call: Call, max_output_tokens: int) -> RequestFacts:
+        return RequestFacts(
+            model=self._deployment.model_name,
+            stream=call.caller.is_stream,
+            num_prompt_tokens=len(call.prompt),
+            max_output_tokens=max_output_tokens,
+            headers=call.caller.headers,
+        )
+
+    def _tenant(self, call: Call) -> TenantPolicy:
+        name = call.caller.tenant
+        tenant = self._tenants.get(name)
+        if tenant is None:
+            tenant = self._tenants[name] = TenantPolicy(name=name)
+        return tenant

@@ -1,0 +1,98 @@
+"""The engine side of the requests of one simulated gateway: what engines tell of them.
+
+As `dataplane.gateway.engine_side`, for all requests at once. Engines tell it as it happens.
+"""
+
+from dataplane.lifecycle import Disposition, EventKind, Observability, State
+from dataplane.simulation.fleet_client_side import FleetClientSide
+from dataplane.simulation.fleet_registry import FleetRegistry
+from dataplane.simulation.fleet_request import FleetRequest
+from dataplane.simulation.timeline import Timeline
+
+
+class FleetEngineSide:
+    """Takes requests from their submission until they are released."""
+
+    def __init__(
+        self, registry: FleetRegistry, client_side: FleetClientSide, timeline: Timeline
+    ) -> None:
+        self.num_leaked = 0
+        """Requests whose engine did not confirm an end, or a release, in time."""
+        self._registry = registry
+        self._client_side = client_side
+        self._timeline = timeline
+
+    def note_scheduled(self, request: FleetRequest, now: float) -> None:
+        """Engine work began."""
+        if request.state is State.QUEUED:
+            request.state = State.PREFILL
+            request.scheduled_at = now
+        if request.trace is not None and request.state is not State.FINISHED:
+            assert request.replica is not None
+            request.trace.note(EventKind.SCHEDULED, now, replica_id=request.replica.replica_id)
+
+    def note_first_token(self, request: FleetRequest, now: float) -> None:
+        """It selected its first token."""
+        request.state = State.DECODE
+        request.first_token_at = now
+        if request.trace is not None:
+            request.trace.note(EventKind.FIRST_TOKEN, now, num_tokens=1)
+        request.num_output_tokens = 1
+        self._client_side.begin(request)
+
+    def note_tokens(self, request: FleetRequest, num_tokens: int) -> None:
+        """So many were selected, all in all. Only of requests that are followed."""
+        num_new = num_tokens - request.num_output_tokens
+        request.num_output_tokens = num_tokens
+        if request.trace is not None:
+            request.trace.note(EventKind.TOKENS, self._timeline.now, num_tokens=num_new)
+        self._client_side.put(request, num_new)
+
+    def note_complete(self, request: FleetRequest, now: float) -> None:
+        """It selected its last token."""
+        if request.state is State.FINISHED:
+            return
+        request.last_token_at = now
+        is_cut = len(request.call.answer) > request.max_output_tokens
+        self._registry.end(request, Disposition.LENGTH if is_cut else Disposition.STOP, None)
+        self._client_side.end(request)
+
+    def note_failed(self, request: FleetRequest, reason: str, status: int = 500) -> None:
+        """Its engine cannot go on with it."""
+        if request.state is not State.FINISHED:
+            self._registry.fail(request, Disposition.ERROR, reason, status)
+
+    def note_cancelled(self, request: FleetRequest) -> None:
+        """Its engine confirms that it was ended early."""
+        if request.state is not State.FINISHED:
+            reason = request.reason or "cancelled"
+            self._registry.fail(request, Disposition.CANCELLED, reason, None)
+
+    def note_released(self, request: FleetRequest) -> None:
+        """Its engine holds nothing of it any more."""
+        if request.trace is not None and not request.is_released:
+            request.trace.note(EventKind.RELEASED, self._timeline.now)
+        self._registry.release(request)
+
+    def release_with_replica(self, request: FleetRequest, error: str) -> None:
+        """What a vanished replica held is gone with it, though nobody saw it happen."""
+        if request.trace is not None and request.trace.lifecycle.was_scheduled:
+            request.trace.note(
+                EventKind.RELEASED,
+                self._timeline.now,
+                observability=Observability.INFERRED,
+                reason=error,
+            )
+        self._registry.release(request)
+
+    def give_up(self, request: FleetRequest) -> None:
+        """The engine did not confirm an end, or a release, within its bound: a leak."""
+        if request.is_released or not self._registry.is_live(request):
+            return
+        self.num_leaked += 1
+        if request.state is not State.FINISHED:
+            reason = f"{request.reason or 'it stalled'}; the engine did not confirm the end"
+            self._registry.fail(request, Disposition.CANCELLED, reason, 503)
+        if request.replica is not None:
+            request.replica.forget(request)
+        self._registry.release(request)

@@ -17,6 +17,7 @@ from controlplane.specs.names import Name
 from controlplane.specs.policy import AdmissionPolicySpec
 from controlplane.specs.quantity import Duration
 from controlplane.specs.scenario_faults import FaultSpec, check_faults
+from controlplane.specs.scenario_phases import PhasesSpec
 from controlplane.specs.scenario_traffic import ArrivalsSpec, ClientSpec
 from controlplane.specs.tenant import TenantSpec
 from dataplane.latency import Boundary
@@ -111,7 +112,7 @@ class ColdStartSpec(SpecModel):
 
 
 class ReplicasSpec(SpecModel):
-    """The replicas: all alike."""
+    """The replicas: all alike, or of two phases."""
 
     count: int = Field(ge=0, le=10_000, examples=[8])
     """How many there are."""
@@ -135,6 +136,8 @@ class ReplicasSpec(SpecModel):
     """What its start takes."""
     start_cold: int = Field(default=0, ge=0, le=10_000)
     """How many of them, from the last, begin their start only when the scenario begins."""
+    phases: PhasesSpec | None = None
+    """How many of them do which phase; None: each computes prompts and decodes."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -145,6 +148,8 @@ class ReplicasSpec(SpecModel):
             )
         if self.start_cold > self.count:
             raise ValueError(f"start_cold is {self.start_cold}, of {self.count} replicas")
+        if self.phases is not None:
+            self.phases.check_count(self.count)
         return self
 
 
@@ -225,6 +230,7 @@ class ScenarioSpec(SpecModel):
             [request_class.name for request_class in self.policy.classes],
             is_speculative=self.replicas.cost.speculation is not None,
             has_link=self.replicas.cold_start.weights is not None,
+            has_phases=self.replicas.phases is not None,
         )
         if self.contract is not None and self.contract.boundary is Boundary.CLIENT:
             raise ValueError(

@@ -148,6 +148,7 @@ def _compile(name: str, spec: ScenarioSpec, files: _Files) -> FleetScenario | No
         seed=spec.seed,
         duration=spec.duration,
         replicas=_replicas(spec, spec.replicas, files),
+        phases=None if spec.replicas.phases is None else spec.replicas.phases.compile(),
         policy=admission_terms(f"{name}@1", spec.policy),
         contract=None if spec.contract is None else contract_policy(f"{name}@1", spec.contract),
         tenants=tuple(tenant_policy(key, tenant) for key, tenant in spec.tenants.items()),

@@ -30,6 +30,7 @@ from dataplane.simulation.faults.placement import (
     DraftDisagreement,
     StickyRouting,
     TransferLimit,
+    WrongPhaseSplit,
 )
 from dataplane.simulation.faults.process import HungReplica, SlowStart, StalledReplica
 from dataplane.simulation.faults.traffic import (
@@ -39,6 +40,7 @@ from dataplane.simulation.faults.traffic import (
     PrefixChange,
     TenantFlood,
 )
+from dataplane.simulation.phase_split import Phase
 
 _MOST = 10_000.0
 Multiple = Annotated[float, Field(ge=0, le=_MOST)]
@@ -254,12 +256,24 @@ class DraftDisagreementSpec(_OfReplica):
 
 
 class TransferLimitSpec(_FaultSpec):
-    """The link that weights come over carries less. Needs `cold_start.weights`."""
+    """The links that weights come over, and KV between phases, carry less. Needs
+    `cold_start.weights` or `phases`."""
 
     makes = TransferLimit
     fault: Literal["transfer_limit"]
     intensity: Multiple = 4.0
     """At 1 it carries half, at 4 a fifth."""
+
+
+class WrongPhaseSplitSpec(_FaultSpec):
+    """Replicas of one phase do the work of the other; one of each is left. Needs `phases`."""
+
+    makes = WrongPhaseSplit
+    fault: Literal["wrong_phase_split"]
+    intensity: Part = 0.5
+    """The share of the replicas that change."""
+    short: Phase | None = Field(default=None, examples=["prefill"])
+    """Which phase loses them, prefill or decode; None: the one that has more."""
 
 
 class _OfMetrics(_OfReplica):
@@ -327,6 +341,7 @@ FaultSpec = Annotated[
     | StickyRoutingSpec
     | DraftDisagreementSpec
     | TransferLimitSpec
+    | WrongPhaseSplitSpec
     | StaleMetricsSpec
     | MissingSeriesSpec
     | RenamedSeriesSpec
@@ -343,6 +358,7 @@ def check_faults(
     *,
     is_speculative: bool,
     has_link: bool,
+    has_phases: bool,
 ) -> None:
     """Raises ValueError for a fault of something that the scenario does not have."""
     valid = {"replicas": list(replicas), "tenants": list(tenants), "classes": list(classes)}
@@ -367,10 +383,14 @@ def check_faults(
             raise ValueError(
                 f"{where} is about drafts, and no replica makes any; add replicas.cost.speculation"
             )
-        if isinstance(spec, TransferLimitSpec) and not has_link:
+        if isinstance(spec, TransferLimitSpec) and not (has_link or has_phases):
             raise ValueError(
                 f"{where} is about a link, and nothing goes over one; add "
-                f"replicas.cold_start.weights"
+                f"replicas.cold_start.weights or replicas.phases"
+            )
+        if isinstance(spec, WrongPhaseSplitSpec) and not has_phases:
+            raise ValueError(
+                f"{where} is about phases, and each replica does both; add replicas.phases"
             )
 
 

@@ -3,7 +3,8 @@
     python -m ops.endurance.random_fleet --scenarios 1000
 
 Small replicas with few blocks, so that they preempt and refuse; clients that leave, read slowly,
-stop reading and come again; replicas that start, stall, drain, die and are started again. Every
+stop reading and come again; replicas that start, stall, drain, die and are started again. Some
+fleets compute prompts on other replicas than they decode on, and phases and link change. Every
 second of virtual time it is checked that
 
 1. a request has one disposition, and keeps it;
@@ -22,6 +23,7 @@ import random
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from dataplane.latency import Boundary, ContractTerms, Objective, ObjectiveSignal
 from dataplane.lifecycle import Delivery, Disposition, EventKind, State
@@ -48,6 +50,8 @@ from dataplane.simulation.fleet_records import AllRecords
 from dataplane.simulation.fleet_replica import ReplicaSpec
 from dataplane.simulation.fleet_request import FleetRequest
 from dataplane.simulation.fleet_scenario import FleetScenario, name_replicas
+from dataplane.simulation.phase_split import PhaseSplit
+from dataplane.simulation.phased_replicas import PhasedReplicas, PhasePlan
 from dataplane.simulation.traffic import SharedPrefixes, TrafficSpec, Turns
 
 _DURATION = 20.0
@@ -74,6 +78,7 @@ def random_scenario(number: int) -> FleetScenario:
         per_decode_step=draw.uniform(0, 0.004),
     )
     cold_start = ColdStart(load=draw.uniform(0, 3), warm_up=draw.uniform(0, 1))
+    replica_ids = name_replicas(draw.randint(1, 4))
     return FleetScenario(
         name=f"random-{number}",
         seed=number,
@@ -86,8 +91,9 @@ def random_scenario(number: int) -> FleetScenario:
                 cold_start=cold_start,
                 starts_at=draw.uniform(0, 6) if draw.random() < 0.25 else None,
             )
-            for name in name_replicas(draw.randint(1, 4))
+            for name in replica_ids
         ),
+        phases=_random_phases(number, len(replica_ids)),
         policy=AdmissionPolicyTerms(
             revision="random@1",
             classes=(
@@ -112,6 +118,19 @@ def random_scenario(number: int) -> FleetScenario:
         traffic=tuple(_random_traffic(draw, name) for name in "abc"[: draw.randint(1, 3)]),
         num_gateways=draw.randint(1, 3),
         bounds=_BOUNDS,
+    )
+
+
+def _random_phases(number: int, num_replicas: int) -> PhasePlan | None:
+    """Of every other fleet that has two replicas; a prompt takes up to seconds on its link."""
+    draw = random.Random(f"phases of {number}")
+    if num_replicas < 2 or draw.random() < 0.5:
+        return None
+    prefill = draw.randint(1, num_replicas - 1)
+    return PhasePlan(
+        split=PhaseSplit(prefill=prefill, decode=num_replicas - prefill),
+        bits_per_second=8.0,
+        bytes_per_token=draw.choice((0.0001, 0.001, 0.01, 0.05)),
     )
 
 
@@ -211,6 +230,21 @@ def strike(fleet: Fleet, number: int) -> None:
         # Whatever was done to it, it ends well: nothing hangs for ever.
         fleet.timeline.at(_DURATION + 5, replica.resume)
         fleet.timeline.at(_DURATION + 5, replica.start)
+    if fleet.phases is not None:
+        _strike_phases(fleet, fleet.phases, draw)
+
+
+def _strike_phases(fleet: Fleet, phases: PhasedReplicas, draw: random.Random) -> None:
+    """Its link narrows, and replicas change their phase."""
+    num_replicas = len(fleet.replicas)
+    for at in (draw.uniform(0, _DURATION), draw.uniform(0, _DURATION)):
+        bandwidth = phases.plan.bits_per_second / draw.uniform(1, 6)
+        fleet.timeline.at(at, partial(phases.link.set_bandwidth, bandwidth))
+        prefill = draw.randint(1, num_replicas - 1)
+        split = PhaseSplit(prefill=prefill, decode=num_replicas - prefill)
+        fleet.timeline.at(at + draw.uniform(0, 5), partial(fleet.set_split, split))
+    plain = partial(phases.link.set_bandwidth, phases.plan.bits_per_second)
+    fleet.timeline.at(_DURATION + 5, plain)
 
 
 @dataclass(slots=True)
@@ -243,9 +277,13 @@ class Watch:
             counts = gateway.counts()
             assert counts.active == 0, counts
             assert gateway.num_live == 0
-            assert gateway.queue.num_waiting == 0
+        phases = self.fleet.phases
+        queues = [gateway.queue for gateway in self.fleet.gateways]
+        queues += [] if phases is None else phases.queues
+        for queue in queues:
+            assert queue.num_waiting == 0
             for replica_id in self.fleet.replicas:
-                assert gateway.queue.num_outstanding(replica_id) == 0, replica_id
+                assert queue.num_outstanding(replica_id) == 0, replica_id
         for replica in self.fleet.replicas.values():
             assert replica.num_requests == 0, replica.replica_id
             if replica.engine is not None:
@@ -329,6 +367,9 @@ def main() -> None:
         except Exception as error:
             raise SystemExit(f"scenario {number}: {type(error).__name__}: {error}") from error
         met["seconds"] = met.get("seconds", 0) + watch.num_checks
+        if watch.fleet.phases is not None:
+            num_transfers = watch.fleet.phases.counts.num_transfers
+            met["transfers"] = met.get("transfers", 0) + num_transfers
         for results in watch.fleet.results.by_class.values():
             met["preemptions"] = met.get("preemptions", 0) + results.num_preemptions
             for disposition, count in results.num_by_disposition.items():

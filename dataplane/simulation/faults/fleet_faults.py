@@ -15,6 +15,7 @@ from dataplane.simulation.faults.memory import FaultyMemory
 from dataplane.simulation.faults.plan import FaultPlan
 from dataplane.simulation.fleet import Fleet
 from dataplane.simulation.fleet_replica import FleetReplica, ReplicaSpec, ReplicaState
+from dataplane.simulation.phase_split import PhaseSplit
 from dataplane.simulation.speculation import SpeculativeCost
 from dataplane.simulation.weights import WeightsOverLink
 
@@ -44,6 +45,10 @@ class FleetFaults:
         starts = [spec.cold_start for spec in fleet.scenario.replicas]
         for link in {start.link for start in starts if isinstance(start, WeightsOverLink)}:
             plan.link(fleet.timeline, link.on(fleet.timeline))
+        if fleet.phases is not None:
+            plan.link(fleet.timeline, fleet.phases.link)
+            for at in plan.split_changes:
+                fleet.timeline.at(at, partial(self._split, fleet.phases.plan.split))
         [first, *_] = fleet.gateways
         fleet.sources = [
             plan.calls(
@@ -58,6 +63,9 @@ class FleetFaults:
             fleet.believed_held = self._believe
         for at in plan.routing_changes:
             fleet.timeline.at(at, fleet.tell_replicas)
+
+    def _split(self, planned: PhaseSplit) -> None:
+        self._fleet.set_split(self._plan.phase_split(planned, self._fleet.timeline.now))
 
     def _believe(self, slots: Mapping[str, int | None]) -> Mapping[str, int]:
         return self._plan.believed_held(slots, self._fleet.timeline.now)

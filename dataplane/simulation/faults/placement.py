@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dataplane.simulation.faults.fault import Fault, ReplicaFault
 from dataplane.simulation.link import Link
-from dataplane.simulation.phase_split import PhaseSplit
+from dataplane.simulation.phase_split import Phase, PhaseSplit
 from dataplane.simulation.speculation import SpeculativeCost
 from dataplane.simulation.timeline import Action, Timeline
 
@@ -61,13 +61,19 @@ class DraftDisagreement(ReplicaFault):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrongPhaseSplit(Fault):
-    """The share `intensity` of the units of the phase that has more do the other phase's work."""
+    """The share `intensity` of the units of one phase do the other phase's work."""
+
+    short: Phase | None = None
+    """The phase that loses them; None: the one that has more."""
 
     def split(self, planned: PhaseSplit) -> PhaseSplit:
         """What is there instead; one unit of each phase is left."""
-        larger = max(planned.prefill, planned.decode)
-        num_moved = min(larger - 1, round(larger * self.intensity))
-        if planned.decode >= planned.prefill:
+        short = self.short
+        if short is None:
+            short = Phase.DECODE if planned.decode >= planned.prefill else Phase.PREFILL
+        num_units = planned.decode if short is Phase.DECODE else planned.prefill
+        num_moved = min(num_units - 1, round(num_units * self.intensity))
+        if short is Phase.DECODE:
             num_moved = -num_moved
         return PhaseSplit(prefill=planned.prefill - num_moved, decode=planned.decode + num_moved)
 

@@ -150,11 +150,17 @@ class FaultPlan:
         for fault in self._of(TransferLimit):
             fault.install(timeline, link)
 
-    def phase_split(self, planned: PhaseSplit) -> PhaseSplit:
+    def phase_split(self, planned: PhaseSplit, now: float = 0.0) -> PhaseSplit:
         """The units of each phase."""
         for fault in self._of(WrongPhaseSplit):
-            planned = fault.split(planned)
+            if fault.is_active(now):
+                planned = fault.split(planned)
         return planned
+
+    @property
+    def split_changes(self) -> list[float]:
+        """When `phase_split` answers otherwise than before."""
+        return _changes(self._of(WrongPhaseSplit))
 
     def _of(self, kind: type[FaultT]) -> list[FaultT]:
         return [fault for fault in self.faults if isinstance(fault, kind)]

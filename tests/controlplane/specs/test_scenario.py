@@ -11,6 +11,7 @@ from controlplane.specs.yaml_reader import read_yaml
 from dataplane.simulation.clients import PATIENT
 from dataplane.simulation.cost import LinearCost
 from dataplane.simulation.distributions import LogNormal
+from dataplane.simulation.phase_split import PhaseSplit
 
 EXAMPLE = Path(__file__).parents[3] / "ops/examples/simulate/fleet.yaml"
 YAML_SAFE = YAML(typ="safe")
@@ -113,6 +114,39 @@ def test_apply_says_where_a_scenario_belongs() -> None:
     [problem] = result.problems
     assert "pilothouse simulate FILE" in problem.message
     assert problem.key == "kind"
+
+
+PHASES = {
+    "prefill": 1,
+    "decode": 3,
+    "transfer": {"gigabits_per_second": 25, "bytes_per_token": 131072},
+}
+
+
+def test_replicas_may_have_a_phase_each() -> None:
+    document = example()
+    document["spec"]["replicas"]["phases"] = PHASES
+    found, problems = read(as_text(document), Path())
+    assert not problems
+    assert found is not None
+    plan = found.fleet.phases
+    assert plan is not None
+    assert plan.split == PhaseSplit(prefill=1, decode=3)
+    assert (plan.bits_per_second, plan.bytes_per_token) == (25e9, 131072)
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (lambda s: s["replicas"].update(phases={**PHASES, "decode": 2}), "write count: 3"),
+        (lambda s: s["replicas"].update(phases={**PHASES, "prefill": 0}), "phases.prefill"),
+        (lambda s: s["replicas"].update(phases={"prefill": 1, "decode": 3}), "phases.transfer"),
+        (lambda s: s.update(faults=[{"fault": "wrong_phase_split"}]), "add replicas.phases"),
+        (lambda s: s.update(faults=[{"fault": "transfer_limit"}]), "or replicas.phases"),
+    ],
+)
+def test_a_mistake_about_phases_is_named(change: Any, what: str) -> None:
+    assert any(what in problem for problem in problems_of(change))
 
 
 def test_a_scenario_does_not_depend_on_what_was_read_before() -> None:

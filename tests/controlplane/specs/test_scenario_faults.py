@@ -57,7 +57,7 @@ def test_seeds_follow_from_the_scenario_s_and_faults_of_other_kinds_change_none(
 
 def test_every_kind_of_fault_that_can_be_written_is_one_of_the_simulation() -> None:
     kinds = [type(compiled({"fault": word_of(member)})[0]) for member in MEMBERS]
-    assert len(set(kinds)) == len(MEMBERS) == 20
+    assert len(set(kinds)) == len(MEMBERS) == 21
     assert HungReplica in kinds
 
 

@@ -298,6 +298,19 @@ def test_a_replica_of_another_phase_brings_to_its_end_what_it_began() -> None:
     check_empty(fleet)
 
 
+def test_a_replica_that_drains_after_it_changed_phase_decodes_what_it_computed() -> None:
+    fleet, records = phased(prefill=2, decode=1, max_num_seqs=1)
+    fleet.put_call(call(num_output_tokens=20))
+    fleet.put_call(call(num_output_tokens=3))
+    fleet.timeline.at(2.2, lambda: fleet.set_split(PhaseSplit(prefill=1, decode=2)))
+    fleet.timeline.at(2.4, fleet.replicas["replica-1"].drain)
+    fleet.run()
+    assert in_order(records)[1].replica_ids == ("replica-1",)
+    assert {record.disposition for record in in_order(records)} == {Disposition.STOP}
+    assert "drained" in [each.what for each in fleet.changes if each.replica_id == "replica-1"]
+    check_empty(fleet)
+
+
 def test_every_replica_does_one_phase() -> None:
     fleet, _ = phased()
     with pytest.raises(ValueError, match="2 prefill and 1 decode replicas, of 2"):

@@ -1,0 +1,224 @@
+"""One process of a simulated replica, from when it serves until it stops.
+
+What runs inside is a `SimulatedReplica` on the real scheduler. Here is whose each sequence is, and
+who is told of it: the gateway of its request first, and then whoever looks on.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
+
+from dataplane.lifecycle import EventKind, State
+from dataplane.scheduling.bounds import Refusal
+from dataplane.scheduling.scheduler import Scheduler
+from dataplane.scheduling.sequence import Sequence
+from dataplane.scheduling.step import StepPlan
+from dataplane.simulation.fleet_request import FleetRequest
+from dataplane.simulation.replica import SimulatedReplica
+from dataplane.simulation.replica_counts import ReplicaCounts
+from dataplane.simulation.timeline import Timeline
+
+if TYPE_CHECKING:
+    from dataplane.simulation.fleet_replica import FleetReplica
+
+
+class ReplicaObserver(Protocol):
+    """Who is told all that an engine could tell of itself. The time is the timeline's."""
+
+    def submitted(self, sequence: Sequence) -> None: ...
+    def refused(self, sequence: Sequence) -> None: ...
+    def cancelled(self, sequence: Sequence, asked_at: float) -> None: ...
+    def step_began(self, plan: StepPlan) -> None: ...
+    def step_ended(self, plan: StepPlan, complete: Iterable[Sequence]) -> None: ...
+
+
+class ReplicaProcess:
+    """Runs the requests that `replica` is sent; a StepObserver of its engine."""
+
+    def __init__(self, replica: "FleetReplica", timeline: Timeline) -> None:
+        self.engine = SimulatedReplica(
+            timeline, Scheduler(replica.scheduler_config), replica.cost, self
+        )
+        self.requests: dict[int, FleetRequest] = {}
+        """Those that are not released, by sequence."""
+        self._replica = replica
+        self._timeline = timeline
+        self._followed: dict[int, FleetRequest] = {}
+        """Those of which every token is told."""
+        self._withheld: set[int] = set()
+        self._counts = ReplicaCounts(num_starts=1)
+        self._serving_since = timeline.now
+        self._began_at = 0.0
+
+    def counts(self) -> ReplicaCounts:
+        """Up to now."""
+        stats = self.engine.scheduler.stats
+        return replace(
+            self._counts,
+            serving_seconds=self._timeline.now - self._serving_since,
+            num_steps=stats.num_steps,
+            num_preemptions=stats.num_preemptions,
+            num_prefix_query_tokens=stats.num_prefix_query_tokens,
+            num_prefix_hit_tokens=stats.num_prefix_hit_tokens,
+        )
+
+    # What it is asked for.
+
+    def submit(self, request: FleetRequest) -> Refusal | None:
+        """Take a request, or say why it can never run."""
+        request.sequence = sequence = self._make(request)
+        observers = self._replica.observers
+        for observer in observers:
+            observer.submitted(sequence)
+        refusal = self.engine.submit(sequence)
+        if refusal is not None:
+            for observer in observers:
+                observer.refused(sequence)
+            return refusal
+        self.requests[request.number] = request
+        if request.trace is not None or request.call.caller.client.reading is not None:
+            self._followed[request.number] = request
+        self._counts.num_requests += 1
+        return None
+
+    def _make(self, request: FleetRequest) -> Sequence:
+        call, phases = request.call, self._replica.phases
+        handover = None if phases is None else phases.prepare(request, self._replica)
+        return Sequence(
+            request_id=f"{request.number}",
+            sequence_id=request.number,
+            prompt_token_ids=call.prompt,
+            max_output_tokens=(
+                request.max_output_tokens if handover is None else handover.max_output_tokens
+            ),
+            isolation_key=call.caller.tenant,
+            script=call.answer,
+            num_handed_over_tokens=0 if handover is None else handover.num_selected_tokens,
+        )
+
+    def cancel(self, request: FleetRequest) -> None:
+        """End a request before the next step, unless it ends before, or is here no more."""
+        if request.number in self.requests:
+            self.engine.cancel(request.number)
+
+    def let_go(self, request: FleetRequest) -> None:
+        """Nobody reads the KV of its prompt any more."""
+        self.requests.pop(request.number, None)
+        self.engine.scheduler.let_go(request.number)
+        self.engine.wake()
+
+    def forget(self, request: FleetRequest) -> None:
+        """Its gateway waits for its release no more."""
+        self.requests.pop(request.number, None)
+        self._followed.pop(request.number, None)
+
+    # What its engine tells: a StepObserver.
+
+    def step_began(self, plan: StepPlan) -> None:
+        """Tell gateways what left and what begins."""
+        now = self._began_at = self._timeline.now
+        requests = self.requests
+        for sequence in plan.admitted:
+            request = requests.get(sequence.sequence_id)
+            if request is not None and not sequence.num_handed_over_tokens:
+                request.gateway.engine_side.note_scheduled(request, now)
+        for sequence in plan.preempted:
+            self._note_pause(sequence, EventKind.PREEMPTED, reason="kv blocks")
+        for sequence in plan.resumed:
+            self._note_pause(sequence, EventKind.RESUMED)
+        for refusal in plan.refused:
+            self._note_refused(refusal)
+        for observer in self._replica.observers:
+            observer.step_began(plan)
+        if plan.released:
+            self._release(plan.released)
+
+    def step_ended(self, plan: StepPlan, complete: Iterable[Sequence]) -> None:
+        """Tell gateways of first tokens, of the progress that they follow, and of ends."""
+        now = self._timeline.now
+        self._counts.busy_seconds += now - self._began_at
+        if plan.num_prompt_tokens:
+            self._counts.num_prompt_tokens += plan.num_prompt_tokens
+            self._note_chunks(plan, now)
+        if self._followed:
+            self._note_progress()
+        for observer in self._replica.observers:
+            observer.step_ended(plan, complete)
+        for sequence in complete:
+            self._note_complete(sequence, now)
+
+    def cancelled(self, sequence: Sequence, asked_at: float) -> None:
+        """Tell its gateway, where that waits for it still."""
+        replica = self._replica
+        for observer in replica.observers:
+            observer.cancelled(sequence, asked_at)
+        if replica.withholds is not None and replica.withholds(sequence):
+            self._withheld.add(sequence.sequence_id)
+        self._count_output(sequence)
+        request = self.requests.get(sequence.sequence_id)
+        if request is not None:
+            self._followed.pop(sequence.sequence_id, None)
+            request.gateway.engine_side.note_cancelled(request)
+
+    def _note_pause(self, sequence: Sequence, kind: EventKind, reason: str | None = None) -> None:
+        request = self.requests.get(sequence.sequence_id)
+        if request is None:
+            return
+        request.num_preemptions += kind is EventKind.PREEMPTED
+        if request.trace is not None:
+            now, replica_id = self._timeline.now, self._replica.replica_id
+            request.trace.note(kind, now, reason=reason, replica_id=replica_id)
+
+    def _note_refused(self, refusal: Refusal) -> None:
+        request = self.requests.get(refusal.sequence.sequence_id)
+        if request is not None:
+            self._count_output(refusal.sequence)
+            request.gateway.engine_side.note_failed(request, refusal.reason)
+
+    def _note_chunks(self, plan: StepPlan, now: float) -> None:
+        requests = self.requests
+        for chunk in plan.prefill_chunks:
+            request = requests.get(chunk.sequence.sequence_id)
+            if request is None or request.state is State.FINISHED:
+                continue
+            if request.trace is not None:
+                request.trace.note(
+                    EventKind.PREFILL_CHUNK,
+                    now,
+                    num_tokens=chunk.num_tokens,
+                    num_cached_tokens=chunk.num_cached_tokens,
+                    replica_id=self._replica.replica_id,
+                )
+            if chunk.selects_token and request.state is State.PREFILL:
+                request.gateway.engine_side.note_first_token(request, now)
+
+    def _note_progress(self) -> None:
+        for request in list(self._followed.values()):
+            sequence = request.sequence
+            if sequence is not None and sequence.num_output_tokens > request.num_output_tokens:
+                request.gateway.engine_side.note_tokens(request, sequence.num_output_tokens)
+
+    def _note_complete(self, sequence: Sequence, now: float) -> None:
+        request = self.requests.get(sequence.sequence_id)
+        if request is None:
+            return
+        self._count_output(sequence)
+        if self._followed:
+            self._followed.pop(sequence.sequence_id, None)
+        if request.handover is None or not request.handover.begin(now):
+            request.gateway.engine_side.note_complete(request, now)
+
+    def _release(self, released: Iterable[Sequence]) -> None:
+        requests = self.requests
+        for sequence in released:
+            sequence_id = sequence.sequence_id
+            if sequence_id in self._withheld:
+                continue
+            request = requests.pop(sequence_id, None)
+            if request is not None:
+                request.gateway.engine_side.note_released(request)
+        self._replica.stop_if_drained()
+
+    def _count_output(self, sequence: Sequence) -> None:
+        num_selected_here = sequence.num_output_tokens - sequence.num_handed_over_tokens
+        self._counts.num_output_tokens += num_selected_here

@@ -16,7 +16,14 @@ ENGINE_E2E = "gen_ai.latency.e2e"
 ENGINE_TIME_IN_PREFILL = "gen_ai.latency.time_in_model_prefill"
 ENGINE_TIME_IN_DECODE = "gen_ai.latency.time_in_model_decode"
 ENGINE_TIME_IN_INFERENCE = "gen_ai.latency.time_in_model_inference"
+ENGINE_TIME_IN_SCHEDULER = "gen_ai.latency.time_in_scheduler"
 ENGINE_REQUEST_ID = "gen_ai.request.id"
+ENGINE_PROMPT_TOKENS = ("gen_ai.usage.prompt_tokens", genai.USAGE_INPUT_TOKENS)
+"""The older name first, which vLLM still writes; the convention has renamed it."""
+ENGINE_OUTPUT_TOKENS = ("gen_ai.usage.completion_tokens", genai.USAGE_OUTPUT_TOKENS)
+
+VLLM_REQUEST_SPAN = "llm_request"
+"""The name of vLLM's span of one request; what it does at its start has other names."""
 
 FIRST_CHUNK_EVENTS = frozenset(
     {
@@ -33,7 +40,7 @@ KEPT_ATTRIBUTES = (
     ENGINE_TIME_IN_DECODE,
     ENGINE_TIME_IN_INFERENCE,
     ENGINE_E2E,
-    "gen_ai.latency.time_in_scheduler",
+    ENGINE_TIME_IN_SCHEDULER,
     "gen_ai.latency.time_in_model_forward",
     "gen_ai.latency.time_in_model_execute",
     genai.OPERATION_NAME,
@@ -47,8 +54,8 @@ KEPT_ATTRIBUTES = (
     genai.USAGE_INPUT_TOKENS,
     genai.USAGE_OUTPUT_TOKENS,
     genai.USAGE_CACHE_READ_INPUT_TOKENS,
-    "gen_ai.usage.prompt_tokens",
-    "gen_ai.usage.completion_tokens",
+    ENGINE_PROMPT_TOKENS[0],
+    ENGINE_OUTPUT_TOKENS[0],
     "gen_ai.request.n",
     "gen_ai.request.temperature",
     "gen_ai.request.top_p",

@@ -25,6 +25,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
             "pilothouse fit --vllm-metrics before.txt after.txt --out vllm.fit.json",
             "two scrapes of vLLM: coarse",
         ),
+        ("pilothouse fit --vllm-spans traces.json --out vllm.fit.json", "vLLM's spans: finer"),
     )
 )
 @click.argument("records", metavar="[RECORDS]...", nargs=-1, type=click.Path())
@@ -71,6 +72,13 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     help="Fit from two saved scrapes of vLLM's /metrics instead, taken before and after some "
     "traffic. They show sums and no single step: what cannot be told from them is listed.",
 )
+@click.option(
+    "--vllm-spans",
+    is_flag=True,
+    help="RECORDS are spans of vLLM (--otlp-traces-endpoint) instead, as OTLP JSON: files of a "
+    "collector's file exporter, or - for standard input. Who else ran beside a request says what "
+    "its steps held; what cannot be told from that is listed.",
+)
 @url_option
 def fit(
     records: tuple[str, ...],
@@ -82,6 +90,7 @@ def fit(
     starts: tuple[Path, ...],
     machine: str | None,
     vllm_metrics: tuple[Path, Path] | None,
+    vllm_spans: bool,
     url: str,
 ) -> None:
     """Fit what the steps of a replica take, from the records of its requests.
@@ -100,17 +109,24 @@ def fit(
     """
     from dataplane.simulation.fitting.fit import FitError
 
-    if vllm_metrics is not None and (records or deployment or since or until or starts):
+    about_records = bool(deployment or since or until or starts)
+    if vllm_metrics is not None and (records or vllm_spans or about_records):
         raise click.UsageError(
-            "--vllm-metrics is a source by itself; leave out RECORDS, --deployment, --since, "
+            "--vllm-metrics is a source by itself; leave out RECORDS, --vllm-spans, --deployment, "
+            "--since, --until and --start"
+        )
+    if vllm_spans and (about_records or not records):
+        raise click.UsageError(
+            "--vllm-spans needs files of spans, or -, and goes without --deployment, --since, "
             "--until and --start"
         )
     try:
-        found = (
-            _fit_scrapes(vllm_metrics, machine)
-            if vllm_metrics is not None
-            else _fit_records(records, url, deployment, (since, until), starts, machine)
-        )
+        if vllm_metrics is not None:
+            found = _fit_scrapes(vllm_metrics, machine)
+        elif vllm_spans:
+            found = _fit_spans(records, machine)
+        else:
+            found = _fit_records(records, url, deployment, (since, until), starts, machine)
     except FitError as error:
         raise click.ClickException(f"no fit: {error}") from error
     _show(found, output)
@@ -122,6 +138,13 @@ def _fit_scrapes(scrapes: tuple[Path, Path], machine: str | None) -> "Fit":
     from dataplane.simulation.fitting.vllm import fit_vllm
 
     return fit_vllm(*scrapes, _machine(machine))
+
+
+def _fit_spans(names: tuple[str, ...], machine: str | None) -> "Fit":
+    from controlplane.cli.span_sources import read_span_files
+    from dataplane.simulation.fitting.vllm_spans import fit_vllm_spans
+
+    return fit_vllm_spans(read_span_files(names), _machine(machine))
 
 
 def _fit_records(

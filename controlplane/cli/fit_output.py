@@ -51,8 +51,6 @@ def _identity(fit: Fit) -> list[tuple[str, str]]:
         if fit.first_at_unix_ns is None or fit.last_at_unix_ns is None
         else f"{instant(fit.first_at_unix_ns)} to {instant(fit.last_at_unix_ns)}"
     )
-    used = f"{fit.num_steps_used} of {fit.num_steps} steps" if fit.num_steps_used else "sums of"
-    seen = used if fit.num_steps_used else f"{used} {fit.num_steps} steps"
     return [
         ("source", fit.source),
         ("engine", fit.engine or "unknown"),
@@ -60,8 +58,14 @@ def _identity(fit: Fit) -> list[tuple[str, str]]:
         ("config", fit.engine_config_revision or "unknown"),
         ("machine", f"{machine.name} ({machine.processor}{cores})"),
         ("traffic", when),
-        ("learned from", f"{seen}, {fit.num_requests} requests"),
+        ("learned from", f"{_seen(fit)} {fit.num_requests} requests"),
     ]
+
+
+def _seen(fit: Fit) -> str:
+    if fit.num_steps_used:
+        return f"{fit.num_steps_used} of {fit.num_steps} steps,"
+    return f"sums of {fit.num_steps} steps," if fit.num_steps else "prefills and decodes of"
 
 
 def _form(form: StepForm) -> list[tuple[str, str]]:

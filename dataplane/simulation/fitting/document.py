@@ -53,7 +53,8 @@ class StepForm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 class Residuals(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How far off the form is, as shares of the measured time. Each step is judged by a fit
-    that did not see it."""
+    that did not see it. Where only spans were seen, in place of a step stands what one request
+    saw: its prefill, or the mean step of its decode."""
 
     steps: str
     """Which: all, decode, prefill, mixed, or a range of rows."""
@@ -117,7 +118,7 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """All that was learned."""
 
     schema_version: int
-    source: Literal["records", "vllm_metrics"]
+    source: Literal["records", "vllm_metrics", "vllm_spans"]
     engine: str | None
     model: str | None
     model_revision: str | None
@@ -128,6 +129,7 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     last_at_unix_ns: int | None
     num_requests: int
     num_steps: int
+    """0: nobody counted them."""
     num_steps_used: int
     """Seen one by one, and fitted. 0: only sums were seen."""
     form: StepForm

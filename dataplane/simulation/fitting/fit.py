@@ -77,9 +77,9 @@ def fit_records(
             np.array([work.num_prompt_tokens > 0 for work in works]),
         ),
         seen=Range(
-            num_tokens=max(work.num_tokens for work in works),
-            num_decode_steps=max(work.num_decode_steps for work in works),
-            num_context_tokens=max(work.num_context_tokens for work in works),
+            num_tokens=round(max(work.num_tokens for work in works)),
+            num_decode_steps=round(max(work.num_decode_steps for work in works)),
+            num_context_tokens=round(max(work.num_context_tokens for work in works)),
         ),
         overheads=overheads,
         cold_start=summarize_starts(starts),
@@ -160,11 +160,14 @@ def _measure_residuals(
         name = f"{least}" if least == most else f"{least}-{most}" if most else f"{least}+"
         groups.append((f"{name} rows", (rows >= least) & (rows <= (most or np.inf))))
     return tuple(
-        _residuals(name, off[chosen], seconds[chosen]) for name, chosen in groups if chosen.any()
+        measure_residuals(name, off[chosen], seconds[chosen])
+        for name, chosen in groups
+        if chosen.any()
     )
 
 
-def _residuals(name: str, predicted: Array, seconds: Array) -> Residuals:
+def measure_residuals(name: str, predicted: Array, seconds: Array) -> Residuals:
+    """Of the steps called `name`, in what a fit says that did not see them."""
     median, p90 = np.percentile(np.abs(predicted / seconds - 1), [50, 90])
     return Residuals(
         steps=name,

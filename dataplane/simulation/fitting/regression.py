@@ -65,7 +65,13 @@ class Shape:
 
 def fit_form(works: Sequence[Work], seconds: Array) -> StepForm:
     """The best shape, fitted to all steps."""
-    return _fit(choose_shape(works, seconds), works, seconds)
+    return fit_shape(choose_shape(works, seconds), works, seconds)
+
+
+def choose_straight(works: Sequence[Work], seconds: Array) -> Shape:
+    """The straight shape without the shares that are not missed: for means over several steps,
+    which say nothing of how a step's time bends with its tokens."""
+    return _leave_out(Shape(), _error_unseen(Shape(), works, seconds), works, seconds)
 
 
 def choose_shape(works: Sequence[Work], seconds: Array) -> Shape:
@@ -105,7 +111,7 @@ def predict_unseen(shape: Shape, works: Sequence[Work], seconds: Array) -> Array
     predicted = np.zeros(len(works))
     for fold in range(_NUM_FOLDS):
         kept = [work for work, each in zip(works, folds, strict=True) if each != fold]
-        form = _fit(shape, kept, seconds[folds != fold])
+        form = fit_shape(shape, kept, seconds[folds != fold])
         left = [work for work, each in zip(works, folds, strict=True) if each == fold]
         predicted[folds == fold] = predict(form, left)
     return predicted
@@ -143,7 +149,8 @@ def _supported_knots(works: Sequence[Work]) -> tuple[int, ...]:
     return tuple(knots)
 
 
-def _fit(shape: Shape, works: Sequence[Work], seconds: Array) -> StepForm:
+def fit_shape(shape: Shape, works: Sequence[Work], seconds: Array) -> StepForm:
+    """The coefficients of `shape` with the least error."""
     parts = _parts(shape, works)
     amounts = np.array(works, dtype=float)[:, [_SHARES.index(each) for each in shape.shares]]
     columns = np.column_stack([parts, amounts])

@@ -7,19 +7,19 @@ from dataplane.simulation.fitting.steps import ObservedStep
 
 
 class Work(NamedTuple):
-    """Of one step, in tokens."""
+    """Of one step, in tokens; or of the mean step of several, where they need not be whole."""
 
-    num_prompt_tokens: int
-    num_decode_steps: int
-    num_context_tokens: int
+    num_prompt_tokens: float
+    num_decode_steps: float
+    num_context_tokens: float
     """Attended to by decode steps, their own included."""
-    num_reread_tokens: int
+    num_reread_tokens: float
     """Before the starts of the prefill chunks."""
     num_attended_tokens: float
     """Pairs of a prompt token and one at or before it, over the prefill chunks."""
 
     @property
-    def num_tokens(self) -> int:
+    def num_tokens(self) -> float:
         """Prompt and decode together."""
         return self.num_prompt_tokens + self.num_decode_steps
 

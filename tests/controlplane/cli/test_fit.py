@@ -26,6 +26,7 @@ from tests.dataplane.simulation.fitting.simulated_records import (
     simulated_records,
     varied_requests,
 )
+from tests.dataplane.simulation.fitting.simulated_spans import WHOLE_PROMPTS, spans_of
 
 FLEET = Path(__file__).parents[3] / "ops/examples/simulate/fleet.yaml"
 COST = LinearCost(iteration=0.05, per_prompt_token=0.004, per_decode_step=0.006)
@@ -41,6 +42,46 @@ REPLICA = ObservedReplica(
 
 def fit(*arguments: str, text: str | None = None) -> Result:
     return CliRunner().invoke(main, ["fit", *arguments], input=text)
+
+
+def exported(records: list[RequestRecord]) -> list[str]:
+    """OTLP JSON of the spans that vLLM writes, one request a line."""
+    return [
+        json.dumps(
+            {
+                "resourceSpans": [
+                    {
+                        "resource": {"attributes": [_attribute("service.name", "vllm")]},
+                        "scopeSpans": [
+                            {
+                                "scope": {"name": "vllm.llm_engine"},
+                                "spans": [
+                                    {
+                                        "traceId": "0af7651916cd43dd8448eb211c80319c",
+                                        "spanId": "b7ad6b7169203331",
+                                        "name": span.name,
+                                        "kind": 2,
+                                        "startTimeUnixNano": str(span.start_unix_ns),
+                                        "attributes": [
+                                            _attribute(*each) for each in span.attributes.items()
+                                        ],
+                                    }
+                                ],
+                            }
+                        ],
+                    }
+                ]
+            }
+        )
+        for span in spans_of(records)
+    ]
+
+
+def _attribute(key: str, value: str | int | float) -> dict[str, object]:
+    if isinstance(value, int):
+        return {"key": key, "value": {"intValue": str(value)}}
+    kind = "stringValue" if isinstance(value, str) else "doubleValue"
+    return {"key": key, "value": {kind: value}}
 
 
 def lines(records: list[RequestRecord]) -> str:
@@ -202,3 +243,61 @@ def test_the_costs_of_a_simulated_fleet_are_found_in_its_records(tmp_path: Path)
     assert [knot["seconds"] for knot in form["knots"]] == pytest.approx([0.008], rel=1e-3)
     assert form["per_prompt_token"] == pytest.approx(40e-6, rel=1e-3)
     assert form["per_decode_step"] == pytest.approx(200e-6, rel=1e-3)
+
+
+@pytest.fixture(scope="module")
+def span_lines() -> list[str]:
+    requests = varied_requests(120, 4.0, seed=1)
+    return exported(simulated_records(COST, requests, bounds=WHOLE_PROMPTS))
+
+
+def test_spans_of_vllm_are_a_source_of_a_fit(span_lines: list[str], tmp_path: Path) -> None:
+    """In two files, the second of which goes on where the first was rotated."""
+    files = [tmp_path / "traces.json", tmp_path / "traces-2.json"]
+    files[0].write_text("\n".join(span_lines[:70]) + "\n")
+    files[1].write_text("\n".join(span_lines[70:]) + "\n")
+    result = fit("--vllm-spans", *map(str, files), "--out", str(tmp_path / "fit.json"))
+    assert result.exit_code == 0, result.output
+    assert "learned from  prefills and decodes of 120 requests" in result.stdout
+    assert "how many steps a prefill took" in result.stdout
+    found = load_fit(tmp_path / "fit.json")
+    assert found.form.per_prompt_token == pytest.approx(0.004, rel=0.01)
+    assert found.form.knots[0].seconds == pytest.approx(0.05, rel=0.05)
+
+
+def test_spans_may_come_on_standard_input_and_as_one_document(span_lines: list[str]) -> None:
+    by_line = fit("--vllm-spans", "-", "-o", "json", text="\n".join(span_lines))
+    parts = [json.loads(line)["resourceSpans"] for line in span_lines]
+    document = json.dumps({"resourceSpans": [each for part in parts for each in part]}, indent=1)
+    at_once = fit("--vllm-spans", "-", "-o", "json", text=document)
+    assert by_line.exit_code == 0, by_line.output
+    assert at_once.stdout == by_line.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"resourceSpans": []}\n{"resourceSpans": 3}\n', "traces.json:2: this is no OTLP trace"),
+        ("<html>", "traces.json: this is no OTLP trace"),
+        ('{"resourceSpans": []}\n', "no fit: 0 spans of requests can be read, and at least 50"),
+    ],
+    ids=["a line", "a page", "no spans"],
+)
+def test_spans_that_cannot_be_read_are_told_with_the_place(
+    tmp_path: Path, text: str, told: str
+) -> None:
+    (tmp_path / "traces.json").write_text(text)
+    result = fit("--vllm-spans", str(tmp_path / "traces.json"))
+    assert result.exit_code in (ExitCode.USAGE, ExitCode.FAILED)
+    assert told in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(), ("-", "--since", "10m"), ("-", "--deployment", "chat"), ("-", "--start", "status.json")],
+    ids=" ".join,
+)
+def test_spans_are_read_from_files_alone(arguments: tuple[str, ...]) -> None:
+    result = fit("--vllm-spans", *arguments, text="")
+    assert result.exit_code == ExitCode.USAGE
+    assert "--vllm-spans needs files of spans" in result.stderr

@@ -1,13 +1,13 @@
 import dataclasses
-import random
 
 import pytest
 
 from dataplane.scheduling.step import StepPlan
-from dataplane.simulation.cost import CostModel, LinearCost
+from dataplane.simulation.cost import LinearCost
 from dataplane.simulation.fitting.cost import FittedCost
 from dataplane.simulation.fitting.document import Overheads, Spread
 from dataplane.simulation.fitting.fit import FitError, fit_records
+from tests.dataplane.simulation.fitting.noisy_cost import NoisyCost
 from tests.dataplane.simulation.fitting.simulated_records import (
     MACHINE,
     OVERHEADS,
@@ -27,22 +27,6 @@ _GOLDEN = LinearCost(
 )
 
 
-class _Noisy:
-    """What `cost` says, give or take."""
-
-    def __init__(self, cost: CostModel, sigma: float, wild: float = 0.0) -> None:
-        self._cost = cost
-        self._sigma = sigma
-        self._wild = wild
-        self._rng = random.Random(7)
-
-    def step_time(self, plan: StepPlan) -> float:
-        factor = self._rng.lognormvariate(0.0, self._sigma)
-        if self._rng.random() < self._wild:
-            factor *= 8
-        return self._cost.step_time(plan) * factor
-
-
 def test_the_golden_costs_are_found_exactly() -> None:
     fit = fit_records(simulated_records(_GOLDEN, varied_requests(100, 20.0, seed=1)), MACHINE)
     assert [knot.seconds for knot in fit.form.knots] == pytest.approx([0.001])
@@ -54,7 +38,7 @@ def test_the_golden_costs_are_found_exactly() -> None:
 
 def test_known_costs_are_found_through_noise_transit_and_overheads() -> None:
     records = simulated_records(
-        _Noisy(_KNOWN, 0.08),
+        NoisyCost(_KNOWN, 0.08),
         varied_requests(250, 3.0, seed=2),
         overheads=OVERHEADS,
         transit=0.002,
@@ -79,7 +63,9 @@ def test_known_costs_are_found_through_noise_transit_and_overheads() -> None:
 
 
 def test_wild_steps_are_noise_and_not_coefficients() -> None:
-    records = simulated_records(_Noisy(_KNOWN, 0.03, wild=0.03), varied_requests(250, 3.0, seed=3))
+    records = simulated_records(
+        NoisyCost(_KNOWN, 0.03, wild=0.03), varied_requests(250, 3.0, seed=3)
+    )
     fit = fit_records(records, MACHINE)
     assert fit.form.per_prompt_token == pytest.approx(0.004, rel=0.05)
     assert fit.noise is not None

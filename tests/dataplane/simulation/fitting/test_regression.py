@@ -47,7 +47,16 @@ def test_a_machine_that_goes_in_stairs_gets_knots() -> None:
 def test_more_rows_that_take_less_are_believed_only_where_they_do() -> None:
     works = [Work(0, 1 + number % 8, 0, 0, 0.0) for number in range(400)]
     rng = np.random.default_rng(5)
-    by_rows = {1: 0.06, 2: 0.11, 3: 0.15, 4: 0.13, 5: 0.135, 6: 0.14, 7: 0.145, 8: 0.15}
+    by_rows: dict[float, float] = {
+        1: 0.06,
+        2: 0.11,
+        3: 0.15,
+        4: 0.13,
+        5: 0.135,
+        6: 0.14,
+        7: 0.145,
+        8: 0.15,
+    }
     seconds = np.array([by_rows[w.num_decode_steps] for w in works])
     dipping = fit_form(works, seconds * rng.lognormal(0.0, 0.03, len(works)))
     assert predict(dipping, works[2:4]) == pytest.approx([0.15, 0.13], rel=0.03)

@@ -1,0 +1,193 @@
+"""What vLLM's spans say of its requests: when work began, when tokens came, and how many.
+
+vLLM writes one span a request, when it finishes. The span starts at the arrival; its attributes
+are durations, which give three moments::
+
+    arrival      scheduled          first token                     last token
+       |-----------|--- prefill --------|------------ decode -----------|
+       |---------- time to first token -|
+
+Which attributes there are depends on the release. What one lacks is worked out from others, and
+where nothing gives it the span is passed over, and counted by what it lacks.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dataplane import foreign_names, genai
+
+Attributes = Mapping[str, str | bool | int | float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSpan:
+    """A span that some exporter wrote. Nothing in it was checked."""
+
+    name: str
+    service: str
+    """Whose: `service.name` of its resource."""
+    start_unix_ns: int
+    attributes: Attributes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedRequest:
+    """One request of a vLLM server. Times are in seconds since the first arrival of all."""
+
+    service: str
+    scheduled_at: float
+    first_token_at: float
+    last_token_at: float
+    num_prompt_tokens: int
+    num_output_tokens: int
+    waited_outside: float
+    """Of the time to the first token, what was neither in the queue nor in prefill."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadSpans:
+    """What spans come to."""
+
+    requests: Sequence[ServedRequest]
+    """In order of arrival."""
+    lacking: Mapping[str, int]
+    """Spans of requests that were passed over, by what they lack."""
+    num_others: int
+    """Spans of something else."""
+    first_unix_ns: int | None
+    last_unix_ns: int | None
+    """First and last arrival of `requests`."""
+    models: frozenset[str]
+    """As far as the spans name them."""
+
+
+@dataclass(slots=True)
+class _Reading:
+    lacking: Counter[str] = field(default_factory=Counter)
+    num_others: int = 0
+    taken: list[tuple[EngineSpan, "_Times"]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Times:
+    first_token: float
+    """Since the arrival."""
+    prefill: float
+    decode: float
+    outside: float
+    num_prompt_tokens: int
+    num_output_tokens: int
+
+
+class _LackingError(Exception):
+    """What a span lacks."""
+
+
+def read_vllm_spans(spans: Iterable[EngineSpan]) -> ReadSpans:
+    """Sort out the spans of requests, and place their moments on one clock."""
+    reading = _Reading()
+    for span in spans:
+        if span.name != foreign_names.VLLM_REQUEST_SPAN:
+            reading.num_others += 1
+            continue
+        try:
+            reading.taken.append((span, _times(span)))
+        except _LackingError as lacking:
+            reading.lacking[str(lacking)] += 1
+    taken = sorted(reading.taken, key=lambda each: each[0].start_unix_ns)
+    origin = taken[0][0].start_unix_ns if taken else 0
+    models = {span.attributes.get(genai.RESPONSE_MODEL) for span, _ in taken}
+    return ReadSpans(
+        requests=[_place(span, times, origin) for span, times in taken],
+        lacking=reading.lacking,
+        num_others=reading.num_others,
+        first_unix_ns=origin if taken else None,
+        last_unix_ns=taken[-1][0].start_unix_ns if taken else None,
+        models=frozenset(model for model in models if isinstance(model, str)),
+    )
+
+
+def _place(span: EngineSpan, times: _Times, origin: int) -> ServedRequest:
+    first_token_at = (span.start_unix_ns - origin) / 1e9 + times.first_token
+    return ServedRequest(
+        service=span.service,
+        scheduled_at=first_token_at - times.prefill,
+        first_token_at=first_token_at,
+        last_token_at=first_token_at + times.decode,
+        num_prompt_tokens=times.num_prompt_tokens,
+        num_output_tokens=times.num_output_tokens,
+        waited_outside=times.outside,
+    )
+
+
+def _times(span: EngineSpan) -> _Times:
+    """Raises _LackingError."""
+    if span.start_unix_ns <= 0:
+        raise _LackingError("a start time")
+    attributes = span.attributes
+    num_prompt = _tokens(attributes, foreign_names.ENGINE_PROMPT_TOKENS, "prompt tokens")
+    num_output = _tokens(attributes, foreign_names.ENGINE_OUTPUT_TOKENS, "completion tokens")
+    first_token = _seconds(attributes, foreign_names.ENGINE_TIME_TO_FIRST_TOKEN)
+    if first_token is None:
+        raise _LackingError(foreign_names.ENGINE_TIME_TO_FIRST_TOKEN)
+    queue = _seconds(attributes, foreign_names.ENGINE_TIME_IN_QUEUE)
+    prefill = _prefill(attributes, first_token, queue)
+    return _Times(
+        first_token=first_token,
+        prefill=prefill,
+        decode=0.0 if num_output == 1 else _decode(attributes, first_token, prefill),
+        outside=max(0.0, first_token - prefill - (queue or 0.0)),
+        num_prompt_tokens=num_prompt,
+        num_output_tokens=num_output,
+    )
+
+
+def _prefill(attributes: Attributes, first_token: float, queue: float | None) -> float:
+    prefill = _seconds(attributes, foreign_names.ENGINE_TIME_IN_PREFILL)
+    inference = _seconds(attributes, foreign_names.ENGINE_TIME_IN_INFERENCE)
+    decode = _seconds(attributes, foreign_names.ENGINE_TIME_IN_DECODE)
+    if prefill is None and inference is not None and decode is not None:
+        prefill = inference - decode
+    if prefill is None and queue is not None:
+        prefill = first_token - queue
+    if prefill is None:
+        raise _LackingError(foreign_names.ENGINE_TIME_IN_PREFILL)
+    if prefill <= 0:
+        raise _LackingError("a prefill that takes time")
+    return prefill
+
+
+def _decode(attributes: Attributes, first_token: float, prefill: float) -> float:
+    decode = _seconds(attributes, foreign_names.ENGINE_TIME_IN_DECODE)
+    inference = _seconds(attributes, foreign_names.ENGINE_TIME_IN_INFERENCE)
+    whole = _seconds(attributes, foreign_names.ENGINE_E2E)
+    if decode is None and inference is not None:
+        decode = inference - prefill
+    if decode is None and whole is not None:
+        decode = whole - first_token
+    if decode is None:
+        raise _LackingError(foreign_names.ENGINE_TIME_IN_DECODE)
+    if decode <= 0:
+        raise _LackingError("a decode that takes time")
+    return decode
+
+
+def _seconds(attributes: Attributes, name: str) -> float | None:
+    """None where it is not there. Raises _LackingError for one that is no duration."""
+    value = attributes.get(name)
+    if value is None:
+        return None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(float(value)) or float(value) < 0:
+        raise _LackingError(f"a duration in {name}")
+    return float(value)
+
+
+def _tokens(attributes: Attributes, names: Sequence[str], what: str) -> int:
+    for name in names:
+        value = attributes.get(name)
+        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+            return value
+    raise _LackingError(what)

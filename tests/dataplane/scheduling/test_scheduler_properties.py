@@ -69,6 +69,17 @@ class SimulatedKV:
     def slot(self, sequence: Sequence, position: int) -> tuple[int, int]:
         return sequence.block_table[position // self.block_size], position % self.block_size
 
+    def receive(self, sequence: Sequence) -> None:
+        """KV that came with a sequence is put into its blocks when it is admitted."""
+        for position in range(sequence.num_tokens - 1):
+            self.content[self.slot(sequence, position)] = self._expected(sequence, position)
+
+    def check(self, sequence: Sequence) -> None:
+        """Everything that it computed is there."""
+        for position in range(sequence.num_computed_tokens):
+            found = self.content.get(self.slot(sequence, position))
+            assert found == self._expected(sequence, position), (sequence, position)
+
     def run(self, plan: StepPlan) -> dict[int, int]:
         written: set[tuple[int, int]] = set()
         for chunk in plan.chunks:
@@ -94,7 +105,8 @@ class SimulatedKV:
 
 
 class AnyTraffic(RuleBasedStateMachine):
-    """Adds, cancels and steps in any order; at the end everything is drained."""
+    """Adds, cancels and steps in any order, also sequences that come with their KV, and some whose
+    KV somebody reads after their end; at the end everything is drained."""
 
     @initialize(config=configs)
     def build(self, config: SchedulerConfig) -> None:
@@ -104,6 +116,24 @@ class AnyTraffic(RuleBasedStateMachine):
         self.ended: dict[int, str] = {}
         self.num_released: dict[int, int] = {}
         self.plan: StepPlan | None = None
+        self.held: dict[int, Sequence] = {}
+
+    @rule(
+        prompt=st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=8).map(tuple),
+        num_selected=st.integers(1, 3),
+        num_left=st.integers(1, 12),
+        tenant=st.sampled_from(["a", "b"]),
+    )
+    def add_handed_over(
+        self, prompt: tuple[int, ...], num_selected: int, num_left: int, tenant: str
+    ) -> None:
+        self._add(
+            f"r{len(self.sequences)}",
+            prompt,
+            num_selected + num_left,
+            tenant,
+            num_handed_over=num_selected,
+        )
 
     @rule(
         prompt=st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=8).map(tuple),
@@ -134,7 +164,13 @@ class AnyTraffic(RuleBasedStateMachine):
             )
 
     def _add(
-        self, request_id: str, prompt: tuple[int, ...], num_output: int, tenant: str, index: int = 0
+        self,
+        request_id: str,
+        prompt: tuple[int, ...],
+        num_output: int,
+        tenant: str,
+        index: int = 0,
+        num_handed_over: int = 0,
     ) -> None:
         sequence_id = len(self.sequences)
         sequence = Sequence(
@@ -144,10 +180,12 @@ class AnyTraffic(RuleBasedStateMachine):
             max_output_tokens=num_output,
             index=index,
             isolation_key=tenant,
+            output_token_ids=generate(prompt, num_handed_over),
+            num_handed_over_tokens=num_handed_over,
         )
         self.sequences[sequence_id] = sequence
         pool = self.scheduler.pool
-        can_fit = pool.num_blocks_for(len(prompt)) <= pool.num_blocks
+        can_fit = pool.num_blocks_for(sequence.num_tokens) <= pool.num_blocks
         refusal = self.scheduler.add(sequence)
         assert (refusal is None) == can_fit
         if refusal is not None:
@@ -181,6 +219,9 @@ class AnyTraffic(RuleBasedStateMachine):
     def schedule(self) -> None:
         running = [s for s in self.sequences.values() if s.status is SequenceStatus.RUNNING]
         plan = self.scheduler.schedule()
+        for sequence in plan.admitted:
+            if sequence.num_handed_over_tokens:
+                self.kv.receive(sequence)
         self._note_plan(plan)
         self._check_sharing(plan, running)
         self._check_budgets(plan)
@@ -195,7 +236,21 @@ class AnyTraffic(RuleBasedStateMachine):
         selected = self.kv.run(self.plan)
         for sequence in self.scheduler.commit(self.plan, selected):
             self._note_end(sequence, "limit")
+            if sequence.sequence_id % 3 == 0:
+                self.scheduler.hold(sequence.sequence_id)
+                self.held[sequence.sequence_id] = sequence
         self.plan = None
+
+    @precondition(lambda self: self.held)
+    @rule(data=st.data())
+    def let_go(self, data: st.DataObject) -> None:
+        self._let_go(data.draw(st.sampled_from(list(self.held))))
+
+    def _let_go(self, sequence_id: int) -> None:
+        sequence = self.held.pop(sequence_id)
+        self.kv.check(sequence)
+        self.scheduler.let_go(sequence_id)
+        self._note_released([sequence])
 
     @precondition(lambda self: self.plan is None)
     @rule(num_steps=st.integers(2, 6))
@@ -223,6 +278,8 @@ class AnyTraffic(RuleBasedStateMachine):
         for _ in range(MAX_STEPS_TO_DRAIN):
             if self.plan is not None:
                 self.run_and_commit()
+            for sequence_id in list(self.held):
+                self._let_go(sequence_id)
             if not self.scheduler.has_work:
                 break
             self.schedule()
@@ -283,7 +340,9 @@ class AnyTraffic(RuleBasedStateMachine):
             for s in self.sequences.values()
             if s.status in (SequenceStatus.WAITING, SequenceStatus.PREEMPTED)
         ]
-        if running:
+        if self.held and not plan.chunks:
+            pass  # what is held may be all that they need
+        elif running:
             assert any(c.sequence is running[0] for c in plan.chunks), "the oldest must progress"
             scheduled = {c.sequence.sequence_id for c in plan.chunks}
             stalled = {s.sequence_id for s in plan.stalled}

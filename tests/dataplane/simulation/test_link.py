@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataplane.simulation.link import Link
+from dataplane.simulation.link import Link, Transfer
 from dataplane.simulation.timeline import Timeline
 
 
@@ -72,6 +72,25 @@ def test_a_link_that_stands_still_loses_nothing() -> None:
     sender.timeline.run()
 
     assert sender.arrived_at == {"a": 103, "b": 104}
+
+
+def test_a_transfer_that_has_not_begun_can_be_withdrawn_and_those_behind_it_come_sooner() -> None:
+    timeline = Timeline()
+    link = Link(timeline, 8)
+    arrived: list[tuple[str, float]] = []
+
+    def send(name: str) -> Transfer:
+        return link.send(2, lambda: arrived.append((name, timeline.now)))
+
+    first, second, _ = send("first"), send("second"), send("third")
+    timeline.run(until=1.0)
+    assert not link.withdraw(first)
+    assert link.withdraw(second)
+    assert not link.withdraw(second)
+    assert (link.num_transfers, link.backlog_bits) == (2, 8 + 16)
+    timeline.run()
+    assert arrived == [("first", 2), ("third", 4)]
+    assert not link.withdraw(first)
 
 
 def test_an_arrival_may_put_the_next_transfer() -> None:

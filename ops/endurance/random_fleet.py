@@ -339,6 +339,9 @@ def run(number: int, is_recorded: bool) -> Watch:
     fleet.run()
     # What hung is resumed by then, and hears what its gateways gave up.
     fleet.run_until(max(fleet.timeline.now, _DURATION + 5) + 1)
+    if fleet.phases is not None:  # what was given up is read to its end
+        link = fleet.phases.link
+        fleet.run_until(fleet.timeline.now + link.backlog_bits / link.bits_per_second + 0.001)
     watch.check_end()
     return watch
 

@@ -84,6 +84,20 @@ class Empirical:
         return self.values[int(stream.random() * len(self.values))]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MedianAndTail:
+    """Half of them the median, and the rest ever longer, through p95 and not far beyond: a
+    log-normal through the two would now and then be so long as nobody ever waited."""
+
+    median: float
+    p95: float
+
+    def draw(self, stream: random.Random) -> float:
+        """One number."""
+        above = max(0.0, stream.random() - 0.5) / 0.45
+        return self.median + (self.p95 - self.median) * above**3
+
+
 def draw_length(distribution: Distribution, stream: random.Random) -> int:
     """Whole tokens, at least 1."""
     return max(1, round(distribution.draw(stream)))

@@ -19,6 +19,7 @@ from dataplane.scheduling.scheduler import Scheduler, SchedulerConfig
 from dataplane.scheduling.sequence import Sequence as TokenSequence
 from dataplane.scheduling.step import StepPlan
 from dataplane.simulation.cost import CostModel
+from dataplane.simulation.distributions import MedianAndTail
 from dataplane.simulation.fitting.document import Overheads, Spread
 from dataplane.simulation.random_streams import random_stream
 from dataplane.simulation.replica import SimulatedReplica
@@ -213,11 +214,6 @@ class _Gateway:
         )
 
     def _draw(self, spread: Spread | None) -> float:
-        """Half of them the median, and the rest ever longer, through p95 and not far beyond.
-
-        A lognormal through the two would now and then be so long as nobody ever waited.
-        """
         if spread is None:
             return 0.0
-        above = max(0.0, self._rng.random() - 0.5) / 0.45
-        return spread.median + (spread.p95 - spread.median) * above**3
+        return MedianAndTail(median=spread.median, p95=spread.p95).draw(self._rng)

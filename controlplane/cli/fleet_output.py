@@ -8,6 +8,7 @@ from dataplane.simulation.fleet_summary import (
     FleetSummary,
     Quantiles,
     ReplicaSummary,
+    TransferSummary,
 )
 
 _NOTHING = "-"
@@ -29,6 +30,8 @@ def _text(summary: FleetSummary) -> str:
         table([_TIMES, *(row for each in summary.classes for row in _times(each))]),
         table([_REPLICA, *(_replica(each) for each in summary.replicas)]),
     ]
+    if summary.transfer is not None:
+        parts.append(_transfer(summary.transfer))
     leaked = sum(gateway.leaked for gateway in summary.gateways)
     if leaked:
         parts.append(indented(f"{leaked} requests were not released in time: a leak"))
@@ -89,7 +92,7 @@ _REPLICA = ["REPLICA", "STATE", "STARTS", "REQUESTS", "BUSY", "TOKENS/STEP", "PR
 def _replica(each: ReplicaSummary) -> list[str]:
     return [
         each.replica_id,
-        each.state,
+        each.state if each.phase is None else f"{each.state}, {each.phase}",
         str(each.starts),
         str(each.requests),
         _percent(each.utilisation),
@@ -97,6 +100,16 @@ def _replica(each: ReplicaSummary) -> list[str]:
         str(each.preemptions),
         _percent(each.cache_hit_share),
     ]
+
+
+def _transfer(each: TransferSummary) -> str:
+    return (
+        f"KV between phases: {each.transfers} transfers, {each.gigabits:.1f} Gbit\n"
+        f"  waited {_seconds(each.slot_wait)} for a decode slot, at most {each.most_waiting} at "
+        f"once\n"
+        f"  then {_seconds(each.link_wait)} until it was there, at most "
+        f"{each.most_backlog_gigabits:.1f} Gbit on the link at once"
+    )
 
 
 def _percent(share: float | None) -> str:

@@ -7,6 +7,8 @@ from dataplane.lifecycle import ANSWERS, Disposition
 from dataplane.simulation.fleet import Fleet
 from dataplane.simulation.fleet_replica import FleetReplica
 from dataplane.simulation.fleet_results import LATENCIES, ClassResults, FleetResults
+from dataplane.simulation.link import GIGA
+from dataplane.simulation.phased_replicas import PhasedReplicas, TransferCounts
 
 SHARES = (0.5, 0.95, 0.99)
 _LEFT = frozenset({Disposition.CANCELLED})
@@ -61,6 +63,8 @@ class ReplicaSummary:
 
     replica_id: str
     state: str
+    phase: str | None
+    """Which it did last; None: both."""
     starts: int
     requests: int
     utilisation: float | None
@@ -86,6 +90,22 @@ class GatewaySummary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TransferSummary:
+    """KV that went from prefill replicas to decode replicas. Seconds are means of a transfer."""
+
+    transfers: int
+    gigabits: float
+    slot_wait: float | None
+    """From the first token until a decode replica had a slot; None: nothing went. So the next."""
+    link_wait: float | None
+    """From then until all of it was there."""
+    most_waiting: int
+    """For a slot, at once."""
+    most_backlog_gigabits: float
+    """On the link and before it, at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FleetSummary:
     """A whole run."""
 
@@ -97,6 +117,8 @@ class FleetSummary:
     """Those with requests, by name."""
     replicas: tuple[ReplicaSummary, ...]
     gateways: tuple[GatewaySummary, ...]
+    transfer: TransferSummary | None
+    """None where each replica does both phases."""
     checksum: str | None
     """Of all rows; None where none are kept."""
 
@@ -112,7 +134,9 @@ def summarize(fleet: Fleet) -> FleetSummary:
             _summarize_class(name, each, results, seconds)
             for name, each in sorted(results.by_class.items())
         ),
-        replicas=tuple(_summarize_replica(replica) for replica in fleet.replicas.values()),
+        replicas=tuple(
+            _summarize_replica(replica, fleet.phases) for replica in fleet.replicas.values()
+        ),
         gateways=tuple(
             GatewaySummary(
                 gateway_id=gateway.gateway_id,
@@ -124,6 +148,7 @@ def summarize(fleet: Fleet) -> FleetSummary:
             )
             for gateway in fleet.gateways
         ),
+        transfer=None if fleet.phases is None else _summarize_transfer(fleet.phases.counts),
         checksum=None if results.columns is None else results.columns.checksum(),
     )
 
@@ -174,12 +199,24 @@ def _per_second(number: int, seconds: float) -> float:
     return number / seconds if seconds else 0.0
 
 
-def _summarize_replica(replica: FleetReplica) -> ReplicaSummary:
+def _summarize_transfer(counts: TransferCounts) -> TransferSummary:
+    return TransferSummary(
+        transfers=counts.num_transfers,
+        gigabits=counts.num_bits / GIGA,
+        slot_wait=_share(counts.slot_wait_seconds, counts.num_transfers),
+        link_wait=_share(counts.link_wait_seconds, counts.num_transfers),
+        most_waiting=counts.max_num_waiting,
+        most_backlog_gigabits=counts.max_backlog_bits / GIGA,
+    )
+
+
+def _summarize_replica(replica: FleetReplica, phases: PhasedReplicas | None) -> ReplicaSummary:
     counts = replica.counts()
     num_tokens = counts.num_prompt_tokens + counts.num_output_tokens
     return ReplicaSummary(
         replica_id=replica.replica_id,
         state=replica.state,
+        phase=None if phases is None else phases.phase_of(replica.replica_id),
         starts=counts.num_starts,
         requests=counts.num_requests,
         utilisation=_share(counts.busy_seconds, counts.serving_seconds),

@@ -50,6 +50,7 @@ class Handover:
         "num_cached_tokens",
         "num_selected_tokens",
         "prefilled_at",
+        "sent_at",
         "source",
         "stage",
         "target",
@@ -68,6 +69,8 @@ class Handover:
         self.num_cached_tokens = 0
         """Of its prompt, which the prefill replica found in its prefix cache."""
         self.prefilled_at = 0.0
+        self.sent_at = 0.0
+        """When its KV was put on the link, the last time."""
         self._phases = phases
         self._request = request
         self._engine = source.engine

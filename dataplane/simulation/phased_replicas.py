@@ -42,8 +42,10 @@ class TransferCounts:
     num_bits: float = 0.0
     """Of those."""
     max_backlog_bits: float = 0.0
-    wait_seconds: float = 0.0
-    """From the first token until KV was there, of all of them: a decode slot, and the link."""
+    slot_wait_seconds: float = 0.0
+    """From the first token until a slot of a decode replica was free, of all of them."""
+    link_wait_seconds: float = 0.0
+    """From then until KV was there."""
     max_num_waiting: int = 0
     """For a slot of a decode replica."""
 
@@ -102,6 +104,10 @@ class PhasedReplicas:
     def num_waiting(self) -> int:
         """Requests whose prompt is computed, and that wait for a slot of a decode replica."""
         return sum(each.queue.num_waiting for each in self._queues.values())
+
+    def num_waiting_of(self, gateway_id: str) -> int:
+        """Those of one gateway."""
+        return self._queues[gateway_id].queue.num_waiting
 
     @property
     def queues(self) -> list[DeploymentQueue]:
@@ -173,6 +179,7 @@ class PhasedReplicas:
         num_bytes = len(request.call.prompt) * self.plan.bytes_per_token
         transfer = self.link.send(num_bytes, lambda: self._arrive(transfer))
         self._sending[transfer] = handover
+        handover.sent_at = self._timeline.now
         counts = self.counts
         counts.max_backlog_bits = max(counts.max_backlog_bits, self.link.backlog_bits)
         return transfer
@@ -189,4 +196,5 @@ class PhasedReplicas:
         if handover.arrive(transfer):
             self.counts.num_transfers += 1
             self.counts.num_bits += transfer.num_bits
-            self.counts.wait_seconds += self._timeline.now - handover.prefilled_at
+            self.counts.slot_wait_seconds += handover.sent_at - handover.prefilled_at
+            self.counts.link_wait_seconds += self._timeline.now - handover.sent_at

@@ -24,8 +24,12 @@ class GatewayCounts:
 
     def _look(self) -> None:
         timeline = self._fleet.timeline
+        phases = self._fleet.phases
         for gateway in self._fleet.gateways:
             counts = gateway.counts()
+            between = (
+                {} if phases is None else {"to_decode": phases.num_waiting_of(gateway.gateway_id)}
+            )
             self._sink(
                 Counted(
                     at=timeline.now,
@@ -34,6 +38,7 @@ class GatewayCounts:
                         "in_flight": counts.active,
                         "undelivered": len(gateway.live()),
                         "queued": gateway.queue.num_waiting,
+                        **between,
                         "arrived": counts.arrived,
                         "invalid": counts.invalid,
                         "rejected": counts.rejected,

@@ -56,6 +56,27 @@ def test_the_table_tells_classes_latencies_and_replicas(file: Path) -> None:
         assert word in result.stdout
 
 
+def test_a_fleet_of_two_phases_tells_what_went_between_them(file: Path) -> None:
+    document = json.loads(file.read_text())
+    document["spec"]["replicas"]["start_cold"] = 0
+    document["spec"]["replicas"]["phases"] = {
+        "prefill": 1,
+        "decode": 3,
+        "transfer": {"gigabits_per_second": 25, "bytes_per_token": 131072},
+    }
+    file.write_text(json.dumps(document))
+    told = summary(file)
+    assert [each["phase"] for each in told["replicas"]] == ["prefill", *["decode"] * 3]
+    transfer = told["transfer"]
+    assert transfer["transfers"] > 100
+    num_bits = transfer["gigabits"] * 1e9 / transfer["transfers"]
+    assert 100 < num_bits / 8 / 131072 < 4000  # a prompt
+    assert transfer["link_wait"] >= num_bits / 25e9
+    text = simulate(file).stdout
+    assert "serving, prefill" in text
+    assert f"KV between phases: {transfer['transfers']} transfers" in text
+
+
 def test_json_tells_the_same_as_the_records(file: Path, tmp_path: Path) -> None:
     told = summary(file, "--records", tmp_path / "out.jsonl")
     records = read_records(tmp_path / "out.jsonl")

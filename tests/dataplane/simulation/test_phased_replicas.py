@@ -101,7 +101,8 @@ def test_each_replica_counts_what_it_did_itself() -> None:
     assert (prefill.num_prompt_tokens, prefill.num_output_tokens, prefill.num_steps) == (5, 1, 1)
     assert (decode.num_prompt_tokens, decode.num_output_tokens, decode.num_steps) == (0, 2, 2)
     counts = phases_of(fleet).counts
-    assert (counts.num_transfers, counts.num_bits, counts.wait_seconds) == (1, 4.0, 0.5)
+    assert (counts.num_transfers, counts.num_bits) == (1, 4.0)
+    assert (counts.slot_wait_seconds, counts.link_wait_seconds) == (0.0, 0.5)
 
 
 def test_an_answer_of_one_token_needs_no_decode_replica() -> None:
@@ -162,6 +163,8 @@ def test_without_a_decode_slot_a_request_waits_between_its_phases() -> None:
     fleet.run_until(2.1)
     assert phases_of(fleet).num_waiting == 1
     fleet.run()
+    counts = phases_of(fleet).counts
+    assert (counts.slot_wait_seconds, counts.max_num_waiting) == (5.5 - 2.0, 1)
     first, second = in_order(records)
     assert first.latencies.server.e2e == 5.5
     assert second.latencies.server.ttft == 2.0

@@ -34,6 +34,7 @@ from dataplane.simulation.fleet_replica import FleetReplica, ReplicaState
 from dataplane.simulation.fleet_request import FleetRequest
 from dataplane.simulation.fleet_results import PACE_SIGNALS, FleetResults
 from dataplane.simulation.fleet_scenario import FleetScenario
+from dataplane.simulation.gateway_overheads import GatewayOverheads
 from dataplane.simulation.phase_split import Phase, PhaseSplit
 from dataplane.simulation.phased_replicas import PhasedReplicas
 from dataplane.simulation.random_streams import random_stream
@@ -101,6 +102,7 @@ class Fleet:
                 self.timeline,
                 self,
                 scenario.bounds,
+                _open_overheads(scenario, number),
             )
             for number in range(scenario.num_gateways)
         ]
@@ -331,6 +333,11 @@ def _open_sources(scenario: FleetScenario) -> list[CallSource]:
         *(SyntheticTraffic(spec, scenario.seed, tokens) for spec in scenario.traffic),
         *(ReplayedTraffic(spec, tokens) for spec in scenario.replays),
     ]
+
+
+def _open_overheads(scenario: FleetScenario, gateway: int) -> GatewayOverheads | None:
+    plan = scenario.overheads
+    return None if plan is None else GatewayOverheads(plan, scenario.seed, gateway)
 
 
 def _needs_pace(scenario: FleetScenario) -> bool:

@@ -5,8 +5,11 @@ As `dataplane.gateway.client_side`, for all requests at once.
 
 from dataplane.lifecycle import Delivery, Disposition, EventKind, State
 from dataplane.queueing import Departure, DeploymentQueue
+from dataplane.simulation.clients import Reading
 from dataplane.simulation.fleet_registry import FleetRegistry
 from dataplane.simulation.fleet_request import FleetRequest
+from dataplane.simulation.gateway_overheads import GatewayOverheads
+from dataplane.simulation.late_delivery import AnswerDelivery, LateDelivery, PromptDelivery
 from dataplane.simulation.slow_delivery import SlowDelivery
 from dataplane.simulation.timeline import Timeline
 
@@ -22,39 +25,49 @@ class FleetClientSide:
         timeline: Timeline,
         write_seconds: float,
         release_seconds: float,
+        overheads: GatewayOverheads | None = None,
     ) -> None:
         self._registry = registry
         self._queue = queue
         self._timeline = timeline
         self._write_seconds = write_seconds
         self._release_seconds = release_seconds
+        self._overheads = overheads
 
     def watch(self, request: FleetRequest) -> None:
-        """From now on its client waits, as long as it is willing to."""
+        """It was admitted. Its client waits since it came, as long as it is willing to."""
         client = request.call.caller.client
+        waited = self._timeline.now - request.arrived_at
         if client.first_token_within is not None:
-            self._timeline.after(client.first_token_within, request.lose_patience_for_first_token)
+            left = max(0.0, client.first_token_within - waited)
+            self._timeline.after(left, request.lose_patience_for_first_token)
         if client.answer_within is not None:
-            self._timeline.after(client.answer_within, request.lose_patience)
+            self._timeline.after(max(0.0, client.answer_within - waited), request.lose_patience)
 
     def begin(self, request: FleetRequest) -> None:
         """The first token is ready."""
         caller = request.call.caller
         if request.has_left or not caller.is_stream:
             return
+        if self._overheads is not None:
+            request.late_delivery = LateDelivery(
+                self._timeline, request, self._open, self._overheads.before_first_write()
+            )
+            request.late_delivery.put(1)
+            return
         if caller.client.reading is None:
             self.note_write(request, 1, 0.0)
             return
-        request.slow_delivery = SlowDelivery(
-            self._timeline, request, caller.client.reading, self._write_seconds
-        )
+        request.slow_delivery = self._read_slowly(request, caller.client.reading)
         request.slow_delivery.put(1)
 
     def put(self, request: FleetRequest, num_new: int) -> None:
         """So many more are ready. Only of requests that are followed."""
         if request.has_left or not request.call.caller.is_stream:
             return
-        if request.slow_delivery is not None:
+        if request.late_delivery is not None:
+            request.late_delivery.put(request.num_output_tokens)
+        elif request.slow_delivery is not None:
             request.slow_delivery.put(request.num_output_tokens)
         elif request.trace is not None:
             self.note_write(request, num_new, 0.0)
@@ -66,12 +79,27 @@ class FleetClientSide:
                 self._registry.deliver(request, Delivery.NONE)
             return
         request.status = 200
+        if self._overheads is not None:
+            self._end_late(request, self._overheads.before_last_write())
+            return
         if request.slow_delivery is not None:
             request.slow_delivery.end(request.num_output_tokens)
             return
         if request.first_write_at is None:  # an answer in one piece
             self.note_write(request, request.num_output_tokens, 0.0)
         self.end_delivery(request)
+
+    def _end_late(self, request: FleetRequest, seconds: float) -> None:
+        if request.late_delivery is None:  # an answer in one piece
+            request.late_delivery = LateDelivery(self._timeline, request, PromptDelivery, seconds)
+        request.late_delivery.end(request.num_output_tokens, seconds)
+
+    def _open(self, request: FleetRequest) -> AnswerDelivery:
+        reading = request.call.caller.client.reading
+        return PromptDelivery(request) if reading is None else self._read_slowly(request, reading)
+
+    def _read_slowly(self, request: FleetRequest, reading: Reading) -> SlowDelivery:
+        return SlowDelivery(self._timeline, request, reading, self._write_seconds)
 
     def note_write(self, request: FleetRequest, num_tokens: int, waited: float) -> None:
         """The kernel has a fragment."""

@@ -24,6 +24,7 @@ from dataplane.simulation.fleet_registry import FleetRegistry, RequestFollower
 from dataplane.simulation.fleet_replica import FleetReplica
 from dataplane.simulation.fleet_request import FleetRequest
 from dataplane.simulation.gateway_bounds import GatewayBounds
+from dataplane.simulation.gateway_overheads import GatewayOverheads
 from dataplane.simulation.queue_expiry import QueueExpiry
 from dataplane.simulation.request_trace import RequestTrace
 from dataplane.simulation.timeline import Timeline
@@ -48,7 +49,10 @@ class GatewayHost(RequestFollower, Protocol):
 
 
 class SimulatedGateway:
-    """Serves one deployment of `enforced`. Knows its own requests alone, as a real one."""
+    """Serves one deployment of `enforced`. Knows its own requests alone, as a real one.
+
+    Without `overheads` nothing takes it any time.
+    """
 
     def __init__(
         self,
@@ -58,6 +62,7 @@ class SimulatedGateway:
         timeline: Timeline,
         host: GatewayHost,
         bounds: GatewayBounds,
+        overheads: GatewayOverheads | None = None,
     ) -> None:
         self.gateway_id = gateway_id
         self.deployment = deployment
@@ -66,10 +71,16 @@ class SimulatedGateway:
         self._admission = FleetAdmission(enforced, deployment)
         self._registry = FleetRegistry(timeline, host)
         self.client_side = FleetClientSide(
-            self._registry, self.queue, timeline, bounds.write_seconds, bounds.release_seconds
+            self._registry,
+            self.queue,
+            timeline,
+            bounds.write_seconds,
+            bounds.release_seconds,
+            overheads,
         )
         self.engine_side = FleetEngineSide(self._registry, self.client_side, timeline)
         self._expiry = QueueExpiry(self.queue, timeline, bounds.expire_seconds)
+        self._overheads = overheads
         self._timeline = timeline
         self._host = host
 
@@ -103,15 +114,22 @@ class SimulatedGateway:
         self._expiry.watch()
 
     def arrive(self, call: Call, num_tries: int = 0) -> None:
-        """A request's first byte is here; reading and counting it takes no time."""
+        """A request's first byte is here; reading, counting and deciding are overhead."""
         request = self._open(call, num_tries)
+        if self._overheads is None:
+            self._receive(request)
+        else:
+            self._timeline.after(self._overheads.before_admission(), lambda: self._receive(request))
+
+    def _receive(self, request: FleetRequest) -> None:
+        call = request.call
         why_not = self._admission.why_not_fit(call)
         if why_not is not None:
             self._registry.refuse(request, EventKind.INVALID, 400, why_not)
             return
         request.max_output_tokens = self._admission.max_output_tokens(call)
         if request.trace is not None:
-            request.trace.note(EventKind.RECEIVED, request.arrived_at, num_tokens=len(call.prompt))
+            request.trace.note(EventKind.RECEIVED, self._timeline.now, num_tokens=len(call.prompt))
         if self._admit(request):
             self._enter_queue(request)
 
@@ -162,12 +180,24 @@ class SimulatedGateway:
         request.ticket = None
         if isinstance(outcome, Departure):
             self._end_unserved(request, outcome)
-        else:
+            return
+        request.lease = outcome
+        if self._overheads is None:
             self._submit(request, outcome)
+        else:
+            self._timeline.after(
+                self._overheads.before_submission(), lambda: self._submit_late(request, outcome)
+            )
+
+    def _submit_late(self, request: FleetRequest, lease: Lease) -> None:
+        if request.has_left:  # meanwhile, and no engine was there to tell
+            self.engine_side.note_cancelled(request)
+            self._registry.release(request)
+        else:
+            self._submit(request, lease)
 
     def _submit(self, request: FleetRequest, lease: Lease) -> None:
         replica = self._host.find_replica(lease.replica_id)
-        request.lease = lease
         request.num_attempts += 1
         if replica is None:
             self._lose_attempt(request, lease.replica_id, "it was lost before the submission")

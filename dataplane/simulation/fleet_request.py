@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from dataplane.simulation.fleet_gateway import SimulatedGateway
     from dataplane.simulation.fleet_replica import FleetReplica
     from dataplane.simulation.handover import Handover
+    from dataplane.simulation.late_delivery import LateDelivery
     from dataplane.simulation.request_trace import RequestTrace
     from dataplane.simulation.slow_delivery import SlowDelivery
 
@@ -49,6 +50,8 @@ class FleetRequest:
     is_released = False
     trace: "RequestTrace | None" = None
     slow_delivery: "SlowDelivery | None" = None
+    late_delivery: "LateDelivery | None" = None
+    """Where writing takes its gateway time; then nothing else is asked."""
     handover: "Handover | None" = None
     """Between two phases on replicas of their own; None: one replica does both."""
 

@@ -13,6 +13,7 @@ from dataplane.policy import (
 )
 from dataplane.simulation.fleet_gateway import GatewayBounds
 from dataplane.simulation.fleet_replica import ReplicaSpec
+from dataplane.simulation.gateway_overheads import OverheadPlan
 from dataplane.simulation.phased_replicas import PhasePlan
 from dataplane.simulation.replay import ReplaySpec
 from dataplane.simulation.traffic import TrafficSpec
@@ -40,6 +41,8 @@ class FleetScenario:
     replays: tuple[ReplaySpec, ...] = ()
     num_gateways: int = 1
     bounds: GatewayBounds = field(default_factory=GatewayBounds)
+    overheads: OverheadPlan | None = None
+    """What gateways take for a request; None: no time."""
     starts_at_unix_ns: int = DEFAULT_STARTS_AT_UNIX_NS
     max_drain_seconds: float = 3600.0
     """How long what is in flight at the end is waited for."""

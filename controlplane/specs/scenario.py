@@ -7,7 +7,7 @@ in a scenario can be put into force by moving it.
 
 import re
 from datetime import UTC, datetime
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -17,6 +17,7 @@ from controlplane.specs.names import Name
 from controlplane.specs.policy import AdmissionPolicySpec
 from controlplane.specs.quantity import Duration
 from controlplane.specs.scenario_faults import FaultSpec, check_faults
+from controlplane.specs.scenario_overheads import OverheadsSpec
 from controlplane.specs.scenario_phases import PhasesSpec
 from controlplane.specs.scenario_traffic import ArrivalsSpec, ClientSpec
 from controlplane.specs.tenant import TenantSpec
@@ -73,15 +74,21 @@ class CostSpec(SpecModel):
     per_context_token: Duration | None = None
     """Of each token that a decode step attends to."""
     fit: str | None = Field(default=None, min_length=1, max_length=4096, examples=["h100.fit.json"])
-    """A file that `pilothouse fit` wrote, found from the folder of the scenario."""
+    """A file that `pilothouse fit` wrote, found from the folder of the scenario. What it says
+    of overheads and of starts holds too, unless `gateways.overheads` or `cold_start` is given."""
+    noise: Literal["on", "off"] = "on"
+    """Of a fit. off: steps take what their work says, and overheads their median."""
     speculation: SpeculationSpec | None = None
     """What speculation makes of decode steps; None: each is a step of its own."""
 
     @model_validator(mode="after")
     def _is_one_of_both(self) -> Self:
-        parts = [name for name in self.model_fields_set if name not in ("fit", "speculation")]
+        others = ("fit", "noise", "speculation")
+        parts = [name for name in self.model_fields_set if name not in others]
         if self.fit is None and self.iteration is None:
             raise ValueError("needs iteration, such as iteration: 8ms, or fit: a file")
+        if self.fit is None and self.noise == "off":
+            raise ValueError("noise is of a fit, and parts have none; leave out noise")
         if self.fit is not None and parts:
             raise ValueError(f"a fit says what a step takes; leave out {', '.join(sorted(parts))}")
         return self
@@ -97,7 +104,10 @@ class WeightsSpec(SpecModel):
 
 
 class ColdStartSpec(SpecModel):
-    """How long the stages of a replica's start take; what is left out takes no time."""
+    """How long the stages of a replica's start take; what is left out takes no time.
+
+    Not given at all, the stages take the medians of the fit that is the cost.
+    """
 
     acquire: Duration | None = None
     """Until it has its machine and device."""
@@ -162,6 +172,8 @@ class GatewaysSpec(SpecModel):
     """Requests that a replica is given beyond its active sequences, so that no step runs short."""
     unserved: Duration = 5.0
     """How long a request waits while no replica can be reached."""
+    overheads: OverheadsSpec | None = None
+    """What they take for a request; None: what the fit that is the cost says, or no time."""
     release: Duration = 30.0
     """An engine that has not confirmed an end by then is no longer waited for."""
     write: Duration = 60.0
@@ -223,6 +235,8 @@ class ScenarioSpec(SpecModel):
             _check_known(arrivals.name, "clients", arrivals.clients, self.clients)
             known = {"default": None, **self.tenants}
             _check_known(arrivals.name, "tenants", arrivals.tenants, known)
+            if arrivals.num_sequences is not None:
+                _check_several_answers(arrivals.name, self.replicas)
         check_faults(
             self.faults,
             name_replicas(self.replicas.count),
@@ -245,4 +259,17 @@ def _check_known(arrivals: str, what: str, named: dict[str, float], known: dict[
         valid = ", ".join(known) or "none; add them"
         raise ValueError(
             f"arrivals {arrivals} name {', '.join(strangers)}, which is none of {what}: {valid}"
+        )
+
+
+def _check_several_answers(arrivals: str, replicas: ReplicasSpec) -> None:
+    if not replicas.prefix_caching:
+        raise ValueError(
+            f"arrivals {arrivals} ask for several answers, whose sequences share the blocks of "
+            f"their prompt; set replicas.prefix_caching to true"
+        )
+    if replicas.phases is not None:
+        raise ValueError(
+            f"arrivals {arrivals} ask for several answers, and only one goes from a prefill to a "
+            f"decode replica; leave out num_sequences or replicas.phases"
         )

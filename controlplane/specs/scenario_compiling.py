@@ -14,6 +14,7 @@ from controlplane.specs.scenario import (
     parse_instant,
 )
 from controlplane.specs.scenario_faults import compile_faults
+from controlplane.specs.scenario_overheads import OverheadsSpec
 from controlplane.specs.scenario_traffic import (
     ArrivalsSpec,
     ClientSpec,
@@ -38,10 +39,12 @@ from dataplane.simulation.distributions import (
 )
 from dataplane.simulation.faults.fault import Fault
 from dataplane.simulation.fitting.cost import FittedCost
-from dataplane.simulation.fitting.document import FitFileError, load_fit
+from dataplane.simulation.fitting.document import Fit, FitFileError, load_fit
+from dataplane.simulation.fitting.surroundings import cold_start_of, overheads_of
 from dataplane.simulation.fleet_gateway import GatewayBounds
 from dataplane.simulation.fleet_replica import ReplicaSpec
 from dataplane.simulation.fleet_scenario import FleetScenario, name_replicas
+from dataplane.simulation.gateway_overheads import NO_TIME, OverheadPlan
 from dataplane.simulation.link import GIGA
 from dataplane.simulation.replay import ReplaySpec as ReplayedTraffic
 from dataplane.simulation.replay import TraceError, read_trace
@@ -82,6 +85,7 @@ class _Files:
     def __init__(self, source: Source, folder: Path) -> None:
         self._source = source
         self._folder = folder
+        self._fits: dict[str, Fit | None] = {}
         self.problems: list[Problem] = []
 
     def cost(self, spec: CostSpec, seed: int) -> CostModel:
@@ -97,7 +101,8 @@ class _Files:
         return SpeculativeCost(plain, of_round, drafts.acceptance)
 
     def _plain_cost(self, spec: CostSpec, seed: int) -> CostModel:
-        if spec.fit is None:
+        fit = self.fit(spec)
+        if fit is None:
             return LinearCost(
                 iteration=spec.iteration or 0,
                 per_prompt_token=spec.per_prompt_token or 0,
@@ -105,11 +110,27 @@ class _Files:
                 per_reread_token=spec.per_reread_token or 0,
                 per_context_token=spec.per_context_token or 0,
             )
+        return FittedCost.of(fit, seed if spec.noise == "on" else None)
+
+    def fit(self, spec: CostSpec) -> Fit | None:
+        """None: it names none, or one that cannot be read, which is told once."""
+        if spec.fit is None:
+            return None
+        if spec.fit not in self._fits:
+            try:
+                self._fits[spec.fit] = load_fit(self._folder / spec.fit)
+            except (OSError, FitFileError) as error:
+                self._fits[spec.fit] = None
+                self._note(("spec", "replicas", "cost", "fit"), error)
+        return self._fits[spec.fit]
+
+    def fitted_cold_start(self, spec: CostSpec) -> ColdStart:
+        fit = self.fit(spec)
         try:
-            return FittedCost.of(load_fit(self._folder / spec.fit), seed)
-        except (OSError, FitFileError) as error:
+            return ColdStart() if fit is None else cold_start_of(fit)
+        except FitFileError as error:
             self._note(("spec", "replicas", "cost", "fit"), error)
-            return LinearCost(iteration=0, per_prompt_token=0, per_decode_step=0)
+            return ColdStart()
 
     def replay(
         self, position: int, spec: ArrivalsSpec, client: ClientBehaviour
@@ -161,6 +182,7 @@ def _compile(name: str, spec: ScenarioSpec, files: _Files) -> FleetScenario | No
             write_seconds=gateways.write,
             surplus_slots=gateways.surplus_slots,
         ),
+        overheads=_overheads(gateways.overheads, spec.replicas.cost, files),
         starts_at_unix_ns=parse_instant(spec.starts_at),
     )
 
@@ -175,7 +197,11 @@ def _replicas(scenario: ScenarioSpec, spec: ReplicasSpec, files: _Files) -> tupl
         max_prefill_tokens_per_step=spec.max_prefill_tokens_per_step,
         is_prefix_caching=spec.prefix_caching,
     )
-    cold_start = _cold_start(spec.cold_start)
+    cold_start = (
+        _cold_start(spec.cold_start)
+        if "cold_start" in spec.model_fields_set
+        else files.fitted_cold_start(spec.cost)
+    )
     return tuple(
         ReplicaSpec(
             replica_id=replica_id,
@@ -209,6 +235,18 @@ def _cold_start(spec: ColdStartSpec) -> ColdStart:
     )
 
 
+def _overheads(spec: OverheadsSpec | None, cost: CostSpec, files: _Files) -> OverheadPlan | None:
+    """Those that are written down, else those of a fit."""
+    if spec is None:
+        fit = files.fit(cost)
+        return None if fit is None else overheads_of(fit, is_noisy=cost.noise == "on")
+    waits = {name: getattr(spec, name) for name in OverheadsSpec.model_fields}
+    plan = OverheadPlan(
+        **{name: NO_TIME if wait is None else _wait(wait) for name, wait in waits.items()}
+    )
+    return None if plan == OverheadPlan() else plan
+
+
 def _traffic(spec: ArrivalsSpec, clients: dict[str, ClientBehaviour]) -> TrafficSpec:
     assert spec.prompt is not None
     assert spec.output is not None
@@ -231,6 +269,7 @@ def _traffic(spec: ArrivalsSpec, clients: dict[str, ClientBehaviour]) -> Traffic
         prompt=_length(spec.prompt),
         output=_length(spec.output),
         max_tokens=None if spec.max_tokens is None else _length(spec.max_tokens),
+        num_sequences=None if spec.num_sequences is None else _length(spec.num_sequences),
         prefixes=None
         if spec.prefixes is None
         else SharedPrefixes(

@@ -148,6 +148,8 @@ class ArrivalsSpec(SpecModel):
     """Of what the model would answer without a limit."""
     max_tokens: LengthSpec | None = None
     """The limit that callers name; None: they name none."""
+    num_sequences: LengthSpec | None = None
+    """Answers that a call asks for (`n`), each as long as `output` says; None: one."""
     prefixes: PrefixesSpec | None = None
     """Beginnings that prompts have in common."""
     turns: TurnsSpec | None = None
@@ -177,6 +179,7 @@ class ArrivalsSpec(SpecModel):
             given = [name for name, value in own.items() if value is not None]
             given += ["turns"] if self.turns else []
             given += ["prefixes"] if self.prefixes else []
+            given += ["num_sequences"] if self.num_sequences else []
             if given:
                 raise ValueError(f"a replay says {', '.join(given)} itself; leave that out")
             if len(self.clients) > 1:

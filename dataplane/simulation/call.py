@@ -34,6 +34,7 @@ class Call:
         "answer",
         "caller",
         "conversation",
+        "further_answers",
         "max_tokens",
         "prompt",
     )
@@ -45,14 +46,21 @@ class Call:
         answer: range,
         max_tokens: int | None,
         conversation: Conversation | None = None,
+        further_answers: tuple[range, ...] = (),
     ) -> None:
-        """`answer` is what the model would say without a limit; `max_tokens` None: the caller
-        names no limit."""
+        """`answer` is what the model would say without a limit, and so are `further_answers` of a
+        call that asks for several; `max_tokens` None: the caller names no limit."""
         self.caller = caller
         self.prompt = prompt
         self.answer = answer
         self.max_tokens = max_tokens
         self.conversation = conversation
+        self.further_answers = further_answers
+
+    @property
+    def num_sequences(self) -> int:
+        """Answers that are asked for."""
+        return 1 + len(self.further_answers)
 
 
 class CallSource(Protocol):

@@ -16,7 +16,11 @@ from dataplane.simulation.call import Call
 class FleetAdmission:
     """Decides by the real admission, and changes nothing."""
 
-    def __init__(self, enforced: EnforcedSnapshot, deployment: DeploymentPolicy) -> None:
+    def __init__(
+        self, enforced: EnforcedSnapshot, deployment: DeploymentPolicy, max_choices: int
+    ) -> None:
+        """`max_choices` bounds the answers to one prompt."""
+        self._max_choices = max_choices
         self._deployment = deployment
         self._policy = enforced.policy_of(deployment)
         self._tenants = {tenant.name: tenant for tenant in enforced.snapshot.tenants}
@@ -32,12 +36,22 @@ class FleetAdmission:
         most = self._deployment.max_model_len
         return call.max_tokens or (len(call.answer) if most is None else most - len(call.prompt))
 
-    def why_not_fit(self, call: Call) -> str | None:
-        """Why its tokens cannot fit; None: they can."""
+    def why_invalid(self, call: Call) -> str | None:
+        """Why it can never be served; None: it can."""
+        if call.further_answers and (why := self._why_not_so_many(call.num_sequences)):
+            return why
         most, num_prompt = self._deployment.max_model_len, len(call.prompt)
         if most is None or most - num_prompt >= (call.max_tokens or 1):
             return None
         return f"the model's maximum context length is {most} tokens; the prompt has {num_prompt}"
+
+    def _why_not_so_many(self, num_sequences: int) -> str | None:
+        of_policy = self._deployment.policy.max_active_per_replica
+        if num_sequences > self._max_choices:
+            return f"'n' is {num_sequences}; at most {self._max_choices} answers are given"
+        if of_policy is not None and num_sequences > of_policy:
+            return f"'n' is {num_sequences}; a replica runs at most {of_policy} answers at once"
+        return None
 
     def decide(
         self, call: Call, max_output_tokens: int, queue: DeploymentQueue, is_draining: bool
@@ -49,7 +63,7 @@ class FleetAdmission:
             self._facts(call, max_output_tokens),
             QueueLoad(
                 num_waiting_by_class=queue.num_waiting_by_class(),
-                has_free_slot=queue.has_room_for(1),
+                has_free_slot=queue.has_room_for(1 + len(call.further_answers)),
                 num_replicas=len(self._deployment.replicas),
                 is_draining=is_draining,
             ),

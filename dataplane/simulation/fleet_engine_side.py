@@ -40,21 +40,33 @@ class FleetEngineSide:
         request.num_output_tokens = 1
         self._client_side.begin(request)
 
-    def note_tokens(self, request: FleetRequest, num_tokens: int) -> None:
-        """So many were selected, all in all. Only of requests that are followed."""
-        num_new = num_tokens - request.num_output_tokens
-        request.num_output_tokens = num_tokens
+    def note_further_first_token(self, request: FleetRequest, index: int, now: float) -> None:
+        """A further sequence of it selected its first token."""
         if request.trace is not None:
-            request.trace.note(EventKind.TOKENS, self._timeline.now, num_tokens=num_new)
+            request.trace.note(EventKind.FIRST_TOKEN, now, num_tokens=1, sequence=index)
+        request.num_output_tokens += 1
+        self._client_side.put(request, 1)
+
+    def note_tokens(self, request: FleetRequest, num_new: int, index: int) -> None:
+        """So many more of a sequence were selected. Only of requests that are followed."""
+        request.num_output_tokens += num_new
+        if request.trace is not None:
+            now = self._timeline.now
+            request.trace.note(EventKind.TOKENS, now, num_tokens=num_new, sequence=index)
         self._client_side.put(request, num_new)
 
-    def note_complete(self, request: FleetRequest, now: float) -> None:
-        """It selected its last token."""
+    def note_sequence_complete(self, request: FleetRequest, index: int, now: float) -> None:
+        """One of several sequences selected its last token, and others have not."""
+        if request.trace is not None and request.state is not State.FINISHED:
+            disposition = _disposition_of(request, index)
+            request.trace.note(EventKind.FINISHED, now, disposition=disposition, sequence=index)
+
+    def note_complete(self, request: FleetRequest, now: float, index: int = 0) -> None:
+        """It selected its last token; of several sequences, this was the last to."""
         if request.state is State.FINISHED:
             return
         request.last_token_at = now
-        is_cut = len(request.call.answer) > request.max_output_tokens
-        self._registry.end(request, Disposition.LENGTH if is_cut else Disposition.STOP, None)
+        self._registry.end(request, _disposition_of(request, index), None, index)
         self._client_side.end(request)
 
     def note_failed(self, request: FleetRequest, reason: str, status: int = 500) -> None:
@@ -96,3 +108,9 @@ class FleetEngineSide:
         if request.replica is not None:
             request.replica.forget(request)
         self._registry.release(request)
+
+
+def _disposition_of(request: FleetRequest, index: int) -> Disposition:
+    """Of a sequence that is complete."""
+    answer = request.call.further_answers[index - 1] if index else request.call.answer
+    return Disposition.LENGTH if len(answer) > request.max_output_tokens else Disposition.STOP

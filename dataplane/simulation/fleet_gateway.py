@@ -68,7 +68,7 @@ class SimulatedGateway:
         self.deployment = deployment
         self.queue = DeploymentQueue(clock=timeline, unserved_seconds=bounds.unserved_seconds)
         self.is_draining = False
-        self._admission = FleetAdmission(enforced, deployment)
+        self._admission = FleetAdmission(enforced, deployment, bounds.max_choices)
         self._registry = FleetRegistry(timeline, host)
         self.client_side = FleetClientSide(
             self._registry,
@@ -123,12 +123,14 @@ class SimulatedGateway:
 
     def _receive(self, request: FleetRequest) -> None:
         call = request.call
-        why_not = self._admission.why_not_fit(call)
+        why_not = self._admission.why_invalid(call)
         if why_not is not None:
             self._registry.refuse(request, EventKind.INVALID, 400, why_not)
             return
         request.max_output_tokens = self._admission.max_output_tokens(call)
         if request.trace is not None:
+            if call.further_answers:
+                request.trace.lifecycle.expect_sequences(call.num_sequences)
             request.trace.note(EventKind.RECEIVED, self._timeline.now, num_tokens=len(call.prompt))
         if self._admit(request):
             self._enter_queue(request)
@@ -166,7 +168,11 @@ class SimulatedGateway:
 
     def _enter_queue(self, request: FleetRequest) -> None:
         assert request.request_class is not None
-        ticket = self.queue.enter(request.request_class, frozenset(request.lost_replica_ids))
+        ticket = self.queue.enter(
+            request.request_class,
+            frozenset(request.lost_replica_ids),
+            num_slots=1 + len(request.call.further_answers),
+        )
         outcome = ticket.outcome
         if outcome is not None:
             self.take_outcome(request, outcome)
@@ -231,7 +237,7 @@ class SimulatedGateway:
         if lease is not None:
             lease.release()
         if may_go_on:
-            request.replica = request.sequence = None
+            request.replica = request.sequence = request.group = None
             self._enter_queue(request)
 
     def _end_lost(self, request: FleetRequest, replica_id: str, why: str) -> None:

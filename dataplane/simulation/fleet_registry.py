@@ -90,8 +90,14 @@ class FleetRegistry:
             request.trace.note(kind, self._timeline.now, reason=reason)
         self.deliver(request, Delivery.NONE)
 
-    def end(self, request: FleetRequest, disposition: Disposition, reason: str | None) -> None:
-        """No engine does anything more for it."""
+    def end(
+        self,
+        request: FleetRequest,
+        disposition: Disposition,
+        reason: str | None,
+        sequence: int = 0,
+    ) -> None:
+        """No engine does anything more for it. `sequence` was the last of several to end."""
         request.state = State.FINISHED
         request.finished_at = self._timeline.now
         request.disposition = disposition
@@ -99,7 +105,11 @@ class FleetRegistry:
         request.count_tokens()
         if request.trace is not None:
             request.trace.note(
-                EventKind.FINISHED, self._timeline.now, disposition=disposition, reason=reason
+                EventKind.FINISHED,
+                self._timeline.now,
+                disposition=disposition,
+                reason=reason,
+                sequence=sequence,
             )
 
     def fail(

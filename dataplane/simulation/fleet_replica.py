@@ -91,11 +91,11 @@ class FleetReplica:
     @property
     def num_requests(self) -> int:
         """What it has and has not released."""
-        return 0 if self._process is None else len(self._process.requests)
+        return len(self.requests())
 
     def requests(self) -> list[FleetRequest]:
         """What it has and has not released, oldest first."""
-        return [] if self._process is None else list(self._process.requests.values())
+        return [] if self._process is None else list(dict.fromkeys(self._process.requests.values()))
 
     def counts(self) -> ReplicaCounts:
         """Over all of its processes, up to now."""
@@ -138,7 +138,8 @@ class FleetReplica:
 
     def stop_if_drained(self) -> None:
         """Stop where nothing is left of what it drains; its process asks with each release."""
-        if self.state is ReplicaState.DRAINING and not self.num_requests:
+        process = self._process
+        if self.state is ReplicaState.DRAINING and process is not None and not process.requests:
             self._stop()
             self._keeper.replica_changed(self, "drained")
 

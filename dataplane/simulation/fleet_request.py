@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dataplane.simulation.handover import Handover
     from dataplane.simulation.late_delivery import LateDelivery
     from dataplane.simulation.request_trace import RequestTrace
+    from dataplane.simulation.sequence_group import SequenceGroup
     from dataplane.simulation.slow_delivery import SlowDelivery
 
 
@@ -28,7 +29,9 @@ class FleetRequest:
     replica: "FleetReplica | None" = None
     """Of the last attempt."""
     sequence: Sequence | None = None
-    """Of the last attempt."""
+    """Of the last attempt; of several, the first."""
+    group: "SequenceGroup | None" = None
+    """Of the last attempt; None: it has one sequence."""
     num_attempts = 0
     lost_replica_ids: tuple[str, ...] = ()
     scheduled_at: float | None = None
@@ -83,11 +86,14 @@ class FleetRequest:
         return (*lost, *[each.replica_id for each in tried if each.replica_id not in lost])
 
     def count_tokens(self) -> None:
-        """Take over what its sequence holds, with its end."""
+        """Take over what its sequences hold, with its end."""
         sequence, handover = self.sequence, self.handover
         if sequence is None:
             return
-        self.num_output_tokens = sequence.num_output_tokens
+        group = self.group
+        self.num_output_tokens = (
+            sequence.num_output_tokens if group is None else group.num_output_tokens
+        )
         if handover is None or sequence.num_handed_over_tokens == 0:
             self.num_cached_tokens = sequence.num_cached_tokens
         else:  # its prompt was computed on another replica

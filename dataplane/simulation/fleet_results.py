@@ -173,7 +173,8 @@ def server_latencies(request: FleetRequest) -> tuple[float, float, float, float]
         last = request.last_write_at
         if last is not None and request.delivery is Delivery.COMPLETE:
             e2e = last - arrived_at
-            num_tokens = request.num_output_tokens
+            group = request.group  # its answers are written together: O is that of the longest
+            num_tokens = request.num_output_tokens if group is None else group.num_tokens_of_longest
             if num_tokens > 1 and request.call.caller.is_stream:
                 tpot = (last - first) / (num_tokens - 1)
     return queue_time, ttft, tpot, e2e
@@ -187,12 +188,18 @@ def _boundary_latencies(
         return Latencies(server=BoundaryLatencies(ttft=ttft, tpot=tpot, e2e=e2e))
     if boundary is Boundary.ENGINE and request.first_token_at is not None:
         first, last = request.first_token_at, request.last_token_at
-        num_gaps = request.num_output_tokens - 1
         return Latencies(
             engine=BoundaryLatencies(
                 ttft=first - request.arrived_at,
-                tpot=(last - first) / num_gaps if last is not None and num_gaps > 0 else None,
+                tpot=_engine_tpot(request, first, last),
                 e2e=None if last is None else last - request.arrived_at,
             )
         )
     return Latencies()
+
+
+def _engine_tpot(request: FleetRequest, first: float, last: float | None) -> float | None:
+    if request.group is not None:
+        return request.group.slowest_tpot
+    num_gaps = request.num_output_tokens - 1
+    return (last - first) / num_gaps if last is not None and num_gaps > 0 else None

@@ -11,5 +11,7 @@ class GatewayBounds:
     release_seconds: float = 30.0
     write_seconds: float = 60.0
     surplus_slots: int = 2
+    max_choices: int = 16
+    """Answers to one prompt."""
     expire_seconds: float = 0.05
     """How often deadlines are looked at."""

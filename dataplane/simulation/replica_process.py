@@ -16,6 +16,7 @@ from dataplane.scheduling.step import StepPlan
 from dataplane.simulation.fleet_request import FleetRequest
 from dataplane.simulation.replica import SimulatedReplica
 from dataplane.simulation.replica_counts import ReplicaCounts
+from dataplane.simulation.sequence_group import SequenceGroup
 from dataplane.simulation.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -32,6 +33,16 @@ class ReplicaObserver(Protocol):
     def step_ended(self, plan: StepPlan, complete: Iterable[Sequence]) -> None: ...
 
 
+class _Followed:
+    """A sequence of which every token is told; the first one is by itself."""
+
+    __slots__ = ("num_told", "sequence")
+
+    def __init__(self, sequence: Sequence) -> None:
+        self.sequence = sequence
+        self.num_told = 1
+
+
 class ReplicaProcess:
     """Runs the requests that `replica` is sent; a StepObserver of its engine."""
 
@@ -43,8 +54,8 @@ class ReplicaProcess:
         """Those that are not released, by sequence."""
         self._replica = replica
         self._timeline = timeline
-        self._followed: dict[int, FleetRequest] = {}
-        """Those of which every token is told."""
+        self._followed: dict[int, _Followed] = {}
+        """Those of which every token is told, by sequence."""
         self._withheld: set[int] = set()
         self._counts = ReplicaCounts(num_starts=1)
         self._serving_since = timeline.now
@@ -75,15 +86,25 @@ class ReplicaProcess:
             for observer in observers:
                 observer.refused(sequence)
             return refusal
-        self.requests[request.number] = request
-        if request.trace is not None or request.call.caller.client.reading is not None:
-            self._followed[request.number] = request
+        self._take(request, sequence)
         self._counts.num_requests += 1
+        if request.call.further_answers:
+            request.group = SequenceGroup(sequence, len(request.call.further_answers))
         return None
+
+    def _take(self, request: FleetRequest, sequence: Sequence) -> None:
+        self.requests[sequence.sequence_id] = request
+        if request.trace is not None or request.call.caller.client.reading is not None:
+            self._followed[sequence.sequence_id] = _Followed(sequence)
 
     def _make(self, request: FleetRequest) -> Sequence:
         call, phases = request.call, self._replica.phases
         handover = None if phases is None else phases.prepare(request, self._replica)
+        if handover is not None and call.further_answers:
+            raise ValueError(
+                f"request {request.number} asks for {call.num_sequences} answers, and only one "
+                f"goes from a prefill to a decode replica; ask for one, or leave out the phases"
+            )
         return Sequence(
             request_id=f"{request.number}",
             sequence_id=request.number,
@@ -98,8 +119,15 @@ class ReplicaProcess:
 
     def cancel(self, request: FleetRequest) -> None:
         """End a request before the next step, unless it ends before, or is here no more."""
-        if request.number in self.requests:
-            self.engine.cancel(request.number)
+        group = request.group
+        if group is None:
+            if request.number in self.requests:
+                self.engine.cancel(request.number)
+            return
+        group.is_cancelled = True
+        for sequence in group.sequences:
+            if sequence.sequence_id in self.requests:
+                self.engine.cancel(sequence.sequence_id)
 
     def let_go(self, request: FleetRequest) -> None:
         """Nobody reads the KV of its prompt any more."""
@@ -109,8 +137,11 @@ class ReplicaProcess:
 
     def forget(self, request: FleetRequest) -> None:
         """Its gateway waits for its release no more."""
-        self.requests.pop(request.number, None)
-        self._followed.pop(request.number, None)
+        sequences = [request.sequence] if request.group is None else request.group.sequences
+        for sequence in sequences:
+            if sequence is not None:
+                self.requests.pop(sequence.sequence_id, None)
+                self._followed.pop(sequence.sequence_id, None)
 
     # What its engine tells: a StepObserver.
 
@@ -120,7 +151,9 @@ class ReplicaProcess:
         requests = self.requests
         for sequence in plan.admitted:
             request = requests.get(sequence.sequence_id)
-            if request is not None and not sequence.num_handed_over_tokens:
+            if request is None or sequence.num_handed_over_tokens:
+                continue
+            if sequence.index == 0:  # work on a request begins once
                 request.gateway.engine_side.note_scheduled(request, now)
         for sequence in plan.preempted:
             self._note_pause(sequence, EventKind.PREEMPTED, reason="kv blocks")
@@ -158,6 +191,8 @@ class ReplicaProcess:
         request = self.requests.get(sequence.sequence_id)
         if request is not None:
             self._followed.pop(sequence.sequence_id, None)
+            if request.group is not None:
+                request.group.num_following = 0
             request.gateway.engine_side.note_cancelled(request)
 
     def _note_pause(self, sequence: Sequence, kind: EventKind, reason: str | None = None) -> None:
@@ -171,9 +206,14 @@ class ReplicaProcess:
 
     def _note_refused(self, refusal: Refusal) -> None:
         request = self.requests.get(refusal.sequence.sequence_id)
-        if request is not None:
-            self._count_output(refusal.sequence)
-            request.gateway.engine_side.note_failed(request, refusal.reason)
+        if request is None:
+            return
+        self._count_output(refusal.sequence)
+        self._followed.pop(refusal.sequence.sequence_id, None)
+        if request.group is not None:  # an answer that cannot be completed is none
+            request.group.num_following = 0
+            self.cancel(request)
+        request.gateway.engine_side.note_failed(request, refusal.reason)
 
     def _note_chunks(self, plan: StepPlan, now: float) -> None:
         requests = self.requests
@@ -188,15 +228,48 @@ class ReplicaProcess:
                     num_tokens=chunk.num_tokens,
                     num_cached_tokens=chunk.num_cached_tokens,
                     replica_id=self._replica.replica_id,
+                    sequence=chunk.sequence.index,
                 )
-            if chunk.selects_token and request.state is State.PREFILL:
+            if not chunk.selects_token:
+                continue
+            if request.group is not None:
+                self._note_token_of_group(request, request.group, chunk.sequence, now)
+            elif request.state is State.PREFILL:
                 request.gateway.engine_side.note_first_token(request, now)
 
+    def _note_token_of_group(
+        self, request: FleetRequest, group: SequenceGroup, sequence: Sequence, now: float
+    ) -> None:
+        if sequence.num_output_tokens > 1:
+            return  # it caught up after a preemption
+        group.begin(sequence, now)
+        if sequence.index:
+            request.gateway.engine_side.note_further_first_token(request, sequence.index, now)
+            return
+        request.gateway.engine_side.note_first_token(request, now)
+        for follower in group.followers(request.call.further_answers):
+            self._add_follower(request, group, follower)
+
+    def _add_follower(
+        self, request: FleetRequest, group: SequenceGroup, follower: Sequence
+    ) -> None:
+        for observer in self._replica.observers:
+            observer.submitted(follower)
+        if (refusal := self.engine.submit(follower)) is not None:
+            raise AssertionError(f"what the first sequence may, a follower may: {refusal}")
+        self._take(request, follower)
+        if group.is_cancelled:
+            self.engine.cancel(follower.sequence_id)
+
     def _note_progress(self) -> None:
-        for request in list(self._followed.values()):
-            sequence = request.sequence
-            if sequence is not None and sequence.num_output_tokens > request.num_output_tokens:
-                request.gateway.engine_side.note_tokens(request, sequence.num_output_tokens)
+        for followed in list(self._followed.values()):
+            sequence = followed.sequence
+            num_new = sequence.num_output_tokens - followed.num_told
+            if num_new > 0:
+                followed.num_told += num_new
+                request = self.requests[sequence.sequence_id]
+                if request.state is not State.FINISHED:
+                    request.gateway.engine_side.note_tokens(request, num_new, sequence.index)
 
     def _note_complete(self, sequence: Sequence, now: float) -> None:
         request = self.requests.get(sequence.sequence_id)
@@ -205,8 +278,19 @@ class ReplicaProcess:
         self._count_output(sequence)
         if self._followed:
             self._followed.pop(sequence.sequence_id, None)
-        if request.handover is None or not request.handover.begin(now):
+        if request.group is not None:
+            self._note_complete_of_group(request, request.group, sequence, now)
+        elif request.handover is None or not request.handover.begin(now):
             request.gateway.engine_side.note_complete(request, now)
+
+    def _note_complete_of_group(
+        self, request: FleetRequest, group: SequenceGroup, sequence: Sequence, now: float
+    ) -> None:
+        engine_side = request.gateway.engine_side
+        if group.end(sequence, now):
+            engine_side.note_complete(request, now, sequence.index)
+        else:
+            engine_side.note_sequence_complete(request, sequence.index, now)
 
     def _release(self, released: Iterable[Sequence]) -> None:
         requests = self.requests
@@ -215,8 +299,9 @@ class ReplicaProcess:
             if sequence_id in self._withheld:
                 continue
             request = requests.pop(sequence_id, None)
-            if request is not None:
-                request.gateway.engine_side.note_released(request)
+            if request is None or (request.group is not None and not request.group.release_one()):
+                continue
+            request.gateway.engine_side.note_released(request)
         self._replica.stop_if_drained()
 
     def _count_output(self, sequence: Sequence) -> None:

@@ -1,5 +1,7 @@
 """All token ids of one simulation, and the calls that are made of them."""
 
+from collections.abc import Sequence
+
 from dataplane.simulation.call import Call, Caller
 from dataplane.simulation.joined_tokens import (
     JoinedTokens,
@@ -26,21 +28,35 @@ class TokenSpace:
         num_prompt_tokens: int,
         num_output_tokens: int,
         max_tokens: int | None,
+        further_outputs: Sequence[int] = (),
     ) -> Call:
-        """A call whose prompt begins with `prefix`, cut off where the prompt ends."""
+        """A call whose prompt begins with `prefix`, cut off where the prompt ends.
+        `further_outputs` are the lengths of its answers behind the first."""
         if not self.is_told_apart:
-            return Call(caller, range(num_prompt_tokens), range(num_output_tokens), max_tokens)
+            return Call(
+                caller,
+                range(num_prompt_tokens),
+                range(num_output_tokens),
+                max_tokens,
+                further_answers=tuple(map(range, further_outputs)),
+            )
         num_own = max(0, num_prompt_tokens - sum(map(len, prefix)))
         own = self._own.take(num_own + num_output_tokens)
         prompt: range | JoinedTokens = own[:num_own]
         if prefix:
             prompt = joined((*prefix, own[:num_own]), num_prompt_tokens)
-        return Call(caller, prompt, own[num_own:], max_tokens)
+        further = tuple(map(self._own.take, further_outputs)) if further_outputs else ()
+        return Call(caller, prompt, own[num_own:], max_tokens, further_answers=further)
 
     def make_next_call(
-        self, before: Call, num_added: int, num_output_tokens: int, max_tokens: int | None
+        self,
+        before: Call,
+        num_added: int,
+        num_output_tokens: int,
+        max_tokens: int | None,
+        further_outputs: Sequence[int] = (),
     ) -> Call:
-        """The turn after `before`: its prompt is that one's, its whole answer, and more."""
+        """The turn after `before`: its prompt is that one's, its whole first answer, and more."""
         num_answered = len(before.answer)
         if before.max_tokens is not None:
             num_answered = min(num_answered, before.max_tokens)
@@ -52,4 +68,5 @@ class TokenSpace:
             len(before.prompt) + num_answered + num_added,
             num_output_tokens,
             max_tokens,
+            further_outputs,
         )

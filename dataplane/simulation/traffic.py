@@ -52,6 +52,8 @@ class TrafficSpec:
     output: Distribution
     max_tokens: Distribution | None = None
     """None: no call names a limit."""
+    num_sequences: Distribution | None = None
+    """Answers that a call asks for, each as long as `output` says; None: one."""
     prefixes: SharedPrefixes | None = None
     turns: Turns | None = None
     starts_at: float = 0.0
@@ -76,6 +78,8 @@ class SyntheticTraffic:
         self._prompt_stream = stream("prompt")
         self._output_stream = stream("output")
         self._limit_stream = stream("max_tokens")
+        self._sequences_stream = stream("num_sequences")
+        self._further_stream = stream("further outputs")
         self._prefix_stream = stream("prefixes")
         self.turn_stream = stream("turns")
         self._prefixes = None if spec.prefixes is None else _draw_prefixes(spec, seed, tokens)
@@ -94,7 +98,12 @@ class SyntheticTraffic:
         num_prompt = draw_length(spec.prompt, self._prompt_stream)
         prefix = self._draw_prefix(num_prompt)
         call = self.tokens.make_call(
-            caller, prefix, num_prompt, self.draw_output(), self.draw_limit()
+            caller,
+            prefix,
+            num_prompt,
+            self.draw_output(),
+            self.draw_limit(),
+            self.draw_further_outputs(),
         )
         if spec.turns is not None:
             num_turns = draw_length(spec.turns.num_turns, self.turn_stream)
@@ -110,6 +119,14 @@ class SyntheticTraffic:
         """What the caller allows."""
         limit = self.spec.max_tokens
         return None if limit is None else draw_length(limit, self._limit_stream)
+
+    def draw_further_outputs(self) -> Sequence[int]:
+        """What it would say besides, of each further answer that is asked for."""
+        asked = self.spec.num_sequences
+        if asked is None:
+            return ()
+        num_further = draw_length(asked, self._sequences_stream) - 1
+        return [draw_length(self.spec.output, self._further_stream) for _ in range(num_further)]
 
     def _draw_prefix(self, num_tokens: int) -> tuple[range, ...]:
         if self._prefixes is None or self.spec.prefixes is None:
@@ -154,7 +171,11 @@ class _Conversation:
         wait = max(0.0, self._turns.wait.draw(stream))
         added = draw_length(self._turns.added, stream)
         self._call = traffic.tokens.make_next_call(
-            before, added, traffic.draw_output(), traffic.draw_limit()
+            before,
+            added,
+            traffic.draw_output(),
+            traffic.draw_limit(),
+            traffic.draw_further_outputs(),
         )
         self._call.conversation = self
         return ((wait, self._call),)

@@ -164,7 +164,13 @@ class FaultyCalls:
 
     def _copy(self, call: Call) -> Call:
         """One like it, of another prompt and without anything behind it."""
-        return Call(call.caller, self._tokens.like(call.prompt), call.answer, call.max_tokens)
+        return Call(
+            call.caller,
+            self._tokens.like(call.prompt),
+            call.answer,
+            call.max_tokens,
+            further_answers=call.further_answers,
+        )
 
     def _put(self, at: float, call: Call) -> None:
         self._num_put += 1

@@ -10,7 +10,7 @@ from controlplane.specs.scenario_compiling import ScenarioDocument, read_scenari
 from controlplane.specs.yaml_reader import read_yaml
 from dataplane.simulation.clients import PATIENT
 from dataplane.simulation.cost import LinearCost
-from dataplane.simulation.distributions import LogNormal
+from dataplane.simulation.distributions import Constant, LogNormal
 from dataplane.simulation.phase_split import PhaseSplit
 
 EXAMPLE = Path(__file__).parents[3] / "ops/examples/simulate/fleet.yaml"
@@ -155,3 +155,34 @@ def test_a_scenario_does_not_depend_on_what_was_read_before() -> None:
     assert first is not None
     assert second is not None
     assert first.fleet == second.fleet
+
+
+def ask_for(num_sequences: Any, **replicas: Any) -> Any:
+    """A change of a scenario: the first kind of traffic asks for several answers."""
+
+    def change(spec: dict[str, Any]) -> None:
+        spec["arrivals"][0]["num_sequences"] = num_sequences
+        spec["replicas"].update(replicas)
+
+    return change
+
+
+def test_traffic_may_ask_for_several_answers() -> None:
+    document = example()
+    ask_for({"constant": 3})(document["spec"])
+    found, problems = read(as_text(document), Path())
+    assert not problems
+    assert found is not None
+    assert found.fleet.traffic[0].num_sequences == Constant(3)
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (ask_for({"constant": 0}), "num_sequences"),
+        (ask_for({"constant": 3}, prefix_caching=False), "set replicas.prefix_caching to true"),
+        (ask_for({"constant": 3}, phases=PHASES), "leave out num_sequences or replicas.phases"),
+    ],
+)
+def test_a_mistake_about_several_answers_is_named(change: Any, what: str) -> None:
+    assert any(what in problem for problem in problems_of(change))

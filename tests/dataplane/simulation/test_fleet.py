@@ -18,7 +18,13 @@ from tests.dataplane.simulation.small_fleet import call, in_order, small_fleet
 
 def test_a_simulated_gateway_keeps_the_bounds_of_a_real_one() -> None:
     simulated, real = GatewayBounds(), GatewaySettings(name="gateway-0", state_dir=Path())
-    for name in ("unserved_seconds", "release_seconds", "write_seconds", "surplus_slots"):
+    for name in (
+        "unserved_seconds",
+        "release_seconds",
+        "write_seconds",
+        "surplus_slots",
+        "max_choices",
+    ):
         assert getattr(simulated, name) == getattr(real, name)
     assert simulated.expire_seconds == EXPIRE_SECONDS
 

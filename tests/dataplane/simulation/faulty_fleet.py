@@ -21,6 +21,7 @@ from dataplane.simulation.observer.dialect import Dialect
 from dataplane.simulation.observer.fleet_exporters import FleetExporters
 from dataplane.simulation.observer.lines import Logged, Scraped, Seen
 from dataplane.simulation.observer.vllm import VLLM
+from dataplane.simulation.phased_replicas import PhasePlan
 from dataplane.simulation.traffic import SharedPrefixes, TrafficSpec
 
 IDS = ("a", "b", "c")
@@ -40,6 +41,7 @@ class FaultyFleet:
         cost: CostModel = COST,
         cold_start: ColdStart | None = None,
         client: ClientBehaviour = BEHAVIOUR,
+        phases: PhasePlan | None = None,
     ) -> None:
         self.duration = duration
         self.seen: list[Seen] = []
@@ -59,6 +61,7 @@ class FaultyFleet:
                     )
                     for replica_id in IDS
                 ),
+                phases=phases,
                 policy=AdmissionPolicyTerms(
                     revision="chat@1",
                     classes=(

@@ -96,6 +96,7 @@ class Overheads(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     selection_to_first_write: Spread | None = None
     """First token selected until its text left the gateway."""
     finish_to_last_write: Spread | None = None
+    """Without what the client made the gateway wait."""
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -5,7 +5,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from dataplane.lifecycle import EventKind, find_event
+from dataplane.client_waits import client_waits, seconds_of, waits_between
+from dataplane.lifecycle import Delivery, EventKind, find_event
 from dataplane.record import RequestRecord
 from dataplane.simulation.fitting.document import Overheads, Spread
 from dataplane.simulation.fitting.steps import ObservedSteps
@@ -43,9 +44,11 @@ def measure_overheads(records: Sequence[RequestRecord], observed: ObservedSteps)
             if record.request_id in observed.idle_starts and EventKind.SCHEDULED in at:
                 idle_starts.append(at[EventKind.SCHEDULED] + shift - admitted)
         if {EventKind.FIRST_TOKEN, EventKind.FIRST_WRITE} <= at.keys():
-            first_writes.append(at[EventKind.FIRST_WRITE] - at[EventKind.FIRST_TOKEN] - shift)
-        if {EventKind.FINISHED, EventKind.LAST_WRITE, EventKind.FIRST_TOKEN} <= at.keys():
-            last_writes.append(at[EventKind.LAST_WRITE] - at[EventKind.FINISHED] - shift)
+            selected = at[EventKind.FIRST_TOKEN] + shift
+            first_writes.append(_to_write(record, selected, at[EventKind.FIRST_WRITE]))
+        if record.delivery is Delivery.COMPLETE and EventKind.FINISHED in at:
+            finished = at[EventKind.FINISHED] + shift
+            last_writes.append(_to_write(record, finished, at[EventKind.LAST_WRITE]))
     return Overheads(
         arrival_to_admission=spread_of(admissions),
         admission_to_idle_engine=spread_of(idle_starts),
@@ -53,6 +56,12 @@ def measure_overheads(records: Sequence[RequestRecord], observed: ObservedSteps)
         selection_to_first_write=spread_of(first_writes),
         finish_to_last_write=spread_of(last_writes),
     )
+
+
+def _to_write(record: RequestRecord, since: float, until: float) -> float:
+    """Seconds in which the client did not make the gateway wait: that is no cost of a request."""
+    waited = waits_between(client_waits(record.events), since, until)
+    return until - since - seconds_of(waited)
 
 
 def _arrived_alone(records: Sequence[RequestRecord]) -> set[str]:

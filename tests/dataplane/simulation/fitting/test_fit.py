@@ -2,6 +2,7 @@ import dataclasses
 
 import pytest
 
+from dataplane.lifecycle import EventKind
 from dataplane.scheduling.step import StepPlan
 from dataplane.simulation.cost import LinearCost
 from dataplane.simulation.fitting.cost import FittedCost
@@ -93,6 +94,26 @@ def test_what_surrounds_the_steps_is_measured() -> None:
     assert found.admission_to_idle_engine.median == pytest.approx(0.001, rel=0.2)
     assert found.selection_to_first_write is not None
     assert found.selection_to_first_write.median == pytest.approx(0.003, rel=0.15)
+
+
+def test_what_a_slow_client_makes_the_gateway_wait_is_no_overhead() -> None:
+    records = simulated_records(_KNOWN, varied_requests(100, 0.7, seed=5), overheads=OVERHEADS)
+    slow = [
+        dataclasses.replace(
+            record,
+            events=tuple(
+                dataclasses.replace(event, at=event.at + 5.0, waited_seconds=5.0)
+                if event.kind is EventKind.LAST_WRITE
+                else event
+                for event in record.events
+            ),
+        )
+        for record in records
+    ]
+    found = fit_records(slow, MACHINE).overheads.finish_to_last_write
+    assert found is not None
+    assert found == fit_records(records, MACHINE).overheads.finish_to_last_write
+    assert found.median == pytest.approx(0.001, rel=0.15)
 
 
 def test_cold_starts_are_told_by_stage() -> None:

@@ -1,7 +1,8 @@
 """What the person at the terminal sees while it starts, and the proof that it answers.
 
 A service answers when a real request through the gateway came back with a token, and not
-before. After that, only what happens to replicas is told.
+before. It is sent once the gateway says that it has a replica for it, since each one that is
+refused would be a record. After that, only what happens to replicas is told.
 """
 
 import threading
@@ -14,7 +15,7 @@ from controlplane.supervisor.http import call
 from controlplane.supervisor.settings import ChildSpec
 from dataplane.access import read_key_file
 from dataplane.clock import MonotonicClock, WallClock
-from dataplane.gateway.status import PROBE_HEADER, read_status
+from dataplane.gateway.status import DEPLOYMENTS_PATH, PROBE_HEADER, read_status
 
 _EAGER_SECONDS = 0.1
 _CALM_SECONDS = 1.0
@@ -72,7 +73,8 @@ class Readiness:
         self._tell_holds(deployments["deployments"])
         if not self._is_proven:
             ready = [each for each in deployments["deployments"] if each["num_ready"] > 0]
-            self._is_proven = any(self._prove(each) for each in ready)
+            served = self._served() if ready else set[str]()
+            self._is_proven = any(self._prove(each) for each in ready if each["name"] in served)
 
     def _tell_replicas(self, seen: dict[str, Any]) -> None:
         for line in reversed(seen["history"]):
@@ -89,6 +91,15 @@ class Readiness:
             hold = (each["hold"] or "").partition(", next start in")[0]
             if hold:
                 self._tell(f"hold {each['name']}", f"{each['name']} waits: {hold}")
+
+    def _served(self) -> set[str]:
+        """The deployments that the gateway knows and has a replica of; its snapshot may come
+        later than the control plane says ready."""
+        gateway = self._gateway
+        answer = call(gateway.host, gateway.port, "GET", DEPLOYMENTS_PATH, headers=self._probe())
+        if answer is None or answer[0] != 200:
+            return set()
+        return {each["name"] for each in answer[1]["deployments"] if each["num_connected"] > 0}
 
     def _prove(self, deployment: dict[str, Any]) -> bool:
         """Send one real request through the gateway, as a probe: it is no tenant's traffic."""

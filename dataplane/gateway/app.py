@@ -158,6 +158,7 @@ class GatewayApp:
                 settings.state_dir,
                 gateway.enforce,
                 key.get_secret_value() if key else None,
+                lambda: gateway.has_snapshot,
             )
             stack.push_async_callback(link.close)
             exporter = SpanExporter.from_env(_SERVICE, self._gateway_id)

@@ -22,6 +22,8 @@ SNAPSHOT_FILE = "snapshot.json"
 
 _FIRST_BACKOFF_SECONDS = 0.2
 _LAST_BACKOFF_SECONDS = 5.0
+_LAST_BLIND_BACKOFF_SECONDS = 0.5
+"""Without any snapshot a gateway can serve nobody, and every second of it is an outage."""
 # The control plane sends a comment every 10 s; after three missing ones it is gone.
 _SILENCE_SECONDS = 30.0
 _CALL_SECONDS = 5.0
@@ -38,7 +40,8 @@ _log = structlog.get_logger(__name__)
 class ControlLink:
     """Talks to one control plane for the gateway called `name`.
 
-    Without a `base_url` there is none to talk to, and nothing here is called.
+    Without a `base_url` there is none to talk to, and nothing here is called. `has_snapshot` says
+    whether there is anything to enforce meanwhile: without, it asks more often.
     """
 
     def __init__(
@@ -48,6 +51,7 @@ class ControlLink:
         state_dir: Path,
         enforce: Enforce,
         key: str | None = None,
+        has_snapshot: Callable[[], bool] = lambda: True,
     ) -> None:
         headers = {} if key is None else {"authorization": f"Bearer {key}"}
         self._http = httpx.AsyncClient(
@@ -56,6 +60,7 @@ class ControlLink:
         self._path = f"/api/v1/gateways/{name}"
         self._snapshot_path = state_dir / SNAPSHOT_FILE
         self._enforce = enforce
+        self._has_snapshot = has_snapshot
         self._refusal: str | None = None
         self.num_reports_refused = 0
         """Reports that were answered with an error."""
@@ -73,7 +78,7 @@ class ControlLink:
                 why = f"{type(error).__name__}: {error}"
             _log.info("snapshot stream lost", why=why, retry_seconds=backoff)
             await asyncio.sleep(backoff)
-            backoff = min(2 * backoff, _LAST_BACKOFF_SECONDS)
+            backoff = next_backoff(backoff, self._has_snapshot())
 
     async def report_forever(self, report: Callable[[], GatewayReport], seconds: float) -> None:
         """Send a report every so often; what is missed is not made up for."""
@@ -126,6 +131,11 @@ class ControlLink:
             response.raise_for_status()
             async for event in read_events(read_lines(response.aiter_bytes(), _MAX_LINE_BYTES)):
                 yield event
+
+
+def next_backoff(seconds: float, has_snapshot: bool) -> float:
+    """How long to wait for the control plane after a wait of `seconds` was in vain."""
+    return min(2 * seconds, _LAST_BACKOFF_SECONDS if has_snapshot else _LAST_BLIND_BACKOFF_SECONDS)
 
 
 async def read_events(lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -21,10 +21,18 @@ from dataplane.gateway.openai_api.answers import (
 )
 from dataplane.gateway.openai_api.documents import ChatDocument, CompletionDocument
 from dataplane.gateway.openai_api.errors import ApiError, ApiRefusalError
-from dataplane.gateway.status import PROBE_HEADER
+from dataplane.gateway.status import DEPLOYMENTS_PATH, PROBE_HEADER
 
 _MODELS_PATH = "/v1/models"
 _SHOWN_PATH_CHARS = 200
+_NO_SNAPSHOT = ApiError(
+    status=503,
+    message="This gateway has seen no snapshot yet: it does not know its deployments, tenants and "
+    "keys. They come from the control plane; try again shortly.",
+    code="no_snapshot",
+    retry_after_seconds=1,
+)
+"""Never 401 or 404: what it has not been told may well exist."""
 RenderMetrics = Callable[[str | None], tuple[bytes, str]]
 """Body and content type for an Accept header."""
 Answer = Callable[[Exchange], Awaitable[Any]]
@@ -40,6 +48,8 @@ class _Endpoint:
     answer: Answer
     check: Check | None = None
     """None: everybody."""
+    needs_snapshot: bool = False
+    """It can answer nothing before it enforces one."""
     takes_probes: bool = False
     """Whoever started this process may ask without a key."""
     is_for_watchers: bool = False
@@ -63,9 +73,16 @@ class Endpoints:
         self._gateway = gateway
         self._render_metrics = render_metrics
         self._by_path: Mapping[str, _Endpoint] = {
-            CHAT_ENDPOINT: _Endpoint("POST", self._chat, check_client, takes_probes=True),
-            COMPLETION_ENDPOINT: _Endpoint("POST", self._complete, check_client, takes_probes=True),
-            _MODELS_PATH: _Endpoint("GET", self._list_models, check_client),
+            CHAT_ENDPOINT: _Endpoint(
+                "POST", self._chat, check_client, needs_snapshot=True, takes_probes=True
+            ),
+            COMPLETION_ENDPOINT: _Endpoint(
+                "POST", self._complete, check_client, needs_snapshot=True, takes_probes=True
+            ),
+            _MODELS_PATH: _Endpoint("GET", self._list_models, check_client, needs_snapshot=True),
+            DEPLOYMENTS_PATH: _Endpoint(
+                "GET", self._tell_deployments, check_reader, needs_snapshot=True, takes_probes=True
+            ),
             "/healthz": _Endpoint("GET", self._tell_health, is_for_watchers=True),
             "/metrics": _Endpoint("GET", self._tell_metrics, check_reader, is_for_watchers=True),
             "/internal/requests": _Endpoint(
@@ -108,8 +125,11 @@ class Endpoints:
             await endpoint.answer(exchange)
 
     def _refuse(self, endpoint: _Endpoint, exchange: Exchange) -> ApiError | None:
-        """Who is unknown is counted here, and leaves no other trace."""
+        """Who is unknown is counted here, and leaves no other trace. Nobody is unknown to a
+        gateway that was told of nobody."""
         gateway = self._gateway
+        if endpoint.needs_snapshot and not gateway.has_snapshot:
+            return _NO_SNAPSHOT
         if endpoint.check is None:
             return None
         if endpoint.takes_probes and gateway.is_probe(exchange.headers.get(PROBE_HEADER, "")):
@@ -124,6 +144,8 @@ class Endpoints:
                 gateway.settings.name,
             )
         except ApiRefusalError as refusal:
+            if not gateway.has_snapshot:
+                return _NO_SNAPSHOT
             if refusal.error.status != 403:  # then its key is known
                 gateway.num_unauthenticated_by_code[refusal.error.code or "unknown"] += 1
             return refusal.error
@@ -131,7 +153,7 @@ class Endpoints:
 
     def _find(self, path: str) -> _Endpoint | None:
         if path.startswith(f"{_MODELS_PATH}/"):
-            return _Endpoint("GET", self._get_model, check_client)
+            return _Endpoint("GET", self._get_model, check_client, needs_snapshot=True)
         return self._by_path.get(path)
 
     async def _chat(self, exchange: Exchange) -> None:
@@ -165,6 +187,24 @@ class Endpoints:
                 "gateway_id": gateway.gateway_id,
                 "is_draining": gateway.is_draining or gateway.is_leaving,
                 "snapshot_version": gateway.enforced.snapshot.version,
+                "waits_for": None if gateway.has_snapshot else _NO_SNAPSHOT.code,
+            }
+        )
+
+    async def _tell_deployments(self, exchange: Exchange) -> None:
+        """What it could serve right now; a probe of a deployment without a replica is in vain."""
+        gateway = self._gateway
+        snapshot, connected = gateway.enforced.snapshot, gateway.fleet.connected()
+        await exchange.answer_json(
+            {
+                "snapshot_version": snapshot.version,
+                "deployments": [
+                    {
+                        "name": each.name,
+                        "num_connected": sum(r.replica_id in connected for r in each.replicas),
+                    }
+                    for each in snapshot.deployments
+                ],
             }
         )
 

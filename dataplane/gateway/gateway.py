@@ -67,6 +67,11 @@ class Gateway:
     _sequence: Iterator[int] = field(default_factory=itertools.count)
     _cancels: set[Cancel] = field(default_factory=set)
 
+    @property
+    def has_snapshot(self) -> bool:
+        """False: it knows no deployment, tenant or key yet, and can refuse nobody for good."""
+        return self.enforced.snapshot is not EMPTY_SNAPSHOT
+
     def enforce(self, data: bytes) -> None:
         """Check a snapshot whole, then let it replace the last one.
 

@@ -10,6 +10,8 @@ from dataplane.atomic_file import replace_file
 STATUS_FILE = "status.json"
 PROBE_HEADER = "x-pilothouse-probe"
 """Carries the probe key."""
+DEPLOYMENTS_PATH = "/internal/deployments"
+"""What the gateway could serve right now; open to probes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,6 +50,17 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     assert status == 0, installation.log_path.read_text()
 
 
+def test_the_proof_that_it_answers_is_one_request_and_no_junk(simulated: Served) -> None:
+    def own_requests() -> list[dict[str, Any]]:
+        url = f"{simulated.url}/api/v1/requests"
+        answer = httpx.get(url, params={"tenant": "_pilothouse"}, timeout=10)
+        found: list[dict[str, Any]] = answer.json()["requests"]
+        return found
+
+    (own,) = wait_for(own_requests, 30, "the record of the proof")
+    assert own["status_code"] == 200
+
+
 def ask(served: Served, **body: Any) -> httpx.Response:
     return httpx.post(
         f"{served.gateway_url}/v1/completions",

@@ -134,7 +134,7 @@ async def test_a_snapshot_is_enforced_reported_and_kept(tmp_path: Path) -> None:
             tmp_path, None, control_plane=plane.address, report_seconds=0.02
         ) as gateway,
     ):
-        assert (await gateway.http.post(CHAT, json=say())).status_code == 404
+        assert (await gateway.http.post(CHAT, json=say())).status_code == 503
         plane.publish(encode_snapshot(serve_model(7)))
         await until(lambda: any(report.snapshot_version == 7 for report in plane.reports))
         await until(lambda: all(r.is_connected for r in plane.reports[-1].replicas))

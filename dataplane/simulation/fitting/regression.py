@@ -71,13 +71,13 @@ def fit_form(works: Sequence[Work], seconds: Array) -> StepForm:
 def choose_straight(works: Sequence[Work], seconds: Array) -> Shape:
     """The straight shape without the shares that are not missed: for means over several steps,
     which say nothing of how a step's time bends with its tokens."""
+    works, seconds = _thinned(works, seconds)
     return _leave_out(Shape(), _error_unseen(Shape(), works, seconds), works, seconds)
 
 
 def choose_shape(works: Sequence[Work], seconds: Array) -> Shape:
     """The one that predicts best what it did not see."""
-    stride = -(-len(works) // _MAX_STEPS_TO_CHOOSE)
-    works, seconds = works[::stride], seconds[::stride]
+    works, seconds = _thinned(works, seconds)
     chosen, least = Shape(), _error_unseen(Shape(), works, seconds)
     knots = _supported_knots(works)
     shapes = (Shape(knots), Shape(knots, is_free=True)) if len(knots) > 1 else ()
@@ -86,6 +86,11 @@ def choose_shape(works: Sequence[Work], seconds: Array) -> Shape:
         if error < _WORTH * least - _NEGLIGIBLE:
             chosen, least = shape, error
     return _leave_out(chosen, least, works, seconds)
+
+
+def _thinned(works: Sequence[Work], seconds: Array) -> tuple[Sequence[Work], Array]:
+    stride = -(-len(works) // _MAX_STEPS_TO_CHOOSE)
+    return works[::stride], seconds[::stride]
 
 
 def _leave_out(shape: Shape, error: float, works: Sequence[Work], seconds: Array) -> Shape:

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from controlplane.cli import main
 from dataplane.lifecycle import EventKind, find_event
 from dataplane.record import decode_record
-from dataplane.simulation.fitting.document import Noise, Overheads, Spread, save_fit
+from dataplane.simulation.fitting.document import Noise, Overheads, Spread, load_fit, save_fit
 from tests.dataplane.simulation.fitting.known_fit import known_fit
 
 _NOISE = Noise(
@@ -107,3 +107,16 @@ def test_a_scenario_may_leave_the_fitted_overhead_out(tmp_path: Path) -> None:
     assert at[EventKind.ADMITTED] == [0.0] * len(at[EventKind.ADMITTED])
     warm = at[EventKind.FIRST_WRITE][10:]
     assert warm == pytest.approx([0.01] * len(warm))
+
+
+def test_the_overheads_are_found_again_in_the_records_of_the_simulation(tmp_path: Path) -> None:
+    path = scenario(tmp_path, {})
+    run(path)
+    found = tmp_path / "again.fit.json"
+    result = CliRunner().invoke(main, ["fit", str(path.with_suffix(".jsonl")), "--out", str(found)])
+    assert result.exit_code == 0, result.output
+    overheads = load_fit(found).overheads
+    assert overheads.arrival_to_admission is not None
+    assert overheads.arrival_to_admission.median == pytest.approx(0.02, rel=0.1)
+    assert overheads.selection_to_first_write is not None
+    assert overheads.selection_to_first_write.median == pytest.approx(0.03, rel=0.1)

@@ -133,7 +133,8 @@ def _insert(connection: Connection, table: Table, names: list[str], rows: list[l
         if isinstance(table.columns[name].type, LargeBinary):
             place = names.index(name)
             for row in rows:
-                row[place] = base64.b64decode(row[place])
+                if row[place] is not None:
+                    row[place] = base64.b64decode(row[place])
     values = [dict(zip(names, row, strict=True)) for row in rows]
     try:
         connection.execute(table.insert(), values)

@@ -30,6 +30,7 @@ from controlplane.store.upgrade import migrate, upgrade_database
 from dataplane.engine import ReplicaSpec
 from ops.sample_requests import traffic
 from tests.controlplane.config_documents import SERVICE, documents
+from tests.controlplane.store.full_tables import fill_every_table, filled_columns
 from tests.databases import Databases, PostgresqlDatabases, SqliteDatabases
 from tests.postgresql import Cluster
 
@@ -125,6 +126,20 @@ def test_a_backup_restores_everything_into_either_kind_of_server(
     assert digest is not None
     assert digest.digest == digest_in(databases.url(DatabaseKind.CONFIG))
     assert digest.digest == digest_in(target.url(DatabaseKind.CONFIG))
+
+
+def test_every_column_comes_back_as_it_was_with_a_value_and_without(
+    databases: Databases, target: Databases, tmp_path: Path
+) -> None:
+    fill_every_table(databases)
+    filled = filled_columns(databases)
+    before = everything(databases.urls())
+
+    restore_backup(saved(databases, tmp_path / "b.tar.gz"), target.urls(), nothing)
+
+    assert everything(target.urls()) == before
+    assert "span_reports.judgement" in filled
+    assert [name for name, counts in filled.items() if 0 in counts] == []
 
 
 def test_what_was_restored_goes_on_where_it_was(

@@ -3,12 +3,14 @@
 import re
 import shutil
 import subprocess
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
 
+from tests.ops.deploy.build_context import IgnoreFile, copies_before, replay
 from tests.ops.deploy.installation import BIN, DEPLOY, ROOT, Installation, run, running
 
 pytestmark = pytest.mark.timeout(600)
@@ -60,6 +62,48 @@ def test_all_that_the_containerfile_copies_is_there_and_not_ignored() -> None:
     for source in sources:
         assert (ROOT / source).exists(), source
         assert f"!{source}" in ignore, source
+
+
+def test_the_wheel_that_is_built_in_the_image_holds_all_that_it_holds_elsewhere(
+    tmp_path: Path,
+) -> None:
+    source = tmp_path / "src"
+    copies = copies_before(CONTAINERFILE.read_text(), "RUN pip install --constraint")
+    ignored = IgnoreFile((ROOT / ".dockerignore").read_text().splitlines())
+    replay(copies, ROOT, ignored, source)
+
+    built = files_of_the_wheel(source, tmp_path / "in-the-image")
+
+    assert "controlplane/demo/model.yaml" in built
+    assert built == files_of_the_wheel(ROOT, tmp_path / "elsewhere")
+
+
+def files_of_the_wheel(source: Path, out: Path) -> set[str]:
+    """Build it from `source` alone."""
+    done = subprocess.run(
+        [BIN / "python", "-m", "hatchling", "build", "-t", "wheel", "-d", out],
+        cwd=source, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    (wheel,) = out.iterdir()
+    with zipfile.ZipFile(wheel) as archive:
+        return set(archive.namelist())
+
+
+def test_what_an_ignore_file_hides_is_not_copied(tmp_path: Path) -> None:
+    for name in ("kept/a.py", "kept/__pycache__/a.pyc", "other/b.py"):
+        (tmp_path / "context" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "context" / name).write_text(name)
+    ignored = IgnoreFile(["# all but", "*", "!kept", "**/__pycache__"])
+    containerfile = "ARG X\nFROM x AS build\nCOPY kept ./k\nCOPY other ./o\nRUN build\nFROM y\n"
+    kept, other = copies_before(containerfile, "RUN build")
+
+    replay([kept], tmp_path / "context", ignored, tmp_path / "image")
+    with pytest.raises(FileNotFoundError, match="COPY other"):
+        replay([other], tmp_path / "context", ignored, tmp_path / "image")
+
+    files = [each for each in (tmp_path / "image").rglob("*") if each.is_file()]
+    assert [str(each.relative_to(tmp_path / "image")) for each in files] == ["k/a.py"]
 
 
 def test_torch_is_installed_by_its_pin_and_before_the_rest() -> None:

@@ -36,6 +36,7 @@ class Call:
         "conversation",
         "further_answers",
         "max_tokens",
+        "num_sequences",
         "prompt",
     )
 
@@ -56,11 +57,7 @@ class Call:
         self.max_tokens = max_tokens
         self.conversation = conversation
         self.further_answers = further_answers
-
-    @property
-    def num_sequences(self) -> int:
-        """Answers that are asked for."""
-        return 1 + len(self.further_answers)
+        self.num_sequences = 1 + len(further_answers) if further_answers else 1
 
 
 class CallSource(Protocol):

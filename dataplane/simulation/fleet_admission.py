@@ -63,7 +63,7 @@ class FleetAdmission:
             self._facts(call, max_output_tokens),
             QueueLoad(
                 num_waiting_by_class=queue.num_waiting_by_class(),
-                has_free_slot=queue.has_room_for(1 + len(call.further_answers)),
+                has_free_slot=queue.has_room_for(call.num_sequences),
                 num_replicas=len(self._deployment.replicas),
                 is_draining=is_draining,
             ),

@@ -171,7 +171,7 @@ class SimulatedGateway:
         ticket = self.queue.enter(
             request.request_class,
             frozenset(request.lost_replica_ids),
-            num_slots=1 + len(request.call.further_answers),
+            num_slots=request.call.num_sequences,
         )
         outcome = ticket.outcome
         if outcome is not None:

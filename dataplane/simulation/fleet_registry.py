@@ -36,15 +36,11 @@ class FleetRegistry:
         self._timeline = timeline
         self._follower = follower
         self._live: dict[int, FleetRequest] = {}
-        self._num_arrived = 0
+        self.num_arrived = 0
+        """Requests so far: the number that the next one has at its gateway. For reading."""
         self._num_invalid = 0
         self._num_rejected = 0
         self._num_finished = 0
-
-    @property
-    def num_arrived(self) -> int:
-        """Requests so far: the number that the next one has at its gateway."""
-        return self._num_arrived
 
     @property
     def num_live(self) -> int:
@@ -65,7 +61,7 @@ class FleetRegistry:
         active = sum(state in _ACTIVE for state in states)
         finished = self._num_finished + states.count(State.FINISHED)
         return RequestCounts(
-            arrived=self._num_arrived,
+            arrived=self.num_arrived,
             invalid=self._num_invalid + states.count(State.INVALID),
             undecided=states.count(State.ARRIVED),
             rejected=self._num_rejected + states.count(State.REJECTED),
@@ -76,7 +72,7 @@ class FleetRegistry:
 
     def open(self, request: FleetRequest) -> None:
         """It arrived."""
-        self._num_arrived += 1
+        self.num_arrived += 1
         self._live[request.number] = request
 
     def refuse(self, request: FleetRequest, kind: EventKind, status: int, reason: str) -> None:

@@ -7,8 +7,9 @@ then it says what those cannot tell.
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from controlplane.api.unseen import is_end_unseen
 from dataplane.client_waits import client_waits, seconds_of, waits_between
-from dataplane.lifecycle import Disposition, Event, EventKind, Observability
+from dataplane.lifecycle import Delivery, Disposition, Event, EventKind, Observability
 from dataplane.record import RequestRecord
 from dataplane.spans import SpanInterval, span_intervals
 
@@ -16,6 +17,10 @@ if TYPE_CHECKING:  # whoever only reads answers (the command line) does without 
     from controlplane.store.request_tables import RequestRow
 
 _WORTH_SAYING_SECONDS = 0.0005
+_ROW_REMARK = (
+    "Only the compact row of this request was kept: its chunks, tokens and preemptions "
+    "are not known, nor which of these times the engine showed and which were inferred."
+)
 
 _MARKED = {
     EventKind.PREFILL_CHUNK: "prefill",
@@ -104,14 +109,14 @@ def life_of_row(row: "RequestRow") -> Life:
         for name, boundary, start, end in bounds
         if start is not None and (end is not None or name not in ("queue", "cleanup"))
     ]
+    remarks = [_ROW_REMARK]
+    if is_end_unseen(row.disposition):
+        remarks += _lost_remarks(row.delivery)
     return Life(
         source="compact row",
         total_seconds=max(_ends(phases) + [phase.start_seconds for phase in phases], default=0.0),
         phases=phases,
-        remarks=[
-            "Only the compact row of this request was kept: its chunks, tokens and preemptions "
-            "are not known, nor which of these times the engine showed and which were inferred."
-        ],
+        remarks=remarks,
     )
 
 
@@ -173,6 +178,8 @@ def _delivery_note(interval: SpanInterval, record: RequestRecord) -> str:
 
 
 def _queue_note(record: RequestRecord) -> str:
+    if is_end_unseen(record.disposition.value):
+        return "how far it came is unknown"
     if not record.replica_ids and record.disposition is not Disposition.STOP:
         return f"ended here: {record.disposition.value}"
     return ""
@@ -217,9 +224,17 @@ def _remarks(record: RequestRecord, phases: list[Phase]) -> list[str]:
         remarks.append(
             "Cleanup is unobservable here: nobody can say when the memory of this request was free."
         )
-    if record.disposition is Disposition.LOST:
+    if is_end_unseen(record.disposition.value):
+        remarks += _lost_remarks(record.delivery.value)
+    return remarks
+
+
+def _lost_remarks(delivery: str) -> list[str]:
+    remarks = ["Lost: its gateway ended first. What happened after the last event is not known."]
+    if delivery != Delivery.NONE:
         remarks.append(
-            "Lost: its gateway ended first. What happened after the last event is not known."
+            "As last noted, a part of the answer had been written to its client: so an engine "
+            "had worked on it. When, and how much was written, is not known."
         )
     return remarks
 

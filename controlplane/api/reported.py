@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from controlplane.api.life import Life, Mark, Phase
+from controlplane.api.unseen import is_end_unseen
 from controlplane.otlp.received import Scalar
 from dataplane.latency import (
     Boundary,
@@ -150,13 +151,15 @@ def boundaries_of_record(record: RequestRecord, client: ClientView | None) -> li
     """From the full record, the engine first."""
     first_token = find_event(record.events, EventKind.FIRST_TOKEN)
     latencies = record.latencies
-    at_engine = "no token" if first_token is None else first_token.observability.value
+    is_unseen = is_end_unseen(record.disposition.value)
+    without_token = "unknown" if is_unseen else "no token"
+    at_engine = without_token if first_token is None else first_token.observability.value
     at_client = _at_client(client)
     if client is None and record.client is not None:
         at_client = _boundary(Boundary.CLIENT, latencies.client, Observability.OBSERVED.value)
     return [
         _boundary(Boundary.ENGINE, latencies.engine, at_engine),
-        _boundary(Boundary.SERVER, latencies.server, Observability.OBSERVED.value),
+        _boundary(Boundary.SERVER, latencies.server, _at_server(latencies.server, is_unseen)),
         at_client,
     ]
 
@@ -169,9 +172,17 @@ def boundaries_of_row(row: "RequestRow", client: ClientView | None) -> list[Boun
     )
     return [
         _boundary(Boundary.ENGINE, BoundaryLatencies(ttft=row.first_token), "unknown"),
-        _boundary(Boundary.SERVER, at_server, Observability.OBSERVED.value),
+        _boundary(
+            Boundary.SERVER, at_server, _at_server(at_server, is_end_unseen(row.disposition))
+        ),
         _at_client(client),
     ]
+
+
+def _at_server(at: BoundaryLatencies, is_unseen: bool) -> str:
+    """Who saw a request to its end observed that there was no such time, too."""
+    knows_any = any(seconds is not None for seconds in (at.ttft, at.tpot, at.e2e))
+    return "unknown" if is_unseen and not knows_any else Observability.OBSERVED.value
 
 
 def _at_client(client: ClientView | None) -> BoundaryView:

@@ -19,6 +19,14 @@ from controlplane.api.reported import (
     with_client_lane,
     with_report,
 )
+from controlplane.api.unseen import (
+    describe_delivery,
+    is_end_unseen,
+    why_no_e2e,
+    why_no_queue_time,
+    why_no_ttft,
+    why_not_scheduled,
+)
 from dataplane.latency import Judgement
 from dataplane.lifecycle import Event, EventKind, Observability
 from dataplane.record import RequestRecord, record_to_dict
@@ -59,6 +67,31 @@ class RequestSummary:
     tpot_seconds: float | None
     e2e_seconds: float | None
 
+    @property
+    def is_end_unseen(self) -> bool:
+        """What is not told of it is unknown, and did not fail to happen."""
+        return is_end_unseen(self.disposition)
+
+    @property
+    def why_no_queue_time(self) -> str:
+        """Where `queue_seconds` is None."""
+        return why_no_queue_time(self.disposition, self.replica_id)
+
+    @property
+    def why_no_ttft(self) -> str:
+        """Where `ttft_seconds` is None."""
+        return why_no_ttft(self.disposition)
+
+    @property
+    def why_no_e2e(self) -> str:
+        """Where `e2e_seconds` is None."""
+        return why_no_e2e(self.disposition)
+
+    @property
+    def delivery_text(self) -> str:
+        """How much of the answer went out."""
+        return describe_delivery(self.delivery, self.disposition)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestPage:
@@ -78,6 +111,8 @@ class Attempt:
     replica_id: str | None
     scheduled_seconds: float | None
     outcome: str
+    why_not_scheduled: str | None = None
+    """In words, where `scheduled_seconds` is None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,6 +255,9 @@ def _attempts(record: RequestRecord) -> list[Attempt]:
             replica_id=replica_id,
             scheduled_seconds=scheduled.get(number),
             outcome=record.disposition.value if number == last else "given up, tried elsewhere",
+            why_not_scheduled=None
+            if number in scheduled
+            else why_not_scheduled(record.disposition.value, is_last=number == last),
         )
         for number, replica_id in enumerate(record.replica_ids)
     ]

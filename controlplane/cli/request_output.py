@@ -39,6 +39,7 @@ def live_table(live: LiveRequests) -> Table:
 
 
 def _ended(each: RequestSummary, now_unix_ns: int) -> list[str]:
+    absent = "?" if each.is_end_unseen else "–"
     contract = {None: "○", True: "kept", False: "◆ missed"}[each.in_contract]
     return [
         clock_time(each.arrived_at_unix_ns, now_unix_ns),
@@ -47,8 +48,8 @@ def _ended(each: RequestSummary, now_unix_ns: int) -> list[str]:
         contract,
         each.deployment or "unknown",
         each.tenant or "unknown",
-        _seconds(each.ttft_seconds),
-        _seconds(each.e2e_seconds),
+        _seconds(each.ttft_seconds, absent),
+        _seconds(each.e2e_seconds, absent),
         f"{_count(each.num_prompt_tokens)}/{_count(each.num_output_tokens)}",
     ]
 
@@ -77,8 +78,8 @@ def _cells(texts: list[str]) -> list[Text]:
     return [Text(printable(text), no_wrap=True) for text in texts]
 
 
-def _seconds(seconds: float | None) -> str:
-    return "–" if seconds is None else str(duration(seconds))
+def _seconds(seconds: float | None, absent: str = "–") -> str:
+    return absent if seconds is None else str(duration(seconds))
 
 
 def _count(number: int | None) -> str:

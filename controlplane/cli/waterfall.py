@@ -9,7 +9,7 @@ from rich.text import Text
 
 from controlplane.api.life import Life, Phase
 from controlplane.api.reported import BoundaryView, EngineSpanView
-from controlplane.api.request_views import JudgementView, RequestDetail
+from controlplane.api.request_views import JudgementView, RequestDetail, RequestSummary
 from controlplane.cli.terminal import printable
 from controlplane.console.formatting import clock_time, duration
 
@@ -165,16 +165,23 @@ def _reasons(detail: RequestDetail) -> Table:
         "deployment": request.deployment,
         "class": request.request_class,
         "tenant": request.tenant,
-        "replica": replicas or request.replica_id or "none",
+        "replica": replicas or request.replica_id or _no_replica(request),
+        "delivered": request.delivery_text,
         "policy": request.policy_revision,
         "config": None if detail.snapshot_version is None else f"version {detail.snapshot_version}",
         "tokens": f"{_count(request.num_prompt_tokens)} in, {_count(request.num_output_tokens)} out"
         + (", inferred" if detail.are_tokens_inferred else ""),
         "trace": request.trace_id,
     }
+    if request.queue_seconds is None:  # otherwise the waterfall shows it
+        facts["waited"] = request.why_no_queue_time
     for name, value in facts.items():
         table.add_row(name, Text(printable(value or "unknown")))
     return table
+
+
+def _no_replica(request: RequestSummary) -> str:
+    return "none noted" if request.is_end_unseen else "none"
 
 
 def _known(seconds: float | None) -> str:

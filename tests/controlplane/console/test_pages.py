@@ -14,7 +14,8 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from controlplane.console.templating import STATIC_DIRECTORY
-from ops.sample_requests import KINDS, Sample, answered, inferred, preempted, retried
+from dataplane.lifecycle import Delivery
+from ops.sample_requests import KINDS, Sample, answered, inferred, lost, preempted, retried
 from ops.seeded_console import close_app, create_app, seed, store
 
 NOW_NS = time.time_ns()
@@ -281,6 +282,17 @@ def test_both_attempts_of_a_retry_are_told(app: FastAPI, client: TestClient) -> 
     html = page(client, f"/requests/{record.request_id}")
     assert "given up, tried elsewhere" in html
     assert html.index("chat-1</span>") < html.index("chat-2</span>")
+
+
+def test_what_nobody_saw_of_a_lost_request_is_unknown(app: FastAPI, client: TestClient) -> None:
+    record = replace(lost(sample()), delivery=Delivery.PARTIAL)
+    store(app, [record])
+    html = page(client, f"/requests/{record.request_id}") + page(client, "/requests")
+    for claim in ("never reached", "never scheduled", "no token", "no first token", "held nothing"):
+        assert claim not in html, claim
+    assert "begun, how much is unknown" in html
+    assert "whether and when work began there is unknown" in html
+    assert ">–<" not in html.partition('id="sides"')[0]
 
 
 def test_static_files_are_kept_for_ever_only_under_their_digest(client: TestClient) -> None:

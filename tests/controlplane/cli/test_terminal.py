@@ -126,6 +126,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "gateways": [{"name": "g", "at_unix_ns": None, "error": "e", "num_requests": None}],
         "requests": [in_flight],
     }
+    failed = {"at_unix_ns": now, "name": "g", "role": "gateway", "what": "w", "reason": "r"}
     one = "/api/v1/config/AdmissionPolicy/chat"
     return {
         "/api/v1/config": [revision],
@@ -138,6 +139,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "/api/v1/deployments/": [change],
         "/api/v1/replicas": {"replicas": [replica], "history": [moved]},
         "/api/v1/gateways": {"gateways": [gateway]},
+        "/api/v1/processes/history": {"history": [failed]},
         "/api/v1/requests": page,
         "/api/v1/requests/live": live,
         "/api/v1/requests/abc": detail,

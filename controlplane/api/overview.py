@@ -12,6 +12,7 @@ from starlette.datastructures import State
 
 from controlplane.api.changes import STALE_SECONDS
 from controlplane.api.trouble import (
+    ENOUGH_JUDGED,
     DeploymentFacts,
     GatewayFacts,
     Trouble,
@@ -31,7 +32,6 @@ from dataplane.report import GatewayReport
 router = APIRouter(prefix="/api/v1", tags=["overview"])
 
 WINDOW_SECONDS = 1800
-_ENOUGH_JUDGED = 20
 _MEASURES = ("offered", "in_contract.good", "in_contract.total", "disposition.invalid")
 
 
@@ -55,6 +55,11 @@ class DeploymentOverview:
     attainment: float | None
     """In-contract share of what was offered, malformed requests aside; None: nothing judged."""
     num_offered: int
+    num_asked: int
+    """Offered, malformed requests aside."""
+    num_judged: int
+    num_good: int
+    """In contract, of those that were judged."""
     kept_share: float | None
     """In-contract share of what was judged; None: fewer than 20 were."""
     promised_share: float | None
@@ -239,7 +244,10 @@ def _deployment(
         goodput_per_s=good / window_seconds if is_judged else None,
         attainment=good / asked if is_judged and asked > 0 else None,
         num_offered=offered,
-        kept_share=good / judged if judged >= _ENOUGH_JUDGED else None,
+        num_asked=asked,
+        num_judged=judged,
+        num_good=good,
+        kept_share=good / judged if judged >= ENOUGH_JUDGED else None,
         promised_share=_promised(revisions.contract),
         ttft_p95_seconds=ttft_p95,
         kv_used_share=_kv_used([each for each, _ in own]),
@@ -286,6 +294,9 @@ def _facts(
         starting_stage=(starting[0].stage or "starting") if starting else None,
         kept_share=line.kept_share,
         promised_share=line.promised_share,
+        num_asked=line.num_asked,
+        num_judged=line.num_judged,
+        num_good=line.num_good,
     )
 
 

@@ -7,6 +7,8 @@ what cannot be judged because nobody reports it: never green by silence.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+ENOUGH_JUDGED = 20
+"""Fewer than that say nothing about a share."""
 _ORDER = ("page", "ticket", "no_data")
 
 
@@ -34,6 +36,11 @@ class DeploymentFacts:
     kept_share: float | None = None
     """Of the judged requests of the window; None: too few to say."""
     promised_share: float | None = None
+    num_asked: int = 0
+    """Well-formed requests of the window."""
+    num_judged: int = 0
+    num_good: int = 0
+    """Of the judged ones, those in contract."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,14 +140,37 @@ def _of_unreadable(deployment: str, why: str) -> Trouble:
 
 def _of_contract(facts: DeploymentFacts) -> list[Trouble]:
     kept, promised = facts.kept_share, facts.promised_share
-    if kept is None or promised is None or kept >= promised:
+    if promised is None:
         return []
+    if kept is None or kept >= promised:
+        return _of_doubt(facts, promised)
     return [
         Trouble(
             severity="ticket",
             what=f"{facts.name} kept its contract for {kept:.1%} of the requests of the last "
             f"half hour, {promised:.1%} are promised",
             remedy="Look at the requests that missed it: their waterfalls say in which phase.",
+            deployment=facts.name,
+        )
+    ]
+
+
+def _of_doubt(facts: DeploymentFacts, promised: float) -> list[Trouble]:
+    """What looks bad and may not be: too few were judged, or most were not."""
+    judged, good, asked = facts.num_judged, facts.num_good, facts.num_asked
+    is_short = judged > 0 and good < promised * judged
+    is_sparse = judged > 0 and 2 * judged < asked and good < promised * asked
+    if not is_short and not is_sparse:
+        return []
+    doubt = f"{judged} judged: too few to tell"
+    if judged >= ENOUGH_JUDGED:
+        doubt = f"{judged} of {asked} judged: too few of them to tell"
+    return [
+        Trouble(
+            severity="no_data",
+            what=f"{facts.name} is known to have kept its contract for {good} of {asked} requests "
+            f"of the last half hour, {promised:.1%} are promised; {doubt}",
+            remedy="Look at the requests that missed it, and wait for more of them.",
             deployment=facts.name,
         )
     ]

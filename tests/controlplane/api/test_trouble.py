@@ -2,7 +2,13 @@
 
 import pytest
 
-from controlplane.api.trouble import DeploymentFacts, GatewayFacts, Trouble, find_trouble
+from controlplane.api.trouble import (
+    ENOUGH_JUDGED,
+    DeploymentFacts,
+    GatewayFacts,
+    Trouble,
+    find_trouble,
+)
 
 
 def _trouble(
@@ -76,3 +82,50 @@ def test_a_gateway_that_is_refused_is_told_from_one_that_is_silent(
     found = find_trouble([], [facts])
     assert [each.severity for each in found] == [severity for severity, _ in told]
     assert all(each.what.startswith(what) for each, (_, what) in zip(found, told, strict=True))
+
+
+def _judged(num_good: int, num_judged: int, num_asked: int) -> list[Trouble]:
+    kept = num_good / num_judged if num_judged >= ENOUGH_JUDGED else None
+    facts = DeploymentFacts(
+        name="chat",
+        num_desired=1,
+        num_ready=1,
+        failed_because=None,
+        starting_stage=None,
+        kept_share=kept,
+        promised_share=0.95,
+        num_asked=num_asked,
+        num_judged=num_judged,
+        num_good=num_good,
+    )
+    return [each for each in find_trouble([facts], []) if each.deployment == "chat"]
+
+
+@pytest.mark.parametrize("num_judged", range(1, ENOUGH_JUDGED))
+@pytest.mark.parametrize("num_good", [0, 1])
+def test_a_small_sample_that_looks_bad_is_neither_well_nor_a_miss(
+    num_good: int, num_judged: int
+) -> None:
+    found = _judged(num_good, num_judged, num_asked=max(16, num_judged))
+    assert [each.severity for each in found] == ["no_data"]
+    assert f"{num_judged} judged: too few to tell" in found[0].what
+
+
+@pytest.mark.parametrize(
+    ("num_good", "num_judged", "num_asked", "severities"),
+    [
+        (0, 0, 0, []),
+        (0, 0, 9, []),
+        (16, 16, 16, []),
+        (9, 9, 10, []),
+        (19, 20, 20, []),
+        (1, 20, 20, ["ticket"]),
+        (20, 20, 400, ["no_data"]),
+        (380, 380, 400, []),
+    ],
+)
+def test_what_is_judged_enough_is_a_miss_or_well(
+    num_good: int, num_judged: int, num_asked: int, severities: list[str]
+) -> None:
+    found = _judged(num_good, num_judged, num_asked)
+    assert [each.severity for each in found] == severities

@@ -17,6 +17,7 @@ from controlplane.console.templating import STATIC_DIRECTORY
 from dataplane.lifecycle import Delivery
 from ops.sample_requests import KINDS, Sample, answered, inferred, lost, preempted, retried
 from ops.seeded_console import close_app, create_app, seed, store
+from ops.seeded_state import under_seeded_config
 
 NOW_NS = time.time_ns()
 HOSTILE = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>{{7*7}}"
@@ -158,7 +159,14 @@ def test_hostile_text_stays_text_on_every_page(app: FastAPI, client: TestClient)
 def test_the_overview_says_first_that_all_is_well_and_since_when(
     app: FastAPI, client: TestClient
 ) -> None:
-    seed(app, time.time_ns(), num_requests=0, has_trouble=False)
+    now_ns = time.time_ns()
+    seed(app, now_ns, num_requests=0, has_trouble=False)
+    store(
+        app,
+        under_seeded_config(
+            [answered(Sample(sequence=n, arrived_at_unix_ns=now_ns - n)) for n in range(400)]
+        ),
+    )
     lead = re.search(r'<p class="lead">(.*?)</p>', page(client, "/"), re.DOTALL)
     assert lead is not None
     assert lead[1].startswith("All is well since <time")
@@ -170,6 +178,19 @@ def test_the_overview_says_first_what_is_wrong(app: FastAPI, client: TestClient)
     assert lead is not None
     assert "▲ page" in lead[1]
     assert "summarize cannot answer" in lead[1]
+
+
+def test_the_overview_calls_nothing_well_that_too_few_requests_speak_against(
+    app: FastAPI, client: TestClient
+) -> None:
+    seed(app, time.time_ns(), num_requests=0, has_trouble=False)
+    html = page(client, "/")
+    lead = re.search(r'<p class="lead">(.*?)</p>', html, re.DOTALL)
+    assert lead is not None
+    assert "All is well" not in html
+    assert (said := re.search(r"\d+ judged: too few to tell", lead[1])) is not None
+    assert re.search(rf'data-label="Attainment".*?{said[0]}', html)
+    assert "○ no data</span></td>" in html
 
 
 def test_an_empty_house_says_what_to_do_first(client: TestClient) -> None:

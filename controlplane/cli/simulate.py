@@ -68,7 +68,8 @@ def simulate(
 
     A Scenario (kind: Scenario) is a fleet: replicas with what their steps cost, gateways with
     policy and contract, and who calls. It is told what became of the requests of each class,
-    how long they took, and how busy the replicas were. The same seed gives the same bytes. Its
+    how long they took, and how busy the replicas were. The same seed gives the same bytes. With
+    `phases`, some replicas compute prompts and the others decode, with a link between them. Its
     `faults` say what goes wrong; ops/examples/simulate/faults/ has one of each.
 
     Any other file, YAML or JSON, holds cost_model_ms (iteration, per_prompt_token, per_decode_step,

@@ -134,16 +134,17 @@ SEEN: dict[str, Callable[[SeenFiles, SeenFiles], bool]] = {
         and seen.text(SECOND, 35) == "" != seen.text(SECOND, 40)
     ),
     "kv-transfer-limit": lambda seen, well: (
-        sum_of(seen, 25, USAGE) < 0.5
+        seen.counts(60).get("to_decode", 0) > 20 > seen.counts(25)["to_decode"]
+        and sum_of(seen, 25, USAGE) < 0.5
         and sum(seen.value(target, 60, USAGE) for target in (FIRST, SECOND)) > 1.8
         and sum(seen.value(target, 60, RUNNING) for target in (FIRST, SECOND)) == 0
         and seen.value(THIRD, 60, USAGE) < 0.2
         and sum(seen.value(target, 60, WAITING) for target in (FIRST, SECOND)) > 10
     ),
     "wrong-phase-split": lambda seen, well: (
-        [seen.value(f"replica-{n}", 50, RUNNING) for n in (5, 6, 7)] == [4, 4, 4]
+        seen.counts(60).get("to_decode", 0) > 20 > seen.counts(25)["to_decode"]
+        and [seen.value(f"replica-{n}", 50, RUNNING) for n in (5, 6, 7)] == [4, 4, 4]
         and seen.growth(THIRD, 30, 60, TOKENS) < 0.2 * seen.growth(THIRD, 0, 25, TOKENS)
-        and seen.growth(THIRD, 0, 25, PROMPTS) > 0
         and sum(seen.value(target, 60, USAGE) for target in (FIRST, SECOND, THIRD)) > 2.5
         and sum(seen.value(target, 25, USAGE) for target in (FIRST, SECOND, THIRD)) < 0.5
     ),

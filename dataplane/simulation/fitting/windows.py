@@ -12,7 +12,8 @@ overlaps::
                                      (40 + 25 + those of 3 that fall into it) / 40 rows
     in 1's prefill, one step:        its prompt, and a row for each that decodes meanwhile
 
-Of a decode that overlaps in part, tokens are counted at the mean pace of the two.
+A prefill whose prompt was cut took more steps, and nothing says how many. Of a decode that
+overlaps in part, tokens are counted at the mean pace of the two.
 """
 
 from collections import defaultdict

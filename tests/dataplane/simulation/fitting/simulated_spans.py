@@ -25,13 +25,14 @@ WHOLE_PROMPTS = ReplicaBounds(
 CHUNKED = ReplicaBounds(
     scheduler=SchedulerConfig(
         max_num_seqs=32,
-        max_num_batched_tokens=64,
+        max_num_batched_tokens=256,
         max_model_len=2048,
         num_blocks=8192,
         block_size=16,
     ),
     num_slots=34,
 )
+"""Longer prompts are cut, and those that come together share a step's tokens."""
 SERVICE = "vllm"
 
 

@@ -1,5 +1,6 @@
 import dataclasses
 import random
+import re
 
 import pytest
 
@@ -111,11 +112,14 @@ def test_a_fit_of_spans_is_read_as_it_was_written(fit: Fit) -> None:
     assert decode_fit(encode_fit(fit), "fit.json") == fit
 
 
-def test_prompts_that_were_cut_show_in_the_residuals_of_prefills() -> None:
-    cut = fit_vllm_spans(
-        simulated_spans(_KNOWN, _requests(150, 4.0, 2, max_prompt=200), bounds=CHUNKED), MACHINE
-    )
-    assert _residual(cut, "prefill") > 0.1
+def test_where_prompts_were_cut_their_cost_is_found_in_the_decodes_beside_them() -> None:
+    cut = fit_vllm_spans(simulated_spans(_KNOWN, _requests(300, 6.0, 3), bounds=CHUNKED), MACHINE)
+    assert [knot.seconds for knot in cut.form.knots] == pytest.approx([0.02], rel=0.05)
+    assert cut.form.per_prompt_token == pytest.approx(0.0002, rel=0.05)
+    assert cut.form.per_decode_step == pytest.approx(0.0008, rel=0.1)
+    assert [each.steps for each in cut.residuals] == ["all", "decode"]
+    [told] = [each for each in cut.cannot_tell if "how many steps a prefill took" in each]
+    assert re.search(r"a quarter of them took over 1\.[3-6] times a step", told)
 
 
 def test_the_newer_names_of_tokens_say_the_same(spans: list[EngineSpan], fit: Fit) -> None:

@@ -77,6 +77,7 @@ class Scheduler:
         )  # of the finished, who the running step reads
         self._step_in_flight: StepPlan | None = None
         self._num_added = 0
+        self._num_added_before_step = 0
         self._num_steps = 0
 
     @property
@@ -130,6 +131,20 @@ class Scheduler:
         self._sequences[sequence.sequence_id] = sequence
         self._admission.waiting.append(sequence)
         return None
+
+    def add_follower(self, sequence: Sequence) -> Refusal | None:
+        """As `add`, for what follows from the step that was committed just now: ahead of those
+        that were added while it ran. Who adds nothing under way needs `add` alone."""
+        waiting, newcomers = self._admission.waiting, list[Sequence]()
+        while waiting and waiting[-1].rank >= self._num_added_before_step:
+            newcomers.append(waiting.pop())
+        refusal = self.add(sequence)
+        self._num_added_before_step = self._num_added
+        for newcomer in reversed(newcomers):
+            newcomer.rank = self._num_added
+            self._num_added += 1
+            waiting.append(newcomer)
+        return refusal
 
     def finish(self, request_id: str) -> list[Sequence]:
         """End every sequence of a request; [] when unknown or finished. Blocks go at `retire`."""
@@ -186,6 +201,7 @@ class Scheduler:
         """
         if self._step_in_flight is not None:
             raise SchedulerError("the last plan was not committed; commit it before scheduling")
+        self._num_added_before_step = self._num_added
         released = self.retire()
         step = Step(self.config, self._running.num_decoding)
         self._continuation.continue_running(step)

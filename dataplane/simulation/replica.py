@@ -72,6 +72,13 @@ class SimulatedReplica:
         self.wake()
         return refusal
 
+    def submit_follower(self, sequence: Sequence) -> Refusal | None:
+        """As `submit`, for a sequence that follows from the step that ended just now: an engine
+        queues it before it takes what was submitted meanwhile."""
+        refusal = self.scheduler.add_follower(sequence)
+        self.wake()
+        return refusal
+
     def cancel(self, sequence_id: int) -> None:
         """End a sequence before the next step, and tell the observer. One that is unknown by
         then, or has ended, is left alone."""

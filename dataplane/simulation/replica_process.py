@@ -255,7 +255,7 @@ class ReplicaProcess:
     ) -> None:
         for observer in self._replica.observers:
             observer.submitted(follower)
-        if (refusal := self.engine.submit(follower)) is not None:
+        if (refusal := self.engine.submit_follower(follower)) is not None:
             raise AssertionError(f"what the first sequence may, a follower may: {refusal}")
         self._take(request, follower)
         if group.is_cancelled:

@@ -17,6 +17,7 @@ recomputed there.
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from dataplane.lifecycle import EventKind
 from dataplane.queueing import Departure, Lease, Ticket
 from dataplane.simulation.fleet_request import FleetRequest
 from dataplane.simulation.link import Transfer
@@ -24,6 +25,9 @@ from dataplane.simulation.link import Transfer
 if TYPE_CHECKING:
     from dataplane.simulation.fleet_replica import FleetReplica
     from dataplane.simulation.phased_replicas import PhasedReplicas
+
+
+_PAUSED = "its KV goes to a decode replica"
 
 
 class Stage(StrEnum):
@@ -106,6 +110,9 @@ class Handover:
             request.gateway.engine_side.note_cancelled(request)
         else:
             engine.scheduler.hold(request.number)
+            if request.trace is not None:
+                source = self.source.replica_id
+                request.trace.note(EventKind.PAUSED, now, reason=_PAUSED, replica_id=source)
             self._wait()
         if lease is not None:
             lease.release()

@@ -151,9 +151,11 @@ class ReplicaProcess:
         requests = self.requests
         for sequence in plan.admitted:
             request = requests.get(sequence.sequence_id)
-            if request is None or sequence.num_handed_over_tokens:
+            if request is None:
                 continue
-            if sequence.index == 0:  # work on a request begins once
+            if sequence.num_handed_over_tokens:
+                self._note_pause(sequence, EventKind.RESUMED)
+            elif sequence.index == 0:  # work on a request begins once
                 request.gateway.engine_side.note_scheduled(request, now)
         for sequence in plan.preempted:
             self._note_pause(sequence, EventKind.PREEMPTED, reason="kv blocks")

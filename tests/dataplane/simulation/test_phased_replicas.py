@@ -82,6 +82,8 @@ def test_a_request_computes_here_moves_and_decodes_there() -> None:
         (EventKind.SCHEDULED, 0.0),
         (EventKind.PREFILL_CHUNK, 1.0),
         (EventKind.FIRST_TOKEN, 1.0),
+        (EventKind.PAUSED, 1.0),
+        (EventKind.RESUMED, 1.5),
         (EventKind.TOKENS, 2.5),
         (EventKind.TOKENS, 3.5),
         (EventKind.FINISHED, 3.5),
@@ -89,6 +91,11 @@ def test_a_request_computes_here_moves_and_decodes_there() -> None:
         (EventKind.RELEASED, 3.5),
     ]
     assert record.replica_ids == (PREFILL, DECODE)
+    paused, resumed = (
+        next(event for event in record.events if event.kind is kind)
+        for kind in (EventKind.PAUSED, EventKind.RESUMED)
+    )
+    assert (paused.replica_id, resumed.replica_id) == (PREFILL, DECODE)
     assert record.num_output_tokens == 3
     check_empty(fleet)
 

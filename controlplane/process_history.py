@@ -29,7 +29,8 @@ class ProcessEvent:
     role: str
     """gateway or controlplane."""
     what: str
-    """failed: it ended though it was wanted; started: again, after that; refused: the control
+    """failed: it ended though it was wanted or had not drained yet, or could not be replaced;
+    started: again, after that; refused: the control
     plane no longer takes its key; accepted: it does again."""
     reason: str
 

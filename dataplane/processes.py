@@ -23,6 +23,7 @@ from dataplane.atomic_file import replace_file
 from dataplane.clock import WallClock, wall_clock
 
 _MAX_LOG_BYTES = 16 * 2**20
+_THREADS_SECONDS = 1.0
 
 # `read` succeeds once the record is written; at end of file (the starter died) nothing runs.
 _GATE = ("/bin/sh", "-c", 'read -r _ && exec "$@" </dev/null', "gate")
@@ -157,6 +158,8 @@ def find_exit_code(record: ProcessRecord) -> int | None:
     stat = _find_stat(record.pid)
     if stat is None or not _is_same(stat, record):
         return None
+    if stat.state in "ZX":
+        _wait_for_threads(record.pid)
     try:
         pid, status = os.waitpid(record.pid, os.WNOHANG)
     except ChildProcessError:
@@ -272,6 +275,18 @@ def _open_pidfd(record: ProcessRecord) -> int | None:
         return pidfd
     os.close(pidfd)
     return None
+
+
+def _wait_for_threads(pid: int) -> None:
+    """A dead process can be reaped once the last of its threads has ended, a moment later."""
+    try:
+        pidfd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        select.select([pidfd], [], [], _THREADS_SECONDS)
+    finally:
+        os.close(pidfd)
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,7 +105,8 @@ def _wait(
         if dead is not None:
             raise RestartError(
                 f"the new gateway ended before it served, and pid {before.pid} serves on. Its last "
-                f"words: {last_line(dead.log_path)} (all of them: {dead.log_path})"
+                f"words: {last_line(dead.log_path, before.gateway_id)} (all of them: "
+                f"{dead.log_path})"
             )
         time.sleep(_LOOK_SECONDS)
     raise RestartError(

@@ -138,8 +138,13 @@ class Child:
             self._say(f"{self.spec.name}: that it {what} is not in the history: {error}")
 
 
-def last_line(log_path: str) -> str:
-    """The last line that is not empty; empty when there is none."""
+def last_line(log_path: str, not_of: str | None = None) -> str:
+    """The last line that is not empty; empty when there is none.
+
+    `not_of`: the id of another process that writes to the same log, whose lines do not count.
+    """
     with Path(log_path).open(errors="replace") as log:
-        lines = collections.deque((line.strip() for line in log if line.strip()), maxlen=1)
+        stripped = (line.strip() for line in log)
+        own = (line for line in stripped if line and (not_of is None or not_of not in line))
+        lines = collections.deque(own, maxlen=1)
     return lines[0].removeprefix("Error: ") if lines else ""

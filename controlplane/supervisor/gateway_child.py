@@ -42,6 +42,8 @@ class _Bounded:
     record: ProcessRecord
     until: float
     """By the monotonic clock; then it is ended by force."""
+    is_noted: bool = False
+    """How it ended is in the history already."""
 
 
 class GatewayChild(Child):
@@ -150,13 +152,15 @@ class GatewayChild(Child):
         status = self._status()
         if not is_alive(coming):
             how = describe_exit(find_exit_code(coming))
-            self._give_up(f"{how}; {last_line(coming.log_path)}")
+            predecessor = None if status is None else status.gateway_id
+            self._give_up(f"{how}; {last_line(coming.log_path, predecessor)}")
         elif status is not None and status.pid == coming.pid:
             self._promote(coming)
         elif self._record is not None and not is_alive(self._record):
             # The one that comes has the socket already, and need not wait for anybody.
-            self._note("failed", f"it ended while pid {coming.pid} was taking over")
-            self._promote(coming)
+            how = describe_exit(find_exit_code(self._record))
+            self._note("failed", f"{how}, while pid {coming.pid} was taking over")
+            self._promote(coming, is_noted=True)
         elif self._clock() > self._coming.until:
             terminate(coming, 0)
             self._give_up(f"it did not serve within {_COMING_SECONDS:.0f} s")
@@ -167,13 +171,15 @@ class GatewayChild(Child):
         self._directory.forget(name)
         served_by = "" if self._record is None else f"; pid {self._record.pid} serves on"
         self._say(f"{self.spec.name} was not replaced: {why}{served_by}")
+        self._note("failed", f"it was not replaced: {why}{served_by}")
 
-    def _promote(self, coming: ProcessRecord) -> None:
+    def _promote(self, coming: ProcessRecord, is_noted: bool = False) -> None:
+        """`is_noted`: what became of the one before is in the history."""
         old, self._record, self._coming = self._record, coming, None
         self._started_at = self._clock()
         if old is not None:
             self._say(f"{self.spec.name}: pid {coming.pid} took over from pid {old.pid}")
-            self._leaving.append(_Bounded(old, self._clock() + self._leave_seconds))
+            self._leaving.append(_Bounded(old, self._clock() + self._leave_seconds, is_noted))
 
     def _let_leave(self, record: ProcessRecord, why: str) -> None:
         self._say(f"draining {record.name}, pid {record.pid}: {why}")
@@ -182,14 +188,20 @@ class GatewayChild(Child):
 
     def _has_left(self, leaving: _Bounded) -> bool:
         record = leaving.record
-        if is_alive(record):
+        is_late = is_alive(record)
+        if is_late:
             if self._clock() <= leaving.until:
                 return False
             self._say(f"{record.name}, pid {record.pid}, does not end by itself: it is forced to")
             kill_group(record)
             wait_for_exit(record, None)
-        how = describe_exit(find_exit_code(record))
+        exit_code = find_exit_code(record)
+        how = describe_exit(exit_code)
         self._say(f"{record.name}, pid {record.pid}, has left: {how}")
+        # An end that nobody of ours saw says nothing of what it had left to do.
+        if not leaving.is_noted and (is_late or exit_code not in (0, None)):
+            late = ", as it did not end by itself" if is_late else ""
+            self._note("failed", f"pid {record.pid}, which was draining: {how}{late}")
         if self._directory.find(record.name) == record:  # else the name is another one's by now
             self._directory.forget(record.name)
         return True

@@ -1,6 +1,7 @@
 """Owned processes: real ones, started, recognised and ended."""
 
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -24,6 +25,8 @@ from dataplane.processes import (
 )
 
 SLEEP = ("sleep", "300")
+_EXIT_THREAD = {"x86_64": 60, "aarch64": 93}[platform.machine()]
+"""The number of the system call that ends one thread."""
 
 
 @pytest.fixture
@@ -156,6 +159,21 @@ def test_a_zombie_is_dead_and_is_reaped_once(directory: ProcessDirectory) -> Non
     assert find_exit_code(record) == 3
     assert find_exit_code(record) is None
     assert not Path(f"/proc/{record.pid}").exists()
+
+
+def test_how_it_ended_is_known_also_while_the_last_of_its_threads_end(
+    directory: ProcessDirectory,
+) -> None:
+    # Its first thread ends alone, by the kernel's own exit; the other one goes on for a moment.
+    program = (
+        "import ctypes, os, threading, time\n"
+        "def end(): time.sleep(0.3); os._exit(7)\n"
+        "threading.Thread(target=end).start()\n"
+        f"ctypes.CDLL(None).syscall({_EXIT_THREAD}, 0)"
+    )
+    record = start(directory, sys.executable, "-c", program)
+    wait_until(lambda: not is_alive(record), "its end")
+    assert find_exit_code(record) == 7
 
 
 def test_nothing_runs_when_the_starter_dies_before_the_record_is_written(tmp_path: Path) -> None:

@@ -170,3 +170,9 @@ def test_the_last_line_skips_empty_ones(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("first\nError: the last\n\n")
     assert last_line(str(log)) == "the last"
+
+
+def test_the_last_line_of_one_of_two_that_share_a_log_is_its_own(tmp_path: Path) -> None:
+    log = tmp_path / "x.log"
+    log.write_text('Error: no such option\n{"event": "retry", "gateway_id": "gateway-0-1"}\n')
+    assert last_line(str(log), "gateway-0-1") == "no such option"

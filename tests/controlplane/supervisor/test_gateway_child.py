@@ -5,11 +5,13 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from controlplane.process_history import ProcessEvent, ProcessHistory
 from controlplane.supervisor.gateway_child import GatewayChild
 from controlplane.supervisor.http import answers
 from controlplane.supervisor.settings import ChildSpec, ServeSettings, gateway_spec
@@ -20,12 +22,23 @@ from dataplane.processes import ProcessDirectory, ProcessRecord, is_alive, termi
 pytestmark = pytest.mark.timeout(400)
 
 
+class Clock:
+    """The monotonic one, which a test may put forward."""
+
+    def __init__(self) -> None:
+        self.skew_seconds = 0.0
+
+    def __call__(self) -> float:
+        return monotonic_clock() + self.skew_seconds
+
+
 class Room:
     """One state directory and the gateways in it."""
 
     def __init__(self, folder: Path) -> None:
         self.directory = ProcessDirectory(folder)
         self.said: list[str] = []
+        self.clock = Clock()
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
@@ -39,7 +52,7 @@ class Room:
             self.directory,
             spec or self.spec,
             self.said.append,
-            monotonic_clock,
+            self.clock,
             self.settings.gateway_state_dir,
             self.settings.drain_seconds,
         )
@@ -51,6 +64,10 @@ class Room:
             return read_status(self.settings.gateway_state_dir).pid
         except FileNotFoundError:
             return None
+
+    def history(self) -> list[ProcessEvent]:
+        """The newest first."""
+        return ProcessHistory(self.directory.state_dir).read(10)
 
     def living(self) -> list[ProcessRecord]:
         return [record for record in self.directory.records() if is_alive(record)]
@@ -65,6 +82,17 @@ def wait_until(condition: Callable[[], bool], child: GatewayChild) -> None:
         assert time.monotonic() < deadline, "waited in vain"
         child.check()
         time.sleep(0.02)
+
+
+@contextmanager
+def open_request(port: int) -> Iterator[None]:
+    """A request that is on its way in: whoever has it, stays for it."""
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(
+            b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\n"
+            b"content-type: application/json\r\ncontent-length: 1000\r\n\r\n{"
+        )
+        yield
 
 
 @pytest.fixture
@@ -101,6 +129,7 @@ def test_a_restart_puts_a_new_process_in_the_place_of_the_old_one_and_forgets_th
     child.restart("again")
     wait_until(lambda: room.serving != record.pid, child)
     wait_until(lambda: [r.name for r in room.directory.records()] == ["gateway-0"], child)
+    assert room.history() == [], "nothing failed"
 
 
 def test_a_new_one_that_cannot_start_leaves_the_old_one_serving(
@@ -116,6 +145,41 @@ def test_a_new_one_that_cannot_start_leaves_the_old_one_serving(
     assert [record.pid for record in room.living()] == [before]
     assert [record.name for record in room.directory.records()] == ["gateway-0"]
     assert room.answers()
+    (event,) = room.history()
+    assert (event.name, event.role, event.what) == ("gateway-0", "gateway", "failed")
+    assert "it was not replaced: it exited with code 2; " in event.reason
+    assert f"pid {before} serves on" in event.reason
+
+
+def test_one_that_is_killed_while_it_drains_is_in_the_history_like_any_other(
+    room: Room, child: GatewayChild
+) -> None:
+    before = room.serving
+    assert before is not None
+    with open_request(room.settings.gateway_port):
+        child.restart("asked for")
+        wait_until(lambda: f"took over from pid {before}" in room.said[-1], child)
+        os.kill(before, signal.SIGKILL)
+        wait_until(lambda: "has left" in room.said[-1], child)
+    (event,) = room.history()
+    assert (event.name, event.role, event.what) == ("gateway-0", "gateway", "failed")
+    assert event.reason == f"pid {before}, which was draining: it was ended by SIGKILL"
+    assert room.answers()
+
+
+def test_one_that_is_forced_to_end_its_draining_is_in_the_history(
+    room: Room, child: GatewayChild
+) -> None:
+    before = room.serving
+    with open_request(room.settings.gateway_port):
+        child.restart("asked for")
+        wait_until(lambda: f"took over from pid {before}" in room.said[-1], child)
+        room.clock.skew_seconds += 1000
+        wait_until(lambda: "has left" in room.said[-1], child)
+    (event,) = room.history()
+    assert event.reason == (
+        f"pid {before}, which was draining: it was ended by SIGKILL, as it did not end by itself"
+    )
 
 
 def test_one_that_dies_while_its_successor_starts_is_followed_by_that(
@@ -128,6 +192,8 @@ def test_one_that_dies_while_its_successor_starts_is_followed_by_that(
     wait_until(lambda: room.serving != before and room.answers(), child)
     wait_until(lambda: len(room.living()) == 1, child)
     assert [record.pid for record in room.living()] == [room.serving]
+    (event,) = room.history()
+    assert event.reason.startswith("it was ended by SIGKILL, while pid ")
 
 
 def test_a_new_supervisor_replaces_one_of_other_settings_without_ending_it_first(

@@ -11,6 +11,7 @@ from dataplane.clock import MonotonicClock, monotonic_clock
 from dataplane.gateway.body_budget import BodyLease
 from dataplane.gateway.connection import ARRIVAL_KEY, Arrival
 from dataplane.gateway.openai_api.errors import ApiError, refuse
+from dataplane.write_patience import WritePatience
 
 JSON_TYPE = "application/json"
 EVENT_STREAM_TYPE = "text/event-stream"
@@ -50,7 +51,7 @@ class Exchange:
         """Why the gateway cut a client off that was still connected."""
         self._receive = receive
         self._send = send
-        self._write_seconds = write_seconds
+        self._patience = WritePatience(write_seconds)
         self._clock = clock
 
     @property
@@ -188,7 +189,7 @@ class Exchange:
         if connection.is_flushed and not connection.is_closed:
             return self._clock() - began
         if not await self._is_flushed():
-            self.gave_up_reason = f"the client read nothing for {self._write_seconds:g} s"
+            self.gave_up_reason = self._patience.why_gone
             connection.abort()
             return None
         # After a last fragment the server itself may close: what counts is that all had gone.
@@ -202,11 +203,11 @@ class Exchange:
         num_unsent = connection.num_unsent_bytes
         while True:
             try:
-                async with asyncio.timeout(self._write_seconds):
+                async with asyncio.timeout(self._patience.window_seconds):
                     await connection.flushed()
             except TimeoutError:
                 num_before, num_unsent = num_unsent, connection.num_unsent_bytes
-                if num_unsent >= num_before:
+                if self._patience.is_gone(num_before, num_unsent):
                     return False
             else:
                 return True

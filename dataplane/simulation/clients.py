@@ -56,14 +56,10 @@ class Reading:
             return None
         return must_read / self.tokens_per_second
 
-    def gives_up_at(self, began: float, write_seconds: float) -> float:
-        """When the gateway cuts it off: it looks every `write_seconds` after a write began, and a
-        client that took no byte in between counts as gone. Both count from the first write."""
-        last_read = (self.stops_after or 0) / self.tokens_per_second
-        num_windows = 1
-        if last_read > began:
-            num_windows = 1 + -int(-(last_read - began) // write_seconds)
-        return began + num_windows * write_seconds
+    @property
+    def last_read_at(self) -> float:
+        """Seconds from the first write until one that stops reads nothing more."""
+        return (self.stops_after or 0) / self.tokens_per_second
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ more; the engine does not wait. A client that takes no byte for `write_seconds` 
 from typing import TYPE_CHECKING
 
 from dataplane.simulation.clients import Reading
+from dataplane.write_patience import WritePatience
 
 if TYPE_CHECKING:
     from dataplane.simulation.fleet_request import FleetRequest
@@ -22,10 +23,10 @@ class SlowDelivery:
         "_is_ended",
         "_num_ready",
         "_num_written",
+        "_patience",
         "_reading",
         "_request",
         "_timeline",
-        "_write_seconds",
         "_writing_to",
     )
 
@@ -35,7 +36,7 @@ class SlowDelivery:
         self._timeline = timeline
         self._request = request
         self._reading = reading
-        self._write_seconds = write_seconds
+        self._patience = WritePatience(write_seconds)
         self._first_at = timeline.now
         self._num_ready = 0
         self._num_written = 0
@@ -68,8 +69,8 @@ class SlowDelivery:
             self._writing_to, self._began_at = self._num_ready, timeline.now
             if until is None:
                 since = timeline.now - self._first_at
-                gives_up_at = self._reading.gives_up_at(since, self._write_seconds)
-                timeline.at(max(timeline.now, self._first_at + gives_up_at), self._give_up)
+                gone_at = self._patience.gone_at(since, self._reading.last_read_at)
+                timeline.at(max(timeline.now, self._first_at + gone_at), self._give_up)
                 return
             if self._first_at + until > timeline.now:
                 timeline.at(self._first_at + until, self._continue)
@@ -89,5 +90,4 @@ class SlowDelivery:
         self._request.gateway.client_side.note_write(self._request, num_tokens, waited)
 
     def _give_up(self) -> None:
-        why = f"the client read nothing for {self._write_seconds:g} s"
-        self._request.gateway.client_side.lose(self._request, why)
+        self._request.gateway.client_side.lose(self._request, self._patience.why_gone)

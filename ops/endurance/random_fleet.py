@@ -4,8 +4,8 @@
 
 Small replicas with few blocks, so that they preempt and refuse; clients that leave, read slowly,
 stop reading and come again; replicas that start, stall, drain, die and are started again. Some
-fleets compute prompts on other replicas than they decode on, and phases and link change. Every
-second of virtual time it is checked that
+fleets compute prompts on other replicas than they decode on, and phases and link change; the
+gateways of some take their time. Every second of virtual time it is checked that
 
 1. a request has one disposition, and keeps it;
 2. blocks, tables and the prefix cache agree, and no slot is lost or given twice;
@@ -42,6 +42,7 @@ from dataplane.simulation.distributions import (
     Empirical,
     Exponential,
     LogNormal,
+    MedianAndTail,
     Uniform,
 )
 from dataplane.simulation.fleet import Fleet
@@ -50,6 +51,7 @@ from dataplane.simulation.fleet_records import AllRecords
 from dataplane.simulation.fleet_replica import ReplicaSpec
 from dataplane.simulation.fleet_request import FleetRequest
 from dataplane.simulation.fleet_scenario import FleetScenario, name_replicas
+from dataplane.simulation.gateway_overheads import OverheadPlan
 from dataplane.simulation.phase_split import PhaseSplit
 from dataplane.simulation.phased_replicas import PhasedReplicas, PhasePlan
 from dataplane.simulation.traffic import SharedPrefixes, TrafficSpec, Turns
@@ -118,6 +120,25 @@ def random_scenario(number: int) -> FleetScenario:
         traffic=tuple(_random_traffic(draw, name) for name in "abc"[: draw.randint(1, 3)]),
         num_gateways=draw.randint(1, 3),
         bounds=_BOUNDS,
+        overheads=_random_overheads(number),
+    )
+
+
+def _random_overheads(number: int) -> OverheadPlan | None:
+    """Of every third fleet; some so long that clients leave and replicas die meanwhile."""
+    draw = random.Random(f"overheads of {number}")
+    if draw.random() < 0.67:
+        return None
+
+    def spread() -> Distribution:
+        median = draw.choice((0.0, 0.002, 0.02, 0.4))
+        return MedianAndTail(median=median, p95=median * draw.uniform(1, 4))
+
+    return OverheadPlan(
+        before_admission=spread(),
+        before_submission=spread(),
+        before_first_write=spread(),
+        before_last_write=spread(),
     )
 
 

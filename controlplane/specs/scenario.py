@@ -7,7 +7,8 @@ in a scenario can be put into force by moving it.
 
 import re
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, Self
+from enum import StrEnum
+from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -60,6 +61,15 @@ class SpeculationSpec(SpecModel):
     """How likely a draft is accepted when all before it were."""
 
 
+class Noise(StrEnum):
+    """How a fit is taken."""
+
+    ON = "on"
+    """As it was measured, drawn by the seed."""
+    OFF = "off"
+    """Steps take what their work says, and overheads their median."""
+
+
 class CostSpec(SpecModel):
     """What a step takes: each part of its work the same, or as a fit says. All durations."""
 
@@ -76,8 +86,8 @@ class CostSpec(SpecModel):
     fit: str | None = Field(default=None, min_length=1, max_length=4096, examples=["h100.fit.json"])
     """A file that `pilothouse fit` wrote, found from the folder of the scenario. What it says
     of overheads and of starts holds too, unless `gateways.overheads` or `cold_start` is given."""
-    noise: Literal["on", "off"] = "on"
-    """Of a fit. off: steps take what their work says, and overheads their median."""
+    noise: Noise = Noise.ON
+    """Whether steps and overheads vary as those that were fitted."""
     speculation: SpeculationSpec | None = None
     """What speculation makes of decode steps; None: each is a step of its own."""
 
@@ -87,7 +97,7 @@ class CostSpec(SpecModel):
         parts = [name for name in self.model_fields_set if name not in others]
         if self.fit is None and self.iteration is None:
             raise ValueError("needs iteration, such as iteration: 8ms, or fit: a file")
-        if self.fit is None and self.noise == "off":
+        if self.fit is None and self.noise is Noise.OFF:
             raise ValueError("noise is of a fit, and parts have none; leave out noise")
         if self.fit is not None and parts:
             raise ValueError(f"a fit says what a step takes; leave out {', '.join(sorted(parts))}")

@@ -9,6 +9,7 @@ from controlplane.specs.problem import Problem
 from controlplane.specs.scenario import (
     ColdStartSpec,
     CostSpec,
+    Noise,
     ReplicasSpec,
     ScenarioSpec,
     parse_instant,
@@ -110,7 +111,7 @@ class _Files:
                 per_reread_token=spec.per_reread_token or 0,
                 per_context_token=spec.per_context_token or 0,
             )
-        return FittedCost.of(fit, seed if spec.noise == "on" else None)
+        return FittedCost.of(fit, seed if spec.noise is Noise.ON else None)
 
     def fit(self, spec: CostSpec) -> Fit | None:
         """None: it names none, or one that cannot be read, which is told once."""
@@ -239,7 +240,7 @@ def _overheads(spec: OverheadsSpec | None, cost: CostSpec, files: _Files) -> Ove
     """Those that are written down, else those of a fit."""
     if spec is None:
         fit = files.fit(cost)
-        return None if fit is None else overheads_of(fit, is_noisy=cost.noise == "on")
+        return None if fit is None else overheads_of(fit, is_noisy=cost.noise is Noise.ON)
     waits = {name: getattr(spec, name) for name in OverheadsSpec.model_fields}
     plan = OverheadPlan(
         **{name: NO_TIME if wait is None else _wait(wait) for name, wait in waits.items()}

@@ -42,9 +42,9 @@ from dataplane.simulation.faults.fault import Fault
 from dataplane.simulation.fitting.cost import FittedCost
 from dataplane.simulation.fitting.document import Fit, FitFileError, load_fit
 from dataplane.simulation.fitting.surroundings import cold_start_of, overheads_of
-from dataplane.simulation.fleet_gateway import GatewayBounds
 from dataplane.simulation.fleet_replica import ReplicaSpec
 from dataplane.simulation.fleet_scenario import FleetScenario, name_replicas
+from dataplane.simulation.gateway_bounds import GatewayBounds
 from dataplane.simulation.gateway_overheads import NO_TIME, OverheadPlan
 from dataplane.simulation.link import GIGA
 from dataplane.simulation.replay import ReplaySpec as ReplayedTraffic

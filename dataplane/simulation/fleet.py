@@ -24,10 +24,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from dataplane.admission import compile_snapshot
-from dataplane.lifecycle import Delivery
 from dataplane.routing import limit_slots
 from dataplane.simulation.call import Call, CallSource
-from dataplane.simulation.clients import Retries
+from dataplane.simulation.fleet_callers import FleetCallers, open_sources
 from dataplane.simulation.fleet_gateway import SimulatedGateway
 from dataplane.simulation.fleet_records import NoRecords, RecordKeeper, RecordWriter
 from dataplane.simulation.fleet_replica import FleetReplica, ReplicaState
@@ -37,12 +36,8 @@ from dataplane.simulation.fleet_scenario import FleetScenario
 from dataplane.simulation.gateway_overheads import GatewayOverheads
 from dataplane.simulation.phase_split import Phase, PhaseSplit
 from dataplane.simulation.phased_replicas import PhasedReplicas
-from dataplane.simulation.random_streams import random_stream
-from dataplane.simulation.replay import ReplayedTraffic
 from dataplane.simulation.request_trace import RequestTrace
 from dataplane.simulation.timeline import Timeline
-from dataplane.simulation.token_space import TokenSpace
-from dataplane.simulation.traffic import SyntheticTraffic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,8 +77,8 @@ class Fleet:
         self._traces_all = _needs_pace(scenario)
         self._may_trace = self._traces_all or records is not None
         self._num_requests = 0
-        self._retry_stream = random_stream(scenario.seed, "retries")
-        self.sources: list[CallSource] = _open_sources(scenario)
+        self._callers = FleetCallers(scenario, self.timeline, self.put_call)
+        self.sources: list[CallSource] = open_sources(scenario)
         self.replicas = {
             spec.replica_id: FleetReplica(spec, self.timeline, self) for spec in scenario.replicas
         }
@@ -153,7 +148,7 @@ class Fleet:
             else:
                 self.timeline.at(spec.starts_at, replica.start)
         for source in self.sources:
-            self._expect(source)
+            self._callers.expect(source)
 
     @property
     def num_in_flight(self) -> int:
@@ -193,12 +188,6 @@ class Fleet:
         for replica in self.replicas.values():
             if replica.engine is not None:
                 replica.engine.scheduler.check_integrity()
-
-    def _expect(self, source: CallSource) -> None:
-        made = source.next_call()
-        if made is None or made[0] >= self.scenario.duration:
-            return
-        _Arrival(self, source, made[1]).put(made[0])
 
     # ReplicaKeeper
 
@@ -269,24 +258,8 @@ class Fleet:
         return None
 
     def answered(self, request: FleetRequest) -> None:
-        """The client goes on: with the next turn, or by trying again."""
-        call = request.call
-        if request.status == 200 and request.delivery is Delivery.COMPLETE:
-            if call.conversation is not None:
-                for wait, following in call.conversation.next_turns():
-                    self._put_later(wait, following, 0)
-            return
-        retries = call.caller.client.retries
-        if retries is not None and _may_come_again(request, retries):
-            pause = retries.pause(
-                request.num_tries, request.retry_after, self._retry_stream.random()
-            )
-            if pause is not None:
-                self._put_later(pause, call, request.num_tries + 1)
-
-    def _put_later(self, seconds: float, call: Call, num_tries: int) -> None:
-        if self.timeline.now + seconds < self.scenario.duration:
-            self.timeline.after(seconds, lambda: self.put_call(call, num_tries))
+        """Its client goes on."""
+        self._callers.go_on(request)
 
     def ended(self, request: FleetRequest) -> None:
         """Into the results, and into a record where it was traced."""
@@ -296,43 +269,6 @@ class Fleet:
         record = self._writer.end(request, request.trace, self.results.terms_of(request))
         self.results.take(request, record.judgement)
         self._records.keep(request.number, record)
-
-
-class _Arrival:
-    """The next call of one source, waiting for its time."""
-
-    __slots__ = ("_call", "_fleet", "_source")
-
-    def __init__(self, fleet: Fleet, source: CallSource, call: Call) -> None:
-        self._fleet = fleet
-        self._source = source
-        self._call = call
-
-    def put(self, at: float) -> None:
-        self._fleet.timeline.at(at, self._happen)
-
-    def _happen(self) -> None:
-        call, fleet = self._call, self._fleet
-        made = self._source.next_call()
-        if made is not None and made[0] < fleet.scenario.duration:
-            self._call = made[1]
-            fleet.timeline.at(max(made[0], fleet.timeline.now), self._happen)
-        fleet.put_call(call)
-
-
-def _may_come_again(request: FleetRequest, retries: Retries) -> bool:
-    if request.has_left:
-        return retries.when_impatient
-    status = request.status
-    return status is not None and (status == 429 or status >= 500)
-
-
-def _open_sources(scenario: FleetScenario) -> list[CallSource]:
-    tokens = TokenSpace(is_told_apart=scenario.is_prefix_caching)
-    return [
-        *(SyntheticTraffic(spec, scenario.seed, tokens) for spec in scenario.traffic),
-        *(ReplayedTraffic(spec, tokens) for spec in scenario.replays),
-    ]
 
 
 def _open_overheads(scenario: FleetScenario, gateway: int) -> GatewayOverheads | None:

@@ -29,8 +29,6 @@ from dataplane.simulation.queue_expiry import QueueExpiry
 from dataplane.simulation.request_trace import RequestTrace
 from dataplane.simulation.timeline import Timeline
 
-__all__ = ["GatewayBounds", "GatewayHost", "SimulatedGateway"]
-
 
 class GatewayHost(RequestFollower, Protocol):
     """The fleet, as a gateway knows it."""

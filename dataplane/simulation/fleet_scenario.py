@@ -11,8 +11,8 @@ from dataplane.policy import (
     Snapshot,
     TenantPolicy,
 )
-from dataplane.simulation.fleet_gateway import GatewayBounds
 from dataplane.simulation.fleet_replica import ReplicaSpec
+from dataplane.simulation.gateway_bounds import GatewayBounds
 from dataplane.simulation.gateway_overheads import OverheadPlan
 from dataplane.simulation.phased_replicas import PhasePlan
 from dataplane.simulation.replay import ReplaySpec

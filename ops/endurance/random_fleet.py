@@ -46,11 +46,11 @@ from dataplane.simulation.distributions import (
     Uniform,
 )
 from dataplane.simulation.fleet import Fleet
-from dataplane.simulation.fleet_gateway import GatewayBounds
 from dataplane.simulation.fleet_records import AllRecords
 from dataplane.simulation.fleet_replica import ReplicaSpec
 from dataplane.simulation.fleet_request import FleetRequest
 from dataplane.simulation.fleet_scenario import FleetScenario, name_replicas
+from dataplane.simulation.gateway_bounds import GatewayBounds
 from dataplane.simulation.gateway_overheads import OverheadPlan
 from dataplane.simulation.phase_split import PhaseSplit
 from dataplane.simulation.phased_replicas import PhasedReplicas, PhasePlan

@@ -14,9 +14,9 @@ from dataplane.simulation.faults.fault import Fault
 from dataplane.simulation.faults.fleet_faults import FleetFaults
 from dataplane.simulation.faults.plan import FaultPlan
 from dataplane.simulation.fleet import Fleet
-from dataplane.simulation.fleet_gateway import GatewayBounds
 from dataplane.simulation.fleet_replica import ReplicaSpec
 from dataplane.simulation.fleet_scenario import FleetScenario
+from dataplane.simulation.gateway_bounds import GatewayBounds
 from dataplane.simulation.observer.dialect import Dialect
 from dataplane.simulation.observer.fleet_exporters import FleetExporters
 from dataplane.simulation.observer.lines import Logged, Scraped, Seen

@@ -12,10 +12,10 @@ from dataplane.simulation.cold_start import ColdStart
 from dataplane.simulation.cost import LinearCost
 from dataplane.simulation.distributions import Constant, Distribution
 from dataplane.simulation.fleet import Fleet
-from dataplane.simulation.fleet_gateway import GatewayBounds
 from dataplane.simulation.fleet_records import AllRecords
 from dataplane.simulation.fleet_replica import ReplicaSpec
 from dataplane.simulation.fleet_scenario import FleetScenario, name_replicas
+from dataplane.simulation.gateway_bounds import GatewayBounds
 from dataplane.simulation.phased_replicas import PhasePlan
 from dataplane.simulation.traffic import TrafficSpec
 

@@ -11,8 +11,8 @@ from dataplane.record import RequestRecord, decode_record, encode_record
 from dataplane.simulation.clients import ClientBehaviour, Reading, Retries
 from dataplane.simulation.cold_start import ColdStart
 from dataplane.simulation.fleet import FleetError
-from dataplane.simulation.fleet_gateway import GatewayBounds
 from dataplane.simulation.fleet_replica import ReplicaState
+from dataplane.simulation.gateway_bounds import GatewayBounds
 from tests.dataplane.simulation.small_fleet import call, in_order, small_fleet
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, HTTPException, Query, Request
 from pydantic import BaseModel
 
-from controlplane.api.request_query import QueryError, parse_instant
+from controlplane.api.request_query import QueryError, parse_window
 from controlplane.specs.diff import diff_documents
 from controlplane.store.audit import MAX_EVENTS, AuditEvent, AuditFilter, find_event, list_events
 from controlplane.store.database import Database
@@ -82,13 +82,13 @@ def create_filter(
     until: str | None,
 ) -> AuditFilter:
     """Empty text means any. Raises QueryError."""
-    now = wall_clock()
+    first, last = parse_window(since, until, wall_clock())
     return AuditFilter(
         actor=actor or None,
         action=action or None,
         subject=subject or None,
-        since_unix_ns=parse_instant("since", since, now) if since else None,
-        until_unix_ns=parse_instant("until", until, now) if until else None,
+        since_unix_ns=first,
+        until_unix_ns=last,
     )
 
 

@@ -1,9 +1,9 @@
 """Requests in flight, asked from the gateways that have them: nobody else knows them yet."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Self
 
 import httpx
 import msgspec
@@ -31,7 +31,8 @@ class LiveRequest:
     age_seconds: float
     waits_for: str
     queue_position: int | None = None
-    """Its place in its deployment's queue at its gateway, 1 for the next; None outside of it."""
+    """Its place in its deployment's queue at its gateway, 1 for the next; None outside of it. To
+    who sees one tenant alone: among that tenant's."""
     tenant: str | None = None
     request_class: str | None = None
     deployment: str | None = None
@@ -59,16 +60,6 @@ class LiveRequests:
     gateways: list[LiveGateway]
     requests: list[LiveRequest]
 
-    def within(self, tenant: str | None) -> Self:
-        """What belongs to `tenant`, and no count of anything else; None: all of it."""
-        if tenant is None:
-            return self
-        return replace(
-            self,
-            gateways=[replace(gateway, num_requests=None) for gateway in self.gateways],
-            requests=[request for request in self.requests if request.tenant == tenant],
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Answer:
@@ -77,15 +68,23 @@ class _Answer:
 
 
 async def ask_gateways(
-    observed: ObservedState, find_key: Callable[[str], str] | None = None
+    observed: ObservedState,
+    find_key: Callable[[str], str] | None = None,
+    only_tenant: str | None = None,
 ) -> LiveRequests:
     """Ask every gateway that ever reported, all at once; silence is an answer too.
 
-    `find_key` blocks, and gives the key that opens the gateway of a name, and no other.
+    `find_key` blocks, and gives the key that opens the gateway of a name, and no other. With
+    `only_tenant`, nothing is told of anybody else's, and no number that counts them.
     """
     reports = [report for report, _ in observed.gateways()][:_MAX_GATEWAYS]
     async with httpx.AsyncClient(timeout=_TIMEOUT_SECONDS) as http:
         answers = await asyncio.gather(*(_ask(http, report, find_key) for report in reports))
+    if only_tenant is not None:
+        answers = [
+            (replace(gateway, num_requests=None), within(only_tenant, requests))
+            for gateway, requests in answers
+        ]
     return LiveRequests(
         gateways=[gateway for gateway, _ in answers],
         requests=sorted(
@@ -93,6 +92,19 @@ async def ask_gateways(
             key=lambda request: -request.age_seconds,
         ),
     )
+
+
+def within(tenant: str, requests: list[LiveRequest]) -> list[LiveRequest]:
+    """Those of `tenant` at one gateway, whose places in each queue are counted among them."""
+    own = [request for request in requests if request.tenant == tenant]
+    waiting = [each for each in own if each.queue_position is not None]
+    waiting.sort(key=lambda each: each.queue_position or 0)
+    place_by_id: dict[str, int] = {}
+    num_by_deployment: Counter[str | None] = Counter()
+    for each in waiting:
+        num_by_deployment[each.deployment] += 1
+        place_by_id[each.request_id] = num_by_deployment[each.deployment]
+    return [replace(each, queue_position=place_by_id.get(each.request_id)) for each in own]
 
 
 async def _ask(

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from controlplane.api.paging import DEFAULT_LIMIT, MAX_LIMIT
 from controlplane.store.missed_objective import SIGNALS
+from controlplane.store.request_tables import RequestRow
 from controlplane.store.requests import PageKey, RequestFilter
 from dataplane.lifecycle import Disposition
 
@@ -23,6 +24,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _TIME_OF_DAY = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?")
 _DAY_NS = 86400 * 1_000_000_000
 _MAX_NAME = 256
+_REQUEST_END = "request."
 
 
 class QueryError(ValueError):
@@ -40,8 +42,15 @@ class RequestQuery:
     wanted: RequestFilter
     limit: int
     after: PageKey | None
+    after_request_id: str | None = None
+    """Given instead of a key; see page_end."""
     missed: str | None = None
     """An objective; what it promised is still to be looked up (see missed)."""
+
+    @property
+    def is_first(self) -> bool:
+        """It asks for the newest page."""
+        return self.after is None and self.after_request_id is None
 
     def within(self, tenant: str | None) -> Self:
         """The same of `tenant` alone, whatever else was asked for; None: of all."""
@@ -54,21 +63,31 @@ def parse_request_query(parameters: Mapping[str, str], now_unix_ns: int) -> Requ
     if unknown:
         raise QueryError(unknown[0], f"no such parameter; there are {', '.join(PARAMETERS)}")
     given = {name: value for name, value in parameters.items() if value != ""}
+    since, until = parse_window(given.get("since"), given.get("until"), now_unix_ns)
     wanted = RequestFilter(
         deployment=_name(given, "deployment"),
         request_class=_name(given, "class"),
         tenant=_name(given, "tenant"),
         disposition=_one_of(given, "disposition", {word.value: word.value for word in Disposition}),
         in_contract=_one_of(given, "in_contract", {"true": True, "false": False}),
-        since_unix_ns=_instant(given, "since", now_unix_ns),
-        until_unix_ns=_instant(given, "until", now_unix_ns),
+        since_unix_ns=since,
+        until_unix_ns=until,
     )
+    after = given.get("after", "")
+    is_request = after.startswith(_REQUEST_END)
     return RequestQuery(
         wanted=wanted,
         limit=_limit(given),
-        after=_after(given.get("after")),
+        after=None if is_request else _after(after or None),
+        after_request_id=after.removeprefix(_REQUEST_END) if is_request else None,
         missed=_one_of(given, "missed", {signal: signal for signal in SIGNALS}),
     )
+
+
+def page_end(last: RequestRow, only_tenant: str | None) -> str:
+    """What to give as `after` for the page behind `last`. Who sees one tenant alone is told no
+    number that counts the requests of others, and names the request instead."""
+    return str(PageKey.of(last)) if only_tenant is None else f"{_REQUEST_END}{last.request_id}"
 
 
 def _name(given: Mapping[str, str], parameter: str) -> str | None:
@@ -87,9 +106,18 @@ def _one_of(given: Mapping[str, str], parameter: str, values: Mapping[str, Any])
     return values[word]
 
 
-def _instant(given: Mapping[str, str], parameter: str, now_unix_ns: int) -> int | None:
-    text = given.get(parameter)
-    return None if text is None else parse_instant(parameter, text, now_unix_ns)
+def parse_window(
+    since: str | None, until: str | None, now_unix_ns: int
+) -> tuple[int | None, int | None]:
+    """Both ends, None where nothing (or empty text) is given. Raises QueryError, also for a
+    window that ends before it begins: nothing could ever lie in it."""
+    first = parse_instant("since", since, now_unix_ns) if since else None
+    last = parse_instant("until", until, now_unix_ns) if until else None
+    if first is not None and last is not None and first > last:
+        raise QueryError(
+            "since", f"{(since or '')[:64]!r} is later than until, {(until or '')[:64]!r}"
+        )
+    return first, last
 
 
 def parse_instant(parameter: str, text: str, now_unix_ns: int) -> int:

@@ -43,7 +43,8 @@ class RequestSummary:
     request_id: str
     trace_id: str
     gateway_id: str
-    gateway_sequence: int
+    gateway_sequence: int | None
+    """None to who sees one tenant alone: it counts the requests of all."""
     arrived_at_unix_ns: int
     tenant: str | None
     request_class: str | None
@@ -172,13 +173,13 @@ class RequestDetail:
     engine_spans: list[EngineSpanView] = field(default_factory=list)
 
 
-def summarize(row: "RequestRow") -> RequestSummary:
-    """The summary of `row`."""
+def summarize(row: "RequestRow", only_tenant: str | None = None) -> RequestSummary:
+    """The summary of `row`, for who may see all or `only_tenant`."""
     return RequestSummary(
         request_id=row.request_id,
         trace_id=row.trace_id,
         gateway_id=row.gateway_id,
-        gateway_sequence=row.gateway_sequence,
+        gateway_sequence=row.gateway_sequence if only_tenant is None else None,
         arrived_at_unix_ns=row.arrived_at_unix_ns,
         tenant=row.tenant,
         request_class=row.request_class,
@@ -209,6 +210,7 @@ def describe(
     kept: tuple[RequestRecord, str] | None,
     now_unix_ns: int,
     reports: "Sequence[StoredReport]" = (),
+    only_tenant: str | None = None,
 ) -> RequestDetail:
     """All that is known of a request, with what its client and its engine reported."""
     record, kept_because = kept if kept is not None else (None, None)
@@ -219,10 +221,10 @@ def describe(
     life = life_of_row(row) if record is None else life_of_record(record)
     return RequestDetail(
         headline=headline_of(row, record),
-        request=summarize(row),
+        request=summarize(row, only_tenant),
         life=with_client_lane(life, client),
         kept_because=kept_because,
-        record=None if record is None else record_to_dict(record),
+        record=None if record is None else _shown_record(record, only_tenant),
         are_tokens_inferred=None if record is None else _are_tokens_inferred(record),
         snapshot_version=None if record is None else record.snapshot_version,
         attempts=[] if record is None else _attempts(record),
@@ -237,6 +239,13 @@ def describe(
         client=client,
         engine_spans=reported.engine_spans,
     )
+
+
+def _shown_record(record: RequestRecord, only_tenant: str | None) -> dict[str, Any]:
+    shown = record_to_dict(record)
+    if only_tenant is not None:
+        del shown["gateway_sequence"]
+    return shown
 
 
 def _are_tokens_inferred(record: RequestRecord) -> bool:

@@ -1,17 +1,24 @@
 """Reading requests: the list, those in flight, and one whole."""
 
 from fastapi import APIRouter, HTTPException, Request
+from sqlalchemy.orm import Session
 
 from controlplane.access.gateway_keys import GatewayKeys
 from controlplane.api.authorization import tenant_of
 from controlplane.api.live import LiveRequests, ask_gateways
 from controlplane.api.missed import with_limits
-from controlplane.api.request_query import QueryError, RequestQuery, parse_request_query
+from controlplane.api.request_query import (
+    QueryError,
+    RequestQuery,
+    page_end,
+    parse_request_query,
+)
 from controlplane.api.request_views import RequestDetail, RequestPage, describe, summarize
 from controlplane.store.database import Database
 from controlplane.store.requests import (
     MAX_MATCHES,
     PageKey,
+    find_page_key,
     find_record,
     find_requests,
     list_requests,
@@ -56,9 +63,9 @@ def get_requests(request: Request) -> RequestPage:
     try:
         query = parse_request_query(request.query_params, now).within(tenant_of(request))
         query = with_limits(query, request.app.state.config_db)
+        return read_page(request.app.state.request_db, query, now)
     except QueryError as error:
         raise HTTPException(422, detail=str(error)) from error
-    return read_page(request.app.state.request_db, query, now)
 
 
 @router.get("/requests/live")
@@ -87,21 +94,30 @@ async def read_live(request: Request) -> LiveRequests:
     state = request.app.state
     keys: GatewayKeys | None = state.gateway_keys
     find_key = None if keys is None else lambda name: keys.get(name)[0]
-    live = await ask_gateways(state.observed, find_key)
-    return live.within(tenant_of(request))
+    return await ask_gateways(state.observed, find_key, tenant_of(request))
 
 
 def read_page(database: Database, query: RequestQuery, now_unix_ns: int) -> RequestPage:
-    """One page of the list."""
+    """One page of the list. Raises QueryError when it is to begin behind what is not there."""
+    tenant = query.wanted.only_tenant
     with database.reading() as session:
-        rows = list_requests(session, query.wanted, query.limit + 1, query.after)
+        rows = list_requests(session, query.wanted, query.limit + 1, _page_key(session, query))
     has_more = len(rows) > query.limit
     rows = rows[: query.limit]
     return RequestPage(
-        requests=[summarize(row) for row in rows],
-        next=str(PageKey.of(rows[-1])) if has_more else None,
+        requests=[summarize(row, tenant) for row in rows],
+        next=page_end(rows[-1], tenant) if has_more else None,
         as_of_unix_ns=now_unix_ns,
     )
+
+
+def _page_key(session: Session, query: RequestQuery) -> PageKey | None:
+    if query.after_request_id is None:
+        return query.after
+    key = find_page_key(session, query.after_request_id, query.wanted.only_tenant)
+    if key is None:
+        raise QueryError("after", "names a request that is not kept any more; begin again")
+    return key
 
 
 def read_request(
@@ -115,4 +131,4 @@ def read_request(
         if len(rows) > 1:
             raise AmbiguousRequestError(identifier, [row.request_id for row in rows])
         record, reports = find_record(session, rows[0]), find_span_reports(session, rows[0])
-        return describe(rows[0], record, now_unix_ns, reports)
+        return describe(rows[0], record, now_unix_ns, reports, only_tenant)

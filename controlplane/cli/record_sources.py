@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from controlplane.api.paging import MAX_LIMIT
-from controlplane.api.request_query import QueryError, parse_instant
+from controlplane.api.request_query import QueryError, parse_window
 from controlplane.cli.answers import ReplicasAnswer
 from controlplane.cli.client import convert_answer, get_json
 from controlplane.cli.exit_codes import ExitCode
@@ -31,7 +31,7 @@ def read_record_files(
     names: Iterable[str], since: str | None, until: str | None
 ) -> list[RequestRecord]:
     """Of all files, in that time. Raises RecordSourceError and UsageError."""
-    first, last = _instant("since", since), _instant("until", until)
+    first, last = _window(since, until)
     return [
         record
         for name in names
@@ -143,10 +143,8 @@ def _is_within(record: RequestRecord, first: int | None, last: int | None) -> bo
     return (first is None or at >= first) and (last is None or at < last)
 
 
-def _instant(name: str, text: str | None) -> int | None:
-    if text is None:
-        return None
+def _window(since: str | None, until: str | None) -> tuple[int | None, int | None]:
     try:
-        return parse_instant(name, text, time.time_ns())
+        return parse_window(since, until, time.time_ns())
     except QueryError as error:
-        raise click.UsageError(f"--{name}: {error}") from error
+        raise click.UsageError(f"--{error}") from error

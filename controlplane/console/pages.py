@@ -88,11 +88,11 @@ def requests(request: Request) -> Response:
     try:
         query = parse_request_query(parameters, now).within(tenant_of(request))
         query = with_limits(query, request.app.state.config_db)
+        listed = read_page(database, query, now)
     except QueryError as error:
         return error_page(422, f"The list cannot be shown: {error}.", menu="requests")
     with database.reading() as session:
         names = list_names(session, now // 10**9 - _NAMES_SECONDS, tenant_of(request))
-    listed = read_page(database, query, now)
     given = {name: parameters.get(name, "") for name in _FILTERS}
     return page(
         "requests.html",
@@ -102,7 +102,7 @@ def requests(request: Request) -> Response:
         has_filters=any(given.values()),
         choices=_choices(names, given),
         next_url=_next_url(given, query.limit, listed.next),
-        is_first=query.after is None,
+        is_first=query.is_first,
         live_url=_live_url(given),
         url=str(request.url.path) + (f"?{request.url.query}" if request.url.query else ""),
     )

@@ -78,6 +78,15 @@ class PageKey:
         return f"{self.arrived_at_unix_ns}.{self.gateway_sequence}.{self.gateway_id}"
 
 
+def find_page_key(session: Session, request_id: str, only_tenant: str | None) -> PageKey | None:
+    """The key of the page that ends with this request; None when it is not kept."""
+    query = _newest(RequestRow.request_id == request_id)
+    if only_tenant is not None:
+        query = query.where(RequestRow.tenant == only_tenant)
+    row = session.scalars(query).first()
+    return None if row is None else PageKey.of(row)
+
+
 def list_requests(
     session: Session, wanted: RequestFilter, limit: int, after: PageKey | None = None
 ) -> list[RequestRow]:

@@ -350,7 +350,8 @@ class EngineSide:
 def explain_lacking(parameters: Set[str], capabilities: EngineCapabilities) -> str:
     """What is told of parameters that an engine does not take."""
     names = ", ".join(f"'{name}'" for name in sorted(parameters))
-    return f"{names}: not supported by the engine '{capabilities.engine}'; leave it out"
+    turns = " (and turns of tools among the messages)" if "tools" in parameters else ""
+    return f"{names}{turns}: not supported by the engine '{capabilities.engine}'; leave it out"
 
 
 def _num_tokens(event: EngineEvent) -> int:

@@ -118,13 +118,24 @@ def _tools_remedy(name: str, takes: EngineTakes) -> str:
     return f"leave it out, or give at least one in '{name}'"
 
 
-def refuse_lacking(name: str, engine: str, param: str | None = None) -> ApiRefusalError:
-    """The refusal of a parameter that an engine does not take; `param` where it stands."""
+def refuse_lacking(name: str, engine: str) -> ApiRefusalError:
+    """The refusal of a parameter that an engine does not take."""
     remedy = _REMEDIES.get(name, "leave it out")
     return refuse(
         f"'{name}' is not supported by this deployment's engine, '{engine}': {remedy}, or ask a "
         f"deployment whose engine takes it.",
-        param=param or name,
+        param=name,
+        code="unsupported_parameter",
+    )
+
+
+def refuse_tool_turn(kind: str, engine: str, param: str) -> ApiRefusalError:
+    """The refusal of a message of the conversation that an engine without tools cannot read;
+    `kind` says which messages are meant."""
+    return refuse(
+        f"Messages {kind} need an engine that takes tools; this deployment's engine, '{engine}', "
+        f"takes none. Leave those turns out, or ask a deployment whose engine takes 'tools'.",
+        param=param,
         code="unsupported_parameter",
     )
 

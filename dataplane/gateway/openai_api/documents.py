@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from dataplane.gateway.openai_api.declared import EngineTakes, read_needs, refuse_lacking
+from dataplane.gateway.openai_api.declared import EngineTakes, read_needs, refuse_tool_turn
 from dataplane.gateway.openai_api.errors import ApiRefusalError, refuse
 from dataplane.gateway.openai_api.limits import MAX_CHARS
 from dataplane.gateway.openai_api.messages import ChatMessage, DocumentPart
@@ -216,7 +216,8 @@ def _check_tool_messages(document: ChatDocument, takes: EngineTakes) -> frozense
     for index, message in enumerate(document.messages):
         if (field := message.tool_field) is not None:
             if takes.lacks("tools"):
-                raise refuse_lacking("tools", takes.engine, f"messages.{index}.{field}")
+                kind = f"of role '{message.role}'" if field == "role" else f"with '{field}'"
+                raise refuse_tool_turn(kind, takes.engine, f"messages.{index}.{field}")
             return frozenset({"tools"})
     return frozenset()
 

@@ -1,5 +1,6 @@
 """Nobody unknown gets past the door, and whoever is known no further than they may."""
 
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -278,6 +279,31 @@ def test_a_tenants_key_sees_its_own_requests_and_cannot_guess_others(
                 assert answer.json()["detail"].replace(identifier, "") == unknown.json()[
                     "detail"
                 ].replace("ffffffffffffffff", "")
+
+
+def test_no_number_that_a_tenant_sees_counts_the_requests_of_others(
+    plane: GuardedPlane, admin: Any
+) -> None:
+    seed(plane)
+    acme = plane.bearing(plane.key(Role.VIEWER, tenant="acme"))
+    walked: list[str] = []
+    after: str | None = ""
+    while after is not None:
+        answer = acme.get("/api/v1/requests", params={"limit": 1, "after": after})
+        [each] = answer.json()["requests"]
+        walked.append(each["request_id"])
+        after = answer.json()["next"]
+        detail = acme.get(f"/api/v1/requests/{each['request_id']}").json()
+        for told in (each, detail["request"]):
+            assert told["gateway_sequence"] is None
+        assert "gateway_sequence" not in detail["record"]
+        html = acme.get(f"/requests/{each['request_id']}", headers={"accept": "text/html"}).text
+        assert not re.search(r"\brecord \d", html)
+    every = admin.get("/api/v1/requests").json()["requests"]
+    assert walked == [each["request_id"] for each in every if each["tenant"] == "acme"]
+    for rival in (each for each in every if each["tenant"] == "rival"):
+        after = f"request.{rival['request_id']}"
+        assert acme.get("/api/v1/requests", params={"after": after}).status_code == 422
 
 
 def test_a_tenants_key_sees_nothing_of_the_house(plane: GuardedPlane) -> None:

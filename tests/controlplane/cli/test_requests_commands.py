@@ -180,6 +180,24 @@ def test_from_and_to_are_a_window(url: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("since", "until"),
+    [("1h", "2h"), ("0s", "1s"), ("2026-11-02", "2026-11-01"), ("1m", "2020-01-01T00:00Z")],
+)
+@pytest.mark.parametrize(
+    "command",
+    [["requests"], ["requests", "--all", "-o", "json"], ["audit"], ["fit", "records.jsonl"]],
+    ids=lambda words: " ".join(words),
+)
+def test_a_window_that_ends_before_it_begins_is_wrong_input(
+    url: str, command: list[str], since: str, until: str
+) -> None:
+    result = run(url, *command, "--since", since, "--until", until)
+    assert result.exit_code == 2
+    assert f"'{since}' is later than until, '{until}'" in " ".join(result.stderr.split())
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["--live", "--all"], "leave out --all"),

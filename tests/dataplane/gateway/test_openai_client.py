@@ -292,6 +292,34 @@ async def test_turns_of_tools_are_for_an_engine_that_takes_tools(
     assert refused.value.param == "messages.1.tool_calls"
 
 
+@pytest.mark.parametrize(
+    ("turn", "kind", "param"),
+    [
+        ({"role": "tool", "tool_call_id": "c1", "content": "x"}, "of role 'tool'", "role"),
+        ({"role": "function", "name": "f", "content": "x"}, "of role 'function'", "role"),
+        (
+            {"role": "assistant", "tool_calls": [{"id": "c1"}]},
+            "with 'tool_calls'",
+            "tool_calls",
+        ),
+        (
+            {"role": "assistant", "function_call": {"name": "f"}},
+            "with 'function_call'",
+            "function_call",
+        ),
+    ],
+)
+async def test_a_refused_turn_of_tools_is_told_by_what_was_sent(
+    client: openai.AsyncOpenAI, turn: Any, kind: str, param: str
+) -> None:
+    with pytest.raises(openai.BadRequestError) as refused:
+        await client.chat.completions.create(model=MODEL, messages=[turn])
+    assert refused.value.param == f"messages.0.{param}"
+    assert refused.value.code == "unsupported_parameter"
+    assert f"Messages {kind} need an engine that takes tools" in refused.value.message
+    assert "'tools' is not supported" not in refused.value.message
+
+
 async def test_models_are_listed_and_found_by_name(client: openai.AsyncOpenAI) -> None:
     assert [model.id async for model in client.models.list()] == [MODEL, TOOL_MODEL]
     model = await client.models.retrieve(MODEL)

@@ -22,7 +22,7 @@ import argparse
 import random
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from dataplane.latency import Boundary, ContractTerms, Objective, ObjectiveSignal
@@ -81,7 +81,7 @@ def random_scenario(number: int) -> FleetScenario:
     )
     cold_start = ColdStart(load=draw.uniform(0, 3), warm_up=draw.uniform(0, 1))
     replica_ids = name_replicas(draw.randint(1, 4))
-    return FleetScenario(
+    scenario = FleetScenario(
         name=f"random-{number}",
         seed=number,
         duration=_DURATION,
@@ -122,6 +122,7 @@ def random_scenario(number: int) -> FleetScenario:
         bounds=_BOUNDS,
         overheads=_random_overheads(number),
     )
+    return _with_several_answers(scenario, number)
 
 
 def _random_overheads(number: int) -> OverheadPlan | None:
@@ -140,6 +141,16 @@ def _random_overheads(number: int) -> OverheadPlan | None:
         before_first_write=spread(),
         before_last_write=spread(),
     )
+
+
+def _with_several_answers(scenario: FleetScenario, number: int) -> FleetScenario:
+    """Of every third fleet without phases, calls ask for up to four answers each."""
+    draw = random.Random(f"answers of {number}")
+    if scenario.phases is not None or draw.random() < 2 / 3:
+        return scenario
+    asked = Uniform(1, 4)
+    traffic = tuple(replace(spec, num_sequences=asked) for spec in scenario.traffic)
+    return replace(scenario, traffic=traffic)
 
 
 def _random_phases(number: int, num_replicas: int) -> PhasePlan | None:

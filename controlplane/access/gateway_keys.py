@@ -13,6 +13,12 @@ from controlplane.store.database import Database
 from dataplane.access import Role
 
 
+def key_path(folder: Path, gateway: str) -> Path:
+    """The file in `folder` with the key for the gateway called so."""
+    # Not by its name: that is whatever its key is called.
+    return folder / f"for-gateway-{hashlib.sha256(gateway.encode()).hexdigest()[:16]}.key"
+
+
 class GatewayKeys:
     """Made when first asked for; threads share it."""
 
@@ -28,9 +34,7 @@ class GatewayKeys:
             known = self._keys.get(gateway)
             if known is not None:
                 return known, False
-            # Not by its name: that is whatever its key is called.
-            file = f"for-gateway-{hashlib.sha256(gateway.encode()).hexdigest()[:16]}.key"
-            path = self._folder / file
+            path = key_path(self._folder, gateway)
             was_there = path.exists()
             self._keys[gateway] = ensure_key(
                 self._database,

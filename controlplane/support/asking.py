@@ -46,14 +46,15 @@ class Asker:
         except msgspec.DecodeError as error:
             raise AskError(f"{self.url}{path} answers with no JSON") from error
 
-    def text(self, address: str) -> str:
+    def text(self, address: str, headers: Mapping[str, str] | None = None) -> str:
         """What `address`, of any process, answers with. Raises AskError.
 
-        The key is shown to the control plane alone.
+        The caller's key is shown to the control plane alone; `headers` go to `address` instead.
         """
-        is_ours = address.startswith(f"{self.url}/")
+        if headers is None:
+            headers = self._headers if address.startswith(f"{self.url}/") else {}
         try:
-            return fetch(address, self._headers if is_ours else {}).decode("utf-8", "replace")
+            return fetch(address, headers).decode("utf-8", "replace")
         except httpx.TransportError as error:
             raise AskError(
                 f"{address} does not answer ({error or type(error).__name__})"

@@ -1,12 +1,16 @@
 """What the control plane and the processes it knows tell about themselves."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from controlplane.support.archive import Archive
 from controlplane.support.asking import Asker, AskError
-from controlplane.support.state import gateway_addresses, replica_metrics_addresses
+from controlplane.support.state import (
+    gateway_addresses,
+    gateway_headers,
+    replica_metrics_addresses,
+)
 
 Gather = Callable[[Archive], None]
 
@@ -64,27 +68,43 @@ def add_requests(asker: Asker) -> Gather:
 
 
 def add_metrics(asker: Asker, state_dir: Path) -> Gather:
-    """The metrics of every process, as Prometheus would read them."""
+    """The metrics of every process, as Prometheus would read them.
+
+    A gateway says itself where it is. So it is shown what the control plane shows it, a key that
+    opens that one gateway and is worth nothing elsewhere, and never the key of who asks.
+    """
 
     def gather(archive: Archive) -> None:
-        for name, address in _metrics_addresses(asker, state_dir):
-            try:
-                archive.add_text(f"metrics/{name}.prom", asker.text(address))
-            except AskError as error:
-                archive.note_missing(f"metrics/{name}.prom", str(error))
+        gateways, replicas = _known_addresses(asker, state_dir)
+        _add_metrics(archive, asker, "controlplane", f"{asker.url}/metrics", None)
+        for name, base in sorted(gateways.items()):
+            headers = gateway_headers(state_dir, name)
+            _add_metrics(archive, asker, name, f"{base.rstrip('/')}/metrics", headers)
+        for replica_id, address in sorted(replicas.items()):
+            _add_metrics(archive, asker, replica_id, f"http://{address}/metrics", {})
 
     return gather
 
 
-def _metrics_addresses(asker: Asker, state_dir: Path) -> Iterator[tuple[str, str]]:
-    """By process; what the control plane does not know is read from the state directory."""
-    yield "controlplane", f"{asker.url}/metrics"
+def _add_metrics(
+    archive: Archive, asker: Asker, name: str, address: str, headers: Mapping[str, str] | None
+) -> None:
+    try:
+        archive.add_text(f"metrics/{name}.prom", asker.text(address, headers))
+    except AskError as error:
+        archive.note_missing(f"metrics/{name}.prom", str(error))
+
+
+def _known_addresses(asker: Asker, state_dir: Path) -> tuple[dict[str, str], dict[str, str]]:
+    """Base URLs of gateways by name, host:port of replicas by id; what the control plane does not
+    know is read from the state directory."""
     gateways = gateway_addresses(state_dir)
     replicas = replica_metrics_addresses(state_dir)
     try:
-        gateways |= {
-            each["name"]: each["address"] for each in asker.ask(PATHS["gateways.json"])["gateways"]
-        }
+        reports = asker.ask(PATHS["gateways.json"])["gateways"]
+        # The newest one last: after a restart two of a name may be there, one of them draining.
+        reports.sort(key=lambda each: each["started_at_unix_ns"])
+        gateways |= {each["name"]: each["address"] for each in reports}
         replicas |= {
             each["replica_id"]: each["metrics_address"]
             for each in asker.ask(PATHS["replicas.json"])["replicas"]
@@ -92,7 +112,4 @@ def _metrics_addresses(asker: Asker, state_dir: Path) -> Iterator[tuple[str, str
         }
     except AskError:
         pass  # noted where these two are sections of their own
-    for name, base in sorted(gateways.items()):
-        yield name, f"{base.rstrip('/')}/metrics"
-    for replica_id, address in sorted(replicas.items()):
-        yield replica_id, f"http://{address}/metrics"
+    return gateways, replicas

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import msgspec
 
+from controlplane.access.gateway_keys import key_path
+from controlplane.access.own_keys import secrets_dir
 from controlplane.store.connection import DatabaseKind
 from controlplane.store.database import open_database
 from controlplane.store.database_url import masked
@@ -17,6 +19,7 @@ from controlplane.store.schema import describe_schema, inspect_schema
 from controlplane.support.archive import Archive
 from controlplane.support.log_lines import clean_log_line
 from controlplane.support.scrub import Scrubber
+from dataplane.access import read_key_file
 from dataplane.processes import ProcessDirectory, ProcessRecord, is_alive
 
 Gather = Callable[[Archive], None]
@@ -97,14 +100,26 @@ def add_logs(state_dir: Path) -> Gather:
 
 
 def gateway_addresses(state_dir: Path) -> dict[str, str]:
-    """Base URLs of the gateways on record, by name."""
+    """Base URLs of the gateways on record, by name: the place's, whichever process has it."""
     found = {}
     for record in _records(state_dir):
         if record.role == "gateway":
             host, port = _option(record, "--host"), _option(record, "--port")
             if host and port:
-                found[record.name] = f"http://{host}:{port}"
+                found[_option(record, "--name") or record.name] = f"http://{host}:{port}"
     return found
+
+
+def gateway_headers(state_dir: Path, name: str) -> dict[str, str]:
+    """What the control plane of this state directory shows the gateway called so.
+
+    Empty where it has no key for it, as without authentication, and where it cannot be read.
+    """
+    try:
+        key = read_key_file(key_path(secrets_dir(state_dir), name))
+    except (OSError, ValueError):
+        return {}
+    return {"authorization": f"Bearer {key}"}
 
 
 def replica_metrics_addresses(state_dir: Path) -> dict[str, str]:

@@ -9,14 +9,22 @@ from typing import Any
 
 @contextmanager
 def strange_server(
-    status: int, body: str, headers: dict[str, str] | None = None
+    status: int,
+    body: str,
+    headers: dict[str, str] | None = None,
+    keys_seen: list[str | None] | None = None,
 ) -> Iterator[tuple[str, list[str]]]:
-    """Its URL, and the paths it was asked for, until the block ends."""
+    """Its URL, and the paths it was asked for, until the block ends.
+
+    What every request showed as authorization goes into `keys_seen`.
+    """
     asked: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             asked.append(self.path)
+            if keys_seen is not None:
+                keys_seen.append(self.headers["authorization"])
             data = body.encode()
             self.send_response(status)
             for name, value in {"content-type": "application/json", **(headers or {})}.items():

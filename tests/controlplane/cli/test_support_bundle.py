@@ -8,13 +8,17 @@ import httpx
 import pytest
 from click.testing import CliRunner, Result
 
+from controlplane.access.gateway_keys import key_path
+from controlplane.access.own_keys import secrets_dir
 from controlplane.cli import main
 from dataplane.clock import wall_clock
 from dataplane.lifecycle import RequestCounts
 from dataplane.processes import ProcessDirectory, terminate
 from dataplane.report import GatewayReport
+from tests.controlplane.cli.strange_server import strange_server
 from tests.controlplane.config_documents import SERVICE
 from tests.controlplane.control_plane_server import serve_control_plane
+from tests.e2e.served import start_serve
 
 KEY = "phk_1a2b3c4d5e6f_" + ("KEYCANARY" * 5)[:43]
 CANARIES = (
@@ -62,12 +66,12 @@ def plant(state_dir: Path) -> None:
     processes.log_path("gateway-0").write_text(log)
 
 
-def report(address: str) -> GatewayReport:
+def report(address: str, name: str = "gateway-0") -> GatewayReport:
     counts = RequestCounts(
         arrived=0, invalid=0, undecided=0, rejected=0, admitted=0, active=0, finished=0
     )
     return GatewayReport(
-        gateway_id="gateway-0-1", name="gateway-0", address=address, started_at_unix_ns=0,
+        gateway_id=f"{name}-1", name=name, address=address, started_at_unix_ns=0,
         reported_at_unix_ns=wall_clock(), snapshot_version=1, snapshot_error=None, counts=counts,
         num_queued=0, oldest_queued_seconds=None, num_records_spooled=0, num_records_lost=0,
         replicas=(),
@@ -112,6 +116,60 @@ def test_a_bundle_of_a_running_installation_holds_all_of_it_and_no_secret(tmp_pa
     }
     assert list(problems) == ["metrics/gateway-0.prom"]
     assert "does not answer" in result.stderr
+
+
+def test_who_a_gateway_says_it_is_sees_the_key_for_that_gateway_and_never_the_callers(
+    tmp_path: Path,
+) -> None:
+    state_dir, seen = tmp_path / "state", list[str | None]()
+    own = "phk_0a0b0c0d0e0f_" + "g" * 43
+    path = key_path(secrets_dir(state_dir), "gateway-0")
+    path.parent.mkdir(parents=True)
+    path.write_text(own)
+    with (
+        strange_server(401, "no", keys_seen=seen) as (address, asked),
+        serve_control_plane(state_dir) as (url, opened),
+    ):
+        opened.observed.put_gateway(report(address))
+        opened.observed.put_gateway(report(address, name="another"))
+        result = run(state_dir, "--output", str(tmp_path / "b.tar.gz"), url=url)
+
+    assert result.exit_code == 0, result.output
+    assert asked == ["/metrics", "/metrics"]
+    assert seen == [None, f"Bearer {own}"]
+    assert own not in "".join(members(tmp_path / "b.tar.gz").values())
+
+
+@pytest.mark.e2e
+@pytest.mark.timeout(300)
+def test_a_bundle_has_the_metrics_of_a_gateway_that_asks_for_a_key(tmp_path: Path) -> None:
+    state_dir, path = tmp_path / "state", tmp_path / "b.tar.gz"
+    served = start_serve(state_dir, options=["--demo", "simulator", "--auth", "required"])
+    try:
+        served.wait_until_ready()
+        assert httpx.get(f"{served.gateway_url}/metrics").status_code == 401
+        key = tmp_path / "admin.key"
+        bootstrap = [
+            "access",
+            "bootstrap",
+            "--recover",
+            "--state-dir",
+            str(state_dir),
+            "--out",
+            str(key),
+        ]
+        assert CliRunner().invoke(main, bootstrap).exit_code == 0
+        bundle = ["--key-file", str(key), "support-bundle", "--url", served.url,
+                  "--state-dir", str(state_dir), "--output", str(path)]  # fmt: skip
+        result = CliRunner().invoke(main, bundle)
+    finally:
+        assert served.stop() == 0
+
+    assert result.exit_code == 0, result.output
+    found = members(path)
+    assert "pilothouse_" in found["metrics/gateway-0.prom"]
+    problems = [each for each in json.loads(found["manifest.json"])["files"] if each["problem"]]
+    assert problems == []
 
 
 def test_with_everything_down_the_state_directory_still_tells(tmp_path: Path) -> None:

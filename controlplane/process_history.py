@@ -1,4 +1,5 @@
-"""What became of the gateways and control planes of one state directory.
+"""What became of the gateways and control planes of one state directory, and when one of its
+databases was away.
 
 A file, one line of JSON for each event: it is the supervisor who sees a control plane die, and a
 dead one takes no reports. The newest are kept, in two generations of the file; what is older
@@ -25,13 +26,14 @@ class ProcessEvent:
 
     at_unix_ns: int
     name: str
-    """Of the process's place, such as gateway-0."""
+    """Of the process's place, such as gateway-0; config or requests, of a database."""
     role: str
-    """gateway or controlplane."""
+    """gateway, controlplane or database."""
     what: str
     """failed: it ended though it was wanted or had not drained yet, or could not be replaced;
     started: again, after that; refused: the control
-    plane no longer takes its key; accepted: it does again."""
+    plane no longer takes its key; accepted: it does again; lost: the control plane's connection
+    to the database broke; regained: it has the database again."""
     reason: str
 
 

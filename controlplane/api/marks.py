@@ -18,6 +18,8 @@ _PROCESS_TEXTS = {
     "started": "starts",
     "refused": "is refused",
     "accepted": "is accepted",
+    "lost": "is lost",
+    "regained": "is there again",
 }
 _TEXTS = {
     "starting": "starts",
@@ -98,9 +100,10 @@ def _of_transition(transition: ReplicaTransition) -> Mark:
 
 
 def _of_process(event: ProcessEvent) -> Mark:
+    name = f"database {event.name}" if event.role == "database" else event.name
     return Mark(
         at_unix_ns=event.at_unix_ns,
-        kind="failure" if event.what in ("failed", "refused") else "process",
+        kind="failure" if event.what in ("failed", "refused", "lost") else "process",
         deployment="",
-        text=f"{event.name} {_PROCESS_TEXTS.get(event.what, event.what)}: {event.reason}",
+        text=f"{name} {_PROCESS_TEXTS.get(event.what, event.what)}: {event.reason}",
     )

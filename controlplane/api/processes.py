@@ -1,4 +1,5 @@
-"""What became of gateways and control planes: their failures, and whose key is refused."""
+"""What became of gateways and control planes: their failures, whose key is refused, and when a
+database was away."""
 
 from typing import Annotated, Any
 

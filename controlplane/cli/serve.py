@@ -178,8 +178,10 @@ def controlplane(
     """
     # Imported here, so that `serve` starts without them.
     from controlplane.api.settings import ControlPlaneSettings
+    from controlplane.process_history import ProcessHistory
     from controlplane.store.database import SchemaError, UnreachableError
     from controlplane.store.database_lock import DatabaseInUseError
+    from controlplane.supervisor.database_absences import DatabaseAbsences
     from controlplane.supervisor.database_locks import LockWatch, held_locks
     from dataplane.host import DRAIN_VARIABLE
     from dataplane.logs import configure_logs
@@ -209,7 +211,11 @@ def controlplane(
         with (
             state_lock(settings.state_dir, "controlplane.lock", "control plane"),
             held_locks(settings.database_urls, "pilothouse controlplane") as locks,
-            LockWatch(locks, _end_this_process).watching(),
+            LockWatch(
+                locks,
+                _end_this_process,
+                on_change=DatabaseAbsences(ProcessHistory(settings.state_dir)).note,
+            ).watching(),
         ):
             _serve_api(settings, _listen(host, port))
     except GivenUpError as error:

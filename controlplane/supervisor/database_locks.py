@@ -51,10 +51,13 @@ class LockWatch:
         on_taken: Callable[[], None],
         look_seconds: float = _LOOK_SECONDS,
         wait_seconds: float = WAIT_SECONDS,
+        on_change: Callable[[DatabaseKind, bool], None] = lambda kind, is_held: None,
     ) -> None:
-        """`on_taken` is called in that thread, once, when somebody else has a database now."""
+        """`on_taken` is called in that thread, once, when somebody else has a database now;
+        `on_change` likewise, each time that one is lost (False) or had again (True)."""
         self._locks = locks
         self._on_taken = on_taken
+        self._on_change = on_change
         self._look_seconds = look_seconds
         self._wait_seconds = wait_seconds
         self._lost: set[DatabaseKind] = set()
@@ -95,9 +98,11 @@ class LockWatch:
         if lock.kind not in self._lost:
             self._lost.add(lock.kind)
             _log.warning("the lock on a database is lost; taking it again", kind=lock.kind.value)
+            self._on_change(lock.kind, False)
         try:
             lock.acquire(self._wait_seconds)
         except (UnreachableError, DBAPIError):
             return  # the server is away; the next look tries again
         self._lost.discard(lock.kind)
         _log.info("the lock on a database is held again", kind=lock.kind.value)
+        self._on_change(lock.kind, True)

@@ -16,9 +16,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from controlplane.cli import main
+from controlplane.process_history import ProcessHistory
 from controlplane.store.connection import DatabaseKind, create_bare_engine
 from controlplane.store.database_lock import DatabaseInUseError, LockHolder, find_holder
 from controlplane.supervisor.child import REFUSED_EXIT_CODE, GivenUpError
+from controlplane.supervisor.database_absences import DatabaseAbsences
 from controlplane.supervisor.database_locks import LockWatch, held_locks
 from controlplane.supervisor.first_start import check_free
 from controlplane.supervisor.http import answers
@@ -172,6 +174,33 @@ def test_a_lock_that_a_restart_of_the_server_ended_is_taken_again(
     assert after.application == before.application
     assert calls == []
     assert holder_of(url) is None
+
+
+def test_an_outage_of_the_server_is_an_event_at_its_begin_and_at_its_end(
+    postgresql: PostgresqlDatabases, tmp_path: Path
+) -> None:
+    url = postgresql.url(DatabaseKind.CONFIG)
+    history = ProcessHistory(tmp_path)
+    absences = DatabaseAbsences(history)
+    with (
+        held_locks(dict.fromkeys(DatabaseKind, url), "pilothouse test") as locks,
+        LockWatch(locks, lambda: None, look_seconds=0.02, on_change=absences.note).watching(),
+    ):
+        before = wait_for_holder(url)
+        end_connection(url, before.server_pid)
+        wait_for_holder(url, other_than=before.server_pid)
+
+    told = history.read(10)[::-1]
+    assert [(each.role, each.name, each.what) for each in told] == [
+        ("database", "requests", "lost"),
+        ("database", "requests", "regained"),
+    ]
+    assert told[0].at_unix_ns <= told[1].at_unix_ns
+
+
+def test_a_history_that_takes_no_more_does_not_end_the_watch(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    DatabaseAbsences(ProcessHistory(tmp_path / "file")).note(DatabaseKind.CONFIG, False)
 
 
 def test_whoever_lost_it_to_another_is_told_once_and_at_the_end(

@@ -138,3 +138,18 @@ def test_the_filters_work_without_javascript(browser: Browser, url: str) -> None
     assert page.locator("#list tbody tr").count() > 0
     assert set(page.locator("#list tbody td[data-label=Ended]").all_inner_texts()) == {"▲ lost"}
     context.close()
+
+
+def test_the_table_of_requests_is_seen_whole_and_a_cut_one_has_a_shaded_edge(
+    browser: Browser, url: str
+) -> None:
+    page = browser.new_page(viewport={"width": WIDE, "height": 900})
+    page.goto(f"{url}/requests")
+    measure = "e => [e.scrollWidth - e.clientWidth, getComputedStyle(e).backgroundAttachment]"
+    hidden, _ = page.locator("#list .panel").evaluate(measure)
+    assert hidden == 0
+    page.set_viewport_size({"width": 900, "height": 900})
+    hidden, attachment = page.locator("#list .panel").evaluate(measure)
+    assert hidden > 0
+    assert {"local", "scroll"} <= set(attachment.split(", "))
+    page.close()

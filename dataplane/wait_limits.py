@@ -23,11 +23,9 @@ class WaitLimits:
         ever."""
         while self._deadlines and self._deadlines[0][2].outcome is not None:
             heapq.heappop(self._deadlines)
-        times = [ticket.unserved_since for ticket in self._unserved]
-        since = min((time for time in times if time is not None), default=None)
-        candidates = [self._deadlines[0][0]] if self._deadlines else []
-        if since is not None:
-            candidates.append(since + self.unserved_seconds)
+        candidates = [self._unserved_until(ticket) for ticket in self._unserved]
+        if self._deadlines:
+            candidates.append(self._deadlines[0][0])
         return min(candidates, default=None)
 
     def watch_deadline(self, deadline_at: float, ticket: Ticket, num_waiting: int) -> None:
@@ -55,12 +53,7 @@ class WaitLimits:
 
     def find_expired(self, now: float) -> list[Ticket]:
         """In the order of the queue."""
-        expired = {
-            ticket: None
-            for ticket in self._unserved
-            if ticket.unserved_since is not None
-            and now - ticket.unserved_since >= self.unserved_seconds
-        }
+        expired = {ticket: None for ticket in self._unserved if self._unserved_until(ticket) <= now}
         while self._deadlines and self._deadlines[0][0] <= now:
             ticket = heapq.heappop(self._deadlines)[2]
             if ticket.outcome is None:
@@ -79,3 +72,9 @@ class WaitLimits:
             disposition=Disposition.ERROR,
             reason=f"no replica could be reached for {self.unserved_seconds:g} s",
         )
+
+    def _unserved_until(self, ticket: Ticket) -> float:
+        """The one sum of those who say when it is due and those who look: a difference of the
+        same numbers may be rounded to the other side of the limit."""
+        assert ticket.unserved_since is not None
+        return ticket.unserved_since + self.unserved_seconds

@@ -71,7 +71,7 @@ class PlainQueue:
                 self._settle(ticket, "deadline")
             elif (
                 ticket.unserved_since is not None
-                and self.now - ticket.unserved_since >= self.unserved_seconds
+                and self.now >= ticket.unserved_since + self.unserved_seconds
             ):
                 self._settle(ticket, "error")
         self._dispatch()

@@ -142,7 +142,7 @@ WRONG_FIELDS: list[tuple[dict[str, Any], str, str]] = [
     ({"top_k": 2**80}, "top_k", "less than"),
     ({"presence_penalty": 0.5}, "presence_penalty", "not supported by this deployment's engine"),
     ({"tools": [{"type": "function"}]}, "tools", "engine, 'scripted': leave it out, or ask"),
-    ({"messages": [{"role": "tool", "content": "4"}]}, "messages.0.role", "'tools' is not"),
+    ({"messages": [{"role": "tool", "content": "4"}]}, "messages.0.role", "takes tools"),
     ({"echo": True}, "echo", "put the prompt before the answer yourself"),
     ({"response_format": {"type": "json_object"}}, "response_format", "not supported"),
     ({"stream_options": {"include_usage": True}}, "stream_options", "only allowed when"),

@@ -5,7 +5,6 @@ changes; what happens at a moment is put on the timeline. The fleet does not kno
 """
 
 import copy
-import math
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -97,7 +96,7 @@ class _ReplicaFaults:
         self._memory: FaultyMemory | None = None
         self._set_costs()
         self._set_starts()
-        self._set_hangs()
+        self._set_hangs(fleet)
         if plan.has_memory_faults(spec.replica_id):
             self._replica.observers.append(self)
             self._replica.withholds = self._withhold
@@ -122,11 +121,23 @@ class _ReplicaFaults:
         self._replica.scheduler_config = self._plan.bounds(replica_id, spec.scheduler, now)
         self._replica.cold_start = self._plan.cold_start(replica_id, spec.cold_start, now)
 
-    def _set_hangs(self) -> None:
-        for start, end in self._plan.hangs(self._spec.replica_id):
-            self._timeline.at(start, self._replica.stall)
-            if end < math.inf:
-                self._timeline.at(end, self._replica.resume)
+    def _set_hangs(self, fleet: Fleet) -> None:
+        """It stands while any hang lasts, and so does a process that begins within one."""
+        changes = self._plan.hang_changes(self._spec.replica_id)
+        for at in changes:
+            self._timeline.at(at, self._stall_or_resume)
+        if changes:
+            fleet.on_replica.append(self._stall_within_a_hang)
+
+    def _stall_or_resume(self) -> None:
+        if self._plan.is_hung(self._spec.replica_id, self._timeline.now):
+            self._replica.stall()
+        else:
+            self._replica.resume()
+
+    def _stall_within_a_hang(self, replica: FleetReplica, what: str) -> None:
+        if replica is self._replica and replica.state is ReplicaState.SERVING:
+            self._stall_or_resume()
 
     def _follow(self, replica: FleetReplica, what: str) -> None:
         """A process begins to serve, or is gone."""

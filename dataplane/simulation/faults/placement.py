@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from dataplane.simulation.faults.fault import Fault, ReplicaFault
 from dataplane.simulation.link import Link
 from dataplane.simulation.phase_split import Phase, PhaseSplit
-from dataplane.simulation.speculation import SpeculativeCost
 from dataplane.simulation.timeline import Action, Timeline
 
 UNBOUNDED_SLOTS = 1_000_000
@@ -50,13 +49,10 @@ class DraftDisagreement(ReplicaFault):
     """Drafts are accepted less often, by the share `intensity`: the draft model is of another
     version, or the traffic of another kind."""
 
-    def install(self, timeline: Timeline, cost: SpeculativeCost) -> None:
-        """Lower the acceptance while it lasts."""
-        before = cost.acceptance
-        lowered = before * max(0.0, 1 - self.intensity)
-        _at(timeline, self.at, lambda: _set_acceptance(cost, lowered))
-        if self.duration is not None:
-            _at(timeline, self.ends_at, lambda: _set_acceptance(cost, before))
+    @property
+    def share_kept(self) -> float:
+        """Of the acceptance, while it lasts."""
+        return max(0.0, 1 - self.intensity)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,10 +72,6 @@ class WrongPhaseSplit(Fault):
         if short is Phase.DECODE:
             num_moved = -num_moved
         return PhaseSplit(prefill=planned.prefill - num_moved, decode=planned.decode + num_moved)
-
-
-def _set_acceptance(cost: SpeculativeCost, acceptance: float) -> None:
-    cost.acceptance = acceptance
 
 
 def _at(timeline: Timeline, when: float, action: Action) -> None:

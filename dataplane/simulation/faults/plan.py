@@ -75,10 +75,16 @@ class FaultPlan:
         ]
         return PacedCost(cost, PaceCurve(slowdowns), clock) if slowdowns else cost
 
-    def hangs(self, replica_id: str) -> list[tuple[float, float]]:
-        """From when until when nothing of it moves; infinity: for good."""
-        hangs = self._of_replica(HungReplica, replica_id)
-        return [(hang.at, hang.ends_at) for hang in hangs if hang.is_complete]
+    def is_hung(self, replica_id: str, now: float) -> bool:
+        """Whether nothing of it moves."""
+        return any(hang.is_active(now) for hang in self._complete_hangs(replica_id))
+
+    def hang_changes(self, replica_id: str) -> list[float]:
+        """When `is_hung` may answer otherwise than before."""
+        return _changes(self._complete_hangs(replica_id))
+
+    def _complete_hangs(self, replica_id: str) -> list[HungReplica]:
+        return [hang for hang in self._of_replica(HungReplica, replica_id) if hang.is_complete]
 
     def memory(
         self, replica_id: str, timeline: Timeline, scheduler: Scheduler, owner: MemoryOwner
@@ -109,9 +115,16 @@ class FaultPlan:
         return (FaultyMetrics(faults),) if faults else ()
 
     def speculation(self, replica_id: str, timeline: Timeline, cost: SpeculativeCost) -> None:
-        """Have its drafts accepted less often."""
-        for fault in self._of_replica(DraftDisagreement, replica_id):
-            fault.install(timeline, cost)
+        """Have its drafts accepted less often; what overlaps multiplies."""
+        faults, planned = self._of_replica(DraftDisagreement, replica_id), cost.acceptance
+
+        def accept() -> None:
+            now = timeline.now
+            kept = math.prod(fault.share_kept for fault in faults if fault.is_active(now))
+            cost.acceptance = planned * kept
+
+        for at in _changes(faults):
+            timeline.at(max(at, timeline.now), accept)
 
     # What is between replicas, and in front of them.
 

@@ -1,6 +1,5 @@
 """A replica that runs random sequences while somebody looks at it."""
 
-import math
 import random
 from collections.abc import Iterable
 from collections.abc import Sequence as ReadableSequence
@@ -73,10 +72,9 @@ class ObservedRun:
             StepObservers(self.log, self),
         )
         self.memory = plan.memory("r-1", self.timeline, self.scheduler, self)
-        for start, end in plan.hangs("r-1"):
-            self.timeline.at(start, self.replica.stall)
-            if end < math.inf:
-                self.timeline.at(end, self.replica.resume)
+        for at in plan.hang_changes("r-1"):
+            is_hung = plan.is_hung("r-1", at)
+            self.timeline.at(at, self.replica.stall if is_hung else self.replica.resume)
         self.sequences: list[Sequence] = []
         self.arrived_at: dict[str, float] = {}
         Observation(

@@ -115,6 +115,24 @@ def test_a_hung_replica_stands_still_in_every_series_and_goes_on_when_it_is_over
     assert run.growth("a", 21, 40, TOKENS) > 0
 
 
+def test_of_two_hangs_that_overlap_the_last_to_end_is_the_end() -> None:
+    hangs = [
+        HungReplica(replica="b", at=10, duration=5),
+        HungReplica(replica="b", at=12, duration=15),
+    ]
+    for faults in (hangs, hangs[::-1]):
+        run = FaultyFleet(*faults, duration=35).run()
+        assert {run.text("b", float(at)) for at in range(11, 27)} == {run.text("b", 11.0)}
+        assert run.growth("b", 27, 35, TOKENS) > 0
+
+
+def test_a_process_that_begins_within_a_hang_hangs_until_it_is_over() -> None:
+    hang = HungReplica(replica="b", at=2, duration=18)
+    run = FaultyFleet(hang, cold_start=STARTS, duration=30).run()
+    assert run.value("b", 19, TOKENS) == 0 < run.value("a", 19, TOKENS)
+    assert run.growth("b", 20, 30, TOKENS) > 0
+
+
 @pytest.mark.parametrize(
     "dialect", [d for d in DIALECTS.values() if d is not LLAMACPP], ids=lambda d: d.name
 )

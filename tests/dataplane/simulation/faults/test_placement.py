@@ -1,9 +1,16 @@
 import pytest
 
-from dataplane.simulation.faults.placement import StickyRouting, TransferLimit, WrongPhaseSplit
+from dataplane.simulation.cost import LinearCost
+from dataplane.simulation.faults.placement import (
+    DraftDisagreement,
+    StickyRouting,
+    TransferLimit,
+    WrongPhaseSplit,
+)
 from dataplane.simulation.faults.plan import FaultPlan
 from dataplane.simulation.link import Link
 from dataplane.simulation.phase_split import PhaseDemand, PhaseSplit, SplitService
+from dataplane.simulation.speculation import SpeculativeCost, SpeculativeRound
 from dataplane.simulation.timeline import Timeline
 
 GIGABIT = 10**9
@@ -76,3 +83,19 @@ def test_a_favourite_has_all_its_slots_and_the_others_fewer_the_more_intense_it_
     assert StickyRouting(replica="b", intensity=7).believed_held(slots)["a"] == 10
     assert "a" not in StickyRouting(replica="gone").believed_held(slots)
     assert StickyRouting().believed_held({}) == {}
+
+
+def test_drafts_agree_again_as_planned_when_the_last_disagreement_is_over() -> None:
+    timeline = Timeline()
+    plain = LinearCost(iteration=0.02, per_prompt_token=0.0004, per_decode_step=0.001)
+    cost = SpeculativeCost(plain, SpeculativeRound(draft_steps=4, draft_cost=0.1), 0.8)
+    faults = [
+        DraftDisagreement(at=1, duration=4, intensity=0.5),
+        DraftDisagreement(at=3, duration=6, intensity=0.75),
+    ]
+    FaultPlan(faults).speculation("a", timeline, cost)
+    seen = []
+    for at in (0, 2, 4, 6, 10):
+        timeline.run(until=at)
+        seen.append(cost.acceptance)
+    assert seen == [0.8, 0.4, 0.1, 0.2, 0.8]

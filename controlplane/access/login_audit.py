@@ -113,7 +113,8 @@ def _sentence(failures: Failures) -> str:
     if failures.number == 1:
         return what
     seconds = (failures.last_at_unix_ns - failures.first_at_unix_ns) / 1e9
-    return f"{failures.number} times within {seconds:.0f} s: {what}"
+    # The first of them stands there already, alone: without "in all" it would count twice.
+    return f"{failures.number} times in all within {seconds:.0f} s: {what}"
 
 
 def _facts(failures: Failures) -> dict[str, object]:

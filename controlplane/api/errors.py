@@ -11,6 +11,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from sqlalchemy.exc import DBAPIError, InternalError, OperationalError
 
+from controlplane.store.connection import words_of
 from controlplane.store.room import NoRoomError, is_out_of_room
 from dataplane.invalid_input import say_invalid
 
@@ -96,8 +97,12 @@ async def _answer_database_error(_request: Request, error: Exception) -> JSONRes
         return JSONResponse({"detail": full}, status_code=507)
     if not isinstance(error, OperationalError | InternalError):
         raise error
-    _log.warning("the database did not answer", error=str(error.orig))
-    detail = f"the database did not answer, nothing was stored; try again ({error.orig})"
+    why = words_of(error)
+    _log.warning("the database did not answer", error=why)
+    detail = (
+        f"the database did not answer ({why}), and nothing was stored. Try again; if it goes on, "
+        f"`pilothouse db check` says how the databases stand"
+    )
     headers = {"retry-after": _RETRY_SECONDS}
     return JSONResponse({"detail": detail}, status_code=503, headers=headers)
 

@@ -59,8 +59,8 @@ def audit(
     """List every change and every login with its actor and reason, the newest first.
 
     The list can only grow: nothing and nobody changes or deletes what stands in it. Of logins that
-    fail, the first of a kind within five minutes stands there at once, and the rest as a number
-    when these are over: so nobody can fill it.
+    fail, the first of a kind within five minutes stands there at once, and, when these are over and
+    there were more, how many there were in all, the first included: so nobody can fill it.
     """
     given = {
         "actor": actor, "action": action, "subject": subject, "since": since, "until": until,

@@ -7,7 +7,9 @@ import click
 from sqlalchemy.exc import DBAPIError
 
 from controlplane.cli.exit_codes import ExitCode
+from controlplane.cli.terminal import printable
 from controlplane.store.archive import ArchiveError
+from controlplane.store.connection import words_of
 from controlplane.store.database_lock import DatabaseInUseError
 from controlplane.store.schema import SchemaError, UnreachableError
 from controlplane.store.upgrade import UpgradeError
@@ -26,7 +28,7 @@ class DatabaseCommandError(click.ClickException):
     """A command failed; it ends with `exit_code`."""
 
     def __init__(self, message: str, exit_code: ExitCode) -> None:
-        super().__init__(message)
+        super().__init__(printable(message))
         self._exit_code = exit_code
 
     @property
@@ -47,5 +49,8 @@ def database_failures() -> Iterator[None]:
     except (UpgradeError, ArchiveError, GivenUpError, DatabaseInUseError) as error:
         raise DatabaseCommandError(str(error), ExitCode.FAILED) from error
     except DBAPIError as error:
-        why = str(error.orig).strip()
-        raise DatabaseCommandError(f"the database says: {why}", ExitCode.FAILED) from error
+        raise DatabaseCommandError(
+            f"the database says: {words_of(error)}. See that its server runs and has room, "
+            f"and run this again",
+            ExitCode.FAILED,
+        ) from error

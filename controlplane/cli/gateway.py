@@ -54,10 +54,10 @@ def restart(state_dir: Path, config_url: str | None, reason: str, timeout_second
         replaced = restart_gateway(state_dir.absolute(), timeout_seconds)
     except RestartError as error:
         raise CallError(str(error), ExitCode.FAILED) from error
+    _note(replaced, state_dir, config_url, reason)  # first: nobody may be there to read
     before, after = replaced.before, replaced.after
     say(f"{after.name}: pid {after.pid} serves at {after.address} in the place of {before.pid}")
     say(f"  {before.gateway_id} finishes its streams; see `pilothouse get gateways`")
-    _note(replaced, state_dir, config_url, reason)
 
 
 def _note(replaced: "Replaced", state_dir: Path, config_url: str | None, reason: str) -> None:

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, text
+from sqlalchemy.exc import DBAPIError
 
 from controlplane.store.database_url import parse_url, sqlite_path, sqlite_url
 
@@ -29,6 +30,7 @@ __all__ = [
     "reading_options",
     "sqlite_path",
     "sqlite_url",
+    "words_of",
 ]
 
 _BUSY_TIMEOUT_MILLISECONDS = 10_000
@@ -163,3 +165,9 @@ def database_urls(
 def default_paths(state_dir: Path) -> dict[DatabaseKind, Path]:
     """Where a state directory keeps its databases."""
     return {kind: state_dir / f"{kind}.db" for kind in DatabaseKind}
+
+
+def words_of(error: DBAPIError) -> str:
+    """What the database itself said, in one line: servers answer in several, with tabs."""
+    lines = (" ".join(line.split()) for line in str(error.orig).splitlines())
+    return "; ".join(line for line in lines if line).rstrip("?.")

@@ -16,7 +16,7 @@ from sqlalchemy.exc import DatabaseError, OperationalError
 
 from controlplane.bundled import Bundled, locate
 from controlplane.store.access_tables import AuditRow
-from controlplane.store.connection import DatabaseKind, create_bare_engine
+from controlplane.store.connection import DatabaseKind, create_bare_engine, words_of
 from controlplane.store.database_url import masked, place_of, sqlite_path
 from controlplane.store.request_tables import RequestBase
 
@@ -109,8 +109,7 @@ def connect(engine: Engine, url: str, kind: DatabaseKind) -> Connection:
     except OperationalError as error:
         if sqlite_path(url) is not None:
             raise
-        why = "; ".join(line.strip() for line in str(error.orig).splitlines() if line.strip())
-        raise UnreachableError(url, kind, why.rstrip("?.")) from error
+        raise UnreachableError(url, kind, words_of(error)) from error
 
 
 def newest_version(kind: DatabaseKind) -> str:
@@ -221,6 +220,8 @@ def _describe(report: SchemaReport) -> str:
     where = f"the {report.kind} database {place_of(report.url)}"
     match report.state:
         case SchemaState.ABSENT:
+            if sqlite_path(report.url) is None:  # a server that has no such database says so itself
+                return f"{where} holds no {report.kind} tables yet"
             return f"{where} does not exist yet"
         case SchemaState.OLDER:
             version = report.found or "none"

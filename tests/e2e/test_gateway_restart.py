@@ -1,5 +1,6 @@
 """`pilothouse gateway restart` on a served installation, with streams of the real model."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -130,3 +131,21 @@ def test_replicas_are_given_the_drain_that_serve_was_told(served: Served) -> Non
 
 def test_another_port_than_usual_is_told_for_the_command(served: Served) -> None:
     assert f"export PILOTHOUSE_URL={served.url}" in served.log_path.read_text()
+
+
+def test_a_restart_whose_words_nobody_reads_is_in_the_audit_all_the_same(served: Served) -> None:
+    before = status_of(served)
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        subprocess.run(
+            [sys.executable, "-m", "controlplane.cli", "gateway", "restart",
+             "--state-dir", str(served.state_dir), "--reason", "unread"],
+            stdout=writer, stderr=subprocess.DEVNULL, check=False,
+        )  # fmt: skip
+    finally:
+        os.close(writer)
+    after = status_of(served)
+    assert after.gateway_id != before.gateway_id
+    event, *_ = served.get("/api/v1/audit?action=gateway.restart")["events"]
+    assert (event["reason"], event["after"]["pid"]) == ("unread", after.pid)

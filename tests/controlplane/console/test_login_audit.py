@@ -127,7 +127,7 @@ def test_guessing_leaves_three_lines_and_all_of_it_is_counted(tmp_path: Path) ->
     assert counts == [_PER_USER_AND_ADDRESS.amount, num_tries - _PER_USER_AND_ADDRESS.amount]
     assert whole[3].action == "login.throttle"
     assert whole[3].subject == "user/ana"
-    assert whole[3].reason.startswith(f"{counts[1]} times within ")
+    assert whole[3].reason.startswith(f"{counts[1]} times in all within ")
     assert whole[3].reason.endswith(f"s: too many attempts, not tried, from {ADDRESS}")
 
 
@@ -148,7 +148,7 @@ def test_a_count_is_told_with_the_next_attempt_after_its_window(databases: Datab
 
     assert told == [
         ("no such user, from 10.0.0.3", now - WINDOW_NS),
-        ("3 times within 0 s: no such user, from 10.0.0.3", now),
+        ("3 times in all within 0 s: no such user, from 10.0.0.3", now),
         ("no such user, from 10.0.0.3", now),
     ]
 

@@ -8,13 +8,18 @@ import shlex
 import shutil
 import socket
 import textwrap
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 
+from controlplane.store.connection import DatabaseKind
+from controlplane.store.database import open_database
+from controlplane.store.users import has_admin
+from dataplane.access import key_id_of
 from tests.ops.deploy.installation import BIN, DEPLOY, ROOT, Installation, run, running
 from tests.ops.deploy.test_systemd_units import SERVICES, argv_of, setting
+from tests.postgresql import running_cluster
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -68,6 +73,24 @@ def test_the_third_and_fourth_step_end_with_documents_that_are_enforced(tmp_path
                 run_here(line, here, tmp_path)
         get = "/opt/pilothouse/bin/pilothouse --key-file /etc/pilothouse/admin.key get deployments"
         assert "smollm2" in run_here(get, here, tmp_path)
+
+
+def test_with_postgresql_the_first_admin_is_let_in_by_the_guides_own_line(
+    tmp_path: Path,
+) -> None:
+    (line,) = re.findall(r"^```\n(PILOTHOUSE_CONFIG_URL_FILE=.*)\n```$", GUIDE, re.M)
+    credential = setting("postgresql.conf", "LoadCredential").partition(":")[2]
+    assert f"PILOTHOUSE_CONFIG_URL_FILE={credential} " in line
+    here = Installation(tmp_path / "etc")
+    here.folder.mkdir()
+    with running_cluster() as cluster:
+        url = cluster.url(cluster.create())
+        (here.folder / Path(credential).name).write_text(url)
+        run_here(line, here, tmp_path)
+        database = open_database(url, DatabaseKind.CONFIG)
+        with closing(database), database.reading() as session:
+            assert has_admin(session)
+    assert key_id_of(here.admin_key.read_text().strip()) is not None
 
 
 def run_here(line: str, here: Installation, root: Path) -> str:

@@ -68,7 +68,7 @@ def read_trace(path: Path) -> list[TraceEntry]:
 
 def parse_trace(lines: Iterable[bytes], file: str) -> list[TraceEntry]:
     """As `read_trace`; `file` is what errors call it."""
-    entries: list[TraceEntry] = []
+    numbered: list[tuple[int, TraceEntry]] = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -80,10 +80,9 @@ def parse_trace(lines: Iterable[bytes], file: str) -> list[TraceEntry]:
                 f"prompt_tokens and output_tokens"
             ) from error
         if entry is not None:
-            entries.append(entry)
-    entries.sort(key=lambda entry: entry.at)
-    _check_turns(entries, file)
-    return entries
+            numbered.append((number, entry))
+    _check_turns(numbered, file)
+    return sorted((entry for _, entry in numbered), key=lambda entry: entry.at)
 
 
 def _parse(data: Any) -> TraceEntry | None:
@@ -109,12 +108,46 @@ def _parse(data: Any) -> TraceEntry | None:
     )
 
 
-def _check_turns(entries: Iterable[TraceEntry], file: str) -> None:
-    entries = list(entries)
-    known = {entry.id for entry in entries if entry.id is not None}
-    for entry in entries:
-        if entry.after is not None and entry.after not in known:
-            raise TraceError(f"{file}: a call comes after {entry.after!r}, which no line has as id")
+def _check_turns(numbered: Iterable[tuple[int, TraceEntry]], file: str) -> None:
+    """Each call is played once: ids are of one line, and what comes after what has a beginning."""
+    numbered = list(numbered)
+    line_of = dict[str | int, int]()
+    for number, entry in numbered:
+        if entry.id is not None and line_of.setdefault(entry.id, number) != number:
+            raise TraceError(
+                f"{file}:{number}: id {entry.id!r} is that of line {line_of[entry.id]} too; give "
+                f"each call an id of its own"
+            )
+    before = dict[int, int]()
+    for number, entry in numbered:
+        if entry.after is None:
+            continue
+        if entry.after not in line_of:
+            raise TraceError(
+                f"{file}:{number}: a call comes after {entry.after!r}, which no line has as id"
+            )
+        before[number] = line_of[entry.after]
+    _check_begins(before, file)
+
+
+def _check_begins(before: Mapping[int, int], file: str) -> None:
+    """`before` says of each line that waits for which one it does."""
+    sound = set[int]()
+    for number in before:
+        chain, at = dict[int, None](), number
+        while at in before and at not in sound and at not in chain:
+            chain[at] = None
+            at = before[at]
+        if at in chain:
+            ring = list(chain)[list(chain).index(at) :]
+            lines = ", ".join(map(str, sorted(ring)))
+            raise TraceError(
+                f"{file}:{min(ring)}: the calls of lines {lines} wait for each other, and none "
+                f"begins; leave out `after` of the first one"
+                if len(ring) > 1
+                else f"{file}:{at}: a call waits for its own answer; leave out its `after`"
+            )
+        sound.update(chain)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

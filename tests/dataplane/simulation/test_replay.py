@@ -101,3 +101,33 @@ def test_records_are_a_trace(tmp_path: Path) -> None:
 def test_a_line_that_says_no_call_is_named(line: bytes, what: str) -> None:
     with pytest.raises(TraceError, match=what):
         parse_trace([*trace(entry(0)), line], "t.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("entries", "what"),
+    [
+        ([entry(0, id="a"), entry(1), entry(2, id="a")], r"t.jsonl:3: id 'a' is that of line 1"),
+        ([entry(0, id="a", after="a")], r"t.jsonl:1: a call waits for its own answer"),
+        (
+            [
+                entry(0, id="begin"),
+                entry(1, id="tail", after="x"),
+                entry(2, id="x", after="y"),
+                entry(3, id="y", after="x"),
+            ],
+            r"t.jsonl:3: the calls of lines 3, 4 wait for each other",
+        ),
+    ],
+)
+def test_calls_that_would_be_lost_or_doubled_are_named(
+    entries: list[dict[str, Any]], what: str
+) -> None:
+    with pytest.raises(TraceError, match=what):
+        parse_trace(trace(*entries), "t.jsonl")
+
+
+def test_a_conversation_of_many_turns_may_branch() -> None:
+    turns = [entry(n, id=n, after=n - 1 if n else None) for n in range(3)]
+    entries = parse_trace(trace(*turns, entry(9, after=0)), "t.jsonl")
+    _, records = replay(ReplaySpec(entries=tuple(entries)))
+    assert len(in_order(records)) == 4

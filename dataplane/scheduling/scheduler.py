@@ -186,10 +186,14 @@ class Scheduler:
         self._held[sequence_id] = sequence
 
     def let_go(self, sequence_id: int) -> None:
-        """Release, now, a sequence that was held. Raises SchedulerError for any other."""
+        """Release, now, a sequence that was held; one that the running step reads goes with the
+        next `retire` after it. Raises SchedulerError for any other."""
         sequence = self._held.pop(sequence_id, None)
         if sequence is None:
             raise SchedulerError(f"sequence {sequence_id} is not held; let go of each once")
+        if sequence in self._finished_in_flight:
+            self._finished.append(sequence)
+            return
         self._tables.release(sequence)
         del self._sequences[sequence_id]
 
@@ -291,7 +295,7 @@ class Scheduler:
             chunk.sequence.num_computed_tokens += chunk.num_tokens
         if self._tables.prefix_cache is not None:
             for sequence in self._running.filled([chunk.sequence for chunk in live]):
-                self._tables.prefix_cache.register(sequence)
+                self._tables.register(sequence)
 
     def _end(self, sequence: Sequence) -> None:
         if sequence.status is SequenceStatus.RUNNING:

@@ -138,3 +138,18 @@ def test_only_what_has_ended_is_held_and_it_is_let_go_once() -> None:
     scheduler.let_go(1)
     with pytest.raises(SchedulerError, match="not held"):
         scheduler.let_go(1)
+
+
+def test_what_the_running_step_reads_keeps_its_blocks_when_it_is_let_go() -> None:
+    scheduler = a_scheduler()
+    add(scheduler, 1, unique_prompt(1, 10))
+    plan = scheduler.schedule()
+    scheduler.finish_sequence(1)
+    scheduler.hold(1)
+    scheduler.let_go(1)
+    assert (scheduler.stats.num_referenced_blocks, scheduler.retire()) == (3, [])
+    scheduler.check_integrity()
+    commit(scheduler, plan)
+    assert [sequence.sequence_id for sequence in scheduler.retire()] == [1]
+    scheduler.check_integrity()
+    assert (scheduler.stats.num_referenced_blocks, scheduler.stats.num_unreleased) == (0, 0)

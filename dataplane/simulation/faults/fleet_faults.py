@@ -15,6 +15,7 @@ from dataplane.simulation.faults.plan import FaultPlan
 from dataplane.simulation.fleet import Fleet
 from dataplane.simulation.fleet_replica import FleetReplica, ReplicaSpec, ReplicaState
 from dataplane.simulation.phase_split import PhaseSplit
+from dataplane.simulation.replica import SimulatedReplica
 from dataplane.simulation.speculation import SpeculativeCost
 from dataplane.simulation.weights import WeightsOverLink
 
@@ -42,7 +43,9 @@ class FleetFaults:
         for spec in fleet.scenario.replicas:
             _ReplicaFaults(self, plan, fleet, spec)
         starts = [spec.cold_start for spec in fleet.scenario.replicas]
-        for link in {start.link for start in starts if isinstance(start, WeightsOverLink)}:
+        # In the order of the replicas, which a set would not keep.
+        links = dict.fromkeys(each.link for each in starts if isinstance(each, WeightsOverLink))
+        for link in links:
             plan.link(fleet.timeline, link.on(fleet.timeline))
         if fleet.phases is not None:
             plan.link(fleet.timeline, fleet.phases.link)
@@ -69,12 +72,17 @@ class FleetFaults:
     def _believe(self, slots: Mapping[str, int | None]) -> Mapping[str, int]:
         return self._plan.believed_held(slots, self._fleet.timeline.now)
 
-    def die(self, replica: FleetReplica, num_wanted: int) -> None:
-        """A replica is out of memory: it ends, and is started again."""
+    def die(self, replica: FleetReplica, doomed: SimulatedReplica, num_wanted: int) -> None:
+        """A process of a replica is out of memory: it ends, and another is started unless the
+        replica was to stop anyway. Nothing where something else has ended it meanwhile."""
+        if replica.engine is not doomed:
+            return
+        is_wanted = replica.is_serving
         for told in self.on_out_of_memory:
             told(replica, num_wanted)
         replica.kill("out of memory")
-        self._fleet.timeline.after(self._restart_seconds, replica.start)
+        if is_wanted:
+            self._fleet.timeline.after(self._restart_seconds, replica.start)
 
     def leak(self, replica: FleetReplica, sequence: Sequence) -> None:
         """A cancelled sequence keeps its blocks."""
@@ -165,7 +173,9 @@ class _ReplicaFaults:
 
     def run_out_of_memory(self, num_wanted: int) -> None:
         """Not inside a step of its own: behind what else happens now."""
-        self._timeline.after(0, partial(self._faults.die, self._replica, num_wanted))
+        doomed = self._replica.engine
+        if doomed is not None:
+            self._timeline.after(0, partial(self._faults.die, self._replica, doomed, num_wanted))
 
     # ReplicaObserver
 

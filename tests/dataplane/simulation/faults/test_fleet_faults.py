@@ -25,6 +25,7 @@ from dataplane.simulation.faults.traffic import (
     PrefixChange,
     TenantFlood,
 )
+from dataplane.simulation.fleet_replica import ReplicaState
 from dataplane.simulation.observer.dialect import Dialect
 from dataplane.simulation.observer.dialects import DIALECTS
 from dataplane.simulation.observer.lines import to_json
@@ -178,6 +179,24 @@ def test_a_process_out_of_memory_dies_is_started_again_and_counts_from_zero() ->
     assert log.index("torch.OutOfMemoryError") < log.index("status=1/FAILURE")
     assert log.index("status=1/FAILURE") < log.index("Loading weights took 4.00 seconds")
     assert "OutOfMemory" not in run.log_of("a")
+
+
+def test_a_process_dies_once_of_two_spikes_at_one_moment() -> None:
+    spikes = [WorkspaceSpike(replica="b", at=5.5, intensity=i) for i in (1.0, 2.0)]
+    run = FaultyFleet(*spikes, duration=20).run()
+    assert run.log_of("b").count("torch.OutOfMemoryError") == 1
+    deaths = [c for c in run.fleet.changes if (c.replica_id, c.what) == ("b", "out of memory")]
+    assert [c.at for c in deaths] == [5.5]
+    assert run.fleet.replicas["b"].counts().num_starts == 2
+
+
+def test_a_replica_that_dies_while_it_drains_stays_down() -> None:
+    run = FaultyFleet(WorkspaceSpike(replica="b", at=5.5, intensity=1.0), duration=20)
+    run.fleet.timeline.at(5.5 - 1e-6, run.fleet.replicas["b"].drain)
+    run.run()
+    assert "torch.OutOfMemoryError" in run.log_of("b")
+    assert run.fleet.replicas["b"].state is ReplicaState.STOPPED
+    assert run.fleet.replicas["b"].counts().num_starts == 1
 
 
 def test_leaks_keep_blocks_when_nothing_runs_until_the_process_ends() -> None:

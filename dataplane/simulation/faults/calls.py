@@ -4,6 +4,7 @@ Each changes a call, or when it comes, or how its client behaves. Whether a call
 by its number in the traffic, so what a stronger fault changes includes what a weaker one does.
 """
 
+import copy
 import heapq
 import math
 from collections.abc import Callable, Sequence
@@ -128,15 +129,20 @@ class FaultyCalls:
         at, _, call = heapq.heappop(self._to_come)
         return at, call
 
-    def change(self, at: float, call: Call, name: str) -> float:
-        """Let the faults that are active at `at` change a call; how much later it comes."""
-        later = 0.0
+    def change(self, at: float, call: Call, name: str) -> tuple[float, Call]:
+        """What the faults that are active at `at` make of a call, and how much later it comes.
+
+        One with turns behind it is copied: they are built on the prompt and the caller that it
+        had, and are changed once, as they come. What was answered stands in them as it was said.
+        """
+        later, changed = 0.0, call if call.conversation is None else copy.copy(call)
         for fault in self._active(at, call, name):
-            fault.change(call, name, self._tokens)
+            fault.change(changed, name, self._tokens)
             later += fault.delay(at + later)
         if call.conversation is not None:
-            call.conversation = FaultyConversation(self, call.conversation, name)
-        return later
+            call.answer, call.max_tokens = changed.answer, changed.max_tokens
+            changed.conversation = FaultyConversation(self, call.conversation, name)
+        return later, changed
 
     def now(self) -> float:
         """The timeline's."""
@@ -150,10 +156,9 @@ class FaultyCalls:
             for fault in self._active(at, call, name)
             for _ in range(fault.num_copies(name))
         ]
-        self._put(at + self.change(at, call, name), call)
-        for number, copy in enumerate(copies, 1):
-            copy_name = f"{name}+{number}"
-            self._put(at + self.change(at, copy, copy_name), copy)
+        for number, each in enumerate([call, *copies]):
+            later, changed = self.change(at, each, f"{name}+{number}" if number else name)
+            self._put(at + later, changed)
 
     def _active(self, at: float, call: Call, name: str) -> list[CallFault]:
         active = [fault for fault in self._faults if fault.is_active(at)]
@@ -192,6 +197,6 @@ class FaultyConversation:
         for wait, call in self._inner.next_turns():
             self._num_turns += 1
             at = self._calls.now() + wait
-            later = self._calls.change(at, call, f"{self._name}.{self._num_turns}")
-            turns.append((wait + later, call))
+            later, changed = self._calls.change(at, call, f"{self._name}.{self._num_turns}")
+            turns.append((wait + later, changed))
         return turns

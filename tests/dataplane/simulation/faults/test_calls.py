@@ -1,4 +1,5 @@
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -140,6 +141,26 @@ def test_long_prompts_keep_what_they_share_and_grow_behind_it() -> None:
     for before, after in grown:
         assert after[2][: len(before[2])] == before[2]
         assert len(after[2]) == len(before[2]) + 50
+
+
+def test_a_turn_behind_a_long_prompt_is_longer_by_as_much_and_no_more() -> None:
+    well = calls(with_turns=True, num_calls=20)
+    told = calls(LongPrompts(intensity=0.5, added_tokens=100), with_turns=True, num_calls=20)
+    assert [len(t[2]) for t in told] == [len(t[2]) + 50 for t in well]
+    over = calls(LongPrompts(duration=1.0, added_tokens=100), with_turns=True, num_calls=20)
+    assert [t for t in over if t[0] >= 1] == [t for t in well if t[0] >= 1]
+
+
+def test_a_turn_behind_a_longer_answer_holds_all_of_it() -> None:
+    well = calls(with_turns=True, num_calls=20)
+    told = calls(LongerOutputs(intensity=1), with_turns=True, num_calls=20)
+    pairs, num_turns = list(zip(well, told, strict=True)), 0
+    for (plain, changed), (plain_turn, turn) in pairwise(pairs):
+        if plain_turn[2][: len(plain[2])] == plain[2]:  # the turn behind it
+            num_turns += 1
+            grown = min(changed[3], 128) - min(plain[3], 64)
+            assert len(turn[2]) - len(changed[2]) == len(plain_turn[2]) - len(plain[2]) + grown
+    assert num_turns == 40
 
 
 def test_a_prefix_change_keeps_lengths_and_ends_what_prompts_have_in_common() -> None:

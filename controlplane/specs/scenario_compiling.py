@@ -1,5 +1,6 @@
 """From a Scenario to what the simulation runs: the one place where that translation is made."""
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,6 +88,7 @@ class _Files:
         self._source = source
         self._folder = folder
         self._fits: dict[str, Fit | None] = {}
+        self._digests: dict[str, str] = {}
         self.problems: list[Problem] = []
 
     def cost(self, spec: CostSpec, seed: int) -> CostModel:
@@ -120,6 +122,7 @@ class _Files:
         if spec.fit not in self._fits:
             try:
                 self._fits[spec.fit] = load_fit(self._folder / spec.fit)
+                self._digest(spec.fit)
             except (OSError, FitFileError) as error:
                 self._fits[spec.fit] = None
                 self._note(("spec", "replicas", "cost", "fit"), error)
@@ -139,6 +142,7 @@ class _Files:
         assert spec.replay is not None
         try:
             entries = read_trace(self._folder / spec.replay.file)
+            self._digest(spec.replay.file)
         except (OSError, TraceError) as error:
             self._note(("spec", "arrivals", position, "replay", "file"), error)
             return None
@@ -150,6 +154,16 @@ class _Files:
             class_header=spec.replay.class_header,
             prefix_block=spec.replay.prefix_block,
         )
+
+    def content(self, spec: ScenarioSpec) -> str:
+        """A digest of the scenario and of the files that were read for it; its start apart."""
+        written = spec.model_dump_json(by_alias=True, exclude={"starts_at"})
+        lines = [written, *(f"{name} {digest}" for name, digest in sorted(self._digests.items()))]
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+    def _digest(self, name: str) -> None:
+        with (self._folder / name).open("rb") as file:
+            self._digests[name] = hashlib.file_digest(file, "sha256").hexdigest()
 
     def _note(self, path: KeyPath, error: Exception) -> None:
         said = f"cannot be read: {error.strerror}" if isinstance(error, OSError) else str(error)
@@ -165,11 +179,13 @@ def _compile(name: str, spec: ScenarioSpec, files: _Files) -> FleetScenario | No
         for position, each in enumerate(spec.arrivals)
         if each.replay is not None
     ]
+    replicas = _replicas(spec, spec.replicas, files)
+    overheads = _overheads(gateways.overheads, spec.replicas.cost, files)
     return FleetScenario(
         name=name,
         seed=spec.seed,
         duration=spec.duration,
-        replicas=_replicas(spec, spec.replicas, files),
+        replicas=replicas,
         phases=None if spec.replicas.phases is None else spec.replicas.phases.compile(),
         policy=admission_terms(f"{name}@1", spec.policy),
         contract=None if spec.contract is None else contract_policy(f"{name}@1", spec.contract),
@@ -183,8 +199,9 @@ def _compile(name: str, spec: ScenarioSpec, files: _Files) -> FleetScenario | No
             write_seconds=gateways.write,
             surplus_slots=gateways.surplus_slots,
         ),
-        overheads=_overheads(gateways.overheads, spec.replicas.cost, files),
+        overheads=overheads,
         starts_at_unix_ns=parse_instant(spec.starts_at),
+        content=files.content(spec),
     )
 
 

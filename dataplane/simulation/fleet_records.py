@@ -113,14 +113,15 @@ class SampledRecords:
 
 
 class RecordWriter:
-    """Makes the records of one scenario. The same scenario and seed give the same ids."""
+    """Makes the records of one scenario. The same content, seed and start give the same ids."""
 
     def __init__(self, scenario: FleetScenario) -> None:
         self._scenario = scenario
-        self.run_id = hashlib.sha256(f"{scenario.name}/{scenario.seed}".encode()).hexdigest()[:12]
+        run = (scenario.name, scenario.seed, scenario.starts_at_unix_ns, scenario.content)
+        self.run_id = hashlib.sha256("/".join(map(str, run)).encode()).hexdigest()[:12]
 
     def gateway_id(self, number: int) -> str:
-        """Never that of a real one, and another for each scenario and seed."""
+        """Never that of a real one, and another for each run that differs from others."""
         return f"simulated-{self.run_id}-{number}"
 
     def begin(self, request: FleetRequest) -> RequestTrace:

@@ -44,6 +44,10 @@ class FleetScenario:
     overheads: OverheadPlan | None = None
     """What gateways take for a request; None: no time."""
     starts_at_unix_ns: int = DEFAULT_STARTS_AT_UNIX_NS
+    content: str = ""
+    """A digest of what it was written as, files that it names included: ids of gateways and
+    requests follow from it, so that an edited scenario makes new records. Empty: from the name,
+    the seed and the start alone."""
     max_drain_seconds: float = 3600.0
     """How long what is in flight at the end is waited for."""
 

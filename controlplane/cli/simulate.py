@@ -39,7 +39,13 @@ if TYPE_CHECKING:
     "--send",
     metavar="URL",
     help="Send the records of a Scenario's requests to the control plane there, as gateways do; "
-    "sent again, none counts twice.",
+    "unless the Scenario or --starts-at says when, the whole run is moved to end now.",
+)
+@click.option(
+    "--starts-at",
+    metavar="INSTANT",
+    help="The moment in UTC from which a Scenario's records count, such as 2026-01-01T00:00:00Z, "
+    "whatever the file says.",
 )
 @click.option(
     "--sample",
@@ -57,6 +63,7 @@ def simulate(
     file: str,
     records: Path | None,
     send: str | None,
+    starts_at: str | None,
     sample: int | None,
     histograms: bool,
     metrics: Path | None,
@@ -71,6 +78,12 @@ def simulate(
     how long they took, and how busy the replicas were. The same seed gives the same bytes. With
     `phases`, some replicas compute prompts and the others decode, with a link between them. Its
     `faults` say what goes wrong; ops/examples/simulate/faults/ has one of each.
+
+    Records are told apart by what the scenario holds and by when it starts: an edited scenario
+    makes new ones, and the same one, sent again with the same start, counts once. With --send
+    and no start of its own, a run is moved to end now and says where it was moved to; nothing
+    remembers that, so name it with --starts-at to send the same records again. What is older
+    than what the control plane keeps is soon removed there, and a warning says so.
 
     Any other file, YAML or JSON, holds cost_model_ms (iteration, per_prompt_token, per_decode_step,
     per_earlier_prompt_position_reread), given (slots, total_batch_tokens, decoding_at_zero,
@@ -97,22 +110,34 @@ def simulate(
                 output=output,
                 records=records,
                 send=send,
+                starts_at_unix_ns=_read_instant(starts_at),
                 sample=sample,
                 keeps_rows=not histograms,
                 metrics=read_metrics_options(metrics, dialect, every),
             ),
         )
         return
-    if records or send or sample or histograms or metrics or dialect or every:
+    if records or send or starts_at or sample or histograms or metrics or dialect or every:
         raise click.UsageError(
-            "--records, --send, --sample, --histograms, --metrics, --dialect and --every are for "
-            "a Scenario"
+            "--records, --send, --starts-at, --sample, --histograms, --metrics, --dialect and "
+            "--every are for a Scenario"
         )
     document, problems = read_prefill_case(source)
     if document is None:
         _refuse(problems)
     runs = [run_case(document.case, budget) for budget in document.prompt_budgets]
     print_runs(document.case, runs, output)
+
+
+def _read_instant(text: str | None) -> int | None:
+    from controlplane.specs.scenario import check_instant, parse_instant
+
+    if text is None:
+        return None
+    try:
+        return parse_instant(check_instant(text))
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--starts-at") from error
 
 
 def _simulate_fleet(source: "Source", options: "FleetOptions") -> None:

@@ -12,6 +12,7 @@ from controlplane.cli.fleet_output import print_fleet
 from controlplane.cli.metrics_options import MetricsOptions
 from controlplane.cli.record_delivery import RecordDelivery, RecordFile
 from controlplane.cli.simulate_metrics import observed
+from controlplane.cli.simulate_start import placed
 from controlplane.cli.terminal import say
 from controlplane.specs.scenario_compiling import ScenarioDocument
 from dataplane.record import RequestRecord
@@ -32,6 +33,7 @@ class FleetOptions:
     output: str
     records: Path | None = None
     send: str | None = None
+    starts_at_unix_ns: int | None = None
     sample: int | None = None
     keeps_rows: bool = True
     metrics: MetricsOptions | None = None
@@ -45,6 +47,7 @@ class UnendingError(click.ClickException):
 
 def simulate_fleet(document: ScenarioDocument, options: FleetOptions) -> None:
     """Run, hand the records on, and print."""
+    document = placed(document, options.starts_at_unix_ns, options.send)
     with _open_takers(options) as takers:
         keeper = _keeper(document, options, takers)
         fleet = Fleet(document.fleet, keeper, keeps_rows=options.keeps_rows)

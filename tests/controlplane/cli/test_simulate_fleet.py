@@ -2,9 +2,12 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +154,64 @@ def test_a_control_plane_takes_the_records_once(file: Path, url: str) -> None:
     traced = CliRunner().invoke(main, ["trace", kept["request"]["request_id"], "--url", url])
     assert traced.exit_code == 0, traced.output
     assert "prefill" in traced.stdout
+
+
+def without_start(file: Path, name: str) -> None:
+    """Another scenario, which does not say when it starts."""
+    document = json.loads(file.read_text())
+    del document["spec"]["starts_at"]
+    document["metadata"]["name"] = name
+    file.write_text(json.dumps(document))
+
+
+def test_what_is_sent_without_a_start_ends_now_and_is_there_to_be_seen(
+    file: Path, url: str
+) -> None:
+    without_start(file, "moved")
+    before = time.time()
+    sent = simulate(file, "--send", url)
+    assert sent.exit_code == 0, sent.output
+    starts_at = re.findall(r"add --starts-at (\S+)\n", sent.stderr)
+    assert len(starts_at) == 1
+    begin = datetime.fromisoformat(starts_at[0]).timestamp()
+    assert before - 8 - 1 <= begin <= time.time() - 8
+    assert "warning" not in sent.stderr
+    page = httpx.get(f"{url}/api/v1/requests", params={"deployment": "moved"}).json()
+    assert page["requests"]
+    again = simulate(file, "--send", url, "--starts-at", starts_at[0])
+    assert re.search(r"^0 records sent, [1-9]\d* were there$", again.stderr, re.MULTILINE)
+    assert "moved to end now" not in again.stderr
+
+
+def test_a_plain_run_reads_no_clock_and_starts_where_it_is_told(file: Path, tmp_path: Path) -> None:
+    without_start(file, "plain")
+    out = tmp_path / "out.jsonl"
+    simulate(file, "--records", out)
+    new_year = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
+    assert 0 <= read_records(out)[0].arrived_at_unix_ns / 1e9 - new_year < 8
+    simulate(file, "--records", out, "--starts-at", "2026-03-01T00:00:00Z")
+    march = datetime(2026, 3, 1, tzinfo=UTC).timestamp()
+    assert 0 <= read_records(out)[0].arrived_at_unix_ns / 1e9 - march < 8
+    wrong = simulate(file, "--starts-at", "yesterday")
+    assert wrong.exit_code == ExitCode.USAGE
+    assert "write it as 2026-01-01T00:00:00Z" in wrong.stderr
+
+
+def test_records_older_than_what_is_kept_are_warned_of(file: Path, url: str) -> None:
+    without_start(file, "old")
+    sent = simulate(file, "--send", url, "--starts-at", "2024-01-01T00:00:00Z")
+    assert "keeps requests for 35 days" in sent.stderr
+    assert "later moment" in sent.stderr
+
+
+def test_an_edited_scenario_makes_new_records(file: Path, url: str) -> None:
+    without_start(file, "edited")
+    start = datetime.now(UTC).strftime("%Y-%m-%dT00:00:00Z")
+    first = simulate(file, "--send", url, "--starts-at", start)
+    assert " were there" not in first.stderr
+    file.write_text(file.read_text().replace('"poisson": "12/s"', '"poisson": "11/s"'))
+    edited = simulate(file, "--send", url, "--starts-at", start)
+    assert re.search(r"^[1-9]\d* records sent$", edited.stderr, re.MULTILINE)
 
 
 def test_no_control_plane_is_told_as_such(file: Path) -> None:

@@ -127,9 +127,21 @@ class Fleet:
             raise FleetError(
                 f"{self.num_in_flight} requests are in flight {timeline.now:.0f} s after the "
                 f"beginning, and nothing ends them; what hangs must be resumed, killed, or have "
-                f"clients that leave"
+                f"clients that leave{self._explain_waits()}"
             )
         return self.results
+
+    def _explain_waits(self) -> str:
+        """Which replicas are stalled, or lack something, and what."""
+        waits = []
+        for replica in self.replicas.values():
+            if replica.engine is None:
+                continue
+            if replica.engine.is_stalled:
+                waits.append(f"{replica.replica_id} is stalled")
+            elif replica.engine.blocked_on is not None:
+                waits.append(f"{replica.replica_id} is blocked on {replica.engine.blocked_on}")
+        return "".join(f"; {wait}" for wait in waits)
 
     def run_until(self, until: float) -> None:
         """Let time pass until then."""

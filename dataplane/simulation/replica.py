@@ -51,6 +51,8 @@ class SimulatedReplica:
         self.cost = cost
         self._timeline = timeline
         self._observer = observer
+        self.blocked_on: str | None = None
+        """What its sequences wait for since it was last to begin a step; None: nothing."""
         self._plan: StepPlan | None = None
         self._cancels: list[tuple[int, float]] = []
         """Sequence ids that are to be ended before the next step, with when it was asked for."""
@@ -116,6 +118,7 @@ class SimulatedReplica:
         if self._cancels:
             self._take_cancels()
         plan = self.scheduler.schedule()
+        self.blocked_on = plan.blocked_on
         self._observer.step_began(plan)
         if plan.is_empty:
             self._is_stepping = False

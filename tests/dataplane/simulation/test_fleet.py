@@ -272,8 +272,21 @@ def test_a_simulation_that_cannot_end_says_so() -> None:
     fleet, _ = small_fleet()
     fleet.put_call(call())
     fleet.timeline.at(0.5, fleet.replicas["replica-0"].stall)
-    with pytest.raises(FleetError, match="1 requests are in flight"):
+    with pytest.raises(FleetError, match=r"1 requests are in flight.*; replica-0 is stalled"):
         fleet.run()
+
+
+def test_a_shortage_that_does_not_end_names_the_replica_and_what_it_lacks() -> None:
+    fleet, _ = small_fleet(num_replicas=2, num_blocks=4)
+    fleet.put_call(call(num_output_tokens=8))  # grows into a third block
+    fleet.put_call(call())
+    engine = fleet.replicas["replica-0"].engine
+    assert engine is not None
+    assert engine.scheduler.pool.allocate(2) is not None  # and nobody gives them back
+    with pytest.raises(FleetError) as caught:
+        fleet.run()
+    assert "replica-0 is blocked on blocks: 0 of 4 blocks free" in str(caught.value)
+    assert "replica-1" not in str(caught.value)
 
 
 def test_each_gateway_knows_only_its_own_requests() -> None:

@@ -68,8 +68,8 @@ def _counts(each: ClassSummary) -> list[str]:
     return [
         each.request_class,
         *map(str, numbers),
-        f"{each.completed_per_s:.2f}",
-        _NOTHING if each.goodput_per_s is None else f"{each.goodput_per_s:.2f}",
+        _rate(each.completed_per_s),
+        _rate(each.goodput_per_s),
         _percent(each.attainment),
     ]
 
@@ -110,6 +110,10 @@ def _transfer(each: TransferSummary) -> str:
         f"  then {_seconds(each.link_wait)} until it was there, at most "
         f"{each.most_backlog_gigabits:.1f} Gbit on the link at once"
     )
+
+
+def _rate(per_second: float | None) -> str:
+    return _NOTHING if per_second is None else f"{per_second:.2f}"
 
 
 def _percent(share: float | None) -> str:

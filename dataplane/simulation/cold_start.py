@@ -40,15 +40,6 @@ class ColdStart:
         """Seconds from the start until requests are taken."""
         return self.acquire + self.load + self.compile + self.warm_up
 
-    def slowed(self, factor: float) -> "ColdStart":
-        """One of which every stage takes `factor` times as long."""
-        return ColdStart(
-            acquire=self.acquire * factor,
-            load=self.load * factor,
-            compile=self.compile * factor,
-            warm_up=self.warm_up * factor,
-        )
-
     def begin(self, timeline: Timeline, on_stage: Callable[[StartStage], object]) -> None:
         """Start now: `on_stage` is told each stage when it begins, READY when all have ended."""
         stages = iter(zip(StartStage, (*astuple(self), 0), strict=True))

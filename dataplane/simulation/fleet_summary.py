@@ -42,11 +42,12 @@ class ClassSummary:
     failed: int
     """Errors, and deadlines that passed in the queue."""
     by_disposition: dict[str, int]
-    completed_per_s: float
+    completed_per_s: float | None
+    """Answered; None where no time passed."""
     goodput_per_s: float | None
-    """Answered in contract; None without a contract for the class. So for the next."""
+    """Answered in contract; None likewise, and without a contract for the class."""
     attainment: float | None
-    """In contract, of all that were offered and that some objective applies to."""
+    """In contract, of all that were offered and that some objective applies to; None: of none."""
     prompt_tokens: int
     cached_tokens: int
     output_tokens: int
@@ -178,10 +179,8 @@ def _summarize_class(
         left=left,
         failed=admitted - num_answers - left,
         by_disposition=dict(sorted(by_disposition.items())),
-        completed_per_s=_per_second(results.num_answered, seconds),
-        goodput_per_s=_per_second(results.num_answered_in_contract, seconds)
-        if has_contract
-        else None,
+        completed_per_s=_share(results.num_answered, seconds),
+        goodput_per_s=_share(results.num_answered_in_contract, seconds) if has_contract else None,
         attainment=results.num_in_contract / results.num_judged if results.num_judged else None,
         prompt_tokens=results.num_prompt_tokens,
         cached_tokens=results.num_cached_tokens,
@@ -193,10 +192,6 @@ def _summarize_class(
 
 def _num_of(results: ClassResults, dispositions: Iterable[Disposition]) -> int:
     return sum(results.num_by_disposition[disposition] for disposition in dispositions)
-
-
-def _per_second(number: int, seconds: float) -> float:
-    return number / seconds if seconds else 0.0
 
 
 def _summarize_transfer(counts: TransferCounts) -> TransferSummary:

@@ -24,13 +24,6 @@ def test_stages_follow_each_other_and_the_last_is_ready() -> None:
     ]
 
 
-def test_a_slow_start_is_slow_in_every_stage() -> None:
-    slow = START.slowed(3)
-
-    assert slow == ColdStart(acquire=6, load=30, compile=15, warm_up=9)
-    assert slow.ready_after == 3 * START.ready_after == 60
-
-
 def test_a_start_that_takes_no_time_is_ready_at_once() -> None:
     timeline = Timeline()
     seen: list[StartStage] = []

@@ -42,6 +42,15 @@ def test_histograms_count_exactly_and_come_close_to_percentiles() -> None:
             assert getattr(other, name).p95 == pytest.approx(getattr(one, name).p95, rel=0.011)
 
 
+def test_where_no_time_passed_there_is_no_rate() -> None:
+    fleet, _ = small_fleet()
+    fleet.put_call(call(num_prompt_tokens=200))  # longer than the model takes
+    [of_class] = summarize(fleet).classes
+    assert (of_class.invalid, of_class.completed_per_s) == (1, None)
+    fleet.run()
+    assert summarize(fleet).classes[0].completed_per_s == 0
+
+
 def test_a_quantile_is_the_smallest_value_that_a_share_is_at_most() -> None:
     assert exact_quantiles(np.array([]), [0.5]) == [None]
     values = [*map(float, range(1, 101)), math.nan]

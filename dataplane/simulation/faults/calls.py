@@ -7,8 +7,9 @@ by its number in the traffic, so what a stronger fault changes includes what a w
 import copy
 import heapq
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
+from itertools import takewhile
 
 from dataplane.simulation.call import Call, CallSource, Conversation
 from dataplane.simulation.faults.fault import Fault
@@ -74,9 +75,14 @@ class FreshTokens:
             return range(len(prompt) + num_added)
         return joined((*_parts(prompt, 0), self.take(num_added)))
 
-    def like(self, prompt: Sequence[int]) -> Sequence[int]:
-        """Other tokens, as many."""
-        return self.take(len(prompt)) if self.is_told_apart else prompt
+    def like(self, prompt: Sequence[int], shared: Set[int]) -> Sequence[int]:
+        """As long, with the beginning that others share, and other tokens behind it. `shared`
+        holds the first token of each part that others have had."""
+        if not self.is_told_apart:
+            return prompt
+        parts = _parts(prompt, 0)
+        kept = list(takewhile(lambda part: part.start in shared, parts))
+        return joined((*kept, self.take(len(prompt) - sum(map(len, kept)))))
 
 
 def _parts(prompt: Sequence[int], start: int) -> list[range]:
@@ -113,6 +119,9 @@ class FaultyCalls:
         self._num_put = 0
         self._num_calls = 0
         self._pulled_to = -math.inf
+        self._begun: set[int] = set()
+        """The first token of each part of a prompt so far that others may share: those of prefixes
+        are negative (see `joined_tokens`)."""
 
     def next_call(self) -> tuple[float, Call] | None:
         """In order of the times that the faults have left."""
@@ -156,6 +165,7 @@ class FaultyCalls:
             for fault in self._active(at, call, name)
             for _ in range(fault.num_copies(name))
         ]
+        self._begun.update(part.start for part in _parts(call.prompt, 0) if part.start < 0)
         for number, each in enumerate([call, *copies]):
             later, changed = self.change(at, each, f"{name}+{number}" if number else name)
             self._put(at + later, changed)
@@ -168,10 +178,10 @@ class FaultyCalls:
         return [f for f in active if f.is_of(call, class_name) and f.takes(name)]
 
     def _copy(self, call: Call) -> Call:
-        """One like it, of another prompt and without anything behind it."""
+        """One like it, which shares what it does, and without anything behind it."""
         return Call(
             call.caller,
-            self._tokens.like(call.prompt),
+            self._tokens.like(call.prompt, self._begun),
             call.answer,
             call.max_tokens,
             further_answers=call.further_answers,

@@ -201,6 +201,20 @@ def test_a_flooding_tenant_calls_so_many_times_as_often() -> None:
         assert sum(t[1] == "blot" for t in told) == 300 - well
 
 
+def test_a_flood_shares_what_its_tenant_shares_and_no_more() -> None:
+    def shares(told: list[Told], num_tokens: int) -> float:
+        prompts = [t[2] for t in told if len(t[2]) >= 128]
+        return 1 - len({prompt[:num_tokens] for prompt in prompts}) / len(prompts)
+
+    well, told = calls(), calls(TenantFlood(tenants=("acme",), intensity=4, at=5))
+    assert len(told) > 2 * len(well)
+    assert shares(told, 64) == pytest.approx(shares(well, 64), abs=0.02)
+    assert shares(told, 65) == 0
+    assert sum(len(t[2]) for t in told) / len(told) == pytest.approx(
+        sum(len(t[2]) for t in well) / len(well), rel=0.05
+    )
+
+
 def test_a_retry_storm_and_slow_clients_change_the_share_of_clients_that_they_say() -> None:
     for kind in (RetryStorm, SlowClients):
         shares = []

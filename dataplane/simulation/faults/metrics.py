@@ -80,7 +80,10 @@ class FaultyMetrics:
     _last: dict[int, dict[str, Family]] = field(default_factory=dict)
     """By position of the fault: what was passed on last, by name."""
     _base: dict[int, dict[tuple[object, ...], float]] = field(default_factory=dict)
-    """By position of the fault: the values of counters when it began."""
+    """By position of the fault: the values of counters when it began, of those that the process
+    of that time still counts."""
+    _true: dict[int, dict[tuple[object, ...], float]] = field(default_factory=dict)
+    """By position of the fault: the values of the same counters as they came last."""
 
     def pass_on(self, families: list[Family], target: str, at: float) -> list[Family]:
         """What is left of the truth at `at`. The faults are those of `target`."""
@@ -127,7 +130,12 @@ class FaultyMetrics:
         counters = [f for f in families if f.kind != "gauge" and fault.matches(f)]
         if position not in self._base:
             self._base[position] = {_key(s): s.value for f in counters for s in f.samples}
-        base = self._base[position]
+        base, true = self._base[position], self._true.setdefault(position, {})
+        for sample in (s for f in counters for s in f.samples):
+            key = _key(sample)
+            if sample.value < true.get(key, 0.0):
+                base.pop(key, None)  # another process counts from 0: nothing of it was lost
+            true[key] = sample.value
         lost = min(1.0, fault.intensity)
         return [_reduced(f, base, lost) if f in counters else f for f in families]
 

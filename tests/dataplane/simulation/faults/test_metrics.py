@@ -12,6 +12,7 @@ from dataplane.simulation.faults.metrics import (
 )
 from dataplane.simulation.faults.plan import FaultPlan
 from dataplane.simulation.observer.dialects import DIALECTS
+from dataplane.simulation.observer.exposition import plain_family
 from dataplane.simulation.observer.vllm import VLLM
 from tests.dataplane.simulation.observed_run import ObservedRun
 
@@ -130,6 +131,19 @@ def test_a_reset_counter_falls_once_and_grows_on_from_there() -> None:
     falls = [n for n in range(1, len(counts)) if counts[n] < counts[n - 1]]
     assert falls == [6]
     assert counts[6] == 0 < counts[7]
+
+
+def test_a_counter_that_was_reset_tells_the_truth_of_the_process_after() -> None:
+    [metrics] = FaultPlan([LyingMetrics(how=Lie.RESET, at=1)]).metrics("r-1")
+
+    def said(true: float, at: float) -> float:
+        family = plain_family("tokens_total", "counter", "Tokens.", (), {(): true})
+        [passed] = metrics.pass_on([family], "r-1", at)
+        return passed.samples[0].value
+
+    assert [said(true, at) for at, true in enumerate([80, 100, 130, 10, 60, 150])] == [
+        80, 0, 30, 10, 60, 150,
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("dialect", DIALECTS.values(), ids=lambda d: d.name)

@@ -35,7 +35,7 @@ class Columns:
         self.delivery = array("B")
         self.request_class = array("H")
         """Position in `class_names`; so for the next two."""
-        self.tenant = array("H")
+        self.tenant = array("I")
         self.replica = array("H")
         self.in_contract = array("b")
         """1, 0, or -1 where nothing applies."""

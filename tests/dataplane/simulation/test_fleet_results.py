@@ -109,3 +109,13 @@ def test_streams_of_calls_do_not_change_each_other() -> None:
         assert columns is not None
         arrivals.append(set(columns.arrived_at))
     assert arrivals[0] < arrivals[1]
+
+
+def test_columns_number_more_tenants_than_two_bytes_do() -> None:
+    fleet, _ = small_fleet()
+    columns = fleet.results.columns
+    assert columns is not None
+    columns.tenant_names.update({f"tenant-{number}": number for number in range(2**16)})
+    fleet.put_call(call())
+    fleet.run()
+    assert list(columns.tenant) == [2**16]

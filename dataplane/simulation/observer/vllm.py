@@ -61,6 +61,11 @@ def _hit_rate(view: EngineView) -> float:
     return view.stats.num_prefix_hit_tokens / queried if queried else 0.0
 
 
+def _queried(view: EngineView) -> float:
+    """Without a prefix cache nothing is looked up, and nothing counted."""
+    return view.stats.num_prefix_query_tokens if view.config.is_prefix_caching else 0
+
+
 def _waiting_by_reason(view: EngineView) -> dict[Labels, float]:
     return {
         (("reason", "capacity"),): float(view.num_waiting),
@@ -128,7 +133,7 @@ def _prefix_cache(prefix: str) -> tuple[Series, ...]:
     return (
         _counter(
             f"{prefix}prefix_cache_queries", "Prefix cache queries, in queried tokens.",
-            lambda view: view.stats.num_prefix_query_tokens,
+            _queried,
         ),
         _counter(
             f"{prefix}prefix_cache_hits", "Prefix cache hits, in cached tokens.",

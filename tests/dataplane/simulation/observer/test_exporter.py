@@ -184,3 +184,11 @@ def test_the_same_run_is_seen_the_same_to_the_byte() -> None:
 def test_an_unknown_dialect_is_answered_with_the_nearest() -> None:
     with pytest.raises(UnknownDialectError, match="did you mean vllm"):
         get_dialect("vlm")
+
+
+def test_a_vllm_without_a_prefix_cache_queries_none() -> None:
+    queries = "vllm:prefix_cache_queries_total"
+    with_cache, without = busy_run(VLLM), busy_run(VLLM, is_prefix_caching=False)
+    assert value(with_cache.scraped[-1].text, queries) > 0
+    assert [value(scraped.text, queries) for scraped in without.scraped] == [0.0] * 31
+    assert value(without.scraped[-1].text, "vllm:prompt_tokens_total") > 0

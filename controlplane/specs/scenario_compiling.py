@@ -17,6 +17,7 @@ from controlplane.specs.scenario import (
 )
 from controlplane.specs.scenario_faults import compile_faults
 from controlplane.specs.scenario_overheads import OverheadsSpec
+from controlplane.specs.scenario_senseless import find_senseless
 from controlplane.specs.scenario_traffic import (
     ArrivalsSpec,
     ClientSpec,
@@ -73,6 +74,9 @@ def read_scenario(source: Source, folder: Path) -> tuple[ScenarioDocument | None
     name, spec, problems = read_unstored(source, ScenarioSpec)
     if name is None or spec is None or problems:
         return None, problems
+    senseless = [source.problem(path, what) for path, what in find_senseless(spec)]
+    if senseless:
+        return None, senseless
     files = _Files(source, folder)
     fleet = _compile(name, spec, files)
     if fleet is None or files.problems:

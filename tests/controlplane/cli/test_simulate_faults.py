@@ -61,11 +61,17 @@ def sum_of(seen: SeenFiles, at: float, name: str) -> float:
     return sum(seen.value(target, at, name) for target in seen.targets)
 
 
+def usage(seen: SeenFiles, target: str) -> list[float]:
+    return [seen.value(target, at, USAGE) for at in range(5, 61, 5)]
+
+
 SEEN: dict[str, Callable[[SeenFiles, SeenFiles], bool]] = {
     "smaller-memory": lambda seen, well: (
         'num_gpu_blocks="42"' in seen.text(SECOND, 30)
         and 'num_gpu_blocks="256"' in seen.text(FIRST, 30)
         and seen.value(SECOND, 60, PREEMPTIONS) > 0 == seen.value(FIRST, 60, PREEMPTIONS)
+        and min(usage(seen, SECOND)) > 0.5
+        and max(usage(seen, FIRST) + usage(seen, THIRD)) < 0.25
     ),
     "workspace-spike": lambda seen, well: (
         "torch.OutOfMemoryError" in seen.log(SECOND)
@@ -75,6 +81,9 @@ SEEN: dict[str, Callable[[SeenFiles, SeenFiles], bool]] = {
     "leak-on-cancel": lambda seen, well: (
         sum_of(seen, 60, USAGE) > sum_of(seen, 20, USAGE) > sum_of(well, 20, USAGE)
         and seen.counts(60)["leaked"] > 0 == well.counts(60)["leaked"]
+        and min(seen.value(target, 60, USAGE) for target in seen.targets) > 0.98
+        and sum_of(seen, 60, RUNNING) == 0
+        and "leak" not in "".join(map(seen.log, seen.targets))
     ),
     "stalled-replica": lambda seen, well: (
         gap(seen, SECOND, 20, 50) > 3 * gap(well, SECOND, 20, 50)
@@ -257,3 +266,16 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     result = simulate(str(EXAMPLES / "stalled-replica.yaml"), "--metrics", str(blocked / "inside"))
     assert result.exit_code != 0
     assert "name another folder after --metrics" in result.output
+
+
+@pytest.mark.parametrize(
+    ("dialect", "said"),
+    [("pilothouse", "is not released: a leak"), ("sglang", "pool memory leak detected!")],
+)
+def test_the_log_of_an_engine_that_looks_for_leaks_tells_of_them(
+    dialect: str, said: str, tmp_path: Path
+) -> None:
+    seen = look_at(EXAMPLES / "leak-on-cancel.yaml", tmp_path / "seen", dialect)
+    assert all(said in seen.log(target) for target in seen.targets)
+    if dialect == "pilothouse":
+        assert sum_of(seen, 60, "pilothouse_replica_unreleased_requests") > 0

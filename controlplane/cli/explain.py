@@ -15,7 +15,7 @@ from controlplane.cli.terminal import indented, say, say_json, table
 
 if TYPE_CHECKING:
     from controlplane.cli.known_names import KnownName
-    from controlplane.specs.field_docs import FieldDoc
+    from controlplane.specs.field_docs import FieldDoc, VariantDoc
 
 _SORTS = {
     "metrics": "metric",
@@ -30,6 +30,7 @@ _SORTS = {
     epilog=examples(
         ("pilothouse explain policy", "every field of an AdmissionPolicy, and an example"),
         ("pilothouse explain policy.classes.match", "one field"),
+        ("pilothouse explain scenario.faults.retry_storm", "one fault and its fields"),
         ("pilothouse explain metrics", "every metric (also spans, attributes, labels, kinds)"),
         ("pilothouse explain pilothouse_gateway_ttft_seconds", "one metric"),
     )
@@ -50,7 +51,7 @@ def explain(what: str, output: str) -> None:
         if output == "json":
             say_json(_field_facts(kind, path))
         else:
-            say(_field(kind, path) if path else _kind(kind))
+            say(_variant(kind, path) or _field(kind, path) if path else _kind(kind))
     elif output == "json":
         say_json(_name_facts(what))
     elif what.casefold() in _SORTS:
@@ -64,7 +65,7 @@ def _field_facts(kind: str, path: str) -> Any:
     from controlplane.specs.field_docs import doc_of_kind, field_docs
 
     if path:
-        return asdict(_find_field(kind, path))
+        return asdict(_find_variant(kind, path) or _find_field(kind, path))
     fields = [asdict(field) for field in field_docs(kind)]
     return {"kind": kind, "doc": doc_of_kind(kind), "fields": fields}
 
@@ -116,11 +117,45 @@ def _field(kind: str, path: str) -> str:
     meanings = [(word, doc) for word, doc in field.choices if doc]
     if meanings:
         parts += ["", "Words:", indented(table(meanings)).rstrip("\n")]
+        variant = _find_variant(kind, f"{path}.{meanings[0][0]}")
+        if variant is not None:
+            shown = f"{kind}.{path}.{meanings[0][0]}"
+            parts += ["", f"Each has fields of its own: `pilothouse explain {shown}`, and so on."]
     if field.has_fields:
         inside = [each for each in field_docs(kind) if _is_inside(each.path, field.path)]
         parts += ["", "Fields:", indented(table([_row(each) for each in inside])).rstrip("\n")]
     example = as_yaml({"spec": example_of(kind, field.path)})
     return "\n".join([*parts, "", "Example:", indented(example).rstrip("\n")])
+
+
+def _variant(kind: str, path: str) -> str | None:
+    """Of a group of fields that comes in several kinds, the one that the path names."""
+    from controlplane.cli.config_output import as_yaml
+
+    variant = _find_variant(kind, path)
+    if variant is None:
+        return None
+    rows = [
+        (row[0].removeprefix(f"{variant.path}."), *row[1:]) for row in map(_row, variant.fields)
+    ]
+    parts = [
+        f"{kind}.{variant.path}: {variant.doc}",
+        "",
+        "Fields:",
+        indented(table(rows)).rstrip("\n"),
+    ]
+    example = as_yaml({"spec": variant.example})
+    return "\n".join([*parts, "", "Example:", indented(example).rstrip("\n")])
+
+
+def _find_variant(kind: str, path: str) -> "VariantDoc | None":
+    """Raises CallError, which names the fields that this one has."""
+    from controlplane.specs.field_docs import UnknownFieldError, find_variant
+
+    try:
+        return find_variant(kind, path)
+    except UnknownFieldError as error:
+        raise CallError(str(error), ExitCode.NOT_FOUND) from error
 
 
 def _find_field(kind: str, path: str) -> "FieldDoc":

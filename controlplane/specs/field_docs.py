@@ -24,7 +24,7 @@ from controlplane.specs.document import SPECS
 from controlplane.specs.kind import Kind, SpecModel, UnknownKindError, find_kind, nearest
 from controlplane.specs.scenario import SCENARIO, ScenarioSpec
 from controlplane.specs.unenforced import UNENFORCED
-from controlplane.specs.validation import members_by_tag
+from controlplane.specs.validation import is_tag, members_by_tag
 from controlplane.specs.written import Written
 
 SPEC_BY_KIND: Mapping[str, type[SpecModel]] = {
@@ -65,6 +65,19 @@ class FieldDoc:
     """It is an object, a list or a map of objects, with fields of its own."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariantDoc:
+    """One kind of a group of fields of which one says which kind it is."""
+
+    path: str
+    """Of the group, with the word behind it: `faults[].retry_storm`."""
+    doc: str
+    fields: tuple[FieldDoc, ...]
+    """Its own, without the one that says which kind it is; their paths begin with its own."""
+    example: Any
+    """A spec that holds it and nothing else."""
+
+
 def find_explained_kind(word: str) -> str | None:
     """The kind that a person means, those that are never applied included; None: no kind."""
     if word.casefold() == SCENARIO.casefold():
@@ -101,9 +114,36 @@ def find_field(kind: str, path: str) -> FieldDoc:
     raise UnknownFieldError(f"{kind} has no field {path!r}{hint} Its fields: {top}")
 
 
+def find_variant(kind: str, path: str) -> VariantDoc | None:
+    """The kind of a group that somebody means, or of which the path names a field; None: none.
+
+    Raises UnknownFieldError for a field that this kind does not have.
+    """
+    wanted = _skeleton(path)
+    for known, member in _read(kind)[1].items():
+        length = len(_skeleton(known))
+        if not _is_same(wanted[:length], _skeleton(known)):
+            continue
+        variant = _variant(known, member)
+        inside = [_skeleton(field.path)[length:] for field in variant.fields]
+        if wanted[length:] and not any(_is_same(wanted[length:], each) for each in inside):
+            names = [field.path.removeprefix(f"{known}.") for field in variant.fields]
+            near = nearest(".".join(wanted[length:]), names)
+            hint = f"; did you mean {near}?" if near else "."
+            raise UnknownFieldError(
+                f"{kind}.{known} has no field {'.'.join(wanted[length:])!r}{hint} "
+                f"Its fields: {', '.join(names)}"
+            )
+        return variant
+    return None
+
+
 def example_of(kind: str, path: str) -> dict[str, Any]:
     """A spec that holds the field at `path` and nothing else."""
-    value = _by_path(kind)[path].example
+    return _wrap(path, _by_path(kind)[path].example)
+
+
+def _wrap(path: str, value: Any) -> dict[str, Any]:
     for part in reversed(path.replace("[]", ".[]").split(".")):
         value = [value] if part == "[]" else {("chat" if part == "*" else part): value}
     whole: dict[str, Any] = value
@@ -165,11 +205,36 @@ class _Type:
         return next((each for each in self.metadata if isinstance(each, Written)), None)
 
 
-@cache
 def _by_path(kind: str) -> Mapping[str, FieldDoc]:
+    return _read(kind)[0]
+
+
+@cache
+def _read(kind: str) -> tuple[Mapping[str, FieldDoc], Mapping[str, type[SpecModel]]]:
+    """The fields of a kind, and the models of its groups that come in several kinds."""
     fields: dict[str, FieldDoc] = {}
-    _collect(SPEC_BY_KIND[kind], "", _unenforced_of(kind), None, fields)
-    return fields
+    variants: dict[str, type[SpecModel]] = {}
+    _collect(SPEC_BY_KIND[kind], "", _unenforced_of(kind), None, fields, variants)
+    return fields, variants
+
+
+def _variant(path: str, model: type[SpecModel]) -> VariantDoc:
+    group, _, word = path.rpartition(".")
+    fields: dict[str, FieldDoc] = {}
+    _collect(model, f"{path}.", {}, None, fields, {})
+    [tag] = [name for name, info in model.model_fields.items() if is_tag(info.annotation)]
+    del fields[f"{path}.{tag}"]
+    said = {
+        field.path.removeprefix(f"{path}."): field.example
+        for field in fields.values()
+        if field.is_required or field.default not in (None, [], {}, "")
+    }
+    return VariantDoc(
+        path=path,
+        doc=_plain(model.__doc__),
+        fields=tuple(fields.values()),
+        example=_wrap(group, {tag: word, **said}),
+    )
 
 
 def _unenforced_of(kind: str) -> Mapping[str, str]:
@@ -190,8 +255,9 @@ def _collect(
     unenforced: Mapping[str, str],
     inherited: str | None,
     fields: dict[str, FieldDoc],
+    variants: dict[str, type[SpecModel]],
 ) -> None:
-    docs = _attribute_docs(model)
+    docs = _docs_of(model)
     for name, info in model.model_fields.items():
         path = f"{prefix}{info.alias or name}"
         kind_of = _Type.of(info.annotation, info.metadata)
@@ -203,7 +269,9 @@ def _collect(
             inside = inside.inner
         if inside.model is not None:
             below = instead or unenforced.get(path + suffix)
-            _collect(inside.model, f"{path}{suffix}.", unenforced, below, fields)
+            _collect(inside.model, f"{path}{suffix}.", unenforced, below, fields, variants)
+        for word, member in members_by_tag(inside.annotation).items():
+            variants[f"{path}{suffix}.{word}"] = member
 
 
 def _field(
@@ -326,6 +394,15 @@ def _smallest(model: type[SpecModel]) -> dict[str, Any]:
 def _choices(enum: type[Enum]) -> tuple[tuple[str, str], ...]:
     docs = _attribute_docs(enum)
     return tuple((str(each.value), docs.get(each.name, "")) for each in enum)
+
+
+def _docs_of(model: type[SpecModel]) -> Mapping[str, str]:
+    """Of its fields, those that it inherits included."""
+    docs: dict[str, str] = {}
+    for each in reversed(model.__mro__):
+        if issubclass(each, SpecModel):
+            docs |= _attribute_docs(each)
+    return docs
 
 
 @cache

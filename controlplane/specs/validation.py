@@ -241,9 +241,14 @@ def members_by_tag(annotation: Any) -> dict[int | str, Any]:
         for member in typing.get_args(annotation)
         if isinstance(member, type) and issubclass(member, SpecModel)
         for field in member.model_fields.values()
-        if typing.get_origin(field.annotation) is typing.Literal
+        if is_tag(field.annotation)
         for word in typing.get_args(field.annotation)[:1]
     }
+
+
+def is_tag(annotation: Any) -> bool:
+    """Of a field that takes one word alone, and so tells which model it is in."""
+    return typing.get_origin(annotation) is typing.Literal
 
 
 def _step(annotation: Any, part: int | str) -> Any:

@@ -1,15 +1,20 @@
 """`pilothouse explain`."""
 
+import re
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from pydantic import TypeAdapter
 
 from controlplane.cli import main
+from controlplane.cli.exit_codes import ExitCode
 from controlplane.cli.known_names import known_names
 from controlplane.specs.documents import load_documents
+from controlplane.specs.field_docs import find_field, find_variant
 from controlplane.specs.kind import Kind
 from controlplane.specs.scenario_compiling import read_scenario
+from controlplane.specs.scenario_faults import FaultSpec
 from controlplane.specs.yaml_reader import read_yaml
 from dataplane import names
 
@@ -109,3 +114,32 @@ def test_what_is_unknown_names_what_is_near(what: str, said: str | None) -> None
         return
     assert result.exit_code == 4
     assert said in result.stderr
+
+
+FAULTS = [word for word, _ in find_field("Scenario", "faults").choices]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_every_field_of_every_fault_is_explained(fault: str) -> None:
+    variant = find_variant("Scenario", f"faults.{fault}")
+
+    assert variant is not None
+    names = [field.path.removeprefix(f"faults[].{fault}.") for field in variant.fields]
+    assert {"at", "for", "intensity", "seed"} <= set(names)
+    assert all(len(field.doc) > 5 for field in variant.fields), "write a text below the field"
+    # The example is one that is accepted.
+    TypeAdapter(FaultSpec).validate_python(variant.example["faults"][0], strict=False)
+
+
+def test_one_fault_is_told_with_its_fields_and_an_example() -> None:
+    shown = run("Scenario.faults.retry_storm").stdout
+
+    assert shown.startswith("Scenario.faults[].retry_storm: Clients leave when nothing comes")
+    for name in ("at", "for", "intensity", "seed", "tenants", "share", "patience", "backoff"):
+        assert re.search(rf"^  {name} +\S", shown, re.MULTILINE), name
+    assert "    - fault: retry_storm\n" in shown
+    assert run("scenario.faults.retry_storm.patience").stdout == shown
+    assert "explain Scenario.faults." in run("scenario.faults").stdout
+    wrong = run("scenario.faults.retry_storm.patiense")
+    assert wrong.exit_code == ExitCode.NOT_FOUND
+    assert "did you mean patience? Its fields: at, for" in wrong.stderr

@@ -35,7 +35,10 @@ _SETTLE_SECONDS = 90.0
 _WATCH_SECONDS = 0.5
 _MAX_IDLE_SOCKETS = 16
 _MAX_IDLE_FILES = 40
-_STAYS = {"config.db", "requests.db", "documents-applied", "serve.lock", "controlplane.lock"}
+_STAYS = {
+    *("config.db", "requests.db", "documents-applied", "serve.lock", "controlplane.lock"),
+    *("process-events.jsonl", "process-events.jsonl.1"),  # bounded
+}
 _STAYING_FOLDERS = ("logs", "processes", "replicas")
 
 

@@ -37,7 +37,7 @@ def plugin(tmp_path: Path) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("auth", ["off", "required"])
-@pytest.mark.parametrize("bearer", [None, create_key().text])
+@pytest.mark.parametrize("bearer", [None, create_key().text], ids=["nobody", "a key"])
 @pytest.mark.parametrize(
     ("method", "path"),
     [

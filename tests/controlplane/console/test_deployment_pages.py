@@ -11,8 +11,9 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from controlplane.operator.observed import ObservedState
-from ops.seeded_console import close_app, create_app, seed
-from ops.seeded_state import gateway_report
+from ops.sample_requests import Sample, answered
+from ops.seeded_console import close_app, create_app, seed, store
+from ops.seeded_state import gateway_report, under_seeded_config
 
 NOW_NS = time.time_ns()
 
@@ -64,6 +65,8 @@ def test_when_all_is_well_it_says_since_when_and_who_changed_what(
     app: FastAPI, client: TestClient
 ) -> None:
     seed(app, NOW_NS, num_requests=0, has_trouble=False)
+    kept = [answered(Sample(sequence=n, arrived_at_unix_ns=NOW_NS - n)) for n in range(400)]
+    store(app, under_seeded_config(kept))
     words = lead(page(client, "/deployments/chat"))
     assert "All 3 replicas are ready" in words
     assert "policy chat@1 → chat@2, by ben" in words

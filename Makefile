@@ -31,9 +31,10 @@ lint: $(VENV)/.installed-test
 
 # Most tests wait more than they compute, so two run at once; those that serve a whole
 # installation or drive a browser have the machine to themselves. Apart from each other, because
-# Playwright leaves an event loop running in its process.
+# Playwright leaves an event loop running in its process. The longest files (of plugins) go first: at
+# the end one of two would run alone.
 unit: $(VENV)/.installed-test
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m "not e2e and not browser"
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -m "not e2e and not browser" tests/plugins tests
 	$(BIN)/python -m pytest -m browser
 	$(BIN)/python -m pytest -m e2e
 

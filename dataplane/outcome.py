@@ -1,7 +1,17 @@
 """Whose doing the end of a request was, as far as a contract cares."""
 
-from dataplane.latency import Outcome
+from enum import StrEnum
+
 from dataplane.lifecycle import Delivery, Disposition
+
+
+class Outcome(StrEnum):
+    """Whose doing the end of a request was, as far as a contract cares."""
+
+    ANSWERED = "answered"
+    SERVICE_FAILED = "service_failed"
+    CLIENT_LEFT = "client_left"
+    CALLER_ERROR = "caller_error"
 
 
 def outcome_of(disposition: Disposition, delivery: Delivery, status: int | None) -> Outcome:

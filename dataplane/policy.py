@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from dataplane.access import AccessKey
-from dataplane.latency import ContractTerms
+from dataplane.contract_terms import ContractTerms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from dataplane.latency import Judgement, Latencies
+from dataplane.judgement import Judgement
+from dataplane.latency import Latencies
 from dataplane.lifecycle import (
     Delivery,
     Disposition,

@@ -3,7 +3,9 @@
 import dataclasses
 from dataclasses import dataclass
 
-from dataplane.latency import ContractTerms, derive_latencies, judge
+from dataplane.contract_terms import ContractTerms
+from dataplane.judgement import judge
+from dataplane.latency import derive_latencies
 from dataplane.lifecycle import (
     Event,
     EventKind,

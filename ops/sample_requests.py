@@ -9,16 +9,10 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
+from dataplane.contract_terms import ContractTerms, Objective, ObjectiveSignal
 from dataplane.gateway.inflight import InFlightEntry, lost_record
-from dataplane.latency import (
-    Boundary,
-    ContractTerms,
-    Objective,
-    ObjectiveSignal,
-    Outcome,
-    derive_latencies,
-    judge,
-)
+from dataplane.judgement import judge
+from dataplane.latency import Boundary, derive_latencies
 from dataplane.lifecycle import (
     Delivery,
     Disposition,
@@ -28,6 +22,7 @@ from dataplane.lifecycle import (
     Observability,
     find_event,
 )
+from dataplane.outcome import Outcome
 from dataplane.record import ClientReport, RequestRecord, TraceContext
 
 CHAT_TERMS = ContractTerms(

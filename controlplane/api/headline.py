@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dataplane.latency import Boundary, ObjectiveSignal, Verdict
+from dataplane.contract_terms import ObjectiveSignal
+from dataplane.judgement import Verdict
+from dataplane.latency import Boundary
 from dataplane.record import RequestRecord
 
 if TYPE_CHECKING:  # whoever only reads answers (the command line) does without the database

@@ -12,13 +12,8 @@ from typing import TYPE_CHECKING
 from controlplane.api.life import Life, Mark, Phase
 from controlplane.api.unseen import is_end_unseen
 from controlplane.otlp.received import Scalar
-from dataplane.latency import (
-    Boundary,
-    BoundaryLatencies,
-    Judgement,
-    client_latencies,
-    with_client,
-)
+from dataplane.judgement import Judgement
+from dataplane.latency import Boundary, BoundaryLatencies, client_latencies, with_client
 from dataplane.lifecycle import Delivery, EventKind, Observability, find_event
 from dataplane.record import RequestRecord
 

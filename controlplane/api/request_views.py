@@ -27,7 +27,7 @@ from controlplane.api.unseen import (
     why_no_ttft,
     why_not_scheduled,
 )
-from dataplane.latency import Judgement
+from dataplane.judgement import Judgement
 from dataplane.lifecycle import Event, EventKind, Observability
 from dataplane.record import RequestRecord, record_to_dict
 

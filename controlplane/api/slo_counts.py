@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from controlplane.specs.contract import SLOContractSpec
-from dataplane.latency import ObjectiveSignal
+from dataplane.contract_terms import ObjectiveSignal
 
 TOGETHER = "together"
 IN_CONTRACT = "in_contract"

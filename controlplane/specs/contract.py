@@ -7,7 +7,8 @@ from pydantic import Field, model_validator
 from controlplane.specs.kind import SpecModel
 from controlplane.specs.names import Name
 from controlplane.specs.quantity import Duration, Target
-from dataplane.latency import Boundary, ObjectiveSignal
+from dataplane.contract_terms import ObjectiveSignal
+from dataplane.latency import Boundary
 
 
 class ObjectiveSpec(SpecModel):

@@ -3,7 +3,8 @@
 from controlplane.specs.contract import ClassContractSpec, SLOContractSpec
 from controlplane.specs.policy import AdmissionPolicySpec
 from controlplane.specs.tenant import TenantSpec
-from dataplane.latency import Boundary, ContractTerms, Objective
+from dataplane.contract_terms import ContractTerms, Objective
+from dataplane.latency import Boundary
 from dataplane.policy import AdmissionPolicyTerms, ClassPolicy, ContractPolicy, TenantPolicy
 
 

@@ -13,15 +13,9 @@ from typing import Any
 from controlplane.store.latency_buckets import bucket_of
 from controlplane.store.request_rows import MINUTE_SECONDS, CountKey, judged_measures
 from controlplane.store.request_tables import RequestRow
-from dataplane.latency import (
-    Boundary,
-    BoundaryLatencies,
-    ContractTerms,
-    Judgement,
-    Latencies,
-    client_latencies,
-    judge,
-)
+from dataplane.contract_terms import ContractTerms
+from dataplane.judgement import Judgement, judge
+from dataplane.latency import Boundary, BoundaryLatencies, Latencies, client_latencies
 from dataplane.lifecycle import Delivery, Disposition
 from dataplane.outcome import outcome_of
 from dataplane.record import ClientReport

@@ -8,7 +8,7 @@ from controlplane.specs.enforced import contract_policy
 from controlplane.specs.kind import Kind
 from controlplane.store.database import Database
 from controlplane.store.revisions import find_revision
-from dataplane.latency import ContractTerms
+from dataplane.contract_terms import ContractTerms
 from dataplane.policy import ContractPolicy
 
 FindTerms = Callable[[str | None, str | None], ContractTerms | None]

@@ -11,7 +11,8 @@ from sqlalchemy import String
 
 from controlplane.store.latency_buckets import bucket_of
 from controlplane.store.request_tables import RequestRow
-from dataplane.latency import Boundary, BoundaryLatencies, Judgement, Verdict
+from dataplane.judgement import Judgement, Verdict
+from dataplane.latency import Boundary, BoundaryLatencies
 from dataplane.lifecycle import Disposition, EventKind, find_event
 from dataplane.record import RequestRecord
 

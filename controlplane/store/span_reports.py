@@ -20,7 +20,7 @@ from controlplane.store.contract_terms import FindTerms
 from controlplane.store.request_tables import RequestRow, SpanReportRow
 from controlplane.store.span_joining import IS_WAITING, decode_report, join_reports
 from controlplane.store.upsert import insert_new
-from dataplane.latency import Judgement
+from dataplane.judgement import Judgement
 from dataplane.record import RequestRecord
 
 MAX_WAIT_SECONDS = 900.0

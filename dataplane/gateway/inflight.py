@@ -16,9 +16,12 @@ from pathlib import Path
 import msgspec
 import structlog
 
+from dataplane.contract_terms import ContractTerms
 from dataplane.gateway.ownership import OwnedDirectory, claim_abandoned, claim_new
-from dataplane.latency import ContractTerms, Outcome, derive_latencies, judge
+from dataplane.judgement import judge
+from dataplane.latency import derive_latencies
 from dataplane.lifecycle import Delivery, Disposition, Event, EventKind, Observability
+from dataplane.outcome import Outcome
 from dataplane.record import RequestRecord, TraceContext
 
 _JOURNAL_FILE = "journal"

@@ -14,7 +14,8 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from dataplane import names
-from dataplane.latency import Boundary, Verdict
+from dataplane.judgement import Verdict
+from dataplane.latency import Boundary
 from dataplane.lifecycle import RequestCounts
 from dataplane.record import RequestRecord
 from dataplane.report import GatewayReport

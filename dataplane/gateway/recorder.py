@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 
+from dataplane.contract_terms import ContractTerms
 from dataplane.gateway.inflight import InFlightEntry, lost_record
 from dataplane.gateway.openai_api.deltas import merge_deltas
 from dataplane.gateway.registry import InFlightRequest
-from dataplane.latency import ContractTerms
 from dataplane.lifecycle import Observability
 from dataplane.record import RecordedContent, RequestRecord
 from dataplane.recording import RequestEnd, end_record

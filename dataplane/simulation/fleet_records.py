@@ -8,7 +8,8 @@ import hashlib
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from dataplane.latency import ContractTerms, Latencies
+from dataplane.contract_terms import ContractTerms
+from dataplane.latency import Latencies
 from dataplane.lifecycle import Event, EventKind, Observability
 from dataplane.record import RequestRecord, TraceContext
 from dataplane.recording import RequestEnd, end_record

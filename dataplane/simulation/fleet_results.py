@@ -12,15 +12,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dataplane.latency import (
-    Boundary,
-    BoundaryLatencies,
-    ContractTerms,
-    Judgement,
-    Latencies,
-    ObjectiveSignal,
-    judge,
-)
+from dataplane.contract_terms import ContractTerms, ObjectiveSignal
+from dataplane.judgement import Judgement, judge
+from dataplane.latency import Boundary, BoundaryLatencies, Latencies
 from dataplane.lifecycle import Delivery, State
 from dataplane.outcome import outcome_of
 from dataplane.policy import ContractPolicy

@@ -25,7 +25,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from dataplane.latency import Boundary, ContractTerms, Objective, ObjectiveSignal
+from dataplane.contract_terms import ContractTerms, Objective, ObjectiveSignal
+from dataplane.latency import Boundary
 from dataplane.lifecycle import Delivery, Disposition, EventKind, State
 from dataplane.policy import AdmissionPolicyTerms, ClassPolicy, ContractPolicy, TenantPolicy
 from dataplane.record import RequestRecord

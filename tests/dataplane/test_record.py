@@ -9,8 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dataplane import record as record_module
-from dataplane.latency import Boundary, ContractTerms, Objective, ObjectiveSignal, Outcome, judge
+from dataplane.contract_terms import ContractTerms, Objective, ObjectiveSignal
+from dataplane.judgement import judge
+from dataplane.latency import Boundary
 from dataplane.lifecycle import Delivery, Disposition, Event, EventKind, Observability
+from dataplane.outcome import Outcome
 from dataplane.record import RecordedContent, decode_record, encode_record, record_to_dict
 from tests.dataplane.golden_request import CLIENT, golden_record
 

@@ -12,7 +12,8 @@ import pytest
 
 from controlplane.store.records import RecordBatch
 from dataplane import names
-from dataplane.latency import Boundary, ContractTerms, Objective, ObjectiveSignal
+from dataplane.contract_terms import ContractTerms, Objective, ObjectiveSignal
+from dataplane.latency import Boundary
 from dataplane.policy import ContractPolicy
 from ops.clients import traced_openai
 from tests.controlplane.control_plane_server import serve_control_plane

@@ -4,7 +4,10 @@ from dataclasses import replace
 
 from controlplane.api.headline import headline_of
 from controlplane.store.request_tables import RequestRow
-from dataplane.latency import Boundary, Objective, ObjectiveSignal, Outcome, judge
+from dataplane.contract_terms import Objective, ObjectiveSignal
+from dataplane.judgement import judge
+from dataplane.latency import Boundary
+from dataplane.outcome import Outcome
 from dataplane.record import ClientReport, RequestRecord
 from ops.sample_requests import CHAT_TERMS, Sample, answered
 

@@ -6,7 +6,8 @@ from controlplane.specs.contract import SLOContractSpec
 from controlplane.specs.enforced import admission_terms, contract_policy, tenant_policy
 from controlplane.specs.policy import AdmissionPolicySpec
 from controlplane.specs.tenant import TenantSpec
-from dataplane.latency import Boundary, Objective, ObjectiveSignal
+from dataplane.contract_terms import Objective, ObjectiveSignal
+from dataplane.latency import Boundary
 from dataplane.policy import ClassPolicy, TenantPolicy
 from tests.controlplane.config_documents import DESIGN_CONTRACT, DESIGN_POLICY, documents
 

@@ -26,16 +26,9 @@ from controlplane.store.span_reports import (
     lock_for_records,
     take_reports,
 )
-from dataplane.latency import (
-    Boundary,
-    ContractTerms,
-    Latencies,
-    Objective,
-    ObjectiveSignal,
-    Verdict,
-    derive_latencies,
-    judge,
-)
+from dataplane.contract_terms import ContractTerms, Objective, ObjectiveSignal
+from dataplane.judgement import Verdict, judge
+from dataplane.latency import Boundary, Latencies, derive_latencies
 from dataplane.outcome import outcome_of
 from dataplane.record import ClientReport, RequestRecord
 from ops.sample_requests import Sample, answered, cancelled, failed, rejected

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from dataplane.contract_terms import ContractTerms, Objective, ObjectiveSignal
 from dataplane.gateway import inflight as inflight_module
 from dataplane.gateway.inflight import InFlightEntry, InFlightJournal, lost_record, recover
-from dataplane.latency import Boundary, ContractTerms, Objective, ObjectiveSignal, Verdict
+from dataplane.judgement import Verdict
+from dataplane.latency import Boundary
 from dataplane.lifecycle import Delivery, Disposition, Observability
 from dataplane.record import decode_record, encode_record
 from tests.dataplane.golden_request import TRACE

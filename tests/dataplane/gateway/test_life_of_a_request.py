@@ -14,8 +14,10 @@ from typing import Any
 import httpx
 import pytest
 
+from dataplane.contract_terms import ContractTerms, Objective, ObjectiveSignal
 from dataplane.engine import EngineEvent
-from dataplane.latency import Boundary, ContractTerms, Objective, ObjectiveSignal, Verdict
+from dataplane.judgement import Verdict
+from dataplane.latency import Boundary
 from dataplane.lifecycle import Delivery, Disposition, EventKind, Observability, find_event
 from dataplane.policy import ClassPolicy, ContractPolicy
 from dataplane.record import RequestRecord

@@ -5,9 +5,12 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from dataplane.contract_terms import ContractTerms, Objective, ObjectiveSignal
 from dataplane.gateway.metrics import GatewayMetrics
-from dataplane.latency import Boundary, ContractTerms, Objective, ObjectiveSignal, Outcome, judge
+from dataplane.judgement import judge
+from dataplane.latency import Boundary
 from dataplane.lifecycle import Disposition, RequestCounts
+from dataplane.outcome import Outcome
 from dataplane.report import GatewayReport
 from tests.dataplane.golden_request import CLIENT, golden_record
 

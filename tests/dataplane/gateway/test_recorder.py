@@ -2,9 +2,8 @@
 
 import pytest
 
-from dataplane.latency import Outcome
 from dataplane.lifecycle import Delivery, Disposition
-from dataplane.outcome import outcome_of
+from dataplane.outcome import Outcome, outcome_of
 
 
 @pytest.mark.parametrize(

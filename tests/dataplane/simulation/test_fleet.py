@@ -2,9 +2,10 @@ from pathlib import Path
 
 import pytest
 
+from dataplane.contract_terms import ContractTerms, Objective, ObjectiveSignal
 from dataplane.gateway.fleet import EXPIRE_SECONDS
 from dataplane.gateway.settings import GatewaySettings
-from dataplane.latency import Boundary, ContractTerms, Objective, ObjectiveSignal
+from dataplane.latency import Boundary
 from dataplane.lifecycle import Delivery, Disposition, EventKind
 from dataplane.policy import ClassPolicy, ContractPolicy
 from dataplane.record import RequestRecord, decode_record, encode_record

@@ -3,7 +3,8 @@ are one request to its gateway."""
 
 import pytest
 
-from dataplane.latency import Boundary, ContractTerms, Objective, ObjectiveSignal
+from dataplane.contract_terms import ContractTerms, Objective, ObjectiveSignal
+from dataplane.latency import Boundary
 from dataplane.lifecycle import Delivery, Disposition, EventKind
 from dataplane.policy import ClassPolicy, ContractPolicy
 from dataplane.simulation.arrivals import Regular

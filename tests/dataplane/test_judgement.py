@@ -1,0 +1,171 @@
+"""The judgement of one request."""
+
+import dataclasses
+
+import pytest
+
+from dataplane.contract_terms import ContractTerms, Objective, ObjectiveSignal
+from dataplane.judgement import Verdict, judge
+from dataplane.latency import Boundary, BoundaryLatencies, Latencies, derive_latencies
+from dataplane.outcome import Outcome
+from tests.dataplane.golden_request import CLIENT, golden_events
+
+TTFT = Objective(signal=ObjectiveSignal.TTFT, target=0.99, at_most_seconds=0.3)
+TPOT = Objective(signal=ObjectiveSignal.TPOT, target=0.95, at_most_seconds=0.04)
+E2E = Objective(signal=ObjectiveSignal.E2E, target=0.95, at_most_seconds=5.0)
+ITL = Objective(signal=ObjectiveSignal.MAX_ITL, target=0.95, at_most_seconds=0.1)
+GAP = Objective(signal=ObjectiveSignal.CHUNK_GAP, target=0.95, at_most_seconds=0.1)
+AVAILABILITY = Objective(signal=ObjectiveSignal.AVAILABILITY, target=0.999)
+ALL = (TTFT, TPOT, E2E, GAP, AVAILABILITY)
+
+FAST = BoundaryLatencies(ttft=0.3, tpot=0.04, max_gap=0.1, e2e=5.0)
+"""Exactly at every threshold: at most means this is still good."""
+
+
+def _judge(
+    measured: BoundaryLatencies,
+    outcome: Outcome = Outcome.ANSWERED,
+    objectives: tuple[Objective, ...] = ALL,
+    elapsed: float = 1.0,
+    together: tuple[ObjectiveSignal, ...] = (),
+    boundary: Boundary = Boundary.SERVER,
+) -> tuple[dict[ObjectiveSignal, Verdict], bool | None, Verdict]:
+    terms = ContractTerms(boundary=boundary, objectives=objectives, together=together)
+    latencies = {
+        Boundary.ENGINE: Latencies(engine=measured),
+        Boundary.SERVER: Latencies(server=measured),
+        Boundary.CLIENT: Latencies(client=measured),
+    }[boundary]
+    judgement = judge(latencies, outcome, terms, elapsed)
+    assert judgement.boundary is boundary
+    verdicts = {result.signal: result.verdict for result in judgement.results}
+    return verdicts, judgement.in_contract, judgement.together
+
+
+def test_an_answer_at_its_thresholds_is_in_contract() -> None:
+    verdicts, in_contract, together = _judge(FAST)
+    assert set(verdicts.values()) == {Verdict.GOOD}
+    assert in_contract is True
+    assert together is Verdict.GOOD
+
+
+@pytest.mark.parametrize(
+    ("slower", "signal"),
+    [
+        ({"ttft": 0.301}, ObjectiveSignal.TTFT),
+        ({"tpot": 0.041}, ObjectiveSignal.TPOT),
+        ({"e2e": 5.001}, ObjectiveSignal.E2E),
+        ({"max_gap": 0.101}, ObjectiveSignal.CHUNK_GAP),
+    ],
+)
+def test_one_missed_objective_breaks_the_contract_and_names_itself(
+    slower: dict[str, float], signal: ObjectiveSignal
+) -> None:
+    verdicts, in_contract, together = _judge(dataclasses.replace(FAST, **slower))
+    assert [s for s, verdict in verdicts.items() if verdict is Verdict.BAD] == [signal]
+    assert in_contract is False
+    assert together is Verdict.BAD
+
+
+def test_only_the_named_signals_count_together() -> None:
+    slow_end = dataclasses.replace(FAST, e2e=9.0)
+    joint = (ObjectiveSignal.TTFT, ObjectiveSignal.TPOT)
+    _, in_contract, together = _judge(slow_end, together=joint)
+    assert in_contract is False
+    assert together is Verdict.GOOD
+
+
+def test_together_applies_to_nothing_when_none_of_its_signals_does() -> None:
+    one_token = dataclasses.replace(FAST, tpot=None)
+    _, in_contract, together = _judge(one_token, together=(ObjectiveSignal.TPOT,))
+    assert in_contract is True
+    assert together is Verdict.NOT_APPLICABLE
+
+
+def test_an_undefined_latency_is_neither_good_nor_bad() -> None:
+    verdicts, in_contract, _ = _judge(dataclasses.replace(FAST, tpot=None))
+    assert verdicts[ObjectiveSignal.TPOT] is Verdict.NOT_APPLICABLE
+    assert in_contract is True
+
+
+def test_what_the_service_failed_is_bad_on_every_promise() -> None:
+    verdicts, in_contract, together = _judge(FAST, Outcome.SERVICE_FAILED)
+    assert set(verdicts.values()) == {Verdict.BAD}
+    assert in_contract is False
+    assert together is Verdict.BAD
+
+
+def test_what_the_caller_got_wrong_is_judged_on_nothing() -> None:
+    verdicts, in_contract, together = _judge(BoundaryLatencies(), Outcome.CALLER_ERROR)
+    assert set(verdicts.values()) == {Verdict.NOT_APPLICABLE}
+    assert in_contract is None
+    assert together is Verdict.NOT_APPLICABLE
+
+
+@pytest.mark.parametrize(
+    ("ttft", "elapsed", "verdict"),
+    [
+        (None, 0.2, Verdict.NOT_APPLICABLE),
+        (None, 0.31, Verdict.BAD),
+        (0.2, 9.0, Verdict.GOOD),
+        (0.4, 9.0, Verdict.BAD),
+    ],
+    ids=["left early", "waited past it", "had its first token", "had it late"],
+)
+def test_a_client_that_left_spends_ttft_budget_only_if_it_waited_past_the_threshold(
+    ttft: float | None, elapsed: float, verdict: Verdict
+) -> None:
+    verdicts, _, _ = _judge(
+        BoundaryLatencies(ttft=ttft), Outcome.CLIENT_LEFT, (TTFT, AVAILABILITY), elapsed
+    )
+    assert verdicts == {
+        ObjectiveSignal.TTFT: verdict,
+        ObjectiveSignal.AVAILABILITY: Verdict.NOT_APPLICABLE,
+    }
+
+
+@pytest.mark.parametrize(
+    ("elapsed", "verdict"), [(4.9, Verdict.NOT_APPLICABLE), (5.1, Verdict.BAD)]
+)
+def test_a_client_that_left_after_its_whole_answer_was_due_spends_e2e_budget(
+    elapsed: float, verdict: Verdict
+) -> None:
+    verdicts, _, _ = _judge(BoundaryLatencies(ttft=0.1), Outcome.CLIENT_LEFT, (E2E,), elapsed)
+    assert verdicts[ObjectiveSignal.E2E] is verdict
+
+
+def test_a_client_that_left_is_not_judged_on_pace() -> None:
+    slow = BoundaryLatencies(ttft=0.1, tpot=9.0, max_gap=9.0)
+    verdicts, in_contract, _ = _judge(slow, Outcome.CLIENT_LEFT, (TPOT, GAP))
+    assert set(verdicts.values()) == {Verdict.NOT_APPLICABLE}
+    assert in_contract is None
+
+
+def test_inter_token_latency_is_judged_only_where_tokens_are_seen() -> None:
+    slow = BoundaryLatencies(max_gap=9.0)
+    at_server, _, _ = _judge(slow, objectives=(ITL,))
+    at_engine, _, _ = _judge(slow, objectives=(ITL, GAP), boundary=Boundary.ENGINE)
+    assert at_server == {ObjectiveSignal.MAX_ITL: Verdict.NOT_APPLICABLE}
+    assert at_engine == {
+        ObjectiveSignal.MAX_ITL: Verdict.BAD,
+        ObjectiveSignal.CHUNK_GAP: Verdict.NOT_APPLICABLE,
+    }
+
+
+def test_at_the_client_only_what_it_reported_is_judged() -> None:
+    terms = ContractTerms(boundary=Boundary.CLIENT, objectives=(TTFT, AVAILABILITY))
+    silent = judge(derive_latencies(golden_events(), 6), Outcome.ANSWERED, terms, 1.0)
+    assert [r.verdict for r in silent.results] == [Verdict.NOT_APPLICABLE, Verdict.GOOD]
+    told = judge(derive_latencies(golden_events(), 6, CLIENT), Outcome.ANSWERED, terms, 1.0)
+    assert [r.measured_seconds for r in told.results] == [0.051, None]
+    assert told.in_contract is True
+
+
+def test_a_latency_objective_without_a_threshold_is_a_broken_contract() -> None:
+    broken = Objective(signal=ObjectiveSignal.TTFT, target=0.99)
+    with pytest.raises(ValueError, match="ttft has no at_most"):
+        _judge(FAST, objectives=(broken,))
+
+
+def test_a_contract_without_objectives_promises_nothing() -> None:
+    assert _judge(FAST, objectives=()) == ({}, None, Verdict.NOT_APPLICABLE)

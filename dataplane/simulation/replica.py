@@ -60,6 +60,7 @@ class SimulatedReplica:
         self._is_woken = False
         self._is_stalled = False
         self._is_halted = False
+        self._has_dropped = False  # since the step that begins was chosen
         self._is_held = False  # by one of both
         self._held_back: Action | None = None
 
@@ -86,6 +87,14 @@ class SimulatedReplica:
         then, or has ended, is left alone."""
         self._cancels.append((sequence_id, self._timeline.now))
         self.wake()
+
+    def drop(self, sequence_id: int) -> Sequence | None:
+        """End a sequence while a step is told to begin: it may be in the step, whose cost stands,
+        and selects nothing with it. The next one releases it. None: it has ended."""
+        sequence = self.scheduler.finish_sequence(sequence_id)
+        self._has_dropped = True
+        self.wake()
+        return sequence
 
     def wake(self) -> None:
         """Begin a step once everything of this moment was put; `submit` and `cancel` do it."""
@@ -114,7 +123,7 @@ class SimulatedReplica:
     def _begin_step(self) -> None:
         if self._is_held and self._must_wait(self._begin_step):
             return
-        self._is_woken = False
+        self._is_woken = self._has_dropped = False
         if self._cancels:
             self._take_cancels()
         plan = self.scheduler.schedule()
@@ -126,7 +135,13 @@ class SimulatedReplica:
                 self.wake()
             return
         self._plan = plan
-        self._timeline.after(self.cost.step_time(plan), self._end_step)
+        self._timeline.after(self._seconds_of(plan), self._end_step)
+
+    def _seconds_of(self, plan: StepPlan) -> float:
+        """Nothing is run for those alone that were dropped."""
+        if self._has_dropped and all(chunk.sequence.is_finished for chunk in plan.chunks):
+            return 0.0
+        return self.cost.step_time(plan)
 
     def _end_step(self) -> None:
         if self._is_held and self._must_wait(self._end_step):

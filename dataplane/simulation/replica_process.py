@@ -29,6 +29,7 @@ class ReplicaObserver(Protocol):
     def submitted(self, sequence: Sequence) -> None: ...
     def refused(self, sequence: Sequence) -> None: ...
     def cancelled(self, sequence: Sequence, asked_at: float) -> None: ...
+    def dropped(self, sequence: Sequence) -> None: ...
     def step_began(self, plan: StepPlan) -> None: ...
     def step_ended(self, plan: StepPlan, complete: Iterable[Sequence]) -> None: ...
 
@@ -161,10 +162,11 @@ class ReplicaProcess:
             self._note_pause(sequence, EventKind.PREEMPTED, reason="kv blocks")
         for sequence in plan.resumed:
             self._note_pause(sequence, EventKind.RESUMED)
-        for refusal in plan.refused:
-            self._note_refused(refusal)
+        dropped = [each for refusal in plan.refused for each in self._note_refused(refusal)]
         for observer in self._replica.observers:
             observer.step_began(plan)
+            for sequence in dropped:
+                observer.dropped(sequence)
         if plan.released:
             self._release(plan.released)
 
@@ -206,16 +208,26 @@ class ReplicaProcess:
             now, replica_id = self._timeline.now, self._replica.replica_id
             request.trace.note(kind, now, reason=reason, replica_id=replica_id)
 
-    def _note_refused(self, refusal: Refusal) -> None:
+    def _note_refused(self, refusal: Refusal) -> list[Sequence]:
+        """Its request fails; the sequences that end with it."""
         request = self.requests.get(refusal.sequence.sequence_id)
         if request is None:
-            return
+            return []
         self._count_output(refusal.sequence)
         self._followed.pop(refusal.sequence.sequence_id, None)
-        if request.group is not None:  # an answer that cannot be completed is none
-            request.group.num_following = 0
-            self.cancel(request)
+        dropped = [] if request.group is None else self._drop_others(request.group)
         request.gateway.engine_side.note_failed(request, refusal.reason)
+        return dropped
+
+    def _drop_others(self, group: SequenceGroup) -> list[Sequence]:
+        """An answer that cannot be completed is none: the others end at once, as in an engine
+        (see `dataplane.host.step_outcome`), and not with the step that begins."""
+        group.num_following = 0
+        dropped = [each for each in group.sequences if self.engine.drop(each.sequence_id)]
+        for sequence in dropped:
+            self._count_output(sequence)
+            self._followed.pop(sequence.sequence_id, None)
+        return dropped
 
     def _note_chunks(self, plan: StepPlan, now: float) -> None:
         requests = self.requests

@@ -188,6 +188,9 @@ class _ReplicaFaults:
     def cancelled(self, sequence: Sequence, asked_at: float) -> None:
         """Nothing to do: `withholds` is asked."""
 
+    def dropped(self, sequence: Sequence) -> None:
+        """Nothing to do: it was not cancelled, and does not leak."""
+
     def step_began(self, plan: StepPlan) -> None:
         """Nothing to do."""
 

@@ -146,6 +146,10 @@ class EngineExporter:
         """It was ended early, as was asked for at `asked_at`."""
         self.tally.cancelled(sequence, asked_at)
 
+    def dropped(self, sequence: Sequence) -> None:
+        """It ended with another one of its request, which was refused by the step that begins."""
+        self.tally.dropped(sequence)
+
     def leaked(self, sequence: Sequence) -> None:
         """It was cancelled, and its blocks stay taken while this process lives."""
         self.tally.leaked(sequence)

@@ -102,6 +102,8 @@ class EngineTally:
         self._prefilling: dict[int, Sequence] = {}
         self._apart: dict[int, Sequence] = {}
         """They did not get a token in the last step, or hold no blocks."""
+        self._dropped: set[int] = set()
+        """Ended since the step that runs was chosen."""
         self._ended_at = 0.0
 
     def submitted(self, sequence: Sequence) -> None:
@@ -124,6 +126,13 @@ class EngineTally:
         self._prefilling.pop(sequence.sequence_id, None)
         self._apart.pop(sequence.sequence_id, None)
 
+    def dropped(self, sequence: Sequence) -> None:
+        """It ended with another one of its request, which was refused by the step that began just
+        now: the step computes it, and it selects nothing."""
+        self.num_refused += 1
+        self._dropped.add(sequence.sequence_id)
+        self._forget(sequence)
+
     def leaked(self, sequence: Sequence) -> None:
         """It was cancelled, and nobody ever sees its release."""
         self._forget(sequence)
@@ -145,6 +154,7 @@ class EngineTally:
         self.last_preempted = plan.preempted
         if plan.preempted or plan.stalled or plan.resumed or plan.refused:
             self._note_pauses(plan, now)
+        self._dropped.clear()
         self.step_began_at = None if plan.is_empty else now
 
     def step_ended(self, plan: StepPlan, complete: Iterable[Sequence]) -> None:
@@ -153,6 +163,8 @@ class EngineTally:
         began_at = self._ended_at if self.step_began_at is None else self.step_began_at
         self._count_step(plan, now - began_at)
         num_decodes = plan.num_decode_steps
+        if self._dropped:
+            num_decodes -= self._num_decodes_dropped(plan)
         if self._apart:
             num_decodes -= self._note_caught_up(plan, now)
         if num_decodes > 0:
@@ -232,6 +244,10 @@ class EngineTally:
             self.num_output_tokens += 1
             num_decodes += not chunk.is_prefill
         return num_decodes
+
+    def _num_decodes_dropped(self, plan: StepPlan) -> int:
+        decoded = [each.sequence.sequence_id for each in plan.chunks if not each.is_prefill]
+        return sum(sequence_id in self._dropped for sequence_id in decoded)
 
     def _note_first_tokens(self, now: float) -> None:
         for sequence in [s for s in self._prefilling.values() if s.num_output_tokens]:

@@ -121,7 +121,7 @@ def commands_of(asked: list[Asked]) -> Commands:
         max_size=8,
     ),
     num_slots=st.integers(1, 6),
-    num_blocks=st.integers(24, 60),
+    num_blocks=st.integers(6, 60),
     prefill=st.integers(1, 16),
 )
 def test_any_requests_of_several_answers_take_the_same_steps(

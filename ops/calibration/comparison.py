@@ -12,7 +12,12 @@ from dataplane.latency import Latencies, derive_latencies
 from dataplane.record import RequestRecord
 from dataplane.simulation.fitting.cost import FittedCost
 from dataplane.simulation.fitting.document import Fit
-from dataplane.simulation.fitting.replay import ReplicaBounds, replay, requests_of
+from dataplane.simulation.fitting.replay import (
+    ReplayedRequest,
+    ReplicaBounds,
+    replay,
+    requests_of,
+)
 
 FIGURES = ("ttft p50", "ttft p95", "tpot p50", "tpot p95", "completed/s")
 NUM_SIMULATIONS = 15
@@ -72,9 +77,17 @@ def compare(
     load: str, records: Sequence[RequestRecord], fit: Fit, bounds: ReplicaBounds, seed: int
 ) -> Comparison:
     """`records` are of all requests of one run, which began with an idle engine."""
-    requests = requests_of(records)
     first = min(record.arrived_at_unix_ns for record in records)
     ends = [(r.arrived_at_unix_ns - first) / 1e9 + (r.latencies.server.e2e or 0.0) for r in records]
+    measured = _outcome([record.latencies for record in records], max(ends))
+    simulated = simulate(requests_of(records), fit, bounds, seed)
+    return Comparison(load, len(records), measured, simulated)
+
+
+def simulate(
+    requests: Sequence[ReplayedRequest], fit: Fit, bounds: ReplicaBounds, seed: int
+) -> tuple[Outcome, ...]:
+    """What the same arrivals come to, several times."""
     simulated = []
     for number in range(NUM_SIMULATIONS):
         own_seed = seed * NUM_SIMULATIONS + number
@@ -86,8 +99,7 @@ def compare(
         ]
         last = max(request.at + life[-1].at for request, life in zip(requests, lives, strict=True))
         simulated.append(_outcome(latencies, last))
-    measured = _outcome([record.latencies for record in records], max(ends))
-    return Comparison(load, len(records), measured, tuple(simulated))
+    return tuple(simulated)
 
 
 def _outcome(latencies: Sequence[Latencies], seconds: float) -> Outcome:

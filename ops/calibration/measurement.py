@@ -25,9 +25,9 @@ from ops.calibration.traffic import Arrival, Lengths, Mix, at_once, poisson, sen
 
 LOADS = {"light": 0.30, "near": 0.87}
 """Shares of saturation."""
-_TRAINING = Mix(Lengths(48, 0.9, 2, 300), Lengths(16, 0.7, 1, 64))
-_TESTING = Mix(Lengths(80, 0.6, 8, 256), Lengths(12, 0.5, 2, 40))
-_TRAINING_SHARES = (0.25, 0.95, 0.6, 0.8)
+TRAINING = Mix(Lengths(48, 0.9, 2, 300), Lengths(16, 0.7, 1, 64))
+TESTING = Mix(Lengths(80, 0.6, 8, 256), Lengths(12, 0.5, 2, 40))
+TRAINING_SHARES = (0.25, 0.95, 0.6, 0.8)
 _CROWD = 64
 _PREFILL_TOKENS = 128
 """Of one step, as the engine takes them on a CPU when nobody says."""
@@ -79,14 +79,14 @@ def measure(folder: Path, plan: Plan, tell: Callable[[str], None]) -> None:
     ):
         bounds = _bounds(service, plan.max_num_seqs)
         run = _Runs(service, folder, plan.seed, tell)
-        capacity = run.crowd("training-crowd", _TRAINING, bounds)
-        saturation = run.crowd("saturation", _TESTING, bounds)
-        shares = itertools.cycle(_TRAINING_SHARES)
+        capacity = run.crowd("training-crowd", TRAINING, bounds)
+        saturation = run.crowd("saturation", TESTING, bounds)
+        shares = itertools.cycle(TRAINING_SHARES)
         for number in range(plan.num_rounds):
             for load, share in LOADS.items():
                 rate = next(shares) * capacity
-                run.poisson(f"training-{number}-{load}", _TRAINING, rate, plan.training_seconds)
-                run.poisson(f"{load}-{number}", _TESTING, share * saturation, plan.test_seconds)
+                run.poisson(f"training-{number}-{load}", TRAINING, rate, plan.training_seconds)
+                run.poisson(f"{load}-{number}", TESTING, share * saturation, plan.test_seconds)
         num_steps = int(service.engine_metrics()[names.REPLICA_STEPS_TOTAL])
         facts = Facts(bounds, dict(service.status.stages), saturation, num_steps)
     (folder / "facts.json").write_bytes(msgspec.json.encode(facts))

@@ -4,15 +4,11 @@ The gateway has no control plane, so nothing is sampled: each full record stays 
 """
 
 import contextlib
-import os
-import signal
-import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx
 import msgspec
@@ -30,20 +26,14 @@ from dataplane.policy import (
     encode_snapshot,
 )
 from dataplane.record import RequestRecord, decode_record
-
-Found = TypeVar("Found")
+from ops.calibration.process import running, wait_for
 
 ENGINE = "paged"
 MODEL = "calibrated"
 _REPLICA = "replica-calibrated"
 _START_SECONDS = 120.0
-_STOP_SECONDS = 30.0
 _MAX_QUEUE = 100_000
 """Nobody is turned away: what is measured is waiting, not refusal."""
-
-
-class NotStartedError(Exception):
-    """A process ended, or took too long, before it served; with the end of its log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +92,8 @@ def _replica(folder: Path, artifact: Path, settings: Mapping[str, Any]) -> Itera
         status = msgspec.json.decode(status_path.read_bytes(), type=ReplicaStatus)
         return status if status.stage == "serving" else None
 
-    with _process(command, folder / "replica.log") as process:
-        yield _wait_for(find_serving, process, folder / "replica.log")
+    with running(command, folder / "replica.log") as process:
+        yield wait_for(find_serving, process, folder / "replica.log", _START_SECONDS)
 
 
 @contextlib.contextmanager
@@ -124,8 +114,8 @@ def _gateway(folder: Path, artifact: Path, replica: ReplicaStatus) -> Iterator[s
             return None
         return url if models.is_success else None
 
-    with _process(command, folder / "gateway.log") as process:
-        yield _wait_for(find_url, process, folder / "gateway.log")
+    with running(command, folder / "gateway.log") as process:
+        yield wait_for(find_url, process, folder / "gateway.log", _START_SECONDS)
 
 
 def _snapshot(artifact: Path, replica: ReplicaStatus) -> Snapshot:
@@ -147,32 +137,3 @@ def _snapshot(artifact: Path, replica: ReplicaStatus) -> Snapshot:
         replicas=(endpoint,),
     )
     return Snapshot(version=1, deployments=(deployment,))
-
-
-@contextlib.contextmanager
-def _process(command: tuple[str, ...], log_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    with log_path.open("wb") as log:
-        process = subprocess.Popen(
-            command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=dict(os.environ)
-        )
-    try:
-        yield process
-    finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def _wait_for(
-    find: Callable[[], Found | None], process: subprocess.Popen[bytes], log_path: Path
-) -> Found:
-    deadline = time.monotonic() + _START_SECONDS
-    while (found := find()) is None:
-        if process.poll() is not None or time.monotonic() > deadline:
-            words = log_path.read_text().splitlines()[-5:]
-            raise NotStartedError(f"it does not serve; {log_path} ends with: {' | '.join(words)}")
-        time.sleep(0.1)
-    return found

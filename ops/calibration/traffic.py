@@ -14,6 +14,9 @@ from urllib.parse import urlsplit
 
 _FIRST_PROMPT_ID = 1000
 _LAST_PROMPT_ID = 40_000
+_READ_BYTES = 65_536
+_CHUNK = b"data: {"
+_END = b"data: [DONE]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +68,17 @@ def at_once(mix: Mix, count: int, seed: int) -> list[Arrival]:
     return [Arrival(0.0, mix.prompt.draw(rng), mix.output.draw(rng)) for _ in range(count)]
 
 
-async def send(url: str, model: str, arrivals: list[Arrival], seed: int) -> None:
-    """Send each at its time and read every answer to its end.
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """When a stream came in, as its client saw it. Seconds since the traffic began."""
+
+    sent_at: float
+    chunks_at: tuple[float, ...]
+    """Of each chunk that carries something; a server may put several tokens into one."""
+
+
+async def send(url: str, model: str, arrivals: list[Arrival], seed: int) -> list[Answer]:
+    """Send each at its time and read every answer to its end; answers in order of `arrivals`.
 
     Raises ConnectionError for an answer that is no stream of the service's.
     """
@@ -74,10 +86,12 @@ async def send(url: str, model: str, arrivals: list[Arrival], seed: int) -> None
     requests = [_request(url, model, arrival, rng) for arrival in arrivals]
     loop = asyncio.get_running_loop()
     started_at = loop.time()
+    exchanges = []
     async with asyncio.TaskGroup() as tasks:
         for arrival, request in zip(arrivals, requests, strict=True):
             await asyncio.sleep(started_at + arrival.at - loop.time())
-            tasks.create_task(_exchange(url, request))
+            exchanges.append(tasks.create_task(_exchange(url, request, started_at)))
+    return [exchange.result() for exchange in exchanges]
 
 
 def _request(url: str, model: str, arrival: Arrival, rng: random.Random) -> bytes:
@@ -100,14 +114,24 @@ def _request(url: str, model: str, arrival: Arrival, rng: random.Random) -> byte
     return head.encode() + content
 
 
-async def _exchange(url: str, request: bytes) -> None:
+async def _exchange(url: str, request: bytes, started_at: float) -> Answer:
     """By hand: a client library would take the engine's processor time."""
     address = urlsplit(url)
+    clock = asyncio.get_running_loop().time
+    sent_at = clock() - started_at
     reader, writer = await asyncio.open_connection(address.hostname, address.port)
+    answer = bytearray()
+    chunks_at: list[float] = []
     try:
         writer.write(request)
-        answer = await reader.read()
+        while piece := await reader.read(_READ_BYTES):
+            unseen = max(0, len(answer) - len(_CHUNK) + 1)  # one may lie over two pieces
+            answer += piece
+            chunks_at += [clock() - started_at] * answer.count(_CHUNK, unseen)
     finally:
         writer.close()
-    if not answer.startswith(b"HTTP/1.1 200") or b"[DONE]" not in answer[-200:]:
-        raise ConnectionError(f"no whole answer: {answer[:200]!r} ... {answer[-100:]!r}")
+    if not answer.startswith(b"HTTP/1.1 200") or _END not in answer[-200:]:
+        raise ConnectionError(
+            f"no whole answer: {bytes(answer[:200])!r} ... {bytes(answer[-100:])!r}"
+        )
+    return Answer(sent_at, tuple(chunks_at))

@@ -7,7 +7,7 @@ from dataplane.simulation.cost import LinearCost
 from dataplane.simulation.fitting.fit import fit_records
 from ops.calibration.comparison import FIGURES, Comparison, compare, quantile
 from ops.calibration.picture import draw
-from ops.calibration.saturation import measure_saturation
+from ops.calibration.saturation import measure_saturation, pace_of
 from tests.dataplane.simulation.fitting.simulated_records import (
     BOUNDS,
     MACHINE,
@@ -64,3 +64,10 @@ def test_a_crowd_that_does_not_fill_the_house_tells_no_saturation() -> None:
 def test_quantiles_are_by_nearest_rank() -> None:
     assert quantile([1.0, 2.0, 3.0, 4.0], 0.5) == 2.0
     assert quantile([1.0, 2.0, 3.0, 4.0], 0.95) == 4.0
+
+
+def test_a_pace_is_of_the_time_in_which_the_house_is_full() -> None:
+    """Two slots; each request has four tokens, one a second, and the next follows at once."""
+    begun = [0.0, 0.0, 4.0, 4.0, 8.0, 8.0]
+    tokens = [[start + number for number in (1.0, 2.0, 3.0, 4.0)] for start in begun]
+    assert pace_of(begun, tokens, num_slots=2) == pytest.approx(2 / 4)

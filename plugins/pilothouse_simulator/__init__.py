@@ -26,7 +26,7 @@ def pilothouse_acquire_artifact(spec: ReplicaSpec) -> None:
 
     settings = parse_settings(spec.settings)
     pace = Pace(RealWaiting(), settings.time_scale)
-    pace.wait(find_machine(settings).start_seconds.acquire)
+    pace.wait(find_machine(settings, spec.replica_id).start_seconds.acquire)
 
 
 @hookimpl
@@ -38,4 +38,4 @@ def pilothouse_create_engine_core(spec: ReplicaSpec) -> "EngineCore | None":
     from pilothouse_simulator.core import SimulatorCore
     from pilothouse_simulator.pace import RealWaiting
 
-    return SimulatorCore(spec.artifact, settings, RealWaiting())
+    return SimulatorCore(spec.artifact, settings, RealWaiting(), spec.replica_id)

@@ -19,7 +19,9 @@ class SimulatorCore(SteppedCore[Answer]):
     same requests in the same order get the same answers.
     """
 
-    def __init__(self, artifact: str, settings: SimulatorSettings, waiting: Waiting) -> None:
+    def __init__(
+        self, artifact: str, settings: SimulatorSettings, waiting: Waiting, replica_id: str
+    ) -> None:
         """`artifact` is what a Model names; only its tokenizer is read, and that by `load`."""
         seeds = random.Random(settings.seed)
         super().__init__(
@@ -30,15 +32,18 @@ class SimulatorCore(SteppedCore[Answer]):
         )
         self._artifact = Path(artifact)
         self._settings = settings
+        self._replica_id = replica_id
         self._pace = Pace(waiting, settings.time_scale)
 
     def load(self) -> None:
-        """Read the vocabulary, and wait as long as the start's stage takes.
+        """Read the vocabulary, and wait as long as loading and compiling take: the host, which
+        measures the stages of a start, has one of both.
 
         Raises OSError and ValueError, with the remedy, for what cannot work.
         """
         vocabulary = read_vocabulary(self._artifact)
-        self._pace.wait(find_machine(self._settings).start_seconds.load)
+        start = find_machine(self._settings, self._replica_id).start_seconds
+        self._pace.wait(start.load + start.compile)
         self.start(vocabulary)
 
     def start(self, vocabulary: Vocabulary) -> None:
@@ -46,7 +51,7 @@ class SimulatorCore(SteppedCore[Answer]):
         settings = self._settings
         runner = SimulatedRunner(
             vocabulary,
-            find_machine(settings),
+            find_machine(settings, self._replica_id),
             settings.output_tokens.to_distribution(),
             self._pace,
             settings.ledger_lines(),

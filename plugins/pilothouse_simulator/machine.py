@@ -6,6 +6,8 @@ from pathlib import Path
 from dataplane.simulation.cost import CostModel
 from dataplane.simulation.fitting.cost import FittedCost
 from dataplane.simulation.fitting.document import Fit, load_fit
+from dataplane.simulation.fitting.surroundings import cold_start_of
+from dataplane.simulation.random_streams import random_stream
 from pilothouse_simulator.settings import SimulatorSettings, StartSeconds
 
 
@@ -17,21 +19,28 @@ class Machine:
     start_seconds: StartSeconds
 
 
-def find_machine(settings: SimulatorSettings) -> Machine:
-    """Raises FitFileError (a ValueError) for a fit that cannot be read."""
+def find_machine(settings: SimulatorSettings, replica_id: str) -> Machine:
+    """That of a replica. Raises FitFileError (a ValueError) for a fit that cannot be read.
+
+    Of a fit it takes what a replica lives: steps with what they differ by, and the stages of a
+    start. The overheads that a fit holds are of the gateway and of the way to it, which are real
+    here and take time of their own.
+    """
     if settings.fit is None:
         return Machine(settings.cost_model_ms.to_cost(), settings.start_seconds or StartSeconds())
     fit = load_fit(Path(settings.fit))
-    return Machine(
-        FittedCost.of(fit, settings.seed), settings.start_seconds or _fitted_seconds(fit)
-    )
+    seed = None if settings.noise == "off" else _noise_seed(settings.seed, replica_id)
+    return Machine(FittedCost.of(fit, seed), settings.start_seconds or _fitted_seconds(fit))
+
+
+def _noise_seed(seed: int, replica_id: str) -> int:
+    """Each replica draws by itself: else all of a deployment would be slow in the same steps."""
+    return random_stream(seed, "noise", replica_id).getrandbits(64)
 
 
 def _fitted_seconds(fit: Fit) -> StartSeconds:
-    """The medians; compiling counts as loading."""
-    median_by_stage = {stage: spread.median for stage, spread in fit.cold_start.items()}
+    """The medians."""
+    start = cold_start_of(fit)
     return StartSeconds(
-        acquire=median_by_stage.get("acquire", 0.0),
-        load=median_by_stage.get("load", 0.0) + median_by_stage.get("compile", 0.0),
-        warm_up=median_by_stage.get("warm_up", 0.0),
+        acquire=start.acquire, load=start.load, compile=start.compile, warm_up=start.warm_up
     )

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -79,6 +79,8 @@ class StartSeconds(_Group):
 
     acquire: _Seconds = 0.0
     load: _Seconds = 0.0
+    compile: _Seconds = 0.0
+    """Told as part of loading."""
     warm_up: _Seconds = 0.0
 
 
@@ -114,15 +116,17 @@ class SimulatorSettings(_Group):
     cost_model_ms: StepCost = StepCost()
     """What a step takes; not used beside `fit`."""
     fit: str | None = None
-    """What steps take instead: path of a document that `pilothouse fit` wrote, absolute, on the
-    machine that runs the replica."""
+    """What steps, and the stages of a start, take instead: path of a document that `pilothouse
+    fit` wrote, absolute, on the machine that runs the replica."""
+    noise: Literal["on", "off"] = "on"
+    """Whether steps vary as those that were fitted; each replica draws by itself."""
     start_seconds: StartSeconds | None = None
     """None: as the fit says, else at once."""
     output_tokens: OutputTokens = OutputTokens(median=100.0, sigma=0.7)
     time_scale: float = Field(default=1.0, gt=0, le=1000, allow_inf_nan=False)
     """All that is waited for, times this: 0.1 is ten times as fast."""
     seed: int = Field(default=0, ge=0)
-    """Of what no request seeds."""
+    """Of what no request seeds: answers, and the noise of a fit."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -131,6 +135,8 @@ class SimulatorSettings(_Group):
                 raise ValueError("give fit or cost_model_ms, not both")
             if not Path(self.fit).is_absolute():
                 raise ValueError("fit must be an absolute path: replicas start elsewhere")
+        elif self.noise == "off":
+            raise ValueError("noise is of a fit, and cost_model_ms has none; leave out noise")
         self.bounds()
         self.ledger_lines()
         return self

@@ -30,7 +30,8 @@ def cold_start_of(fit: Fit) -> ColdStart:
     if strangers:
         raise FitFileError(
             f"cold_start has the stage {strangers[0]}, which is none of {', '.join(_STAGES)}; "
-            f"give the scenario a cold_start of its own"
+            f"correct its name in the file, or say yourself what a start takes: cold_start of a "
+            f"Scenario, start_seconds of the engine simulator"
         )
     return ColdStart(**{stage: spread.median for stage, spread in fit.cold_start.items()})
 

@@ -106,7 +106,7 @@ def run_in_the_plugin(commands: Commands, bounds: SchedulerConfig) -> Outcome:
     """As the host's loop does: what came during a step is in the next one."""
     waiting = VirtualWaiting()
     cost = WrittenDown(COST, waiting)
-    core = SimulatorCore("nowhere", parse_settings({}), waiting)
+    core = SimulatorCore("nowhere", parse_settings({}), waiting, "r-1")
     machine = Machine(cost, StartSeconds())
     core.begin_with(SimulatedRunner(VOCABULARY, machine, LENGTHS, Pace(waiting, 1.0), None), bounds)
     to_come, told = list(commands), list[CoreEvent]()

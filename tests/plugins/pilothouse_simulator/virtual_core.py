@@ -30,7 +30,7 @@ class VirtualWaiting:
 def build_core(waiting: VirtualWaiting | None = None, **settings: Any) -> SimulatorCore:
     """A started core; keywords are settings. Its pool is small: it is looked through often."""
     settings = {"num_blocks": 64} | settings
-    core = SimulatorCore("nowhere", parse_settings(settings), waiting or VirtualWaiting())
+    core = SimulatorCore("nowhere", parse_settings(settings), waiting or VirtualWaiting(), "r-1")
     core.start(VOCABULARY)
     return core
 

@@ -62,7 +62,8 @@ def complete_explained(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> "list[CompletionItem]":
     """Kinds, then their fields once one is typed."""
-    from controlplane.specs.field_docs import SPEC_BY_KIND, field_docs, find_explained_kind
+    from controlplane.specs.explained_kind import SPEC_BY_KIND, find_explained_kind
+    from controlplane.specs.field_docs import field_docs
 
     word, dot, _ = incomplete.partition(".")
     if not dot:

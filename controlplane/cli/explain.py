@@ -43,7 +43,7 @@ def explain(what: str, output: str) -> None:
     Asks nobody: it describes this version of the command. What happened to one request is shown
     by `pilothouse trace ID`.
     """
-    from controlplane.specs.field_docs import find_explained_kind
+    from controlplane.specs.explained_kind import find_explained_kind
 
     word, _, path = what.partition(".")
     kind = None if what.casefold() in _SORTS else find_explained_kind(word)
@@ -62,7 +62,8 @@ def explain(what: str, output: str) -> None:
 
 def _field_facts(kind: str, path: str) -> Any:
     """Of one field, or of every field of a kind."""
-    from controlplane.specs.field_docs import doc_of_kind, field_docs
+    from controlplane.specs.explained_kind import doc_of_kind
+    from controlplane.specs.field_docs import field_docs
 
     if path:
         return asdict(_find_variant(kind, path) or _find_field(kind, path))
@@ -75,7 +76,7 @@ def _name_facts(what: str) -> Any:
     if sort is None:
         return [asdict(each) for each in _names(what)]
     if sort == "kind":
-        from controlplane.specs.field_docs import SPEC_BY_KIND, doc_of_kind
+        from controlplane.specs.explained_kind import SPEC_BY_KIND, doc_of_kind
 
         return [{"kind": kind, "doc": doc_of_kind(kind)} for kind in SPEC_BY_KIND]
     from controlplane.cli.known_names import known_names
@@ -84,7 +85,8 @@ def _name_facts(what: str) -> Any:
 
 
 def _kind(kind: str) -> str:
-    from controlplane.specs.field_docs import doc_of_kind, field_docs
+    from controlplane.specs.explained_kind import doc_of_kind
+    from controlplane.specs.field_docs import field_docs
 
     fields = field_docs(kind)
     rows = [_row(field) for field in fields]
@@ -215,7 +217,7 @@ def _smallest_document(kind: str) -> str:
 
 def _all_of(sort: str) -> str:
     if sort == "kind":
-        from controlplane.specs.field_docs import SPEC_BY_KIND, doc_of_kind
+        from controlplane.specs.explained_kind import SPEC_BY_KIND, doc_of_kind
 
         return table([(str(kind), doc_of_kind(kind)) for kind in SPEC_BY_KIND])
     from controlplane.cli.known_names import known_names
@@ -230,7 +232,7 @@ def _name_table(found: "Sequence[KnownName]") -> str:
 def _names(word: str) -> "Sequence[KnownName]":
     """Those called so, or that begin so. Raises CallError, which names what is near."""
     from controlplane.cli.known_names import known_names
-    from controlplane.specs.field_docs import SPEC_BY_KIND
+    from controlplane.specs.explained_kind import SPEC_BY_KIND
     from controlplane.specs.kind import SHORT_KINDS, nearest
 
     found = known_names()

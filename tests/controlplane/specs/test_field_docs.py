@@ -5,14 +5,8 @@ from typing import Annotated, Any
 import pytest
 from pydantic import TypeAdapter
 
-from controlplane.specs.field_docs import (
-    SPEC_BY_KIND,
-    UnknownFieldError,
-    doc_of_kind,
-    example_of,
-    field_docs,
-    find_field,
-)
+from controlplane.specs.explained_kind import SPEC_BY_KIND, doc_of_kind
+from controlplane.specs.field_docs import UnknownFieldError, example_of, field_docs, find_field
 from controlplane.specs.kind import Kind, SpecModel
 from controlplane.specs.unenforced import UNENFORCED
 from tests.controlplane.config_documents import SERVICE, documents

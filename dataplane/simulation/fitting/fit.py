@@ -25,6 +25,7 @@ from dataplane.simulation.fitting.regression import (
     predict,
     predict_unseen,
 )
+from dataplane.simulation.fitting.residuals import measure_residuals
 from dataplane.simulation.fitting.steps import ObservedStep, ObservedSteps, observe_steps
 from dataplane.simulation.fitting.work import Work, work_of_step
 
@@ -163,18 +164,6 @@ def _measure_residuals(
         measure_residuals(name, off[chosen], seconds[chosen])
         for name, chosen in groups
         if chosen.any()
-    )
-
-
-def measure_residuals(name: str, predicted: Array, seconds: Array) -> Residuals:
-    """Of the steps called `name`, in what a fit says that did not see them."""
-    median, p90 = np.percentile(np.abs(predicted / seconds - 1), [50, 90])
-    return Residuals(
-        steps=name,
-        num_steps=len(seconds),
-        median=float(median),
-        p90=float(p90),
-        bias=float(predicted.sum() / seconds.sum() - 1),
     )
 
 

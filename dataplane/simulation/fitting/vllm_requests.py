@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dataplane import foreign_names, genai
+from dataplane.simulation.fitting.served_request import ServedRequest
 
 Attributes = Mapping[str, str | bool | int | float]
 
@@ -33,25 +34,13 @@ class EngineSpan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServedRequest:
-    """One request of a vLLM server. Times are in seconds since the first arrival of all."""
-
-    service: str
-    scheduled_at: float
-    first_token_at: float
-    last_token_at: float
-    num_prompt_tokens: int
-    num_output_tokens: int
-    waited_outside: float
-    """Of the time to the first token, what was neither in the queue nor in prefill."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ReadSpans:
     """What spans come to."""
 
     requests: Sequence[ServedRequest]
-    """In order of arrival."""
+    """In order of arrival; times since the first of all."""
+    waited_outside: Sequence[float]
+    """Seconds by request: of the time to its first token, what was neither queue nor prefill."""
     lacking: Mapping[str, int]
     """Spans of requests that were passed over, by what they lack."""
     num_others: int
@@ -101,6 +90,7 @@ def read_vllm_spans(spans: Iterable[EngineSpan]) -> ReadSpans:
     models = {span.attributes.get(genai.RESPONSE_MODEL) for span, _ in taken}
     return ReadSpans(
         requests=[_place(span, times, origin) for span, times in taken],
+        waited_outside=[times.outside for _, times in taken],
         lacking=reading.lacking,
         num_others=reading.num_others,
         first_unix_ns=origin if taken else None,
@@ -112,13 +102,12 @@ def read_vllm_spans(spans: Iterable[EngineSpan]) -> ReadSpans:
 def _place(span: EngineSpan, times: _Times, origin: int) -> ServedRequest:
     first_token_at = (span.start_unix_ns - origin) / 1e9 + times.first_token
     return ServedRequest(
-        service=span.service,
+        server=span.service,
         scheduled_at=first_token_at - times.prefill,
         first_token_at=first_token_at,
         last_token_at=first_token_at + times.decode,
         num_prompt_tokens=times.num_prompt_tokens,
         num_output_tokens=times.num_output_tokens,
-        waited_outside=times.outside,
     )
 
 

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dataplane.simulation.fitting.regression import Array
-from dataplane.simulation.fitting.vllm_requests import ServedRequest
+from dataplane.simulation.fitting.served_request import ServedRequest
 from dataplane.simulation.fitting.work import Work, attended_tokens
 
 _SAME_MOMENT = 1e-9
@@ -40,10 +40,10 @@ class Window(NamedTuple):
 
 def observe_windows(requests: Sequence[ServedRequest]) -> list[Window]:
     """Of all requests, in order of their ends. What one server did says nothing of another."""
-    by_service: dict[str, list[ServedRequest]] = defaultdict(list)
+    by_server: dict[str, list[ServedRequest]] = defaultdict(list)
     for request in requests:
-        by_service[request.service].append(request)
-    windows = [window for each in by_service.values() for window in _Server(each).windows()]
+        by_server[request.server].append(request)
+    windows = [window for each in by_server.values() for window in _Server(each).windows()]
     return sorted(windows, key=lambda window: window.ended_at)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dataplane.simulation.fitting.vllm_requests import ServedRequest
+from dataplane.simulation.fitting.served_request import ServedRequest
 from dataplane.simulation.fitting.windows import Window, observe_windows
 from dataplane.simulation.fitting.work import Work
 
@@ -12,16 +12,15 @@ def _request(
     first_token_at: float,
     num_prompt: int,
     num_output: int,
-    service: str = "vllm",
+    server: str = "vllm",
 ) -> ServedRequest:
     return ServedRequest(
-        service=service,
+        server=server,
         scheduled_at=scheduled_at,
         first_token_at=first_token_at,
         last_token_at=first_token_at + num_output - 1,
         num_prompt_tokens=num_prompt,
         num_output_tokens=num_output,
-        waited_outside=0.0,
     )
 
 
@@ -77,6 +76,6 @@ def test_what_overlaps_in_part_counts_in_part() -> None:
 
 def test_what_is_long_over_or_on_another_server_is_in_no_step() -> None:
     alone = _request(20.0, 21.0, 10, 5)
-    others = [_request(0.0, 1.0, 10, 5), _request(20.0, 21.0, 10, 5, service="another")]
+    others = [_request(0.0, 1.0, 10, 5), _request(20.0, 21.0, 10, 5, server="another")]
     decodes = [each for each in observe_windows([alone, *others]) if not each.is_prefill]
     assert [each.work.num_decode_steps for each in decodes] == [1, 1, 1]

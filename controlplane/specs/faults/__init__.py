@@ -1,0 +1,1 @@
+"""The faults of a scenario, one module for what they strike."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from dataplane.record import RequestRecord
+from dataplane.simulation.fitting.attached import ReadRecords, read_attached, shows_chunks
 from dataplane.simulation.fitting.document import (
     SCHEMA_VERSION,
     Fit,
@@ -16,6 +17,7 @@ from dataplane.simulation.fitting.document import (
     Residuals,
     Spread,
 )
+from dataplane.simulation.fitting.mean_steps import MIN_REQUESTS, fit_mean_steps
 from dataplane.simulation.fitting.noise import measure_noise
 from dataplane.simulation.fitting.overheads import measure_overheads, spread_of
 from dataplane.simulation.fitting.regression import (
@@ -30,6 +32,12 @@ from dataplane.simulation.fitting.steps import ObservedStep, ObservedSteps, obse
 from dataplane.simulation.fitting.work import Work, work_of_step
 
 MIN_STEPS = 50
+_NO_STARTS = ("cold start: no start of a replica was given",)
+_CANNOT_TELL_ATTACHED = (
+    "when the engine began with a request: its own queue is taken for a part of the prefill",
+    "which prompt tokens the engine reused: all count as computed",
+    "tokens that one chunk held: each token is taken for a step",
+)
 _ROW_RANGES = ((1, 1), (2, 3), (4, 7), (8, 15), (16, 31), (32, None))
 
 
@@ -51,6 +59,8 @@ def fit_records(
     """
     served = [r for r in records if r.replica_ids and deployment in (None, r.deployment)]
     identity = _find_identity(served)
+    if not shows_chunks(served):
+        return _fit_attached(records, served, identity, machine, starts)
     observed = observe_steps(records, {each for r in served for each in r.replica_ids})
     steps = observed.usable
     if len(steps) < MIN_STEPS:
@@ -85,6 +95,58 @@ def fit_records(
         overheads=overheads,
         cold_start=summarize_starts(starts),
         cannot_tell=_tell_unknown(works, observed, starts),
+    )
+
+
+def _fit_attached(
+    records: Sequence[RequestRecord],
+    served: Sequence[RequestRecord],
+    identity: Mapping[str, str | None],
+    machine: Machine,
+    starts: Sequence[Mapping[str, float]],
+) -> Fit:
+    """Of an engine that shows no step."""
+    read = read_attached(served)
+    if len(read.requests) < MIN_REQUESTS:
+        raise FitError(_explain_few_attached(read, len(served)))
+    found = fit_mean_steps(read.requests, knows_prefills=False)
+    no_steps = observe_steps(records, frozenset())
+    arrivals = [record.arrived_at_unix_ns for record in served]
+    return Fit(
+        schema_version=SCHEMA_VERSION,
+        source="records",
+        **identity,
+        machine=machine,
+        first_at_unix_ns=min(arrivals),
+        last_at_unix_ns=max(arrivals),
+        num_requests=len(read.requests),
+        num_steps=0,
+        num_steps_used=0,
+        form=found.form,
+        residuals=found.residuals,
+        noise=None,
+        seen=found.seen,
+        overheads=measure_overheads(served, no_steps),
+        cold_start=summarize_starts(starts),
+        cannot_tell=(
+            *found.cannot_tell,
+            *_CANNOT_TELL_ATTACHED,
+            *(_NO_STARTS if not starts else ()),
+            *_tell_missing(no_steps),
+            *(
+                f"rows of {count} requests whose records lack {what}: they were passed over"
+                for what, count in sorted(read.lacking.items())
+            ),
+        ),
+    )
+
+
+def _explain_few_attached(read: ReadRecords, num_served: int) -> str:
+    lacking = "".join(f"; {count} lack {what}" for what, count in sorted(read.lacking.items()))
+    return (
+        f"the engine shows no steps, and of {num_served} requests {len(read.requests)} can be "
+        f"used{lacking}. A fit of such an engine needs {MIN_REQUESTS}. Remedy: send more traffic, "
+        f"streamed and of varied lengths and rates, and take all its records"
     )
 
 
@@ -177,14 +239,18 @@ def _tell_unknown(
         )
     if not any(work.num_prompt_tokens and work.num_decode_steps for work in works):
         unknown.append("what prompts and decodes cost each other: no step held both")
-    if not starts:
-        unknown.append("cold start: no start of a replica was given")
-    if observed.num_missing_requests:
-        unknown.append(
-            f"steps that {observed.num_missing_requests} requests may have taken part in whose "
-            f"records are missing: they were left out"
-        )
-    return tuple(unknown)
+    return (*unknown, *(_NO_STARTS if not starts else ()), *_tell_missing(observed))
+
+
+def _tell_missing(observed: ObservedSteps) -> tuple[str, ...]:
+    """Steps that were seen are left out where somebody may be missing; mean steps cannot be."""
+    if not observed.num_missing_requests:
+        return ()
+    what = "they were left out" if observed.steps else "they hold more than was seen"
+    return (
+        f"steps that {observed.num_missing_requests} requests may have taken part in whose "
+        f"records are missing: {what}",
+    )
 
 
 def _processor() -> str:

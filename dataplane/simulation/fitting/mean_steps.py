@@ -49,9 +49,12 @@ class MeanSteps:
     cannot_tell: tuple[str, ...]
 
 
-def fit_mean_steps(requests: Sequence[ServedRequest]) -> MeanSteps:
-    """Of all requests of a time, MIN_REQUESTS of them at least."""
-    windows, told = _choose(observe_windows(requests))
+def fit_mean_steps(requests: Sequence[ServedRequest], *, knows_prefills: bool = True) -> MeanSteps:
+    """Of all requests of a time, MIN_REQUESTS of them at least.
+
+    Where nobody knows when a prefill began, decodes alone are fitted.
+    """
+    windows, told = _choose(observe_windows(requests), knows_prefills)
     works, seconds = _columns(windows)
     shape = choose_straight(works, seconds)
     return MeanSteps(
@@ -78,10 +81,12 @@ def _residuals(
     )
 
 
-def _choose(windows: Sequence[Window]) -> tuple[Sequence[Window], str]:
+def _choose(windows: Sequence[Window], knows_prefills: bool) -> tuple[Sequence[Window], str]:
     """Those to be fitted, and what is told of it."""
     decodes = [window for window in windows if not window.is_prefill]
     many = "how many steps a prefill took"
+    if not knows_prefills and decodes:
+        return decodes, f"{many}: what prompts cost is taken from decodes that ran beside"
     if len(decodes) >= MIN_REQUESTS and (factor := _prefills_by_step(windows, decodes)) > _CUT:
         return decodes, (
             f"{many}: a quarter of them took over {factor:.1f} times a step that holds their "

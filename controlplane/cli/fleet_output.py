@@ -22,6 +22,22 @@ def print_fleet(summary: FleetSummary, output: str) -> None:
         say(_text(summary))
 
 
+def in_flight_lines(summary: FleetSummary) -> list[str]:
+    """Of requests that nothing ends: how many, what they wait for, and what would end them."""
+    by_class = {each.request_class: each.in_flight for each in summary.classes if each.in_flight}
+    if not by_class:
+        return []
+    count = sum(by_class.values())
+    told = ", ".join(f"{number} of {name}" for name, number in by_class.items())
+    return [
+        f"warning: {count} {'request is' if count == 1 else 'requests are'} in flight still "
+        f"({told}), and nothing ends {'it' if count == 1 else 'them'}",
+        *(f"  {wait}" for wait in summary.waits),
+        "  they count as offered and have no record, as in a gateway; to see how they end, give "
+        "the fault an end (for), or clients that leave (first_token_within, answer_within)",
+    ]
+
+
 def _text(summary: FleetSummary) -> str:
     head = f"{summary.scenario}, seed {summary.seed}: {summary.seconds:.1f} s"
     parts = [
@@ -49,6 +65,7 @@ _COUNTS = [
     "CUT OFF",
     "LEFT",
     "FAILED",
+    "IN FLIGHT",
     "ANSWERED/S",
     "GOODPUT/S",
     "IN CONTRACT",
@@ -64,6 +81,7 @@ def _counts(each: ClassSummary) -> list[str]:
         each.cut_off,
         each.left,
         each.failed,
+        each.in_flight,
     )
     return [
         each.request_class,

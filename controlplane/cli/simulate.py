@@ -77,7 +77,9 @@ def simulate(
     policy and contract, and who calls. It is told what became of the requests of each class,
     how long they took, and how busy the replicas were. The same seed gives the same bytes. With
     `phases`, some replicas compute prompts and the others decode, with a link between them. Its
-    `faults` say what goes wrong; ops/examples/simulate/faults/ has one of each.
+    `faults` say what goes wrong; ops/examples/simulate/faults/ has one of each. What nothing ends,
+    such as a replica that hangs for good before clients that wait for ever, is in flight when the
+    run is over: it is counted as that, and has no record.
 
     Records are told apart by what the scenario holds and by when it starts: an edited scenario
     makes new ones, and the same one, sent again with the same start, counts once. With --send

@@ -5,10 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import click
-
-from controlplane.cli.exit_codes import ExitCode
-from controlplane.cli.fleet_output import print_fleet
+from controlplane.cli.fleet_output import in_flight_lines, print_fleet
 from controlplane.cli.metrics_options import MetricsOptions
 from controlplane.cli.record_delivery import RecordDelivery, RecordFile
 from controlplane.cli.simulate_metrics import observed
@@ -16,7 +13,7 @@ from controlplane.cli.simulate_start import placed
 from controlplane.cli.terminal import say
 from controlplane.specs.scenario_compiling import ScenarioDocument
 from dataplane.record import RequestRecord
-from dataplane.simulation.fleet import Fleet, FleetError
+from dataplane.simulation.fleet import Fleet
 from dataplane.simulation.fleet_records import (
     NoRecords,
     RecordKeeper,
@@ -39,27 +36,25 @@ class FleetOptions:
     metrics: MetricsOptions | None = None
 
 
-class UnendingError(click.ClickException):
-    """The scenario does not come to an end."""
-
-    exit_code = ExitCode.FAILED
-
-
 def simulate_fleet(document: ScenarioDocument, options: FleetOptions) -> None:
-    """Run, hand the records on, and print."""
+    """Run, hand the records on, and print.
+
+    What nothing ends is no failure of the run: whoever lets a replica hang for good wants to see
+    what becomes of everybody else. It is counted, and named on standard error.
+    """
     document = placed(document, options.starts_at_unix_ns, options.send)
     with _open_takers(options) as takers:
         keeper = _keeper(document, options, takers)
         fleet = Fleet(document.fleet, keeper, keeps_rows=options.keeps_rows)
         with observed(fleet, document, options.metrics):
-            try:
-                fleet.run()
-            except FleetError as error:
-                raise UnendingError(str(error)) from error
+            fleet.run_out()
         if isinstance(keeper, SampledRecords):
             for record in keeper.records():
                 _give(takers, record)
-    print_fleet(summarize(fleet), options.output)
+    summary = summarize(fleet)
+    print_fleet(summary, options.output)
+    for warning in in_flight_lines(summary):
+        say(warning, is_error=True)
 
 
 @contextmanager

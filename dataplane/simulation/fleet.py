@@ -108,30 +108,45 @@ class Fleet:
                     scenario.bounds.unserved_seconds,
                     scenario.bounds.expire_seconds,
                 )
+        self.ended_at: float | None = None
+        """When the last request ended that did, not before calls end; None: it was not run."""
         self._next_gateway = 0
         self._is_begun = False
 
     # Running.
 
     def run(self) -> FleetResults:
-        """Let all calls arrive, and wait for what is in flight.
-
-        Raises FleetError where something still is after the scenario's bound.
-        """
-        self.run_until(self.scenario.duration)
-        ends_at = self.scenario.duration + self.scenario.max_drain_seconds
-        timeline = self.timeline
-        while self.num_in_flight and (due := timeline.next_at) is not None and due <= ends_at:
-            timeline.run(until=due)
+        """As `run_out`. Raises FleetError where something is in flight still."""
+        self.run_out()
         if self.num_in_flight:
+            waits = "".join(f"; {wait}" for wait in self.explain_waits())
             raise FleetError(
-                f"{self.num_in_flight} requests are in flight {timeline.now:.0f} s after the "
+                f"{self.num_in_flight} requests are in flight {self.timeline.now:.0f} s after the "
                 f"beginning, and nothing ends them; what hangs must be resumed, killed, or have "
-                f"clients that leave{self._explain_waits()}"
+                f"clients that leave{waits}"
             )
         return self.results
 
-    def _explain_waits(self) -> str:
+    def run_out(self) -> FleetResults:
+        """Let all calls arrive, and wait for what is in flight, up to the scenario's bound.
+
+        What nothing ends is in flight then, as it would be in a gateway: see `live`.
+        """
+        self.run_until(self.scenario.duration)
+        ends_at = self.scenario.duration + self.scenario.max_drain_seconds
+        timeline, num_before = self.timeline, self.num_in_flight
+        self.ended_at = timeline.now
+        while num_before and (due := timeline.next_at) is not None and due <= ends_at:
+            timeline.run(until=due)
+            if (num_left := self.num_in_flight) != num_before:
+                num_before, self.ended_at = num_left, timeline.now
+        return self.results
+
+    def live(self) -> list[FleetRequest]:
+        """Requests that are not gone, of all gateways."""
+        return [request for gateway in self.gateways for request in gateway.live()]
+
+    def explain_waits(self) -> list[str]:
         """Which replicas are stalled, or lack something, and what."""
         waits = []
         for replica in self.replicas.values():
@@ -141,7 +156,7 @@ class Fleet:
                 waits.append(f"{replica.replica_id} is stalled")
             elif replica.engine.blocked_on is not None:
                 waits.append(f"{replica.replica_id} is blocked on {replica.engine.blocked_on}")
-        return "".join(f"; {wait}" for wait in waits)
+        return waits
 
     def run_until(self, until: float) -> None:
         """Let time pass until then."""

@@ -1,11 +1,14 @@
 """What a simulated fleet came to, in numbers: for a table, a program, or a comparison."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dataplane.lifecycle import ANSWERS, Disposition
 from dataplane.simulation.fleet import Fleet
+from dataplane.simulation.fleet_columns import NO_CLASS
 from dataplane.simulation.fleet_replica import FleetReplica
+from dataplane.simulation.fleet_request import FleetRequest
 from dataplane.simulation.fleet_results import LATENCIES, ClassResults, FleetResults
 from dataplane.simulation.link import GIGA
 from dataplane.simulation.phased_replicas import PhasedReplicas, TransferCounts
@@ -26,7 +29,7 @@ class Quantiles:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassSummary:
     """The requests of one class. offered = invalid + rejected + admitted, and admitted = answered
-    + cut_off + left + failed."""
+    + cut_off + left + failed + in_flight."""
 
     request_class: str
     offered: int
@@ -41,6 +44,8 @@ class ClassSummary:
     """Their clients left before the answer was whole."""
     failed: int
     """Errors, and deadlines that passed in the queue."""
+    in_flight: int
+    """When the run was over: nothing ends them. They are judged by no objective."""
     by_disposition: dict[str, int]
     completed_per_s: float | None
     """Answered; None where no time passed."""
@@ -113,7 +118,10 @@ class FleetSummary:
     scenario: str
     seed: int
     seconds: float
-    """Of virtual time, until the last request had ended."""
+    """Of virtual time, until the last request had ended that did."""
+    waits: tuple[str, ...]
+    """What those in flight wait for: replicas that are stalled, or lack something. Empty where
+    all requests have ended, or where nobody knows."""
     classes: tuple[ClassSummary, ...]
     """Those with requests, by name."""
     replicas: tuple[ReplicaSummary, ...]
@@ -126,14 +134,17 @@ class FleetSummary:
 
 def summarize(fleet: Fleet) -> FleetSummary:
     """Of a fleet that has run."""
-    results, seconds = fleet.results, fleet.timeline.now
+    results = fleet.results
+    seconds = fleet.timeline.now if fleet.ended_at is None else fleet.ended_at
+    in_flight = Counter(_class_of(request) for request in fleet.live())
     return FleetSummary(
         scenario=fleet.scenario.name,
         seed=fleet.scenario.seed,
         seconds=seconds,
+        waits=tuple(fleet.explain_waits()) if in_flight else (),
         classes=tuple(
-            _summarize_class(name, each, results, seconds)
-            for name, each in sorted(results.by_class.items())
+            _summarize_class(results.of_class(name), in_flight[name], results, seconds)
+            for name in sorted({*results.by_class, *in_flight})
         ),
         replicas=tuple(
             _summarize_replica(replica, fleet.phases) for replica in fleet.replicas.values()
@@ -154,30 +165,35 @@ def summarize(fleet: Fleet) -> FleetSummary:
     )
 
 
+def _class_of(request: FleetRequest) -> str:
+    return NO_CLASS if request.request_class is None else request.request_class.name
+
+
 def _summarize_class(
-    name: str, results: ClassResults, of_all: FleetResults, seconds: float
+    results: ClassResults, in_flight: int, of_all: FleetResults, seconds: float
 ) -> ClassSummary:
-    has_contract = of_all.has_contract_for(name)
+    has_contract = of_all.has_contract_for(results.name)
     by_disposition = results.num_by_disposition
     num_answers = _num_of(results, ANSWERS)
     left = _num_of(results, _LEFT)
     refused = results.num_rejected + results.num_invalid
-    admitted = results.num_offered - refused
+    admitted = results.num_offered - refused + in_flight
     quantiles = {
         latency: Quantiles(p50=p50, p95=p95, p99=p99)
         for latency, (p50, p95, p99) in of_all.quantiles(results, SHARES).items()
     }
     assert tuple(quantiles) == LATENCIES
     return ClassSummary(
-        request_class=name,
-        offered=results.num_offered,
+        request_class=results.name,
+        offered=results.num_offered + in_flight,
         invalid=results.num_invalid,
         rejected=results.num_rejected,
         admitted=admitted,
         answered=results.num_answered,
         cut_off=num_answers - results.num_answered,
         left=left,
-        failed=admitted - num_answers - left,
+        failed=admitted - num_answers - left - in_flight,
+        in_flight=in_flight,
         by_disposition=dict(sorted(by_disposition.items())),
         completed_per_s=_share(results.num_answered, seconds),
         goodput_per_s=_share(results.num_answered_in_contract, seconds) if has_contract else None,

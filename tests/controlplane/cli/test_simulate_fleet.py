@@ -80,6 +80,30 @@ def test_a_fleet_of_two_phases_tells_what_went_between_them(file: Path) -> None:
     assert f"KV between phases: {transfer['transfers']} transfers" in text
 
 
+def test_a_hang_without_an_end_leaves_requests_in_flight_and_keeps_all_that_ended(
+    file: Path, tmp_path: Path
+) -> None:
+    document = json.loads(file.read_text())
+    document["spec"]["replicas"]["start_cold"] = 0
+    document["spec"]["clients"] = {}
+    for arrivals in document["spec"]["arrivals"]:
+        arrivals.pop("clients", None)
+    document["spec"]["faults"] = [{"fault": "hung_replica", "replica": "replica-1", "at": "2s"}]
+    file.write_text(json.dumps(document))
+    result = simulate(file, "--records", tmp_path / "records.jsonl", "-o", "json")
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    in_flight = sum(each["in_flight"] for each in told["classes"])
+    offered = sum(each["offered"] for each in told["classes"])
+    assert 0 < in_flight < offered / 2
+    assert told["waits"] == ["replica-1 is stalled"]
+    assert len(read_records(tmp_path / "records.jsonl")) == offered - in_flight
+    assert f"warning: {in_flight} requests are in flight still" in result.stderr
+    assert "replica-1 is stalled" in result.stderr
+    assert "an end (for), or clients that leave" in result.stderr
+    assert "IN FLIGHT" in simulate(file).stdout
+
+
 def test_json_tells_the_same_as_the_records(file: Path, tmp_path: Path) -> None:
     told = summary(file, "--records", tmp_path / "out.jsonl")
     records = read_records(tmp_path / "out.jsonl")

@@ -4,12 +4,13 @@ import random
 import numpy as np
 import pytest
 
-from dataplane.simulation.fleet import Fleet
+from dataplane.policy import ClassPolicy
+from dataplane.simulation.fleet import Fleet, FleetError
 from dataplane.simulation.fleet_records import NoRecords, SampledRecords, StreamedRecords
 from dataplane.simulation.fleet_scenario import FleetScenario
 from dataplane.simulation.fleet_summary import FleetSummary, summarize
 from dataplane.simulation.spread import Spread, exact_quantiles
-from ops.endurance.random_fleet import random_scenario
+from ops.endurance.random_scenario import random_scenario
 from tests.dataplane.simulation.small_fleet import call, small_fleet, steady
 
 
@@ -25,9 +26,55 @@ def test_the_summary_adds_up(number: int) -> None:
     for each in summary.classes:
         assert each.offered == each.invalid + each.rejected + each.admitted
         assert each.admitted == each.answered + each.cut_off + each.left + each.failed
+        assert each.in_flight == 0
         assert each.offered == sum(each.by_disposition.values())
     arrived = sum(gateway.arrived for gateway in summary.gateways)
     assert arrived == sum(each.offered for each in summary.classes) > 0
+
+
+@pytest.mark.parametrize("keeps_rows", [True, False])
+def test_what_nothing_ends_is_counted_as_in_flight_and_named_with_what_it_waits_for(
+    keeps_rows: bool,
+) -> None:
+    model, _ = small_fleet(num_replicas=2, classes=[ClassPolicy(name="all")])
+    fleet = Fleet(model.scenario, keeps_rows=keeps_rows)
+    fleet.begin()
+    fleet.put_call(call(num_output_tokens=9))
+    fleet.put_call(call(num_output_tokens=9))
+    fleet.timeline.at(1.5, fleet.replicas["replica-1"].stall)
+    fleet.run_out()
+    summary = summarize(fleet)
+    [of_class] = summary.classes
+    assert (of_class.offered, of_class.admitted, of_class.answered) == (2, 2, 1)
+    assert (of_class.in_flight, of_class.failed) == (1, 0)
+    assert of_class.by_disposition == {"stop": 1}
+    assert summary.waits == ("replica-1 is stalled",)
+    assert summary.gateways[0].arrived == 2
+    with pytest.raises(FleetError, match="1 requests are in flight"):
+        fleet.run()
+
+
+@pytest.mark.parametrize("keeps_rows", [True, False])
+def test_a_run_of_which_nothing_ends_has_no_latencies(keeps_rows: bool) -> None:
+    model, _ = small_fleet()
+    fleet = Fleet(model.scenario, keeps_rows=keeps_rows)
+    fleet.begin()
+    fleet.put_call(call())
+    fleet.replicas["replica-0"].stall()
+    fleet.run_out()
+    [of_class] = summarize(fleet).classes
+    assert (of_class.offered, of_class.in_flight, of_class.ttft.p50) == (1, 1, None)
+
+
+def test_a_run_is_as_long_as_what_ended_took_however_long_the_rest_is_waited_for() -> None:
+    fleet, _ = small_fleet(num_replicas=2, duration=10)
+    fleet.put_call(call(num_output_tokens=30))
+    fleet.put_call(call(num_output_tokens=30))
+    fleet.timeline.at(1.5, fleet.replicas["replica-1"].stall)
+    fleet.every(1.0, lambda: None)
+    fleet.run_out()
+    assert fleet.timeline.now > 1000
+    assert summarize(fleet).seconds == 30
 
 
 def test_histograms_count_exactly_and_come_close_to_percentiles() -> None:

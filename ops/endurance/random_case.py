@@ -1,0 +1,137 @@
+"""One random fleet with all that happens to it, by its number; parts of it can be left out.
+
+RandomCase(17).run()                             raises where an invariant does not hold
+RandomCase(17, without={"strikes"}).run()        the same fleet, and nobody strikes it
+"""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from dataplane.simulation.clients import PATIENT
+from dataplane.simulation.faults.fault import Fault
+from dataplane.simulation.fleet_scenario import FleetScenario
+from dataplane.simulation.observer.dialect import Dialect
+from dataplane.simulation.observer.dialects import DIALECTS
+from ops.endurance.random_faults import kinds_of, random_faults
+from ops.endurance.random_scenario import CLASSES, DURATION, random_scenario
+from ops.endurance.random_traffic import TENANTS
+
+_Leave = Callable[[FleetScenario], FleetScenario]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RandomCase:
+    """Scenario `number`, without the parts that are named. Each part says what it leaves out."""
+
+    number: int
+    without: frozenset[str] = field(default_factory=frozenset)
+
+    def parts(self) -> list[str]:
+        """What can be left out, and is in it."""
+        faults = [f"fault-{place}" for place, _ in enumerate(self._all_faults(), 1)]
+        traffic = [f"traffic-{spec.name}" for spec in self._all_of_scenario().traffic][1:]
+        fixed = [*faults, "strikes", "exporters", *traffic, *_LEAVES]
+        return [part for part in fixed if part not in self.without]
+
+    def scenario(self) -> FleetScenario:
+        """Made anew: what some costs count, and links carry, is of one run."""
+        scenario = self._all_of_scenario()
+        for part, leave in _LEAVES.items():
+            if part in self.without:
+                scenario = leave(scenario)
+        kept = [each for each in scenario.traffic if f"traffic-{each.name}" not in self.without]
+        return replace(scenario, traffic=tuple(kept))
+
+    def faults(self) -> tuple[Fault, ...]:
+        """What goes wrong."""
+        return tuple(
+            fault
+            for place, fault in enumerate(self._all_faults(), 1)
+            if f"fault-{place}" not in self.without
+        )
+
+    @property
+    def is_struck(self) -> bool:
+        """Its replicas stall, drain and die besides; of every third one they do not, but where no
+        fault is of it."""
+        draw = random.Random(f"whether {self.number} is struck")
+        is_calm = draw.random() < 1 / 3 and kinds_of(self.number)
+        return not is_calm and "strikes" not in self.without
+
+    def dialect_of(self, replica_id: str) -> Dialect:
+        """What a replica speaks."""
+        draw = random.Random(f"dialect of {replica_id} in {self.number}")
+        return draw.choice(list(DIALECTS.values()))
+
+    def scrape_seconds(self) -> float:
+        """From one scrape to the next."""
+        return random.Random(f"scrapes of {self.number}").uniform(0.5, 3)
+
+    def moments(self) -> list[float]:
+        """At which somebody looks: of each second of the traffic a random one, then fewer."""
+        draw = random.Random(f"moments of {self.number}")
+        dense = [second + draw.random() for second in range(int(DURATION) + 10)]
+        return [*dense, *(DURATION + 10 + 15 * (place + draw.random()) for place in range(50))]
+
+    def _all_of_scenario(self) -> FleetScenario:
+        return random_scenario(self.number, kinds_of(self.number))
+
+    def _all_faults(self) -> tuple[Fault, ...]:
+        scenario = self._all_of_scenario()
+        return random_faults(
+            self.number,
+            until=DURATION,
+            replicas=[spec.replica_id for spec in scenario.replicas],
+            tenants=TENANTS,
+            classes=CLASSES,
+        )
+
+
+def _without_turns(scenario: FleetScenario) -> FleetScenario:
+    return _each_traffic(scenario, turns=None)
+
+
+def _without_answers(scenario: FleetScenario) -> FleetScenario:
+    return _each_traffic(scenario, num_sequences=None)
+
+
+def _without_prefixes(scenario: FleetScenario) -> FleetScenario:
+    return _each_traffic(scenario, prefixes=None)
+
+
+def _without_impatience(scenario: FleetScenario) -> FleetScenario:
+    """All clients wait, read at once, and never come again."""
+    traffic = (
+        replace(
+            spec,
+            callers=[(replace(caller, client=PATIENT), weight) for caller, weight in spec.callers],
+        )
+        for spec in scenario.traffic
+    )
+    return replace(scenario, traffic=tuple(traffic))
+
+
+def _each_traffic(scenario: FleetScenario, **changes: None) -> FleetScenario:
+    traffic = (replace(spec, **changes) for spec in scenario.traffic)  # type: ignore[arg-type]
+    return replace(scenario, traffic=tuple(traffic))
+
+
+def _without_starts(scenario: FleetScenario) -> FleetScenario:
+    """All replicas serve from the beginning."""
+    replicas = (replace(spec, starts_at=None) for spec in scenario.replicas)
+    return replace(scenario, replicas=tuple(replicas))
+
+
+_LEAVES: dict[str, _Leave] = {
+    "phases": partial(replace, phases=None),
+    "overheads": partial(replace, overheads=None),
+    "contract": partial(replace, contract=None),
+    "gateways": partial(replace, num_gateways=1),
+    "turns": _without_turns,
+    "answers": _without_answers,
+    "prefixes": _without_prefixes,
+    "impatience": _without_impatience,
+    "starts": _without_starts,
+}

@@ -29,12 +29,12 @@ from pathlib import Path
 
 from controlplane.cli.fit_output import fit_text
 from dataplane.simulation.fitting.document import Fit, save_fit
-from dataplane.simulation.fitting.fit import this_machine
+from dataplane.simulation.fitting.fit import fit_records, this_machine
 from dataplane.simulation.fitting.replay import ReplayedRequest
 from dataplane.simulation.fitting.vllm import fit_vllm
 from dataplane.simulation.fitting.vllm_spans import fit_vllm_spans
 from ops.calibration.comparison import FIGURES, Comparison, Outcome, simulate
-from ops.calibration.measurement import LOADS
+from ops.calibration.measurement import LOADS, renumbered
 from ops.calibration.vllm_measurement import (
     TrafficPlan,
     VllmFacts,
@@ -42,6 +42,7 @@ from ops.calibration.vllm_measurement import (
     latencies_of,
     measure_vllm,
     read_facts,
+    read_records,
     read_run,
     read_spans,
     run_names,
@@ -80,6 +81,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=1, help="of the engine")
     parser.add_argument("--max-num-seqs", type=int, default=16)
     parser.add_argument("--max-num-batched-tokens", type=int, default=128)
+    parser.add_argument("--gateway", action="store_true", help="send through one, and fit records")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="must not exist")
     parser.add_argument("--again", type=Path, metavar="FOLDER", help="what --keep has kept")
@@ -106,6 +108,7 @@ def _traffic(options: argparse.Namespace) -> TrafficPlan:
         test_seconds=options.seconds,
         training_seconds=options.training_seconds,
         scrape_every=options.scrape_every,
+        is_through_gateway=options.gateway,
         seed=options.seed,
     )
 
@@ -134,10 +137,14 @@ def _fits(folder: Path) -> dict[str, Fit]:
     training = run_names(folder, "training")
     spans = [span for name in training for span in read_spans(folder, name)]
     scrapes = scrapes_of(folder, training[-1])
-    return {
+    fits = {
         "spans": fit_vllm_spans(spans, this_machine()),
         "metrics": fit_vllm(scrapes[0], scrapes[-1], this_machine()),
     }
+    records = renumbered(record for name in training for record in read_records(folder, name))
+    if records:
+        fits["records"] = fit_records(records, this_machine())
+    return fits
 
 
 def _compare(load: str, run: VllmRun, fit: Fit, facts: VllmFacts, seed: int) -> Comparison:

@@ -7,7 +7,7 @@ import dataclasses
 import itertools
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -112,9 +112,13 @@ def read_run(folder: Path, name: str) -> list[RequestRecord]:
 def numbered_anew(folder: Path, names: Sequence[str]) -> list[RequestRecord]:
     """The records of some runs of traffic, as if there had been no others: between two runs
     the engine had nothing to do, so no request is missing."""
-    records = [record for name in names for record in read_run(folder, name)]
-    records.sort(key=lambda record: record.gateway_sequence)
-    return [dataclasses.replace(r, gateway_sequence=n) for n, r in enumerate(records)]
+    return renumbered(record for name in names for record in read_run(folder, name))
+
+
+def renumbered(records: Iterable[RequestRecord]) -> list[RequestRecord]:
+    """In their order, with numbers that leave none out."""
+    ordered = sorted(records, key=lambda record: record.gateway_sequence)
+    return [dataclasses.replace(r, gateway_sequence=n) for n, r in enumerate(ordered)]
 
 
 def find_demo_model() -> Path:

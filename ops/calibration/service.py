@@ -47,11 +47,7 @@ class Service:
 
     def records(self) -> list[RequestRecord]:
         """Of all requests so far, in the order in which they ended."""
-        segments = sorted(
-            (self.folder / "gateway").rglob(SEGMENT_GLOB), key=lambda path: int(path.stem)
-        )
-        lines = [line for path in segments for line in path.read_bytes().splitlines()]
-        return [decode_record(line) for line in lines]
+        return read_spool(self.folder)
 
     def engine_metrics(self) -> dict[str, float]:
         """What the replica exports without labels, by name."""
@@ -66,7 +62,12 @@ class Service:
 @contextlib.contextmanager
 def serving(folder: Path, artifact: Path, settings: Mapping[str, Any]) -> Iterator[Service]:
     """Start both, and end both however the block ends. Raises NotStartedError."""
-    with _replica(folder, artifact, settings) as status, _gateway(folder, artifact, status) as url:
+    with contextlib.ExitStack() as started:
+        status = started.enter_context(_replica(folder, artifact, settings))
+        endpoint = ReplicaEndpoint(
+            replica_id=status.replica_id, engine=ENGINE, address=str(status.address)
+        )
+        url = started.enter_context(serving_gateway(folder, endpoint, artifact))
         yield Service(url, folder, status, f"http://{status.metrics_address}/metrics")
 
 
@@ -97,10 +98,12 @@ def _replica(folder: Path, artifact: Path, settings: Mapping[str, Any]) -> Itera
 
 
 @contextlib.contextmanager
-def _gateway(folder: Path, artifact: Path, replica: ReplicaStatus) -> Iterator[str]:
+def serving_gateway(folder: Path, endpoint: ReplicaEndpoint, tokenizer: Path) -> Iterator[str]:
+    """A gateway before one replica, which it calls MODEL; its address. `tokenizer` is a model's
+    file or folder. Raises NotStartedError."""
     state_dir = folder / "gateway"
     state_dir.mkdir()
-    (state_dir / "snapshot.json").write_bytes(encode_snapshot(_snapshot(artifact, replica)))
+    (state_dir / "snapshot.json").write_bytes(encode_snapshot(_snapshot(endpoint, tokenizer)))
     command = (
         sys.executable, "-m", "dataplane.gateway", "--name", "gateway-calibration",
         "--port", "0", "--state-dir", str(state_dir),
@@ -118,19 +121,23 @@ def _gateway(folder: Path, artifact: Path, replica: ReplicaStatus) -> Iterator[s
         yield wait_for(find_url, process, folder / "gateway.log", _START_SECONDS)
 
 
-def _snapshot(artifact: Path, replica: ReplicaStatus) -> Snapshot:
-    endpoint = ReplicaEndpoint(
-        replica_id=replica.replica_id, engine=ENGINE, address=str(replica.address)
-    )
+def read_spool(folder: Path) -> list[RequestRecord]:
+    """Of all requests that the gateway in `folder` has recorded, in the order of their ends."""
+    segments = sorted((folder / "gateway").rglob(SEGMENT_GLOB), key=lambda path: int(path.stem))
+    lines = [line for path in segments for line in path.read_bytes().splitlines()]
+    return [decode_record(line) for line in lines]
+
+
+def _snapshot(endpoint: ReplicaEndpoint, tokenizer: Path) -> Snapshot:
     policy = AdmissionPolicyTerms(
         revision="calibration@1", classes=(ClassPolicy(name="all", max_queue=_MAX_QUEUE),)
     )
     deployment = DeploymentPolicy(
         name=MODEL,
         model_name=MODEL,
-        model_revision=f"{artifact.stem}@1",
+        model_revision=f"{tokenizer.stem}@1",
         engine_config_revision="calibration@1",
-        tokenizer_artifact=str(artifact),
+        tokenizer_artifact=str(tokenizer),
         max_model_len=None,
         policy=policy,
         contract=None,

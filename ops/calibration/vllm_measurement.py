@@ -5,6 +5,7 @@ A folder holds of each run of traffic
     NAME.run.json       its arrivals, and when its clients had their chunks
     NAME.traces.json    vLLM's spans, as OTLP JSON
     NAME.metrics/       scrapes at regular times: 0000.txt is before the traffic, the last behind it
+    NAME.records        where a gateway stood before it: its full records, as JSON lines
 
 and facts.json. The server is idle between runs.
 """
@@ -22,18 +23,23 @@ import uvloop
 
 from controlplane.cli.span_sources import read_span_files
 from dataplane import foreign_names
+from dataplane.policy import ReplicaEndpoint
+from dataplane.record import RequestRecord, decode_record, encode_record
 from dataplane.simulation.fitting.replay import ReplicaBounds
 from dataplane.simulation.fitting.vllm_requests import EngineSpan
 from ops.calibration.measurement import LOADS, TESTING, TRAINING, TRAINING_SHARES
 from ops.calibration.saturation import pace_of
+from ops.calibration.service import MODEL, read_spool, serving_gateway
 from ops.calibration.span_file import keeping_spans
 from ops.calibration.traffic import Answer, Arrival, Mix, at_once, poisson, send
-from ops.calibration.vllm_server import MODEL, VllmPlan, VllmServer, free_port, serving_vllm
+from ops.calibration.vllm_server import VllmPlan, VllmServer, free_port, serving_vllm
 
 _CROWD = 64
 _WARM_UP = 12
 """Requests that nobody looks at: the first ones of a server wait for what it compiles."""
-_SPAN_SECONDS = 20.0
+_LATE_SECONDS = 20.0
+"""For spans and records that are written behind the answers."""
+_REPLICA = "vllm-calibrated"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +51,8 @@ class TrafficPlan:
     training_seconds: float
     scrape_every: float
     """Seconds."""
+    is_through_gateway: bool
+    """Through a gateway of ours, which keeps records of all; else right to vLLM."""
     seed: int
 
 
@@ -79,10 +87,19 @@ def measure_vllm(
         tell(f"vLLM serves after {time.monotonic() - began:.0f} s")
         kept = serving.pop_all()
     with kept:
-        runs = _Runs(found, folder, port, traffic, tell)
+        url = found.url
+        if traffic.is_through_gateway:
+            url = kept.enter_context(serving_gateway(folder, _endpoint(found), server.model))
+        runs = _Runs(found, url, folder, port, traffic, tell)
         saturation = _send_all(runs, found.bounds.scheduler.max_num_seqs, traffic)
     facts = VllmFacts(found.bounds, saturation)
     (folder / "facts.json").write_bytes(msgspec.json.encode(facts))
+
+
+def _endpoint(server: VllmServer) -> ReplicaEndpoint:
+    return ReplicaEndpoint(
+        replica_id=_REPLICA, engine="openai", address=server.url, settings={"ignore_eos": True}
+    )
 
 
 def _send_all(runs: "_Runs", num_slots: int, traffic: TrafficPlan) -> float:
@@ -131,23 +148,33 @@ def read_spans(folder: Path, name: str) -> list[EngineSpan]:
     return [span for span in spans if span.name == foreign_names.VLLM_REQUEST_SPAN]
 
 
+def read_records(folder: Path, name: str) -> list[RequestRecord]:
+    """None where no gateway stood before it."""
+    path = folder / f"{name}.records"
+    lines = path.read_bytes().splitlines() if path.exists() else []
+    return [decode_record(line) for line in lines]
+
+
 class _Runs:
     """Sends one run of traffic after the other, and keeps what is told of each."""
 
     def __init__(
         self,
         server: VllmServer,
+        url: str,
         folder: Path,
         port: int,
         traffic: TrafficPlan,
         tell: Callable[[str], None],
     ) -> None:
         self._server = server
+        self._url = url
         self._folder = folder
         self._port = port
         self._traffic = traffic
         self._tell = tell
         self._num_seeds = 0
+        self._num_records = 0
 
     def next_seed(self) -> int:
         """Another one."""
@@ -173,19 +200,28 @@ class _Runs:
             keeping_spans(spans_path(self._folder, name), self._port),
             self._scraping(self._folder / f"{name}.metrics"),
         ):
-            answers = uvloop.run(send(self._server.url, MODEL, arrivals, self.next_seed()))
-            self._wait_for_spans(name, len(arrivals))
+            answers = uvloop.run(send(self._url, MODEL, arrivals, self.next_seed()))
+            self._wait_for(lambda: len(read_spans(self._folder, name)), len(arrivals), "spans")
+        if self._traffic.is_through_gateway:
+            self._keep_records(name, len(arrivals))
         run = VllmRun(tuple(arrivals), tuple(answers))
         (self._folder / f"{name}.run.json").write_bytes(msgspec.json.encode(run))
         self._tell(f"{name}: {len(arrivals)} requests in {time.monotonic() - began:.0f} s")
         return answers
 
-    def _wait_for_spans(self, name: str, count: int) -> None:
-        """They are written some time behind the answers."""
-        deadline = time.monotonic() + _SPAN_SECONDS
-        while (found := len(read_spans(self._folder, name))) < count:
+    def _keep_records(self, name: str, count: int) -> None:
+        known = self._num_records
+        self._wait_for(lambda: len(read_spool(self._folder)) - known, count, "records")
+        records = read_spool(self._folder)[known:]
+        self._num_records += len(records)
+        lines = b"".join(encode_record(record) + b"\n" for record in records)
+        (self._folder / f"{name}.records").write_bytes(lines)
+
+    def _wait_for(self, find: Callable[[], int], count: int, what: str) -> None:
+        deadline = time.monotonic() + _LATE_SECONDS
+        while (found := find()) < count:
             if time.monotonic() > deadline:
-                raise LookupError(f"{name}: {found} spans came of {count} requests")
+                raise LookupError(f"{found} {what} came of {count} requests")
             time.sleep(0.3)
 
     @contextlib.contextmanager

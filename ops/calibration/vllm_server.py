@@ -12,8 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from dataplane.scheduling.bounds import SchedulerConfig
 from dataplane.simulation.fitting.replay import ReplicaBounds
 from ops.calibration.process import running, wait_for
+from ops.calibration.service import MODEL
 
-MODEL = "calibrated"
 _START_SECONDS = 500.0
 _SCRAPE_SECONDS = 20.0
 _NO_GATEWAY_SLOTS = 1_000_000

@@ -11,12 +11,18 @@ of three places::
 `blank` and `evictable` together are free. A block table is released from its tail, so
 that of one sequence the last blocks go first and the beginning, which others are most
 likely to share, lives longest.
+
+What is known of a block stands in arrays by its id: every token of every sequence passes here
+in some block, and of all containers these are found in a processor's cache most often.
 """
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 from collections.abc import Sequence as ReadableSequence
 from dataclasses import dataclass
+
+EvictionListener = Callable[[list[int]], object]
+"""Is given blocks that were cached, in the order in which they went."""
 
 
 class BlockReferenceError(Exception):
@@ -49,13 +55,12 @@ class BlockPool:
             )
         self.num_blocks = num_blocks
         self.block_size = block_size
-        self._referenced: set[int] = set()
-        self._further: dict[int, int] = {}  # references beyond the first, where there are any
+        self._ref_counts = [0] * num_blocks
+        self._is_cached = bytearray(num_blocks)
         self._blank = list(range(num_blocks - 1, -1, -1))  # popped from the end: block 0 first
         self._evictable: OrderedDict[int, None] = OrderedDict()
-        self._cached: set[int] = set()
         self._lent: Counter[int] = Counter()
-        self._on_evict: Callable[[int], None] | None = None
+        self._on_evict: EvictionListener = _tell_nobody
 
     @property
     def num_free(self) -> int:
@@ -65,7 +70,7 @@ class BlockPool:
     @property
     def num_referenced(self) -> int:
         """Blocks in use; one that several sequences share counts once."""
-        return len(self._referenced)
+        return self.num_blocks - self.num_free
 
     @property
     def num_evictable(self) -> int:
@@ -75,18 +80,18 @@ class BlockPool:
     @property
     def num_cached(self) -> int:
         """Blocks whose content can be found again, referenced or not."""
-        return len(self._cached)
+        return self._is_cached.count(1)
 
     def ref_count(self, block_id: int) -> int:
         """How many tables hold the block."""
-        return 1 + self._further.get(block_id, 0) if block_id in self._referenced else 0
+        return self._ref_counts[block_id]
 
     def num_blocks_for(self, num_tokens: int) -> int:
         """Blocks that `num_tokens` tokens of one sequence occupy."""
         return -(-num_tokens // self.block_size)
 
-    def set_eviction_listener(self, on_evict: Callable[[int], None]) -> None:
-        """`on_evict(block_id)` is called when a cached block is about to be reused."""
+    def set_eviction_listener(self, on_evict: EvictionListener) -> None:
+        """`on_evict(block_ids)` is called when cached blocks are about to be reused."""
         self._on_evict = on_evict
 
     def allocate(self, num_blocks: int) -> list[int] | None:
@@ -95,18 +100,20 @@ class BlockPool:
         Blank blocks come first, then evictable ones, least recently used first.
         """
         blank = self._blank
-        num_blank = len(blank)
-        if num_blocks > num_blank + len(self._evictable):
-            return None
-        if num_blocks <= num_blank:
-            block_ids = blank[num_blank - num_blocks :]
-            del blank[num_blank - num_blocks :]
+        num_blank_left = len(blank) - num_blocks
+        if num_blank_left >= 0:
+            block_ids = blank[num_blank_left:]
+            del blank[num_blank_left:]
             block_ids.reverse()
-        else:
+        elif -num_blank_left <= len(self._evictable):
             block_ids = blank[::-1]
             blank.clear()
-            block_ids += self._evict(num_blocks - num_blank)
-        self._referenced.update(block_ids)
+            block_ids += self._evict(-num_blank_left)
+        else:
+            return None
+        ref_counts = self._ref_counts
+        for block_id in block_ids:
+            ref_counts[block_id] = 1
         return block_ids
 
     def reference(self, block_ids: Iterable[int]) -> None:
@@ -114,38 +121,33 @@ class BlockPool:
 
         Raises BlockReferenceError for a blank block: it holds nothing to share.
         """
+        ref_counts = self._ref_counts
         for block_id in block_ids:
-            if block_id in self._referenced:
-                self._further[block_id] = self._further.get(block_id, 0) + 1
-            elif block_id in self._evictable:
+            if not ref_counts[block_id]:
+                if not self._is_cached[block_id]:
+                    raise BlockReferenceError(
+                        block_id, "is blank and cannot be shared; allocate it instead"
+                    )
                 del self._evictable[block_id]
-                self._referenced.add(block_id)
-            else:
-                raise BlockReferenceError(
-                    block_id, "is blank and cannot be shared; allocate it instead"
-                )
+            ref_counts[block_id] += 1
 
     def release(self, block_ids: ReadableSequence[int]) -> None:
         """Give one reference to each block of a table back, last block first.
 
         Raises BlockReferenceError for a block that nobody references.
         """
-        unique = set(block_ids)
-        is_plain = len(unique) == len(block_ids) and self._further.keys().isdisjoint(unique)
-        if not is_plain or not unique <= self._referenced:
-            for block_id in reversed(block_ids):
-                self._release_one(block_id)
-            return
-        self._referenced -= unique
-        if self._cached.isdisjoint(unique):
-            self._blank.extend(reversed(block_ids))
-        else:
-            cached, evictable, blank = self._cached, self._evictable, self._blank
-            for block_id in reversed(block_ids):
-                if block_id in cached:
-                    evictable[block_id] = None
-                else:
-                    blank.append(block_id)
+        ref_counts, is_cached = self._ref_counts, self._is_cached
+        for block_id in reversed(block_ids):
+            num_left = ref_counts[block_id] - 1
+            if num_left < 0:
+                raise BlockReferenceError(block_id, "is released more often than referenced")
+            ref_counts[block_id] = num_left
+            if num_left:
+                continue
+            if is_cached[block_id]:
+                self._evictable[block_id] = None
+            else:
+                self._blank.append(block_id)
 
     def lend(self, num_blocks: int) -> list[int] | None:
         """As `allocate`, for what is no sequence: the blocks are in no table until `take_back`."""
@@ -168,22 +170,18 @@ class BlockPool:
             self._lent[block_id] -= 1
         self.release(block_ids)
 
-    def mark_cached(self, block_id: int) -> None:
-        """The block's content is final and can be found again.
+    def mark_cached(self, block_ids: Iterable[int]) -> None:
+        """The content of these blocks is final and can be found again.
 
-        Raises BlockReferenceError unless somebody references it.
+        Raises BlockReferenceError unless somebody references them.
         """
-        if block_id not in self._referenced:
-            raise BlockReferenceError(block_id, "is free; only a referenced block can be cached")
-        self._cached.add(block_id)
-
-    def mark_all_cached(self, block_ids: ReadableSequence[int]) -> None:
-        """As `mark_cached` of each."""
-        if self._referenced.issuperset(block_ids):
-            self._cached.update(block_ids)
-        else:
-            for block_id in block_ids:
-                self.mark_cached(block_id)
+        ref_counts, is_cached = self._ref_counts, self._is_cached
+        for block_id in block_ids:
+            if not ref_counts[block_id]:
+                raise BlockReferenceError(
+                    block_id, "is free; only a referenced block can be cached"
+                )
+            is_cached[block_id] = 1
 
     def fork(self, block_table: ReadableSequence[int]) -> list[int]:
         """A second table over the same blocks. Call `make_writable` before either writes."""
@@ -198,9 +196,10 @@ class BlockPool:
         anything else is allocated. None, and nothing changed, when no block is free.
         """
         block_id = block_table[position]
-        if block_id not in self._referenced:
+        ref_count = self._ref_counts[block_id]
+        if not ref_count:
             raise BlockReferenceError(block_id, "is free and cannot be written")
-        if block_id not in self._further and block_id not in self._cached:
+        if ref_count == 1 and not self._is_cached[block_id]:
             return WritableBlock(block_id=block_id)
         fresh = self.allocate(1)
         if fresh is None:
@@ -215,14 +214,14 @@ class BlockPool:
         With `block_tables`, all that exist, the reference counts are checked against them and
         against what is lent.
         """
-        places = Counter(self._blank) + Counter(self._evictable.keys()) + Counter(self._referenced)
-        _compare("free + referenced", self.num_free + self.num_referenced, self.num_blocks)
+        referenced = [b for b, count in enumerate(self._ref_counts) if count > 0]
+        cached = {b for b, is_cached in enumerate(self._is_cached) if is_cached}
+        places = Counter(self._blank) + Counter(self._evictable.keys()) + Counter(referenced)
+        _compare("free + referenced", self.num_free + len(referenced), self.num_blocks)
         _compare("distinct blocks with a place", len(places), self.num_blocks)
-        shared = sum(count > 0 for b, count in self._further.items() if b in self._referenced)
-        _compare("shared blocks", len(self._further), shared)
-        unreferenced_cached = len(self._cached - self._referenced)
+        unreferenced_cached = len(cached.difference(referenced))
         _compare("evictable blocks", len(self._evictable), unreferenced_cached)
-        _compare("cached blocks that are blank", len(self._cached.intersection(self._blank)), 0)
+        _compare("cached blocks that are blank", len(cached.intersection(self._blank)), 0)
         if block_tables is not None:
             held = Counter(block_id for table in block_tables for block_id in table) + self._lent
             for block_id in range(self.num_blocks):
@@ -232,29 +231,16 @@ class BlockPool:
 
     def _evict(self, num_blocks: int) -> list[int]:
         """Take the least recently used of the cached blocks that nobody references."""
-        block_ids = [self._evictable.popitem(last=False)[0] for _ in range(num_blocks)]
-        self._cached.difference_update(block_ids)
-        if self._on_evict is not None:
-            for block_id in block_ids:
-                self._on_evict(block_id)
+        pop_oldest, is_cached = self._evictable.popitem, self._is_cached
+        block_ids = [pop_oldest(last=False)[0] for _ in range(num_blocks)]
+        for block_id in block_ids:
+            is_cached[block_id] = 0
+        self._on_evict(block_ids)
         return block_ids
 
-    def _release_one(self, block_id: int) -> None:
-        if block_id not in self._referenced:
-            raise BlockReferenceError(block_id, "is released more often than referenced")
-        if block_id not in self._further:
-            self._referenced.remove(block_id)
-            self._set_free(block_id)
-        elif self._further[block_id] == 1:
-            del self._further[block_id]
-        else:
-            self._further[block_id] -= 1
 
-    def _set_free(self, block_id: int) -> None:
-        if block_id in self._cached:
-            self._evictable[block_id] = None
-        else:
-            self._blank.append(block_id)
+def _tell_nobody(block_ids: list[int]) -> None:
+    """Where nothing finds cached blocks again."""
 
 
 def _compare(what: str, counted: int, expected: int) -> None:

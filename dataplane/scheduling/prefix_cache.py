@@ -75,7 +75,9 @@ class PrefixCache:
         self._pool = pool
         self._block_size = pool.block_size
         self._runs: dict[BlockIdentity, Run] = {}
-        self._run_by_block: dict[int, Run] = {}  # of all cached blocks, findable or not
+        self._run_by_block: list[Run | None] = [
+            None
+        ] * pool.num_blocks  # of cached ones, found or not
         pool.set_eviction_listener(self._forget)
 
     def match(self, sequence: Sequence) -> PrefixMatch:
@@ -115,10 +117,11 @@ class PrefixCache:
         """Raises AssertionError when trie and pool disagree on what is cached."""
         findable = {b: run for run in self._runs.values() for b in run.block_ids}
         known = self._run_by_block
-        is_known = all(known.get(block_id) is run for block_id, run in findable.items())
-        if not is_known or len(known) != self._pool.num_cached:
+        num_known = len(known) - known.count(None)
+        is_known = all(known[block_id] is run for block_id, run in findable.items())
+        if not is_known or num_known != self._pool.num_cached:
             raise AssertionError(
-                f"the trie finds {len(findable)} blocks, knows the place of {len(known)}, and "
+                f"the trie finds {len(findable)} blocks, knows the place of {num_known}, and "
                 f"the pool holds {self._pool.num_cached} as cached"
             )
         for identity, run in self._runs.items():
@@ -157,11 +160,7 @@ class PrefixCache:
             return max(most, 0)
         size = self._block_size
         start, stop = depth * size, (depth + most) * size
-        wanted, there = sequence.tokens(start, stop), run.sequence.tokens(start, stop)
-        if wanted == there:
-            return most
-        differing = next(n for n, (a, b) in enumerate(zip(wanted, there, strict=True)) if a != b)
-        return differing // size
+        return sequence.num_same_tokens(run.sequence, start, stop) // size
 
     def _find_branch(self, sequence: Sequence, spot: Spot | None, depth: int) -> Run | None:
         if spot is not None and not spot.run.has_branches:
@@ -185,23 +184,26 @@ class PrefixCache:
         else:
             run = spot.run
         run.block_ids += block_ids
-        self._run_by_block.update(dict.fromkeys(block_ids, run))
-        self._pool.mark_all_cached(block_ids)
+        for block_id in block_ids:
+            self._run_by_block[block_id] = run
+        self._pool.mark_cached(block_ids)
         return Spot(run, len(run.block_ids) - 1)
 
     def _can_continue(self, sequence: Sequence, spot: Spot) -> bool:
         run, index = spot
         return run.sequence is sequence and not run.is_cut and index + 1 == len(run.block_ids)
 
-    def _forget(self, block_id: int) -> None:
-        run = self._run_by_block.pop(block_id)
-        block_ids = run.block_ids
-        if block_ids and block_ids[-1] == block_id:  # as nearly always: tables go from the tail
-            block_ids.pop()
-        elif block_id in block_ids:
-            del block_ids[block_ids.index(block_id) :]
-        else:
-            return  # it was behind another that went before
-        run.is_cut = True
-        if not block_ids:
-            del self._runs[run.identity]
+    def _forget(self, block_ids: list[int]) -> None:
+        for block_id in block_ids:
+            run, self._run_by_block[block_id] = self._run_by_block[block_id], None
+            assert run is not None, f"block {block_id} is cached and was not registered"
+            findable = run.block_ids
+            if findable and findable[-1] == block_id:  # as nearly always: tables go from the tail
+                findable.pop()
+            elif block_id in findable:
+                del findable[findable.index(block_id) :]
+            else:
+                continue  # it was behind another that went before
+            run.is_cut = True
+            if not findable:
+                del self._runs[run.identity]

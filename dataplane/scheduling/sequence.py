@@ -19,6 +19,7 @@ are what they lack plus the tick.
 from collections.abc import Sequence as ReadableSequence
 from typing import TYPE_CHECKING
 
+from dataplane.scheduling.compact_prompt import CompactPrompt
 from dataplane.scheduling.sequence_status import (
     TRANSITIONS,
     SequenceStatus,
@@ -254,6 +255,20 @@ class Sequence:
             return tuple(self.prompt_token_ids[start:stop])
         output = (self.script or self._output)[max(0, start - num_prompt) : stop - num_prompt]
         return (*self.prompt_token_ids[start:], *output)
+
+    def num_same_tokens(self, other: "Sequence", start: int, stop: int) -> int:
+        """How many tokens from `start` on are the same in `other`, up to `stop`.
+
+        Raises IndexError where one of them has fewer.
+        """
+        mine, theirs = self.prompt_token_ids, other.prompt_token_ids
+        is_in_prompts = stop <= self.num_prompt_tokens and stop <= other.num_prompt_tokens
+        if is_in_prompts and isinstance(mine, CompactPrompt) and type(theirs) is type(mine):
+            return mine.num_same(theirs, start, stop)
+        wanted, there = self.tokens(start, stop), other.tokens(start, stop)
+        if wanted == there:
+            return stop - start
+        return next(n for n, (a, b) in enumerate(zip(wanted, there, strict=True)) if a != b)
 
     def select(self, token_id: int | None) -> None:
         """Append a token. None, and only of one that follows no tick: what the script says."""

@@ -10,11 +10,13 @@ requests share a prefix exactly where the same ranges begin them::
 from collections.abc import Sequence
 from typing import overload
 
+from dataplane.scheduling.compact_prompt import CompactPrompt
+
 _MOST_TOKENS_OF_PART = 2**32
 
 
-class JoinedTokens(Sequence[int]):
-    """Ranges, read as one sequence. Slicing it makes a tuple."""
+class JoinedTokens(CompactPrompt):
+    """Ranges of consecutive ids, read as one sequence. Slicing it makes a tuple."""
 
     __slots__ = ("_num_tokens", "parts")
 
@@ -52,15 +54,32 @@ class JoinedTokens(Sequence[int]):
             start, stop = max(0, start - length), stop - length
         return tuple(tokens[::step])
 
-    def _token_at(self, index: int) -> int:
-        position = index + self._num_tokens if index < 0 else index
-        if not 0 <= position < self._num_tokens:
-            raise IndexError(f"there are {self._num_tokens} tokens, none at {index}")
+    def num_same(self, other: "JoinedTokens", start: int, stop: int) -> int:
+        """Costs as much as there are ranges: two of them that have one token in common at one
+        place have all that follow, as far as both reach."""
+        at = start
+        while at < stop:
+            token, ends_at = self._stretch_at(at)
+            other_token, other_ends_at = other._stretch_at(at)
+            if token != other_token:
+                break
+            at = min(ends_at, other_ends_at)
+        return min(at, stop) - start
+
+    def _stretch_at(self, position: int) -> tuple[int, int]:
+        """The token there, and where the range that it is of ends."""
+        begins_at = 0
         for part in self.parts:
-            if position < len(part):
-                return part[position]
-            position -= len(part)
-        raise AssertionError("the parts are as long as their sum")
+            ends_at = begins_at + len(part)
+            if position < ends_at:
+                return part[position - begins_at], ends_at
+            begins_at = ends_at
+        raise IndexError(f"there are {self._num_tokens} tokens, none at {position}")
+
+    def _token_at(self, index: int) -> int:
+        if not -self._num_tokens <= index < self._num_tokens:
+            raise IndexError(f"there are {self._num_tokens} tokens, none at {index}")
+        return self._stretch_at(index % self._num_tokens)[0]
 
 
 def joined(parts: Sequence[range], num_tokens: int | None = None) -> range | JoinedTokens:

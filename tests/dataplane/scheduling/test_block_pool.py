@@ -29,8 +29,7 @@ def test_allocation_takes_all_or_nothing() -> None:
 def test_freed_blocks_are_reused_tail_first() -> None:
     pool = BlockPool(4, 16)
     table = allocate(pool, 4)
-    for block_id in table:
-        pool.mark_cached(block_id)
+    pool.mark_cached(table)
     pool.release(table)
     assert allocate(pool, 4) == list(reversed(table))
 
@@ -38,7 +37,7 @@ def test_freed_blocks_are_reused_tail_first() -> None:
 def test_blank_blocks_are_handed_out_before_cached_ones() -> None:
     pool = BlockPool(3, 16)
     table = allocate(pool, 3)
-    pool.mark_cached(table[1])
+    pool.mark_cached([table[1]])
     pool.release(table)
     assert set(allocate(pool, 2)) == {table[0], table[2]}
     assert pool.num_cached == 1
@@ -49,10 +48,10 @@ def test_blank_blocks_are_handed_out_before_cached_ones() -> None:
 def test_cached_blocks_are_evicted_least_recently_used_first() -> None:
     pool = BlockPool(3, 16)
     evicted: list[int] = []
-    pool.set_eviction_listener(evicted.append)
+    pool.set_eviction_listener(evicted.extend)
     first, second, third = tables = [allocate(pool, 1) for _ in range(3)]
     for table in tables:
-        pool.mark_cached(table[0])
+        pool.mark_cached(table[:1])
         pool.release(table)
     pool.reference(first)  # used again, so it is now the most recent
     pool.release(first)
@@ -63,8 +62,7 @@ def test_cached_blocks_are_evicted_least_recently_used_first() -> None:
 def test_a_referenced_cached_block_is_never_evicted() -> None:
     pool = BlockPool(2, 16)
     held, other = allocate(pool, 2)
-    pool.mark_cached(held)
-    pool.mark_cached(other)
+    pool.mark_cached([held, other])
     pool.release([other])
     assert allocate(pool, 1) == [other]
     assert pool.allocate(1) is None
@@ -96,7 +94,7 @@ def test_a_blank_block_can_be_neither_shared_nor_cached_nor_written() -> None:
     with pytest.raises(BlockReferenceError, match="blank"):
         pool.reference([0])
     with pytest.raises(BlockReferenceError, match="only a referenced block"):
-        pool.mark_cached(0)
+        pool.mark_cached([0])
     with pytest.raises(BlockReferenceError, match="cannot be written"):
         pool.make_writable([0], 0)
 
@@ -123,7 +121,7 @@ def test_a_block_that_the_cache_may_hand_out_is_copied_before_the_write() -> Non
     pool = BlockPool(2, 16)
     table = allocate(pool, 1)
     cached = table[0]
-    pool.mark_cached(cached)
+    pool.mark_cached([cached])
     writable = pool.make_writable(table, 0)
     assert writable is not None
     assert writable.copy_from == cached
@@ -161,7 +159,7 @@ def test_whatever_tables_do_no_block_is_lost_or_handed_out_twice(
 ) -> None:
     pool = BlockPool(num_blocks, 4)
     evicted: list[int] = []
-    pool.set_eviction_listener(evicted.append)
+    pool.set_eviction_listener(evicted.extend)
     tables: list[list[int]] = []
     for _ in range(data.draw(st.integers(0, 25))):
         action = data.draw(st.sampled_from(["allocate", "fork", "release", "cache", "write"]))
@@ -179,7 +177,7 @@ def test_whatever_tables_do_no_block_is_lost_or_handed_out_twice(
             if action == "fork":
                 tables.append(pool.fork(table))
             elif action == "cache":
-                pool.mark_cached(table[position])
+                pool.mark_cached([table[position]])
             elif action == "write":
                 writable = pool.make_writable(table, position)
                 if writable is not None:

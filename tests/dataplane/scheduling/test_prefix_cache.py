@@ -147,7 +147,7 @@ def test_a_block_is_not_found_below_a_stranger_that_took_its_parents_block(
 
 
 def test_a_block_that_pool_and_trie_disagree_on_is_reported(cached: Cached) -> None:
-    cached.pool.mark_cached(cached.compute((1, 2)).block_table[0])
+    cached.pool.mark_cached(cached.compute((1, 2)).block_table[:1])
     with pytest.raises(AssertionError, match=r"finds 0 blocks.*holds 1"):
         cached.cache.check_integrity()
 

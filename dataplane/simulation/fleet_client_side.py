@@ -108,6 +108,8 @@ class FleetClientSide:
         if is_first:
             request.first_write_at = now
             request.status = 200
+            if num_tokens > 1:
+                request.num_first_written_tokens = num_tokens
         if request.trace is not None:
             request.trace.note(
                 EventKind.FIRST_WRITE if is_first else EventKind.WRITE,

@@ -38,6 +38,8 @@ class FleetRequest:
     first_token_at: float | None = None
     last_token_at: float | None = None
     first_write_at: float | None = None
+    num_first_written_tokens = 1
+    """Of the first write: an answer that it holds whole has no pace."""
     last_write_at: float | None = None
     finished_at: float | None = None
     num_output_tokens = 0

@@ -169,7 +169,8 @@ def server_latencies(request: FleetRequest) -> tuple[float, float, float, float]
             e2e = last - arrived_at
             group = request.group  # its answers are written together: O is that of the longest
             num_tokens = request.num_output_tokens if group is None else group.num_tokens_of_longest
-            if num_tokens > 1 and request.call.caller.is_stream:
+            is_whole = request.num_first_written_tokens >= request.num_output_tokens
+            if num_tokens > 1 and not is_whole:
                 tpot = (last - first) / (num_tokens - 1)
     return queue_time, ttft, tpot, e2e
 

@@ -1,6 +1,7 @@
 """Times that can be counted by hand: a step takes one second, a gateway some tenths."""
 
 import dataclasses
+import math
 
 import pytest
 
@@ -92,6 +93,33 @@ def test_an_answer_shorter_than_its_first_write_leaves_with_it() -> None:
     writes = [e for e in record.events if e.kind in (EventKind.FIRST_WRITE, EventKind.WRITE)]
     assert [(write.at, write.num_tokens) for write in writes] == [(3.5, 2)]
     assert at(record)[EventKind.LAST_WRITE] == 3.5
+
+
+@pytest.mark.parametrize("before_last_write", [0.0, 4.0])
+@pytest.mark.parametrize("is_traced", [True, False])
+def test_an_answer_that_the_first_write_holds_whole_has_no_pace(
+    is_traced: bool, before_last_write: float
+) -> None:
+    plan = OverheadPlan(
+        before_first_write=Constant(2.5), before_last_write=Constant(before_last_write)
+    )
+    bare, _ = small_fleet()
+    records = AllRecords() if is_traced else None
+    fleet = Fleet(dataclasses.replace(bare.scenario, overheads=plan), records)
+    fleet.begin()
+    fleet.put_call(call(num_output_tokens=2))
+    fleet.put_call(call(num_output_tokens=9))
+    fleet.run()
+    columns = fleet.results.columns
+    assert columns is not None
+    pace_of = dict(zip(columns.number, columns.tpot, strict=True))
+    assert math.isnan(pace_of[0])
+    assert pace_of[1] > 0
+    if records is not None:
+        assert [record.latencies.server.tpot for record in in_order(records)] == [
+            None,
+            pytest.approx(pace_of[1]),
+        ]
 
 
 def test_an_answer_in_one_piece_is_written_once_and_late() -> None:

@@ -9,14 +9,14 @@ from dataplane.simulation.faults.fault import Fault
 from dataplane.simulation.faults.fleet_faults import FleetFaults
 from dataplane.simulation.faults.memory import CancelLeak, SmallerMemory, WorkspaceSpike
 from dataplane.simulation.faults.plan import FaultPlan
-from dataplane.simulation.fleet import Fleet, FleetError
-from dataplane.simulation.fleet_records import AllRecords
+from dataplane.simulation.fleet import Fleet
+from dataplane.simulation.fleet_summary import FleetSummary, summarize
 from ops.endurance.exporter_watch import ExporterWatch
 from ops.endurance.fleet_strikes import ENDS_AT, strike
 from ops.endurance.fleet_watch import FleetWatch
 from ops.endurance.random_case import RandomCase
+from ops.endurance.record_watch import RecordWatch
 
-_TAKES_BLOCKS = (SmallerMemory, WorkspaceSpike, CancelLeak)
 _SETTLES_WITHIN = 600.0
 
 
@@ -26,14 +26,15 @@ class CaseRun:
     def __init__(self, case: RandomCase, *, is_watched: bool) -> None:
         """`is_watched` False: nobody looks, and nobody keeps a record. It comes to the same."""
         self.case = case
-        self.fleet = Fleet(case.scenario(), records := AllRecords() if is_watched else None)
+        self.records = RecordWatch() if is_watched else None
+        self.fleet = Fleet(case.scenario(), self.records)
         self.plan = FaultPlan(case.faults())
-        self.watch = FleetWatch(self.fleet, records)
+        self.watch = FleetWatch(self.fleet)
         self.exporters: ExporterWatch | None = None
         if is_watched and "exporters" not in case.without:
             self.exporters = ExporterWatch(self.fleet, case.dialect_of, self.plan.metrics)
-        self.error: FleetError | None = None
-        """Why it could not end by itself."""
+        self.waits: tuple[str, ...] = ()
+        """What those waited for that nothing ended."""
         self._is_over = False
         self._install()
         if is_watched:
@@ -51,18 +52,25 @@ class CaseRun:
 
     def run(self) -> "CaseRun":
         """To the end, and a look at what is left."""
-        try:
-            self.fleet.run()
-        except FleetError as error:
-            self.error = error
-            self._check_words(error)
+        self.fleet.run_out()
+        check_summary(summary := summarize(self.fleet))
+        if self.fleet.num_in_flight:
+            self.waits = summary.waits
+            self._check_excuse()
             self._restart_all()
         self._settle()
         self._is_over = True
-        self.watch.check_end()
-        if self.exporters is not None:
-            self.exporters.check()
+        self._check_end()
         return self
+
+    def _check_end(self) -> None:
+        self.watch.check_end()
+        check_summary(summarize(self.fleet))
+        if self.exporters is not None:
+            self.exporters.check_end()
+        columns = self.fleet.results.columns
+        if self.records is not None and columns is not None:
+            self.records.check_rows(columns)
 
     def checksum(self) -> str:
         """Of all that came of its requests."""
@@ -70,23 +78,20 @@ class CaseRun:
         assert columns is not None
         return columns.checksum()
 
-    def _check_words(self, error: FleetError) -> None:
-        """It names each replica that stands still, and a fault that stays says why."""
-        told = str(error)
-        excuses = [each for each in self.plan.faults if _stays(each)]
+    def _check_excuse(self) -> None:
+        """Each replica that stands still is named, and a fault that stays says why one does."""
         is_excused = False
         for replica_id, replica in self.fleet.replicas.items():
             engine = replica.engine
             if engine is None:
                 continue
             if engine.is_stalled:
-                assert f"{replica_id} is stalled" in told, told
+                assert f"{replica_id} is stalled" in self.waits
                 is_excused |= self.plan.is_hung(replica_id, self.fleet.timeline.now)
             elif engine.blocked_on is not None:
-                assert f"{replica_id} is blocked on {engine.blocked_on}" in told, told
-                is_excused |= any(isinstance(each, _TAKES_BLOCKS) for each in excuses)
-        if not is_excused:
-            raise error
+                assert f"{replica_id} is blocked on {engine.blocked_on}" in self.waits
+                is_excused |= any(map(_keeps_blocks, self.plan.faults))
+        assert is_excused, f"{self.fleet.num_in_flight} do not end, and {self.waits or 'nothing'}"
 
     def _restart_all(self) -> None:
         for replica in self.fleet.replicas.values():
@@ -99,6 +104,8 @@ class CaseRun:
         fleet.run_until(max(fleet.timeline.now, ENDS_AT) + 1)
         until = fleet.timeline.now + _SETTLES_WITHIN
         while self._has_work() and fleet.timeline.now < until:
+            for replica in fleet.replicas.values():
+                replica.resume()
             fleet.run_until(fleet.timeline.now + 1)
 
     def _has_work(self) -> bool:
@@ -116,16 +123,23 @@ def run_twice(case: RandomCase) -> CaseRun:
     watched = CaseRun(case, is_watched=True).run()
     alone = CaseRun(case, is_watched=False).run()
     assert watched.checksum() == alone.checksum(), "who looks on changes what happens"
-    assert _why_endless(watched.error) == _why_endless(alone.error)
+    assert watched.waits == alone.waits
     return watched
 
 
-def _why_endless(error: FleetError | None) -> list[str]:
-    """Which replicas lack what. Before it stands how long was waited: where nobody looks, and
-    nothing is left to happen, that is less."""
-    return str(error).split("; ")[2:]
+def check_summary(summary: FleetSummary) -> None:
+    """Raises AssertionError unless every request is in one place."""
+    for each in summary.classes:
+        assert each.offered == each.invalid + each.rejected + each.admitted, each
+        ended = each.answered + each.cut_off + each.left + each.failed
+        assert each.admitted == ended + each.in_flight, each
+        assert each.offered == sum(each.by_disposition.values()) + each.in_flight, each
+        assert min(each.answered, each.cut_off, each.left, each.failed, each.in_flight) >= 0, each
+    arrived = sum(gateway.arrived for gateway in summary.gateways)
+    assert arrived == sum(each.offered for each in summary.classes)
 
 
-def _stays(fault: Fault) -> bool:
-    """What it does is not undone by itself: leaked blocks do not come back."""
-    return fault.duration is None or isinstance(fault, CancelLeak)
+def _keeps_blocks(fault: Fault) -> bool:
+    """For good: leaked blocks do not come back."""
+    is_gone = isinstance(fault, SmallerMemory | WorkspaceSpike) and fault.duration is None
+    return is_gone or isinstance(fault, CancelLeak)

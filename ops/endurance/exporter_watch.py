@@ -21,6 +21,7 @@ from dataplane.simulation.observer.fleet_exporters import FleetExporters
 from dataplane.simulation.observer.gateway_counts import GatewayCounts
 from dataplane.simulation.observer.lines import Counted, Scraped, Seen, to_json
 from dataplane.simulation.observer.tally import EngineTally
+from dataplane.simulation.replica_counts import ReplicaCounts
 
 _PARSED_EVERY = 7
 """Scrapes: reading one takes longer than all of them are made in."""
@@ -60,6 +61,14 @@ class ExporterWatch:
             assert exporter.is_up == (engine is not None), f"{replica_id} is up or is not"
             if engine is not None:
                 check_tally(exporter.tally, engine.scheduler.stats)
+
+    def check_end(self) -> None:
+        """Raises AssertionError where a process, once idle, counted otherwise than its replica."""
+        self.check()
+        for replica_id, exporter in self.exporters.by_replica.items():
+            counts = self._fleet.replicas[replica_id].counts()
+            if counts.num_starts == 1 and exporter.is_up:
+                check_counts(exporter.tally, counts)
 
     def _take(self, seen: Seen) -> None:
         assert json.loads(to_json(seen))["target"] == seen.target
@@ -136,6 +145,15 @@ def check_tally(tally: EngineTally, stats: SchedulerStats) -> None:
     is_stepping = tally.step_began_at is not None
     assert tally.num_steps + is_stepping == stats.num_steps
     assert 0 <= tally.num_unseen <= stats.num_waiting
+
+
+def check_counts(tally: EngineTally, counts: ReplicaCounts) -> None:
+    """Of a replica that had one process, and is idle."""
+    assert tally.num_steps == counts.num_steps
+    assert tally.num_output_tokens == counts.num_output_tokens
+    assert tally.num_scheduled_prompt_tokens == counts.num_prompt_tokens
+    stepped = tally.prefill_seconds + tally.decode_seconds
+    assert math.isclose(stepped, counts.busy_seconds, abs_tol=1e-6), (stepped, counts)
 
 
 def check_text(text: str, families: Iterable[Family]) -> None:

@@ -16,21 +16,17 @@ from dataplane.lifecycle import Delivery, Disposition, RequestCounts, State
 from dataplane.scheduling.sequence import Sequence
 from dataplane.simulation.call import Call
 from dataplane.simulation.fleet import Fleet
-from dataplane.simulation.fleet_records import AllRecords
 from dataplane.simulation.fleet_request import FleetRequest
 from dataplane.simulation.fleet_results import FleetResults
 from ops.endurance.cache_watch import CacheWatch
-from ops.endurance.record_rules import check_record
 
 
 class FleetWatch:
     """Of one run. `check` it at any moment, and `check_end` when nothing is in flight."""
 
-    def __init__(self, fleet: Fleet, records: AllRecords | None) -> None:
+    def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
         self.num_checks = 0
-        self._records = records
-        self._num_records = 0
         self._num_put = 0
         self._cache = CacheWatch()
         self._dispositions: dict[int, Disposition] = {}
@@ -57,10 +53,6 @@ class FleetWatch:
             for request in gateway.live():
                 self._check_request(request)
         self._cache.look([each for each in self._sequences() if each is not None])
-        if self._records is not None:
-            for record in self._records.take():
-                self._num_records += 1
-                check_record(record)
 
     def check_end(self) -> None:
         """Nothing is left, anywhere."""
@@ -146,8 +138,6 @@ class FleetWatch:
         columns = self.fleet.results.columns
         assert columns is not None
         assert sorted(columns.number) == list(range(self._num_put)), "a call has one end"
-        if self._records is not None:
-            assert self._num_records == self._num_put
 
 
 def _num_ended_by_disposition(results: FleetResults) -> list[int]:

@@ -6,7 +6,7 @@ Small replicas with few blocks; clients that leave, read slowly, stop reading an
 replicas that start, stall, drain, die and are started again; phases, drafts, weights over a link,
 several answers, gateways that take their time; one fault or two of the 21 kinds; and an exporter
 of some dialect at each replica. What is checked of it stands in `fleet_watch`, `cache_watch`,
-`record_rules` and `exporter_watch`. Each fleet runs twice, once with nobody who looks on: both
+`record_watch` and `exporter_watch`. Each fleet runs twice, once with nobody who looks on: both
 come to the same.
 
 A scenario is its number: `--first 17 --scenarios 1` runs number 17 again. Of one that fails the
@@ -72,7 +72,7 @@ def count(run: CaseRun, met: Counter[str]) -> None:
     fleet = run.fleet
     met["looks"] += run.watch.num_checks
     met["scrapes"] += 0 if run.exporters is None else run.exporters.num_scrapes
-    met["without an end"] += run.error is not None
+    met["without an end"] += bool(run.waits)
     met["transfers"] += 0 if fleet.phases is None else fleet.phases.counts.num_transfers
     met.update(type(fault).__name__ for fault in run.plan.faults)
     for results in fleet.results.by_class.values():

@@ -79,7 +79,10 @@ class Admission:
             sequence.num_cached_tokens = match.num_tokens
             self.num_prefix_query_tokens += sequence.num_prompt_tokens
             self.num_prefix_hit_tokens += match.num_tokens
-        (step.admitted if is_first else step.resumed).append(sequence)
+        if is_first:
+            step.admitted += (sequence,)
+        else:
+            step.resumed += (sequence,)
         sequence.move_to(SequenceStatus.RUNNING)
         if not self._tables.extend(sequence, num_tokens):
             raise SchedulerError(f"sequence {sequence.sequence_id} was admitted without its blocks")

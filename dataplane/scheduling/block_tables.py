@@ -1,6 +1,7 @@
 """The block tables of sequences: they start behind a reused prefix, grow, and are given back."""
 
 from dataplane.scheduling.block_pool import BlockPool
+from dataplane.scheduling.cohort import Member
 from dataplane.scheduling.prefix_cache import NO_MATCH, PrefixCache, PrefixMatch
 from dataplane.scheduling.sequence import Sequence
 
@@ -40,10 +41,7 @@ class BlockTables:
     def take_over(self, sequence: Sequence, match: PrefixMatch) -> None:
         """Let the table of `sequence`, which must hold nothing, begin with a match."""
         self._pool.reference(match.block_ids)
-        sequence.block_table = list(match.block_ids)
-        sequence.num_computed_tokens = match.num_tokens
-        sequence.cache_node = match.node
-        sequence.num_registered_blocks = len(match.block_ids)
+        self._begin(sequence, match)
 
     def extend(self, sequence: Sequence, num_tokens: int) -> bool:
         """Make room for the next tokens; False, and nothing taken, when too few blocks are free."""
@@ -57,18 +55,24 @@ class BlockTables:
             table.extend(block_ids)
         return True
 
-    def extend_full(self, sequences: list[Sequence]) -> bool:
-        """Give a block to each sequence whose table is full; they have KV of full blocks alone.
+    def extend_full(self, members: list[Member], tick: int) -> bool:
+        """Give a block to each member whose table is full; they have KV of full blocks alone.
 
         False, and nothing taken, when too few are free, as when one of them holds the whole pool.
         """
+        if not members:
+            return True
         size = self._block_size
-        full = [s for s in sequences if len(s.block_table) * size == s.num_computed_tokens]
-        block_ids = self._pool.allocate(len(full))
+        tables = [
+            table
+            for member in members
+            if len(table := member.sequence.block_table) * size == member.offset + tick
+        ]
+        block_ids = self._pool.allocate(len(tables))
         if block_ids is None:
             return False
-        for sequence, block_id in zip(full, block_ids, strict=True):
-            sequence.block_table.append(block_id)
+        for table, block_id in zip(tables, block_ids, strict=True):
+            table.append(block_id)
         return True
 
     def register(self, sequence: Sequence) -> None:
@@ -79,4 +83,10 @@ class BlockTables:
     def release(self, sequence: Sequence) -> None:
         """Give every block of `sequence` back; it has no KV then."""
         self._pool.release(sequence.block_table)
-        self.take_over(sequence, NO_MATCH)
+        self._begin(sequence, NO_MATCH)
+
+    def _begin(self, sequence: Sequence, match: PrefixMatch) -> None:
+        sequence.block_table = list(match.block_ids)
+        sequence.num_computed_tokens = match.num_tokens
+        sequence.cache_node = match.node
+        sequence.num_registered_blocks = len(match.block_ids)

@@ -17,6 +17,7 @@ from operator import attrgetter
 from dataplane.scheduling.sequence import Sequence, Tick
 
 by_rank = attrgetter("rank")
+_by_rank_of_member = attrgetter("sequence.rank")
 
 
 class Member:
@@ -43,7 +44,7 @@ class Cohort:
         """Members that are told each token."""
         self._block_size = block_size
         self._member_by_rank: dict[int, Member] = {}
-        self._crossing: list[list[Sequence]] = [[] for _ in range(block_size)]  # oldest first
+        self._crossing: list[list[Member]] = [[] for _ in range(block_size)]  # oldest first
         self._ending: dict[int, list[Sequence]] = {}
         self._sum_of_offsets = 0
         self._members: tuple[Member, ...] | None = ()
@@ -64,14 +65,14 @@ class Cohort:
         return self._sum_of_offsets + len(self._member_by_rank) * (self.tick.now + 1)
 
     @property
-    def crossing(self) -> list[Sequence]:
+    def crossing(self) -> list[Member]:
         """Who has KV of full blocks alone, oldest first: the next token begins a block."""
         return self._crossing[self.tick.now % self._block_size]
 
     @property
     def ending(self) -> list[Sequence]:
         """Who has selected the last token that its script or limit allows, in no order."""
-        return self._ending.get(self.tick.now, [])
+        return self._ending.get(self.tick.now) or []
 
     def unscripted(self) -> list[Sequence]:
         """Who is told each token, in no order."""
@@ -89,11 +90,10 @@ class Cohort:
         else:
             ends_at = now + sequence.output_limit - sequence.num_output_tokens
             self._ending.setdefault(ends_at, []).append(sequence)
-        self._member_by_rank[sequence.rank] = Member(sequence, offset, ends_at)
+        member = self._member_by_rank[sequence.rank] = Member(sequence, offset, ends_at)
         self._members = None
         self._sum_of_offsets += offset
-        place = self._crossing[-offset % self._block_size]
-        insort(place, sequence, key=by_rank)
+        insort(self._crossing[-offset % self._block_size], member, key=_by_rank_of_member)
         sequence.follow(self.tick)
 
     def leave(self, sequence: Sequence) -> None:
@@ -101,7 +101,7 @@ class Cohort:
         member = self._member_by_rank.pop(sequence.rank)
         self._members = None
         self._sum_of_offsets -= member.offset
-        self._crossing[-member.offset % self._block_size].remove(sequence)
+        self._crossing[-member.offset % self._block_size].remove(member)
         if member.ends_at is None:
             self.num_unscripted -= 1
         else:
@@ -125,7 +125,8 @@ class Cohort:
             if num_placed != expected:
                 raise AssertionError(f"{num_placed} members {what}, expected {expected}")
         for place in self._crossing:
-            if [s.rank for s in place] != sorted(s.rank for s in place):
+            ranks = [member.sequence.rank for member in place]
+            if ranks != sorted(ranks):
                 raise AssertionError(f"members cross out of order: {place}")
         for rank, member in members.items():
             self._check_member(rank, member)
@@ -144,7 +145,7 @@ class Cohort:
             and sequence.tick is self.tick
             and num_computed == member.offset + now
             and sequence.num_tokens == num_computed + 1
-            and sequence in self._crossing[(now - num_computed) % self._block_size]
+            and member in self._crossing[(now - num_computed) % self._block_size]
             and (member.ends_at is None) == (num_to_come is None)
         )
         if num_to_come is not None:

@@ -26,7 +26,8 @@ class Continuation:
         Refused ones do not run any more and are finished; their blocks are still theirs.
         """
         running = self._running
-        if not running.apart and self._tables.extend_full(running.cohort.crossing):
+        cohort = running.cohort
+        if not running.apart and self._tables.extend_full(cohort.crossing, cohort.tick.now):
             return
         for sequence in running.to_visit():
             if sequence.status is SequenceStatus.RUNNING:  # an older one may have preempted it
@@ -40,7 +41,7 @@ class Continuation:
                 step.drop_decode()
             self._running.remove(sequence)
             sequence.move_to(SequenceStatus.FINISHED)
-            step.refused.append(refusal)
+            step.refused += (refusal,)
             return
         num_tokens = step.grant(sequence.num_tokens_behind, is_decoding)
         if num_tokens < 1:
@@ -49,7 +50,7 @@ class Continuation:
             if is_decoding:
                 step.drop_decode()
             self._running.stall(sequence)
-            step.stalled.append(sequence)
+            step.stalled += (sequence,)
         elif sequence.tick is None:
             step.add(sequence, num_tokens, is_decoding)
 
@@ -71,4 +72,4 @@ class Continuation:
         sequence.num_preemptions += 1
         self.num_preemptions += 1
         self._admission.put_back(sequence)
-        step.preempted.append(sequence)
+        step.preempted += (sequence,)

@@ -39,14 +39,19 @@ class Running:
 
     def to_visit(self) -> list[Sequence]:
         """Whom a step must look at before it runs, oldest first: the others need nothing."""
-        crossing = self.cohort.crossing
-        return _in_order(crossing, self.apart) if self.apart else crossing[:]
+        return self._with_crossing(self.apart)
 
     def filled(self, advanced: list[Sequence]) -> list[Sequence]:
         """Who may have filled blocks with the last step, oldest first: `advanced`, who were apart,
         and the cohort's."""
-        crossing = self.cohort.crossing
-        return _in_order(crossing, advanced) if advanced else crossing
+        return self._with_crossing(advanced)
+
+    def _with_crossing(self, others: list[Sequence]) -> list[Sequence]:
+        visited = [member.sequence for member in self.cohort.crossing]
+        if others:
+            visited += others
+            visited.sort(key=by_rank)
+        return visited
 
     def admit(self, sequence: Sequence) -> None:
         """Take in the next sequence; it is newer than all others."""
@@ -87,7 +92,3 @@ class Running:
             if sequence.tick is not None:
                 raise AssertionError(f"{sequence} is apart and follows the cohort's tick")
         self.cohort.check_integrity()
-
-
-def _in_order(crossing: list[Sequence], others: list[Sequence]) -> list[Sequence]:
-    return sorted([*crossing, *others], key=by_rank)

@@ -168,6 +168,8 @@ class Scheduler:
 
         `schedule` begins with it; call it apart to release while nothing is to be scheduled.
         """
+        if not self._finished:
+            return []
         in_flight = self._finished_in_flight
         retired = [s for s in self._finished if s not in in_flight]
         self._finished = [s for s in self._finished if s in in_flight] if in_flight else []
@@ -208,18 +210,20 @@ class Scheduler:
         self._num_added_before_step = self._num_added
         released = self.retire()
         step = Step(self.config, self._running.num_decoding)
+        if released:
+            step.released = tuple(released)
         self._continuation.continue_running(step)
         if step.refused:
             self._finished += [refusal.sequence for refusal in step.refused]
-            released += self.retire()
-        deferred_on = self._admission.admit_waiting(step)
-        is_empty = not step.num_decodes and not step.chunks_apart
-        blocked_on = self._explain_block(deferred_on) if is_empty else None
-        plan = step.to_plan(self._running.cohort, released, deferred_on, blocked_on)
-        if not is_empty:
-            self._step_in_flight = plan
+            step.released = (*released, *self.retire())
+        step.deferred_on = self._admission.admit_waiting(step)
+        step.add_cohort(self._running.cohort)
+        if step.is_empty:
+            step.blocked_on = self._explain_block(step.deferred_on)
+        else:
+            self._step_in_flight = step
             self._num_steps += 1
-        return plan
+        return step
 
     def commit(self, plan: StepPlan, selected: Mapping[int, int] | None = None) -> list[Sequence]:
         """Record that `plan` ran. `selected` maps sequence ids to the token each one selected.
@@ -232,8 +236,7 @@ class Scheduler:
         flight or a wrong set of tokens.
         """
         self._check_in_flight(plan)
-        cohort = self._running.cohort
-        told = cohort.unscripted()
+        told = self._running.cohort.unscripted()
         if selected is None:
             check_scripted(plan, told)
             selected = {}
@@ -242,20 +245,7 @@ class Scheduler:
         self._set_landed()
         live = [chunk for chunk in plan.chunks_apart if not chunk.sequence.is_finished]
         self._advance(live)
-        complete = cohort.ending[:]
-        for sequence in told:
-            sequence.select(selected[sequence.sequence_id])
-            if sequence.is_complete:
-                complete.append(sequence)
-        for chunk in live:
-            if chunk.selects_token:
-                sequence = chunk.sequence
-                sequence.select(selected.get(sequence.sequence_id))
-                if sequence.is_complete:
-                    complete.append(sequence)
-                else:
-                    self._running.catch_up(sequence)
-        complete.sort(key=by_rank)
+        complete = self._select(told, live, selected)
         for sequence in complete:
             self._end(sequence)
         return complete
@@ -296,6 +286,27 @@ class Scheduler:
         if self._tables.prefix_cache is not None:
             for sequence in self._running.filled([chunk.sequence for chunk in live]):
                 self._tables.register(sequence)
+
+    def _select(
+        self, told: list[Sequence], live: list[ScheduledChunk], selected: Mapping[int, int]
+    ) -> list[Sequence]:
+        """Append what was selected; whoever is complete with it, oldest first."""
+        complete = self._running.cohort.ending[:]
+        for sequence in told:
+            sequence.select(selected[sequence.sequence_id])
+            if sequence.is_complete:
+                complete.append(sequence)
+        for chunk in live:
+            if chunk.selects_token:
+                sequence = chunk.sequence
+                sequence.select(selected.get(sequence.sequence_id))
+                if sequence.is_complete:
+                    complete.append(sequence)
+                else:
+                    self._running.catch_up(sequence)
+        if len(complete) > 1:
+            complete.sort(key=by_rank)
+        return complete
 
     def _end(self, sequence: Sequence) -> None:
         if sequence.status is SequenceStatus.RUNNING:

@@ -16,7 +16,7 @@ def check_scripted(plan: StepPlan, unscripted: list[Sequence]) -> None:
     apart = [
         c.sequence
         for c in plan.chunks_apart
-        if c.selects_token and c.sequence.script is None and not c.sequence.is_finished
+        if c.sequence.script is None and c.selects_token and not c.sequence.is_finished
     ]
     if unscripted or apart:
         oldest = min([*unscripted, *apart], key=by_rank)

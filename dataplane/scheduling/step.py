@@ -1,5 +1,6 @@
 """One step: what it computes, and the budgets that it is chosen within."""
 
+from collections.abc import Sequence as ReadableSequence
 from enum import StrEnum
 from operator import attrgetter
 from typing import NamedTuple
@@ -35,63 +36,40 @@ class ScheduledChunk(NamedTuple):
 class StepPlan:
     """What one step does. All blocks it writes are reserved in the sequences' block tables.
 
-    It is never changed, and describes the step as it was scheduled whenever it is read. Counts
-    are kept; what names every decoding sequence (`chunks`) is made when it is first read.
+    It is not changed once it is scheduled, and describes the step as it was then whenever it is
+    read. Counts are kept; what names every decoding sequence (`chunks`) is made when it is first
+    read.
     """
 
-    __slots__ = (
-        "_chunks",
-        "_members",
-        "_tick",
-        "admitted",
-        "blocked_on",
-        "chunks_apart",
-        "deferred_on",
-        "num_context_tokens",
-        "num_decode_steps",
-        "num_prompt_tokens",
-        "num_reread_tokens",
-        "preempted",
-        "refused",
-        "released",
-        "resumed",
-        "stalled",
-    )
+    # What most steps have none of is told once, and costs a step nothing.
+    chunks_apart: tuple[ScheduledChunk, ...] = ()
+    """Those of sequences that are visited one by one: all prefills, and few decodes."""
+    released: ReadableSequence[Sequence] = ()
+    """Finished sequences whose blocks were given back when this step was scheduled."""
+    admitted: tuple[Sequence, ...] = ()
+    """In their first step. `resumed` ones were admitted before, and preempted."""
+    resumed: tuple[Sequence, ...] = ()
+    preempted: tuple[Sequence, ...] = ()
+    refused: tuple[Refusal, ...] = ()
+    """Running sequences that outgrew the whole pool; they are finished."""
+    stalled: tuple[Sequence, ...] = ()
+    """Running, but without a free block for their next token; older ones took them."""
+    deferred_on: Blocker | None = None
+    """What keeps the front of the queue out of this step; None when nothing waits."""
+    blocked_on: str | None = None
+    """Only without chunks: what keeps anything from running. None then: nothing to do."""
+    _members: tuple[Member, ...] = ()
+    """They decode one token each, those of the cohort as it was at `_tick`."""
+    _tick = 0
+    _chunks: tuple[ScheduledChunk, ...] | None = None
 
     def __init__(
         self,
-        chunks_apart: tuple[ScheduledChunk, ...] = (),
-        members: tuple[Member, ...] = (),
-        tick: int = 0,
-        released: tuple[Sequence, ...] = (),
-        admitted: tuple[Sequence, ...] = (),
-        resumed: tuple[Sequence, ...] = (),
-        preempted: tuple[Sequence, ...] = (),
-        refused: tuple[Refusal, ...] = (),
-        stalled: tuple[Sequence, ...] = (),
         num_prompt_tokens: int = 0,
         num_decode_steps: int = 0,
         num_reread_tokens: int = 0,
         num_context_tokens: int = 0,
-        deferred_on: Blocker | None = None,
-        blocked_on: str | None = None,
     ) -> None:
-        """`members` decode one token each, those of the cohort as it was at `tick`."""
-        self._members = members
-        self._tick = tick
-        self._chunks: tuple[ScheduledChunk, ...] | None = None
-        self.chunks_apart = chunks_apart
-        """Those of sequences that are visited one by one: all prefills, and few decodes."""
-        self.released = released
-        """Finished sequences whose blocks were given back when this step was scheduled."""
-        self.admitted = admitted
-        """In their first step. `resumed` ones were admitted before, and preempted."""
-        self.resumed = resumed
-        self.preempted = preempted
-        self.refused = refused
-        """Running sequences that outgrew the whole pool; they are finished."""
-        self.stalled = stalled
-        """Running, but without a free block for their next token; older ones took them."""
         self.num_prompt_tokens = num_prompt_tokens
         """Includes what is recomputed after a preemption."""
         self.num_decode_steps = num_decode_steps
@@ -99,10 +77,6 @@ class StepPlan:
         """Tokens whose KV a prefill reads again because it starts behind them, over prefills."""
         self.num_context_tokens = num_context_tokens
         """Tokens that the decode steps attend to, their own included, added over the steps."""
-        self.deferred_on = deferred_on
-        """What keeps the front of the queue out of this step; None when nothing waits."""
-        self.blocked_on = blocked_on
-        """Only without chunks: what keeps anything from running. None then: nothing to do."""
 
     @property
     def is_empty(self) -> bool:
@@ -135,43 +109,36 @@ class StepPlan:
         return f"StepPlan({', '.join(told)})"
 
 
-_FIELDS = ("chunks", *(n for n in StepPlan.__slots__ if n[0] != "_" and n != "chunks_apart"))
+_FIELDS = (
+    "chunks",
+    "released",
+    "admitted",
+    "resumed",
+    "preempted",
+    "refused",
+    "stalled",
+    "num_prompt_tokens",
+    "num_decode_steps",
+    "num_reread_tokens",
+    "num_context_tokens",
+    "deferred_on",
+    "blocked_on",
+)
 _rank_of_chunk = attrgetter("sequence.rank")
 
 
-class Step:
-    """A plan while it is being made: what is chosen, and what is left of the budgets."""
+class Step(StepPlan):
+    """A plan while it is being made: what is chosen, within what is left of the budgets."""
 
-    __slots__ = (
-        "admitted",
-        "chunks_apart",
-        "num_context_tokens",
-        "num_decodes",
-        "num_prompt_tokens",
-        "num_reread_tokens",
-        "preempted",
-        "prompt_tokens_left",
-        "refused",
-        "resumed",
-        "stalled",
-        "tokens_left",
-    )
+    def __init__(self, config: SchedulerConfig, num_decode_steps: int) -> None:
+        """So many sequences decode; a token is set apart for each from the beginning."""
+        super().__init__(num_decode_steps=num_decode_steps)
+        self._config = config
 
-    def __init__(self, config: SchedulerConfig, num_decodes: int) -> None:
-        """`num_decodes` sequences decode; a token is set apart for each from the beginning."""
-        self.num_decodes = num_decodes
-        self.tokens_left = config.max_num_batched_tokens - num_decodes
-        self.prompt_tokens_left = config.max_prompt_tokens
-        self.num_prompt_tokens = 0
-        self.num_reread_tokens = 0
-        self.num_context_tokens = 0
-        """Of the decodes among `chunks_apart`."""
-        self.chunks_apart: list[ScheduledChunk] = []
-        self.admitted: list[Sequence] = []
-        self.resumed: list[Sequence] = []
-        self.preempted: list[Sequence] = []
-        self.refused: list[Refusal] = []
-        self.stalled: list[Sequence] = []
+    @property
+    def tokens_left(self) -> int:
+        """Of the budget for all tokens."""
+        return self._config.max_num_batched_tokens - self.num_decode_steps - self.num_prompt_tokens
 
     def grant(self, num_behind: int, is_decoding: bool) -> int:
         """Tokens that a sequence may compute in this step.
@@ -180,17 +147,16 @@ class Step:
         """
         if is_decoding:
             return 1
-        return min(num_behind, self.prompt_tokens_left, self.tokens_left)
+        prompt_tokens_left = self._config.max_prompt_tokens - self.num_prompt_tokens
+        return min(num_behind, prompt_tokens_left, self.tokens_left)
 
     def add_decode(self) -> None:
         """One more sequence decodes: it was admitted."""
-        self.num_decodes += 1
-        self.tokens_left -= 1
+        self.num_decode_steps += 1
 
     def drop_decode(self) -> None:
         """One of the decoding sequences will not run."""
-        self.num_decodes -= 1
-        self.tokens_left += 1
+        self.num_decode_steps -= 1
 
     def add(
         self, sequence: Sequence, num_tokens: int, is_decoding: bool, num_cached_tokens: int = 0
@@ -200,39 +166,16 @@ class Step:
         if is_decoding:
             self.num_context_tokens += start + 1
         else:
-            self.tokens_left -= num_tokens
-            self.prompt_tokens_left -= num_tokens
             self.num_prompt_tokens += num_tokens
             self.num_reread_tokens += start
         selects_token = start + num_tokens == sequence.num_tokens
-        self.chunks_apart.append(
-            ScheduledChunk(
-                sequence, start, num_tokens, not is_decoding, selects_token, num_cached_tokens
-            )
+        chunk = ScheduledChunk(
+            sequence, start, num_tokens, not is_decoding, selects_token, num_cached_tokens
         )
+        self.chunks_apart += (chunk,)
 
-    def to_plan(
-        self,
-        cohort: Cohort,
-        released: list[Sequence],
-        deferred_on: Blocker | None,
-        blocked_on: str | None,
-    ) -> StepPlan:
-        """The finished plan: all of `cohort`, and those apart."""
-        return StepPlan(
-            tuple(self.chunks_apart),
-            cohort.members,
-            cohort.tick.now,
-            tuple(released),
-            tuple(self.admitted),
-            tuple(self.resumed),
-            tuple(self.preempted),
-            tuple(self.refused),
-            tuple(self.stalled),
-            self.num_prompt_tokens,
-            self.num_decodes,
-            self.num_reread_tokens,
-            self.num_context_tokens + cohort.num_context_tokens,
-            deferred_on,
-            blocked_on,
-        )
+    def add_cohort(self, cohort: Cohort) -> None:
+        """All that decode together, as they are now; once, when nothing else will change."""
+        self._members = cohort.members
+        self._tick = cohort.tick.now
+        self.num_context_tokens += cohort.num_context_tokens

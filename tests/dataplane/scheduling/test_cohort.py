@@ -62,7 +62,7 @@ def test_who_begins_a_block_is_visited_oldest_first_whoever_joined_first() -> No
     cohort = a_cohort(newest, elsewhere, oldest)
     seen = []
     for _ in range(5):
-        seen.append([s.rank for s in cohort.crossing])
+        seen.append([m.sequence.rank for m in cohort.crossing])
         cohort.tick.now += 1
     assert seen == [[1, 3], [], [], [2], [1, 3]]
 

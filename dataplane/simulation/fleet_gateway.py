@@ -196,7 +196,7 @@ class SimulatedGateway:
     def _submit_late(self, request: FleetRequest, lease: Lease) -> None:
         if request.has_left:  # meanwhile, and no engine was there to tell
             self.engine_side.note_cancelled(request)
-            self._registry.release(request)
+            self.engine_side.release_with_replica(request, "the replica is gone")
         else:
             self._submit(request, lease)
 

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from dataplane.lifecycle import Delivery, Disposition, EventKind
+from dataplane.lifecycle import Delivery, Disposition, EventKind, Observability
 from dataplane.record import RequestRecord
 from dataplane.simulation.clients import ClientBehaviour, Reading
 from dataplane.simulation.distributions import Constant, MedianAndTail
@@ -184,6 +184,22 @@ def test_a_replica_that_is_lost_before_the_submission_is_tried_no_more() -> None
     assert record.delivery is Delivery.COMPLETE
     assert record.replica_ids[-1] != chosen
     assert at(record)[EventKind.SCHEDULED] == pytest.approx(2.0)
+
+
+def test_a_client_that_leaves_before_the_second_submission_leaves_nothing_unreleased() -> None:
+    plan = OverheadPlan(before_submission=Constant(1.0))
+    fleet, records = fleet_with(plan, num_replicas=2)
+    hasty = ClientBehaviour(name="hasty", first_token_within=2.0)
+    fleet.put_call(call(num_prompt_tokens=90, num_output_tokens=2, client=hasty))
+    fleet.run_until(1.5)
+    [request] = fleet.gateways[0].live()
+    assert request.replica is not None
+    request.replica.kill("power")
+    record = only(fleet, records)
+    assert (record.disposition, len(record.replica_ids)) == (Disposition.CANCELLED, 1)
+    [released] = [event for event in record.events if event.kind is EventKind.RELEASED]
+    assert released.observability is Observability.INFERRED
+    assert fleet.gateways[0].num_leaked == 0
 
 
 def test_the_same_seed_draws_the_same_overheads_and_each_gateway_its_own() -> None:

@@ -65,8 +65,11 @@ class ReplicaProcess:
     def counts(self) -> ReplicaCounts:
         """Up to now."""
         stats = self.engine.scheduler.stats
+        requests = dict.fromkeys(self.requests.values())
+        running = [s for each in requests for s in _sequences_of(each) if not s.is_finished]
         return replace(
             self._counts,
+            num_output_tokens=self._counts.num_output_tokens + sum(map(_num_selected, running)),
             serving_seconds=self._timeline.now - self._serving_since,
             num_steps=stats.num_steps,
             num_preemptions=stats.num_preemptions,
@@ -138,11 +141,9 @@ class ReplicaProcess:
 
     def forget(self, request: FleetRequest) -> None:
         """Its gateway waits for its release no more."""
-        sequences = [request.sequence] if request.group is None else request.group.sequences
-        for sequence in sequences:
-            if sequence is not None:
-                self.requests.pop(sequence.sequence_id, None)
-                self._followed.pop(sequence.sequence_id, None)
+        for sequence in _sequences_of(request):
+            self.requests.pop(sequence.sequence_id, None)
+            self._followed.pop(sequence.sequence_id, None)
 
     # What its engine tells: a StepObserver.
 
@@ -210,10 +211,10 @@ class ReplicaProcess:
 
     def _note_refused(self, refusal: Refusal) -> list[Sequence]:
         """Its request fails; the sequences that end with it."""
+        self._count_output(refusal.sequence)
         request = self.requests.get(refusal.sequence.sequence_id)
         if request is None:
             return []
-        self._count_output(refusal.sequence)
         self._followed.pop(refusal.sequence.sequence_id, None)
         dropped = [] if request.group is None else self._drop_others(request.group)
         request.gateway.engine_side.note_failed(request, refusal.reason)
@@ -286,10 +287,10 @@ class ReplicaProcess:
                     request.gateway.engine_side.note_tokens(request, num_new, sequence.index)
 
     def _note_complete(self, sequence: Sequence, now: float) -> None:
+        self._count_output(sequence)
         request = self.requests.get(sequence.sequence_id)
         if request is None:
             return
-        self._count_output(sequence)
         if self._followed:
             self._followed.pop(sequence.sequence_id, None)
         if request.group is not None:
@@ -319,5 +320,17 @@ class ReplicaProcess:
         self._replica.stop_if_drained()
 
     def _count_output(self, sequence: Sequence) -> None:
-        num_selected_here = sequence.num_output_tokens - sequence.num_handed_over_tokens
-        self._counts.num_output_tokens += num_selected_here
+        """It has ended, whether its gateway waits for it still or not."""
+        self._counts.num_output_tokens += _num_selected(sequence)
+
+
+def _sequences_of(request: FleetRequest) -> list[Sequence]:
+    """Of its present attempt."""
+    if request.group is not None:
+        return request.group.sequences
+    return [] if request.sequence is None else [request.sequence]
+
+
+def _num_selected(sequence: Sequence) -> int:
+    """Tokens that it selected in this process."""
+    return sequence.num_output_tokens - sequence.num_handed_over_tokens

@@ -269,6 +269,27 @@ def test_an_end_that_a_stalled_engine_does_not_confirm_is_a_leak() -> None:
     assert fleet.gateways[0].num_leaked == 1
 
 
+def test_a_replica_counts_the_tokens_of_an_answer_that_its_gateway_gave_up() -> None:
+    fleet, _ = small_fleet()
+    replica = fleet.replicas["replica-0"]
+    fleet.put_call(call(num_output_tokens=3, client=ClientBehaviour(answer_within=2.8)))
+    fleet.timeline.at(2.5, replica.stall)  # in the step that selects the last one
+    fleet.timeline.at(50, replica.resume)
+    fleet.run_until(60)
+    assert fleet.gateways[0].num_leaked == 1
+    assert (replica.counts().num_steps, replica.counts().num_output_tokens) == (3, 3)
+
+
+def test_a_replica_counts_the_tokens_of_answers_that_ended_with_its_process() -> None:
+    fleet, _ = small_fleet()
+    replica = fleet.replicas["replica-0"]
+    fleet.put_call(call(num_output_tokens=5))
+    fleet.run_until(2.5)
+    assert replica.counts().num_output_tokens == 2
+    replica.kill("it was killed")
+    assert replica.counts().num_output_tokens == 2
+
+
 def test_a_simulation_that_cannot_end_says_so() -> None:
     fleet, _ = small_fleet()
     fleet.put_call(call())

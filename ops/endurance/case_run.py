@@ -71,6 +71,8 @@ class CaseRun:
         columns = self.fleet.results.columns
         if self.records is not None and columns is not None:
             self.records.check_rows(columns)
+            num_leaked = sum(gateway.num_leaked for gateway in self.fleet.gateways)
+            assert self.records.num_unreleased <= num_leaked, "an end without a release"
 
     def checksum(self) -> str:
         """Of all that came of its requests."""

@@ -7,7 +7,7 @@ from controlplane.specs.kind import nearest
 from controlplane.specs.problem import Path
 from controlplane.specs.quantity import format_duration
 from controlplane.specs.scenario import ScenarioSpec
-from controlplane.specs.scenario_traffic import ArrivalsSpec
+from controlplane.specs.scenario_calls import num_expected_calls
 
 MOST_CALLS = 100_000_000
 """That arrive in one run."""
@@ -53,28 +53,14 @@ def _too_late(spec: ScenarioSpec) -> Iterator[tuple[Path, str]]:
 
 
 def _too_many(spec: ScenarioSpec) -> Iterator[tuple[Path, str]]:
-    numbers = [_num_expected(each, spec.duration) for each in spec.arrivals]
+    numbers = num_expected_calls(spec)
     whole = sum(numbers)
     if whole > MOST_CALLS:
         most = max(range(len(numbers)), key=numbers.__getitem__)
         told = f"{whole:,.0f}" if math.isfinite(whole) else "endlessly many"
         yield (
             ("spec", "arrivals", most),
-            f"about {told} calls would arrive in one run, most of them of "
-            f"{spec.arrivals[most].name}, and the most is {MOST_CALLS:,}; lower its rate, or "
-            f"duration",
+            f"about {told} calls would arrive in one run, later turns and those of a flood "
+            f"included, most of them of {spec.arrivals[most].name}, and the most is "
+            f"{MOST_CALLS:,}; lower its rate, its turns, the intensity of a flood, or duration",
         )
-
-
-def _num_expected(spec: ArrivalsSpec, duration: float) -> float:
-    """Calls that begin something: without turns and retries, and none of a replay, whose file
-    counts them."""
-    until = duration if spec.stop is None else min(spec.stop, duration)
-    seconds = max(0.0, until - (spec.start or 0.0))
-    if spec.poisson is not None:
-        return seconds * spec.poisson
-    if spec.bursts is not None:
-        return seconds * spec.bursts.rate * spec.bursts.mean_size
-    if spec.every is not None:
-        return seconds / spec.every if spec.every else math.inf
-    return 0.0

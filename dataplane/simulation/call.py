@@ -15,6 +15,11 @@ class Conversation(Protocol):
         before. Empty: it is over."""
         ...
 
+    def like(self, call: "Call", name: str) -> "Conversation":
+        """One of the same kind behind another call, with as many turns to come as this one has,
+        each built on what was said in it. It draws by `name`, and changes nothing of this one."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:

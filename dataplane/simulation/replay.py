@@ -203,6 +203,21 @@ class ReplayedTraffic:
             call.conversation = _RecordedTurns(self, turns)
         return call
 
+    def make_behind(self, before: Call, entry: TraceEntry) -> Call:
+        """A call as that of an entry, behind another one than the recorded."""
+        num_shared = len(entry.prefix_hashes) * self.spec.prefix_block
+        call = self._tokens.make_call(
+            before.caller,
+            self._tokens.said_in(before, num_shared),
+            entry.prompt_tokens,
+            entry.output_tokens,
+            entry.max_tokens,
+        )
+        turns = self._turns_after.get(entry.id) if entry.id is not None else None
+        if turns:
+            call.conversation = _TurnsLikeRecorded(self, turns, call)
+        return call
+
     def _caller(self, entry: TraceEntry) -> Caller:
         key = (entry.tenant, entry.request_class, entry.is_stream)
         caller = self._callers.get(key)
@@ -234,3 +249,26 @@ class _RecordedTurns:
 
     def next_turns(self) -> list[tuple[float, Call]]:
         return [(turn.tool_wait, self._traffic.make(turn)) for turn in self._turns]
+
+    def like(self, call: Call, name: str) -> "_TurnsLikeRecorded":
+        return _TurnsLikeRecorded(self._traffic, self._turns, call)
+
+
+class _TurnsLikeRecorded:
+    """As long as those that were recorded, behind a call that was not: what a turn shared with
+    others, it shares with the call before it."""
+
+    __slots__ = ("_before", "_traffic", "_turns")
+
+    def __init__(self, traffic: ReplayedTraffic, turns: list[TraceEntry], before: Call) -> None:
+        self._traffic = traffic
+        self._turns = turns
+        self._before = before
+
+    def next_turns(self) -> list[tuple[float, Call]]:
+        return [
+            (turn.tool_wait, self._traffic.make_behind(self._before, turn)) for turn in self._turns
+        ]
+
+    def like(self, call: Call, name: str) -> "_TurnsLikeRecorded":
+        return _TurnsLikeRecorded(self._traffic, self._turns, call)

@@ -48,6 +48,12 @@ class TokenSpace:
         further = tuple(map(self._own.take, further_outputs)) if further_outputs else ()
         return Call(caller, prompt, own[num_own:], max_tokens, further_answers=further)
 
+    def said_in(self, call: Call, most: int | None = None) -> tuple[range, ...]:
+        """A prompt and its whole first answer; cut off behind `most` tokens."""
+        assert isinstance(call.prompt, range | JoinedTokens)
+        said = (*parts_of(call.prompt), call.answer[: call.max_tokens])
+        return said if most is None else parts_of(joined(said, most))
+
     def make_next_call(
         self,
         before: Call,
@@ -57,15 +63,11 @@ class TokenSpace:
         further_outputs: Sequence[int] = (),
     ) -> Call:
         """The turn after `before`: its prompt is that one's, its whole first answer, and more."""
-        num_answered = len(before.answer)
-        if before.max_tokens is not None:
-            num_answered = min(num_answered, before.max_tokens)
-        assert isinstance(before.prompt, range | JoinedTokens)
-        said = (*parts_of(before.prompt), before.answer[:num_answered])
+        said = self.said_in(before)
         return self.make_call(
             before.caller,
             said,
-            len(before.prompt) + num_answered + num_added,
+            sum(map(len, said)) + num_added,
             num_output_tokens,
             max_tokens,
             further_outputs,

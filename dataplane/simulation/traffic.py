@@ -61,6 +61,7 @@ class TrafficSpec:
     ends_at: float | None = None
     """No call arrives from then on; None: as long as calls are asked for."""
     max_calls: int | None = None
+    """At most, later turns included; None: no bound. What faults add is added to it."""
 
 
 class SyntheticTraffic:
@@ -76,18 +77,22 @@ class SyntheticTraffic:
         self._callers = Choice(spec.callers)
         self._caller_stream = stream("callers")
         self._prompt_stream = stream("prompt")
-        self._output_stream = stream("output")
-        self._limit_stream = stream("max_tokens")
-        self._sequences_stream = stream("num_sequences")
-        self._further_stream = stream("further outputs")
+        self._draws = _Draws(
+            spec,
+            turns=stream("turns"),
+            outputs=stream("output"),
+            limits=stream("max_tokens"),
+            num_sequences=stream("num_sequences"),
+            further_outputs=stream("further outputs"),
+        )
         self._prefix_stream = stream("prefixes")
-        self.turn_stream = stream("turns")
+        self._seed = seed
         self._prefixes = None if spec.prefixes is None else _draw_prefixes(spec, seed, tokens)
         self._num_calls = 0
 
     def next_call(self) -> tuple[float, Call] | None:
         """The next that arrives by itself; later turns come from their conversations."""
-        spec = self.spec
+        spec, draws = self.spec, self._draws
         if spec.max_calls is not None and self._num_calls >= spec.max_calls:
             return None
         at = spec.starts_at + next(self._times)
@@ -101,32 +106,35 @@ class SyntheticTraffic:
             caller,
             prefix,
             num_prompt,
-            self.draw_output(),
-            self.draw_limit(),
-            self.draw_further_outputs(),
+            draws.output(),
+            draws.limit(),
+            draws.further_outputs(),
         )
         if spec.turns is not None:
-            num_turns = draw_length(spec.turns.num_turns, self.turn_stream)
+            num_turns = draw_length(spec.turns.num_turns, draws.turns)
             if num_turns > 1:
-                call.conversation = _Conversation(self, spec.turns, call, num_turns - 1)
+                call.conversation = _Conversation(self, draws, call, num_turns - 1)
         return at, call
 
-    def draw_output(self) -> int:
-        """What the model would say."""
-        return draw_length(self.spec.output, self._output_stream)
+    def count_turn(self) -> bool:
+        """Another turn is to arrive; False where there were as many calls as there may be."""
+        most = self.spec.max_calls
+        if most is not None and self._num_calls >= most:
+            return False
+        self._num_calls += 1
+        return True
 
-    def draw_limit(self) -> int | None:
-        """What the caller allows."""
-        limit = self.spec.max_tokens
-        return None if limit is None else draw_length(limit, self._limit_stream)
-
-    def draw_further_outputs(self) -> Sequence[int]:
-        """What it would say besides, of each further answer that is asked for."""
-        asked = self.spec.num_sequences
-        if asked is None:
-            return ()
-        num_further = draw_length(asked, self._sequences_stream) - 1
-        return [draw_length(self.spec.output, self._further_stream) for _ in range(num_further)]
+    def draws_of(self, name: str) -> "_Draws":
+        """Of somebody who is not of this traffic, and changes nothing of it."""
+        stream = random_stream(self._seed, "traffic", self.spec.name, "like", name)
+        return _Draws(
+            self.spec,
+            turns=stream,
+            outputs=stream,
+            limits=stream,
+            num_sequences=stream,
+            further_outputs=stream,
+        )
 
     def _draw_prefix(self, num_tokens: int) -> tuple[range, ...]:
         if self._prefixes is None or self.spec.prefixes is None:
@@ -151,31 +159,80 @@ def _draw_prefixes(spec: TrafficSpec, seed: int, tokens: TokenSpace) -> Choice[r
     )
 
 
+class _Draws:
+    """What calls hold: a stream for each part of it."""
+
+    __slots__ = ("_further_outputs", "_limits", "_num_sequences", "_outputs", "_spec", "turns")
+
+    def __init__(
+        self,
+        spec: TrafficSpec,
+        *,
+        turns: random.Random,
+        outputs: random.Random,
+        limits: random.Random,
+        num_sequences: random.Random,
+        further_outputs: random.Random,
+    ) -> None:
+        self.turns = turns
+        self._spec = spec
+        self._outputs = outputs
+        self._limits = limits
+        self._num_sequences = num_sequences
+        self._further_outputs = further_outputs
+
+    def output(self) -> int:
+        """What the model would say."""
+        return draw_length(self._spec.output, self._outputs)
+
+    def limit(self) -> int | None:
+        """What the caller allows."""
+        limit = self._spec.max_tokens
+        return None if limit is None else draw_length(limit, self._limits)
+
+    def further_outputs(self) -> Sequence[int]:
+        """What it would say besides, of each further answer that is asked for."""
+        asked = self._spec.num_sequences
+        if asked is None:
+            return ()
+        num_further = draw_length(asked, self._num_sequences) - 1
+        return [draw_length(self._spec.output, self._further_outputs) for _ in range(num_further)]
+
+
 class _Conversation:
     """The turns behind one call. All that was said stands before the next."""
 
-    __slots__ = ("_call", "_num_left", "_traffic", "_turns")
+    __slots__ = ("_call", "_draws", "_is_counted", "_num_left", "_traffic")
 
-    def __init__(self, traffic: SyntheticTraffic, turns: Turns, call: Call, num_left: int) -> None:
+    def __init__(
+        self,
+        traffic: SyntheticTraffic,
+        draws: _Draws,
+        call: Call,
+        num_left: int,
+        is_counted: bool = True,
+    ) -> None:
         self._traffic = traffic
-        self._turns = turns
+        self._draws = draws
         self._call = call
         self._num_left = num_left
+        self._is_counted = is_counted
 
     def next_turns(self) -> Sequence[tuple[float, Call]]:
-        if self._num_left == 0:
+        if self._num_left == 0 or (self._is_counted and not self._traffic.count_turn()):
             return ()
         self._num_left -= 1
-        traffic, before = self._traffic, self._call
-        stream = traffic.turn_stream
-        wait = max(0.0, self._turns.wait.draw(stream))
-        added = draw_length(self._turns.added, stream)
+        traffic, draws, before = self._traffic, self._draws, self._call
+        turns = traffic.spec.turns
+        assert turns is not None
+        wait = max(0.0, turns.wait.draw(draws.turns))
+        added = draw_length(turns.added, draws.turns)
         self._call = traffic.tokens.make_next_call(
-            before,
-            added,
-            traffic.draw_output(),
-            traffic.draw_limit(),
-            traffic.draw_further_outputs(),
+            before, added, draws.output(), draws.limit(), draws.further_outputs()
         )
         self._call.conversation = self
         return ((wait, self._call),)
+
+    def like(self, call: Call, name: str) -> "_Conversation":
+        draws = self._traffic.draws_of(name)
+        return _Conversation(self._traffic, draws, call, self._num_left, is_counted=False)

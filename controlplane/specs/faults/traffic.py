@@ -59,4 +59,4 @@ class TenantFloodSpec(CallFaultFields):
     makes = TenantFlood
     fault: Literal["tenant_flood"]
     intensity: Multiple = 9.0
-    """How many more calls for each: 9 makes ten of one."""
+    """How many more calls for each: 9 makes ten of one, each with as many turns behind it."""

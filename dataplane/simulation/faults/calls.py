@@ -84,6 +84,10 @@ class FreshTokens:
         kept = list(takewhile(lambda part: part.start in shared, parts))
         return joined((*kept, self.take(len(prompt) - sum(map(len, kept)))))
 
+    def answered_like(self, answer: range) -> range:
+        """As long an answer, which is not like another."""
+        return self.take(len(answer)) if self.is_told_apart else answer
+
 
 def _parts(prompt: Sequence[int], start: int) -> list[range]:
     assert isinstance(prompt, range | JoinedTokens)
@@ -160,14 +164,12 @@ class FaultyCalls:
     def _take(self, at: float, call: Call) -> None:
         name = str(self._num_calls)
         self._num_calls += 1
-        copies = [
-            self._copy(call)
-            for fault in self._active(at, call, name)
-            for _ in range(fault.num_copies(name))
-        ]
+        num_copies = sum(fault.num_copies(name) for fault in self._active(at, call, name))
+        names = [f"{name}+{number}" for number in range(1, num_copies + 1)]
+        calls = {name: call} | {each: self._copy(call, each) for each in names}
         self._begun.update(part.start for part in _parts(call.prompt, 0) if part.start < 0)
-        for number, each in enumerate([call, *copies]):
-            later, changed = self.change(at, each, f"{name}+{number}" if number else name)
+        for each_name, each in calls.items():
+            later, changed = self.change(at, each, each_name)
             self._put(at + later, changed)
 
     def _active(self, at: float, call: Call, name: str) -> list[CallFault]:
@@ -177,15 +179,18 @@ class FaultyCalls:
         class_name = None if self._class_of is None else self._class_of(call)
         return [f for f in active if f.is_of(call, class_name) and f.takes(name)]
 
-    def _copy(self, call: Call) -> Call:
-        """One like it, which shares what it does, and without anything behind it."""
-        return Call(
+    def _copy(self, call: Call, name: str) -> Call:
+        """One like it, which shares what it does, with as many turns behind it."""
+        like = Call(
             call.caller,
             self._tokens.like(call.prompt, self._begun),
-            call.answer,
+            self._tokens.answered_like(call.answer),
             call.max_tokens,
             further_answers=call.further_answers,
         )
+        if call.conversation is not None:
+            like.conversation = call.conversation.like(like, name)
+        return like
 
     def _put(self, at: float, call: Call) -> None:
         self._num_put += 1
@@ -210,3 +215,7 @@ class FaultyConversation:
             later, changed = self._calls.change(at, call, f"{self._name}.{self._num_turns}")
             turns.append((wait + later, changed))
         return turns
+
+    def like(self, call: Call, name: str) -> "FaultyConversation":
+        """Behind another call, and changed as the turns of that are."""
+        return FaultyConversation(self._calls, self._inner.like(call, name), name)

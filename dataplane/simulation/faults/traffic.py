@@ -60,7 +60,8 @@ class ClusteredArrivals(CallFault):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantFlood(CallFault):
     """The tenants call 1 + intensity times as often. Each further call is of the kind of one that
-    comes anyway: as long, and with the beginning that it shares with calls before it."""
+    comes anyway: as long, with the beginning that it shares with calls before it, and with as many
+    turns behind it, which are not multiplied once more."""
 
     def num_copies(self, name: str) -> int:
         """The whole part, and one more as often as the rest says."""

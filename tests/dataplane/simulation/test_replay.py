@@ -8,7 +8,14 @@ from dataplane.record import encode_record
 from dataplane.simulation.fleet import Fleet
 from dataplane.simulation.fleet_records import AllRecords
 from dataplane.simulation.fleet_scenario import FleetScenario
-from dataplane.simulation.replay import ReplaySpec, TraceError, parse_trace, read_trace
+from dataplane.simulation.replay import (
+    ReplayedTraffic,
+    ReplaySpec,
+    TraceError,
+    parse_trace,
+    read_trace,
+)
+from dataplane.simulation.token_space import TokenSpace
 from tests.dataplane.simulation.small_fleet import call, in_order, small_fleet
 
 
@@ -66,6 +73,30 @@ def test_equal_hashes_are_found_again_in_the_prefix_cache() -> None:
     spec = ReplaySpec(entries=tuple(entries), prefix_block=8)
     _, records = replay(spec, is_prefix_caching=True)
     assert [record.num_cached_tokens for record in in_order(records)] == [0, 8]
+
+
+def test_turns_behind_another_call_are_as_long_and_share_with_it_what_they_shared() -> None:
+    entries = parse_trace(
+        trace(
+            entry(0, id="a", prompt_tokens=8, prefix_hashes=["x"]),
+            entry(1, id="b", after="a", tool_wait=5.0, prompt_tokens=30, prefix_hashes=["x", "y"]),
+            entry(2, after="b", prompt_tokens=40),
+        ),
+        "t.jsonl",
+    )
+    traffic = ReplayedTraffic(ReplaySpec(entries=tuple(entries), prefix_block=5), TokenSpace())
+    recorded = traffic.next_call()
+    assert recorded is not None
+    assert recorded[1].conversation is not None
+    other = call(num_prompt_tokens=8, num_output_tokens=4)
+    [(wait, second)] = recorded[1].conversation.like(other, "1").next_turns()
+    assert (wait, len(second.prompt), len(second.answer)) == (5.0, 30, 3)
+    assert second.prompt[:10] == (*other.prompt, *other.answer[:2]), "two blocks of five"
+    assert second.conversation is not None
+    [(_, third)] = second.conversation.next_turns()
+    assert len(third.prompt) == 40
+    assert not set(third.prompt) & set(second.prompt), "it had no hashes"
+    assert third.conversation is None
 
 
 def test_records_are_a_trace(tmp_path: Path) -> None:

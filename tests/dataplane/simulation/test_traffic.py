@@ -101,6 +101,44 @@ def test_a_turn_begins_with_all_that_was_said() -> None:
     assert not third.conversation.next_turns()
 
 
+def test_later_turns_count_towards_the_most_calls() -> None:
+    turns = Turns(num_turns=Constant(3), wait=Constant(1), added=Constant(7))
+    source = SyntheticTraffic(dataclasses.replace(SPEC, turns=turns, max_calls=4), 1, TokenSpace())
+    made = source.next_call()
+    assert made is not None
+    first = made[1]
+    assert first.conversation is not None
+    assert len(first.conversation.next_turns()) == 1
+    assert source.next_call() is not None
+    assert len(first.conversation.next_turns()) == 1
+    assert source.next_call() is None, "there were four"
+    assert not first.conversation.next_turns()
+
+
+def test_a_conversation_like_another_has_as_many_turns_and_counts_apart() -> None:
+    turns = Turns(num_turns=Constant(3), wait=Constant(1), added=Uniform(1, 90))
+    spec = dataclasses.replace(SPEC, turns=turns, max_calls=3)
+
+    def added(like: int) -> list[int]:
+        source = SyntheticTraffic(spec, 1, TokenSpace())
+        made = source.next_call()
+        assert made is not None
+        conversation = made[1].conversation
+        assert conversation is not None
+        for number in range(like):
+            call = Call(ONE, range(9), range(4), None)
+            other = conversation.like(call, f"{number}")
+            [(_, second)] = other.next_turns()
+            assert second.prompt[:13] == (*range(9), *range(4))
+            assert other.next_turns()
+            assert not other.next_turns()
+        told = [following for _ in range(3) for following in conversation.next_turns()]
+        return [len(call.prompt) for _, call in told]
+
+    assert len(added(0)) == 2
+    assert added(2) == added(0), "it draws what it drew"
+
+
 def test_where_nobody_compares_prompts_only_lengths_are_kept() -> None:
     source = SyntheticTraffic(SPEC, 1, TokenSpace(is_told_apart=False))
     made = source.next_call()

@@ -47,7 +47,7 @@ def callers() -> list[tuple[Caller, float]]:
 
 
 def calls(*faults: CallFault, with_turns: bool = False, num_calls: int = 300) -> list[Told]:
-    """The calls of a minute, and their turns, told as plain values."""
+    """The calls of a minute, and two turns behind each, told as plain values."""
     now = [0.0]
     tokens = TokenSpace()
     spec = TrafficSpec(
@@ -61,7 +61,7 @@ def calls(*faults: CallFault, with_turns: bool = False, num_calls: int = 300) ->
         turns=Turns(num_turns=Constant(3), wait=Constant(2.0), added=Constant(20))
         if with_turns
         else None,
-        max_calls=num_calls,
+        max_calls=num_calls * (3 if with_turns else 1),
     )
     source = FaultPlan(faults).calls(SyntheticTraffic(spec, 5, tokens), lambda: now[0])
     told: list[Told] = []
@@ -213,6 +213,40 @@ def test_a_flood_shares_what_its_tenant_shares_and_no_more() -> None:
     assert sum(len(t[2]) for t in told) / len(told) == pytest.approx(
         sum(len(t[2]) for t in well) / len(well), rel=0.05
     )
+
+
+def conversations(*faults: CallFault) -> dict[str, list[list[Told]]]:
+    """Those of each tenant: of every call that begins something, it and its turns."""
+    found: dict[str, list[list[Told]]] = {"acme": [], "blot": []}
+    for told in calls(*faults, with_turns=True, num_calls=40):
+        of_tenant = found[told[1]]
+        if of_tenant and len(of_tenant[-1]) < 3:
+            of_tenant[-1].append(told)
+        else:
+            of_tenant.append([told])
+    return found
+
+
+def test_the_calls_of_a_flood_have_as_many_turns_each_built_on_what_was_said_before_it() -> None:
+    well, told = conversations(), conversations(TenantFlood(tenants=("acme",), intensity=2))
+    lengths = [[(at, len(p), n) for at, _, p, n, *_ in talk] for talk in told["blot"]]
+    assert lengths == [[(at, len(p), n) for at, _, p, n, *_ in talk] for talk in well["blot"]]
+    assert len(told["acme"]) == 3 * len(well["acme"])
+    for first, second, third in told["acme"]:
+        for before, turn in ((first, second), (second, third)):
+            assert turn[2][: len(before[2])] == before[2]
+            assert len(turn[2]) == len(before[2]) + min(before[3], 64) + 20
+    own = {third[2][64] for *_, third in told["acme"]}
+    assert len(own) == len(told["acme"]), "none has what another said"
+
+
+def test_turns_of_a_flood_are_changed_as_all_turns_are_and_no_turn_is_multiplied() -> None:
+    flood = TenantFlood(tenants=("acme",), intensity=1)
+    told = conversations(flood, LongPrompts(added_tokens=100))
+    plain = conversations(flood)
+    assert [[len(t[2]) - 100 for t in talk] for talk in told["acme"]] == [
+        [len(t[2]) for t in talk] for talk in plain["acme"]
+    ]
 
 
 def test_a_retry_storm_and_slow_clients_change_the_share_of_clients_that_they_say() -> None:

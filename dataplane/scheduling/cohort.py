@@ -78,7 +78,7 @@ class Cohort:
         """Who is told each token, in no order."""
         if not self.num_unscripted:
             return []
-        return [m.sequence for m in self.members if m.ends_at is None]
+        return [m.sequence for m in self._member_by_rank.values() if m.ends_at is None]
 
     def join(self, sequence: Sequence) -> None:
         """Take in a sequence of which only the newest token lacks KV."""
@@ -89,11 +89,19 @@ class Cohort:
             self.num_unscripted += 1
         else:
             ends_at = now + sequence.output_limit - sequence.num_output_tokens
-            self._ending.setdefault(ends_at, []).append(sequence)
+            ending = self._ending.get(ends_at)
+            if ending is None:
+                self._ending[ends_at] = [sequence]
+            else:
+                ending.append(sequence)
         member = self._member_by_rank[sequence.rank] = Member(sequence, offset, ends_at)
         self._members = None
         self._sum_of_offsets += offset
-        insort(self._crossing[-offset % self._block_size], member, key=_by_rank_of_member)
+        place = self._crossing[-offset % self._block_size]
+        if place and place[-1].sequence.rank > sequence.rank:
+            insort(place, member, key=_by_rank_of_member)
+        else:  # as nearly always: who joins is the newest
+            place.append(member)
         sequence.follow(self.tick)
 
     def leave(self, sequence: Sequence) -> None:

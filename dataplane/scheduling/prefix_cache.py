@@ -105,11 +105,15 @@ class PrefixCache:
         if depth >= num_blocks:
             return
         spot = sequence.cache_node
-        if spot is None or spot.run.has_branches or not self._can_continue(sequence, spot):
+        run = None if spot is None else self._own_run(sequence, spot)
+        if run is None or run.has_branches:
             spot, found = self._find(sequence, spot, depth, num_blocks)
             depth += len(found)
+            run = None if spot is None else self._own_run(sequence, spot)
         if depth < num_blocks:
-            spot = self._insert(sequence, spot, depth, sequence.block_table[depth:num_blocks])
+            if run is None:
+                run = self._begin_run(sequence, spot, depth)
+            spot = self._continue_run(run, sequence.block_table[depth:num_blocks])
         sequence.cache_node = spot
         sequence.num_registered_blocks = num_blocks
 
@@ -172,26 +176,27 @@ class PrefixCache:
         token_ids = sequence.tokens(start, start + self._block_size)
         return BlockIdentity(spot, sequence.isolation_key, token_ids)
 
-    def _insert(
-        self, sequence: Sequence, spot: Spot | None, depth: int, block_ids: list[int]
-    ) -> Spot:
-        """Continue the run of `sequence` that ends at `spot`, or begin one there."""
-        if spot is None or not self._can_continue(sequence, spot):
-            identity = self._identify(sequence, spot, depth)
-            run = self._runs[identity] = Run(identity, sequence)
-            if spot is not None:
-                spot.run.has_branches = True
-        else:
-            run = spot.run
+    def _own_run(self, sequence: Sequence, spot: Spot) -> Run | None:
+        """The run that ends at `spot` and that `sequence` may continue."""
+        run, index = spot
+        is_own_end = run.sequence is sequence and index + 1 == len(run.block_ids)
+        return run if is_own_end and not run.is_cut else None
+
+    def _begin_run(self, sequence: Sequence, spot: Spot | None, depth: int) -> Run:
+        """A run of `sequence` behind `spot`, for its blocks from `depth` on."""
+        identity = self._identify(sequence, spot, depth)
+        run = self._runs[identity] = Run(identity, sequence)
+        if spot is not None:
+            spot.run.has_branches = True
+        return run
+
+    def _continue_run(self, run: Run, block_ids: list[int]) -> Spot:
+        """Make further blocks of it findable; where it ends then."""
         run.block_ids += block_ids
         for block_id in block_ids:
             self._run_by_block[block_id] = run
         self._pool.mark_cached(block_ids)
         return Spot(run, len(run.block_ids) - 1)
-
-    def _can_continue(self, sequence: Sequence, spot: Spot) -> bool:
-        run, index = spot
-        return run.sequence is sequence and not run.is_cut and index + 1 == len(run.block_ids)
 
     def _forget(self, block_ids: list[int]) -> None:
         for block_id in block_ids:

@@ -262,13 +262,18 @@ class Sequence:
         Raises IndexError where one of them has fewer.
         """
         mine, theirs = self.prompt_token_ids, other.prompt_token_ids
-        is_in_prompts = stop <= self.num_prompt_tokens and stop <= other.num_prompt_tokens
-        if is_in_prompts and isinstance(mine, CompactPrompt) and type(theirs) is type(mine):
-            return mine.num_same(theirs, start, stop)
-        wanted, there = self.tokens(start, stop), other.tokens(start, stop)
+        at = start
+        if isinstance(mine, CompactPrompt) and type(theirs) is type(mine):
+            in_prompts = min(stop, self.num_prompt_tokens, other.num_prompt_tokens)
+            if start < in_prompts:
+                at += mine.num_same(theirs, start, in_prompts)
+                if at < in_prompts:
+                    return at - start
+        wanted, there = self.tokens(at, stop), other.tokens(at, stop)
         if wanted == there:
             return stop - start
-        return next(n for n, (a, b) in enumerate(zip(wanted, there, strict=True)) if a != b)
+        differing = next(n for n, (a, b) in enumerate(zip(wanted, there, strict=True)) if a != b)
+        return at + differing - start
 
     def select(self, token_id: int | None) -> None:
         """Append a token. None, and only of one that follows no tick: what the script says."""

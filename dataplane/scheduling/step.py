@@ -58,6 +58,13 @@ class StepPlan:
     """What keeps the front of the queue out of this step; None when nothing waits."""
     blocked_on: str | None = None
     """Only without chunks: what keeps anything from running. None then: nothing to do."""
+    num_prompt_tokens = 0
+    """Includes what is recomputed after a preemption."""
+    num_decode_steps = 0
+    num_reread_tokens = 0
+    """Tokens whose KV a prefill reads again because it starts behind them, over prefills."""
+    num_context_tokens = 0
+    """Tokens that the decode steps attend to, their own included, added over the steps."""
     _members: tuple[Member, ...] = ()
     """They decode one token each, those of the cohort as it was at `_tick`."""
     _tick = 0
@@ -71,12 +78,9 @@ class StepPlan:
         num_context_tokens: int = 0,
     ) -> None:
         self.num_prompt_tokens = num_prompt_tokens
-        """Includes what is recomputed after a preemption."""
         self.num_decode_steps = num_decode_steps
         self.num_reread_tokens = num_reread_tokens
-        """Tokens whose KV a prefill reads again because it starts behind them, over prefills."""
         self.num_context_tokens = num_context_tokens
-        """Tokens that the decode steps attend to, their own included, added over the steps."""
 
     @property
     def is_empty(self) -> bool:
@@ -132,8 +136,8 @@ class Step(StepPlan):
 
     def __init__(self, config: SchedulerConfig, num_decode_steps: int) -> None:
         """So many sequences decode; a token is set apart for each from the beginning."""
-        super().__init__(num_decode_steps=num_decode_steps)
         self._config = config
+        self.num_decode_steps = num_decode_steps
 
     @property
     def tokens_left(self) -> int:

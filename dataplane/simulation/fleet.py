@@ -36,6 +36,7 @@ from dataplane.simulation.fleet_scenario import FleetScenario
 from dataplane.simulation.gateway_overheads import GatewayOverheads
 from dataplane.simulation.phase_split import Phase, PhaseSplit
 from dataplane.simulation.phased_replicas import PhasedReplicas
+from dataplane.simulation.rare_collections import rare_collections
 from dataplane.simulation.request_trace import RequestTrace
 from dataplane.simulation.timeline import Timeline
 
@@ -161,7 +162,8 @@ class Fleet:
     def run_until(self, until: float) -> None:
         """Let time pass until then."""
         self.begin()
-        self.timeline.run(until=until)
+        with rare_collections():
+            self.timeline.run(until=until)
 
     def begin(self) -> None:
         """Start the replicas and expect the first calls. Twice is no error."""
@@ -269,6 +271,12 @@ class Fleet:
         """While it can be reached."""
         replica = self.replicas.get(replica_id)
         return replica if replica is not None and replica.is_serving else None
+
+    def num_slots(self, request: FleetRequest) -> int:
+        """Of the replica that a request of several answers is sent to first."""
+        phases = self.phases
+        only_prompt = phases is not None and phases.hands_over(request)
+        return 1 if only_prompt else request.call.num_sequences
 
     def number_request(self) -> int:
         """Of all gateways."""

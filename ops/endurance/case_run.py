@@ -5,6 +5,8 @@ that are gone. Then it says so, and which replica lacks what; its replicas are s
 what was in flight must end all the same.
 """
 
+from collections.abc import Iterator
+
 from dataplane.simulation.faults.fault import Fault
 from dataplane.simulation.faults.fleet_faults import FleetFaults
 from dataplane.simulation.faults.memory import CancelLeak, SmallerMemory, WorkspaceSpike
@@ -38,7 +40,7 @@ class CaseRun:
         self._is_over = False
         self._install()
         if is_watched:
-            self.watch.look_at(case.moments(), lambda: self._is_over)
+            self._look_at(iter(case.moments()))
 
     def _install(self) -> None:
         faults = FleetFaults(self.plan, self.fleet)
@@ -49,6 +51,22 @@ class CaseRun:
             self.exporters.observe(self.case.scrape_seconds(), ENDS_AT)
         if self.case.is_struck:
             strike(self.fleet, self.case.number)
+
+    def _look_at(self, moments: Iterator[float]) -> None:
+        """At all of these moments, as long as it is not over."""
+
+        def look() -> None:
+            self._check()
+            if not self._is_over:
+                self._look_at(moments)
+
+        if (at := next(moments, None)) is not None:
+            self.fleet.timeline.at(at, look)
+
+    def _check(self) -> None:
+        self.watch.check()
+        if self.exporters is not None:
+            self.exporters.check()
 
     def run(self) -> "CaseRun":
         """To the end, and a look at what is left."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from prometheus_client.parser import text_string_to_metric_families
 
 from dataplane.scheduling.scheduler import SchedulerStats
-from dataplane.simulation.faults.metrics import FaultyMetrics
+from dataplane.simulation.faults.metrics import FaultyMetrics, Lie, LyingMetrics, MetricsFault
 from dataplane.simulation.fleet import Fleet
 from dataplane.simulation.observer.dialect import Dialect
 from dataplane.simulation.observer.exporter import EngineExporter, FamilyFilter
@@ -20,6 +20,7 @@ from dataplane.simulation.observer.exposition import Family, Labels, Sample
 from dataplane.simulation.observer.fleet_exporters import FleetExporters
 from dataplane.simulation.observer.gateway_counts import GatewayCounts
 from dataplane.simulation.observer.lines import Counted, Scraped, Seen, to_json
+from dataplane.simulation.observer.measure import Measure
 from dataplane.simulation.observer.tally import EngineTally
 from dataplane.simulation.replica_counts import ReplicaCounts
 
@@ -39,10 +40,13 @@ class ExporterWatch:
         self.num_scrapes = 0
         self._fleet = fleet
         self._told = {replica_id: _Told() for replica_id in fleet.replicas}
-        self._said = {replica_id: _Passed() for replica_id in fleet.replicas}
+        self._said: dict[str, _Said] = {}
 
         def filters_of(replica_id: str) -> tuple[FamilyFilter, ...]:
-            return (self._told[replica_id], *faults_of(replica_id), self._said[replica_id])
+            faulty = faults_of(replica_id)
+            told = self._told[replica_id]
+            said = self._said[replica_id] = _Said(told, [f for each in faulty for f in each.faults])
+            return (told, *faulty, said)
 
         self.exporters = FleetExporters(fleet, dialect_of, self._take, filters_of)
         for replica_id, exporter in self.exporters.by_replica.items():
@@ -91,17 +95,6 @@ class ExporterWatch:
         self._admitted_before[seen.target] = values["admitted"]
 
 
-class _Passed:
-    """A FamilyFilter that keeps what it passed on last."""
-
-    def __init__(self) -> None:
-        self.families: list[Family] = []
-
-    def pass_on(self, families: list[Family], target: str, at: float) -> list[Family]:
-        self.families = families
-        return families
-
-
 class _Told:
     """A FamilyFilter that checks what an engine itself says, from scrape to scrape."""
 
@@ -109,12 +102,15 @@ class _Told:
         self.exporter: EngineExporter | None = None
         self._tally: EngineTally | None = None
         """Of the process whose counters `_before` holds."""
+        self.families: list[Family] = []
+        """Of the last scrape."""
         self._before: dict[tuple[str, Labels], float] = {}
 
     def pass_on(self, families: list[Family], target: str, at: float) -> list[Family]:
         assert self.exporter is not None
         if self.exporter.tally is not self._tally:
             self._tally, self._before = self.exporter.tally, {}
+        self.families = families
         names = [family.name for family in families]
         assert len(set(names)) == len(names), f"{target} says a name twice"
         for family in families:
@@ -136,6 +132,27 @@ class _Told:
             assert buckets[-1] == count, f"{target}: {family.name} does not add up"
 
 
+class _Said:
+    """A FamilyFilter behind the faults: while none is at work, all is said as it was told."""
+
+    def __init__(self, told: _Told, faults: list[MetricsFault]) -> None:
+        self.families: list[Family] = []
+        self._told = told
+        self._faults = faults
+
+    def pass_on(self, families: list[Family], target: str, at: float) -> list[Family]:
+        if not any(_is_at_work(fault, at) for fault in self._faults):
+            assert families == self._told.families, f"{target}: no fault is active at {at}"
+        self.families = families
+        return families
+
+
+def _is_at_work(fault: MetricsFault, at: float) -> bool:
+    """What a counter lost in a reset does not come back."""
+    is_reset = isinstance(fault, LyingMetrics) and fault.how is Lie.RESET
+    return at >= fault.at if is_reset else fault.is_active(at)
+
+
 def check_tally(tally: EngineTally, stats: SchedulerStats) -> None:
     """Raises AssertionError unless every sequence is in one place, as the scheduler has it."""
     ended = tally.num_stopped + tally.num_at_limit + tally.num_cancelled + tally.num_refused
@@ -145,6 +162,22 @@ def check_tally(tally: EngineTally, stats: SchedulerStats) -> None:
     is_stepping = tally.step_began_at is not None
     assert tally.num_steps + is_stepping == stats.num_steps
     assert 0 <= tally.num_unseen <= stats.num_waiting
+    check_histograms(tally)
+
+
+def check_histograms(tally: EngineTally) -> None:
+    """Raises AssertionError unless those that are kept hold each of what is counted once."""
+    num = {measure: histogram.count for measure, histogram in tally.histograms.items()}
+    if Measure.TTFT in num and Measure.ITL in num:  # a token is a first one, or has a gap
+        assert tally.num_output_tokens == num[Measure.TTFT] + num[Measure.ITL]
+    num_finished = tally.num_stopped + tally.num_at_limit
+    for measure in (Measure.E2E, Measure.QUEUE, Measure.OUTPUT_TOKENS):
+        assert num.get(measure, num_finished) == num_finished, measure
+    for measure in (Measure.STEP, Measure.STEP_TOKENS):
+        assert num.get(measure, tally.num_steps) == tally.num_steps, measure
+    assert num.get(Measure.CANCEL_TO_RELEASE, 0) <= tally.num_cancelled
+    assert tally.num_cached_tokens <= tally.num_input_tokens
+    assert tally.num_finished_output_tokens <= tally.num_output_tokens
 
 
 def check_counts(tally: EngineTally, counts: ReplicaCounts) -> None:

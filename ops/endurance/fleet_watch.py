@@ -9,7 +9,6 @@
 6. nothing that was written after a disconnect counts as delivered.
 """
 
-from collections.abc import Callable
 from dataclasses import astuple
 
 from dataplane.lifecycle import Delivery, Disposition, RequestCounts, State
@@ -32,17 +31,6 @@ class FleetWatch:
         self._dispositions: dict[int, Disposition] = {}
         self._counts: dict[str, RequestCounts] = {}
         fleet.change_call.append(self._note_call)
-
-    def look_at(self, moments: list[float], is_over: Callable[[], bool]) -> None:
-        """Check at these moments, in order, until it is over."""
-        following = iter(moments)
-
-        def look() -> None:
-            self.check()
-            if (at := next(following, None)) is not None and not is_over():
-                self.fleet.timeline.at(at, look)
-
-        self.fleet.timeline.at(next(following), look)
 
     def check(self) -> None:
         """Raises AssertionError where an invariant does not hold."""

@@ -12,12 +12,14 @@ class LongerOutputs(CallFault):
     """Answers are 1 + intensity times as long, and so is what callers allow."""
 
     def change(self, call: Call, name: str, tokens: FreshTokens) -> None:
-        """Lengthen the answer."""
-        factor = 1 + self.intensity
-        start = call.answer.start
-        call.answer = range(start, start + round(len(call.answer) * factor))
+        """Lengthen the answer, and each of the further ones."""
+        call.answer = self._longer(call.answer)
+        call.further_answers = tuple(map(self._longer, call.further_answers))
         if call.max_tokens is not None:
-            call.max_tokens = round(call.max_tokens * factor)
+            call.max_tokens = round(call.max_tokens * (1 + self.intensity))
+
+    def _longer(self, answer: range) -> range:
+        return range(answer.start, answer.start + round(len(answer) * (1 + self.intensity)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

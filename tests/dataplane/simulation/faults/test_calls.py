@@ -133,6 +133,29 @@ def test_longer_outputs_grow_with_intensity_and_lift_the_limit_alike() -> None:
         assert [(t[0], t[2]) for t in told] == [(t[0], t[2]) for t in well]
 
 
+def test_each_of_several_answers_gets_longer() -> None:
+    spec = TrafficSpec(
+        name="chat",
+        process=Poisson(8.0),
+        callers=callers(),
+        prompt=Constant(20),
+        output=Uniform(5, 80),
+        num_sequences=Constant(3),
+        max_calls=20,
+    )
+    well = SyntheticTraffic(spec, 5, TokenSpace())
+    faulty = FaultPlan([LongerOutputs(intensity=2)]).calls(
+        SyntheticTraffic(spec, 5, TokenSpace()), lambda: 0.0
+    )
+    while (planned := well.next_call()) is not None:
+        found = faulty.next_call()
+        assert found is not None
+        lengths = [len(answer) for answer in planned[1].further_answers]
+        assert len(lengths) == 2
+        assert [len(answer) for answer in found[1].further_answers] == [3 * n for n in lengths]
+        assert len(found[1].answer) == 3 * len(planned[1].answer)
+
+
 def test_long_prompts_keep_what_they_share_and_grow_behind_it() -> None:
     well = calls()
     told = calls(LongPrompts(intensity=0.5, added_tokens=100, share=0.25))

@@ -278,8 +278,3 @@ def _check_several_answers(arrivals: str, replicas: ReplicasSpec) -> None:
             f"arrivals {arrivals} ask for several answers, whose sequences share the blocks of "
             f"their prompt; set replicas.prefix_caching to true"
         )
-    if replicas.phases is not None:
-        raise ValueError(
-            f"arrivals {arrivals} ask for several answers, and only one goes from a prefill to a "
-            f"decode replica; leave out num_sequences or replicas.phases"
-        )

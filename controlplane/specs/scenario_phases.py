@@ -19,7 +19,8 @@ class KVTransferSpec(SpecModel):
 
 class PhasesSpec(SpecModel):
     """Some replicas compute prompts and select the first token, the others decode; the KV of a
-    prompt is sent from one to the other, and both hold blocks for what they have of it."""
+    prompt is sent from one to the other, once for all answers to it, and both hold blocks for what
+    they have of it."""
 
     prefill: int = Field(ge=1, le=10_000, examples=[2])
     """Replicas that compute prompts: the first ones."""

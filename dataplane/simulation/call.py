@@ -64,6 +64,23 @@ class Call:
         self.further_answers = further_answers
         self.num_sequences = 1 + len(further_answers) if further_answers else 1
 
+    @property
+    def num_tokens_of_longest(self) -> int:
+        """Of its answers, without a limit."""
+        return max(map(len, (self.answer, *self.further_answers)))
+
+    def put_longer_first(self) -> None:
+        """Have the first answer be one of more than a token, where there is one. Answers are drawn
+        alike, so that nobody minds which of them is which."""
+        if len(self.answer) > 1:
+            return
+        for number, other in enumerate(self.further_answers):
+            if len(other) > 1:
+                further = list(self.further_answers)
+                self.answer, further[number] = other, self.answer
+                self.further_answers = tuple(further)
+                return
+
 
 class CallSource(Protocol):
     """Where calls come from."""

@@ -54,16 +54,21 @@ class FleetAdmission:
         return None
 
     def decide(
-        self, call: Call, max_output_tokens: int, queue: DeploymentQueue, is_draining: bool
+        self,
+        call: Call,
+        max_output_tokens: int,
+        queue: DeploymentQueue,
+        is_draining: bool,
+        num_slots: int,
     ) -> Admitted | Rejected:
-        """Whether it may wait in the queue as that is now."""
+        """Whether it may wait in the queue, for so many slots, as that is now."""
         return admit(
             self._policy,
             self._tenant(call),
             self._facts(call, max_output_tokens),
             QueueLoad(
                 num_waiting_by_class=queue.num_waiting_by_class(),
-                has_free_slot=queue.has_room_for(call.num_sequences),
+                has_free_slot=queue.has_room_for(num_slots),
                 num_replicas=len(self._deployment.replicas),
                 is_draining=is_draining,
             ),

@@ -37,6 +37,10 @@ class GatewayHost(RequestFollower, Protocol):
         """The replica, while it can be reached."""
         ...
 
+    def num_slots(self, request: FleetRequest) -> int:
+        """Of the replica that a request of several answers is sent to first."""
+        ...
+
     def number_request(self) -> int:
         """The next of all requests."""
         ...
@@ -150,7 +154,11 @@ class SimulatedGateway:
 
     def _admit(self, request: FleetRequest) -> bool:
         decision = self._admission.decide(
-            request.call, request.max_output_tokens, self.queue, self.is_draining
+            request.call,
+            request.max_output_tokens,
+            self.queue,
+            self.is_draining,
+            self._num_slots(request),
         )
         request.request_class = decision.request_class
         if isinstance(decision, Rejected):
@@ -169,7 +177,7 @@ class SimulatedGateway:
         ticket = self.queue.enter(
             request.request_class,
             frozenset(request.lost_replica_ids),
-            num_slots=request.call.num_sequences,
+            num_slots=self._num_slots(request),
         )
         outcome = ticket.outcome
         if outcome is not None:
@@ -178,6 +186,11 @@ class SimulatedGateway:
         request.ticket = ticket
         ticket.on_leaving(request.leave_queue)
         self._expiry.watch()
+
+    def _num_slots(self, request: FleetRequest) -> int:
+        """One for each answer, unless only the prompt of them is computed where it is sent."""
+        num_sequences = request.call.num_sequences
+        return num_sequences if num_sequences == 1 else self._host.num_slots(request)
 
     def take_outcome(self, request: FleetRequest, outcome: Lease | Departure) -> None:
         """How it left the queue."""

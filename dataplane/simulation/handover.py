@@ -12,6 +12,12 @@ is withdrawn instead. A decode replica that dies on the way costs nothing but ti
 KV is still where it was computed, and is sent to another. It lands beside the blocks of the
 decode replica, and is in blocks when its scheduler has admitted it; what is preempted later is
 recomputed there.
+
+Of several answers (`n > 1`) the prefill replica computes the prompt, once, and selects the first
+token of the first: one sequence, one slot, one transfer. The others follow on the decode replica,
+where the request has a slot for each: they find the prompt's full blocks when the first has made
+its step there, compute the tail of the last one for themselves, and select their first tokens, as
+behind a first sequence that computed the prompt itself (see `sequence_group`).
 """
 
 from enum import StrEnum

@@ -72,7 +72,7 @@ class DecodeQueue:
         endless = self._classes.get(of_class.name)
         if endless is None:
             endless = self._classes[of_class.name] = replace(of_class, deadline_seconds=None)
-        ticket = self.queue.enter(endless)
+        ticket = self.queue.enter(endless, num_slots=request.call.num_sequences)
         self._expiry.watch()
         return ticket
 
@@ -156,9 +156,16 @@ class PhasedReplicas:
         handover = request.handover
         if handover is not None and handover.stage is Stage.DECODE:
             return handover
-        is_short = min(request.max_output_tokens, len(request.call.answer)) == 1
-        request.handover = None if is_short else Handover(self, request, replica)
+        if self.hands_over(request):
+            request.call.put_longer_first()  # only what goes on is handed over
+            request.handover = Handover(self, request, replica)
+        else:
+            request.handover = None
         return request.handover
+
+    def hands_over(self, request: FleetRequest) -> bool:
+        """Whether it needs a decode replica: some answer has more than its first token."""
+        return min(request.max_output_tokens, request.call.num_tokens_of_longest) > 1
 
     # What a handover asks for.
 

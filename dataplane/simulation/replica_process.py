@@ -14,6 +14,7 @@ from dataplane.scheduling.scheduler import Scheduler
 from dataplane.scheduling.sequence import Sequence
 from dataplane.scheduling.step import StepPlan
 from dataplane.simulation.fleet_request import FleetRequest
+from dataplane.simulation.handover import Stage
 from dataplane.simulation.replica import SimulatedReplica
 from dataplane.simulation.replica_counts import ReplicaCounts
 from dataplane.simulation.sequence_group import SequenceGroup
@@ -57,6 +58,8 @@ class ReplicaProcess:
         self._timeline = timeline
         self._followed: dict[int, _Followed] = {}
         """Those of which every token is told, by sequence."""
+        self._handed_over: list[FleetRequest] = []
+        """Of several answers, that make their first step here: their KV is in blocks with it."""
         self._withheld: set[int] = set()
         self._counts = ReplicaCounts(num_starts=1)
         self._serving_since = timeline.now
@@ -92,9 +95,15 @@ class ReplicaProcess:
             return refusal
         self._take(request, sequence)
         self._counts.num_requests += 1
-        if request.call.further_answers:
+        if request.call.further_answers and not self._goes_on_elsewhere(request):
             request.group = SequenceGroup(sequence, len(request.call.further_answers))
+            if sequence.num_handed_over_tokens and request.first_token_at is not None:
+                request.group.begin(sequence, request.first_token_at)
         return None
+
+    def _goes_on_elsewhere(self, request: FleetRequest) -> bool:
+        """Its prompt alone is computed here; what follows does so on the decode replica."""
+        return request.handover is not None and request.handover.stage is Stage.PREFILL
 
     def _take(self, request: FleetRequest, sequence: Sequence) -> None:
         self.requests[sequence.sequence_id] = request
@@ -104,11 +113,6 @@ class ReplicaProcess:
     def _make(self, request: FleetRequest) -> Sequence:
         call, phases = request.call, self._replica.phases
         handover = None if phases is None else phases.prepare(request, self._replica)
-        if handover is not None and call.further_answers:
-            raise ValueError(
-                f"request {request.number} asks for {call.num_sequences} answers, and only one "
-                f"goes from a prefill to a decode replica; ask for one, or leave out the phases"
-            )
         return Sequence(
             request_id=f"{request.number}",
             sequence_id=request.number,
@@ -157,6 +161,8 @@ class ReplicaProcess:
                 continue
             if sequence.num_handed_over_tokens:
                 self._note_pause(sequence, EventKind.RESUMED)
+                if request.group is not None:
+                    self._handed_over.append(request)
             elif sequence.index == 0:  # work on a request begins once
                 request.gateway.engine_side.note_scheduled(request, now)
         for sequence in plan.preempted:
@@ -178,6 +184,10 @@ class ReplicaProcess:
         if plan.num_prompt_tokens:
             self._counts.num_prompt_tokens += plan.num_prompt_tokens
             self._note_chunks(plan, now)
+        if self._handed_over:
+            handed_over, self._handed_over = self._handed_over, []
+            for request in handed_over:
+                self._add_followers(request)
         if self._followed:
             self._note_progress()
         for observer in self._replica.observers:
@@ -262,6 +272,13 @@ class ReplicaProcess:
             request.gateway.engine_side.note_further_first_token(request, sequence.index, now)
             return
         request.gateway.engine_side.note_first_token(request, now)
+        self._add_followers(request)
+
+    def _add_followers(self, request: FleetRequest) -> None:
+        """The prompt has KV here, with the step that ended just now."""
+        group = request.group
+        if group is None:
+            return
         for follower in group.followers(request.call.further_answers):
             self._add_follower(request, group, follower)
 

@@ -167,9 +167,10 @@ def ask_for(num_sequences: Any, **replicas: Any) -> Any:
     return change
 
 
-def test_traffic_may_ask_for_several_answers() -> None:
+@pytest.mark.parametrize("replicas", [{}, {"phases": PHASES, "count": 4, "start_cold": 0}])
+def test_traffic_may_ask_for_several_answers(replicas: dict[str, Any]) -> None:
     document = example()
-    ask_for({"constant": 3})(document["spec"])
+    ask_for({"constant": 3}, **replicas)(document["spec"])
     found, problems = read(as_text(document), Path())
     assert not problems
     assert found is not None
@@ -181,7 +182,6 @@ def test_traffic_may_ask_for_several_answers() -> None:
     [
         (ask_for({"constant": 0}), "num_sequences"),
         (ask_for({"constant": 3}, prefix_caching=False), "set replicas.prefix_caching to true"),
-        (ask_for({"constant": 3}, phases=PHASES), "leave out num_sequences or replicas.phases"),
     ],
 )
 def test_a_mistake_about_several_answers_is_named(change: Any, what: str) -> None:

@@ -1,7 +1,6 @@
 """The example client against a real gateway and a real control plane, on a scripted engine."""
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +22,10 @@ from tests.dataplane.gateway.running_gateway import (
     deployment,
     find_tokenizer,
     running_gateway,
-    scripted_plugin,
     snapshot,
 )
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("scripted_engine")]
 
 CONTRACT = """
 apiVersion: pilothouse/v1
@@ -49,17 +47,6 @@ TERMS = ContractTerms(
         Objective(signal=ObjectiveSignal.E2E, target=0.99, at_most_seconds=1e-6),
     ),
 )
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with scripted_plugin(tmp_path_factory.mktemp("plugin")):
-        yield
 
 
 def ask(gateway_url: str, control_plane_url: str, **parameters: Any) -> list[str]:

@@ -12,32 +12,11 @@ from controlplane.process_history import ProcessHistory
 from controlplane.store.access_keys import add_key, revoke_key
 from controlplane.store.database import Database, DatabaseKind
 from dataplane.access import Role
-from dataplane.lifecycle import RequestCounts
-from dataplane.report import GatewayReport
 from tests.controlplane.guarded_plane import GuardedPlane, guarded_plane
+from tests.controlplane.quiet_gateway import quiet_report
 from tests.databases import Databases
 
 SECOND = 10**9
-
-
-def _report(name: str = "gateway-0") -> GatewayReport:
-    return GatewayReport(
-        gateway_id=f"{name}-9c1f9c1f9c1f",
-        name=name,
-        address="http://127.0.0.1:1",
-        started_at_unix_ns=1,
-        reported_at_unix_ns=2,
-        snapshot_version=0,
-        snapshot_error=None,
-        counts=RequestCounts(
-            arrived=0, invalid=0, undecided=0, rejected=0, admitted=0, active=0, finished=0
-        ),
-        num_queued=0,
-        oldest_queued_seconds=None,
-        num_records_spooled=0,
-        num_records_lost=0,
-        replicas=(),
-    )
 
 
 class Room:
@@ -97,7 +76,7 @@ def test_a_stranger_can_make_up_no_gateway_and_prove_nothing_of_a_known_one(room
     other_secret = token[:-4] + ("AAAA" if token[-4:] != "AAAA" else "BBBB")
     room.refused.note_refused("gateway-0", other_secret)
     assert room.why() == {}
-    room.observed.put_gateway(_report())
+    room.observed.put_gateway(quiet_report())
     room.refused.note_refused("gateway-0", other_secret)
     assert room.why() == {"gateway-0": "calls in its name come with a key that is not valid"}
 
@@ -139,7 +118,7 @@ def plane(tmp_path: Path) -> Iterator[GuardedPlane]:
 def test_a_revoked_gateway_is_told_by_the_api_and_the_overview(plane: GuardedPlane) -> None:
     viewer = plane.bearing(plane.key(Role.VIEWER))
     gateway = plane.bearing(plane.key(Role.GATEWAY, name="gateway-0"))
-    body = msgspec.json.encode(_report())
+    body = msgspec.json.encode(quiet_report())
     assert gateway.put("/api/v1/gateways/gateway-0", content=body).status_code == 204
     assert viewer.get("/api/v1/gateways").json()["refused"] == []
     with plane.app.state.config_db.session() as session:

@@ -20,10 +20,9 @@ from controlplane.store.records import RecordBatch
 from dataplane.access import AuthMode, KeyRing, Role
 from dataplane.gateway.callers import check_reader
 from dataplane.gateway.openai_api.errors import ApiRefusalError
-from dataplane.lifecycle import RequestCounts
-from dataplane.report import GatewayReport
 from ops.sample_requests import Sample, answered
 from tests.controlplane.guarded_plane import PASSWORD, GuardedPlane, guarded_plane
+from tests.controlplane.quiet_gateway import quiet_report
 
 GATEWAY_ID = "gateway-0-9c1f9c1f9c1f"
 TENANT = """
@@ -379,28 +378,6 @@ def test_a_gateway_speaks_for_itself_alone(plane: GuardedPlane, foreign: str) ->
         assert "gateway-0" in answer.json()["detail"]
 
 
-def report_of(name: str, address: str) -> bytes:
-    return msgspec.json.encode(
-        GatewayReport(
-            gateway_id=f"{name}-9c1f9c1f9c1f",
-            name=name,
-            address=address,
-            started_at_unix_ns=1,
-            reported_at_unix_ns=2,
-            snapshot_version=0,
-            snapshot_error=None,
-            counts=RequestCounts(
-                arrived=0, invalid=0, undecided=0, rejected=0, admitted=0, active=0, finished=0
-            ),
-            num_queued=0,
-            oldest_queued_seconds=None,
-            num_records_spooled=0,
-            num_records_lost=0,
-            replicas=(),
-        )
-    )
-
-
 def test_what_a_gateway_is_shown_opens_nothing_here_and_no_other_gateway(
     plane: GuardedPlane, admin: Any
 ) -> None:
@@ -419,7 +396,9 @@ def test_what_a_gateway_is_shown_opens_nothing_here_and_no_other_gateway(
     server = HTTPServer(("127.0.0.1", 0), Eavesdropper)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     gateway = plane.bearing(plane.key(Role.GATEWAY, name="evil"))
-    report = report_of("evil", f"http://127.0.0.1:{server.server_address[1]}")
+    report = msgspec.json.encode(
+        quiet_report("evil", address=f"http://127.0.0.1:{server.server_address[1]}")
+    )
     assert gateway.put("/api/v1/gateways/evil", content=report).status_code == 204
 
     live = admin.get("/api/v1/requests/live").json()

@@ -18,32 +18,12 @@ from controlplane.api.gateways import MAX_REPORT_BYTES, snapshot_events
 from controlplane.operator.feed import SnapshotFeed
 from controlplane.store.connection import DatabaseKind, sqlite_url
 from controlplane.store.database import create_or_open_database
-from dataplane.lifecycle import RequestCounts
 from dataplane.policy import Snapshot, decode_snapshot
-from dataplane.report import GatewayReport
+from tests.controlplane.quiet_gateway import quiet_report
 
 
 def report(name: str = "gateway-0", snapshot_version: int = 1) -> bytes:
-    counts = RequestCounts(
-        arrived=0, invalid=0, undecided=0, rejected=0, admitted=0, active=0, finished=0
-    )
-    return msgspec.json.encode(
-        GatewayReport(
-            gateway_id=f"{name}-1",
-            name=name,
-            address="http://127.0.0.1:1",
-            started_at_unix_ns=0,
-            reported_at_unix_ns=0,
-            snapshot_version=snapshot_version,
-            snapshot_error=None,
-            counts=counts,
-            num_queued=0,
-            oldest_queued_seconds=None,
-            num_records_spooled=0,
-            num_records_lost=0,
-            replicas=(),
-        )
-    )
+    return msgspec.json.encode(quiet_report(name, snapshot_version=snapshot_version))
 
 
 @contextlib.contextmanager

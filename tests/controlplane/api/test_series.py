@@ -21,6 +21,7 @@ from dataplane.record import RequestRecord
 from dataplane.report import GatewayReport, ReplicaReport
 from ops.sample_requests import Sample, answered, invalid, rejected
 from tests.controlplane.config_documents import DESIGN_POLICY, SERVICE
+from tests.controlplane.quiet_gateway import quiet_report
 from tests.databases import Databases
 
 MINUTE = 60 * 10**9
@@ -203,21 +204,13 @@ def test_a_range_nobody_offers_lists_those_there_are() -> None:
 def report(
     name: str, active: int, queued: dict[str, int] | None, process: int = 1
 ) -> GatewayReport:
-    return GatewayReport(
+    return quiet_report(
+        name,
         gateway_id=f"{name}-{process}",
-        name=name,
-        address="http://127.0.0.1:9",
-        started_at_unix_ns=0,
-        reported_at_unix_ns=0,
-        snapshot_version=1,
-        snapshot_error=None,
         counts=RequestCounts(
             arrived=9, invalid=0, undecided=0, rejected=0, admitted=9, active=active, finished=0
         ),
         num_queued=2,
-        oldest_queued_seconds=None,
-        num_records_spooled=0,
-        num_records_lost=0,
         replicas=(ReplicaReport(replica_id="chat-1", is_connected=True, num_outstanding=3),),
         num_queued_by_deployment=queued,
     )

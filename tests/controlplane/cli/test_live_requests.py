@@ -3,8 +3,7 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import replace
+from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 
@@ -14,9 +13,9 @@ from click.testing import CliRunner, Result
 
 from controlplane.cli import main
 from dataplane.clock import wall_clock
-from dataplane.lifecycle import RequestCounts
 from dataplane.report import GatewayReport
 from tests.controlplane.control_plane_server import serve_control_plane
+from tests.controlplane.quiet_gateway import quiet_report
 from tests.dataplane.gateway.running_gateway import (
     CHAT,
     RunningGateway,
@@ -24,43 +23,23 @@ from tests.dataplane.gateway.running_gateway import (
     deployment,
     running_gateway,
     say,
-    scripted_plugin,
     snapshot,
     until,
 )
-from tests.dataplane.gateway.scripted_engine import CAPABILITIES
+from tests.dataplane.gateway.scripted_engine import BLIND
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with scripted_plugin(tmp_path_factory.mktemp("plugin")):
-        yield
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("scripted_engine")]
 
 
 def report(name: str, address: str) -> GatewayReport:
-    counts = RequestCounts(
-        arrived=0, invalid=0, undecided=0, rejected=0, admitted=0, active=0, finished=0
-    )
-    return GatewayReport(
-        gateway_id=f"{name}-1", name=name, address=address, started_at_unix_ns=0,
-        reported_at_unix_ns=wall_clock(), snapshot_version=1, snapshot_error=None, counts=counts,
-        num_queued=0, oldest_queued_seconds=None, num_records_spooled=0, num_records_lost=0,
-        replicas=(),
-    )  # fmt: skip
+    return quiet_report(name, address=address, reported_at_unix_ns=wall_clock())
 
 
 @contextlib.asynccontextmanager
 async def one_in_flight(folder: Path) -> AsyncIterator[tuple[str, str]]:
     """The control plane's URL, and the id of a request that a gateway is working on; a second
     gateway is known that does not answer."""
-    replica = add_replica("a", capabilities=replace(CAPABILITIES, takes_token_ids=False))
+    replica = add_replica("a", capabilities=BLIND)
     served = snapshot(deployment("a"))
     with serve_control_plane(folder / "state") as (url, opened):
         async with running_gateway(folder / "gateway", served) as gateway:
@@ -101,7 +80,7 @@ async def test_requests_in_flight_are_listed_and_silent_gateways_named(tmp_path:
 
 
 async def test_a_request_in_the_queue_says_its_place_everywhere(tmp_path: Path) -> None:
-    replica = add_replica("a", capabilities=replace(CAPABILITIES, takes_token_ids=False))
+    replica = add_replica("a", capabilities=BLIND)
     served = snapshot(deployment("a", max_active=1))
     with serve_control_plane(tmp_path / "state") as (url, opened):
         async with running_gateway(tmp_path / "gateway", served) as gateway:

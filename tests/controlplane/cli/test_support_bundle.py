@@ -12,12 +12,11 @@ from controlplane.access.gateway_keys import key_path
 from controlplane.access.own_keys import secrets_dir
 from controlplane.cli import main
 from dataplane.clock import wall_clock
-from dataplane.lifecycle import RequestCounts
 from dataplane.processes import ProcessDirectory, terminate
-from dataplane.report import GatewayReport
 from tests.controlplane.cli.strange_server import strange_server
 from tests.controlplane.config_documents import SERVICE
 from tests.controlplane.control_plane_server import serve_control_plane
+from tests.controlplane.quiet_gateway import quiet_report
 from tests.e2e.served import start_serve
 
 KEY = "phk_1a2b3c4d5e6f_" + ("KEYCANARY" * 5)[:43]
@@ -66,18 +65,6 @@ def plant(state_dir: Path) -> None:
     processes.log_path("gateway-0").write_text(log)
 
 
-def report(address: str, name: str = "gateway-0") -> GatewayReport:
-    counts = RequestCounts(
-        arrived=0, invalid=0, undecided=0, rejected=0, admitted=0, active=0, finished=0
-    )
-    return GatewayReport(
-        gateway_id=f"{name}-1", name=name, address=address, started_at_unix_ns=0,
-        reported_at_unix_ns=wall_clock(), snapshot_version=1, snapshot_error=None, counts=counts,
-        num_queued=0, oldest_queued_seconds=None, num_records_spooled=0, num_records_lost=0,
-        replicas=(),
-    )  # fmt: skip
-
-
 def test_a_bundle_of_a_running_installation_holds_all_of_it_and_no_secret(tmp_path: Path) -> None:
     state_dir, path = tmp_path / "state", tmp_path / "b.tar.gz"
     state_dir.mkdir()
@@ -91,7 +78,7 @@ def test_a_bundle_of_a_running_installation_holds_all_of_it_and_no_secret(tmp_pa
         files = [{"name": f"{n}.yaml", "text": text} for n, text in enumerate(texts)]
         applied = httpx.post(f"{url}/api/v1/apply", json={"files": files, "author": "ann"})
         assert applied.status_code == 200, applied.text
-        opened.observed.put_gateway(report("http://127.0.0.1:1"))
+        opened.observed.put_gateway(quiet_report(reported_at_unix_ns=wall_clock()))
         result = run(state_dir, "--output", str(path), url=url)
 
     assert result.exit_code == 0, result.output
@@ -130,8 +117,10 @@ def test_who_a_gateway_says_it_is_sees_the_key_for_that_gateway_and_never_the_ca
         strange_server(401, "no", keys_seen=seen) as (address, asked),
         serve_control_plane(state_dir) as (url, opened),
     ):
-        opened.observed.put_gateway(report(address))
-        opened.observed.put_gateway(report(address, name="another"))
+        opened.observed.put_gateway(quiet_report(address=address, reported_at_unix_ns=wall_clock()))
+        opened.observed.put_gateway(
+            quiet_report("another", address=address, reported_at_unix_ns=wall_clock())
+        )
         result = run(state_dir, "--output", str(tmp_path / "b.tar.gz"), url=url)
 
     assert result.exit_code == 0, result.output

@@ -3,8 +3,8 @@
 import pytest
 
 from controlplane.operator.observed import ObservedState
-from dataplane.lifecycle import RequestCounts
 from dataplane.report import GatewayReport
+from tests.controlplane.quiet_gateway import quiet_report
 
 SECOND = 10**9
 
@@ -28,23 +28,8 @@ def observed(clock: Clock) -> ObservedState:
 
 
 def report(gateway_id: str, *, started_at: int, is_draining: bool = False) -> GatewayReport:
-    return GatewayReport(
-        gateway_id=gateway_id,
-        name="gateway-0",
-        address="http://127.0.0.1:8701",
-        started_at_unix_ns=started_at,
-        reported_at_unix_ns=0,
-        snapshot_version=1,
-        snapshot_error=None,
-        counts=RequestCounts(
-            arrived=0, invalid=0, undecided=0, rejected=0, admitted=0, active=0, finished=0
-        ),
-        num_queued=0,
-        oldest_queued_seconds=None,
-        num_records_spooled=0,
-        num_records_lost=0,
-        replicas=(),
-        is_draining=is_draining,
+    return quiet_report(
+        gateway_id=gateway_id, started_at_unix_ns=started_at, is_draining=is_draining
     )
 
 

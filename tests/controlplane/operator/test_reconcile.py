@@ -22,10 +22,8 @@ from controlplane.store.deployments import list_deployments
 from controlplane.store.replicas import list_transitions, list_unended
 from controlplane.store.revisions import apply_documents
 from dataplane.engine import EngineProcess
-from dataplane.lifecycle import RequestCounts
 from dataplane.policy import Snapshot, decode_snapshot
 from dataplane.processes import ProcessDirectory, is_alive, terminate
-from dataplane.report import GatewayReport
 from pilothouse_local.launcher import LocalLauncher
 from tests.controlplane.config_documents import (
     DESIGN_CONTRACT,
@@ -33,6 +31,7 @@ from tests.controlplane.config_documents import (
     config_database,
     documents,
 )
+from tests.controlplane.quiet_gateway import quiet_report
 from tests.plugins.pilothouse_local.fake_engine import FakeEngine, make_spec
 
 DEPLOYMENT = """\
@@ -312,13 +311,13 @@ def test_a_draining_replica_lives_until_gateways_have_let_go_of_it(room: Room) -
     room.apply()
     replica = room.bring_up()
     version = room.snapshot().version
-    room.observed.put_gateway(report(version))
+    room.observed.put_gateway(quiet_report(snapshot_version=version))
     room.apply(replicas=0)
     for _ in range(20):
         room.reconciler.reconcile()
     assert room.endpoints() == []
     assert room.num_alive() == 1
-    room.observed.put_gateway(report(version + 1))
+    room.observed.put_gateway(quiet_report(snapshot_version=version + 1))
     room.reconcile_until(lambda: room.num_alive() == 0)
     assert replica.since_at + OperatorSettings().leave_seconds > time.monotonic()
 
@@ -364,12 +363,12 @@ def test_versions_go_on_above_what_a_gateway_enforces_when_the_database_was_lost
 ) -> None:
     room.apply()
     room.bring_up()
-    room.observed.put_gateway(report(70))
+    room.observed.put_gateway(quiet_report(snapshot_version=70))
     room.reconciler.reconcile()
     assert room.snapshot().version == 71
     room.reconciler.reconcile()
     assert room.snapshot().version == 71
-    room.observed.put_gateway(report(71))
+    room.observed.put_gateway(quiet_report(snapshot_version=71))
     room.apply(replicas=0)
     room.reconciler.reconcile()
     assert room.snapshot().version == 72
@@ -426,7 +425,7 @@ def test_a_version_that_no_counting_reaches_is_not_followed(room: Room) -> None:
     room.apply()
     room.bring_up()
     own = room.snapshot().version
-    room.observed.put_gateway(report(version=2**63 - 1))
+    room.observed.put_gateway(quiet_report(snapshot_version=2**63 - 1))
     room.reconciler.reconcile()
     assert room.snapshot().version == own
 
@@ -461,24 +460,3 @@ def test_a_stored_document_that_cannot_be_read_holds_its_deployment_alone(
     served = {policy.name: policy.replicas for policy in room.snapshot().deployments}
     assert [each.replica_id for each in served["chat"]] == [chat.replica_id], "it runs on"
     assert len(served["other"]) == 1
-
-
-def report(version: int) -> GatewayReport:
-    counts = RequestCounts(
-        arrived=0, invalid=0, undecided=0, rejected=0, admitted=0, active=0, finished=0
-    )
-    return GatewayReport(
-        gateway_id="g",
-        name="gateway-0",
-        address="http://127.0.0.1:1",
-        started_at_unix_ns=0,
-        reported_at_unix_ns=0,
-        snapshot_version=version,
-        snapshot_error=None,
-        counts=counts,
-        num_queued=0,
-        oldest_queued_seconds=None,
-        num_records_spooled=0,
-        num_records_lost=0,
-        replicas=(),
-    )

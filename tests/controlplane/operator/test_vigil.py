@@ -5,13 +5,10 @@ import pytest
 from controlplane.operator.settings import OperatorSettings
 from controlplane.operator.vigil import Vigil
 from dataplane.engine import EngineStats
-from dataplane.lifecycle import RequestCounts
 from dataplane.report import GatewayReport, ReplicaReport
+from tests.controlplane.quiet_gateway import quiet_report
 
 SETTINGS = OperatorSettings(silent_seconds=20, max_failed_probes=2)
-NOTHING = RequestCounts(
-    arrived=0, invalid=0, undecided=0, rejected=0, admitted=0, active=0, finished=0
-)
 
 
 class Time:
@@ -27,22 +24,7 @@ def reports(num_steps: int | None) -> list[tuple[GatewayReport, float]]:
     replica = ReplicaReport(
         replica_id="chat-1", is_connected=True, num_outstanding=0, error=None, stats=stats
     )
-    report = GatewayReport(
-        gateway_id="g-1",
-        name="g",
-        address="http://127.0.0.1:1",
-        started_at_unix_ns=1,
-        reported_at_unix_ns=1,
-        snapshot_version=1,
-        snapshot_error=None,
-        counts=NOTHING,
-        num_queued=0,
-        oldest_queued_seconds=None,
-        num_records_spooled=0,
-        num_records_lost=0,
-        replicas=(replica,),
-    )
-    return [(report, 0.1)]
+    return [(quiet_report(replicas=(replica,)), 0.1)]
 
 
 @pytest.fixture

@@ -174,6 +174,17 @@ async def running_gateway(
         await serving
 
 
+@contextlib.asynccontextmanager
+async def serving(
+    state_dir: Path, *deployments: DeploymentPolicy, **settings: Any
+) -> AsyncIterator[RunningGateway]:
+    """A gateway that must have forgotten everything when the block ends; by default before `a`."""
+    served = snapshot(*(deployments or (deployment("a"),)))
+    async with running_gateway(state_dir, served, **settings) as gateway:
+        yield gateway
+        await gateway.settle()
+
+
 def keep_snapshot(state_dir: Path, enforced: Snapshot) -> None:
     """Put a snapshot where a gateway finds it when it starts."""
     state_dir.mkdir(parents=True, exist_ok=True)

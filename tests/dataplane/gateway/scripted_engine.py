@@ -40,6 +40,8 @@ CAPABILITIES = EngineCapabilities(
     cached_tokens=Observability.OBSERVED,
     parameters=frozenset({"ignore_eos", "logit_bias", "logprobs", "n", "top_k", "top_logprobs"}),
 )
+# Its prompts are estimated: what a tokenizer counts is another test's matter.
+BLIND = replace(CAPABILITIES, takes_token_ids=False)
 WITH_TOOLS = replace(CAPABILITIES, parameters=CAPABILITIES.parameters | {"tools", "tool_choice"})
 
 

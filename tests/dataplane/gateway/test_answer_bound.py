@@ -1,7 +1,5 @@
 """All answers to one prompt are bounded together, and long ones are whole all the same."""
 
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,23 +21,11 @@ from tests.dataplane.gateway.running_gateway import (
     deployment,
     running_gateway,
     say,
-    scripted_plugin,
     snapshot,
 )
-from tests.dataplane.gateway.scripted_engine import CAPABILITIES
+from tests.dataplane.gateway.scripted_engine import BLIND
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with scripted_plugin(tmp_path_factory.mktemp("plugin")):
-        yield
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("scripted_engine")]
 
 
 def chat(**fields: Any) -> Document:
@@ -89,7 +75,7 @@ def test_logprobs_are_a_list_of_one_entry_a_token_however_many_there_are() -> No
 
 
 async def test_a_long_answer_with_logprobs_is_whole(tmp_path: Path) -> None:
-    add_replica("a", step_seconds=0.0, capabilities=replace(CAPABILITIES, takes_token_ids=False))
+    add_replica("a", step_seconds=0.0, capabilities=BLIND)
     async with running_gateway(tmp_path, snapshot(deployment("a"))) as gateway:
         asked = say(n=4, max_tokens=250, logprobs=True, top_logprobs=2)
         answer = await gateway.http.post(CHAT, json=asked)

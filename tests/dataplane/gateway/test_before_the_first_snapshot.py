@@ -1,7 +1,6 @@
 """A gateway that was told of nothing yet refuses nobody for good, and keeps nothing of them."""
 
 import itertools
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,23 +16,11 @@ from tests.dataplane.gateway.running_gateway import (
     deployment,
     running_gateway,
     say,
-    scripted_plugin,
     snapshot,
     until,
 )
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(autouse=True)
-def plugin(tmp_path: Path) -> Iterator[None]:
-    with scripted_plugin(tmp_path / "plugin"):
-        yield
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("scripted_engine")]
 
 
 @pytest.mark.parametrize("auth", ["off", "required"])

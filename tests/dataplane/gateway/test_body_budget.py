@@ -3,7 +3,6 @@
 import asyncio
 import json
 import tracemalloc
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,24 +15,12 @@ from tests.dataplane.gateway.running_gateway import (
     deployment,
     running_gateway,
     say,
-    scripted_plugin,
     snapshot,
     until,
 )
 from tests.dataplane.gateway.scripted_engine import WITH_TOOLS
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with scripted_plugin(tmp_path_factory.mktemp("plugin")):
-        yield
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("scripted_engine")]
 
 
 def test_a_lease_grows_within_the_budget_and_gives_all_back() -> None:

@@ -1,6 +1,5 @@
 """With authentication on, a gateway serves who has a key, as the tenant whose key it is."""
 
-from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -18,22 +17,10 @@ from tests.dataplane.gateway.running_gateway import (
     deployment,
     running_gateway,
     say,
-    scripted_plugin,
     snapshot,
 )
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(autouse=True)
-def plugin(tmp_path: Path) -> Iterator[None]:
-    with scripted_plugin(tmp_path / "plugin"):
-        yield
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("scripted_engine")]
 
 
 def known(

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -28,29 +28,12 @@ from tests.dataplane.gateway.running_gateway import (
     deployment,
     running_gateway,
     say,
-    scripted_plugin,
     snapshot,
     until,
 )
-from tests.dataplane.gateway.scripted_engine import CAPABILITIES
+from tests.dataplane.gateway.scripted_engine import BLIND
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with scripted_plugin(tmp_path_factory.mktemp("plugin")):
-        yield
-
-
-@pytest.fixture(autouse=True)
-def replica() -> None:
-    add_replica("a", capabilities=replace(CAPABILITIES, takes_token_ids=False))
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("scripted_engine", "replica")]
 
 
 @dataclass(eq=False)
@@ -256,8 +239,8 @@ async def test_requests_are_served_and_recorded_while_the_control_plane_is_away(
 async def test_a_removed_replica_finishes_what_it_has_and_gets_nothing_new(
     tmp_path: Path,
 ) -> None:
-    old = add_replica("a", capabilities=replace(CAPABILITIES, takes_token_ids=False))
-    new = add_replica("b", capabilities=replace(CAPABILITIES, takes_token_ids=False))
+    old = add_replica("a", capabilities=BLIND)
+    new = add_replica("b", capabilities=BLIND)
     async with running_gateway(tmp_path, snapshot(deployment("a"))) as gateway:
         old.hold()
         running = asyncio.create_task(gateway.http.post(CHAT, json=say(max_tokens=2)))

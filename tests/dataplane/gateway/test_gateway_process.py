@@ -10,7 +10,7 @@ import signal
 import socket
 import sys
 from asyncio.subprocess import Process
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,42 +28,17 @@ from dataplane.record import RequestRecord, decode_record
 from tests.dataplane.gateway.running_gateway import (
     CHAT,
     RunningGateway,
-    add_replica,
     deployment,
     keep_snapshot,
-    running_gateway,
     say,
-    scripted_plugin,
     snapshot,
     until,
 )
-from tests.dataplane.gateway.scripted_engine import CAPABILITIES, ScriptedReplica
+from tests.dataplane.gateway.scripted_engine import ScriptedReplica
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("scripted_engine")]
 
 ROOT = Path(__file__).parents[3]
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with scripted_plugin(tmp_path_factory.mktemp("plugin")):
-        yield
-
-
-@pytest.fixture
-def replica() -> ScriptedReplica:
-    return add_replica("a", capabilities=replace(CAPABILITIES, takes_token_ids=False))
-
-
-@pytest.fixture
-async def upstream(tmp_path: Path, replica: ScriptedReplica) -> AsyncIterator[RunningGateway]:
-    async with running_gateway(tmp_path / "upstream", snapshot(deployment("a"))) as running:
-        yield running
 
 
 @contextlib.asynccontextmanager

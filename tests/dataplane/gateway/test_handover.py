@@ -7,7 +7,6 @@ import signal
 import sys
 from asyncio.subprocess import Process
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -25,14 +24,17 @@ from tests.dataplane.gateway.running_gateway import (
     keep_snapshot,
     running_gateway,
     say,
-    scripted_plugin,
     snapshot,
     until,
 )
-from tests.dataplane.gateway.scripted_engine import CAPABILITIES, ScriptedReplica
+from tests.dataplane.gateway.scripted_engine import BLIND, ScriptedReplica
 from tests.dataplane.gateway.test_gateway_process import spooled
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.usefixtures("scripted_engine"),
+    pytest.mark.timeout(600),
+]
 
 NUM_STREAMS = 32
 NUM_TOKENS = 400
@@ -40,33 +42,8 @@ NUM_RESTARTS = 5
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with scripted_plugin(tmp_path_factory.mktemp("plugin")):
-        yield
-
-
-@pytest.fixture
 def replica() -> ScriptedReplica:
-    return add_replica(
-        "a", capabilities=replace(CAPABILITIES, takes_token_ids=False, max_num_seqs=128)
-    )
-
-
-@pytest.fixture
-async def upstream(tmp_path: Path, replica: ScriptedReplica) -> AsyncIterator[RunningGateway]:
-    async with running_gateway(tmp_path / "upstream", snapshot(deployment("a"))) as running:
-        yield running
-
-
-@pytest.fixture
-async def place(tmp_path: Path, upstream: RunningGateway) -> AsyncIterator[Place]:
-    async with place_before(tmp_path / "gateway", upstream.url) as place:
-        yield place
+    return add_replica("a", capabilities=replace(BLIND, max_num_seqs=128))
 
 
 async def stream(address: str, num_tokens: int, on_begin: asyncio.Semaphore) -> str:

@@ -1,11 +1,9 @@
 """What happens to requests on their way: every end has one disposition and leaves nothing."""
 
 import asyncio
-import contextlib
 import json
 import socket
 import time
-from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,50 +23,15 @@ from tests.dataplane.gateway.running_gateway import (
     CHAT,
     COMPLETIONS,
     MODEL,
-    RunningGateway,
     add_replica,
     deployment,
-    running_gateway,
     say,
-    scripted_plugin,
-    snapshot,
+    serving,
     until,
 )
-from tests.dataplane.gateway.scripted_engine import CAPABILITIES, REPLICAS, ScriptedReplica
+from tests.dataplane.gateway.scripted_engine import BLIND, ScriptedReplica
 
-pytestmark = pytest.mark.anyio
-
-# Prompts are estimated here: what a tokenizer counts is another test's matter.
-BLIND = replace(CAPABILITIES, takes_token_ids=False)
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with scripted_plugin(tmp_path_factory.mktemp("plugin")):
-        yield
-
-
-@pytest.fixture
-def replica() -> Iterator[ScriptedReplica]:
-    REPLICAS.clear()
-    yield add_replica("a", capabilities=BLIND)
-    REPLICAS.clear()
-
-
-@contextlib.asynccontextmanager
-async def serving(
-    state_dir: Path, *deployments: Any, **settings: Any
-) -> AsyncIterator[RunningGateway]:
-    """A gateway that must have forgotten everything when the block ends."""
-    served = snapshot(*(deployments or (deployment("a"),)))
-    async with running_gateway(state_dir, served, **settings) as gateway:
-        yield gateway
-        await gateway.settle()
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("scripted_engine")]
 
 
 def kinds(record: RequestRecord) -> list[EventKind]:

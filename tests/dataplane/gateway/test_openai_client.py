@@ -1,6 +1,6 @@
 """The official client, unmodified, against a real gateway."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,11 @@ from tests.dataplane.gateway.running_gateway import (
     deployment,
     find_tokenizer,
     running_gateway,
-    scripted_plugin,
     snapshot,
 )
 from tests.dataplane.gateway.scripted_engine import WITH_TOOLS
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("scripted_engine")]
 
 TOOL_MODEL = "handy"
 TOOLS: Any = [{"type": "function", "function": {"name": "find", "parameters": {}}}]
@@ -37,17 +36,6 @@ TOOL_DELTAS = (
     {"tool_calls": [{"index": 0, "function": {"arguments": '{"city":'}}]},
     {"tool_calls": [{"index": 0, "function": {"arguments": '"Paris"}'}}]},
 )
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with scripted_plugin(tmp_path_factory.mktemp("plugin")):
-        yield
 
 
 @pytest.fixture(scope="module")

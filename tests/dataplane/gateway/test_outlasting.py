@@ -9,11 +9,6 @@ from dataplane.gateway.outlasting import outlast
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def test_a_cancelled_task_first_gets_what_it_waits_for() -> None:
     may_end = asyncio.Event()
     got: list[str] = []

@@ -12,11 +12,6 @@ pytestmark = pytest.mark.anyio
 BATCH = ClassPolicy(name="batch")
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def open_queue() -> tuple[DeploymentQueue, Lease]:
     """One slot, and who holds it."""
     queue = DeploymentQueue(clock=lambda: 0.0, unserved_seconds=5.0)

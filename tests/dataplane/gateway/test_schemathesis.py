@@ -2,7 +2,7 @@
 is a 5xx but a 503 that says to try again, and every error has OpenAI's shape."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -28,11 +28,10 @@ from tests.dataplane.gateway.running_gateway import (
     deployment,
     find_tokenizer,
     running_gateway,
-    scripted_plugin,
     snapshot,
 )
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("scripted_engine")]
 
 CHECKS = [status_code_conformance, content_type_conformance, response_schema_conformance]
 EXAMPLES = 20
@@ -117,17 +116,6 @@ DESCRIPTION = {
         "/v1/models/{name}": describe_get(NAME),
     },
 }
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with scripted_plugin(tmp_path_factory.mktemp("plugin")):
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -1,11 +1,8 @@
 """One request with several sequences: one attempt, one end, every answer its own."""
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,47 +12,17 @@ from dataplane.record import RequestRecord
 from dataplane.recording import MAX_PACE_EVENTS
 from tests.dataplane.gateway.running_gateway import (
     CHAT,
-    RunningGateway,
     add_replica,
     deployment,
     running_gateway,
     say,
-    scripted_plugin,
+    serving,
     snapshot,
     until,
 )
-from tests.dataplane.gateway.scripted_engine import CAPABILITIES, REPLICAS, ScriptedReplica
+from tests.dataplane.gateway.scripted_engine import BLIND, REPLICAS, ScriptedReplica
 
-pytestmark = pytest.mark.anyio
-
-# Prompts are estimated here: what a tokenizer counts is another test's matter.
-BLIND = replace(CAPABILITIES, takes_token_ids=False)
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with scripted_plugin(tmp_path_factory.mktemp("plugin")):
-        yield
-
-
-@pytest.fixture
-def replica() -> Iterator[ScriptedReplica]:
-    REPLICAS.clear()
-    yield add_replica("a", capabilities=BLIND)
-    REPLICAS.clear()
-
-
-@contextlib.asynccontextmanager
-async def serving(state_dir: Path, **settings: Any) -> AsyncIterator[RunningGateway]:
-    """A gateway that must have forgotten everything when the block ends."""
-    async with running_gateway(state_dir, snapshot(deployment("a")), **settings) as gateway:
-        yield gateway
-        await gateway.settle()
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("scripted_engine")]
 
 
 def count(record: RequestRecord, kind: EventKind) -> int:

@@ -5,57 +5,26 @@ import shutil
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.dataplane.gateway.gateway_processes import ROOT, START_SECONDS, Place, place_before
+from tests.dataplane.gateway.gateway_processes import ROOT, START_SECONDS, Place
 from tests.dataplane.gateway.running_gateway import (
     CHAT,
     RunningGateway,
-    add_replica,
-    deployment,
-    running_gateway,
     say,
-    scripted_plugin,
-    snapshot,
     until,
 )
-from tests.dataplane.gateway.scripted_engine import CAPABILITIES, ScriptedReplica
+from tests.dataplane.gateway.scripted_engine import ScriptedReplica
 from tests.dataplane.gateway.test_handover import stream
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with scripted_plugin(tmp_path_factory.mktemp("plugin")):
-        yield
-
-
-@pytest.fixture
-def replica() -> ScriptedReplica:
-    return add_replica("a", capabilities=replace(CAPABILITIES, takes_token_ids=False))
-
-
-@pytest.fixture
-async def upstream(tmp_path: Path, replica: ScriptedReplica) -> AsyncIterator[RunningGateway]:
-    async with running_gateway(tmp_path / "upstream", snapshot(deployment("a"))) as running:
-        yield running
-
-
-@pytest.fixture
-async def place(tmp_path: Path, upstream: RunningGateway) -> AsyncIterator[Place]:
-    async with place_before(tmp_path / "gateway", upstream.url) as place:
-        yield place
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.usefixtures("scripted_engine"),
+    pytest.mark.timeout(600),
+]
 
 
 async def start_with(place: Place, listener: socket.socket, notify_socket: Path) -> None:

@@ -29,11 +29,6 @@ pytestmark = pytest.mark.anyio
 _GATEWAY = "gateway-0-a"
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def _record(sequence: int, gateway_id: str = _GATEWAY) -> RequestRecord:
     return golden_record(
         gateway_id=gateway_id, gateway_sequence=sequence, request_id=f"request-{sequence}"

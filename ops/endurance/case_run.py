@@ -50,7 +50,7 @@ class CaseRun:
             faults.on_leak.append(seen.leaked)
             self.exporters.observe(self.case.scrape_seconds(), ENDS_AT)
         if self.case.is_struck:
-            strike(self.fleet, self.case.number)
+            strike(self.fleet, self.case.number, self.case.snap)
 
     def _look_at(self, moments: Iterator[float]) -> None:
         """At all of these moments, as long as it is not over."""

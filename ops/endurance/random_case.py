@@ -14,9 +14,10 @@ from dataplane.simulation.faults.fault import Fault
 from dataplane.simulation.fleet_scenario import FleetScenario
 from dataplane.simulation.observer.dialect import Dialect
 from dataplane.simulation.observer.dialects import DIALECTS
-from ops.endurance.random_faults import kinds_of, random_faults
+from ops.endurance.random_faults import NEED_LINK, NEED_SPECULATION, kinds_of, random_faults
 from ops.endurance.random_scenario import CLASSES, DURATION, random_scenario
 from ops.endurance.random_traffic import TENANTS
+from ops.endurance.time_grid import snap, snapped
 
 _Leave = Callable[[FleetScenario], FleetScenario]
 
@@ -32,12 +33,14 @@ class RandomCase:
         """What can be left out, and is in it."""
         faults = [f"fault-{place}" for place, _ in enumerate(self._all_faults(), 1)]
         traffic = [f"traffic-{spec.name}" for spec in self._all_of_scenario().traffic][1:]
-        fixed = [*faults, "strikes", "exporters", *traffic, *_LEAVES]
+        fixed = [*faults, "strikes", "exporters", "grid", *traffic, *_LEAVES]
         return [part for part in fixed if part not in self.without]
 
     def scenario(self) -> FleetScenario:
         """Made anew: what some costs count, and links carry, is of one run."""
         scenario = self._all_of_scenario()
+        if self.is_on_grid:
+            scenario = snapped(scenario)
         for part, leave in _LEAVES.items():
             if part in self.without:
                 scenario = leave(scenario)
@@ -47,10 +50,21 @@ class RandomCase:
     def faults(self) -> tuple[Fault, ...]:
         """What goes wrong."""
         return tuple(
-            fault
+            _snapped(fault) if self.is_on_grid else fault
             for place, fault in enumerate(self._all_faults(), 1)
             if f"fault-{place}" not in self.without
         )
+
+    @property
+    def is_on_grid(self) -> bool:
+        """All times are multiples of one: of every fourth, but where a fault needs otherwise."""
+        draw = random.Random(f"grid of {self.number}")
+        needs_own = (NEED_SPECULATION | NEED_LINK).intersection(kinds_of(self.number))
+        return draw.random() < 1 / 4 and not needs_own and "grid" not in self.without
+
+    def snap(self, seconds: float) -> float:
+        """When something happens that was drawn for this moment."""
+        return snap(seconds) if self.is_on_grid else seconds
 
     @property
     def is_struck(self) -> bool:
@@ -87,6 +101,11 @@ class RandomCase:
             tenants=TENANTS,
             classes=CLASSES,
         )
+
+
+def _snapped(fault: Fault) -> Fault:
+    duration = None if fault.duration is None else snap(fault.duration)
+    return replace(fault, at=snap(fault.at), duration=duration)
 
 
 def _without_turns(scenario: FleetScenario) -> FleetScenario:

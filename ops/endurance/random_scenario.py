@@ -157,9 +157,9 @@ def _random_phases(number: int, num_replicas: int, is_needed: bool) -> PhasePlan
 
 
 def _with_several_answers(scenario: FleetScenario, number: int) -> FleetScenario:
-    """Of every third fleet without phases, calls ask for up to four answers each."""
+    """Of every third fleet calls ask for up to four answers each."""
     draw = random.Random(f"answers of {number}")
-    if scenario.phases is not None or draw.random() < 2 / 3:
+    if draw.random() < 2 / 3:
         return scenario
     asked = Uniform(1, 4)
     traffic = tuple(replace(spec, num_sequences=asked) for spec in scenario.traffic)

@@ -63,9 +63,11 @@ class Admission:
         when no prompt budget is left."""
         is_first = sequence.status is SequenceStatus.WAITING
         is_handed_over = is_first and sequence.num_handed_over_tokens > 0
-        num_there = sequence.num_tokens - 1 if is_handed_over else match.num_tokens
-        num_behind = sequence.num_tokens - num_there
-        is_decoding = num_behind == 1 and sequence.num_output_tokens > 0
+        num_output = sequence.num_output_tokens
+        num_in_all = sequence.num_prompt_tokens + num_output
+        num_there = num_in_all - 1 if is_handed_over else match.num_tokens
+        num_behind = num_in_all - num_there
+        is_decoding = num_behind == 1 and num_output > 0
         num_tokens = step.grant(num_behind, is_decoding)
         if num_tokens < 1:
             return False

@@ -136,18 +136,19 @@ class BlockPool:
 
         Raises BlockReferenceError for a block that nobody references.
         """
-        ref_counts, is_cached = self._ref_counts, self._is_cached
+        ref_counts, is_cached, blank = self._ref_counts, self._is_cached, self._blank
         for block_id in reversed(block_ids):
-            num_left = ref_counts[block_id] - 1
-            if num_left < 0:
-                raise BlockReferenceError(block_id, "is released more often than referenced")
-            ref_counts[block_id] = num_left
-            if num_left:
-                continue
-            if is_cached[block_id]:
-                self._evictable[block_id] = None
+            ref_count = ref_counts[block_id]
+            if ref_count == 1:
+                ref_counts[block_id] = 0
+                if is_cached[block_id]:
+                    self._evictable[block_id] = None
+                else:
+                    blank.append(block_id)
+            elif ref_count:
+                ref_counts[block_id] = ref_count - 1
             else:
-                self._blank.append(block_id)
+                raise BlockReferenceError(block_id, "is released more often than referenced")
 
     def lend(self, num_blocks: int) -> list[int] | None:
         """As `allocate`, for what is no sequence: the blocks are in no table until `take_back`."""

@@ -75,11 +75,6 @@ class BlockTables:
             table.append(block_id)
         return True
 
-    def register(self, sequence: Sequence) -> None:
-        """The KV of all computed tokens is written: make full blocks findable."""
-        if self.prefix_cache is not None:
-            self.prefix_cache.register(sequence)
-
     def release(self, sequence: Sequence) -> None:
         """Give every block of `sequence` back; it has no KV then."""
         self._pool.release(sequence.block_table)

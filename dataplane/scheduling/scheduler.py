@@ -33,12 +33,12 @@ from dataplane.scheduling.bounds import (
     SchedulerConfig,
     find_refusal,
 )
-from dataplane.scheduling.cohort import by_rank
 from dataplane.scheduling.continuation import Continuation
 from dataplane.scheduling.errors import SchedulerError
+from dataplane.scheduling.finished import Finished
 from dataplane.scheduling.integrity import check_sequences
+from dataplane.scheduling.landing import Landing
 from dataplane.scheduling.running import Running
-from dataplane.scheduling.selection import check_scripted, check_selected
 from dataplane.scheduling.sequence import Sequence, SequenceStatus
 from dataplane.scheduling.stats import SchedulerStats
 from dataplane.scheduling.step import Blocker, ScheduledChunk, Step, StepPlan
@@ -70,11 +70,8 @@ class Scheduler:
         self._running = Running(config.block_size)
         self._admission = Admission(config, self.pool, self._tables, self._running)
         self._continuation = Continuation(config, self._tables, self._running, self._admission)
-        self._finished: list[Sequence] = []  # not released
-        self._held: dict[int, Sequence] = {}  # finished, and not to be released yet
-        self._finished_in_flight: set[Sequence] = (
-            set()
-        )  # of the finished, who the running step reads
+        self._landing = Landing(self._tables, self._running)
+        self._finished = Finished(self._tables)
         self._step_in_flight: StepPlan | None = None
         self._num_added = 0
         self._num_added_before_step = 0
@@ -83,7 +80,7 @@ class Scheduler:
     @property
     def has_work(self) -> bool:
         """Something runs, waits, or is to be released; what is held waits for somebody else."""
-        return len(self._sequences) > len(self._held)
+        return len(self._sequences) > self._finished.num_held
 
     @property
     def num_running(self) -> int:
@@ -101,7 +98,7 @@ class Scheduler:
         return SchedulerStats(
             num_running=len(self._running),
             num_waiting=len(self._admission.waiting),
-            num_unreleased=len(self._finished) + len(self._held),
+            num_unreleased=len(self._finished),
             num_free_blocks=self.pool.num_free,
             num_referenced_blocks=self.pool.num_referenced,
             num_cached_blocks=self.pool.num_cached,
@@ -168,13 +165,8 @@ class Scheduler:
 
         `schedule` begins with it; call it apart to release while nothing is to be scheduled.
         """
-        if not self._finished:
-            return []
-        in_flight = self._finished_in_flight
-        retired = [s for s in self._finished if s not in in_flight]
-        self._finished = [s for s in self._finished if s in in_flight] if in_flight else []
+        retired = self._finished.retire()
         for sequence in retired:
-            self._tables.release(sequence)
             del self._sequences[sequence.sequence_id]
         return retired
 
@@ -182,22 +174,15 @@ class Scheduler:
         """Keep the blocks of a sequence that has just finished until `let_go`: somebody else
         reads them. Raises SchedulerError for one that runs, or was released."""
         sequence = self._sequences.get(sequence_id)
-        if sequence is None or sequence not in self._finished:
-            raise SchedulerError(f"sequence {sequence_id} is not finished; hold what has ended")
-        self._finished.remove(sequence)
-        self._held[sequence_id] = sequence
+        if sequence is None:
+            raise SchedulerError(f"sequence {sequence_id} is unknown; hold what has just ended")
+        self._finished.hold(sequence)
 
     def let_go(self, sequence_id: int) -> None:
         """Release, now, a sequence that was held; one that the running step reads goes with the
         next `retire` after it. Raises SchedulerError for any other."""
-        sequence = self._held.pop(sequence_id, None)
-        if sequence is None:
-            raise SchedulerError(f"sequence {sequence_id} is not held; let go of each once")
-        if sequence in self._finished_in_flight:
-            self._finished.append(sequence)
-            return
-        self._tables.release(sequence)
-        del self._sequences[sequence_id]
+        if self._finished.let_go(sequence_id):
+            del self._sequences[sequence_id]
 
     def schedule(self) -> StepPlan:
         """Choose the next step and reserve every block it writes.
@@ -214,7 +199,8 @@ class Scheduler:
             step.released = tuple(released)
         self._continuation.continue_running(step)
         if step.refused:
-            self._finished += [refusal.sequence for refusal in step.refused]
+            for refusal in step.refused:
+                self._finished.add(refusal.sequence)
             step.released = (*released, *self.retire())
         step.deferred_on = self._admission.admit_waiting(step)
         step.add_cohort(self._running.cohort)
@@ -236,16 +222,8 @@ class Scheduler:
         flight or a wrong set of tokens.
         """
         self._check_in_flight(plan)
-        told = self._running.cohort.unscripted()
-        if selected is None:
-            check_scripted(plan, told)
-            selected = {}
-        else:
-            check_selected(plan, selected)
+        complete = self._landing.land(plan, selected)
         self._set_landed()
-        live = [chunk for chunk in plan.chunks_apart if not chunk.sequence.is_finished]
-        self._advance(live)
-        complete = self._select(told, live, selected)
         for sequence in complete:
             self._end(sequence)
         return complete
@@ -265,8 +243,7 @@ class Scheduler:
         if self._tables.prefix_cache is not None:
             self._tables.prefix_cache.check_integrity()
         self._running.check_integrity()
-        finished = [*self._finished, *self._held.values()]
-        waiting = list(self._admission.waiting)
+        waiting, finished = list(self._admission.waiting), self._finished.all()
         check_sequences(self.config, known, self._running.all(), waiting, finished)
 
     def _explain_block(self, deferred_on: Blocker | None) -> str | None:
@@ -278,45 +255,14 @@ class Scheduler:
             f"{len(self._admission.waiting)} waiting"
         )
 
-    def _advance(self, live: list[ScheduledChunk]) -> None:
-        """The KV of the step is written: of the whole cohort, and of `live` chunks apart."""
-        self._running.cohort.tick.now += 1
-        for chunk in live:
-            chunk.sequence.num_computed_tokens += chunk.num_tokens
-        if self._tables.prefix_cache is not None:
-            for sequence in self._running.filled([chunk.sequence for chunk in live]):
-                self._tables.register(sequence)
-
-    def _select(
-        self, told: list[Sequence], live: list[ScheduledChunk], selected: Mapping[int, int]
-    ) -> list[Sequence]:
-        """Append what was selected; whoever is complete with it, oldest first."""
-        complete = self._running.cohort.ending[:]
-        for sequence in told:
-            sequence.select(selected[sequence.sequence_id])
-            if sequence.is_complete:
-                complete.append(sequence)
-        for chunk in live:
-            if chunk.selects_token:
-                sequence = chunk.sequence
-                sequence.select(selected.get(sequence.sequence_id))
-                if sequence.is_complete:
-                    complete.append(sequence)
-                else:
-                    self._running.catch_up(sequence)
-        if len(complete) > 1:
-            complete.sort(key=by_rank)
-        return complete
-
     def _end(self, sequence: Sequence) -> None:
-        if sequence.status is SequenceStatus.RUNNING:
-            if self._is_in_flight(sequence):
-                self._finished_in_flight.add(sequence)
+        is_running = sequence.status is SequenceStatus.RUNNING
+        self._finished.add(sequence, is_running and self._is_in_flight(sequence))
+        if is_running:
             self._running.remove(sequence)
         else:
             self._admission.waiting.remove(sequence)
         sequence.move_to(SequenceStatus.FINISHED)
-        self._finished.append(sequence)
 
     def _is_in_flight(self, sequence: Sequence) -> bool:
         """The running step reads it: who is in the cohort joined before it was scheduled."""
@@ -327,7 +273,7 @@ class Scheduler:
 
     def _set_landed(self) -> None:
         self._step_in_flight = None
-        self._finished_in_flight.clear()
+        self._finished.land()
 
     def _check_in_flight(self, plan: StepPlan) -> None:
         if plan is not self._step_in_flight:

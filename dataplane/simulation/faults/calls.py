@@ -102,7 +102,7 @@ class FaultyCalls:
     """A CallSource: that of others, with what the faults make of it. Later turns are changed too.
 
     `class_of` tells the class that a call will have, where a fault asks for one; `clock` is the
-    timeline.
+    timeline. Nobody asks for calls from `until` on, however late a fault lets others come.
     """
 
     def __init__(
@@ -113,8 +113,10 @@ class FaultyCalls:
         clock: Callable[[], float],
         is_told_apart: bool = True,
         class_of: Callable[[Call], str | None] | None = None,
+        until: float = math.inf,
     ) -> None:
         self._source = source
+        self._until = until
         self._faults = faults
         self._clock = clock
         self._tokens = FreshTokens(is_told_apart)
@@ -132,7 +134,7 @@ class FaultyCalls:
         # Nothing comes earlier than it would have: what is not pulled yet comes behind.
         while not self._to_come or self._to_come[0][0] > self._pulled_to:
             pulled = self._source.next_call()
-            if pulled is None:
+            if pulled is None or pulled[0] >= self._until:
                 self._pulled_to = math.inf
                 break
             self._pulled_to = pulled[0]

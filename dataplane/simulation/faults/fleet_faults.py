@@ -58,6 +58,7 @@ class FleetFaults:
                 fleet.timeline,
                 is_told_apart=fleet.scenario.is_prefix_caching,
                 class_of=first.class_of,
+                until=fleet.scenario.duration,
             )
             for source in fleet.sources
         ]

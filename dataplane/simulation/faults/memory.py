@@ -101,9 +101,12 @@ class FaultyMemory:
         self._is_ended = True
 
     def cancelled(self, sequence: Sequence) -> bool:
-        """A sequence was cancelled; whether its blocks leak. Call it before they are released."""
+        """A sequence was cancelled; whether its blocks leak. One that has none leaves none: it
+        waited. Call it before they are released."""
         now = self._timeline.now
-        if not any(leak.is_active(now) and leak.leaks(sequence) for leak in self._leaks):
+        if not sequence.block_table or not any(
+            leak.is_active(now) and leak.leaks(sequence) for leak in self._leaks
+        ):
             return False
         self._pool.hold(sequence.block_table)
         self.leaked.add(sequence.sequence_id)
@@ -119,7 +122,9 @@ class FaultyMemory:
             self._timeline.at(at, lambda: None if self._is_ended else action())
 
     def _owe(self, shortage: SmallerMemory) -> None:
-        num_blocks = shortage.num_missing(self._pool.num_blocks)
+        # Of what others have left: of several too, one block stays.
+        num_left = self._pool.num_blocks - self._num_owed - len(self._taken)
+        num_blocks = shortage.num_missing(num_left)
         self._num_owed += num_blocks
         self._take()
         if shortage.duration is not None:

@@ -135,13 +135,19 @@ class FaultPlan:
         *,
         is_told_apart: bool = True,
         class_of: Callable[[Call], str | None] | None = None,
+        until: float = math.inf,
     ) -> CallSource:
-        """What is called, and when."""
+        """What is called, and when; from `until` on nobody asks."""
         faults = self._of(CallFault)
         if not faults:
             return source
         return FaultyCalls(
-            source, faults, clock=clock, is_told_apart=is_told_apart, class_of=class_of
+            source,
+            faults,
+            clock=clock,
+            is_told_apart=is_told_apart,
+            class_of=class_of,
+            until=until,
         )
 
     def believed_held(self, slots: Mapping[str, int | None], now: float) -> dict[str, int]:

@@ -133,6 +133,27 @@ def test_longer_outputs_grow_with_intensity_and_lift_the_limit_alike() -> None:
         assert [(t[0], t[2]) for t in told] == [(t[0], t[2]) for t in well]
 
 
+def test_calls_that_come_late_for_ever_are_not_drawn_beyond_the_end() -> None:
+    spec = TrafficSpec(
+        name="chat", process=Poisson(8.0), callers=callers(), prompt=Constant(9), output=Constant(9)
+    )
+    drawn: list[float] = []
+
+    class Counted(SyntheticTraffic):
+        def next_call(self) -> tuple[float, Call] | None:
+            found = super().next_call()
+            assert found is not None
+            drawn.append(found[0])
+            return found
+
+    plan = FaultPlan([ClusteredArrivals(period=1e6)])
+    source = plan.calls(Counted(spec, 5, TokenSpace()), lambda: 0.0, until=20.0)
+    found = source.next_call()
+    assert found is not None
+    assert found[0] == 1e6
+    assert drawn[-2] < 20.0 <= drawn[-1]
+
+
 def test_each_of_several_answers_gets_longer() -> None:
     spec = TrafficSpec(
         name="chat",

@@ -8,7 +8,7 @@ from dataplane.simulation.faults.memory import CancelLeak, SmallerMemory, Worksp
 from dataplane.simulation.observer.dialect import Dialect
 from dataplane.simulation.observer.pilothouse import PILOTHOUSE
 from dataplane.simulation.observer.vllm import VLLM
-from tests.dataplane.simulation.observed_run import ObservedRun
+from tests.dataplane.simulation.observed_run import ObservedRun, small_config
 
 
 def run_with(*faults: Fault, dialect: Dialect = VLLM, cancels: int = 0) -> ObservedRun:
@@ -65,6 +65,21 @@ def test_what_runs_when_blocks_go_missing_ends_all_the_same() -> None:
     run.scheduler.check_integrity()
 
 
+def test_shortages_on_top_of_each_other_leave_a_block_as_they_do_to_a_process_that_starts() -> None:
+    over = {"duration": 10.0, "intensity": 0.7}
+    run = ObservedRun(
+        VLLM,
+        faults=[SmallerMemory(at=at, **over) for at in (2.0, 3.0, 4.0)],  # type: ignore[arg-type]
+        until=40.0,
+    )
+    left = []
+    for at in (2.5, 3.5, 4.5, 12.5, 13.5, 14.5):
+        run.timeline.at(at, lambda: left.append(run.scheduler.pool.num_free))
+    run.run()
+    assert left == [12, 4, 1, 29, 37, 40]
+    run.scheduler.check_integrity()
+
+
 def test_a_spike_that_fits_takes_free_blocks_for_a_while() -> None:
     run = run_with(WorkspaceSpike(at=30, duration=5, intensity=0.4))
     usage = series(run, "vllm:kv_cache_usage_perc")
@@ -103,6 +118,16 @@ def test_leaked_blocks_stay_used_when_nothing_runs_and_are_told_as_a_leak() -> N
     assert value(text, "pilothouse_replica_kv_blocks_referenced") > 0
     assert sum("is not released: a leak" in line for line in run.logged) == num_leaked
     run.scheduler.check_integrity()
+
+
+def test_a_cancelled_request_that_waited_has_nothing_to_leak() -> None:
+    run = ObservedRun(PILOTHOUSE, small_config(max_num_seqs=1), faults=[CancelLeak()], until=9.0)
+    for number in range(3):
+        run.cancel_at(1.0, run.submit_at(0.5 + number / 10, 20, 100))
+    run.run()
+    assert run.exporter.tally.num_cancelled == 3
+    assert run.memory is not None
+    assert run.memory.leaked == {0}
 
 
 def test_the_more_leaks_the_more_stays_used_and_without_cancels_nothing() -> None:

@@ -22,8 +22,8 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
         ("pilothouse fit gateway-0/spool --out chat.fit.json", "records that a gateway keeps"),
         ("pilothouse fit records.jsonl -o json", "the fit on standard output"),
         (
-            "pilothouse fit --vllm-metrics before.txt after.txt --out vllm.fit.json",
-            "two scrapes of vLLM: coarse",
+            "pilothouse fit --vllm-metrics metrics/*.txt --out vllm.fit.json",
+            "scrapes of vLLM: coarse",
         ),
         ("pilothouse fit --vllm-spans traces.json --out vllm.fit.json", "vLLM's spans: finer"),
     )
@@ -68,16 +68,18 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     "--vllm-metrics",
     type=_FILE,
     nargs=2,
-    metavar="BEFORE AFTER",
-    help="Fit from two saved scrapes of vLLM's /metrics instead, taken before and after some "
-    "traffic. They show sums and no single step: what cannot be told from them is listed.",
+    metavar="FIRST NEXT",
+    help="Fit from saved scrapes of vLLM's /metrics instead: two from before and after some "
+    "traffic, or better many, every few seconds while its load changes, in order of time (behind "
+    "--vllm-metrics, as RECORDS: 'metrics/*.txt'). They show sums and no single step: what cannot "
+    "be told from them is listed.",
 )
 @click.option(
     "--vllm-spans",
     is_flag=True,
     help="RECORDS are spans of vLLM (--otlp-traces-endpoint) instead, as OTLP JSON: files of a "
-    "collector's file exporter, or - for standard input. Who else ran beside a request says what "
-    "its steps held; what cannot be told from that is listed.",
+    "collector's file exporter, or of ops/calibration/span_file.py, or - for standard input. Who "
+    "else ran beside a request says what its steps held; what cannot be told from that is listed.",
 )
 @url_option
 def fit(
@@ -103,6 +105,10 @@ def fit(
     took part in it, and where somebody is missing it is left out. A control plane keeps the
     full record of a sample only, and of all while there are few: take a quiet time, or a spool.
 
+    An endpoint that is attached (engine openai) shows its chunks and no step. Who else ran beside
+    a request then says what its steps held, as with --vllm-spans. ops/calibration/calibrate_vllm.py
+    tries all three on a real vLLM, and prints what a simulation of each fit predicts.
+
     Shown are the coefficients, how far off they are on steps that were not fitted, what differs
     from step to step, what surrounds the steps, the cold start, and what cannot be told. The
     file that --out saves can be named as the cost of a simulated replica.
@@ -110,10 +116,10 @@ def fit(
     from dataplane.simulation.fitting.fit import FitError
 
     about_records = bool(deployment or since or until or starts)
-    if vllm_metrics is not None and (records or vllm_spans or about_records):
+    if vllm_metrics is not None and (vllm_spans or about_records):
         raise click.UsageError(
-            "--vllm-metrics is a source by itself; leave out RECORDS, --vllm-spans, --deployment, "
-            "--since, --until and --start"
+            "--vllm-metrics is a source by itself; leave out --vllm-spans, --deployment, --since, "
+            "--until and --start"
         )
     if vllm_spans and (about_records or not records):
         raise click.UsageError(
@@ -122,7 +128,7 @@ def fit(
         )
     try:
         if vllm_metrics is not None:
-            found = _fit_scrapes(vllm_metrics, machine)
+            found = _fit_scrapes((*vllm_metrics, *map(Path, records)), machine)
         elif vllm_spans:
             found = _fit_spans(records, machine)
         else:
@@ -134,10 +140,10 @@ def fit(
         _save(found, out)
 
 
-def _fit_scrapes(scrapes: tuple[Path, Path], machine: str | None) -> "Fit":
+def _fit_scrapes(scrapes: tuple[Path, ...], machine: str | None) -> "Fit":
     from dataplane.simulation.fitting.vllm import fit_vllm
 
-    return fit_vllm(*scrapes, _machine(machine))
+    return fit_vllm(scrapes, _machine(machine))
 
 
 def _fit_spans(names: tuple[str, ...], machine: str | None) -> "Fit":

@@ -31,7 +31,8 @@ from controlplane.cli.fit_output import fit_text
 from dataplane.simulation.fitting.document import Fit, save_fit
 from dataplane.simulation.fitting.fit import fit_records, this_machine
 from dataplane.simulation.fitting.replay import ReplayedRequest
-from dataplane.simulation.fitting.vllm import fit_vllm
+from dataplane.simulation.fitting.vllm import fit_stretches
+from dataplane.simulation.fitting.vllm_scrapes import read_scrape
 from dataplane.simulation.fitting.vllm_spans import fit_vllm_spans
 from ops.calibration.comparison import FIGURES, Comparison, Outcome, simulate
 from ops.calibration.measurement import LOADS, renumbered
@@ -136,10 +137,10 @@ def _fits(folder: Path) -> dict[str, Fit]:
     """By source, of training traffic alone."""
     training = run_names(folder, "training")
     spans = [span for name in training for span in read_spans(folder, name)]
-    scrapes = scrapes_of(folder, training[-1])
+    scrapes = [[read_scrape(path) for path in scrapes_of(folder, name)] for name in training]
     fits = {
         "spans": fit_vllm_spans(spans, this_machine()),
-        "metrics": fit_vllm(scrapes[0], scrapes[-1], this_machine()),
+        "metrics": fit_stretches(scrapes, this_machine()),
     }
     records = renumbered(record for name in training for record in read_records(folder, name))
     if records:

@@ -63,5 +63,5 @@ def wait_for(
         if process.poll() is not None or time.monotonic() > deadline:
             words = log_path.read_text(errors="replace").splitlines()[-5:]
             raise NotStartedError(f"it does not serve; {log_path} ends with: {' | '.join(words)}")
-        time.sleep(0.1)
+        time.sleep(0.2)
     return found

@@ -222,7 +222,7 @@ class _Runs:
         while (found := find()) < count:
             if time.monotonic() > deadline:
                 raise LookupError(f"{found} {what} came of {count} requests")
-            time.sleep(0.3)
+            time.sleep(1.0)
 
     @contextlib.contextmanager
     def _scraping(self, folder: Path) -> Iterator[None]:

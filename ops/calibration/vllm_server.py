@@ -101,6 +101,7 @@ def _command(plan: VllmPlan, port: int, traces_url: str) -> list[str]:
         "--max-num-seqs", str(plan.max_num_seqs),
         "--max-num-batched-tokens", str(plan.max_num_batched_tokens),
         "--enable-chunked-prefill",
+        "--enforce-eager",
         "--otlp-traces-endpoint", traces_url,
     ]  # fmt: skip
 

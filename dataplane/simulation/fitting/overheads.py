@@ -64,13 +64,16 @@ def _to_write(record: RequestRecord, since: float, until: float) -> float:
     return until - since - seconds_of(waited)
 
 
+def came_alone(arrivals_unix_ns: Sequence[int]) -> list[bool]:
+    """Of arrivals in order of time, those that no other came right before: a crowd waits for
+    itself at the door, which is no cost of a request. All of them where hardly any did."""
+    alone = [False] * len(arrivals_unix_ns)
+    for number, (earlier, later) in enumerate(pairwise(arrivals_unix_ns), 1):
+        alone[number] = later - earlier > _ALONE_NS
+    return alone if sum(alone) >= _FEW else [True] * len(alone)
+
+
 def _arrived_alone(records: Sequence[RequestRecord]) -> set[str]:
-    """Requests that no other came right before: a crowd waits for itself at the gateway, which
-    is no cost of a request. All of them where hardly any did."""
     ordered = sorted(records, key=lambda record: record.arrived_at_unix_ns)
-    alone = {
-        later.request_id
-        for earlier, later in pairwise(ordered)
-        if later.arrived_at_unix_ns - earlier.arrived_at_unix_ns > _ALONE_NS
-    }
-    return alone if len(alone) >= _FEW else {record.request_id for record in records}
+    alone = came_alone([record.arrived_at_unix_ns for record in ordered])
+    return {record.request_id for record, is_alone in zip(ordered, alone, strict=True) if is_alone}

@@ -1,20 +1,25 @@
-"""A coarse fit from two saved scrapes of vLLM's `/metrics`, before and after some traffic.
+"""A coarse fit from saved scrapes of vLLM's `/metrics`, taken before, during and after traffic.
 
-A scrape shows sums, never a step. Two of them carry a line over the tokens of a step::
+A scrape shows sums, never a step. From each scrape to the next they carry the mean step, and many
+of them, at different loads, what its parts cost::
+
+    mean time between tokens   = base + prompt tokens + rows that decoded, of the mean step
+
+Two scrapes alone carry a line over the tokens of a step, prompt and decode together::
 
     mean time between tokens   = base + per_token * mean tokens of a step
     mean time of a prefill     = base + per_token * (mean computed prompt + mean decode rows)
 
-Everything else stays unknown, and the fit says what.
+which is right where prompts are whole and alone in their steps. Everything else stays unknown, and
+the fit says what.
 """
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from prometheus_client.parser import text_string_to_metric_families
 
 from dataplane.simulation.fitting.document import (
     SCHEMA_VERSION,
@@ -22,53 +27,89 @@ from dataplane.simulation.fitting.document import (
     Machine,
     Overheads,
     Range,
+    Residuals,
+    Spread,
     StepForm,
     TokensKnot,
 )
 from dataplane.simulation.fitting.fit import FitError
-from dataplane.simulation.fitting.regression import least_squares
+from dataplane.simulation.fitting.regression import (
+    choose_straight,
+    fit_shape,
+    least_squares,
+    predict_unseen,
+)
+from dataplane.simulation.fitting.residuals import measure_residuals
+from dataplane.simulation.fitting.vllm_scrapes import (
+    BETWEEN_TOKENS,
+    Change,
+    Interval,
+    Scrape,
+    change_over,
+    interval_between,
+    read_scrape,
+    split_at_restarts,
+)
+from dataplane.simulation.fitting.work import Work
 
-_BETWEEN_TOKENS = ("vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds")
+MIN_INTERVALS = 12
+_MIN_STEPS = 10
+"""An interval of fewer says little."""
+_CROWDED = 2.0
+"""Rows that decode in the mean step, and hardly ever none."""
 _PREFILL = ("vllm:request_prefill_time_seconds",)
-_STEP_TOKENS = ("vllm:iteration_tokens_total",)
+_QUEUE = ("vllm:request_queue_time_seconds",)
+_FIRST_TOKEN = ("vllm:time_to_first_token_seconds",)
 _PROMPTS = ("vllm:request_prefill_kv_computed_tokens", "vllm:request_prompt_tokens")
-_GENERATED = ("vllm:generation_tokens_total",)
-_RUNNING = ("vllm:num_requests_running",)
 _CANNOT_TELL = (
-    "how far off any step is: a scrape shows sums, so there are no residuals and no noise",
-    "how the time bends with the batch: two means carry a straight line and no more",
-    "what prompt tokens and decode steps cost apart: both count as tokens of a step",
+    "what steps of the same work differ by: a scrape shows sums, so there is no noise",
+    "how the time bends with the batch: means over steps carry a straight line and no more",
     "what context, rereading and attention cost: their tokens are not exported by step",
-    "how many steps a prefill took: each is taken to be one, so long prompts look dearer",
-    "time before and after the engine's steps",
     "cold start: vLLM exports nothing of its start",
+)
+_CANNOT_TELL_MANY = (
+    "steps in which nobody decoded: their prompts count among those beside which others did, so "
+    "at light load prompts look cheaper"
+)
+_CANNOT_TELL_TWO = (
+    "how far off any step is: two scrapes are explained by whatever goes through both",
+    "what prompt tokens and decode steps cost apart: both count as tokens of a step. Scrapes at "
+    f"regular times tell, {MIN_INTERVALS + 1} or more, at different loads",
+    "how many steps a prefill took, and who shared them: each is taken to be one of its own, so "
+    "under load prompts look dearer",
 )
 
 
 @dataclass(frozen=True, slots=True)
-class _Scrape:
-    """Values by name of the sample, added up over the engines of one model."""
-
-    place: str
-    values: dict[str, float]
-    most_tokens: int | None
-    """The bound of the highest bucket of step tokens that holds anything."""
-    models: frozenset[str]
+class _Found:
+    form: StepForm
+    residuals: tuple[Residuals, ...]
+    cannot_tell: tuple[str, ...]
 
 
-def fit_vllm(before: Path, after: Path, machine: Machine) -> Fit:
-    """Raises FitError for scrapes that cannot be read, are not vLLM's, or are no pair."""
-    first, last = _read(before), _read(after)
-    model = _model_of(first, last)
-    between = _Change.of(_BETWEEN_TOKENS, first, last)
-    prefill = _Change.of(_PREFILL, first, last)
-    steps = _Change.of(_STEP_TOKENS, first, last)
-    prompts = _Change.of(_PROMPTS, first, last)
-    generated = _counted(_GENERATED, first, last)
-    decode_rows = max(0.0, generated - prompts.count) / steps.count
-    base, per_token = _solve(
-        ((steps.mean, between.mean), (prompts.mean + decode_rows, prefill.mean))
-    )
+def fit_vllm(paths: Sequence[Path], machine: Machine) -> Fit:
+    """Of two scrapes or more, in order of time.
+
+    Raises FitError for scrapes that cannot be read, are not vLLM's, or hold no traffic.
+    """
+    scrapes = [read_scrape(path) for path in paths]
+    stretches = split_at_restarts(scrapes)
+    return fit_stretches(stretches, machine, num_lost=len(scrapes) - sum(map(len, stretches)))
+
+
+def fit_stretches(
+    stretches: Sequence[Sequence[Scrape]], machine: Machine, num_lost: int = 0
+) -> Fit:
+    """Of stretches of scrapes; what lies between two of them is not looked at. `num_lost` were in
+    none, because the server had restarted before and behind them. Raises FitError."""
+    model = _model_of(stretches)
+    intervals = [
+        interval_between(first, last) for each in stretches for first, last in pairwise(each)
+    ]
+    busy = [each for each in intervals if _is_busy(each)]
+    found = _fit_intervals(busy) if len(busy) >= MIN_INTERVALS else _fit_two(stretches)
+    outside = _outside(stretches)
+    scrapes = [scrape for stretch in stretches for scrape in stretch]
     return Fit(
         schema_version=SCHEMA_VERSION,
         source="vllm_metrics",
@@ -79,56 +120,73 @@ def fit_vllm(before: Path, after: Path, machine: Machine) -> Fit:
         machine=machine,
         first_at_unix_ns=None,
         last_at_unix_ns=None,
-        num_requests=round(prompts.count),
-        num_steps=round(steps.count),
+        num_requests=round(change_over(_PROMPTS, stretches).count),
+        num_steps=round(sum(each.num_steps for each in intervals)),
         num_steps_used=0,
-        form=StepForm(
-            knots=(
-                TokensKnot(num_tokens=0, seconds=base),
-                TokensKnot(num_tokens=1, seconds=base + per_token),
-            )
-        ),
-        residuals=(),
+        form=found.form,
+        residuals=found.residuals,
         noise=None,
         seen=Range(
-            num_tokens=last.most_tokens,
-            num_decode_steps=_most_running(first, last),
+            num_tokens=scrapes[-1].most_tokens,
+            num_decode_steps=round(max(scrape.num_running for scrape in scrapes)) or None,
             num_context_tokens=None,
         ),
-        overheads=Overheads(),
+        overheads=Overheads(arrival_to_admission=outside),
         cold_start={},
-        cannot_tell=(*_CANNOT_TELL, *_tell_clipped(base, per_token)),
+        cannot_tell=(
+            *found.cannot_tell,
+            *_CANNOT_TELL,
+            *_tell_outside(outside),
+            *_tell_restarts(len(stretches) - 1, num_lost),
+        ),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Change:
-    """What a histogram took in between the scrapes."""
-
-    count: float
-    mean: float
-
-    @classmethod
-    def of(cls, names: Sequence[str], first: _Scrape, last: _Scrape) -> "_Change":
-        """Of the first of `names` that the later scrape has."""
-        name = _find(names, "_count", last)
-        count = _grown(f"{name}_count", first, last)
-        total = _grown(f"{name}_sum", first, last)
-        if count <= 0:
-            raise FitError(
-                f"{last.place}: {name} took in nothing since {first.place}; scrape before and "
-                f"after traffic, some hundred requests at least"
-            )
-        return cls(count, total / count)
+def _is_busy(interval: Interval) -> bool:
+    return interval.num_steps >= _MIN_STEPS and interval.between_tokens.count >= _MIN_STEPS
 
 
-def _tell_clipped(base: float, per_token: float) -> tuple[str, ...]:
-    named = {"what every step takes": base, "what a token adds": per_token}
-    return tuple(
-        f"{what}: no line with both parts above 0 goes through the two means, so it is 0 here"
-        for what, seconds in named.items()
-        if seconds == 0
+def _fit_intervals(intervals: Sequence[Interval]) -> _Found:
+    """By the mean step of each. A step in which nobody decodes is in no time between tokens, and
+    yet in the mean step; where others always do there are none."""
+    crowded = [each for each in intervals if each.decode_rows >= _CROWDED]
+    if len(crowded) >= MIN_INTERVALS:
+        intervals = crowded
+    works = [Work(each.prompt_tokens, each.decode_rows, 0.0, 0.0, 0.0) for each in intervals]
+    seconds = np.array([each.between_tokens.mean for each in intervals])
+    shape = choose_straight(works, seconds)
+    residuals = measure_residuals("means", predict_unseen(shape, works, seconds), seconds)
+    return _Found(fit_shape(shape, works, seconds), (residuals,), (_CANNOT_TELL_MANY,))
+
+
+def _fit_two(stretches: Sequence[Sequence[Scrape]]) -> _Found:
+    """By what the first and the last of each differ by."""
+    whole = [interval_between(each[0], each[-1]) for each in stretches]
+    num_steps = sum(each.num_steps for each in whole)
+    num_computed = sum(each.num_prompt_tokens for each in whole)
+    between, prompts, prefill = (
+        change_over(names, stretches) for names in (BETWEEN_TOKENS, _PROMPTS, _PREFILL)
     )
+    if min(num_steps, between.count, prompts.count, prefill.count) <= 0:
+        raise FitError(
+            f"{stretches[-1][-1].place}: its series took in nothing since "
+            f"{stretches[0][0].place}; scrape before and after traffic, some hundred requests at "
+            f"least"
+        )
+    decode_rows = between.count / num_steps
+    base, per_token = _solve(
+        (
+            (num_computed / num_steps + decode_rows, between.mean),
+            (prompts.mean + decode_rows, prefill.mean),
+        )
+    )
+    form = StepForm(
+        knots=(
+            TokensKnot(num_tokens=0, seconds=base),
+            TokensKnot(num_tokens=1, seconds=base + per_token),
+        )
+    )
+    return _Found(form, (), (*_CANNOT_TELL_TWO, *_tell_clipped(base, per_token)))
 
 
 def _solve(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
@@ -140,71 +198,59 @@ def _solve(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
     return float(base), float(per_token)
 
 
-def _read(path: Path) -> _Scrape:
+def _outside(stretches: Sequence[Sequence[Scrape]]) -> Spread | None:
+    """The mean of what is neither queue nor prefill in the time to the first token."""
     try:
-        text = path.read_text(encoding="utf-8")
-        families = list(text_string_to_metric_families(text))
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise FitError(
-            f"{path} is no scrape: {why}; save one with `curl http://<vllm>/metrics`"
-        ) from error
-    values: dict[str, float] = defaultdict(float)
-    buckets: dict[float, float] = defaultdict(float)
-    models = set()
-    for sample in (sample for family in families for sample in family.samples):
-        if "le" in sample.labels:
-            if sample.name == f"{_STEP_TOKENS[0]}_bucket":
-                buckets[float(sample.labels["le"])] += sample.value
-            continue
-        values[sample.name] += sample.value
-        if sample.name.startswith("vllm:") and "model_name" in sample.labels:
-            models.add(sample.labels["model_name"])
-    return _Scrape(str(path), dict(values), _highest(buckets), frozenset(models))
+        first_token, queue, prefill = (
+            change_over(names, stretches) for names in (_FIRST_TOKEN, _QUEUE, _PREFILL)
+        )
+    except FitError:
+        return None
+    if not _are_of_the_same(first_token, queue, prefill):
+        return None
+    mean = max(0.0, first_token.mean - queue.mean - prefill.mean)
+    return Spread(median=mean, p95=mean, num_samples=round(first_token.count))
 
 
-def _highest(buckets: dict[float, float]) -> int | None:
-    total = max(buckets.values(), default=0.0)
-    reached = [bound for bound, count in buckets.items() if count >= total > 0]
-    bound = min(reached, default=float("inf"))
-    return None if bound == float("inf") else int(bound)
+def _are_of_the_same(*changes: Change) -> bool:
+    """Of requests that began and ended between the scrapes, all of them or nearly."""
+    counts = [change.count for change in changes]
+    return min(counts) > 0.98 * max(counts) > 0
 
 
-def _model_of(first: _Scrape, last: _Scrape) -> str | None:
-    models = sorted(first.models | last.models)
+def _model_of(stretches: Sequence[Sequence[Scrape]]) -> str | None:
+    scrapes = [scrape for stretch in stretches for scrape in stretch]
+    models = sorted(frozenset().union(*(scrape.models for scrape in scrapes)))
     if len(models) > 1:
         raise FitError(
-            f"{last.place} is of {len(models)} models ({', '.join(models)}); a fit is of one: "
-            f"scrape one server"
+            f"{scrapes[-1].place} is of {len(models)} models ({', '.join(models)}); a fit is of "
+            f"one: scrape one server"
         )
     return models[0] if models else None
 
 
-def _find(names: Sequence[str], suffix: str, scrape: _Scrape) -> str:
-    for name in names:
-        if f"{name}{suffix}" in scrape.values:
-            return name
-    raise FitError(
-        f"{scrape.place} lacks {' and '.join(names)}; scrape /metrics of a vLLM server itself, "
-        f"not of something before it that drops series"
+def _tell_outside(outside: Spread | None) -> tuple[str, ...]:
+    if outside is None:
+        return ("time before and after the engine's steps",)
+    return (
+        "what requests differ by in the time outside of steps: its mean is told as arrival to "
+        "admission",
     )
 
 
-def _counted(names: Sequence[str], first: _Scrape, last: _Scrape) -> float:
-    return _grown(_find(names, "", last), first, last)
+def _tell_restarts(num_gaps: int, num_lost: int) -> tuple[str, ...]:
+    if not num_gaps and not num_lost:
+        return ()
+    return (
+        f"what ran where the counters fell: {num_gaps + num_lost} intervals were left out, in "
+        f"which the server restarted",
+    )
 
 
-def _grown(name: str, first: _Scrape, last: _Scrape) -> float:
-    grown = last.values.get(name, 0.0) - first.values.get(name, 0.0)
-    if grown < 0:
-        raise FitError(
-            f"{name} fell from {first.values[name]:g} in {first.place} to {last.values[name]:g} "
-            f"in {last.place}: the server restarted between them, or they are the wrong way round"
-        )
-    return grown
-
-
-def _most_running(first: _Scrape, last: _Scrape) -> int | None:
-    seen = [s.values[name] for s in (first, last) for name in _RUNNING if name in s.values]
-    most = max(seen, default=0.0)
-    return round(most) if most > 0 else None
+def _tell_clipped(base: float, per_token: float) -> tuple[str, ...]:
+    named = {"what every step takes": base, "what a token adds": per_token}
+    return tuple(
+        f"{what}: no line with both parts above 0 goes through the two means, so it is 0 here"
+        for what, seconds in named.items()
+        if seconds == 0
+    )

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dataplane import foreign_names, genai
+from dataplane.simulation.fitting.overheads import came_alone
 from dataplane.simulation.fitting.served_request import ServedRequest
 
 Attributes = Mapping[str, str | bool | int | float]
@@ -40,7 +41,8 @@ class ReadSpans:
     requests: Sequence[ServedRequest]
     """In order of arrival; times since the first of all."""
     waited_outside: Sequence[float]
-    """Seconds by request: of the time to its first token, what was neither queue nor prefill."""
+    """Seconds: of the time to the first token, what was neither queue nor prefill. Of requests
+    that did not come in a crowd."""
     lacking: Mapping[str, int]
     """Spans of requests that were passed over, by what they lack."""
     num_others: int
@@ -90,13 +92,18 @@ def read_vllm_spans(spans: Iterable[EngineSpan]) -> ReadSpans:
     models = {span.attributes.get(genai.RESPONSE_MODEL) for span, _ in taken}
     return ReadSpans(
         requests=[_place(span, times, origin) for span, times in taken],
-        waited_outside=[times.outside for _, times in taken],
+        waited_outside=_outside(taken),
         lacking=reading.lacking,
         num_others=reading.num_others,
         first_unix_ns=origin if taken else None,
         last_unix_ns=taken[-1][0].start_unix_ns if taken else None,
         models=frozenset(model for model in models if isinstance(model, str)),
     )
+
+
+def _outside(taken: Sequence[tuple[EngineSpan, _Times]]) -> list[float]:
+    alone = came_alone([span.start_unix_ns for span, _ in taken])
+    return [times.outside for (_, times), is_alone in zip(taken, alone, strict=True) if is_alone]
 
 
 def _place(span: EngineSpan, times: _Times, origin: int) -> ServedRequest:

@@ -29,7 +29,8 @@ class Measure(StrEnum):
     MAX_OUTPUT_TOKENS = "max_output_tokens"
     NUM_PREEMPTIONS = "num_preemptions"
     STEP_TOKENS = "step_tokens"
-    """Tokens that a step computed."""
+    """Tokens that a step selected, and all computed of the prompts that it ended. Kept of steps
+    that selected something: a chunk counts when the last one of its prompt does."""
     STEP = "step"
     """How long a step took."""
     CANCEL_TO_RELEASE = "cancel_to_release"

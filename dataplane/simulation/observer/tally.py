@@ -70,6 +70,8 @@ class EngineTally:
         self.num_cached_tokens = 0
         self.num_prefilled_tokens = 0
         """Prompt tokens of sequences that selected their first token."""
+        self._num_computed_tokens = 0
+        """Of them, those that the prefix cache did not spare."""
         self.num_output_tokens = 0
         self.num_stopped = 0
         self.num_at_limit = 0
@@ -160,6 +162,7 @@ class EngineTally:
     def step_ended(self, plan: StepPlan, complete: Iterable[Sequence]) -> None:
         """Take over the tokens that were selected, and who has all of them."""
         now = self._timeline.now
+        num_selected, num_computed = self.num_output_tokens, self._num_computed_tokens
         began_at = self._ended_at if self.step_began_at is None else self.step_began_at
         self._count_step(plan, now - began_at)
         num_decodes = plan.num_decode_steps
@@ -173,6 +176,9 @@ class EngineTally:
                 self._itl.observe(now - self._ended_at, num_decodes)
         if self._prefilling:
             self._note_first_tokens(now)
+        num_selected = self.num_output_tokens - num_selected
+        if self._step_tokens is not None and num_selected:
+            self._step_tokens.observe(num_selected + self._num_computed_tokens - num_computed)
         for sequence in complete:
             self._note_complete(sequence, now)
         self._ended_at = now
@@ -191,8 +197,6 @@ class EngineTally:
             self.decode_seconds += seconds
         if self._step is not None:
             self._step.observe(seconds)
-        if self._step_tokens is not None:
-            self._step_tokens.observe(num_prompt + num_decodes)
 
     def _note_released(self, released: Iterable[Sequence], now: float) -> None:
         """Complete ones are forgotten already."""
@@ -256,6 +260,7 @@ class EngineTally:
             life.first_at = now
             self.num_output_tokens += 1
             self.num_prefilled_tokens += sequence.num_prompt_tokens
+            self._num_computed_tokens += sequence.num_prompt_tokens - sequence.num_cached_tokens
             if self._ttft is not None:
                 self._ttft.observe(now - life.arrived_at)
 

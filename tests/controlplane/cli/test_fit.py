@@ -199,7 +199,7 @@ def test_a_line_that_is_no_record_is_named_with_its_place(file: Path) -> None:
         (("{folder}",), "there are no *.records or *.jsonl files under"),
         (("{file}", "--start", "{file}"), "is no replica's status file"),
         (("{file}", "--since", "yesterday"), "--since"),
-        (("{file}", "--vllm-metrics", "a", "b"), "--vllm-metrics is a source by itself"),
+        (("--vllm-metrics", "a", "b", "--vllm-spans"), "--vllm-metrics is a source by itself"),
     ],
 )
 def test_what_cannot_be_read_is_wrong_input(

@@ -192,3 +192,15 @@ def test_a_vllm_without_a_prefix_cache_queries_none() -> None:
     assert value(with_cache.scraped[-1].text, queries) > 0
     assert [value(scraped.text, queries) for scraped in without.scraped] == [0.0] * 31
     assert value(without.scraped[-1].text, "vllm:prompt_tokens_total") > 0
+
+
+def test_vllm_counts_a_cut_prompt_in_the_step_that_ends_it_and_no_step_that_selects_nothing() -> (
+    None
+):
+    run = ObservedRun(VLLM, small_config(max_num_batched_tokens=16))
+    run.submit_at(0.0, num_prompt=40, num_output=3)
+    text = run.run().scraped[-1].text
+    tokens = "vllm:iteration_tokens_total"
+    assert value(text, f"{tokens}_count") == 3  # of five steps
+    assert value(text, f"{tokens}_sum") == 40 + 3
+    assert value(text, f"{tokens}_bucket", le="1.0") == 2

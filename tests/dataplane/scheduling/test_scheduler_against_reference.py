@@ -13,27 +13,19 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from dataplane.scheduling.scheduler import Scheduler, SchedulerConfig, StepPlan
 from dataplane.scheduling.sequence import Sequence
+from tests.dataplane.scheduling.any_scheduler import MAX_STEPS_TO_DRAIN, any_config
 from tests.dataplane.scheduling.reference_scheduler import Plan, ReferenceScheduler, Stream
 
 VOCABULARY = 2  # small, so that prefixes coincide often
-MAX_STEPS_TO_DRAIN = 3000
 
-configs = st.builds(
-    lambda slots, extra, prefill, blocks, block_size, caching: SchedulerConfig(
-        max_num_seqs=slots,
-        max_num_batched_tokens=slots + extra,
-        max_prefill_tokens_per_step=prefill,
-        max_model_len=60,
-        num_blocks=blocks,
-        block_size=block_size,
-        is_prefix_caching=caching,
-    ),
-    st.integers(1, 8),
-    st.integers(0, 20),
-    st.none() | st.integers(1, 8),
-    st.integers(2, 30),
-    st.integers(1, 5),
-    st.booleans(),
+configs = any_config(
+    max_model_len=60,
+    slots=8,
+    extra=20,
+    prefill=8,
+    blocks=30,
+    block_size=5,
+    caching=st.booleans(),
 )
 prompts = st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=12).map(tuple)
 

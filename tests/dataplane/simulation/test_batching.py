@@ -9,6 +9,7 @@ from dataplane.simulation.batching import Batching, BatchingReplica, Regime
 from dataplane.simulation.cost import LinearCost
 from dataplane.simulation.step_log import StepLog
 from dataplane.simulation.timeline import Timeline
+from tests.dataplane.simulation.scripted_sequence import scripted
 
 
 class Bench:
@@ -31,13 +32,7 @@ class Bench:
         self.replica = BatchingReplica(self.timeline, self.scheduler, cost, batching, self.log)
 
     def submit_at(self, at: float, number: int, num_outputs: int = 1) -> Sequence:
-        sequence = Sequence(
-            request_id=f"r{number}",
-            sequence_id=number,
-            prompt_token_ids=(number,),
-            max_output_tokens=num_outputs,
-            script=range(num_outputs),
-        )
+        sequence = scripted(number, (number,), num_outputs)
         self.timeline.at(at, partial(self.replica.submit, sequence))
         return sequence
 

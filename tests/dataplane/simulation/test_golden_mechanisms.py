@@ -20,6 +20,7 @@ from dataplane.simulation.speculation import SpeculativeCost, SpeculativeRound
 from dataplane.simulation.step_log import StepLog
 from dataplane.simulation.timeline import Timeline
 from tests.dataplane.simulation.golden_cases import load_golden
+from tests.dataplane.simulation.scripted_sequence import scripted
 
 MECHANISMS = load_golden("mechanisms.yaml")
 BATCHING = load_golden("scheduling.yaml")["batching"]
@@ -57,13 +58,7 @@ def create_scheduler(slots: int) -> Scheduler:
 
 def of_length(number: int, num_outputs: int) -> Sequence:
     """One prompt token, so that every step selects: decode only, as the golden case says."""
-    return Sequence(
-        request_id=f"r{number}",
-        sequence_id=number,
-        prompt_token_ids=(number,),
-        max_output_tokens=num_outputs,
-        script=range(num_outputs),
-    )
+    return scripted(number, (number,), num_outputs)
 
 
 # Batching

@@ -12,6 +12,7 @@ from dataplane.simulation.cost import LinearCost
 from dataplane.simulation.replica import SimulatedReplica
 from dataplane.simulation.timeline import Timeline
 from tests.dataplane.simulation.golden_cases import load_golden
+from tests.dataplane.simulation.scripted_sequence import submit_all
 
 LEDGER = load_golden("ledger.yaml")
 KV_STEPS = load_golden("lifecycle.yaml")["kv_after_each_step"]
@@ -55,15 +56,7 @@ def run(num_blocks: int, lengths: Iterable[tuple[int, int]]) -> Watch:
     )
     cost = LinearCost(iteration=1, per_prompt_token=0, per_decode_step=0)
     replica = SimulatedReplica(timeline, scheduler, cost, watch)
-    for number, (num_prompt, num_output) in enumerate(lengths):
-        sequence = Sequence(
-            request_id=f"r{number}",
-            sequence_id=number,
-            prompt_token_ids=range(num_prompt),
-            max_output_tokens=num_output,
-            script=range(num_output),
-        )
-        assert replica.submit(sequence) is None
+    submit_all(replica, lengths)
     timeline.run()
     scheduler.check_integrity()
     assert not scheduler.has_work

@@ -1,9 +1,9 @@
 from dataplane.scheduling.scheduler import Scheduler, SchedulerConfig
-from dataplane.scheduling.sequence import Sequence
 from dataplane.simulation.cost import LinearCost
 from dataplane.simulation.replica import SimulatedReplica
 from dataplane.simulation.step_log import StepLog
 from dataplane.simulation.timeline import Timeline
+from tests.dataplane.simulation.scripted_sequence import submit_all
 
 
 def run(*lengths: tuple[int, int]) -> StepLog:
@@ -23,15 +23,7 @@ def run(*lengths: tuple[int, int]) -> StepLog:
     )
     cost = LinearCost(iteration=1, per_prompt_token=1, per_decode_step=0)
     replica = SimulatedReplica(timeline, scheduler, cost, log)
-    for number, (num_prompt, num_output) in enumerate(lengths):
-        sequence = Sequence(
-            request_id=f"r{number}",
-            sequence_id=number,
-            prompt_token_ids=range(num_prompt),
-            max_output_tokens=num_output,
-            script=range(num_output),
-        )
-        replica.submit(sequence)
+    submit_all(replica, lengths)
     timeline.run()
     return log
 

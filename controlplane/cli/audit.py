@@ -7,6 +7,7 @@ import click
 from controlplane.cli.answers import AuditAnswer, AuditEventAnswer
 from controlplane.cli.client import convert_answer, get_json, url_option
 from controlplane.cli.examples import examples
+from controlplane.cli.options import table_option
 from controlplane.cli.progress import Progress, progress_bar
 from controlplane.cli.terminal import indented, instant, say, say_json, table
 
@@ -35,14 +36,7 @@ _PAGE = 1000
 )
 @click.option("--all", "is_all", is_flag=True, help="Everything, whatever --limit says.")
 @click.option("--diff", "with_diff", is_flag=True, help="Say what differs.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="json: a line for each change, with all that it was before and after.",
-)
+@table_option("a line for each change, with all that it was before and after.")
 @url_option
 def audit(
     actor: str | None,

@@ -8,6 +8,7 @@ import click
 from controlplane.cli.client import url_option
 from controlplane.cli.completion_words import complete_deployments
 from controlplane.cli.examples import examples
+from controlplane.cli.options import since_option, table_option, until_option
 from controlplane.cli.terminal import say
 
 if TYPE_CHECKING:
@@ -30,27 +31,14 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 )
 @click.argument("records", metavar="[RECORDS]...", nargs=-1, type=click.Path())
 @click.option("--out", type=_FILE, metavar="FILE", help="Where to save the fit, as JSON.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="json: the fit itself, as --out saves it.",
-)
+@table_option("the fit itself, as --out saves it.")
 @click.option(
     "--deployment",
     help="Only requests of this deployment.",
     shell_complete=complete_deployments,
 )
-@click.option(
-    "--since",
-    "--from",
-    "since",
-    help="Arrived since: an age such as 30m, 6h or 2d, or an ISO 8601 time (UTC if it has no "
-    "offset).",
-)
-@click.option("--until", "--to", "until", help="Arrived before: as --since.")
+@since_option
+@until_option
 @click.option(
     "--start",
     "starts",

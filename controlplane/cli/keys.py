@@ -9,19 +9,13 @@ import click
 from controlplane.cli.answers import CreatedKeyAnswer, KeyAnswer, KeysAnswer
 from controlplane.cli.client import convert_answer, delete_json, get_json, post_json, url_option
 from controlplane.cli.examples import examples
+from controlplane.cli.options import table_option
 from controlplane.cli.terminal import instant, say, say_json, table
 from dataplane.access import GRANTABLE, Role
 from dataplane.atomic_file import replace_file
 from dataplane.clock import wall_clock
 
-output_option = click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="json: what the API answers.",
-)
+output_option = table_option("what the API answers.")
 reason_option = click.option("--reason", default="", help="For the audit.")
 given_reason_option = click.option("--reason", required=True, help="For the audit.")
 tenant_option = click.option(

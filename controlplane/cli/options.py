@@ -81,6 +81,29 @@ def database_options(command: Command) -> Command:
     return state_dir_option(config_url_option(requests_url_option(command)))
 
 
+since_option = click.option(
+    "--since",
+    "--from",
+    "since",
+    help="Arrived since: an age such as 30m, 6h or 2d, or an ISO 8601 time (UTC if it has no "
+    "offset).",
+)
+until_option = click.option("--until", "--to", "until", help="Arrived before: as --since.")
+"""Of commands about requests that ended."""
+
+
+def table_option(json: str) -> Callable[[Command], Command]:
+    """Of commands that show a table; `json` says what programs get instead."""
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice(["table", "json"]),
+        default="table",
+        show_default=True,
+        help=f"json: {json}",
+    )
+
+
 output_option = click.option(
     "-o",
     "--output",

@@ -12,6 +12,7 @@ from controlplane import hooks as controlplane_hooks
 from controlplane.cli.examples import examples
 from controlplane.cli.exit_codes import ExitCode
 from controlplane.cli.failures import CallError
+from controlplane.cli.options import table_option
 from controlplane.cli.terminal import indented, say, say_json, table
 from dataplane import hooks as dataplane_hooks
 from dataplane.plugins import PluginError, PluginGroup, PluginInfo, list_plugins, load_plugins
@@ -35,14 +36,7 @@ _NO_SETTING = "?"
     ),
 )
 @click.option("--check", is_flag=True, help="Import each one, and say which are broken and why.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="json: one object a plugin.",
-)
+@table_option("one object a plugin.")
 @click.pass_context
 def plugins(context: click.Context, check: bool, output: str) -> None:
     """List the installed plugins. Only those that the configuration names are ever loaded.

@@ -10,6 +10,7 @@ from controlplane.api.paging import MAX_LIMIT
 from controlplane.cli.client import convert_answer, get_json, url_option
 from controlplane.cli.completion_words import complete_deployments
 from controlplane.cli.examples import examples
+from controlplane.cli.options import since_option, table_option, until_option
 from controlplane.cli.progress import progress_bar
 from controlplane.cli.terminal import create_console, say, say_json
 from dataplane.lifecycle import Disposition
@@ -75,14 +76,8 @@ class Wanted:
     help="Only those that kept their contract, or only those that missed it.",
 )
 @click.option("--slo-miss", is_flag=True, help="The same as --out-of-contract.")
-@click.option(
-    "--since",
-    "--from",
-    "since",
-    help="Arrived since: an age such as 30m, 6h or 2d, or an ISO 8601 time (UTC if it has no "
-    "offset).",
-)
-@click.option("--until", "--to", "until", help="Arrived before: as --since.")
+@since_option
+@until_option
 @click.option(
     "--limit",
     type=click.IntRange(1, MAX_LIMIT),
@@ -100,14 +95,7 @@ class Wanted:
     show_default=True,
     help="Seconds between two looks of --watch.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="json: what the API answers; with --all, one request a line.",
-)
+@table_option("what the API answers; with --all, one request a line.")
 @url_option
 def requests(
     deployment: str | None,

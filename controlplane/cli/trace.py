@@ -10,6 +10,7 @@ from controlplane.cli.client import RefusedError, convert_answer, get_json, url_
 from controlplane.cli.examples import examples
 from controlplane.cli.exit_codes import ExitCode
 from controlplane.cli.failures import CallError
+from controlplane.cli.options import table_option
 from controlplane.cli.requests import get_live, silent_gateways
 from controlplane.cli.terminal import create_console, say, say_json
 
@@ -24,14 +25,7 @@ if TYPE_CHECKING:
     )
 )
 @click.argument("request_id", metavar="ID")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="json: what the API answers.",
-)
+@table_option("what the API answers.")
 @url_option
 def trace(request_id: str, output: str, url: str) -> None:
     """Show the whole life of one request: where its time went, and why.

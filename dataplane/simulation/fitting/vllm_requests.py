@@ -144,30 +144,30 @@ def _prefill(attributes: Attributes, first_token: float, queue: float | None) ->
     prefill = _seconds(attributes, foreign_names.ENGINE_TIME_IN_PREFILL)
     inference = _seconds(attributes, foreign_names.ENGINE_TIME_IN_INFERENCE)
     decode = _seconds(attributes, foreign_names.ENGINE_TIME_IN_DECODE)
-    if prefill is None and inference is not None and decode is not None:
-        prefill = inference - decode
-    if prefill is None and queue is not None:
-        prefill = first_token - queue
-    if prefill is None:
-        raise _LackingError(foreign_names.ENGINE_TIME_IN_PREFILL)
-    if prefill <= 0:
-        raise _LackingError("a prefill that takes time")
-    return prefill
+    told = (prefill, _difference(inference, decode), _difference(first_token, queue))
+    return _first_told(told, foreign_names.ENGINE_TIME_IN_PREFILL, "a prefill that takes time")
 
 
 def _decode(attributes: Attributes, first_token: float, prefill: float) -> float:
     decode = _seconds(attributes, foreign_names.ENGINE_TIME_IN_DECODE)
     inference = _seconds(attributes, foreign_names.ENGINE_TIME_IN_INFERENCE)
     whole = _seconds(attributes, foreign_names.ENGINE_E2E)
-    if decode is None and inference is not None:
-        decode = inference - prefill
-    if decode is None and whole is not None:
-        decode = whole - first_token
-    if decode is None:
-        raise _LackingError(foreign_names.ENGINE_TIME_IN_DECODE)
-    if decode <= 0:
-        raise _LackingError("a decode that takes time")
-    return decode
+    told = (decode, _difference(inference, prefill), _difference(whole, first_token))
+    return _first_told(told, foreign_names.ENGINE_TIME_IN_DECODE, "a decode that takes time")
+
+
+def _difference(whole: float | None, part: float | None) -> float | None:
+    return None if whole is None or part is None else whole - part
+
+
+def _first_told(seconds: Iterable[float | None], name: str, lasting: str) -> float:
+    """Raises _LackingError for `name` where none is told, for `lasting` where it takes no time."""
+    told = next((each for each in seconds if each is not None), None)
+    if told is None:
+        raise _LackingError(name)
+    if told <= 0:
+        raise _LackingError(lasting)
+    return told
 
 
 def _seconds(attributes: Attributes, name: str) -> float | None:

@@ -54,8 +54,11 @@ class DeploymentQueue:
     def has_room_for(self, num_slots: int) -> bool:
         """A request of so many sequences that entered now would start at once, and take nothing
         that somebody waits for."""
-        if not self._line.num_waiting and num_slots == 1:
+        front = self._line.front
+        if front is None and num_slots == 1:
             return self._slots.find_least_held() is not None
+        if front is not None and not front.excluded:
+            return False  # it waits for all replicas
         kept: set[str] = set()
         for ticket in self._line:
             kept |= self._usable(ticket)

@@ -23,10 +23,11 @@ class WaitLimits:
         ever."""
         while self._deadlines and self._deadlines[0][2].outcome is not None:
             heapq.heappop(self._deadlines)
-        candidates = [self._unserved_until(ticket) for ticket in self._unserved]
-        if self._deadlines:
-            candidates.append(self._deadlines[0][0])
-        return min(candidates, default=None)
+        first_deadline = self._deadlines[0][0] if self._deadlines else None
+        if not self._unserved:
+            return first_deadline
+        first_unserved = min(map(self._unserved_until, self._unserved))
+        return first_unserved if first_deadline is None else min(first_unserved, first_deadline)
 
     def watch_deadline(self, deadline_at: float, ticket: Ticket, num_waiting: int) -> None:
         """It waits until then at most; all who wait are so many."""

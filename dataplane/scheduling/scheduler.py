@@ -55,6 +55,11 @@ __all__ = [
     "StepPlan",
 ]
 
+# Read with every sequence, and a name costs a fraction of what a member of an enum does.
+_WAITING = SequenceStatus.WAITING
+_RUNNING = SequenceStatus.RUNNING
+_FINISHED = SequenceStatus.FINISHED
+
 
 class Scheduler:
     """Continuous batching over one block pool. Single-threaded; `schedule` and `commit` alternate.
@@ -117,11 +122,11 @@ class Scheduler:
         if sequence.sequence_id in self._sequences:
             raise SchedulerError(f"sequence {sequence.sequence_id} was added before; use a new id")
         is_begun = sequence.num_output_tokens != sequence.num_handed_over_tokens
-        if sequence.status is not SequenceStatus.WAITING or is_begun:
+        if sequence.status is not _WAITING or is_begun:
             raise SchedulerError(f"sequence {sequence.sequence_id} is not new; make a fresh one")
         refusal = find_refusal(self.config, sequence)
         if refusal is not None:
-            sequence.move_to(SequenceStatus.FINISHED)
+            sequence.move_to(_FINISHED)
             return refusal
         sequence.rank = self._num_added
         self._num_added += 1
@@ -256,13 +261,13 @@ class Scheduler:
         )
 
     def _end(self, sequence: Sequence) -> None:
-        is_running = sequence.status is SequenceStatus.RUNNING
+        is_running = sequence.status is _RUNNING
         self._finished.add(sequence, is_running and self._is_in_flight(sequence))
         if is_running:
             self._running.remove(sequence)
         else:
             self._admission.waiting.remove(sequence)
-        sequence.move_to(SequenceStatus.FINISHED)
+        sequence.move_to(_FINISHED)
 
     def _is_in_flight(self, sequence: Sequence) -> bool:
         """The running step reads it: who is in the cohort joined before it was scheduled."""

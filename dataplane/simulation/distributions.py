@@ -43,7 +43,8 @@ class LogNormal:
 
     def draw(self, stream: random.Random) -> float:
         """One number."""
-        return min(self.most, self.median * math.exp(stream.gauss(0.0, self.sigma)))
+        drawn = self.median * math.exp(stream.gauss(0.0, self.sigma))
+        return drawn if drawn < self.most else self.most
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,8 @@ class MedianAndTail:
 
 def draw_length(distribution: Distribution, stream: random.Random) -> int:
     """Whole tokens, at least 1."""
-    return max(1, round(distribution.draw(stream)))
+    length = round(distribution.draw(stream))
+    return length if length > 1 else 1
 
 
 class Choice(Generic[ItemT]):

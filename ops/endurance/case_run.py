@@ -114,6 +114,9 @@ class CaseRun:
         assert is_excused, f"{self.fleet.num_in_flight} do not end, and {self.waits or 'nothing'}"
 
     def _restart_all(self) -> None:
+        """When they were waited for long enough: where nobody looks, nothing happens until then."""
+        scenario = self.fleet.scenario
+        self.fleet.run_until(scenario.duration + scenario.max_drain_seconds)
         for replica in self.fleet.replicas.values():
             replica.kill("it was started anew")
             replica.start()

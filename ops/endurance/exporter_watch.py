@@ -173,8 +173,11 @@ def check_histograms(tally: EngineTally) -> None:
     num_finished = tally.num_stopped + tally.num_at_limit
     for measure in (Measure.E2E, Measure.QUEUE, Measure.OUTPUT_TOKENS):
         assert num.get(measure, num_finished) == num_finished, measure
-    for measure in (Measure.STEP, Measure.STEP_TOKENS):
-        assert num.get(measure, tally.num_steps) == tally.num_steps, measure
+    assert num.get(Measure.STEP, tally.num_steps) == tally.num_steps
+    if Measure.STEP_TOKENS in num:  # those selected, and what was computed of whole prompts
+        assert num[Measure.STEP_TOKENS] <= tally.num_steps
+        num_of_prompts = tally.histograms[Measure.STEP_TOKENS].total - tally.num_output_tokens
+        assert 0 <= num_of_prompts <= tally.num_prefilled_tokens
     assert num.get(Measure.CANCEL_TO_RELEASE, 0) <= tally.num_cancelled
     assert tally.num_cached_tokens <= tally.num_input_tokens
     assert tally.num_finished_output_tokens <= tally.num_output_tokens

@@ -63,12 +63,13 @@ def check_writes(record: RequestRecord) -> None:
 
 def check_tokens(record: RequestRecord) -> None:
     """Every token is told once; a sequence begins once, and goes on after each pause."""
-    kinds = Counter(event.kind for event in record.events)
     num_told = sum(event.num_tokens or 0 for event in record.events if event.kind in _TOKENS)
     assert num_told == record.num_output_tokens, f"{num_told} told, {record.num_output_tokens}"
     begun = Counter(e.sequence for e in record.events if e.kind is EventKind.FIRST_TOKEN)
     assert all(times == 1 for times in begun.values()), begun
-    if record.disposition in _ANSWERED:
+    if record.disposition in _ANSWERED:  # by the last attempt; another may be lost while it waits
+        last = max(event.attempt for event in record.events)
+        kinds = Counter(event.kind for event in record.events if event.attempt == last)
         num_pauses = sum(kinds[kind] for kind in _PAUSES)
         assert num_pauses == kinds[EventKind.RESUMED], kinds
 

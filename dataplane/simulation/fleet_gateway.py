@@ -225,7 +225,7 @@ class SimulatedGateway:
         refusal = replica.submit(request)
         if refusal is not None:
             self._registry.fail(request, Disposition.ERROR, refusal.reason, 400)
-            self._registry.release(request)
+            self.engine_side.release_with_replica(request, "the replica is gone")
 
     def _end_unserved(self, request: FleetRequest, departure: Departure) -> None:
         lost, reason = request.lost_replica_ids, departure.reason

@@ -1,3 +1,4 @@
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -6,7 +7,7 @@ from dataplane.contract_terms import ContractTerms, Objective, ObjectiveSignal
 from dataplane.gateway.fleet import EXPIRE_SECONDS
 from dataplane.gateway.settings import GatewaySettings
 from dataplane.latency import Boundary
-from dataplane.lifecycle import Delivery, Disposition, EventKind
+from dataplane.lifecycle import Delivery, Disposition, EventKind, Observability
 from dataplane.policy import ClassPolicy, ContractPolicy
 from dataplane.record import RequestRecord, decode_record, encode_record
 from dataplane.simulation.clients import ClientBehaviour, Reading, Retries
@@ -223,6 +224,22 @@ def test_a_killed_replica_costs_a_request_one_attempt() -> None:
     assert other.replica_ids == ("replica-1",)
     assert moved.replica_ids == ("replica-0", "replica-1")
     assert fleet.replicas["replica-0"].state is ReplicaState.STOPPED
+
+
+def test_a_request_that_the_next_replica_refuses_has_left_nothing_on_the_one_before() -> None:
+    fleet, records = small_fleet(num_replicas=2)
+    first, second = fleet.replicas.values()
+    second.kill("it starts again with less memory")
+    second.scheduler_config = dataclasses.replace(second.scheduler_config, num_blocks=2)
+    second.serve()
+    fleet.put_call(call(num_prompt_tokens=90, num_output_tokens=2))
+    fleet.timeline.at(0.5, lambda: first.kill("it was killed"))
+    fleet.run()
+    [record] = records.take()
+    assert record.disposition is Disposition.ERROR
+    assert "exceed the KV pool" in (record.reason or "")
+    [released] = [event for event in record.events if event.kind is EventKind.RELEASED]
+    assert released.observability is Observability.INFERRED
 
 
 def test_a_replica_that_starts_takes_requests_when_it_is_ready() -> None:

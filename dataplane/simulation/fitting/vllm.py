@@ -53,7 +53,7 @@ from dataplane.simulation.fitting.vllm_scrapes import (
 from dataplane.simulation.fitting.work import Work
 
 MIN_INTERVALS = 12
-_MIN_STEPS = 10
+_MIN_STEPS = 5
 """An interval of fewer says little."""
 _CROWDED = 2.0
 """Rows that decode in the mean step, and hardly ever none."""

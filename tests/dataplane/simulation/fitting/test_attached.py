@@ -88,6 +88,27 @@ def test_records_that_lack_something_are_counted_by_what(records: list[RequestRe
     ]
 
 
+def test_answers_whose_chunks_came_at_once_tell_nothing_of_steps(
+    records: list[RequestRecord], fit: Fit
+) -> None:
+    """As when the gateway was held up for seconds: the engine went on, the chunks waited."""
+    held_up = [_held_up(record) for record in records[:30]]
+    found = fit_records([*held_up, *records[30:]], MACHINE)
+    assert found.num_requests < len(records) - 20
+    assert found.form.knots[0].seconds == pytest.approx(fit.form.knots[0].seconds, rel=0.1)
+    assert any("lack chunks that came one by one" in each for each in found.cannot_tell)
+
+
+def _held_up(record: RequestRecord) -> RequestRecord:
+    last = max(event.at for event in record.events)
+    tokens = (EventKind.FIRST_TOKEN, EventKind.TOKENS)
+    events = tuple(
+        dataclasses.replace(event, at=last + number * 1e-5) if event.kind in tokens else event
+        for number, event in enumerate(record.events)
+    )
+    return dataclasses.replace(record, events=events)
+
+
 def test_records_between_which_some_are_missing_say_so(records: list[RequestRecord]) -> None:
     fit = fit_records([*records[:100], *records[110:]], MACHINE)
     [told] = [each for each in fit.cannot_tell if "missing" in each]

@@ -140,20 +140,18 @@ class PrefixCache:
         Up to `num_blocks` from the first token on. Where this ends, and the blocks passed.
         """
         block_ids: list[int] = []
-        first_depth = depth
         while depth < num_blocks:
-            num_same = 0 if spot is None else self._num_same(sequence, spot, depth, num_blocks)
-            if spot is not None and num_same:
+            if spot is not None and (num_same := self._num_same(sequence, spot, depth, num_blocks)):
                 run, index = spot
                 block_ids += run.block_ids[index + 1 : index + 1 + num_same]
                 spot = Spot(run, index + num_same)
-            else:
-                branch = self._find_branch(sequence, spot, depth)
-                if branch is None:
-                    break
-                block_ids.append(branch.block_ids[0])
-                spot = Spot(branch, 0)
-            depth = first_depth + len(block_ids)
+                depth += num_same
+            branch = self._find_branch(sequence, spot, depth) if depth < num_blocks else None
+            if branch is None:
+                break
+            block_ids.append(branch.block_ids[0])
+            spot = Spot(branch, 0)
+            depth += 1
         return spot, block_ids
 
     def _num_same(self, sequence: Sequence, spot: Spot, depth: int, num_blocks: int) -> int:

@@ -246,13 +246,13 @@ class Sequence:
 
     def tokens(self, start: int, stop: int) -> tuple[int, ...]:
         """The tokens at [start, stop). Raises IndexError outside [0, num_tokens]."""
+        num_prompt = self.num_prompt_tokens
+        if 0 <= start <= stop <= num_prompt:
+            return tuple(self.prompt_token_ids[start:stop])
         if not 0 <= start <= stop <= self.num_tokens:
             raise IndexError(
                 f"sequence {self.sequence_id} has {self.num_tokens} tokens, not [{start}, {stop})"
             )
-        num_prompt = self.num_prompt_tokens
-        if stop <= num_prompt:
-            return tuple(self.prompt_token_ids[start:stop])
         output = (self.script or self._output)[max(0, start - num_prompt) : stop - num_prompt]
         return (*self.prompt_token_ids[start:], *output)
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from dataplane.scheduling.scheduler import SchedulerStats
 from dataplane.simulation.faults.metrics import FaultyMetrics, Lie, LyingMetrics, MetricsFault
 from dataplane.simulation.fleet import Fleet
 from dataplane.simulation.observer.dialect import Dialect
@@ -20,11 +19,10 @@ from dataplane.simulation.observer.exposition import Family, Labels, Sample
 from dataplane.simulation.observer.fleet_exporters import FleetExporters
 from dataplane.simulation.observer.gateway_counts import GatewayCounts
 from dataplane.simulation.observer.lines import Counted, Scraped, Seen, to_json
-from dataplane.simulation.observer.measure import Measure
 from dataplane.simulation.observer.tally import EngineTally
-from dataplane.simulation.replica_counts import ReplicaCounts
+from ops.endurance.tally_rules import check_counts, check_tally
 
-_PARSED_EVERY = 7
+_PARSED_EVERY = 11
 """Scrapes: reading one takes longer than all of them are made in."""
 
 
@@ -151,45 +149,6 @@ def _is_at_work(fault: MetricsFault, at: float) -> bool:
     """What a counter lost in a reset does not come back."""
     is_reset = isinstance(fault, LyingMetrics) and fault.how is Lie.RESET
     return at >= fault.at if is_reset else fault.is_active(at)
-
-
-def check_tally(tally: EngineTally, stats: SchedulerStats) -> None:
-    """Raises AssertionError unless every sequence is in one place, as the scheduler has it."""
-    ended = tally.num_stopped + tally.num_at_limit + tally.num_cancelled + tally.num_refused
-    known = ended + stats.num_running + stats.num_waiting
-    assert tally.num_requests == known, f"{tally.num_requests} submitted, {known} known"
-    assert tally.num_preemptions == stats.num_preemptions
-    is_stepping = tally.step_began_at is not None
-    assert tally.num_steps + is_stepping == stats.num_steps
-    assert 0 <= tally.num_unseen <= stats.num_waiting
-    check_histograms(tally)
-
-
-def check_histograms(tally: EngineTally) -> None:
-    """Raises AssertionError unless those that are kept hold each of what is counted once."""
-    num = {measure: histogram.count for measure, histogram in tally.histograms.items()}
-    if Measure.TTFT in num and Measure.ITL in num:  # a token is a first one, or has a gap
-        assert tally.num_output_tokens == num[Measure.TTFT] + num[Measure.ITL]
-    num_finished = tally.num_stopped + tally.num_at_limit
-    for measure in (Measure.E2E, Measure.QUEUE, Measure.OUTPUT_TOKENS):
-        assert num.get(measure, num_finished) == num_finished, measure
-    assert num.get(Measure.STEP, tally.num_steps) == tally.num_steps
-    if Measure.STEP_TOKENS in num:  # those selected, and what was computed of whole prompts
-        assert num[Measure.STEP_TOKENS] <= tally.num_steps
-        num_of_prompts = tally.histograms[Measure.STEP_TOKENS].total - tally.num_output_tokens
-        assert 0 <= num_of_prompts <= tally.num_prefilled_tokens
-    assert num.get(Measure.CANCEL_TO_RELEASE, 0) <= tally.num_cancelled
-    assert tally.num_cached_tokens <= tally.num_input_tokens
-    assert tally.num_finished_output_tokens <= tally.num_output_tokens
-
-
-def check_counts(tally: EngineTally, counts: ReplicaCounts) -> None:
-    """Of a replica that had one process, and is idle."""
-    assert tally.num_steps == counts.num_steps
-    assert tally.num_output_tokens == counts.num_output_tokens
-    assert tally.num_scheduled_prompt_tokens == counts.num_prompt_tokens
-    stepped = tally.prefill_seconds + tally.decode_seconds
-    assert math.isclose(stepped, counts.busy_seconds, abs_tol=1e-6), (stepped, counts)
 
 
 def check_text(text: str, families: Iterable[Family]) -> None:

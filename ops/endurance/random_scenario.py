@@ -69,7 +69,7 @@ def random_scenario(number: int, kinds: Collection[type[Fault]] = ()) -> FleetSc
         num_gateways=draw.randint(1, 3),
         bounds=BOUNDS,
         overheads=_random_overheads(number),
-        max_drain_seconds=600.0,
+        max_drain_seconds=3600.0,
     )
     scenario = _with_several_answers(scenario, number)
     scenario = _with_drafts(scenario, number, bool(NEED_SPECULATION.intersection(kinds)))

@@ -10,28 +10,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import gguf
 import tokenizers
 import torch
 from safetensors.torch import save_file
 from tokenizers import decoders, models, pre_tokenizers
 
 from dataplane.gguf_metadata import read_gguf_metadata
-from pilothouse_paged.gguf_tensors import read_tensors
+from tests.plugins.pilothouse_paged.gguf_as_stored import read_as_stored
 
-_NAMES = {
-    "token_embd": "model.embed_tokens",
-    "output_norm": "model.norm",
-    "attn_norm": "input_layernorm",
-    "attn_q": "self_attn.q_proj",
-    "attn_k": "self_attn.k_proj",
-    "attn_v": "self_attn.v_proj",
-    "attn_output": "self_attn.o_proj",
-    "ffn_norm": "post_attention_layernorm",
-    "ffn_gate": "mlp.gate_proj",
-    "ffn_up": "mlp.up_proj",
-    "ffn_down": "mlp.down_proj",
-}
 _CONTROL = 3
 
 
@@ -39,7 +25,8 @@ def convert(path: Path, folder: Path, dtype: torch.dtype = torch.float32) -> Pat
     """Write `folder` with one file for each third of the layers, and one for the rest."""
     folder.mkdir(parents=True, exist_ok=True)
     metadata = read_gguf_metadata(path)
-    _write_json(folder / "config.json", _config(metadata))
+    config, tensors = read_as_stored(path)
+    _write_json(folder / "config.json", config)
     _write_json(folder / "generation_config.json", {"eos_token_id": [2, 0]})
     tokens: Any = metadata["tokenizer.ggml.tokens"]
     _write_json(
@@ -51,34 +38,14 @@ def convert(path: Path, folder: Path, dtype: torch.dtype = torch.float32) -> Pat
         },
     )
     _library_tokenizer(metadata).save(str(folder / "tokenizer.json"))
-    _write_weights(path, folder, metadata, dtype)
+    rounded = {name: tensor.to(dtype).contiguous() for name, tensor in tensors.items()}
+    _write_weights(folder, config["num_hidden_layers"], rounded)
     return folder
 
 
-def _config(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
-        "hidden_act": "silu",
-        "hidden_size": metadata["llama.embedding_length"],
-        "intermediate_size": metadata["llama.feed_forward_length"],
-        "num_hidden_layers": metadata["llama.block_count"],
-        "num_attention_heads": metadata["llama.attention.head_count"],
-        "num_key_value_heads": metadata["llama.attention.head_count_kv"],
-        "vocab_size": metadata["llama.vocab_size"],
-        "max_position_embeddings": metadata["llama.context_length"],
-        "rms_norm_eps": 1e-5,
-        "rope_theta": metadata["llama.rope.freq_base"],
-        "tie_word_embeddings": True,
-        "eos_token_id": 2,
-    }
-
-
-def _write_weights(
-    path: Path, folder: Path, metadata: Mapping[str, Any], dtype: torch.dtype
-) -> None:
+def _write_weights(folder: Path, num_layers: int, tensors: Mapping[str, torch.Tensor]) -> None:
     file_by_name: dict[str, str] = {}
-    for number, part in enumerate(_parts(path, metadata, dtype), start=1):
+    for number, part in enumerate(_parts(num_layers, tensors), start=1):
         file = f"model-{number:05}-of-00004.safetensors"
         save_file(part, folder / file, metadata={"format": "pt"})
         file_by_name |= dict.fromkeys(part, file)
@@ -86,38 +53,15 @@ def _write_weights(
 
 
 def _parts(
-    path: Path, metadata: Mapping[str, Any], dtype: torch.dtype
+    num_layers: int, tensors: Mapping[str, torch.Tensor]
 ) -> Iterator[dict[str, torch.Tensor]]:
-    tensors = read_tensors(path)
-    per_part = metadata["llama.block_count"] // 3
+    per_part = num_layers // 3
     for part in range(4):
         yield {
-            _stored_name(name): _values(name, tensor, metadata).to(dtype).contiguous()
+            name: tensor
             for name, tensor in tensors.items()
-            if part == (int(name.split(".")[1]) // per_part if name.startswith("blk.") else 3)
+            if part == (int(name.split(".")[2]) // per_part if ".layers." in name else 3)
         }
-
-
-def _values(name: str, tensor: gguf.ReaderTensor, metadata: Mapping[str, Any]) -> torch.Tensor:
-    values = torch.from_numpy(gguf.quants.dequantize(tensor.data, tensor.tensor_type).copy())
-    num_heads = {
-        "attn_q": metadata["llama.attention.head_count"],
-        "attn_k": metadata["llama.attention.head_count_kv"],
-    }.get(name.split(".")[-2])
-    if num_heads is None:
-        return values
-    # Neighbouring rows belong to the two halves of a head.
-    halves = values.view(num_heads, -1, 2, values.shape[1]).transpose(1, 2)
-    return halves.reshape(values.shape)
-
-
-def _stored_name(name: str) -> str:
-    match name.split("."):
-        case ["blk", index, part, "weight"]:
-            return f"model.layers.{index}.{_NAMES[part]}.weight"
-        case [part, "weight"]:
-            return f"{_NAMES[part]}.weight"
-    raise ValueError(name)
 
 
 def _library_tokenizer(metadata: Mapping[str, Any]) -> tokenizers.Tokenizer:

@@ -1,18 +1,13 @@
 """The engine selects what a plain forward pass of the same weights selects.
 
-The reference shares no code with the engine: it reads the tensors itself, undoes the
-permutation of q and k, rotates halves instead of pairs, attends with an explicit triangle,
-and computes one whole sequence at a time, without cache, blocks, chunks or batch. It is
-given the engine's whole output at once. When its best token after each prefix is the token
-the engine selected there, then generating with it token by token would have given the same
-output, by induction.
+The reference shares no code with the engine (see `PlainLlama`) and is given the engine's whole
+output at once. When its best token after each prefix is the token the engine selected there,
+then generating with it token by token would have given the same output, by induction.
 """
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-import gguf
 import pytest
 import torch
 
@@ -23,75 +18,14 @@ from dataplane.tokenizer import Tokenizer
 from pilothouse_paged.artifact import open_artifact
 from pilothouse_paged.attention import attend_decodes
 from pilothouse_paged.core import PagedEngineCore
-from pilothouse_paged.gguf_tensors import read_tensors
 from pilothouse_paged.model import LlamaModel
 from pilothouse_paged.shape import LlamaShape
 from pilothouse_paged.weights import load_weights
+from tests.plugins.pilothouse_paged.plain_llama import PlainLlama
 
 Prompts = Mapping[str, tuple[int, ...]]
 MAX_OUTPUT_TOKENS = 10
 BYTES_PER_TOKEN = 2 * 30 * 3 * 64 * 4  # KV of the demo model in float32
-
-
-class Reference:
-    """Llama in plain operations. Everything is computed in `dtype`."""
-
-    def __init__(self, path: Path, dtype: torch.dtype) -> None:
-        self.dtype = dtype
-        self.tensors = {
-            name.removesuffix(".weight"): torch.from_numpy(
-                gguf.quants.dequantize(tensor.data, tensor.tensor_type).copy()
-            ).to(dtype)
-            for name, tensor in read_tensors(path).items()
-        }
-
-    @torch.inference_mode()
-    def logits(self, token_ids: list[int], first: int) -> torch.Tensor:
-        """Float32 logits after each prefix that ends at `first` or later."""
-        hidden = self.tensors["token_embd"][token_ids]
-        for index in range(30):
-            block = f"blk.{index}"
-            normalized = self._normalize(hidden, f"{block}.attn_norm")
-            q = self._heads(self._unpermute(f"{block}.attn_q", 9), normalized)
-            k = self._heads(self._unpermute(f"{block}.attn_k", 3), normalized)
-            v = self._heads(self.tensors[f"{block}.attn_v"], normalized)
-            attended = self._attend(self._rotate(q), self._rotate(k), v)
-            hidden = hidden + attended @ self.tensors[f"{block}.attn_output"].T
-            normalized = self._normalize(hidden, f"{block}.ffn_norm")
-            gate = normalized @ self.tensors[f"{block}.ffn_gate"].T
-            up = normalized @ self.tensors[f"{block}.ffn_up"].T
-            hidden = hidden + (gate * torch.sigmoid(gate) * up) @ (
-                self.tensors[f"{block}.ffn_down"].T
-            )
-        last = self._normalize(hidden[first:], "output_norm")
-        return (last @ self.tensors["token_embd"].T).float()
-
-    def _normalize(self, x: torch.Tensor, name: str) -> torch.Tensor:
-        wide = x.float()
-        scaled = wide / torch.sqrt(wide.square().mean(-1, keepdim=True) + 1e-5)
-        return scaled.to(self.dtype) * self.tensors[name]
-
-    def _unpermute(self, name: str, num_heads: int) -> torch.Tensor:
-        weight = self.tensors[name]
-        return weight.view(num_heads, 32, 2, -1).transpose(1, 2).reshape(weight.shape)
-
-    def _heads(self, weight: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-        return (x @ weight.T).view(len(x), -1, 64).transpose(0, 1)
-
-    def _rotate(self, heads: torch.Tensor) -> torch.Tensor:
-        frequencies = 100000.0 ** (-torch.arange(32, dtype=torch.float64) / 32)
-        angles = torch.arange(heads.shape[1], dtype=torch.float64)[:, None] * frequencies
-        cos, sin = angles.cos().float().repeat(1, 2), angles.sin().float().repeat(1, 2)
-        first, second = heads.float().chunk(2, dim=-1)
-        return (heads.float() * cos + torch.cat((-second, first), dim=-1) * sin).to(self.dtype)
-
-    def _attend(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        k, v = k.repeat_interleave(3, dim=0), v.repeat_interleave(3, dim=0)
-        scores = (q @ k.transpose(1, 2)).float() / math.sqrt(64)
-        num_tokens = scores.shape[-1]
-        future = torch.ones(num_tokens, num_tokens, dtype=torch.bool).triu(1)
-        weights = scores.masked_fill(future, -math.inf).softmax(-1).to(self.dtype)
-        return (weights @ v).transpose(0, 1).reshape(num_tokens, -1)
 
 
 def serve(core: PagedEngineCore) -> Iterator[CoreEvent]:
@@ -110,8 +44,8 @@ def outputs_of(events: list[CoreEvent]) -> dict[str, list[int]]:
 
 
 @pytest.fixture(scope="module")
-def reference(demo_path: Path) -> Reference:
-    return Reference(demo_path, torch.float32)
+def reference(demo_path: Path) -> PlainLlama:
+    return PlainLlama.of_gguf(demo_path)
 
 
 @pytest.fixture(scope="module")
@@ -133,26 +67,21 @@ def crowded(
     return core, list(serve(core))
 
 
-def predicted(logits: torch.Tensor) -> list[int]:
-    token_ids: list[int] = logits.argmax(-1).tolist()
-    return token_ids
-
-
 def test_greedy_tokens_equal_those_of_a_plain_forward_pass(
-    crowded: tuple[PagedEngineCore, list[CoreEvent]], reference: Reference, prompts: Prompts
+    crowded: tuple[PagedEngineCore, list[CoreEvent]], reference: PlainLlama, prompts: Prompts
 ) -> None:
     outputs = outputs_of(crowded[1])
     assert len(outputs) == 32
     for request_id, prompt in prompts.items():
         selected = outputs[request_id]
-        logits = reference.logits([*prompt, *selected[:-1]], len(prompt) - 1)
-        assert selected == predicted(logits), request_id
+        best = reference.best([*prompt, *selected[:-1]], len(prompt) - 1)
+        assert selected == best, request_id
 
 
 def test_logprobs_equal_those_of_a_plain_forward_pass_whatever_changes_the_choice(
     make_core: Callable[..., PagedEngineCore],
     make_request: Callable[..., EngineRequest],
-    reference: Reference,
+    reference: PlainLlama,
     prompts: Prompts,
 ) -> None:
     core = make_core(max_num_seqs=4, block_size=4, max_model_len=64, kv_memory="64MiB")
@@ -224,6 +153,7 @@ def test_prefill_chunks_and_cached_tokens_add_up_to_the_prompt(
 def test_bfloat16_selects_the_best_token_wherever_rounding_cannot_decide(
     make_core: Callable[..., PagedEngineCore],
     make_request: Callable[..., EngineRequest],
+    reference: PlainLlama,
     prompts: Prompts,
     demo_path: Path,
     demo_shape: LlamaShape,
@@ -246,9 +176,8 @@ def test_bfloat16_selects_the_best_token_wherever_rounding_cannot_decide(
     for request_id, prompt in prompts.items():
         core.add(make_request(request_id, prompt, max_output_tokens=4))
     outputs = outputs_of(list(serve(core)))
-    narrow = Reference(demo_path, torch.bfloat16)
-    wide = Reference(demo_path, torch.float32)
-    wide.tensors = {name: tensor.float() for name, tensor in narrow.tensors.items()}
+    narrow = reference.in_dtype(torch.bfloat16)
+    wide = narrow.in_dtype(torch.float32)
 
     decided, num_positions = [], 0
     for request_id, prompt in prompts.items():

@@ -62,7 +62,7 @@ def generate(folder: Path, num_tokens: int = 12, **settings: Any) -> list[int]:
 
 
 def plain(folder: Path, selected: list[int]) -> list[int]:
-    return PlainLlama(folder).best([*PROMPT, *selected[:-1]], len(PROMPT) - 1)
+    return PlainLlama.of_folder(folder).best([*PROMPT, *selected[:-1]], len(PROMPT) - 1)
 
 
 def rewrite(folder: Path, dtype: torch.dtype) -> None:

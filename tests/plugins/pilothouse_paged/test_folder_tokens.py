@@ -102,7 +102,7 @@ def test_greedy_tokens_equal_the_files_and_those_of_a_plain_forward_pass(
             core.add(make_request(request_id, prompt, max_output_tokens=6))
         outputs.append(outputs_of(serve(core)))
     assert outputs[0] == outputs[1]
-    plain = PlainLlama(folder)
+    plain = PlainLlama.of_folder(folder)
     for request_id, prompt in chosen.items():
         selected = outputs[0][request_id]
         assert selected == plain.best([*prompt, *selected[:-1]], len(prompt) - 1)

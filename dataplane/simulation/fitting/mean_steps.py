@@ -56,10 +56,12 @@ def fit_mean_steps(requests: Sequence[ServedRequest], *, knows_prefills: bool = 
     """
     windows, told = _choose(observe_windows(requests), knows_prefills)
     works, seconds = _columns(windows)
+    counts = np.array([window.num_steps for window in windows])
     shape = choose_straight(works, seconds)
+    unseen = predict_unseen(shape, works, seconds, counts)
     return MeanSteps(
-        form=fit_shape(shape, works, seconds),
-        residuals=_residuals(windows, predict_unseen(shape, works, seconds), seconds),
+        form=fit_shape(shape, works, seconds, counts),
+        residuals=_residuals(windows, unseen, seconds),
         seen=Range(
             num_tokens=round(max(work.num_tokens for work in works)),
             num_decode_steps=round(max(work.num_decode_steps for work in works)),

@@ -107,7 +107,9 @@ def _error_unseen(shape: Shape, works: Sequence[Work], seconds: Array) -> float:
     return float(np.mean(np.minimum(1.0, abs(predict_unseen(shape, works, seconds) / seconds - 1))))
 
 
-def predict_unseen(shape: Shape, works: Sequence[Work], seconds: Array) -> Array:
+def predict_unseen(
+    shape: Shape, works: Sequence[Work], seconds: Array, counts: Array | None = None
+) -> Array:
     """What the form says of each step when it is fitted to the others only.
 
     Folds are stretches of time: neighbours share what disturbed them.
@@ -116,7 +118,8 @@ def predict_unseen(shape: Shape, works: Sequence[Work], seconds: Array) -> Array
     predicted = np.zeros(len(works))
     for fold in range(_NUM_FOLDS):
         kept = [work for work, each in zip(works, folds, strict=True) if each != fold]
-        form = fit_shape(shape, kept, seconds[folds != fold])
+        kept_counts = None if counts is None else counts[folds != fold]
+        form = fit_shape(shape, kept, seconds[folds != fold], kept_counts)
         left = [work for work, each in zip(works, folds, strict=True) if each == fold]
         predicted[folds == fold] = predict(form, left)
     return predicted
@@ -154,8 +157,15 @@ def _supported_knots(works: Sequence[Work]) -> tuple[int, ...]:
     return tuple(knots)
 
 
-def fit_shape(shape: Shape, works: Sequence[Work], seconds: Array) -> StepForm:
-    """The coefficients of `shape` with the least error."""
+def fit_shape(
+    shape: Shape, works: Sequence[Work], seconds: Array, counts: Array | None = None
+) -> StepForm:
+    """The coefficients of `shape` with the least error.
+
+    What took longer than usual is trusted less, so that all together come out too short where a
+    machine was disturbed. With `counts` each is the mean of so many steps, of which no noise is
+    known that would bring it back: then they are stretched to what all steps took together.
+    """
     parts = _parts(shape, works)
     amounts = np.array(works, dtype=float)[:, [_SHARES.index(each) for each in shape.shares]]
     columns = np.column_stack([parts, amounts])
@@ -169,6 +179,8 @@ def fit_shape(shape: Shape, works: Sequence[Work], seconds: Array) -> StepForm:
             break
         trust = np.minimum(1.0, _HUBER * spread / np.maximum(np.abs(off), 1e-12))
         weights = np.sqrt(trust) / seconds
+    if counts is not None:
+        found = found * float(counts @ seconds / max(counts @ columns @ found, 1e-12))
     num_parts = parts.shape[1]
     shares = dict(zip(shape.shares, found[num_parts:].tolist(), strict=True))
     return StepForm(knots=_place(shape, found[:num_parts].tolist()), **shares)

@@ -94,14 +94,14 @@ def fit_vllm(paths: Sequence[Path], machine: Machine) -> Fit:
     """
     scrapes = [read_scrape(path) for path in paths]
     stretches = split_at_restarts(scrapes)
-    return fit_stretches(stretches, machine, num_lost=len(scrapes) - sum(map(len, stretches)))
+    num_alone = len(scrapes) - sum(map(len, stretches))
+    return fit_stretches(stretches, machine, num_restarts=len(stretches) - 1 + num_alone)
 
 
 def fit_stretches(
-    stretches: Sequence[Sequence[Scrape]], machine: Machine, num_lost: int = 0
+    stretches: Sequence[Sequence[Scrape]], machine: Machine, num_restarts: int = 0
 ) -> Fit:
-    """Of stretches of scrapes; what lies between two of them is not looked at. `num_lost` were in
-    none, because the server had restarted before and behind them. Raises FitError."""
+    """Of stretches of scrapes; what lies between two of them is not looked at. Raises FitError."""
     model = _model_of(stretches)
     intervals = [
         interval_between(first, last) for each in stretches for first, last in pairwise(each)
@@ -137,7 +137,7 @@ def fit_stretches(
             *found.cannot_tell,
             *_CANNOT_TELL,
             *_tell_outside(outside),
-            *_tell_restarts(len(stretches) - 1, num_lost),
+            *_tell_restarts(num_restarts),
         ),
     )
 
@@ -154,9 +154,14 @@ def _fit_intervals(intervals: Sequence[Interval]) -> _Found:
         intervals = crowded
     works = [Work(each.prompt_tokens, each.decode_rows, 0.0, 0.0, 0.0) for each in intervals]
     seconds = np.array([each.between_tokens.mean for each in intervals])
+    counts = np.array([each.between_tokens.count for each in intervals])
     shape = choose_straight(works, seconds)
-    residuals = measure_residuals("means", predict_unseen(shape, works, seconds), seconds)
-    return _Found(fit_shape(shape, works, seconds), (residuals,), (_CANNOT_TELL_MANY,))
+    unseen = predict_unseen(shape, works, seconds, counts)
+    return _Found(
+        form=fit_shape(shape, works, seconds, counts),
+        residuals=(measure_residuals("means", unseen, seconds),),
+        cannot_tell=(_CANNOT_TELL_MANY,),
+    )
 
 
 def _fit_two(stretches: Sequence[Sequence[Scrape]]) -> _Found:
@@ -199,16 +204,21 @@ def _solve(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
 
 
 def _outside(stretches: Sequence[Sequence[Scrape]]) -> Spread | None:
-    """The mean of what is neither queue nor prefill in the time to the first token."""
+    """The mean of what is neither queue nor prefill in the time to the first token.
+
+    An engine takes requests in between two steps: half a step is no time outside of them.
+    """
     try:
-        first_token, queue, prefill = (
-            change_over(names, stretches) for names in (_FIRST_TOKEN, _QUEUE, _PREFILL)
+        first_token, queue, prefill, between = (
+            change_over(names, stretches)
+            for names in (_FIRST_TOKEN, _QUEUE, _PREFILL, BETWEEN_TOKENS)
         )
     except FitError:
         return None
     if not _are_of_the_same(first_token, queue, prefill):
         return None
-    mean = max(0.0, first_token.mean - queue.mean - prefill.mean)
+    half_a_step = between.mean / 2 if between.count else 0.0
+    mean = max(0.0, first_token.mean - queue.mean - prefill.mean - half_a_step)
     return Spread(median=mean, p95=mean, num_samples=round(first_token.count))
 
 
@@ -234,16 +244,16 @@ def _tell_outside(outside: Spread | None) -> tuple[str, ...]:
         return ("time before and after the engine's steps",)
     return (
         "what requests differ by in the time outside of steps: its mean is told as arrival to "
-        "admission",
+        "admission, less half a step, for which a request waits at a busy engine",
     )
 
 
-def _tell_restarts(num_gaps: int, num_lost: int) -> tuple[str, ...]:
-    if not num_gaps and not num_lost:
+def _tell_restarts(count: int) -> tuple[str, ...]:
+    if not count:
         return ()
     return (
-        f"what ran where the counters fell: {num_gaps + num_lost} intervals were left out, in "
-        f"which the server restarted",
+        f"what ran where the counters fell: {count} intervals were left out, in which the server "
+        f"restarted",
     )
 
 

@@ -20,6 +20,7 @@ from dataplane import foreign_names, genai
 from dataplane.simulation.fitting.overheads import came_alone
 from dataplane.simulation.fitting.served_request import ServedRequest
 
+_FEW_IDLE = 5
 Attributes = Mapping[str, str | bool | int | float]
 
 
@@ -42,7 +43,8 @@ class ReadSpans:
     """In order of arrival; times since the first of all."""
     waited_outside: Sequence[float]
     """Seconds: of the time to the first token, what was neither queue nor prefill. Of requests
-    that did not come in a crowd."""
+    that came to an engine with nothing to do: another takes them in between two steps, and that
+    wait is none of theirs. Of all that did not come in a crowd where hardly any were."""
     lacking: Mapping[str, int]
     """Spans of requests that were passed over, by what they lack."""
     num_others: int
@@ -89,10 +91,11 @@ def read_vllm_spans(spans: Iterable[EngineSpan]) -> ReadSpans:
             reading.lacking[str(lacking)] += 1
     taken = sorted(reading.taken, key=lambda each: each[0].start_unix_ns)
     origin = taken[0][0].start_unix_ns if taken else 0
+    requests = [_place(span, times, origin) for span, times in taken]
     models = {span.attributes.get(genai.RESPONSE_MODEL) for span, _ in taken}
     return ReadSpans(
-        requests=[_place(span, times, origin) for span, times in taken],
-        waited_outside=_outside(taken),
+        requests=requests,
+        waited_outside=_outside(taken, requests),
         lacking=reading.lacking,
         num_others=reading.num_others,
         first_unix_ns=origin if taken else None,
@@ -101,9 +104,20 @@ def read_vllm_spans(spans: Iterable[EngineSpan]) -> ReadSpans:
     )
 
 
-def _outside(taken: Sequence[tuple[EngineSpan, _Times]]) -> list[float]:
+def _outside(
+    taken: Sequence[tuple[EngineSpan, _Times]], requests: Sequence[ServedRequest]
+) -> list[float]:
+    """Both in order of arrival."""
     alone = came_alone([span.start_unix_ns for span, _ in taken])
-    return [times.outside for (_, times), is_alone in zip(taken, alone, strict=True) if is_alone]
+    busy_until: dict[str, float] = {}
+    idle = []
+    for (_, times), request in zip(taken, requests, strict=True):
+        arrived_at = request.first_token_at - times.first_token
+        idle.append(busy_until.get(request.server, -math.inf) < arrived_at)
+        last = max(busy_until.get(request.server, -math.inf), request.last_token_at)
+        busy_until[request.server] = last
+    chosen = idle if sum(idle) >= _FEW_IDLE else alone
+    return [times.outside for (_, times), is_one in zip(taken, chosen, strict=True) if is_one]
 
 
 def _place(span: EngineSpan, times: _Times, origin: int) -> ServedRequest:

@@ -34,7 +34,10 @@ class Window(NamedTuple):
 
     ended_at: float
     is_prefill: bool
+    num_steps: float
+    """That it is the mean of."""
     seconds: float
+    """Of one of them."""
     work: Work
 
 
@@ -75,12 +78,13 @@ class _Server:
     def _prefill(self, number: int) -> Window:
         begin, end = float(self._begin[number]), float(self._first[number])
         work = self._work(begin, end, num_steps=1.0)
-        return Window(end, True, end - begin, work)
+        return Window(end, True, 1.0, end - begin, work)
 
     def _decode(self, number: int) -> Window:
         begin, end = float(self._first[number]), float(self._last[number])
         num_steps = float(self._num_steps[number])
-        return Window(end, False, (end - begin) / num_steps, self._work(begin, end, num_steps))
+        work = self._work(begin, end, num_steps)
+        return Window(end, False, num_steps, (end - begin) / num_steps, work)
 
     def _work(self, begin: float, end: float, num_steps: float) -> Work:
         """Of the mean of `num_steps` steps in that time."""

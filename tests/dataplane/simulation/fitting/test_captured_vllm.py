@@ -5,6 +5,7 @@ that prompts were cut. Captured by `ops/calibration/calibrate_vllm.py`; the scra
 that are read and no others.
 """
 
+import statistics
 from pathlib import Path
 
 import pytest
@@ -68,8 +69,12 @@ def test_spans_and_scrapes_of_the_same_requests_took_as_long(read: ReadSpans) ->
     assert taken_in("vllm:request_prefill_time_seconds").total == pytest.approx(sum(prefills))
 
 
-def test_a_crowd_at_the_door_is_no_overhead_of_a_request(read: ReadSpans) -> None:
-    assert 30 < len(read.waited_outside) < 60
+def test_time_outside_of_steps_is_of_requests_that_did_not_wait_for_a_step(
+    read: ReadSpans,
+) -> None:
+    """Of all together it is mostly what was left of the step that ran when they came."""
+    assert 5 <= len(read.waited_outside) < 30
+    assert statistics.median(read.waited_outside) < 0.06
 
 
 def test_a_step_of_the_spans_fit_has_a_base_and_dearer_prompts_than_rows_of_them(

@@ -5,7 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dataplane.simulation.fitting.regression import fit_form, least_squares, predict
+from dataplane.simulation.fitting.regression import (
+    Shape,
+    fit_form,
+    fit_shape,
+    least_squares,
+    predict,
+)
 from dataplane.simulation.fitting.work import Work, attended_tokens
 
 
@@ -101,3 +107,16 @@ def test_least_squares_meets_the_conditions_of_an_optimum(seed: int, num: int) -
     assert (found >= 0).all()
     assert (pull <= 1e-6).all()
     assert np.abs(pull[found > 0]).max(initial=0.0) < 1e-6
+
+
+def test_means_of_a_disturbed_machine_take_together_what_was_measured() -> None:
+    """Every fifth took three times as long: robust coefficients alone would pass over it."""
+    works = _works(400, seed=4)
+    plain = np.array([1.0 + 0.02 * w.num_prompt_tokens + 0.1 * w.num_decode_steps for w in works])
+    disturbed = plain * np.where(np.arange(400) % 5 == 0, 3.0, 1.0)
+    counts = np.array([1.0 + number % 40 for number in range(400)])
+    robust = predict(fit_shape(Shape(), works, disturbed), works)
+    kept = predict(fit_shape(Shape(), works, disturbed, counts), works)
+    assert counts @ kept == pytest.approx(counts @ disturbed)
+    assert counts @ robust < 0.9 * (counts @ disturbed)
+    assert kept / kept.mean() == pytest.approx(plain / plain.mean(), rel=0.1)

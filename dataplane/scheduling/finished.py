@@ -38,8 +38,10 @@ class Finished:
 
     def retire(self) -> list[Sequence]:
         """Give back the blocks of all that are not held and that the running step does not read."""
-        in_flight = self._in_flight
         retired = self._to_retire
+        if not retired:
+            return []
+        in_flight = self._in_flight
         self._to_retire = []
         if in_flight:
             self._to_retire = [s for s in retired if s in in_flight]

@@ -24,6 +24,9 @@ ENGINE_OUTPUT_TOKENS = ("gen_ai.usage.completion_tokens", genai.USAGE_OUTPUT_TOK
 
 VLLM_REQUEST_SPAN = "llm_request"
 """The name of vLLM's span of one request; what it does at its start has other names."""
+VLLM_START_SPAN = "Overall Loading"
+VLLM_LOAD_SPAN = "Load model"
+"""The whole start of an engine, and the loading of the weights in it."""
 
 FIRST_CHUNK_EVENTS = frozenset(
     {

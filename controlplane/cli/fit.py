@@ -67,7 +67,8 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     is_flag=True,
     help="RECORDS are spans of vLLM (--otlp-traces-endpoint) instead, as OTLP JSON: files of a "
     "collector's file exporter, or of ops/calibration/span_file.py, or - for standard input. Who "
-    "else ran beside a request says what its steps held; what cannot be told from that is listed.",
+    "else ran beside a request says what its steps held, and spans of a start the cold start. What "
+    "cannot be told from them is listed.",
 )
 @url_option
 def fit(

@@ -55,5 +55,6 @@ def _engine_span(span: ReceivedSpan) -> EngineSpan:
         name=span.name,
         service=span.service,
         start_unix_ns=span.start_unix_ns,
+        end_unix_ns=span.end_unix_ns,
         attributes=span.attributes,
     )

@@ -28,7 +28,7 @@ instruction. It exports spans as http/protobuf, set by OTEL_EXPORTER_OTLP_TRACES
 
 What is kept can be fitted by hand as well:
 
-    pilothouse fit --vllm-spans /tmp/vllm-run/training-*.traces.json
+    pilothouse fit --vllm-spans /tmp/vllm-run/{start,training-*}.traces.json
     pilothouse fit --vllm-metrics /tmp/vllm-run/training-1-near.metrics/*.txt
     pilothouse fit /tmp/vllm-run/training-1-near.records
 
@@ -43,6 +43,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from controlplane.cli.fit_output import fit_text
+from controlplane.cli.span_sources import read_span_files
 from dataplane.simulation.fitting.document import Fit, save_fit
 from dataplane.simulation.fitting.fit import fit_records, this_machine
 from dataplane.simulation.fitting.replay import ReplayedRequest
@@ -60,9 +61,9 @@ from ops.calibration.vllm_measurement import (
     read_facts,
     read_records,
     read_run,
-    read_spans,
     run_names,
     scrapes_of,
+    spans_path,
 )
 from ops.calibration.vllm_server import VllmPlan
 
@@ -151,7 +152,7 @@ def _judge(folder: Path, seed: int) -> None:
 def _fits(folder: Path) -> dict[str, Fit]:
     """By source, of training traffic alone."""
     training = run_names(folder, "training")
-    spans = [span for name in training for span in read_spans(folder, name)]
+    spans = read_span_files([str(spans_path(folder, name)) for name in ("start", *training)])
     scrapes = [[read_scrape(path) for path in scrapes_of(folder, name)] for name in training]
     fits = {
         "spans": fit_vllm_spans(spans, this_machine()),

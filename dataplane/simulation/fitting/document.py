@@ -53,11 +53,12 @@ class StepForm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 class Residuals(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How far off the form is, as shares of the measured time. Each step is judged by a fit
-    that did not see it. Where only spans were seen, in place of a step stands what one request
-    saw: its prefill, or the mean step of its decode."""
+    that did not see it. Where only requests were seen, in place of a step stands what one of them
+    saw: its prefill, or the mean step of its decode. Where only sums were, the mean step between
+    two scrapes."""
 
     steps: str
-    """Which: all, decode, prefill, mixed, or a range of rows."""
+    """Which: all, decode, prefill, mixed, means, or a range of rows."""
     num_steps: int
     median: float
     p90: float

@@ -32,6 +32,7 @@ class EngineSpan:
     service: str
     """Whose: `service.name` of its resource."""
     start_unix_ns: int
+    end_unix_ns: int
     attributes: Attributes
 
 

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 
 from dataplane.simulation.fitting.document import SCHEMA_VERSION, Fit, Machine, Overheads
-from dataplane.simulation.fitting.fit import FitError
+from dataplane.simulation.fitting.fit import FitError, summarize_starts
 from dataplane.simulation.fitting.mean_steps import MIN_REQUESTS, fit_mean_steps
 from dataplane.simulation.fitting.overheads import spread_of
 from dataplane.simulation.fitting.vllm_requests import EngineSpan, ReadSpans, read_vllm_spans
+from dataplane.simulation.fitting.vllm_start import read_vllm_starts
 
 _CANNOT_TELL = (
     "which prompt tokens were found in the prefix cache: all count as computed",
@@ -16,7 +17,11 @@ _CANNOT_TELL = (
     "step is what a token took",
     "what of the time outside of steps lies before and after them: all of it is told as arrival "
     "to admission",
-    "cold start: spans of requests hold nothing of it",
+)
+_NO_START = "cold start: spans of requests hold nothing of it, and those of a start are not there"
+_CANNOT_TELL_START = (
+    "what the server took before and after its engine started: the cold start is of the engine, "
+    "and what it compiled is in warm_up"
 )
 
 
@@ -31,6 +36,7 @@ def fit_vllm_spans(spans: Sequence[EngineSpan], machine: Machine) -> Fit:
     if len(read.requests) < MIN_REQUESTS:
         raise FitError(_explain_few(read))
     found = fit_mean_steps(read.requests)
+    starts = read_vllm_starts(spans)
     return Fit(
         schema_version=SCHEMA_VERSION,
         source="vllm_spans",
@@ -49,10 +55,11 @@ def fit_vllm_spans(spans: Sequence[EngineSpan], machine: Machine) -> Fit:
         noise=None,
         seen=found.seen,
         overheads=Overheads(arrival_to_admission=spread_of(read.waited_outside)),
-        cold_start={},
+        cold_start=summarize_starts(starts),
         cannot_tell=(
             *found.cannot_tell,
             *_CANNOT_TELL,
+            _CANNOT_TELL_START if starts else _NO_START,
             *_tell_servers(read),
             *_tell_lacking(read),
         ),

@@ -65,6 +65,7 @@ def span_of(record: RequestRecord, service: str = SERVICE) -> EngineSpan:
         name="llm_request",
         service=service,
         start_unix_ns=record.arrived_at_unix_ns,
+        end_unix_ns=record.arrived_at_unix_ns + round(finished * 1e9),
         attributes={
             "gen_ai.request.id": record.request_id,
             "gen_ai.latency.time_to_first_token": first,

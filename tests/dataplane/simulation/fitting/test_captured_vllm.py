@@ -13,7 +13,7 @@ import pytest
 from controlplane.cli.span_sources import read_span_files
 from dataplane.scheduling.step import StepPlan
 from dataplane.simulation.fitting.cost import FittedCost
-from dataplane.simulation.fitting.document import Fit
+from dataplane.simulation.fitting.document import Fit, decode_fit, encode_fit
 from dataplane.simulation.fitting.vllm import fit_vllm
 from dataplane.simulation.fitting.vllm_requests import ReadSpans, read_vllm_spans
 from dataplane.simulation.fitting.vllm_scrapes import (
@@ -98,3 +98,16 @@ def test_both_fits_say_the_same_of_a_step_as_it_was_on_the_mean(
     )
     spans, scrapes = (FittedCost.of(each, None).step_time(plan) for each in (by_spans, by_scrapes))
     assert scrapes == pytest.approx(spans, rel=0.3)
+
+
+def test_the_start_is_told_by_stage(by_spans: Fit) -> None:
+    """Twelve spans of three processes, in the order in which each was written."""
+    assert by_spans.cold_start == {}
+    files = [str(_FOLDER / name) for name in ("start.json", "traces.json")]
+    fit = fit_vllm_spans(read_span_files(files), MACHINE)
+    assert {stage: spread.median for stage, spread in fit.cold_start.items()} == pytest.approx(
+        {"acquire": 41.61, "load": 2.27, "warm_up": 2.63}, abs=0.01
+    )
+    assert fit.form == by_spans.form
+    assert decode_fit(encode_fit(fit), "fit.json") == fit
+    assert any("the cold start is of the engine" in each for each in fit.cannot_tell)

@@ -29,13 +29,13 @@ lint: $(VENV)/.installed-test
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Most tests wait more than they compute, so two run at once; those that serve a whole
-# installation or drive a browser have the machine to themselves. Apart from each other, because
+# Many tests wait more than they compute, so three run at once; those that drive a browser, two, and
+# those that serve a whole installation have the machine to themselves. Apart from each other, because
 # Playwright leaves an event loop running in its process. The longest files (of plugins) go first: at
-# the end one of two would run alone.
+# the end one of them would run alone.
 unit: $(VENV)/.installed-test
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -m "not e2e and not browser" tests/plugins tests
-	$(BIN)/python -m pytest -m browser
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder -m "not e2e and not browser" tests/plugins tests
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m browser
 	$(BIN)/python -m pytest -m e2e
 
 wheel-check: $(VENV)/.installed-test  ## Build the wheel, install it alone and start it from there

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from dataplane.decision import AdmissionDecision, RoutingDecision
 from dataplane.judgement import Judgement
 from dataplane.latency import Latencies
 from dataplane.lifecycle import (
@@ -107,6 +108,10 @@ class RequestRecord:
     num_joined_events: int = 0
     """Events of tokens and writes that became one with the next of their sequence, because there
     were too many. `latencies` are of all of them."""
+    decision: AdmissionDecision | None = None
+    """None where it was never asked for: the request was invalid, or lost before its end."""
+    routing: tuple[RoutingDecision, ...] = ()
+    """One for each attempt that a router chose a replica for, in order."""
 
     @property
     def num_input_tokens(self) -> int:
@@ -179,4 +184,13 @@ def decode_record(data: bytes) -> RequestRecord:
 def record_to_dict(record: RequestRecord) -> dict[str, Any]:
     """Plain JSON types, for the API."""
     plain: dict[str, Any] = msgspec.to_builtins(record)
+    plain["decision"] = _whole(record.decision)
+    plain["routing"] = _whole(record.routing)
     return plain
+
+
+def _whole(value: Any) -> Any:
+    """With what is left out on the wire."""
+    if isinstance(value, msgspec.Struct):
+        return {name: _whole(getattr(value, name)) for name in value.__struct_fields__}
+    return [_whole(each) for each in value] if isinstance(value, tuple) else value

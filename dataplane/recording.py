@@ -4,6 +4,7 @@ import dataclasses
 from dataclasses import dataclass
 
 from dataplane.contract_terms import ContractTerms
+from dataplane.decision import AdmissionDecision, RoutingDecision
 from dataplane.judgement import judge
 from dataplane.latency import derive_latencies
 from dataplane.lifecycle import (
@@ -35,6 +36,8 @@ class RequestEnd:
     output_tokens_observability: Observability = Observability.OBSERVED
     cleanup_observability: Observability = Observability.UNOBSERVABLE
     content: RecordedContent | None = None
+    decision: AdmissionDecision | None = None
+    routing: tuple[RoutingDecision, ...] = ()
 
 
 def end_record(begun: RequestRecord, lifecycle: Lifecycle, end: RequestEnd) -> RequestRecord:
@@ -67,6 +70,8 @@ def end_record(begun: RequestRecord, lifecycle: Lifecycle, end: RequestEnd) -> R
         ),
         content=end.content,
         num_joined_events=num_joined,
+        decision=end.decision,
+        routing=end.routing,
     )
 
 

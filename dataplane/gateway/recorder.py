@@ -70,6 +70,8 @@ def build_record(request: InFlightRequest, gateway_id: str) -> RequestRecord:
             terms=_terms(request),
             elapsed=request.now(),
             content=_content(request),
+            decision=request.decision,
+            routing=tuple(request.routing),
         ),
     )
 

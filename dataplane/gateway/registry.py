@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dataplane.clock import MonotonicClock
+from dataplane.decision import AdmissionDecision, RoutingDecision
 from dataplane.engine import EngineCapabilities
 from dataplane.gateway.connection import Arrival
 from dataplane.lifecycle import (
@@ -67,6 +68,9 @@ class InFlightRequest:
     deployment: DeploymentPolicy | None = None
     request_class: str | None = None
     policy_revision: str | None = None
+    decision: AdmissionDecision | None = None
+    routing: list[RoutingDecision] = field(default_factory=list)
+    """One for each attempt."""
     is_stream: bool = False
     max_output_tokens: int | None = None
     num_prompt_tokens: int | None = None

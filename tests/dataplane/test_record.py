@@ -99,3 +99,9 @@ def test_what_is_no_record_is_refused_with_the_place(
 def test_a_reader_that_is_older_than_the_writer_passes_over_what_it_does_not_know() -> None:
     plain = json.loads(encode_record(golden_record())) | {"added_later": 1}
     assert decode_record(json.dumps(plain).encode()) == golden_record()
+
+
+def test_a_record_from_before_decisions_were_kept_still_decodes() -> None:
+    plain = json.loads(encode_record(golden_record()))
+    del plain["decision"], plain["routing"]
+    assert decode_record(json.dumps(plain).encode()) == golden_record()

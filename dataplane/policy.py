@@ -6,11 +6,16 @@ Every admission decision cites `Snapshot.version` and the revisions in it.
 """
 
 from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
 
 import msgspec
 
 from dataplane.access import AccessKey
 from dataplane.contract_terms import ContractTerms
+
+DEFAULT_LIMITS = "default"
+"""In `AdmissionPolicyTerms.tenants`: the limits of each tenant that is not named there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +41,91 @@ class ClassPolicy:
     """Requests of this class that may wait."""
     deadline_seconds: float | None = None
     """Longest wait for engine work; None: no limit."""
+    aging_per_second: float = 0.0
+    """Priority gained by each second of waiting."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueLimits:
+    """Bounds of everybody who waits for one deployment; None: no bound."""
+
+    max_requests: int | None = None
+    max_tokens: int | None = None
+    """Prompt tokens and those that may be generated, together."""
+    max_bytes: int | None = None
+    """Of the bodies of requests."""
+    max_age_seconds: float | None = None
+    """While somebody has waited for longer, nobody else may wait."""
+
+
+class KVReserve(StrEnum):
+    """What is set aside when a request starts."""
+
+    NONE = "none"
+    EXPECTED = "expected"
+    """A quantile of what such requests generated."""
+    FULL = "full"
+    """All it may generate."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KVLimits:
+    """How much KV cache is set aside for what a request may still generate."""
+
+    reserve: KVReserve = KVReserve.EXPECTED
+    quantile: float = 0.9
+    """Of the lengths that requests of its class generated."""
+    watermark: float = 0.05
+    """Share of a replica's blocks that is given to nobody."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantLimits:
+    """One tenant's share and bounds; None: no bound."""
+
+    weight: float = 1.0
+    """Its share of tokens where several tenants wait."""
+    tokens_per_minute: int | None = None
+    """Prompt and output tokens together."""
+    max_concurrent: int | None = None
+    """Its requests that wait or run at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DegradeTerms:
+    """What an answer is made of while others wait for too long."""
+
+    queue_age_seconds: float
+    """Degraded while the oldest that waits has waited for longer."""
+    includes_bound: bool = False
+    """For as long already is enough."""
+    max_tokens: int | None = None
+    """How long answers may then be; None: as long as ever."""
+    fallback: str | None = None
+    """The deployment that then answers, where it has room; None: no other."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverloadTerms:
+    """What gives way first when there is too much."""
+
+    shed: tuple[str, ...] = ()
+    """Classes, first to go first."""
+    degrade: DegradeTerms | None = None
+    retry_budget: float | None = None
+    """Share of those that arrive that may be tries of something that was tried before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoutingTerms:
+    """Which replica takes a request."""
+
+    policy: str = "two_choices"
+    """Of the routing policies that the gateway has installed."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """That policy's own."""
+    affinity_header: str | None = None
+    """Requests with the same value of this header go to the same replica; in lower case."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +136,23 @@ class AdmissionPolicyTerms:
     classes: tuple[ClassPolicy, ...]
     """In matching order: the first whose `match` holds takes the request."""
     max_active_per_replica: int | None = None
+    max_prompt_tokens_in_flight: int | None = None
+    """Of all requests that are admitted and not released; None: no bound."""
+    queue: QueueLimits = QueueLimits()
+    kv: KVLimits | None = None
+    """None: nothing is set aside, engines bound their own KV cache."""
+    tenants: dict[str, TenantLimits] = field(default_factory=dict)
+    """By name; `DEFAULT_LIMITS` is of each that is not named."""
+    overload: OverloadTerms | None = None
+    routing: RoutingTerms = field(default_factory=RoutingTerms)
+
+    def limits_of(self, tenant: str) -> TenantLimits:
+        """The limits of one tenant, by its name."""
+        found = self.tenants.get(tenant) or self.tenants.get(DEFAULT_LIMITS)
+        return _NO_LIMITS if found is None else found
+
+
+_NO_LIMITS = TenantLimits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +192,41 @@ class DeploymentPolicy:
     replicas: tuple[ReplicaEndpoint, ...]
     created_at_unix: int = 0
     """For /v1/models: when the model revision was made."""
+    pinned_replicas: tuple[str, ...] | None = None
+    """New requests go to these alone; None: to all. A gateway sets it while an override says so."""
+
+
+class OverrideKind(StrEnum):
+    """What an operator may decide over a policy's head."""
+
+    PIN_POLICY = "pin_policy"
+    """This revision is enforced, whatever is desired."""
+    PIN_REPLICAS = "pin_replicas"
+    """New requests go to these replicas alone."""
+    BYPASS = "bypass"
+    """Nothing is refused, shed, degraded or given up for a limit's sake."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Override:
+    """Break-glass: one thing that is enforced in another way for a time, and why."""
+
+    override_id: str
+    kind: OverrideKind
+    deployment: str
+    reason: str
+    created_by: str
+    created_at_unix_ns: int
+    until_unix_ns: int
+    """It ends then by itself, on the clock of the gateway that enforces it."""
+    policy: AdmissionPolicyTerms | None = None
+    """Of a pinned policy."""
+    replica_ids: tuple[str, ...] = ()
+    """Of pinned replicas."""
+    request_class: str | None = None
+    """Of a bypass: only this class; None: every class."""
+    tenant: str | None = None
+    """Of a bypass: only this tenant; None: every tenant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +239,8 @@ class Snapshot:
     tenants: tuple[TenantPolicy, ...] = ()
     keys: tuple[AccessKey, ...] = ()
     """Of clients, and of who may read a gateway's own state."""
+    overrides: tuple[Override, ...] = ()
+    """Break-glass, of any deployment; see dataplane.overrides for what they do."""
 
     def find_deployment(self, model: str) -> DeploymentPolicy | None:
         """The deployment that serves `model`: by deployment name, then by model name."""
@@ -134,6 +278,7 @@ def decode_snapshot(data: bytes) -> Snapshot:
     _require_unique("deployment", [d.name for d in snapshot.deployments])
     _require_unique("tenant", [t.name for t in snapshot.tenants])
     _require_unique("key", [k.key_id for k in snapshot.keys])
+    _require_unique("override", [o.override_id for o in snapshot.overrides])
     for deployment in snapshot.deployments:
         where = f"in deployment {deployment.name}"
         _require_unique(f"replica {where}", [r.replica_id for r in deployment.replicas])

@@ -1,11 +1,30 @@
 """From documents to what a gateway enforces: the one place where that translation is made."""
 
 from controlplane.specs.contract import ClassContractSpec, SLOContractSpec
-from controlplane.specs.policy import AdmissionPolicySpec
+from controlplane.specs.policy import (
+    AdmissionPolicySpec,
+    DegradeSpec,
+    KVLimitsSpec,
+    OverloadSpec,
+    QueueLimitsSpec,
+    RoutingSpec,
+    read_condition,
+)
 from controlplane.specs.tenant import TenantSpec
 from dataplane.contract_terms import ContractTerms, Objective
 from dataplane.latency import Boundary
-from dataplane.policy import AdmissionPolicyTerms, ClassPolicy, ContractPolicy, TenantPolicy
+from dataplane.policy import (
+    AdmissionPolicyTerms,
+    ClassPolicy,
+    ContractPolicy,
+    DegradeTerms,
+    KVLimits,
+    OverloadTerms,
+    QueueLimits,
+    RoutingTerms,
+    TenantLimits,
+    TenantPolicy,
+)
 
 
 def contract_policy(revision: str, spec: SLOContractSpec) -> ContractPolicy:
@@ -29,16 +48,69 @@ def admission_terms(revision: str, spec: AdmissionPolicySpec) -> AdmissionPolicy
                 priority=request_class.priority,
                 max_queue=request_class.max_queue,
                 deadline_seconds=request_class.deadline,
+                aging_per_second=request_class.aging or 0.0,
             )
             for request_class in spec.classes
         ),
         max_active_per_replica=spec.limits.max_active_per_replica,
+        max_prompt_tokens_in_flight=spec.limits.max_prompt_tokens_in_flight,
+        queue=_queue_limits(spec.limits.queue),
+        kv=None if spec.limits.kv is None else _kv_limits(spec.limits.kv),
+        tenants={
+            name: TenantLimits(
+                weight=tenant.weight,
+                tokens_per_minute=tenant.tokens_per_minute,
+                max_concurrent=tenant.max_concurrent,
+            )
+            for name, tenant in spec.tenants.items()
+        },
+        overload=None if spec.overload is None else _overload_terms(spec.overload),
+        routing=RoutingTerms() if spec.routing is None else _routing_terms(spec.routing),
     )
 
 
 def tenant_policy(name: str, spec: TenantSpec) -> TenantPolicy:
     """One tenant as the gateway knows it."""
     return TenantPolicy(name=name, tier=spec.tier, records_content=spec.records_content)
+
+
+def _queue_limits(spec: QueueLimitsSpec | None) -> QueueLimits:
+    if spec is None:
+        return QueueLimits()
+    return QueueLimits(
+        max_requests=spec.requests,
+        max_tokens=spec.tokens,
+        max_bytes=spec.bytes,
+        max_age_seconds=spec.age,
+    )
+
+
+def _kv_limits(spec: KVLimitsSpec) -> KVLimits:
+    return KVLimits(reserve=spec.reserve, quantile=spec.quantile, watermark=spec.watermark)
+
+
+def _overload_terms(spec: OverloadSpec) -> OverloadTerms:
+    return OverloadTerms(
+        shed=spec.shed,
+        degrade=None if spec.degrade is None else _degrade_terms(spec.degrade),
+        retry_budget=spec.retry_budget,
+    )
+
+
+def _degrade_terms(spec: DegradeSpec) -> DegradeTerms:
+    seconds, includes_bound = read_condition(spec.when)
+    return DegradeTerms(
+        queue_age_seconds=seconds,
+        includes_bound=includes_bound,
+        max_tokens=spec.max_tokens,
+        fallback=spec.fallback,
+    )
+
+
+def _routing_terms(spec: RoutingSpec) -> RoutingTerms:
+    return RoutingTerms(
+        policy=spec.policy, settings=dict(spec.settings), affinity_header=spec.affinity_header
+    )
 
 
 def _class_terms(boundary: Boundary, promised: ClassContractSpec) -> ContractTerms:

@@ -1,19 +1,28 @@
 """AdmissionPolicy: who may enter, wait, be shed or degraded, under which limits."""
 
 import re
-from enum import StrEnum
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from controlplane.specs.kind import SpecModel, nearest
 from controlplane.specs.match_expression import check_match
 from controlplane.specs.names import Name
-from controlplane.specs.quantity import Duration, Rate, Share, format_duration, parse_duration
+from controlplane.specs.quantity import (
+    Duration,
+    Rate,
+    Share,
+    Size,
+    format_duration,
+    parse_duration,
+)
 from controlplane.specs.written import Written
+from dataplane.policy import KVReserve
 
 _CONDITION = re.compile(r"([a-z_]+)\s*(>=|>)\s*(\S+)")
 _CONDITION_SIGNALS = ("queue_age",)
+_HEADER_NAME = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+")
+_ROUTING_POLICY = re.compile(r"[a-z][a-z0-9_]*")
 
 
 def check_condition(text: str) -> str:
@@ -29,6 +38,33 @@ def check_condition(text: str) -> str:
     return f"{signal} {operator} {format_duration(parse_duration(threshold))}"
 
 
+def read_condition(text: str) -> tuple[float, bool]:
+    """The threshold of a checked condition, in seconds, and whether it holds there already."""
+    _, operator, threshold = text.split(" ")
+    return parse_duration(threshold), operator == ">="
+
+
+def check_header_name(text: str) -> str:
+    """`text` in lower case. Raises ValueError when no HTTP header can have this name."""
+    name = text.lower()
+    if len(name) > 64 or not _HEADER_NAME.fullmatch(name):
+        raise ValueError(
+            f"{text[:80]!r} is no name of a header: at most 64 letters, digits and hyphens, "
+            f"such as x-session-id"
+        )
+    return name
+
+
+def check_routing_policy(text: str) -> str:
+    """`text`, when a routing policy could have this name. Raises ValueError."""
+    if len(text) > 63 or not _ROUTING_POLICY.fullmatch(text):
+        raise ValueError(
+            f"{text[:80]!r} is no name of a routing policy: lower-case letters, digits and _, "
+            f"such as two_choices"
+        )
+    return text
+
+
 Match = Annotated[
     str,
     AfterValidator(check_match),
@@ -42,6 +78,16 @@ Condition = Annotated[
     Written("condition: queue_age, > or >=, and a duration", "queue_age > 1s"),
 ]
 """A signal, > or >=, and a threshold."""
+
+HeaderName = Annotated[
+    str, AfterValidator(check_header_name), Written("name of an HTTP header", "x-session-id")
+]
+"""In lower case."""
+
+RoutingPolicyName = Annotated[
+    str, AfterValidator(check_routing_policy), Written("name of a routing policy", "two_choices")
+]
+"""Of those that gateways have installed."""
 
 
 class RequestClassSpec(SpecModel):
@@ -61,16 +107,6 @@ class RequestClassSpec(SpecModel):
     """Longest wait for engine work."""
 
 
-class KVReserve(StrEnum):
-    """What is set aside when a request starts."""
-
-    NONE = "none"
-    EXPECTED = "expected"
-    """A quantile of what such requests generated."""
-    FULL = "full"
-    """All it may generate."""
-
-
 class KVLimitsSpec(SpecModel):
     """How much KV cache is set aside for what a request may still generate."""
 
@@ -83,12 +119,33 @@ class KVLimitsSpec(SpecModel):
     """The share of all blocks that stays free for what already runs."""
 
 
+class QueueLimitsSpec(SpecModel):
+    """Bounds of everybody who waits for a deployment, whatever their class."""
+
+    requests: int | None = Field(default=None, ge=0, le=1_000_000, examples=[1024])
+    """How many requests may wait; one more is rejected with 503. None: as many as their classes
+    allow together."""
+    tokens: int | None = Field(default=None, ge=1, le=10**12, examples=[2_000_000])
+    """Prompt tokens of those that wait and tokens they may generate, together; None: no bound."""
+    bytes: Size | None = None
+    """Size of the bodies of those that wait; None: no bound."""
+    age: Duration | None = None
+    """While the oldest has waited for longer, nobody else may wait; None: no bound."""
+
+
 class LimitsSpec(SpecModel):
-    """Bounds on what runs at once."""
+    """Bounds on what waits and runs at once."""
 
     max_active_per_replica: int | None = Field(default=None, ge=1, le=1_000_000, examples=[32])
     """Answers that one replica works on at once, where a request with `n` counts `n` times;
     None: as many as its engine takes."""
+    max_prompt_tokens_in_flight: int | None = Field(
+        default=None, ge=1, le=10**12, examples=[500_000]
+    )
+    """Prompt tokens of the requests that one gateway has admitted and that are not over; None:
+    no bound."""
+    queue: QueueLimitsSpec | None = None
+    """Bounds of everybody who waits, whatever their class."""
     kv: KVLimitsSpec | None = None
     """How much KV cache is set aside for what a request may still generate."""
 
@@ -99,16 +156,26 @@ class TenantLimitsSpec(SpecModel):
     weight: float = Field(default=1, gt=0, le=1_000_000)
     """Its share where several tenants wait: one of weight 2 gets twice the tokens of one of 1."""
     tokens_per_minute: int | None = Field(default=None, ge=1, le=10**12, examples=[200_000])
-    """Prompt and output tokens together; None: no bound."""
+    """Prompt and output tokens together, that one gateway takes of it; None: no bound."""
+    max_concurrent: int | None = Field(default=None, ge=1, le=1_000_000, examples=[16])
+    """Its requests that wait or run at once, at one gateway; None: no bound."""
 
 
 class DegradeSpec(SpecModel):
-    """Shorter answers instead of none."""
+    """Lesser answers instead of none; each says so in the header `x-pilothouse-degraded`."""
 
     when: Condition
-    """When answers are shortened."""
-    max_tokens: int = Field(ge=1, le=1_000_000, examples=[256])
-    """How long they then may be."""
+    """When answers become lesser ones."""
+    max_tokens: int | None = Field(default=None, ge=1, le=1_000_000, examples=[256])
+    """How long they then may be; None: as long as ever."""
+    fallback: Name | None = None
+    """The deployment that then answers, where it has room; None: no other."""
+
+    @model_validator(mode="after")
+    def _changes_something(self) -> Self:
+        if self.max_tokens is None and self.fallback is None:
+            raise ValueError("changes nothing: give max_tokens, or a fallback deployment, or both")
+        return self
 
 
 class OverloadSpec(SpecModel):
@@ -116,10 +183,25 @@ class OverloadSpec(SpecModel):
 
     shed: tuple[Name, ...] = ()
     """Request classes, first to go first."""
-    degrade: DegradeSpec | None = None
-    """Shorter answers instead of none."""
+    degrade: DegradeSpec | None = Field(
+        default=None, examples=[{"when": "queue_age > 1s", "max_tokens": 256}]
+    )
+    """Lesser answers instead of none."""
     retry_budget: Share | None = None
-    """How many requests may be tried again on another replica, of all that arrive."""
+    """How many may be tries of what was tried before, of all that arrive: requests that clients
+    send again, and those that the gateway sends to another replica. None: no bound."""
+
+
+class RoutingSpec(SpecModel):
+    """Which replica takes a request."""
+
+    policy: RoutingPolicyName = "two_choices"
+    """A routing policy that the gateways have installed."""
+    settings: dict[str, Any] = Field(default_factory=dict, examples=[{}])
+    """Of that policy."""
+    affinity_header: HeaderName | None = None
+    """Requests with the same value of this header go to the same replica while it has room;
+    None: no header is looked at."""
 
 
 class AdmissionPolicySpec(SpecModel):
@@ -128,11 +210,13 @@ class AdmissionPolicySpec(SpecModel):
     classes: Annotated[tuple[RequestClassSpec, ...], Field(min_length=1)]
     """Request classes; the first whose `match` holds takes the request."""
     limits: LimitsSpec = LimitsSpec()
-    """Bounds on what runs at once."""
+    """Bounds on what waits and runs at once."""
     tenants: dict[Name, TenantLimitsSpec] = Field(default_factory=dict)
     """Shares and bounds by tenant."""
     overload: OverloadSpec | None = None
     """What gives way first when there is too much."""
+    routing: RoutingSpec | None = None
+    """Which replica takes a request; None: the lesser used of two."""
 
     @field_validator("classes")
     @classmethod
@@ -148,9 +232,11 @@ class AdmissionPolicySpec(SpecModel):
     @model_validator(mode="after")
     def _sheds_classes_of_its_own(self) -> Self:
         names = {request_class.name for request_class in self.classes}
-        strangers = [
-            name for name in (self.overload.shed if self.overload else ()) if name not in names
-        ]
+        shed = self.overload.shed if self.overload else ()
+        twice = sorted({name for name in shed if shed.count(name) > 1})
+        if twice:
+            raise ValueError(f"overload.shed names {', '.join(twice)} twice")
+        strangers = [name for name in shed if name not in names]
         if strangers:
             raise ValueError(
                 f"overload.shed names {', '.join(strangers)}, which is no class of this policy; "

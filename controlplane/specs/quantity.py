@@ -1,4 +1,4 @@
-"""Quantities as people write them: `300ms`, `30d`, `99.9%`, `1/s`.
+"""Quantities as people write them: `300ms`, `30d`, `99.9%`, `1/s`, `64MiB`.
 
 A bare number is refused where a unit belongs: nobody should have to remember whether a
 deadline of 300 is seconds. Each quantity is written back in one canonical way, so that
@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, PlainSerializer
 
 from controlplane.specs.written import Written
+from dataplane.byte_size import parse_size
 
 _SECONDS_BY_UNIT = {
     "d": Decimal(86400),
@@ -97,6 +98,14 @@ def format_rate(per_second: float) -> str:
     raise ValueError(f"{per_second} per second cannot be written exactly")
 
 
+def format_size(num_bytes: int) -> str:
+    """In the largest unit that needs no fraction."""
+    for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if num_bytes % size == 0:
+            return f"{num_bytes // size}{unit}"
+    return f"{num_bytes}B"
+
+
 def _plain(number: Decimal) -> str:
     text = f"{number:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
@@ -133,3 +142,11 @@ Rate = Annotated[
     Written("rate: a number per s, m, h or d", "1/s"),
 ]
 """Per second; written `1/s`."""
+
+Size = Annotated[
+    int,
+    BeforeValidator(parse_size),
+    PlainSerializer(format_size),
+    Written("size: a number and one of B, KiB, MiB, GiB", "64MiB"),
+]
+"""Bytes; written `64MiB`."""

@@ -19,6 +19,8 @@ from controlplane.specs.problem import Path, Problem
 from controlplane.specs.source import Source
 from controlplane.specs.tenant import DEFAULT_TENANT
 
+_FALLBACK_PATH: Path = ("spec", "overload", "degrade", "fallback")
+
 
 class Catalog(Protocol):
     """Documents that were applied before."""
@@ -107,8 +109,10 @@ def check_references(
             problems += _check_deployment(item.source, item.document.spec, lookup)
         if isinstance(item.document.spec, AdmissionPolicySpec):
             problems += _check_tenants(item.source, item.document.spec, lookup)
+            problems += _check_fallback(item.source, item.document.spec, lookup)
     for name, deployment, owner in lookup.deployments():
         problems += _check_classes(name, deployment, owner, lookup)
+        problems += _check_own_fallback(name, deployment, owner, lookup)
     return problems
 
 
@@ -141,6 +145,37 @@ def _check_tenants(source: Source, spec: AdmissionPolicySpec, lookup: _Lookup) -
             path: Path = ("spec", "tenants", tenant)
             what = f"there is no Tenant called {tenant}{_instead(tenant, known)}"
             yield source.problem(path, what, source.key_position(path))
+
+
+def _fallback_of(spec: SpecModel | None) -> str | None:
+    overload = spec.overload if isinstance(spec, AdmissionPolicySpec) else None
+    return overload.degrade.fallback if overload and overload.degrade else None
+
+
+def _check_fallback(
+    source: Source, spec: AdmissionPolicySpec, lookup: _Lookup
+) -> Iterator[Problem]:
+    fallback = _fallback_of(spec)
+    known = lookup.names(Kind.DEPLOYMENT)
+    if fallback is not None and lookup.is_complete and fallback not in known:
+        what = f"there is no Deployment called {fallback}{_instead(fallback, known)}"
+        yield source.problem(_FALLBACK_PATH, what)
+
+
+def _check_own_fallback(
+    name: str, deployment: DeploymentSpec, owner: LoadedDocument | None, lookup: _Lookup
+) -> Iterator[Problem]:
+    """A deployment whose policy names the deployment itself for when it is overloaded."""
+    kind, reference = deployment.references()["policy"]
+    if _fallback_of(lookup.find_spec(kind, reference)) != name:
+        return
+    what = f"deployment {name} has policy {deployment.policy}, whose overload.degrade.fallback is"
+    what += f" {name} itself; name another deployment"
+    policy = lookup.find_loaded(kind, reference)
+    if policy is not None:
+        yield policy.source.problem(_FALLBACK_PATH, what)
+    elif owner is not None:
+        yield owner.source.problem(("spec", "policy"), what)
 
 
 def _check_classes(

@@ -16,6 +16,7 @@ MOST_CALLS = 100_000_000
 def find_senseless(spec: ScenarioSpec) -> Iterator[tuple[Path, str]]:
     """The place of each such part, and what is wrong with it."""
     yield from _promises_to_nobody(spec)
+    yield from _falls_back_to_nothing(spec)
     yield from _too_late(spec)
     yield from _too_many(spec)
 
@@ -32,6 +33,17 @@ def _promises_to_nobody(spec: ScenarioSpec) -> Iterator[tuple[Path, str]]:
                 ("spec", "contract", "classes", name),
                 f"{name} is no class of the policy{hint} There are: {', '.join(known)}",
             )
+
+
+def _falls_back_to_nothing(spec: ScenarioSpec) -> Iterator[tuple[Path, str]]:
+    overload = spec.policy.overload
+    if overload is None or overload.degrade is None or overload.degrade.fallback is None:
+        return
+    yield (
+        ("spec", "policy", "overload", "degrade", "fallback"),
+        "a Scenario has one deployment: nothing could ever fall back to "
+        f"{overload.degrade.fallback}; leave it out",
+    )
 
 
 def _too_late(spec: ScenarioSpec) -> Iterator[tuple[Path, str]]:

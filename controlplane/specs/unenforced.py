@@ -15,11 +15,14 @@ _QUEUES_ONLY = "overload only fills the queues"
 UNENFORCED: Mapping[Kind, Mapping[str, str]] = {
     Kind.ADMISSION_POLICY: {
         "classes[].aging": "waiting raises no priority",
+        "limits.max_prompt_tokens_in_flight": "prompt tokens in flight are not bounded",
+        "limits.queue": "queues are bounded by the max_queue of each class alone",
         "limits.kv": "engines bound their own KV cache",
         "tenants.*": "tenants have neither weights nor token limits",
         "overload.shed": _QUEUES_ONLY,
         "overload.degrade": _QUEUES_ONLY,
         "overload.retry_budget": _QUEUES_ONLY,
+        "routing": "the replica with the fewest requests takes the next",
     },
     Kind.SLO_CONTRACT: {
         "window": "requests are judged one by one, error budgets are not computed over a window",

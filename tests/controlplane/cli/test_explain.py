@@ -67,7 +67,7 @@ def test_one_field_is_told_with_type_bounds_default_enforcement_and_an_example()
 
 def test_words_are_told_with_their_meaning_and_groups_with_their_fields() -> None:
     assert "  full      All it may generate.\n" in run("policy.limits.kv.reserve").stdout
-    assert "overload.degrade.max_tokens*" in run("policy.overload.degrade").stdout
+    assert "overload.degrade.when*" in run("policy.overload.degrade").stdout
 
 
 def test_metrics_are_listed_with_type_and_meaning() -> None:

@@ -40,6 +40,16 @@ def test_quantities_are_shown_in_their_canonical_unit() -> None:
     ]
 
 
+def test_sizes_and_bounds_of_the_queue_are_shown_as_they_are_written() -> None:
+    before = DESIGN_POLICY.replace("limits: {", "limits: {queue: {bytes: 1024KiB}, ")
+    after = DESIGN_POLICY.replace("limits: {", "limits: {queue: {bytes: 3MiB, tokens: 900}, ")
+    assert said(before, before.replace("1024KiB", "1MiB")) == []
+    assert said(before, after) == [
+        "+ limits.queue.tokens: 900",
+        "limits.queue.bytes: 1MiB -> 3MiB",
+    ]
+
+
 def test_what_was_added_and_removed_is_told_whole() -> None:
     after = DESIGN_POLICY.replace(", aging: 1/s", "").replace(
         "  limits:", "    - {name: bulk, priority: 1}\n  limits:"

@@ -77,7 +77,7 @@ def test_an_unknown_path_names_the_nearest_valid_one(path: str, near: str) -> No
         find_field(Kind.ADMISSION_POLICY, path)
 
     assert f"did you mean AdmissionPolicy.{near}?" in str(caught.value)
-    assert "Its fields: classes, limits, tenants, overload" in str(caught.value)
+    assert "Its fields: classes, limits, tenants, overload, routing" in str(caught.value)
 
 
 def test_quantities_are_told_as_they_are_written_and_not_as_they_are_kept() -> None:

@@ -8,11 +8,13 @@ from controlplane.specs.quantity import (
     format_duration,
     format_rate,
     format_share,
+    format_size,
     parse_duration,
     parse_rate,
     parse_share,
     parse_target,
 )
+from dataplane.byte_size import parse_size
 
 
 @pytest.mark.parametrize(
@@ -103,3 +105,12 @@ def test_every_rate_is_read_back_as_it_was_written(number: int, unit: str) -> No
     rate = parse_rate(f"{number}/{unit}")
 
     assert parse_rate(format_rate(rate)) == rate
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [("1024B", "1KiB"), ("1.5KiB", "1536B"), ("2048MiB", "2GiB"), ("7B", "7B")],
+)
+def test_sizes_have_one_canonical_spelling(text: str, canonical: str) -> None:
+    assert format_size(parse_size(text)) == canonical
+    assert parse_size(canonical) == parse_size(text)

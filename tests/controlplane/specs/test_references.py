@@ -65,6 +65,23 @@ def test_tenants_of_a_policy_must_exist_and_default_always_does() -> None:
     assert messages(policy, tenant) == []
 
 
+def test_the_fallback_of_a_policy_is_a_deployment_and_never_the_one_that_falls_back() -> None:
+    def falling_back_to(name: str) -> str:
+        return DESIGN_POLICY.replace("max_tokens: 256", f"max_tokens: 256, fallback: {name}")
+
+    [unknown] = messages(MODEL, ENGINE, DESIGN_CONTRACT, falling_back_to("chatt"), DEPLOYMENT)
+    assert "spec.overload.degrade.fallback: there is no Deployment called chatt; did you" in unknown
+
+    [own] = messages(MODEL, ENGINE, DESIGN_CONTRACT, falling_back_to("chat"), DEPLOYMENT)
+    assert own.startswith("f3.yaml:9:")
+    assert "whose overload.degrade.fallback is chat itself; name another deployment" in own
+
+    small = DEPLOYMENT.replace("name: chat", "name: small").replace("policy: chat", "policy: few")
+    few = DESIGN_POLICY.replace("name: chat", "name: few")
+    policies = (falling_back_to("small"), few)
+    assert messages(MODEL, ENGINE, DESIGN_CONTRACT, *policies, DEPLOYMENT, small) == []
+
+
 def test_a_contract_may_only_promise_something_to_classes_of_the_policy() -> None:
     contract = DESIGN_CONTRACT.replace("    interactive:", "    interactiv:")
 

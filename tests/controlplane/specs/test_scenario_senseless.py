@@ -25,6 +25,13 @@ def promise_to(name: str) -> Any:
             "no class of the policy; did you mean interactive? There are: interactive, batch",
         ),
         (
+            lambda s: s["policy"].update(
+                overload={"degrade": {"when": "queue_age > 1s", "fallback": "small"}}
+            ),
+            "spec.policy.overload.degrade.fallback:",
+            "nothing could ever fall back to small; leave it out",
+        ),
+        (
             lambda s: s["arrivals"][1].update(start="200s"),
             "spec.arrivals[1].start:",
             "until 3m: none would come; start earlier, or raise duration",

@@ -237,3 +237,24 @@ def test_the_same_document_twice_names_the_first() -> None:
     assert messages(MODEL, "# again\n" + MODEL) == [
         "f1.yaml:3:18: metadata.name: Model smollm2 is already defined in f0.yaml:1; remove one"
     ]
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        ("overload: {degrade: {when: queue_age > 1s}}", "changes nothing: give max_tokens, or a"),
+        ("overload: {shed: [a, a]}", "overload.shed names a twice"),
+        ("overload: {shed: [b]}", "overload.shed names b, which is no class of this policy"),
+        ("limits: {queue: {bytes: 12}}", "12 is no size; write a number and a unit"),
+        ("limits: {queue: {request: 1}}", "there is no such key here; did you mean requests?"),
+        ("tenants: {default: {max_concurrent: 0}}", "should be greater than or equal to 1"),
+        ("routing: {affinity_header: 'x session'}", "'x session' is no name of a header"),
+        ("routing: {policy: two-choices}", "'two-choices' is no name of a routing policy"),
+    ],
+)
+def test_limits_that_make_no_sense_are_told_with_what_would(policy: str, expected: str) -> None:
+    header = "kind: AdmissionPolicy\nmetadata: {name: p}\nspec:\n  classes: [{name: a}]\n"
+
+    [message] = messages(f"{header}  {policy}\n")
+
+    assert expected in message

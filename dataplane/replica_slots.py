@@ -1,16 +1,14 @@
 """The slots of connected replicas: how many each has, how many are held, and where one is free.
 
-Whoever asks for one slot on any replica gets the same answer as `choose_replica` gives over all
-of them, without a look at all of them: the replicas wait in a heap by what of them is held. A
-change of a replica puts it in anew, and what is no longer true is dropped when it is met.
+Each connected replica has one `Candidate`, which is changed in place. Those with a free slot stand
+in a list of their own, in no order: whoever gets or loses its last free slot enters or leaves it at
+the cost of one replica, so that a choice among them begins without a look at all of them.
 """
 
-import heapq
-from collections.abc import KeysView, Mapping
+from collections.abc import KeysView, Mapping, Sequence, Set
 
-from dataplane.routing import Candidate, choose_replica
-
-_MIN_REBUILT = 64
+from dataplane.routing.candidate import Candidate
+from dataplane.routing.least_outstanding import choose_replica
 
 
 class ReplicaSlots:
@@ -18,99 +16,125 @@ class ReplicaSlots:
     held."""
 
     def __init__(self) -> None:
-        self._limits: dict[str, int | None] = {}
-        self._outstanding: dict[str, int] = {}
-        self._held: dict[str, int] = {}  # of the connected: by us and elsewhere
-        self._open: list[tuple[int, str]] = []  # a heap of (held, replica id)
+        self.open: list[Candidate] = []
+        """With a free slot. For reading alone, before anything changes."""
+        self._connected: dict[str, Candidate] = {}
+        self._known: dict[str, Candidate] = {}  # connected, or something of it is held
+        self._outstanding: dict[str, int] = {}  # held here
 
     def set_replicas(self, limits: Mapping[str, int | None], elsewhere: Mapping[str, int]) -> None:
         """The connected replicas, the slots of each (None: no limit), and how many of them another
         process holds."""
-        self._limits = dict(limits)
-        self._held = {
-            replica_id: self._outstanding.get(replica_id, 0) + elsewhere.get(replica_id, 0)
-            for replica_id in limits
+        self._connected = {}
+        for replica_id, limit in limits.items():
+            held = self._outstanding.get(replica_id, 0) + elsewhere.get(replica_id, 0)
+            candidate = self._known.get(replica_id)
+            if candidate is None:
+                candidate = Candidate(
+                    replica_id=replica_id, num_outstanding=held, max_outstanding=limit
+                )
+            candidate.num_outstanding, candidate.max_outstanding = held, limit
+            self._connected[replica_id] = candidate
+        for replica_id, candidate in self._known.items():
+            candidate.position = None
+            if replica_id not in self._connected and replica_id in self._outstanding:
+                candidate.num_outstanding = self._outstanding[replica_id]
+        self._known = {
+            each: candidate
+            for each, candidate in {**self._known, **self._connected}.items()
+            if each in self._connected or each in self._outstanding
         }
-        self._rebuild()
+        self.open = [each for each in self._connected.values() if each.has_room_for(1)]
+        for position, candidate in enumerate(self.open):
+            candidate.position = position
 
     @property
     def has_replicas(self) -> bool:
         """Some replica is connected."""
-        return bool(self._limits)
+        return bool(self._connected)
 
     def replica_ids(self) -> KeysView[str]:
         """Of the connected."""
-        return self._limits.keys()
+        return self._connected.keys()
+
+    def find(self, replica_id: str) -> Candidate | None:
+        """A replica that is connected, or of which something is held."""
+        return self._known.get(replica_id)
 
     def num_outstanding(self, replica_id: str) -> int:
         """Slots of the replica that were taken here."""
         return self._outstanding.get(replica_id, 0)
 
-    def find_least_held(self) -> str | None:
-        """The connected replica with a free slot and the fewest held, lowest id first, or None."""
-        entries = self._open
-        while entries:
-            held, replica_id = entries[0]
-            if self._held.get(replica_id) == held:
-                limit = self._limits[replica_id]
-                if limit is None or held < limit:
-                    return replica_id
-            heapq.heappop(entries)
-        return None
-
-    def candidates(self) -> list[Candidate]:
-        """Every connected replica, for a choice that has more to say than one slot anywhere."""
+    def with_room(self, num_slots: int, excluded: Set[str]) -> Sequence[Candidate]:
+        """Connected replicas with room for so many sequences, but for the excluded. Read it before
+        anything changes."""
+        if num_slots == 1 and not excluded:
+            return self.open
         return [
-            Candidate(
-                replica_id=replica_id,
-                num_outstanding=self._held[replica_id],
-                max_outstanding=limit,
-            )
-            for replica_id, limit in self._limits.items()
+            each
+            for each in self._connected.values()
+            if each.has_room_for(num_slots) and each.replica_id not in excluded
         ]
 
+    def candidates(self) -> list[Candidate]:
+        """Every connected replica."""
+        return list(self._connected.values())
+
+    def find_least_held(self) -> str | None:
+        """The connected replica with a free slot and the fewest held, lowest id first, or None."""
+        chosen = choose_replica(self.open)
+        return None if chosen is None else chosen.replica_id
+
     def take(self, replica_id: str, num_slots: int) -> None:
-        """Hold slots of a replica."""
+        """Hold slots of a connected replica."""
         self._outstanding[replica_id] = self._outstanding.get(replica_id, 0) + num_slots
-        self._change(replica_id, num_slots)
+        candidate = self._known[replica_id]
+        candidate.num_outstanding += num_slots
+        limit, position = candidate.max_outstanding, candidate.position
+        if limit is not None and candidate.num_outstanding >= limit and position is not None:
+            self._close(candidate, position)
 
     def give_back(self, replica_id: str, num_slots: int) -> None:
         """They are free again. Raises KeyError for a replica of which nothing is held."""
         left = self._outstanding[replica_id] - num_slots
+        candidate = self._known[replica_id]
+        candidate.num_outstanding -= num_slots
         if left:
             self._outstanding[replica_id] = left
         else:
             del self._outstanding[replica_id]
-        self._change(replica_id, -num_slots)
+        if candidate.position is None:
+            self._open_or_forget(candidate)
 
     def check_integrity(self) -> None:
-        """Raises AssertionError when a count is below one, or the heap hides a free slot."""
+        """Raises AssertionError when a count is below one, or a free slot is not to be found."""
         for replica_id, count in self._outstanding.items():
             if count < 1:
                 raise AssertionError(f"replica {replica_id} has {count} outstanding requests")
-        chosen = choose_replica(self.candidates())
-        expected = None if chosen is None else chosen.replica_id
-        if self.find_least_held() != expected:
-            raise AssertionError(
-                f"the least held replica with a free slot is {expected}, "
-                f"and {self.find_least_held()} is taken for it"
-            )
+            if self._known[replica_id].num_outstanding < count:
+                raise AssertionError(
+                    f"replica {replica_id} counts {self._known[replica_id].num_outstanding} "
+                    f"outstanding requests, and {count} are held here"
+                )
+        free = [each for each in self._connected.values() if each.has_room_for(1)]
+        if {id(each) for each in free} != {id(each) for each in self.open}:
+            raise AssertionError(f"{len(free)} replicas have a free slot, {len(self.open)} show it")
+        for position, candidate in enumerate(self.open):
+            if candidate.position != position:
+                raise AssertionError(f"{candidate.replica_id} is not where it is looked for")
 
-    def _change(self, replica_id: str, num_slots: int) -> None:
-        held = self._held.get(replica_id)
-        if held is None:
-            return  # it is gone
-        held += num_slots
-        self._held[replica_id] = held
-        if self._has_room(replica_id, held):
-            heapq.heappush(self._open, (held, replica_id))
-            if len(self._open) > _MIN_REBUILT + 4 * len(self._limits):
-                self._rebuild()
+    def _close(self, candidate: Candidate, position: int) -> None:
+        last = self.open.pop()
+        if last is not candidate:
+            self.open[position] = last
+            last.position = position
+        candidate.position = None
 
-    def _has_room(self, replica_id: str, held: int) -> bool:
-        limit = self._limits[replica_id]
-        return limit is None or held < limit
-
-    def _rebuild(self) -> None:
-        self._open = [(h, r) for r, h in self._held.items() if self._has_room(r, h)]
-        heapq.heapify(self._open)
+    def _open_or_forget(self, candidate: Candidate) -> None:
+        replica_id = candidate.replica_id
+        if replica_id in self._connected:
+            if candidate.has_room_for(1):
+                candidate.position = len(self.open)
+                self.open.append(candidate)
+        elif replica_id not in self._outstanding:
+            del self._known[replica_id]

@@ -1,0 +1,111 @@
+"""One attempt of a request on the replica that was chosen for it: its work, while it is there.
+
+It begins with the choice, so that the next choice counts it, and ends with the lease of its slots.
+In between whoever hears of the engine says what has become of it.
+"""
+
+from typing import TYPE_CHECKING
+
+from dataplane.decision import RoutingDecision
+from dataplane.routing.candidate import Candidate
+from dataplane.routing.request import RoutingRequest
+
+if TYPE_CHECKING:
+    from dataplane.routing.router import Router
+
+_RATE_WEIGHT = 0.2
+"""Of the newest prompt, in the measured prefill rate."""
+_MIN_MEASURED_TOKENS = 64
+"""Of a prompt: with fewer, a step's fixed cost is all that is seen."""
+
+
+class Placement:
+    """Made by the router. Every method may be called at any time, and twice is no error."""
+
+    __slots__ = (
+        "_candidate",
+        "_is_failed",
+        "_is_open",
+        "_num_ahead",
+        "_num_output",
+        "_num_prompt",
+        "_router",
+        "_scheduled_at",
+        "decision",
+        "num_cached_tokens",
+        "replica_id",
+    )
+
+    def __init__(
+        self,
+        router: "Router",
+        candidate: Candidate,
+        request: RoutingRequest,
+        num_cached_tokens: int,
+        decision: RoutingDecision | None,
+        now: float,
+    ) -> None:
+        self.replica_id = candidate.replica_id
+        self.decision = decision
+        """Why it is there; None: nobody wanted to know."""
+        self.num_cached_tokens = num_cached_tokens
+        """Of its prompt, that the replica probably has."""
+        self._candidate = candidate
+        self._router = router
+        self._num_prompt = request.num_prompt_tokens
+        self._num_ahead = max(0, request.num_prompt_tokens - num_cached_tokens)
+        self._num_output = request.num_output_tokens
+        self._scheduled_at: float | None = None
+        self._is_open = True
+        self._is_failed = False
+        candidate.num_prompt_tokens_ahead += self._num_ahead
+        candidate.num_output_tokens_ahead += self._num_output
+        router.ejections.note_sent(self.replica_id, self, now)
+
+    def note_scheduled(self) -> None:
+        """Its engine began with it, and shows so."""
+        self._scheduled_at = self._router.clock()
+
+    def note_cached(self, num_cached_tokens: int) -> None:
+        """Its engine found so much of the prompt: that is exact, what was thought is not."""
+        self._router.note_found(self.replica_id, self.num_cached_tokens, num_cached_tokens)
+        num_ahead = max(0, self._num_prompt - num_cached_tokens)
+        if self._is_open and self._num_ahead:
+            self._candidate.num_prompt_tokens_ahead += num_ahead - self._num_ahead
+            self._num_ahead = num_ahead
+        self.num_cached_tokens = num_cached_tokens
+
+    def note_first_token(self) -> None:
+        """Its prompt is computed."""
+        if not self._is_open:
+            return
+        now = self._router.clock()
+        self._router.ejections.note_first_token(self.replica_id, self, now)
+        self._measure(now)
+        self._candidate.num_prompt_tokens_ahead -= self._num_ahead
+        self._num_ahead = 0
+
+    def fail(self) -> None:
+        """Its replica failed it: lost, broken, or an error that is not the caller's."""
+        self._is_failed = True
+
+    def end(self) -> None:
+        """Nothing of it is left. The router may tell that its replica is ejected."""
+        if not self._is_open:
+            return
+        self._is_open = False
+        self._candidate.num_prompt_tokens_ahead -= self._num_ahead
+        self._candidate.num_output_tokens_ahead -= self._num_output
+        self._router.note_end(self, self._is_failed)
+
+    def _measure(self, now: float) -> None:
+        num_computed = self._num_prompt - self.num_cached_tokens
+        if self._scheduled_at is None or num_computed < _MIN_MEASURED_TOKENS:
+            return
+        seconds, self._scheduled_at = now - self._scheduled_at, None
+        if seconds <= 0:
+            return
+        rate, before = num_computed / seconds, self._candidate.prefill_tokens_per_second
+        self._candidate.prefill_tokens_per_second = (
+            rate if before is None else before + _RATE_WEIGHT * (rate - before)
+        )

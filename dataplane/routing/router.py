@@ -1,0 +1,216 @@
+"""Routing of one deployment: everything that is asked before, around and behind its policy.
+
+    free replicas -> share of those that come back -> the session's own -> the policy -> placement
+
+The queue asks it for whoever starts, with the replicas that have room; it answers with a placement
+that counts from then on. Where nothing special is at work (no session, no prefixes, nobody comes
+back, no reason wanted) a choice costs what its policy costs.
+"""
+
+import heapq
+from collections.abc import Callable, Mapping, Sequence, Set
+from random import Random
+
+import structlog
+
+from dataplane.clock import MonotonicClock
+from dataplane.decision import MAX_CANDIDATES, RoutingCandidate, RoutingDecision, clip, keep_best
+from dataplane.routing.candidate import Candidate
+from dataplane.routing.ejection import Ejections, EjectionTerms
+from dataplane.routing.least_outstanding import LeastOutstanding
+from dataplane.routing.placement import Placement
+from dataplane.routing.policy import Pick, RoutingPolicy
+from dataplane.routing.prefix_index import PrefixIndex
+from dataplane.routing.prompt_blocks import BLOCK_TOKENS
+from dataplane.routing.request import UNKNOWN_WORK, RoutedRequest, RoutingRequest
+from dataplane.routing.session_affinity import SessionAffinity
+from dataplane.routing.signals import read_signals
+from dataplane.routing.two_choices import TwoChoices
+
+CHECK_SECONDS = 1.0
+"""How often it is looked for replicas that are slow, or may come back."""
+
+SESSION_AFFINITY = "session_affinity"
+"""What decisions call a choice for the sake of a session."""
+_NOTHING: Mapping[str, int] = {}
+
+_log = structlog.get_logger(__name__)
+
+
+class Router:
+    """One event loop, or one simulation, owns it."""
+
+    def __init__(
+        self,
+        clock: MonotonicClock,
+        policy: RoutingPolicy,
+        random: Random,
+        *,
+        explains: bool,
+        terms: EjectionTerms | None = None,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`random` decides who of those that come back gets a request, and by what policy falls
+        back on. `explains`: each placement holds its decision. `on_change` is called when
+        somebody is ejected or let back, never inside `choose`."""
+        self.policy = policy
+        self.clock = clock
+        self.on_change = on_change
+        self.explains = explains
+        self.ejections = Ejections(terms or EjectionTerms(), clock())
+        self.index = PrefixIndex(BLOCK_TOKENS)
+        self._affinity = SessionAffinity()
+        self._fallback = TwoChoices(random)
+        self._draw = random.random
+        self._next_check_at = clock() + CHECK_SECONDS
+
+    @property
+    def wants_prefixes(self) -> bool:
+        """Requests should come with the hashes of their blocks."""
+        return self.policy.wants_prefixes
+
+    def choose(
+        self,
+        request: RoutingRequest | None,
+        candidates: Sequence[Candidate],
+        excluded: Set[str] = frozenset(),
+    ) -> Placement:
+        """A replica for a request that starts now, of those with room for it: never empty.
+
+        It counts there from now on, until `Placement.end`. `excluded`, which are not among the
+        candidates, failed it before: the decision tells so.
+        """
+        now = self.clock()
+        if request is None:
+            request = UNKNOWN_WORK
+        if self.ejections.is_anybody_returning:
+            candidates = self._share_out(candidates, now)
+        cached = self.index.find(request.blocks) if request.blocks else _NOTHING
+        pick, policy = self._pick(request, candidates, cached)
+        chosen, decision, num_cached = pick.chosen, None, 0
+        if self.explains:
+            decision = self._explain(pick, policy, len(candidates), cached, excluded, now)
+        if request.blocks:
+            num_cached = cached.get(chosen.replica_id, 0)
+            num_cached = min(num_cached, max(0, request.num_prompt_tokens - 1))
+            self.index.note_sent(chosen.replica_id, request.blocks)
+        return Placement(self, chosen, request, num_cached, decision, now)
+
+    def set_replicas(self, enforced: Set[str], connected: Set[str]) -> None:
+        """All there are, and those that can be reached: what others had cached ended with their
+        processes."""
+        for replica_id in self.index.replica_ids() - connected:
+            self.index.forget(replica_id)
+        self.ejections.set_replicas(enforced, connected)
+
+    def check(self) -> None:
+        """Look for who is slow, or may come back. Often is no error."""
+        now = self.clock()
+        if now < self._next_check_at:
+            return
+        self._next_check_at = now + CHECK_SECONDS
+        if self.ejections.check(now):
+            self.on_change()
+
+    def note_end(self, placement: Placement, has_failed: bool) -> None:
+        """For placements alone."""
+        now = self.clock()
+        if self.ejections.note_end(placement.replica_id, placement, has_failed, now):
+            self.on_change()
+        elif now >= self._next_check_at:
+            self.check()
+
+    def note_found(self, replica_id: str, num_thought: int, num_found: int) -> None:
+        """An engine told how much of a prompt it had. Of one that had less than half of what was
+        thought, the older half is forgotten: it has evicted more than was counted."""
+        if 2 * num_found < num_thought:
+            self.index.forget_half(replica_id)
+
+    def _pick(
+        self, request: RoutingRequest, candidates: Sequence[Candidate], cached: Mapping[str, int]
+    ) -> tuple[Pick, str]:
+        """And by what name."""
+        if request.affinity_key is not None:
+            kept = self._affinity.choose(request.affinity_key, candidates)
+            if kept is not None:
+                pick = Pick(kept, ((kept, float(kept.load)),), "the replica of its session")
+                return pick, SESSION_AFFINITY
+        policy = self.policy
+        routed = RoutedRequest(request.num_prompt_tokens, request.num_output_tokens, cached)
+        try:
+            pick = policy.choose(routed, candidates, self.explains)
+            if pick.chosen not in candidates:
+                raise ValueError("it chose none of the candidates")
+        except Exception as error:  # noqa: BLE001 - a plugin's fault must not cost the request
+            _log.error("routing policy failed", policy=policy.name, error=repr(error))
+            pick = self._fallback.choose(routed, candidates, self.explains)
+            failure = f"policy {policy.name} failed: {type(error).__name__}: {error}"
+            pick = pick._replace(degraded=(failure,))
+        return pick, policy.name
+
+    def _share_out(self, candidates: Sequence[Candidate], now: float) -> Sequence[Candidate]:
+        """Without those that come back, but for their share; all, where that leaves nobody."""
+        share, draw = self.ejections.share, self._draw
+        kept = [
+            each
+            for each in candidates
+            if (part := share(each.replica_id, now)) >= 1.0 or draw() < part
+        ]
+        return kept or candidates
+
+    def _explain(
+        self,
+        pick: Pick,
+        policy: str,
+        num_candidates: int,
+        cached: Mapping[str, int],
+        excluded: Set[str],
+        now: float,
+    ) -> RoutingDecision:
+        chosen = pick.chosen
+        best: list[tuple[Candidate, float | None]] = []
+        best += heapq.nsmallest(
+            MAX_CANDIDATES, pick.scores, key=lambda each: (each[1], each[0].replica_id)
+        )
+        if all(each is not chosen for each, _ in best):
+            best.append((chosen, next((s for each, s in pick.scores if each is chosen), None)))
+        told = [
+            RoutingCandidate(
+                replica_id=each.replica_id,
+                score=score,
+                signals=read_signals(each, cached.get(each.replica_id), now),
+            )
+            for each, score in best
+        ]
+        told += self._left_out(excluded, now)
+        distrust = tuple(
+            f"{each.replica_id}: {each.reported.why_not}; the gateway's own counts stand"
+            for each, _ in best
+            if each.reported is not None and each.reported.why_not is not None
+        )
+        return RoutingDecision(
+            attempt=0,
+            policy=policy,
+            chosen=chosen.replica_id,
+            reason=clip(pick.reason),
+            candidates=keep_best(told, chosen.replica_id),
+            num_candidates=num_candidates,
+            degraded=tuple(clip(each) for each in (*pick.degraded, *distrust)),
+        )
+
+    def _left_out(self, excluded: Set[str], now: float) -> list[RoutingCandidate]:
+        failed = [
+            RoutingCandidate(replica_id=each, why_not="it failed this request, or is kept")
+            for each in excluded
+        ]
+        ejected = [
+            RoutingCandidate(replica_id=each.replica_id, why_not=f"ejected: {each.why}")
+            for each in self.ejections.statuses(now)
+            if each.share == 0.0 and each.replica_id not in excluded
+        ]
+        return failed + ejected
+
+
+def plain_router(clock: MonotonicClock) -> Router:
+    """The fewest held, and nothing else."""
+    return Router(clock, LeastOutstanding(), Random(0), explains=False)

@@ -1,0 +1,142 @@
+"""The index against the plain rule that it stands for."""
+
+from dataclasses import dataclass, field
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dataplane.routing.prefix_index import PrefixIndex
+from dataplane.routing.prompt_blocks import hash_blocks
+
+BLOCK = 4
+
+
+def prompt(*parts: int) -> tuple[bytes, ...]:
+    """Blocks of a prompt whose block k is filled with the k-th number."""
+    tokens = [part for part in parts for _ in range(BLOCK)]
+    return hash_blocks(tokens, "acme", BLOCK)
+
+
+def test_a_replica_has_what_it_was_sent_up_to_where_another_prompt_differs() -> None:
+    index = PrefixIndex(BLOCK)
+    index.note_sent("a", prompt(1, 2, 3, 4))
+    index.note_sent("b", prompt(1, 2))
+    assert index.find(prompt(1, 2, 3, 9)) == {"a": 3 * BLOCK, "b": 2 * BLOCK}
+    assert index.find(prompt(1, 9)) == {"a": BLOCK, "b": BLOCK}
+    assert index.find(prompt(9, 2, 3)) == {}
+    assert index.find(()) == {}
+
+
+def test_what_a_process_had_is_forgotten_with_it() -> None:
+    index = PrefixIndex(BLOCK)
+    index.note_sent("a", prompt(1, 2))
+    index.note_sent("b", prompt(1))
+    index.forget("a")
+    index.forget("a")
+    assert index.find(prompt(1, 2)) == {"b": BLOCK}
+    index.note_sent("a", prompt(5))
+    assert index.find(prompt(1, 2)) == {"b": BLOCK}, "the next process begins with nothing"
+
+
+def test_the_oldest_end_goes_first_where_there_are_too_many() -> None:
+    index = PrefixIndex(BLOCK, max_blocks=4)
+    index.note_sent("a", prompt(1, 2, 3))
+    index.note_sent("a", prompt(1, 7, 8))
+    assert index.num_blocks == 4
+    assert index.find(prompt(1, 2, 3)) == {"a": 2 * BLOCK}
+    assert index.find(prompt(1, 7, 8)) == {"a": 3 * BLOCK}
+    index.note_sent("b", prompt(*range(50, 60)))
+    assert index.num_blocks == 4
+    assert index.find(prompt(*range(50, 60))) == {"b": 4 * BLOCK}
+
+
+def test_a_replica_is_thought_to_have_no_more_than_its_cache_holds() -> None:
+    index = PrefixIndex(BLOCK)
+    index.set_capacity("a", 10 * BLOCK)
+    for number in range(100, 130):
+        index.note_sent("a", prompt(number))
+    known = [number for number in range(100, 130) if index.find(prompt(number))]
+    assert known == list(range(120, 130)) or known == list(range(125, 130))
+    index.note_sent("a", prompt(129))
+    assert index.find(prompt(129)) == {"a": BLOCK}
+
+
+def test_half_is_forgotten_of_one_that_evicted_more_than_was_thought() -> None:
+    index = PrefixIndex(BLOCK)
+    index.note_sent("a", prompt(1))
+    index.forget_half("a")
+    index.note_sent("a", prompt(2))
+    assert index.find(prompt(1)) == index.find(prompt(2)) == {"a": BLOCK}
+    index.forget_half("a")
+    assert index.find(prompt(1)) == {}
+    assert index.find(prompt(2)) == {"a": BLOCK}
+    index.forget_half("nobody")
+
+
+@dataclass
+class PlainIndex:
+    """Whole prompts, compared one by one."""
+
+    sent: dict[str, list[tuple[bytes, ...]]] = field(default_factory=dict)
+
+    def find(self, blocks: tuple[bytes, ...]) -> dict[str, int]:
+        found = {}
+        for replica_id, prompts in self.sent.items():
+            depth = max((num_same(blocks, each) for each in prompts), default=0)
+            if depth:
+                found[replica_id] = depth * BLOCK
+        return found
+
+
+def num_same(one: tuple[bytes, ...], other: tuple[bytes, ...]) -> int:
+    for position, (left, right) in enumerate(zip(one, other, strict=False)):
+        if left != right:
+            return position
+    return min(len(one), len(other))
+
+
+REPLICA = st.sampled_from(("a", "b", "c", "d"))
+PROMPT = st.lists(st.integers(1, 2), max_size=6).map(lambda parts: prompt(*parts))
+STEP = st.one_of(
+    st.tuples(st.just("sent"), REPLICA, PROMPT),
+    st.tuples(st.just("sent"), REPLICA, PROMPT),
+    st.tuples(st.just("forget"), REPLICA, PROMPT),
+    st.tuples(st.just("churn"), REPLICA, PROMPT),
+)
+
+
+@given(st.lists(STEP, max_size=40))
+@settings(max_examples=150, deadline=None)
+def test_without_a_bound_the_index_knows_what_the_prompts_themselves_tell(
+    steps: list[tuple[str, str, tuple[bytes, ...]]],
+) -> None:
+    index, plain = PrefixIndex(BLOCK), PlainIndex()
+    for action, replica_id, blocks in steps:
+        if action == "sent":
+            index.note_sent(replica_id, blocks)
+            plain.sent.setdefault(replica_id, []).append(blocks)
+        elif action == "forget":
+            index.forget(replica_id)
+            plain.sent.pop(replica_id, None)
+        else:  # more processes than bits are kept for
+            for number in range(40):
+                index.note_sent(f"passing-{number}", blocks)
+                index.forget(f"passing-{number}")
+        index.check_integrity()
+        assert index.find(blocks) == plain.find(blocks)
+
+
+@given(st.lists(st.tuples(REPLICA, PROMPT), max_size=30), st.integers(1, 12))
+@settings(max_examples=100, deadline=None)
+def test_a_bounded_index_never_knows_more_than_was_sent(
+    sent: list[tuple[str, tuple[bytes, ...]]], max_blocks: int
+) -> None:
+    index, plain = PrefixIndex(BLOCK, max_blocks), PlainIndex()
+    index.set_capacity("a", 3 * BLOCK)
+    for replica_id, blocks in sent:
+        index.note_sent(replica_id, blocks)
+        plain.sent.setdefault(replica_id, []).append(blocks)
+        index.check_integrity()
+        most = plain.find(blocks)
+        for found, depth in index.find(blocks).items():
+            assert depth <= most[found]

@@ -81,6 +81,18 @@ class TokenLogprob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EngineUse:
+    """What one attempt took of its engine, all its sequences together."""
+
+    engine_seconds: float
+    """Its part of the time of each step that it was in, by the tokens computed for it there: the
+    parts of a step add up to the step."""
+    kv_block_seconds: float | None = None
+    """Blocks in its block tables, times how long; a block that several share counts for each of
+    them. None: the engine does not show blocks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EngineEvent:
     """One lifecycle event as the engine tells it.
 
@@ -114,6 +126,8 @@ class EngineEvent:
     """FINISHED: usage as the engine counts it, where it does. What the request's last sequence
     says is of all its sequences."""
     num_output_tokens: int | None = None
+    used: EngineUse | None = None
+    """RELEASED: what the attempt took, where the engine measures it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +162,8 @@ class EngineStats:
     num_running: int | None = None
     num_waiting: int | None = None
     num_blocks: int | None = None
+    block_size: int | None = None
+    """Tokens of a block."""
     num_free_blocks: int | None = None
     """Blocks that could be handed out now, cached ones that nobody references included."""
     num_referenced_blocks: int | None = None

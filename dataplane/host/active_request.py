@@ -13,8 +13,9 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Generic
 
-from dataplane.engine import EngineRequest
+from dataplane.engine import EngineRequest, EngineUse
 from dataplane.host.runner import Runner, StateT
+from dataplane.host.sequence_meter import SequenceMeter, sum_of
 from dataplane.scheduling.sequence import Sequence
 
 
@@ -33,6 +34,8 @@ class ActiveRequest(Generic[StateT]):
     """By index; those that were added."""
     _states: list[StateT] = field(default_factory=list)
     """What each of them selects by."""
+    _meters: list[SequenceMeter] = field(default_factory=list)
+    """What each of them takes."""
     _num_following: int = 0
     _num_released: int = 0
 
@@ -74,6 +77,15 @@ class ActiveRequest(Generic[StateT]):
         """What `sequence` of this request selects by."""
         return self._states[sequence.index]
 
+    def meter_of(self, sequence: Sequence) -> SequenceMeter:
+        """What `sequence` of this request takes."""
+        return self._meters[sequence.index]
+
+    @property
+    def used(self) -> EngineUse:
+        """What all of them took."""
+        return sum_of(self._meters)
+
     def is_end(self, token_id: int) -> bool:
         """`token_id` ends a sequence of this request."""
         return token_id in self._end_token_ids
@@ -93,5 +105,6 @@ class ActiveRequest(Generic[StateT]):
             isolation_key=self.isolation_key,
         )
         self._sequences.append(sequence)
+        self._meters.append(SequenceMeter())
         self._states.append(self.runner.begin(sequence, self.request, self.seed))
         return sequence

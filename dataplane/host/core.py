@@ -8,7 +8,7 @@ matches stop strings and talks to the gateway.
 from dataclasses import dataclass
 from typing import Protocol
 
-from dataplane.engine import EngineCapabilities, EngineRequest, EngineStats
+from dataplane.engine import EngineCapabilities, EngineRequest, EngineStats, EngineUse
 from dataplane.lifecycle import Disposition, EventKind
 
 
@@ -37,6 +37,8 @@ class CoreEvent:
     """One for each token id, where the request asked for logprobs."""
     disposition: Disposition | None = None
     reason: str | None = None
+    used: EngineUse | None = None
+    """RELEASED: what the request took, where the core measures it."""
 
 
 class EngineCore(Protocol):

@@ -14,6 +14,10 @@ class CoreEvents:
     def __init__(self, clock: MonotonicClock) -> None:
         self._clock = clock
 
+    def now(self) -> float:
+        """On the clock that events are dated by."""
+        return self._clock()
+
     def of(self, sequence: Sequence, kind: EventKind, **fields: Any) -> CoreEvent:
         """What happened to a sequence now."""
         return CoreEvent(

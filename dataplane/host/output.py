@@ -69,6 +69,7 @@ class RequestOutput:
             num_tokens=event.num_tokens,
             num_cached_tokens=event.num_cached_tokens,
             reason=event.reason,
+            used=event.used,
         )
 
     def explain_end(self, reason: str | None, status_code: int | None) -> None:

@@ -1,6 +1,7 @@
 """What a step comes to for the requests in it: followers, ends, releases, and what is told."""
 
 from collections.abc import Iterator, Mapping
+from collections.abc import Sequence as ReadableSequence
 from typing import Generic
 
 from dataplane.host.core import CoreEvent
@@ -31,15 +32,29 @@ class StepOutcome(Generic[StateT]):
             requests.end(request_id)
             yield self._events.end(request_id, Disposition.ERROR, refusal.reason)
         for sequence in plan.released:
+            owner = requests.owner_of(sequence)
+            owner.meter_of(sequence).drop_blocks(self._events.now())
             if requests.release(sequence):
-                yield self._events.of(sequence, EventKind.RELEASED)
+                yield self._events.of(sequence, EventKind.RELEASED, used=owner.used)
         for sequence in plan.preempted:
+            requests.owner_of(sequence).meter_of(sequence).drop_blocks(self._events.now())
             yield self._events.of(sequence, EventKind.PREEMPTED, reason="kv blocks")
         for sequence in plan.resumed:
             yield self._events.of(sequence, EventKind.RESUMED)
         for sequence in plan.admitted:
             if sequence.index == 0:  # work on the request begins once
                 yield self._events.of(sequence, EventKind.SCHEDULED)
+
+    def count_step(self, live: ReadableSequence[ScheduledChunk], started_at: float) -> None:
+        """Share the time of a step that ends now among those that it computed something for."""
+        ended_at = self._events.now()
+        num_tokens = sum(chunk.num_tokens for chunk in live)
+        for chunk in live:
+            sequence = chunk.sequence
+            seconds = (ended_at - started_at) * chunk.num_tokens / num_tokens
+            self._requests.owner_of(sequence).meter_of(sequence).count_step(
+                seconds, len(sequence.block_table), started_at, ended_at
+            )
 
     def of_chunk(
         self, chunk: ScheduledChunk, selected: Mapping[int, Selected], at_limit: set[int]

@@ -66,6 +66,7 @@ class SteppedCore(abc.ABC, Generic[StateT]):
         self._sequence_ids = itertools.count()
         self._plan = StepPlan()
         self._is_plan_pending = False
+        self._step_started_at = 0.0
 
     @abc.abstractmethod
     def load(self) -> None:
@@ -165,6 +166,7 @@ class SteppedCore(abc.ABC, Generic[StateT]):
         loaded = self._require()
         if self._is_plan_pending:
             return []
+        self._step_started_at = self._events.now()
         self._plan = plan = loaded.scheduler.schedule()
         self._is_plan_pending = not plan.is_empty
         return list(loaded.outcome.of_plan(plan))
@@ -185,6 +187,7 @@ class SteppedCore(abc.ABC, Generic[StateT]):
         at_limit = {s.sequence_id for s in loaded.scheduler.commit(plan, token_ids)}
         self._is_plan_pending = False
         outcome = loaded.outcome
+        outcome.count_step(live, self._step_started_at)
         return [event for chunk in live for event in outcome.of_chunk(chunk, selected, at_limit)]
 
     def stats(self) -> EngineStats:
@@ -197,6 +200,7 @@ class SteppedCore(abc.ABC, Generic[StateT]):
             num_running=stats.num_running,
             num_waiting=stats.num_waiting,
             num_blocks=bounds.num_blocks,
+            block_size=bounds.block_size,
             num_free_blocks=stats.num_free_blocks,
             num_referenced_blocks=stats.num_referenced_blocks,
             num_cached_blocks=stats.num_cached_blocks,

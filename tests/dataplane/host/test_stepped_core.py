@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from dataplane.engine import EngineRequest, SamplingParams
+from dataplane.engine import EngineRequest, EngineUse, SamplingParams
 from dataplane.host.core import CoreEvent
 from dataplane.host.runner import LiveChunk, Selected
 from dataplane.host.stepped_core import CoreStateError, SteppedCore
@@ -29,6 +29,8 @@ class Counting:
         self.num_warm_ups = 0
         self.seeds: list[int] = []
         self.fails = False
+        self.now = 0.0
+        self.step_seconds = 0.0
 
     def warm_up(self) -> None:
         self.num_warm_ups += 1
@@ -40,6 +42,7 @@ class Counting:
     def run(self, plan: StepPlan, live: Sequence[LiveChunk[int]]) -> Mapping[int, Selected]:
         if self.fails:
             raise MemoryError("no memory for this step")
+        self.now += self.step_seconds
         for each in live:
             assert each.state == each.chunk.sequence.index
         return {
@@ -52,12 +55,15 @@ class Counting:
 
 
 class CountingCore(SteppedCore[int]):
-    """Its steps take no time."""
+    """Its steps take no time, unless its runner is told so."""
 
     def __init__(self) -> None:
         self.num_seeds = 0
         super().__init__(
-            "counting", shares_prefixes=True, clock=lambda: 0.0, draw_seed=self.next_seed
+            "counting",
+            shares_prefixes=True,
+            clock=lambda: self.runner.now,
+            draw_seed=self.next_seed,
         )
         self.runner = Counting()
 
@@ -136,6 +142,40 @@ def test_a_step_that_failed_is_run_again_as_it_was_planned(core: CountingCore) -
     assert core.schedule() == []
     tokens = [token_id for event in serve(core) for token_id in event.token_ids]
     assert tokens == [0, 1]
+
+
+def used_by(events: list[CoreEvent]) -> dict[str, EngineUse | None]:
+    return {event.request_id: event.used for event in events if event.kind is EventKind.RELEASED}
+
+
+def test_a_step_is_shared_by_what_it_computes_for_each_and_blocks_count_while_they_are_held(
+    core: CountingCore,
+) -> None:
+    core.runner.step_seconds = 1.0
+    core.add(make_request("first", max_output_tokens=3))
+    events = core.schedule() + core.run()  # three prompt tokens, in two blocks of two
+    core.add(make_request("second", max_output_tokens=1))
+    events += core.schedule() + core.run()  # one token beside a prompt of which two are cached
+    core.runner.now += 4.0  # nobody asks for a step for a while
+    events += serve(core)
+    used = used_by(events)
+    assert used["first"] == EngineUse(engine_seconds=1 + 1 / 2 + 1, kv_block_seconds=2 + 2 + 8 + 3)
+    assert used["second"] == EngineUse(engine_seconds=1 / 2, kv_block_seconds=2 + 8)
+
+
+def test_what_requests_took_adds_up_to_the_steps_and_nothing_is_counted_without_one(
+    core: CountingCore,
+) -> None:
+    core.runner.step_seconds = 0.25
+    for number in range(7):  # more than there are slots, of one and of several answers
+        core.add(make_request(f"r{number}", num_sequences=1 + number % 3, max_output_tokens=6))
+    core.add(make_request("leaves"))
+    core.finish("leaves", Disposition.CANCELLED)
+    used = used_by(serve(core))
+    assert used.pop("leaves") == EngineUse(engine_seconds=0.0, kv_block_seconds=0.0)
+    assert len(used) == 7
+    seconds = sum(each.engine_seconds for each in used.values() if each is not None)
+    assert seconds == pytest.approx(core.runner.now)
 
 
 def test_nothing_can_be_asked_before_it_is_loaded() -> None:

@@ -22,6 +22,7 @@ from dataplane.lifecycle import (
     Observability,
     find_event,
 )
+from dataplane.metering import Metered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +113,8 @@ class RequestRecord:
     """None where it was never asked for: the request was invalid, or lost before its end."""
     routing: tuple[RoutingDecision, ...] = ()
     """One for each attempt that a router chose a replica for, in order."""
+    metered: Metered | None = None
+    """None: it was never submitted to an engine, or is of before this was measured."""
 
     @property
     def num_input_tokens(self) -> int:

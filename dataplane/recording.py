@@ -14,6 +14,7 @@ from dataplane.lifecycle import (
     Observability,
     find_event,
 )
+from dataplane.metering import Metered
 from dataplane.outcome import outcome_of
 from dataplane.pace import join_pace
 from dataplane.record import RecordedContent, RequestRecord
@@ -38,6 +39,7 @@ class RequestEnd:
     content: RecordedContent | None = None
     decision: AdmissionDecision | None = None
     routing: tuple[RoutingDecision, ...] = ()
+    metered: Metered | None = None
 
 
 def end_record(begun: RequestRecord, lifecycle: Lifecycle, end: RequestEnd) -> RequestRecord:
@@ -72,6 +74,7 @@ def end_record(begun: RequestRecord, lifecycle: Lifecycle, end: RequestEnd) -> R
         num_joined_events=num_joined,
         decision=end.decision,
         routing=end.routing,
+        metered=end.metered,
     )
 
 

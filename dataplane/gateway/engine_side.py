@@ -23,6 +23,7 @@ from dataplane.engine import (
     EngineEvent,
     EngineRequest,
     EngineUnavailableError,
+    EngineUse,
 )
 from dataplane.gateway.fleet import Fleet
 from dataplane.gateway.output import Ending, Output
@@ -51,6 +52,8 @@ class _Attempt:
     client: EngineClient
     bound: TransitBound
     is_scheduled_by_us: bool
+    used: EngineUse | None = None
+    """What it took of its engine, once that has told."""
 
 
 @dataclass(slots=True, eq=False)
@@ -137,6 +140,8 @@ class EngineSide:
             self._finish(Disposition.INVALID, explain_lacking(lacking, client.capabilities), 400)
             return None
         self._attempt = attempt = self._open_attempt(number, lease.replica_id, client)
+        num_sequences = self.template.sampling.num_sequences
+        stay = self.fleet.shared_time.enter(lease.replica_id, num_sequences)
         try:
             async with asyncio.timeout(None) as self._limit:
                 await self._drain(attempt)
@@ -152,6 +157,8 @@ class EngineSide:
             await self._cancel_attempt(attempt, Disposition.ERROR)
         finally:
             self._attempt = self._limit = None
+            stay.release()
+            self.request.metering.add(attempt.used, stay.seconds)
         return None
 
     def _open_attempt(self, number: int, replica_id: str, client: EngineClient) -> _Attempt:
@@ -205,6 +212,8 @@ class EngineSide:
                 self._put(event, num_tokens)
             case EventKind.FINISHED:
                 self._take_finish(event)
+            case EventKind.RELEASED:
+                attempt.used = event.used
 
     def _apply(self, attempt: _Attempt, event: EngineEvent) -> None:
         received_at = self.request.now()

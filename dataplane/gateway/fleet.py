@@ -17,6 +17,7 @@ from dataplane.policy import DeploymentPolicy, ReplicaEndpoint, Snapshot
 from dataplane.queueing import DeploymentQueue
 from dataplane.report import ReplicaReport
 from dataplane.routing import limit_slots
+from dataplane.shared_time import SharedTime
 
 EXPIRE_SECONDS = 0.05
 """How often deadlines in queues are looked at."""
@@ -32,6 +33,8 @@ class Fleet:
         surplus_slots: int,
         drain_seconds: float,
     ) -> None:
+        self.shared_time = SharedTime(clock)
+        """Of replicas, among what this gateway has on them."""
         self._clock = clock
         self._unserved_seconds = unserved_seconds
         self._surplus_slots = surplus_slots

@@ -17,6 +17,7 @@ from dataplane import names
 from dataplane.judgement import Verdict
 from dataplane.latency import Boundary
 from dataplane.lifecycle import RequestCounts
+from dataplane.metering import Metered
 from dataplane.record import RequestRecord
 from dataplane.report import GatewayReport
 
@@ -64,6 +65,16 @@ class GatewayMetrics:
             names.GATEWAY_CACHED_INPUT_TOKENS_TOTAL, "Prompt tokens reused, not computed.", _SCOPE
         )
         self._output = self._counter(names.GATEWAY_OUTPUT_TOKENS_TOTAL, "Tokens selected.", _SCOPE)
+        self._engine_seconds = self._counter(
+            names.GATEWAY_ENGINE_SECONDS_TOTAL,
+            "Replicas' time that requests took: their parts of the steps they were in.",
+            (*_SCOPE, names.LABEL_OBSERVABILITY),
+        )
+        self._kv_block_seconds = self._counter(
+            names.GATEWAY_KV_BLOCK_SECONDS_TOTAL,
+            "KV blocks that requests held, times how long.",
+            _SCOPE,
+        )
         self._queue = self._histogram(
             names.GATEWAY_QUEUE_TIME_SECONDS,
             "Arrival until engine work begins.",
@@ -114,6 +125,7 @@ class GatewayMetrics:
         self._input.labels(*scope).inc(record.num_input_tokens)
         self._cached.labels(*scope).inc(record.num_cached_tokens or 0)
         self._output.labels(*scope).inc(record.num_output_tokens or 0)
+        self._observe_metered(record.metered, scope)
         if record.latencies.queue_time is not None:
             self._queue.labels(*scope).observe(record.latencies.queue_time)
         for boundary in Boundary:
@@ -124,6 +136,14 @@ class GatewayMetrics:
         """The body and content type for a scrape with this Accept header."""
         encoder, content_type = choose_encoder(accept or "")
         return encoder(self.registry), content_type
+
+    def _observe_metered(self, metered: Metered | None, scope: tuple[str, str]) -> None:
+        if metered is None:
+            return
+        word = metered.engine_observability.value
+        self._engine_seconds.labels(*scope, word).inc(metered.engine_seconds)
+        if metered.kv_block_seconds is not None:
+            self._kv_block_seconds.labels(*scope).inc(metered.kv_block_seconds)
 
     def _observe_boundary(
         self, record: RequestRecord, scope: tuple[str, str], boundary: Boundary

@@ -72,6 +72,7 @@ def build_record(request: InFlightRequest, gateway_id: str) -> RequestRecord:
             content=_content(request),
             decision=request.decision,
             routing=tuple(request.routing),
+            metered=request.metering.total,
         ),
     )
 

@@ -24,6 +24,7 @@ from dataplane.lifecycle import (
     State,
     settle_error,
 )
+from dataplane.metering import Metering
 from dataplane.policy import DeploymentPolicy, TenantPolicy
 from dataplane.queueing import Ticket
 from dataplane.record import TraceContext
@@ -70,6 +71,7 @@ class InFlightRequest:
     policy_revision: str | None = None
     decision: AdmissionDecision | None = None
     routing: list[RoutingDecision] = field(default_factory=list)
+    metering: Metering = field(default_factory=Metering)
     """One for each attempt."""
     is_stream: bool = False
     max_output_tokens: int | None = None

@@ -17,6 +17,7 @@ from dataplane.engine import (
     EngineRequest,
     EngineStats,
     EngineUnavailableError,
+    EngineUse,
     TokenLogprob,
 )
 from dataplane.hooks import hookimpl
@@ -69,6 +70,8 @@ class ScriptedReplica:
     """Given instead of words to a request that brings tools."""
     shows_steps: bool = True
     """False: neither offsets nor cleanup, as of an attached endpoint."""
+    used: EngineUse | None = None
+    """Told of every request with its release."""
     _open: asyncio.Event = field(default_factory=asyncio.Event)
     _steps: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
 
@@ -140,6 +143,7 @@ class ScriptedClient:
                     del replica.held[request.request_id]
                     if not replica.shows_steps:
                         return
+                    event = replace(event, used=replica.used)
                 offset = time.monotonic() - received_at if replica.shows_steps else None
                 yield replace(event, offset=offset)
         finally:

@@ -9,7 +9,8 @@ from dataplane.contract_terms import ContractTerms, Objective, ObjectiveSignal
 from dataplane.gateway.metrics import GatewayMetrics
 from dataplane.judgement import judge
 from dataplane.latency import Boundary
-from dataplane.lifecycle import Disposition, RequestCounts
+from dataplane.lifecycle import Disposition, Observability, RequestCounts
+from dataplane.metering import Metered
 from dataplane.outcome import Outcome
 from dataplane.report import GatewayReport
 from tests.dataplane.golden_request import CLIENT, golden_record
@@ -110,6 +111,26 @@ def test_input_cached_and_output_tokens_are_separate_counters() -> None:
     assert samples[f"pilothouse_gateway_input_tokens_total{{{_SCOPE}}}"] == 12
     assert samples[f"pilothouse_gateway_cached_input_tokens_total{{{_SCOPE}}}"] == 4
     assert samples[f"pilothouse_gateway_output_tokens_total{{{_SCOPE}}}"] == 6
+
+
+def test_what_was_measured_and_what_was_inferred_are_series_of_their_own() -> None:
+    metrics = GatewayMetrics(Gateway().report, lambda: 0)
+    for seconds, word, blocks in (
+        (0.5, Observability.OBSERVED, 8.0),
+        (0.25, Observability.OBSERVED, 4.0),
+        (3.0, Observability.INFERRED, None),
+    ):
+        metered = Metered(
+            engine_seconds=seconds, engine_observability=word, kv_block_seconds=blocks
+        )
+        metrics.observe(golden_record(metered=metered))
+    metrics.observe(golden_record())
+    samples = _scrape(metrics)
+    engine = "pilothouse_gateway_engine_seconds_total"
+    scope = "deployment=chat,observability={},request_class=interactive"
+    assert samples[f"{engine}{{{scope.format('observed')}}}"] == 0.75
+    assert samples[f"{engine}{{{scope.format('inferred')}}}"] == 3.0
+    assert samples[f"pilothouse_gateway_kv_block_seconds_total{{{_SCOPE}}}"] == 12.0
 
 
 def test_ends_are_counted_by_disposition() -> None:

@@ -31,6 +31,7 @@ __all__ = [
 
 _MAX_BIGINT = 2**63
 _MAX_INTEGER = 2**31
+_MAX_SECONDS = 1e12
 
 
 class BatchError(ValueError):
@@ -87,11 +88,23 @@ def _check_record(where: str, record: RequestRecord) -> None:
     _require(f"{where}.num_output_tokens", record.num_output_tokens or 0, _MAX_INTEGER)
     _require(f"{where}.num_prompt_tokens", record.num_prompt_tokens or 0, _MAX_INTEGER)
     _require(f"{where}.num_cached_tokens", record.num_cached_tokens or 0, _MAX_INTEGER)
+    _check_metered(where, record)
     _require(f"{where}.status_code", record.status_code or 0, _MAX_INTEGER)
     for name, limit in (("gateway_id", 128), ("request_id", 64)):
         value: str = getattr(record, name)
         if not value or len(value) > limit or "\x00" in value:
             raise BatchError(f"{where}.{name}", f"must hold 1 to {limit} characters, and no NUL")
+
+
+def _check_metered(where: str, record: RequestRecord) -> None:
+    metered = record.metered
+    if metered is None:
+        return
+    for name in ("engine_seconds", "kv_block_seconds"):
+        value: float = getattr(metered, name) or 0.0
+        if not 0 <= value < _MAX_SECONDS:
+            what = f"must lie between 0 and {_MAX_SECONDS:g}, got {value}"
+            raise BatchError(f"{where}.metered.{name}", what)
 
 
 def _require(path: str, value: int, bound: int) -> None:

@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 from sqlalchemy import String
 
 from controlplane.store.latency_buckets import bucket_of
+from controlplane.store.metered_measures import metered_amounts
 from controlplane.store.request_tables import RequestRow
 from dataplane.judgement import Judgement, Verdict
 from dataplane.latency import Boundary, BoundaryLatencies
-from dataplane.lifecycle import Disposition, EventKind, find_event
+from dataplane.lifecycle import Disposition, EventKind, Observability, find_event
 from dataplane.record import RequestRecord
 
 MINUTE_SECONDS = 60
@@ -90,6 +91,7 @@ def compact_row(record: RequestRecord) -> dict[str, Any]:
         "ttft": _ttft(record),
         "tpot": latencies.tpot,
         "e2e": latencies.e2e,
+        **_metered(record),
     }
     for name, limit in _TEXT_LIMITS.items():
         values[name] = storable(values[name], limit)
@@ -108,6 +110,7 @@ def count_measures(record: RequestRecord) -> Counter[CountKey]:
     amounts["tokens.input"] = record.num_input_tokens
     amounts["tokens.output"] = record.num_output_tokens or 0  # what nobody knows adds nothing
     amounts["tokens.cached"] = record.num_cached_tokens or 0
+    amounts |= metered_amounts(record)
     names = (
         minute_of(record),
         storable(record.deployment or "", 128),
@@ -155,6 +158,17 @@ def judged_measures(judgement: Judgement) -> list[str]:
         if judgement.in_contract:
             measures.append("in_contract.good")
     return measures
+
+
+def _metered(record: RequestRecord) -> dict[str, float | bool | None]:
+    metered = record.metered
+    if metered is None:
+        return {"engine_seconds": None, "is_engine_inferred": None, "kv_block_seconds": None}
+    return {
+        "engine_seconds": metered.engine_seconds,
+        "is_engine_inferred": metered.engine_observability is not Observability.OBSERVED,
+        "kv_block_seconds": metered.kv_block_seconds,
+    }
 
 
 def _ttft(record: RequestRecord) -> float | None:

@@ -87,6 +87,11 @@ class RequestRow(RequestBase):
     ttft: Mapped[float | None] = mapped_column(Float)
     tpot: Mapped[float | None] = mapped_column(Float)
     e2e: Mapped[float | None] = mapped_column(Float)
+    # What it took of engines, all attempts together (see dataplane.metering).
+    engine_seconds: Mapped[float | None] = mapped_column(Float)
+    is_engine_inferred: Mapped[bool | None] = mapped_column(Boolean)
+    """False: the engine measured it. NULL: it is not known."""
+    kv_block_seconds: Mapped[float | None] = mapped_column(Float)
 
     @property
     def num_output_tokens(self) -> int | None:
@@ -128,7 +133,8 @@ class MinuteCountRow(RequestBase):
     contract_revision: Mapped[str] = mapped_column(String(160), primary_key=True)
     measure: Mapped[str] = mapped_column(String(64), primary_key=True)
     """offered, disposition.<word>, objective.<signal>.good|total, in_contract.good|total,
-    tokens.input, tokens.output, tokens.cached, ttft.<latency bucket>; and, of no class or tenant,
+    tokens.input, tokens.output, tokens.cached, ttft.<latency bucket>, and those of
+    controlplane.store.metered_measures; and, of no class or tenant,
     sampled.<gauge>: what gateways showed in that minute (see series)."""
     value: Mapped[int] = mapped_column(BigInteger)
 

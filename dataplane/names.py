@@ -25,6 +25,7 @@ LABEL_SIDE = "side"
 LABEL_REASON = "reason"
 LABEL_CODE = "code"
 LABEL_TABLE = "table"
+LABEL_KIND = "kind"
 NO_LABEL_VALUE = "none"
 """Stands where a request ended before it had a deployment or a class."""
 
@@ -129,6 +130,8 @@ GATEWAY_UNAUTHENTICATED_TOTAL = "pilothouse_gateway_unauthenticated_total"
 GATEWAY_REPORTS_REFUSED_TOTAL = "pilothouse_gateway_reports_refused_total"
 GATEWAY_SPANS_DROPPED_TOTAL = "pilothouse_gateway_spans_dropped_total"
 GATEWAY_SNAPSHOT_VERSION = "pilothouse_gateway_snapshot_version"
+GATEWAY_OVERRIDES = "pilothouse_gateway_overrides"
+"""The kind is pin_policy, pin_replicas or bypass; nothing is told of a deployment without any."""
 
 # --- Control plane -----------------------------------------------------------------------
 CONTROLPLANE_REPLICAS = "pilothouse_controlplane_replicas"

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from dataplane.engine import EngineStats
 from dataplane.lifecycle import RequestCounts
+from dataplane.policy import OverrideKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +19,15 @@ class ReplicaReport:
     error: str | None = None
     """Why it is not connected."""
     stats: EngineStats | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverrideReport:
+    """One break-glass override that a gateway enforces."""
+
+    override_id: str
+    deployment: str
+    kind: OverrideKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,3 +65,5 @@ class GatewayReport:
     num_unauthenticated_by_code: Mapping[str, int] | None = None
     """Calls without a valid key, by the code they were answered with. They are counted here
     alone: none of them is a request that arrived."""
+    overrides: tuple[OverrideReport, ...] | None = None
+    """Those it enforces now."""

@@ -50,7 +50,8 @@ def observed_mark(observed: ObservedState) -> int:
         for report, age in observed.gateways()
     )
     replicas = tuple((r.replica_id, r.state, r.stage) for r in observed.replicas())
-    return hash((gateways, replicas))
+    overrides = tuple(each.override_id for each in observed.overrides())
+    return hash((gateways, replicas, overrides))
 
 
 STALE_SECONDS = 10.0

@@ -7,6 +7,7 @@ write it, console and API read it, from several threads.
 import threading
 from dataclasses import dataclass
 
+from controlplane.store.overrides import StoredOverride
 from dataplane.clock import WallClock, wall_clock
 from dataplane.report import GatewayReport
 
@@ -52,7 +53,8 @@ class Refusal:
 
 
 class ObservedState:
-    """The last report of every gateway and the last observation of every replica."""
+    """The last report of every gateway, the last observation of every replica, and what overrides
+    are in force."""
 
     def __init__(self, clock: WallClock = wall_clock) -> None:
         self._clock = clock
@@ -60,6 +62,7 @@ class ObservedState:
         self._gateways: dict[str, tuple[GatewayReport, int]] = {}
         self._refusals: dict[str, tuple[str, int]] = {}
         self._replicas: dict[str, ObservedReplica] = {}
+        self._overrides: list[StoredOverride] = []
 
     def put_gateway(self, report: GatewayReport) -> None:
         """Keep the newest report of the process `report.gateway_id`, and forget those that had
@@ -120,6 +123,17 @@ class ObservedState:
                 for name, (why, at) in sorted(self._refusals.items())
                 if now - at < _SHOWN_NS
             }
+
+    def set_overrides(self, overrides: list[StoredOverride]) -> None:
+        """Replace what was known of break-glass overrides: those in force, newest first."""
+        with self._lock:
+            self._overrides = overrides
+
+    def overrides(self) -> list[StoredOverride]:
+        """Those in force now, newest first: one whose time is over is left out at once."""
+        with self._lock:
+            now = self._clock()
+            return [each for each in self._overrides if each.is_in_force(now)]
 
     def set_replicas(self, replicas: list[ObservedReplica]) -> None:
         """Replace the observation of all replicas by a newer one."""

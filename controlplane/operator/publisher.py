@@ -14,12 +14,14 @@ from controlplane.operator.observed import ObservedState
 from controlplane.operator.replica import Replica
 from controlplane.operator.snapshot import (
     build_snapshot,
+    enforced_overrides,
     read_keys,
     read_running_models,
     snapshot_digest,
 )
 from controlplane.store.database import Database
 from controlplane.store.deployments import DesiredDeployment
+from controlplane.store.overrides import end_what_is_over, has_what_is_over, list_in_force
 from controlplane.store.snapshot_versions import version_of
 from dataplane.clock import WallClock
 from dataplane.policy import DeploymentPolicy, TenantPolicy
@@ -55,11 +57,20 @@ class SnapshotPublisher:
 
         Of `unreadable` deployments it says again what it said when they could be read.
         """
+        now = self._wall()
         with self._database.reading() as session:
             models = read_running_models(session, deployments, replicas)
             keys = read_keys(session)
+            overrides = list_in_force(session, now)
+            has_ends = has_what_is_over(session, now)
+        if has_ends:
+            with self._database.session() as session:
+                end_what_is_over(session, clock=self._wall)
+        self._observed.set_overrides(overrides)
         kept = [self._policies[name] for name in unreadable if name in self._policies]
-        snapshot = build_snapshot(deployments, tenants, keys, replicas, models, kept)
+        snapshot = build_snapshot(
+            deployments, tenants, keys, replicas, models, kept, enforced_overrides(overrides)
+        )
         self._policies = {each.name: each for each in snapshot.deployments}
         digest = snapshot_digest(snapshot)
         enforced = self._followed()

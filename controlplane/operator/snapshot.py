@@ -10,11 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeGuard
 
+import structlog
 from sqlalchemy.orm import Session
 
 from controlplane.operator.desired import desired_replicas, max_model_len
 from controlplane.operator.replica import Replica
 from controlplane.specs.contract import SLOContractSpec
+from controlplane.specs.document import StoredDocumentError
 from controlplane.specs.enforced import admission_terms, contract_policy, tenant_policy
 from controlplane.specs.kind import Kind
 from controlplane.specs.model import ArtifactError, ModelSpec
@@ -23,17 +25,22 @@ from controlplane.specs.policy import AdmissionPolicySpec
 from controlplane.specs.tenant import TenantSpec
 from controlplane.store.access_keys import keys_in_use
 from controlplane.store.deployments import DesiredDeployment
+from controlplane.store.overrides import StoredOverride
 from controlplane.store.replicas import ReplicaState
 from controlplane.store.revisions import find_revision, list_latest
 from dataplane.access import AccessKey, Role
 from dataplane.engine import ReplicaSpec
 from dataplane.policy import (
+    AdmissionPolicyTerms,
     DeploymentPolicy,
+    Override,
     ReplicaEndpoint,
     Snapshot,
     TenantPolicy,
     encode_snapshot,
 )
+
+_log = structlog.get_logger(__name__)
 
 
 def read_tenants(session: Session) -> tuple[TenantPolicy, ...]:
@@ -71,11 +78,13 @@ def build_snapshot(
     replicas: Sequence[Replica],
     running_models: Mapping[str, ModelSpec],
     kept: Sequence[DeploymentPolicy] = (),
+    overrides: Sequence[Override] = (),
 ) -> Snapshot:
     """What gateways should enforce now, without its number.
 
     `running_models`: see read_running_models. `kept`: what was last known of deployments that
-    cannot be read any more; only their replicas are new.
+    cannot be read any more; only their replicas are new. `overrides`: those in force; see
+    enforced_overrides.
     """
     policies = [
         deployment_policy(each, _ready(replicas, each.name), running_models) for each in deployments
@@ -86,7 +95,42 @@ def build_snapshot(
         deployments=tuple(sorted(policies, key=lambda policy: policy.name)),
         tenants=tenants,
         keys=keys,
+        overrides=tuple(sorted(overrides, key=lambda each: each.override_id)),
     )
+
+
+def enforced_overrides(stored: Sequence[StoredOverride]) -> list[Override]:
+    """As gateways enforce them. One whose pinned policy this version cannot read is left out:
+    it must not keep the others, nor the whole snapshot, from being enforced."""
+    found = []
+    for each in stored:
+        try:
+            found.append(_override(each))
+        except StoredDocumentError as error:
+            _log.error("override not enforced", override_id=each.override_id, error=str(error))
+    return found
+
+
+def _override(stored: StoredOverride) -> Override:
+    return Override(
+        override_id=stored.override_id,
+        kind=stored.kind,
+        deployment=stored.deployment,
+        reason=stored.reason,
+        created_by=stored.created_by,
+        created_at_unix_ns=stored.created_at_unix_ns,
+        until_unix_ns=stored.until_unix_ns,
+        policy=_pinned_terms(stored),
+        replica_ids=stored.replica_ids,
+        request_class=stored.request_class,
+        tenant=stored.tenant,
+    )
+
+
+def _pinned_terms(stored: StoredOverride) -> AdmissionPolicyTerms | None:
+    if stored.policy is None:
+        return None
+    return admission_terms(stored.policy.label, stored.policy.spec(AdmissionPolicySpec))
 
 
 def snapshot_digest(unnumbered: Snapshot) -> str:

@@ -110,6 +110,30 @@ class ReplicaTransitionRow(ConfigBase):
     at_unix_ns: Mapped[int] = mapped_column(BigInteger)
 
 
+class OverrideRow(ConfigBase):
+    """One break-glass override, in force or over. It is never changed but for its end."""
+
+    __tablename__ = "overrides"
+    __table_args__ = (Index("overrides_by_end", "ended_at_unix_ns", "until_unix_ns"),)
+
+    override_id: Mapped[str] = mapped_column(String(16), primary_key=True)
+    kind: Mapped[str] = mapped_column(String(16))
+    """pin_policy, pin_replicas or bypass."""
+    deployment: Mapped[str] = mapped_column(String(128))
+    policy_revision_id: Mapped[int | None] = mapped_column(ForeignKey("revisions.id"))
+    replica_ids: Mapped[list[str]] = mapped_column(JSON)
+    request_class: Mapped[str | None] = mapped_column(String(128))
+    tenant: Mapped[str | None] = mapped_column(String(128))
+    reason: Mapped[str] = mapped_column(String(1024))
+    created_by: Mapped[str] = mapped_column(String(128))
+    created_at_unix_ns: Mapped[int] = mapped_column(BigInteger)
+    until_unix_ns: Mapped[int] = mapped_column(BigInteger)
+    ended_at_unix_ns: Mapped[int | None] = mapped_column(BigInteger)
+    ended_by: Mapped[str | None] = mapped_column(String(128))
+    """None of one that ended at its time."""
+    end_reason: Mapped[str | None] = mapped_column(String(1024))
+
+
 class SnapshotVersionRow(ConfigBase):
     """Versions of the gateways' snapshot: they survive a restart, so a decision can cite them."""
 

@@ -29,11 +29,13 @@ from dataplane.gateway.metrics import GatewayMetrics
 from dataplane.gateway.prompts import PromptCounter
 from dataplane.gateway.settings import GatewaySettings
 from dataplane.gateway.spool import RecordSpool
-from dataplane.report import GatewayReport
+from dataplane.report import GatewayReport, OverrideReport
 from dataplane.telemetry import SpanExporter
 
 _FLUSH_SECONDS = 10.0
 _LOOK_SECONDS = 5.0
+_OVERRIDE_SECONDS = 0.25
+"""How often it is looked whether an override's time is over."""
 _SERVICE = "pilothouse-gateway"
 _JOURNALS = "inflight"
 
@@ -123,6 +125,12 @@ class GatewayApp:
             num_journal_unwritten=gateway.journal.num_unwritten,
             num_reports_refused=self._link.num_reports_refused if self._link else None,
             num_unauthenticated_by_code=dict(gateway.num_unauthenticated_by_code),
+            overrides=tuple(
+                OverrideReport(
+                    override_id=each.override_id, deployment=each.deployment, kind=each.kind
+                )
+                for each in gateway.enforced.snapshot.overrides
+            ),
         )
 
     @property
@@ -185,6 +193,7 @@ class GatewayApp:
                 reports = link.report_forever(self.report, settings.report_seconds)
                 await stack.enter_async_context(_beside(reports, "reports"))
             await stack.enter_async_context(_beside(self._watch_for_the_dead(), "the dead"))
+            await stack.enter_async_context(_beside(self._end_overrides(), "overrides"))
             if self._takes_over is not None:
                 gateway.fleet.set_held_elsewhere(self._takes_over.num_held_by_replica)
                 await catch_up(gateway, self._takes_over)
@@ -194,6 +203,11 @@ class GatewayApp:
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             await self.look_after_the_dead()
+
+    async def _end_overrides(self) -> None:
+        while True:
+            await asyncio.sleep(_OVERRIDE_SECONDS)
+            self.gateway.end_overrides()
 
     def _create_gateway(self, journal: InFlightJournal) -> Gateway:
         settings = self._settings

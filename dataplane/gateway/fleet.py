@@ -202,7 +202,10 @@ class Fleet:
                 self._surplus_slots,
             )
             for replica_id, link in self._links.items()
-            if link.deployment == deployment and link.is_connected and link.capabilities
+            if link.deployment == deployment
+            and link.is_connected
+            and link.capabilities
+            and (policy.pinned_replicas is None or replica_id in policy.pinned_replicas)
         }
 
     async def _expire(self) -> None:

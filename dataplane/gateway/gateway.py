@@ -10,7 +10,7 @@ import itertools
 import secrets
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import structlog
@@ -27,8 +27,9 @@ from dataplane.gateway.recorder import TakeRecord, build_entry, build_record
 from dataplane.gateway.registry import InFlightRequest, Registry
 from dataplane.gateway.settings import GatewaySettings
 from dataplane.lifecycle import Delivery, Disposition, EventKind, Lifecycle, State
+from dataplane.overrides import effect_of, ended_by, ends_of, in_force
 from dataplane.plugins import PluginError
-from dataplane.policy import EMPTY_SNAPSHOT, SnapshotError, decode_snapshot
+from dataplane.policy import EMPTY_SNAPSHOT, Snapshot, SnapshotError, decode_snapshot
 from dataplane.record import RequestRecord
 from dataplane.telemetry import start_trace
 
@@ -64,6 +65,9 @@ class Gateway:
     num_unauthenticated_by_code: Counter[str] = field(default_factory=Counter)
     """Calls without a valid key. They are no requests: a flood of them must cost a tenant's
     requests neither their place in the journal nor that in the spool."""
+    _received: Snapshot = EMPTY_SNAPSHOT
+    """As it came, with what its overrides hide."""
+    _override_ends: Mapping[str, float] = field(default_factory=dict)
     _sequence: Iterator[int] = field(default_factory=itertools.count)
     _cancels: set[Cancel] = field(default_factory=set)
 
@@ -78,7 +82,11 @@ class Gateway:
         Raises SnapshotError, keeps the last one and remembers why.
         """
         try:
-            enforced = compile_snapshot(decode_snapshot(data))
+            received = decode_snapshot(data)
+            ends = ends_of(received.overrides, self._override_ends, self.clock(), self.wall_clock())
+            if ends:
+                compile_snapshot(received)  # what overrides hide must work once they end
+            enforced = compile_snapshot(in_force(received, ended_by(ends, self.clock())))
             self.fleet.load_engines(enforced.snapshot)
         except PluginError as error:
             self.snapshot_error = f"snapshot refused: {error}"
@@ -87,11 +95,26 @@ class Gateway:
             self.snapshot_error = str(error)
             raise
         self.snapshot_error = None
-        self.enforced = enforced
+        self._received, self._override_ends = received, ends
         deployments = enforced.snapshot.deployments
         self.prompts.preload(d.tokenizer_artifact for d in deployments if d.tokenizer_artifact)
-        self.fleet.enforce(enforced)
+        self._switch(enforced)
         _log.info("snapshot enforced", version=enforced.snapshot.version)
+
+    def end_overrides(self) -> None:
+        """Enforce nothing more of the overrides whose time is over, whoever is away meanwhile."""
+        ended = ended_by(self._override_ends, self.clock())
+        over = [o for o in self.enforced.snapshot.overrides if o.override_id in ended]
+        if over:
+            self._switch(compile_snapshot(in_force(self._received, ended)))
+        for each in over:
+            _log.warning(
+                "override ended at its time", override_id=each.override_id, effect=effect_of(each)
+            )
+
+    def _switch(self, enforced: EnforcedSnapshot) -> None:
+        self.enforced = enforced
+        self.fleet.enforce(enforced)
 
     def open(self, exchange: Exchange) -> InFlightRequest:
         """A request arrived."""

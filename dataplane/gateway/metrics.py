@@ -6,6 +6,7 @@ that invariant 5 holds within every scrape. No series carries a tenant.
 """
 
 import dataclasses
+from collections import Counter as Counts
 from collections.abc import Callable, Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -218,11 +219,24 @@ class _ReportCollector(Collector):
             "Records that will never arrive.",
             report.num_records_lost,
         )
+        yield _overrides(report)
         yield from _failures(report)
         yield from _unauthenticated(report)
         yield CounterMetricFamily(
             names.GATEWAY_SPANS_DROPPED_TOTAL, "Spans not exported.", self._num_spans_dropped()
         )
+
+
+def _overrides(report: GatewayReport) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(
+        names.GATEWAY_OVERRIDES,
+        "Break-glass overrides that this gateway enforces now.",
+        labels=[names.LABEL_DEPLOYMENT, names.LABEL_KIND],
+    )
+    counted = Counts((each.deployment, each.kind) for each in report.overrides or ())
+    for (deployment, kind), number in sorted(counted.items()):
+        family.add_metric([deployment, kind], number)
+    return family
 
 
 def _failures(report: GatewayReport) -> Iterable[Metric]:

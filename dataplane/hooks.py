@@ -5,15 +5,17 @@ that implements some of these with `@hookimpl`. Modules import torch and the lik
 inside the hook, never at the top.
 """
 
+from random import Random
 from typing import TYPE_CHECKING
 
 import pluggy
 
 from dataplane.engine import EngineClient, ReplicaSpec
-from dataplane.policy import ReplicaEndpoint
+from dataplane.policy import ReplicaEndpoint, RoutingTerms
 
 if TYPE_CHECKING:
     from dataplane.host.core import EngineCore
+    from dataplane.routing.policy import RoutingPolicy
 
 PROJECT = "pilothouse"
 
@@ -24,6 +26,12 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 @hookspec(firstresult=True)
 def pilothouse_create_engine_client(endpoint: ReplicaEndpoint) -> EngineClient | None:
     """Gateway: the client for `endpoint`, not yet connected; None when its engine is not yours."""
+
+
+@hookspec(firstresult=True)
+def pilothouse_create_router(terms: RoutingTerms, random: Random) -> "RoutingPolicy | None":
+    """Gateway: the routing policy that `terms` names, for one deployment; None when it is not
+    yours. `random` is all the chance it may use. Raises ValueError for settings it cannot use."""
 
 
 @hookspec(firstresult=True)

@@ -34,6 +34,7 @@ class ReplicaSlots:
                     replica_id=replica_id, num_outstanding=held, max_outstanding=limit
                 )
             candidate.num_outstanding, candidate.max_outstanding = held, limit
+            candidate.fewest_outstanding = min(held, candidate.fewest_outstanding)
             self._connected[replica_id] = candidate
         for replica_id, candidate in self._known.items():
             candidate.position = None
@@ -85,6 +86,12 @@ class ReplicaSlots:
         chosen = choose_replica(self.open)
         return None if chosen is None else chosen.replica_id
 
+    def drop_old_reports(self, now: float) -> None:
+        """What a replica told long ago says nothing of who else sends to it now."""
+        for candidate in self._connected.values():
+            if candidate.num_foreign and (report := candidate.reported) is not None:
+                candidate.num_foreign = report.num_foreign if report.is_new(now) else 0
+
     def take(self, replica_id: str, num_slots: int) -> None:
         """Hold slots of a connected replica."""
         self._outstanding[replica_id] = self._outstanding.get(replica_id, 0) + num_slots
@@ -99,6 +106,8 @@ class ReplicaSlots:
         left = self._outstanding[replica_id] - num_slots
         candidate = self._known[replica_id]
         candidate.num_outstanding -= num_slots
+        if candidate.num_outstanding < candidate.fewest_outstanding:
+            candidate.fewest_outstanding = candidate.num_outstanding
         if left:
             self._outstanding[replica_id] = left
         else:

@@ -15,14 +15,18 @@ import structlog
 
 from dataplane.clock import MonotonicClock
 from dataplane.decision import MAX_CANDIDATES, RoutingCandidate, RoutingDecision, clip, keep_best
+from dataplane.policy import RoutingTerms
+from dataplane.routing import least_outstanding
 from dataplane.routing.candidate import Candidate
 from dataplane.routing.ejection import Ejections, EjectionTerms
 from dataplane.routing.least_outstanding import LeastOutstanding
 from dataplane.routing.placement import Placement
-from dataplane.routing.policy import Pick, RoutingPolicy
+from dataplane.routing.policy import Pick
 from dataplane.routing.prefix_index import PrefixIndex
 from dataplane.routing.prompt_blocks import BLOCK_TOKENS
+from dataplane.routing.reported_load import judge_report
 from dataplane.routing.request import UNKNOWN_WORK, RoutedRequest, RoutingRequest
+from dataplane.routing.routing import Routing
 from dataplane.routing.session_affinity import SessionAffinity
 from dataplane.routing.signals import read_signals
 from dataplane.routing.two_choices import TwoChoices
@@ -32,6 +36,7 @@ CHECK_SECONDS = 1.0
 
 SESSION_AFFINITY = "session_affinity"
 """What decisions call a choice for the sake of a session."""
+_LEAST = RoutingTerms(policy=least_outstanding.NAME)
 _NOTHING: Mapping[str, int] = {}
 
 _log = structlog.get_logger(__name__)
@@ -43,21 +48,21 @@ class Router:
     def __init__(
         self,
         clock: MonotonicClock,
-        policy: RoutingPolicy,
+        routing: Routing,
         random: Random,
         *,
         explains: bool,
-        terms: EjectionTerms | None = None,
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
         """`random` decides who of those that come back gets a request, and by what policy falls
         back on. `explains`: each placement holds its decision. `on_change` is called when
         somebody is ejected or let back, never inside `choose`."""
-        self.policy = policy
+        self._routing = routing
+        self._policy = routing.policy
         self.clock = clock
         self.on_change = on_change
         self.explains = explains
-        self.ejections = Ejections(terms or EjectionTerms(), clock())
+        self.ejections = Ejections(routing.ejection, clock())
         self.index = PrefixIndex(BLOCK_TOKENS)
         self._affinity = SessionAffinity()
         self._fallback = TwoChoices(random)
@@ -67,7 +72,17 @@ class Router:
     @property
     def wants_prefixes(self) -> bool:
         """Requests should come with the hashes of their blocks."""
-        return self.policy.wants_prefixes
+        return self._policy.wants_prefixes
+
+    @property
+    def affinity_header(self) -> str | None:
+        """Requests with the same value of it are of one session; in lower case."""
+        return self._routing.terms.affinity_header
+
+    def set_routing(self, routing: Routing) -> None:
+        """Another revision's. What is known of replicas stays known."""
+        self._routing, self._policy = routing, routing.policy
+        self.ejections.terms = routing.ejection
 
     def choose(
         self,
@@ -103,14 +118,39 @@ class Router:
             self.index.forget(replica_id)
         self.ejections.set_replicas(enforced, connected)
 
-    def check(self) -> None:
-        """Look for who is slow, or may come back. Often is no error."""
+    def check(self) -> bool:
+        """Look for who is slow, or may come back, now and then; True: it was time to."""
         now = self.clock()
         if now < self._next_check_at:
-            return
+            return False
         self._next_check_at = now + CHECK_SECONDS
         if self.ejections.check(now):
             self.on_change()
+        return True
+
+    def note_report(
+        self,
+        candidate: Candidate,
+        num_running: int | None,
+        num_waiting: int | None,
+        age_seconds: float,
+        max_num_seqs: int | None,
+    ) -> None:
+        """A replica told of its load, so many seconds ago."""
+        report = judge_report(
+            num_running,
+            num_waiting,
+            self.clock() - age_seconds,
+            fewest_held=candidate.fewest_outstanding,
+            max_num_seqs=max_num_seqs,
+            before=candidate.reported,
+        )
+        if report.why_not is not None and (
+            candidate.reported is None or candidate.reported.why_not is None
+        ):
+            _log.warning("report not believed", replica_id=candidate.replica_id, why=report.why_not)
+        candidate.reported, candidate.num_foreign = report, report.num_foreign
+        candidate.fewest_outstanding = candidate.num_outstanding
 
     def note_end(self, placement: Placement, has_failed: bool) -> None:
         """For placements alone."""
@@ -135,7 +175,7 @@ class Router:
             if kept is not None:
                 pick = Pick(kept, ((kept, float(kept.load)),), "the replica of its session")
                 return pick, SESSION_AFFINITY
-        policy = self.policy
+        policy = self._policy
         routed = RoutedRequest(request.num_prompt_tokens, request.num_output_tokens, cached)
         try:
             pick = policy.choose(routed, candidates, self.explains)
@@ -213,4 +253,5 @@ class Router:
 
 def plain_router(clock: MonotonicClock) -> Router:
     """The fewest held, and nothing else."""
-    return Router(clock, LeastOutstanding(), Random(0), explains=False)
+    routing = Routing(terms=_LEAST, policy=LeastOutstanding(), ejection=EjectionTerms())
+    return Router(clock, routing, Random(0), explains=False)

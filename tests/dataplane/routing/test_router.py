@@ -3,7 +3,9 @@ from random import Random
 
 import pytest
 
+from dataplane.policy import RoutingTerms
 from dataplane.routing.candidate import Candidate
+from dataplane.routing.ejection import EjectionTerms
 from dataplane.routing.least_outstanding import LeastOutstanding
 from dataplane.routing.policy import Pick, RoutingPolicy
 from dataplane.routing.prefix_affinity import PrefixAffinity
@@ -11,6 +13,7 @@ from dataplane.routing.prompt_blocks import hash_blocks
 from dataplane.routing.reported_load import ReportedLoad
 from dataplane.routing.request import RoutedRequest, RoutingRequest
 from dataplane.routing.router import Router
+from dataplane.routing.routing import Routing
 from tests.dataplane.routing.candidates import candidate
 
 
@@ -22,7 +25,11 @@ class World:
         self.num_changes = 0
         self.router = Router(
             lambda: self.now,
-            policy or LeastOutstanding(),
+            Routing(
+                terms=RoutingTerms(),
+                policy=policy or LeastOutstanding(),
+                ejection=EjectionTerms(),
+            ),
             Random(3),
             explains=True,
             on_change=self._note_change,

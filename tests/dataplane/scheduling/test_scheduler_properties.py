@@ -6,6 +6,7 @@ The model is a hash of all tokens before, so one wrongly reused block also shows
 output.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from zlib import crc32
 
@@ -357,7 +358,7 @@ class AnyTraffic(RuleBasedStateMachine):
         assert sequence.sequence_id not in self.ended
         self.ended[sequence.sequence_id] = why
 
-    def _note_released(self, sequences: list[Sequence] | tuple[Sequence, ...]) -> None:
+    def _note_released(self, sequences: Iterable[Sequence]) -> None:
         running = {c.sequence.sequence_id for c in self.plan.chunks} if self.plan else set()
         for sequence in sequences:
             assert sequence.is_finished

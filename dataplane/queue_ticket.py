@@ -3,9 +3,14 @@
 from collections.abc import Callable, Set
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from dataplane.lifecycle import Disposition
+from dataplane.policy import ClassPolicy
+from dataplane.queue_demand import QueueDemand
+
+if TYPE_CHECKING:
+    from dataplane.class_lane import Charge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,19 +24,24 @@ class Departure:
 class SlotOwner(Protocol):
     """Who granted a lease."""
 
-    def give_back(self, replica_id: str, num_slots: int) -> None:
-        """Slots are free again. For leases alone, which call it once."""
+    def give_back(self, lease: "Lease") -> None:
+        """What it held is free again. For leases alone, which call it once."""
         ...
 
 
 class Lease:
     """The slots of one request on one replica, held until the `with` block ends."""
 
-    __slots__ = ("_is_held", "_num_slots", "_owner", "replica_id")
+    __slots__ = ("_is_held", "_owner", "charge", "num_slots", "num_tokens", "replica_id")
 
-    def __init__(self, owner: SlotOwner, replica_id: str, num_slots: int) -> None:
+    def __init__(
+        self, owner: SlotOwner, replica_id: str, num_slots: int, charge: "Charge | None" = None
+    ) -> None:
+        """`charge` is what its tenant was charged, where it had to wait."""
         self.replica_id = replica_id
-        self._num_slots = num_slots
+        self.num_slots = num_slots
+        self.charge = charge
+        self.num_tokens: int | None = None
         self._owner = owner
         self._is_held = True
 
@@ -46,11 +56,16 @@ class Lease:
     ) -> None:
         self.release()
 
+    def settle(self, num_tokens: int) -> None:
+        """With its end its tenant is charged what it really took, prompt and output. Without it
+        what was expected stays charged."""
+        self.num_tokens = num_tokens
+
     def release(self) -> None:
-        """Give the slots back. Twice is no error."""
+        """Give back what is held. Twice is no error."""
         if self._is_held:
             self._is_held = False
-            self._owner.give_back(self.replica_id, self._num_slots)
+            self._owner.give_back(self)
 
 
 LeavingListener = Callable[[Lease | Departure], None]
@@ -61,21 +76,24 @@ LeavingListener = Callable[[Lease | Departure], None]
 class Ticket:
     """One waiting request."""
 
-    class_name: str
-    priority: int
+    request_class: ClassPolicy
+    demand: QueueDemand
     number: int
     """In order of arrival."""
     entered_at: float
     deadline_at: float | None
     excluded: Set[str]
-    num_slots: int = 1
-    """One for each sequence. They are granted together, once so many are free on one replica, or
-    all of them where it has fewer."""
+    """Replicas that failed it: it is a retry where there are any."""
     unserved_since: float | None = None
     """Since when no connected replica could ever take it."""
     outcome: Lease | Departure | None = None
     """How it left the queue; None while it waits."""
     _listener: LeavingListener | None = None
+
+    @property
+    def class_name(self) -> str:
+        """Of its request class."""
+        return self.request_class.name
 
     def on_leaving(self, listener: LeavingListener) -> None:
         """Have `listener` told how the ticket leaves, at once where it has left. Only one can."""
@@ -90,7 +108,8 @@ class Ticket:
         other = " that has not failed it" if self.excluded else ""
         if self.unserved_since is not None:
             return f"a replica{other} to be reached"
-        slots = "a slot" if self.num_slots == 1 else f"{self.num_slots} slots at once"
+        num_slots = self.demand.num_slots
+        slots = "a slot" if num_slots == 1 else f"{num_slots} slots at once"
         return f"{slots} on a replica{other}" if other else slots
 
     def settle(self, outcome: Lease | Departure) -> None:

@@ -1,11 +1,13 @@
 """The queue of one deployment: who waits, in which order, and who holds a slot.
 
-Higher priority goes first, and equal priorities in order of arrival. A ticket leaves the
-queue exactly once: with a lease on a slot of a replica, or with a departure (its deadline
-passed, its client left, no replica came). A lease is a context manager, so a slot comes
-back however its holder ends, and a lease that was granted to somebody who had just left
-comes back at once. A request of several sequences takes a slot for each, all at once: while
-it waits for them, those behind it do not take what becomes free on a replica that it may use.
+Who lost a replica goes first; then the class of the highest priority, where waiting raises that
+of a class with aging; within it the tenant that was given the fewest tokens for its weight; of
+one tenant the earliest deadline. A ticket leaves the queue exactly once: with a lease on a slot
+of a replica, or with a departure (its deadline passed, its client left, it was shed, no replica
+came). A lease is a context manager, so a slot comes back however its holder ends, and a lease
+that was granted to somebody who had just left comes back at once. A request of several sequences
+takes a slot for each, all at once: while it waits for them, those behind it do not take what
+becomes free on a replica that it may use.
 
     enter -> Ticket --slot free--> Lease --exit--> slot free, next one is granted
                    \\--leave-----> Departure
@@ -13,25 +15,26 @@ it waits for them, those behind it do not take what becomes free on a replica th
 All methods are synchronous and belong to one thread. How a ticket left is its `outcome`; who
 waits for it is told by one call (`Ticket.on_leaving`), inside the method that decided it.
 
-A completion costs the same however many wait and however many replicas there are: where the
-front ticket wants one slot on any replica, nothing is looked at but it and the least held one.
+Nobody is given a slot once its deadline has passed: whoever is late leaves before the next one
+is chosen. A completion costs the same however many wait and however many replicas there are:
+where the front ticket wants one slot on any replica, nothing is looked at but it, the least held
+replica, and each class once.
 """
 
 from collections.abc import Mapping, Set
 from types import MappingProxyType
 
 from dataplane.clock import MonotonicClock
+from dataplane.lifecycle import Disposition
 from dataplane.policy import ClassPolicy
+from dataplane.queue_demand import ONE_SLOT, QueueDemand
 from dataplane.queue_ticket import Departure, Lease, LeavingListener, Ticket
 from dataplane.replica_slots import ReplicaSlots
 from dataplane.routing import choose_replica
 from dataplane.wait_limits import WaitLimits
 from dataplane.waiting_line import WaitingLine
 
-__all__ = ["Departure", "DeploymentQueue", "Lease", "LeavingListener", "Ticket"]
-
-# A request that lost its replica has waited already: it goes before everybody.
-_RETRY_PRIORITY = 2**63
+__all__ = ["Departure", "DeploymentQueue", "Lease", "LeavingListener", "QueueDemand", "Ticket"]
 
 
 class DeploymentQueue:
@@ -51,16 +54,31 @@ class DeploymentQueue:
         """Tickets that have not left."""
         return self._line.num_waiting
 
+    @property
+    def num_waiting_tokens(self) -> int:
+        """Of their prompts, and those that may be generated for them."""
+        return self._line.num_tokens
+
+    @property
+    def num_waiting_bytes(self) -> int:
+        """Of their bodies."""
+        return self._line.num_bytes
+
+    @property
+    def is_empty(self) -> bool:
+        """Nobody waits, and nothing is remembered of anybody."""
+        return not self._line.num_waiting and not self._line.num_lanes
+
     def has_room_for(self, num_slots: int) -> bool:
         """A request of so many sequences that entered now would start at once, and take nothing
         that somebody waits for."""
-        front = self._line.front
-        if front is None and num_slots == 1:
+        line = self._line
+        if not line.num_waiting and num_slots == 1:
             return self._slots.find_least_held() is not None
-        if front is not None and not front.excluded:
-            return False  # it waits for all replicas
+        if line.num_waiting > len(line.retries):
+            return False  # somebody waits for all replicas
         kept: set[str] = set()
-        for ticket in self._line:
+        for ticket in line.retries:
             kept |= self._usable(ticket)
             if kept >= self._slots.replica_ids():
                 return False
@@ -70,17 +88,19 @@ class DeploymentQueue:
         """Waiting requests by class name, as they are now: read it before anything changes."""
         return self._line.num_by_class
 
-    def num_ahead(self, ticket: Ticket) -> int:
-        """How many of those who wait go before `ticket`. Raises KeyError when it has left."""
-        return self._line.num_ahead(ticket)
-
     def positions(self) -> dict[Ticket, int]:
-        """The place of everybody who waits; 1 goes next."""
-        return {ticket: place for place, ticket in enumerate(self._line, 1)}
+        """The place of everybody who waits; 1 goes next. As it is now: who comes later may go
+        before."""
+        return {ticket: place for place, ticket in enumerate(self._line.in_order(self.clock()), 1)}
 
     def oldest_entered_at(self) -> float | None:
         """When the longest waiting ticket entered, or None."""
-        return min((ticket.entered_at for ticket in self._line), default=None)
+        oldest = self._line.find_oldest()
+        return None if oldest is None else oldest.entered_at
+
+    def oldest_entered_at_by_class(self) -> dict[str, float]:
+        """When the longest waiting of each class entered that has any."""
+        return {name: oldest.entered_at for name, oldest in self._line.oldest_by_class().items()}
 
     def num_outstanding(self, replica_id: str) -> int:
         """Slots of the replica that are held."""
@@ -110,37 +130,25 @@ class DeploymentQueue:
     def enter(
         self,
         request_class: ClassPolicy,
+        demand: QueueDemand = ONE_SLOT,
         excluded: Set[str] = frozenset(),
-        entered_at: float | None = None,
-        num_slots: int = 1,
     ) -> Ticket:
         """Join the queue. `excluded` names replicas that failed this request: it is a retry."""
-        if entered_at is None:
-            entered_at = self.clock()
-        limit = request_class.deadline_seconds
+        entered_at = self.clock()
+        deadline_at = demand.deadline_at
+        if request_class.deadline_seconds is not None:
+            of_class = entered_at + request_class.deadline_seconds
+            deadline_at = of_class if deadline_at is None else min(of_class, deadline_at)
         self._num_entered += 1
-        ticket = Ticket(
-            request_class.name,
-            _RETRY_PRIORITY if excluded else request_class.priority,
-            self._num_entered,
-            entered_at,
-            None if limit is None else entered_at + limit,
-            excluded,
-            num_slots,
-        )
-        if num_slots == 1 and not excluded and not self._line.num_waiting:
-            # Nobody is before it: as the way below, at a fraction of the cost.
-            replica_id = self._slots.find_least_held()
-            if replica_id is not None:
-                self._slots.take(replica_id, 1)
-                ticket.outcome = Lease(self, replica_id, 1)
-                return ticket
+        ticket = Ticket(request_class, demand, self._num_entered, entered_at, deadline_at, excluded)
+        if not self._line.num_waiting and self._start_at_once(ticket):
+            return ticket
         self._line.add(ticket)
         if excluded or not self._slots.has_replicas:
             self._note_service(ticket)
+        if deadline_at is not None:
+            self._limits.watch_deadline(deadline_at, ticket, self._line.num_waiting)
         self._dispatch()
-        if ticket.deadline_at is not None and ticket.outcome is None:
-            self._limits.watch_deadline(ticket.deadline_at, ticket, self._line.num_waiting)
         return ticket
 
     def leave(self, ticket: Ticket, departure: Departure) -> bool:
@@ -151,17 +159,29 @@ class DeploymentQueue:
         self._dispatch()  # those behind it may take what was kept for it
         return True
 
+    def shed(self, class_name: str, reason: str) -> Ticket | None:
+        """Send one of a class away, so that others may wait; None: none of it waits but retries.
+
+        It is the newest of the tenant that has the most tokens waiting for its weight.
+        """
+        ticket = self._line.find_sheddable(class_name)
+        if ticket is not None:
+            self.leave(ticket, Departure(disposition=Disposition.SHED, reason=reason))
+        return ticket
+
     def expire(self) -> None:
         """Send away whoever waited past a deadline, or too long for any replica at all."""
         now = self.clock()
-        for ticket in self._limits.find_expired(now):
+        for ticket in self._limits.take_expired(now):
             if ticket.outcome is None:
                 self._depart(ticket, self._limits.explain(ticket, now))
         self._dispatch()
 
-    def give_back(self, replica_id: str, num_slots: int) -> None:
-        """Slots are free again. For leases alone."""
-        self._slots.give_back(replica_id, num_slots)
+    def give_back(self, lease: Lease) -> None:
+        """What it held is free again. For leases alone."""
+        self._slots.give_back(lease.replica_id, lease.num_slots)
+        if lease.charge is not None:
+            self._line.settle(lease.charge, lease.num_tokens)
         if self._line.num_waiting:
             self._dispatch()
 
@@ -169,11 +189,12 @@ class DeploymentQueue:
         """Raises AssertionError when a slot is counted wrongly, or one idles while others wait."""
         self._slots.check_integrity()
         self._line.check_integrity()
-        if (startable := self._find_startable()) is not None:
+        startable = self._find_startable(self.clock())
+        if startable is not None:
             ticket, replica_id = startable
             raise AssertionError(
                 f"a request of class {ticket.class_name} waits beside "
-                f"{ticket.num_slots} free slots of {replica_id}"
+                f"{ticket.demand.num_slots} free slots of {replica_id}"
             )
 
     def _note_service(self, ticket: Ticket) -> None:
@@ -193,6 +214,18 @@ class DeploymentQueue:
     def _usable(self, ticket: Ticket) -> Set[str]:
         return self._slots.replica_ids() - ticket.excluded
 
+    def _start_at_once(self, ticket: Ticket) -> bool:
+        """Nobody is before it: its slots are taken from nobody, and charged to nobody."""
+        replica_id = self._choose(ticket, frozenset())
+        if replica_id is None:
+            return False
+        if ticket.deadline_at is not None and ticket.deadline_at <= ticket.entered_at:
+            ticket.outcome = self._limits.explain(ticket, ticket.entered_at)
+            return True
+        self._slots.take(replica_id, ticket.demand.num_slots)
+        ticket.outcome = Lease(self, replica_id, ticket.demand.num_slots)
+        return True
+
     def _dispatch(self) -> None:
         """Grant free slots until nobody can start. Who is told of it may call this again: then
         the call that is under way goes on with what has changed."""
@@ -202,33 +235,41 @@ class DeploymentQueue:
         try:
             while (startable := self._find_next()) is not None:
                 ticket, replica_id = startable
-                self._slots.take(replica_id, ticket.num_slots)
+                num_slots = ticket.demand.num_slots
+                self._slots.take(replica_id, num_slots)
+                charge = self._line.charge(ticket)
                 self._remove(ticket)
-                ticket.settle(Lease(self, replica_id, ticket.num_slots))
+                ticket.settle(Lease(self, replica_id, num_slots, charge))
         finally:
             self._is_dispatching = False
 
     def _find_next(self) -> tuple[Ticket, str] | None:
-        """As `_find_startable`, at the cost of the front ticket alone where it wants one slot on
-        any replica: where it cannot start, it waits for all of them, and nobody passes it."""
-        front = self._line.front
-        if front is None:
+        """As `_find_startable`, of those who are not late; who is leaves."""
+        if not self._line.num_waiting or self._slots.find_least_held() is None:
             return None
-        if front.excluded or front.num_slots != 1:
-            return self._find_startable()
-        replica_id = self._slots.find_least_held()
-        return None if replica_id is None else (front, replica_id)
+        now = self.clock()
+        for late in self._limits.take_late(now):
+            self._depart(late, self._limits.explain(late, now))
+        return self._find_startable(now)
 
-    def _find_startable(self) -> tuple[Ticket, str] | None:
+    def _find_startable(self, now: float) -> tuple[Ticket, str] | None:
         """The first in order that can start. What it waits for is kept from those behind it: they
-        pass a retry only to a replica that has failed it."""
-        candidates = self._slots.candidates()
+        pass a retry only to a replica that has failed it, and nobody passes anybody else."""
         kept: set[str] = set()
-        for ticket in self._line:
-            chosen = choose_replica(candidates, ticket.excluded | kept, ticket.num_slots)
-            if chosen is not None:
-                return ticket, chosen.replica_id
+        for ticket in self._line.retries:
+            if (replica_id := self._choose(ticket, kept)) is not None:
+                return ticket, replica_id
             kept |= self._usable(ticket)
             if kept >= self._slots.replica_ids():
                 return None
-        return None
+        front = self._line.find_front(now)
+        if front is None or (replica_id := self._choose(front, kept)) is None:
+            return None
+        return front, replica_id
+
+    def _choose(self, ticket: Ticket, kept: Set[str]) -> str | None:
+        if ticket.demand.num_slots == 1 and not ticket.excluded and not kept:
+            return self._slots.find_least_held()
+        excluded = ticket.excluded | kept
+        chosen = choose_replica(self._slots.candidates(), excluded, ticket.demand.num_slots)
+        return None if chosen is None else chosen.replica_id

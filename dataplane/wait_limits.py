@@ -52,14 +52,20 @@ class WaitLimits:
         if self._unserved:
             self._unserved.pop(ticket, None)
 
-    def find_expired(self, now: float) -> list[Ticket]:
-        """In the order of the queue."""
-        expired = {ticket: None for ticket in self._unserved if self._unserved_until(ticket) <= now}
+    def take_late(self, now: float) -> list[Ticket]:
+        """Those whose deadline has passed, in order of deadlines. Once."""
+        late = []
         while self._deadlines and self._deadlines[0][0] <= now:
             ticket = heapq.heappop(self._deadlines)[2]
             if ticket.outcome is None:
-                expired[ticket] = None
-        return sorted(expired, key=lambda ticket: (-ticket.priority, ticket.number))
+                late.append(ticket)
+        return late
+
+    def take_expired(self, now: float) -> list[Ticket]:
+        """The same, and those that no replica could take for too long, in order of arrival."""
+        expired = dict.fromkeys(self.take_late(now))
+        expired |= {each: None for each in self._unserved if self._unserved_until(each) <= now}
+        return sorted(expired, key=lambda ticket: ticket.number)
 
     def explain(self, ticket: Ticket, now: float) -> Departure:
         """How one that has waited too long leaves."""
@@ -67,7 +73,7 @@ class WaitLimits:
             waited = now - ticket.entered_at
             return Departure(
                 disposition=Disposition.DEADLINE,
-                reason=f"waited {waited:.1f} s for a slot, past the deadline of its class",
+                reason=f"waited {waited:.1f} s for a slot, past its deadline",
             )
         return Departure(
             disposition=Disposition.ERROR,

@@ -14,7 +14,6 @@ _QUEUES_ONLY = "overload only fills the queues"
 # Field -> what happens instead. [] stands for every item of a list, * for every key of a map.
 UNENFORCED: Mapping[Kind, Mapping[str, str]] = {
     Kind.ADMISSION_POLICY: {
-        "classes[].aging": "waiting raises no priority",
         "limits.max_prompt_tokens_in_flight": "prompt tokens in flight are not bounded",
         "limits.queue": "queues are bounded by the max_queue of each class alone",
         "limits.kv": "engines bound their own KV cache",

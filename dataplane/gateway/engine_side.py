@@ -38,7 +38,7 @@ from dataplane.lifecycle import (
     Observability,
 )
 from dataplane.policy import ClassPolicy
-from dataplane.queueing import Departure, DeploymentQueue, Lease, Ticket
+from dataplane.queueing import Departure, DeploymentQueue, Lease, QueueDemand, Ticket
 
 _log = structlog.get_logger(__name__)
 
@@ -65,6 +65,7 @@ class EngineSide:
 
     request: InFlightRequest
     request_class: ClassPolicy
+    demand: QueueDemand
     template: EngineRequest
     queue: DeploymentQueue
     fleet: Fleet
@@ -78,6 +79,21 @@ class EngineSide:
     _stop: Departure | None = None
     """Set once somebody wants it to end."""
     _cancels: set["asyncio.Task[None]"] = field(default_factory=set)
+
+    def enter_queue(self) -> None:
+        """Take its place, before anybody else is decided on; `run` waits in it."""
+        self._enter(frozenset())
+
+    def close(self) -> None:
+        """Leave the place of one that was ended before it could run; else nothing is left to do."""
+        ticket, self._ticket = self._ticket, None
+        if ticket is None:
+            return
+        reason = "the gateway failed"
+        self.queue.leave(ticket, Departure(disposition=Disposition.ERROR, reason=reason))
+        if isinstance(ticket.outcome, Lease):
+            ticket.outcome.release()
+        self._finish(Disposition.ERROR, reason, status=500)
 
     def cancel(self, disposition: Disposition, reason: str) -> None:
         """Ask for an early end. The lifecycle says, later, how it really ended."""
@@ -108,6 +124,7 @@ class EngineSide:
                 return
             with outcome as lease:
                 error = await self._run_attempt(number, lease)
+                lease.settle(0 if error else self._num_tokens())
             if error is None:
                 return
             lost.append(error)
@@ -117,15 +134,20 @@ class EngineSide:
         self._finish_lost(lost[-1])
 
     async def _leave_queue(self, excluded: frozenset[str]) -> Lease | Departure:
-        if self._stop is not None:
-            return self._stop
-        num_slots = self.template.sampling.num_sequences
-        self._ticket = self.queue.enter(self.request_class, excluded, num_slots=num_slots)
-        self.request.ticket = self._ticket
+        ticket = self._ticket
+        if ticket is None:
+            if self._stop is not None:
+                return self._stop
+            ticket = self._enter(excluded)
         try:
-            return await wait_until_left(self._ticket)
+            return await wait_until_left(ticket)
         finally:
             self._ticket = self.request.ticket = None
+
+    def _enter(self, excluded: frozenset[str]) -> Ticket:
+        ticket = self.queue.enter(self.request_class, self.demand, excluded)
+        self._ticket = self.request.ticket = ticket
+        return ticket
 
     async def _run_attempt(self, number: int, lease: Lease) -> EngineUnavailableError | None:
         """One submission, drained to its end; the error when the replica was lost on the way."""
@@ -160,6 +182,13 @@ class EngineSide:
             stay.release()
             self.request.metering.add(attempt.used, stay.seconds)
         return None
+
+    def _num_tokens(self) -> int:
+        """What it took of an engine: of one that never came to work, nothing."""
+        request = self.request
+        if not request.lifecycle.was_scheduled:
+            return 0
+        return (request.num_prompt_tokens or 0) + request.num_output_tokens
 
     def _open_attempt(self, number: int, replica_id: str, client: EngineClient) -> _Attempt:
         request = self.request

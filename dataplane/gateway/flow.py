@@ -55,6 +55,7 @@ from dataplane.gateway.status import PROBE_HEADER
 from dataplane.lifecycle import Delivery, Disposition, EventKind, Observability
 from dataplane.logs import request_context
 from dataplane.policy import DeploymentPolicy, Snapshot, TenantPolicy
+from dataplane.queue_demand import QueueDemand
 from dataplane.telemetry import traceparent_of
 
 PROBE_TENANT = "_pilothouse"
@@ -281,6 +282,7 @@ async def _serve(
     engine_side = EngineSide(
         request=request,
         request_class=decision.request_class,
+        demand=_demand(exchange, call),
         template=_submission(request, call),
         queue=gateway.fleet.queue_of(call.deployment.name),
         fleet=gateway.fleet,
@@ -291,6 +293,7 @@ async def _serve(
     client_side = ClientSide(
         request=request, exchange=exchange, shape=_shape(request, call), output=output
     )
+    engine_side.enter_queue()
     engine_task = asyncio.create_task(engine_side.run(), name=f"engine side {request.request_id}")
     with gateway.ending_with(engine_side.cancel):
         try:
@@ -301,7 +304,10 @@ async def _serve(
             engine_side.cancel(Disposition.ERROR, "the gateway failed")
             raise
         finally:
-            await _outlast(engine_task)
+            try:
+                await _outlast(engine_task)
+            finally:
+                engine_side.close()
             client_side.close_delivery()
 
 
@@ -326,6 +332,20 @@ def _submission(request: InFlightRequest, call: _Call) -> EngineRequest:
         is_stream=request.is_stream,
         isolation_key=call.tenant.name,
         traceparent=traceparent_of(request.trace),
+    )
+
+
+def _demand(exchange: Exchange, call: _Call) -> QueueDemand:
+    """What it asks of the queue."""
+    num_sequences = call.document.num_choices
+    num_tokens = call.prompt.num_tokens + num_sequences * call.max_output_tokens
+    return QueueDemand(
+        num_slots=num_sequences,
+        tenant=call.tenant.name,
+        weight=call.deployment.policy.limits_of(call.tenant.name).weight,
+        num_tokens=num_tokens,
+        num_expected_tokens=num_tokens,
+        num_bytes=exchange.body_lease.num_bytes,
     )
 
 

@@ -9,6 +9,7 @@ from dataplane.admission import (
     admit,
 )
 from dataplane.policy import DeploymentPolicy, TenantPolicy
+from dataplane.queue_demand import QueueDemand
 from dataplane.queueing import DeploymentQueue
 from dataplane.simulation.call import Call
 
@@ -24,6 +25,7 @@ class FleetAdmission:
         self._deployment = deployment
         self._policy = enforced.policy_of(deployment)
         self._tenants = {tenant.name: tenant for tenant in enforced.snapshot.tenants}
+        self._weights: dict[str, float] = {}
 
     def class_of(self, call: Call) -> str | None:
         """The request class that takes such a call; None: no class does."""
@@ -52,6 +54,16 @@ class FleetAdmission:
         if of_policy is not None and num_sequences > of_policy:
             return f"'n' is {num_sequences}; a replica runs at most {of_policy} answers at once"
         return None
+
+    def demand(self, call: Call, max_output_tokens: int, num_slots: int) -> QueueDemand:
+        """What it asks of the queue. A simulated call has no body that would take bytes."""
+        tenant = call.caller.tenant
+        weight = self._weights.get(tenant)
+        if weight is None:
+            weight = self._deployment.policy.limits_of(tenant).weight
+            self._weights[tenant] = weight
+        num_tokens = len(call.prompt) + call.num_sequences * max_output_tokens
+        return QueueDemand(num_slots, tenant, weight, num_tokens, num_tokens)
 
     def decide(
         self,

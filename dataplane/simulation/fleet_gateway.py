@@ -176,8 +176,10 @@ class SimulatedGateway:
         assert request.request_class is not None
         ticket = self.queue.enter(
             request.request_class,
+            self._admission.demand(
+                request.call, request.max_output_tokens, self._num_slots(request)
+            ),
             frozenset(request.lost_replica_ids),
-            num_slots=self._num_slots(request),
         )
         outcome = ticket.outcome
         if outcome is not None:
@@ -246,6 +248,7 @@ class SimulatedGateway:
         if not may_go_on:
             self._end_lost(request, replica_id, why)
         if lease is not None:
+            lease.settle(0)  # its tenant had nothing of it
             lease.release()
         if may_go_on:
             request.replica = request.sequence = request.group = None

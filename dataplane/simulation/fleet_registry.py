@@ -153,6 +153,8 @@ class FleetRegistry:
         if request.delivery is not None:
             self._close(request)
         if lease is not None:
+            if lease.charge is not None:
+                lease.settle(request.num_taken_tokens)
             lease.release()
 
     def _close(self, request: FleetRequest) -> None:

@@ -87,6 +87,11 @@ class FleetRequest:
         lost = self.lost_replica_ids
         return (*lost, *[each.replica_id for each in tried if each.replica_id not in lost])
 
+    @property
+    def num_taken_tokens(self) -> int:
+        """What it took of engines, prompt and output: of one that never came to work, nothing."""
+        return 0 if self.scheduled_at is None else len(self.call.prompt) + self.num_output_tokens
+
     def count_tokens(self) -> None:
         """Take over what its sequences hold, with its end."""
         sequence, handover = self.sequence, self.handover

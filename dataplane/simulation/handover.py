@@ -121,6 +121,7 @@ class Handover:
                 request.trace.note(EventKind.PAUSED, now, reason=_PAUSED, replica_id=source)
             self._wait()
         if lease is not None:
+            lease.settle(len(request.call.prompt) + self.num_selected_tokens)
             lease.release()
         return True
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from dataplane.lifecycle import Disposition
 from dataplane.policy import ClassPolicy
-from dataplane.queueing import Departure, DeploymentQueue, Ticket
+from dataplane.queueing import Departure, DeploymentQueue, QueueDemand, Ticket
 from dataplane.simulation.fleet_replica import FleetReplica
 from dataplane.simulation.fleet_request import FleetRequest
 from dataplane.simulation.handover import Handover, Stage
@@ -72,7 +72,7 @@ class DecodeQueue:
         endless = self._classes.get(of_class.name)
         if endless is None:
             endless = self._classes[of_class.name] = replace(of_class, deadline_seconds=None)
-        ticket = self.queue.enter(endless, num_slots=request.call.num_sequences)
+        ticket = self.queue.enter(endless, QueueDemand(request.call.num_sequences))
         self._expiry.watch()
         return ticket
 

@@ -1,23 +1,52 @@
 """The rule of the queue as it reads, with no thought of cost: everything is looked at each time."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dataplane.policy import ClassPolicy
+from dataplane.queue_demand import QueueDemand
 from dataplane.routing import Candidate, choose_replica
 
-RETRY_PRIORITY = 2**63
+ClassKey = tuple[str, int, float]
 
 
 @dataclass(eq=False)
 class PlainTicket:
-    priority: int
+    policy: ClassPolicy
+    demand: QueueDemand
     number: int
+    entered_at: float
     deadline_at: float | None
     excluded: frozenset[str]
-    num_slots: int
     unserved_since: float | None = None
     outcome: str | None = None
+    charged: int | None = None
+
+    @property
+    def key(self) -> ClassKey:
+        return self.policy.name, self.policy.priority, self.policy.aging_per_second
+
+    @property
+    def num_slots(self) -> int:
+        return self.demand.num_slots
+
+    @property
+    def urgency(self) -> tuple[float, int]:
+        return (math.inf if self.deadline_at is None else self.deadline_at, self.number)
+
+
+@dataclass
+class PlainAccount:
+    """One tenant in one class, in virtual time."""
+
+    time: float
+    returned_at: float
+    rank: int
+    weight: float
+
+    def move(self, num_tokens: float) -> None:
+        self.time = max(self.time + num_tokens / self.weight, self.returned_at)
 
 
 @dataclass
@@ -28,9 +57,12 @@ class PlainQueue:
     elsewhere: dict[str, int] = field(default_factory=dict)
     held: dict[str, int] = field(default_factory=dict)
     waiting: list[PlainTicket] = field(default_factory=list)
+    running: list[PlainTicket] = field(default_factory=list)
     num_entered: int = 0
     told: list[tuple[int, str]] = field(default_factory=list)
     """Who left, in order, and how."""
+    times: dict[ClassKey, float] = field(default_factory=dict)
+    accounts: dict[tuple[ClassKey, str], PlainAccount] = field(default_factory=dict)
 
     def set_replicas(self, slots: Mapping[str, int | None], elsewhere: Mapping[str, int]) -> None:
         self.slots, self.elsewhere = dict(slots), dict(elsewhere)
@@ -39,35 +71,64 @@ class PlainQueue:
         self._dispatch()
 
     def enter(
-        self, policy: ClassPolicy, excluded: frozenset[str], num_slots: int, entered_at: float
+        self, policy: ClassPolicy, demand: QueueDemand, excluded: frozenset[str]
     ) -> PlainTicket:
         limit = policy.deadline_seconds
-        ticket = PlainTicket(
-            priority=RETRY_PRIORITY if excluded else policy.priority,
-            number=self.num_entered,
-            deadline_at=None if limit is None else entered_at + limit,
-            excluded=excluded,
-            num_slots=num_slots,
-        )
+        deadlines = [demand.deadline_at, None if limit is None else self.now + limit]
         self.num_entered += 1
+        ticket = PlainTicket(
+            policy=policy,
+            demand=demand,
+            number=self.num_entered,
+            entered_at=self.now,
+            deadline_at=min((each for each in deadlines if each is not None), default=None),
+            excluded=excluded,
+        )
+        is_alone = not self.waiting
         self.waiting.append(ticket)
+        if is_alone and (replica_id := self._choose(ticket, set())) is not None:
+            if self._is_late(ticket):
+                self._settle(ticket, "deadline")
+            else:  # it is taken from nobody
+                self._start(ticket, replica_id)
+            return ticket
+        if not ticket.excluded:
+            self._come_back(ticket)
         self._note_service(ticket)
         self._dispatch()
         return ticket
 
-    def leave(self, ticket: PlainTicket) -> None:
+    def leave(self, ticket: PlainTicket, how: str = "cancelled") -> None:
         if ticket.outcome is None:
-            self._settle(ticket, "cancelled")
+            self._settle(ticket, how)
             self._dispatch()
 
-    def release(self, ticket: PlainTicket) -> None:
+    def shed(self, class_name: str) -> None:
+        of_class = [t for t in self.waiting if t.policy.name == class_name and not t.excluded]
+        if not of_class:
+            return
+        newest_key = [key for key in self.times if key in {t.key for t in of_class}][-1]
+        of_class = [t for t in of_class if t.key == newest_key]
+
+        def burden(ticket: PlainTicket) -> tuple[float, int]:
+            tenant, account = ticket.demand.tenant, self.accounts[ticket.key, ticket.demand.tenant]
+            tokens = sum(t.demand.num_tokens for t in of_class if t.demand.tenant == tenant)
+            return tokens / account.weight, account.rank
+
+        self.leave(max(of_class, key=lambda t: (burden(t), t.number)), "shed")
+
+    def release(self, ticket: PlainTicket, num_tokens: int | None) -> None:
         assert ticket.outcome is not None
         self.held[ticket.outcome] -= ticket.num_slots
+        self.running.remove(ticket)
+        if ticket.charged is not None and num_tokens is not None:
+            self._account(ticket).move(num_tokens - ticket.charged)
+        self._forget_idle()
         self._dispatch()
 
     def expire(self) -> None:
-        for ticket in self._order():
-            if ticket.deadline_at is not None and self.now >= ticket.deadline_at:
+        for ticket in list(self.waiting):
+            if self._is_late(ticket):
                 self._settle(ticket, "deadline")
             elif (
                 ticket.unserved_since is not None
@@ -80,11 +141,60 @@ class PlainQueue:
         kept = {r for ticket in self.waiting for r in self.slots if r not in ticket.excluded}
         return choose_replica(self._candidates(), kept, num_slots) is not None
 
-    def num_ahead(self, ticket: PlainTicket) -> int:
-        return self._order().index(ticket)
+    def order(self) -> list[PlainTicket]:
+        """Everybody, were all who can to start now."""
+        order = [ticket for ticket in self.waiting if ticket.excluded]
+        left = [ticket for ticket in self.waiting if not ticket.excluded]
+        times = {each: account.time for each, account in self.accounts.items()}
+        while left:
+            ticket = self._next(left, times)
+            tokens, weight = ticket.demand.num_expected_tokens, self._account(ticket).weight
+            times[ticket.key, ticket.demand.tenant] += tokens / weight
+            left.remove(ticket)
+            order.append(ticket)
+        return order
 
-    def _order(self) -> list[PlainTicket]:
-        return sorted(self.waiting, key=lambda t: (-t.priority, t.number))
+    def _next(
+        self, left: list[PlainTicket], times: Mapping[tuple[ClassKey, str], float]
+    ) -> PlainTicket:
+        fronts = [self._front([t for t in left if t.key == key], times) for key in self.times]
+        return min(
+            (front for front in fronts if front is not None),
+            key=lambda front: (-self._priority(front, left), front.number),
+        )
+
+    def _priority(self, front: PlainTicket, left: list[PlainTicket]) -> float:
+        oldest = min(t.entered_at for t in left if t.key == front.key)
+        return front.policy.priority + front.policy.aging_per_second * (self.now - oldest)
+
+    def _front(
+        self, of_class: list[PlainTicket], times: Mapping[tuple[ClassKey, str], float]
+    ) -> PlainTicket | None:
+        def turn(ticket: PlainTicket) -> tuple[float, int, tuple[float, int]]:
+            account = self._account(ticket)
+            return times[ticket.key, ticket.demand.tenant], account.rank, ticket.urgency
+
+        return min(of_class, key=turn, default=None)
+
+    def _account(self, ticket: PlainTicket) -> PlainAccount:
+        now = self.times.setdefault(ticket.key, 0.0)
+        weight = ticket.demand.weight
+        account = PlainAccount(time=now, returned_at=now, rank=0, weight=weight)
+        return self.accounts.setdefault((ticket.key, ticket.demand.tenant), account)
+
+    def _come_back(self, ticket: PlainTicket) -> None:
+        account = self._account(ticket)
+        account.weight = ticket.demand.weight
+        others = [
+            t
+            for t in self.waiting
+            if t is not ticket and t.key == ticket.key and not t.excluded
+            if t.demand.tenant == ticket.demand.tenant
+        ]
+        if not others:
+            account.returned_at = self.times[ticket.key]
+            account.time = max(account.time, account.returned_at)
+            account.rank = ticket.number
 
     def _candidates(self) -> list[Candidate]:
         return [
@@ -96,29 +206,57 @@ class PlainQueue:
             for replica_id, limit in self.slots.items()
         ]
 
+    def _choose(self, ticket: PlainTicket, kept: set[str]) -> str | None:
+        chosen = choose_replica(self._candidates(), ticket.excluded | kept, ticket.num_slots)
+        return None if chosen is None else chosen.replica_id
+
+    def _is_late(self, ticket: PlainTicket) -> bool:
+        return ticket.deadline_at is not None and self.now >= ticket.deadline_at
+
     def _note_service(self, ticket: PlainTicket) -> None:
         if self.slots.keys() - ticket.excluded:
             ticket.unserved_since = None
         elif ticket.unserved_since is None:
             ticket.unserved_since = self.now
 
+    def _start(self, ticket: PlainTicket, replica_id: str) -> None:
+        self.held[replica_id] = self.held.get(replica_id, 0) + ticket.num_slots
+        self.running.append(ticket)
+        self._settle(ticket, replica_id)
+
     def _settle(self, ticket: PlainTicket, outcome: str) -> None:
         self.waiting.remove(ticket)
         ticket.outcome = outcome
         self.told.append((ticket.number, outcome))
+        self._forget_idle()
+
+    def _forget_idle(self) -> None:
+        """Of a class of which nobody waits, and nothing that was charged runs."""
+        busy = {t.key for t in self.waiting if not t.excluded}
+        busy |= {t.key for t in self.running if t.charged is not None}
+        self.times = {key: time for key, time in self.times.items() if key in busy}
+        self.accounts = {each: a for each, a in self.accounts.items() if each[0] in busy}
 
     def _dispatch(self) -> None:
         while self._grant_one():
             pass
 
     def _grant_one(self) -> bool:
+        if choose_replica(self._candidates()) is None:
+            return False
+        for late in sorted(filter(self._is_late, self.waiting), key=lambda t: t.urgency):
+            self._settle(late, "deadline")
         kept: set[str] = set()
-        for ticket in self._order():
-            chosen = choose_replica(self._candidates(), ticket.excluded | kept, ticket.num_slots)
-            if chosen is not None:
-                replica_id = chosen.replica_id
-                self.held[replica_id] = self.held.get(replica_id, 0) + ticket.num_slots
-                self._settle(ticket, replica_id)
+        for ticket in self.order():
+            if (replica_id := self._choose(ticket, kept)) is not None:
+                self._charge(ticket)
+                self._start(ticket, replica_id)
                 return True
             kept |= self.slots.keys() - ticket.excluded
         return False
+
+    def _charge(self, ticket: PlainTicket) -> None:
+        account = self._account(ticket)
+        ticket.charged = ticket.demand.num_expected_tokens
+        self.times[ticket.key] = max(self.times[ticket.key], account.time)
+        account.move(ticket.charged)

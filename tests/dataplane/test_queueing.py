@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 
 from dataplane.lifecycle import Disposition
 from dataplane.policy import ClassPolicy
-from dataplane.queueing import Departure, DeploymentQueue, Lease, Ticket
+from dataplane.queueing import Departure, DeploymentQueue, Lease, QueueDemand, Ticket
 
 BATCH = ClassPolicy(name="batch", priority=1)
 CHAT = ClassPolicy(name="chat", priority=10, deadline_seconds=2.0)
@@ -61,7 +61,7 @@ def test_higher_priority_goes_first_and_equals_go_in_order_of_arrival() -> None:
 def test_who_waits_is_told_its_place_and_what_has_to_come() -> None:
     queue, _ = open_queue({"a": 1})
     running = lease_of(queue.enter(BATCH))
-    batch = queue.enter(BATCH, num_slots=3)
+    batch = queue.enter(BATCH, QueueDemand(num_slots=3))
     chat = queue.enter(CHAT)
     retry = queue.enter(BATCH, excluded=frozenset({"b"}))
     lost = queue.enter(BATCH, excluded=frozenset({"a"}))
@@ -154,7 +154,7 @@ def test_leases_on_a_removed_replica_stay_valid_and_count_nothing_twice() -> Non
 def test_a_request_of_several_sequences_waits_until_all_its_slots_are_free() -> None:
     queue, _ = open_queue({"a": 2})
     running = lease_of(queue.enter(BATCH))
-    pair = queue.enter(BATCH, num_slots=2)
+    pair = queue.enter(BATCH, QueueDemand(num_slots=2))
     assert pair.outcome is None, "it would be the third of two"
     running.release()
     with lease_of(pair):
@@ -165,7 +165,7 @@ def test_a_request_of_several_sequences_waits_until_all_its_slots_are_free() -> 
 def test_those_behind_a_request_of_several_sequences_do_not_starve_it() -> None:
     queue, _ = open_queue({"a": 2})
     first, second = lease_of(queue.enter(BATCH)), lease_of(queue.enter(BATCH))
-    pair, single = queue.enter(BATCH, num_slots=2), queue.enter(BATCH)
+    pair, single = queue.enter(BATCH, QueueDemand(num_slots=2)), queue.enter(BATCH)
     first.release()
     assert pair.outcome is None
     assert single.outcome is None, "the free slot is kept for who came first"
@@ -180,10 +180,10 @@ def test_who_waits_behind_several_sequences_starts_when_they_leave() -> None:
     queue, clock = open_queue({"a": 2})
     lease_of(queue.enter(BATCH))
     gone = Departure(disposition=Disposition.CANCELLED, reason="the client left")
-    pair, single = queue.enter(BATCH, num_slots=2), queue.enter(BATCH)
+    pair, single = queue.enter(BATCH, QueueDemand(num_slots=2)), queue.enter(BATCH)
     queue.leave(pair, gone)
     lease_of(single).release()
-    hurried, late = queue.enter(CHAT, num_slots=2), queue.enter(CHAT)
+    hurried, late = queue.enter(CHAT, QueueDemand(num_slots=2)), queue.enter(CHAT)
     patient = queue.enter(BATCH)
     clock.now = 2.0
     queue.expire()
@@ -196,7 +196,7 @@ def test_who_waits_behind_several_sequences_starts_when_they_leave() -> None:
 def test_a_retry_of_several_sequences_keeps_its_replica_from_those_behind_it() -> None:
     queue, _ = open_queue({"a": 1, "b": 2})
     on_b = [lease_of(queue.enter(BATCH, excluded=frozenset({"a"}))) for _ in range(2)]
-    retry = queue.enter(BATCH, excluded=frozenset({"a"}), num_slots=2)
+    retry = queue.enter(BATCH, QueueDemand(num_slots=2), frozenset({"a"}))
     on_b[0].release()
     others = [queue.enter(CHAT) for _ in range(2)]
     assert lease_of(others[0]).replica_id == "a"
@@ -208,7 +208,7 @@ def test_a_retry_of_several_sequences_keeps_its_replica_from_those_behind_it() -
 def test_a_request_of_more_sequences_than_a_replica_has_slots_has_it_alone() -> None:
     queue, _ = open_queue({"a": 2})
     running = lease_of(queue.enter(BATCH))
-    many = queue.enter(BATCH, num_slots=5)
+    many = queue.enter(BATCH, QueueDemand(num_slots=5))
     assert many.outcome is None
     running.release()
     assert queue.num_outstanding("a") == 5
@@ -219,7 +219,7 @@ def test_a_request_of_more_sequences_than_a_replica_has_slots_has_it_alone() -> 
 def test_what_another_process_holds_is_not_given_again() -> None:
     queue, _ = open_queue({})
     queue.set_replicas({"a": 3}, {"a": 2})
-    pair = queue.enter(BATCH, num_slots=2)
+    pair = queue.enter(BATCH, QueueDemand(num_slots=2))
     assert pair.outcome is None
     queue.set_replicas({"a": 3}, {"a": 1})
     assert lease_of(pair).replica_id == "a"
@@ -247,8 +247,8 @@ def test_no_slot_is_lost_or_granted_twice_whatever_happens(steps: list[tuple[str
     for action, number in steps:
         if action == "enter":
             excluded = frozenset({"r0"}) if number % 4 == 3 else frozenset()
-            policy, num_slots = (CHAT if number % 2 else BATCH), 1 + number // 4
-            tickets.append(queue.enter(policy, excluded, num_slots=num_slots))
+            policy, demand = (CHAT if number % 2 else BATCH), QueueDemand(1 + number // 4)
+            tickets.append(queue.enter(policy, demand, excluded))
         elif action == "release" and held:
             held.pop(number % len(held))[0].release()
         elif action == "leave" and tickets:
@@ -262,7 +262,7 @@ def test_no_slot_is_lost_or_granted_twice_whatever_happens(steps: list[tuple[str
         for ticket in [t for t in tickets if t.outcome is not None]:
             tickets.remove(ticket)
             if isinstance(lease := ticket.outcome, Lease):
-                held.append((lease, ticket.num_slots))
+                held.append((lease, ticket.demand.num_slots))
         queue.check_integrity()
         for replica_id in ("r0", "r1", "r2"):
             taken = [num for lease, num in held if lease.replica_id == replica_id]

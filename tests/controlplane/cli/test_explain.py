@@ -62,7 +62,7 @@ def test_one_field_is_told_with_type_bounds_default_enforcement_and_an_example()
         "    - max_queue: 512",
     ):
         assert f"\n{line}\n" in shown
-    assert "Enforced:  not yet: waiting raises no" in run("policy.classes.aging").stdout
+    assert "Enforced:  not yet: requests are judged one" in run("SLOContract.window").stdout
 
 
 def test_words_are_told_with_their_meaning_and_groups_with_their_fields() -> None:

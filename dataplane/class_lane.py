@@ -1,0 +1,171 @@
+"""One class among those that wait: fair among its tenants, by tokens and weights.
+
+Each tenant has an account in virtual time, and the one that is furthest behind goes next. What
+a request is expected to take moves its tenant's account when it is given a slot; once it has
+ended, what it really took does. The time of the lane is that of the latest that went, and who
+comes back is set there: what it did not ask for meanwhile is nobody's debt to it.
+
+    A (weight 1)   |----- 400 -----|----- 400 -----|
+    B (weight 2)   |- 300/2 -|- 300/2 -|- 300/2 -|           B goes next
+    lane           ................... ^ time: where the latest of them began
+
+What starts with nobody waiting is charged to nobody, since it is taken from nobody.
+"""
+
+import heapq
+from collections import OrderedDict
+from collections.abc import Iterator
+
+from dataplane.policy import ClassPolicy
+from dataplane.queue_ticket import Ticket
+from dataplane.tenant_account import TenantAccount
+
+_MIN_CLEANED = 64
+
+LaneKey = tuple[str, int, float]
+"""Who has one lives by the class's name, priority and aging as they were when it came."""
+
+
+def lane_key(request_class: ClassPolicy) -> LaneKey:
+    """The lane of those that come now."""
+    return (request_class.name, request_class.priority, request_class.aging_per_second)
+
+
+class Charge:
+    """What one request that is not settled was charged."""
+
+    __slots__ = ("account", "lane", "num_tokens")
+
+    def __init__(self, lane: "ClassLane", account: TenantAccount, num_tokens: int) -> None:
+        self.lane = lane
+        self.account = account
+        self.num_tokens = num_tokens
+
+
+class ClassLane:
+    """Those that wait of one class. Nothing costs more when more wait, but to look at all."""
+
+    def __init__(self, key: LaneKey) -> None:
+        self.key = key
+        self._priority = key[1]
+        self._aging = key[2]
+        self.waiting: OrderedDict[Ticket, None] = OrderedDict()
+        """In order of arrival: the first has waited for longest."""
+        self._time = 0.0
+        self._num_charges = 0
+        self._accounts: dict[str, TenantAccount] = {}
+        # A heap of those that wait. One whose account has moved since is dropped when met.
+        self._turns: list[tuple[float, int, TenantAccount]] = []
+
+    @property
+    def is_idle(self) -> bool:
+        """Nobody waits, and nothing that was charged runs: it has nothing to remember."""
+        return not self.waiting and not self._num_charges
+
+    def priority_at(self, now: float) -> float:
+        """Of the class, with what the oldest of it has gained by waiting."""
+        if not self._aging:
+            return self._priority
+        return self.priority_with(next(iter(self.waiting)), now)
+
+    def priority_with(self, oldest: Ticket, now: float) -> float:
+        """Were that one the oldest."""
+        return self._priority + self._aging * (now - oldest.entered_at)
+
+    @property
+    def front(self) -> Ticket:
+        """Who of it goes next. Somebody must wait."""
+        turns = self._turns
+        while not _is_current(turns[0]):
+            heapq.heappop(turns)
+        return turns[0][2].front
+
+    @property
+    def newest_of_most(self) -> Ticket:
+        """The newest of the tenant with the most tokens waiting for its weight. Somebody must
+        wait."""
+        waiting = (account for account in self._accounts.values() if account.waiting)
+        most = max(waiting, key=lambda account: (account.num_tokens / account.weight, account.rank))
+        return next(reversed(most.waiting))
+
+    def add(self, ticket: Ticket) -> None:
+        """One more waits."""
+        self.waiting[ticket] = None
+        account = self._account(ticket)
+        if account.add(ticket, self._time):
+            self._put(account)
+
+    def remove(self, ticket: Ticket) -> None:
+        """One leaves. Raises KeyError when it has."""
+        del self.waiting[ticket]
+        self._account(ticket).remove(ticket)
+
+    def charge(self, ticket: Ticket) -> Charge:
+        """It is given its slots."""
+        account = self._account(ticket)
+        num_tokens = ticket.demand.num_expected_tokens
+        self._time = max(self._time, account.time)
+        self._num_charges += 1
+        self._move(account, num_tokens)
+        return Charge(self, account, num_tokens)
+
+    def settle(self, charge: Charge, num_tokens: int | None) -> None:
+        """What it was given has ended, and took so many tokens; None: as many as expected."""
+        self._num_charges -= 1
+        if num_tokens is not None:
+            self._move(charge.account, num_tokens - charge.num_tokens)
+
+    def in_order(self) -> Iterator[Ticket]:
+        """Those that wait, the next first, were all given what is expected of them."""
+        times = [
+            (account.time, account.rank, account.weight, account.in_order())
+            for account in self._accounts.values()
+            if account.waiting
+        ]
+        heapq.heapify(times)
+        while times:
+            time, rank, weight, tickets = times[0]
+            ticket = next(tickets, None)
+            if ticket is None:
+                heapq.heappop(times)
+                continue
+            yield ticket
+            moved = time + ticket.demand.num_expected_tokens / weight
+            heapq.heapreplace(times, (moved, rank, weight, tickets))
+
+    def check_integrity(self) -> None:
+        """Raises AssertionError when somebody is counted wrongly or hidden."""
+        num_waiting = sum(len(account.waiting) for account in self._accounts.values())
+        if num_waiting != len(self.waiting):
+            raise AssertionError(f"{len(self.waiting)} wait, and {num_waiting} at their tenants")
+        if self._num_charges < 0:
+            raise AssertionError(f"class {self.key[0]} has {self._num_charges} charges")
+        for account in self._accounts.values():
+            account.check_integrity()
+        if self.waiting and self.front is not next(self.in_order()):
+            raise AssertionError(f"request {self.front.number} goes before a tenant that is behind")
+
+    def _account(self, ticket: Ticket) -> TenantAccount:
+        tenant = ticket.demand.tenant
+        account = self._accounts.get(tenant)
+        if account is None:
+            account = self._accounts[tenant] = TenantAccount(self._time)
+            account.weight = ticket.demand.weight
+        return account
+
+    def _move(self, account: TenantAccount, num_tokens: int) -> None:
+        if num_tokens:
+            account.move(num_tokens)
+            if account.waiting:
+                self._put(account)
+
+    def _put(self, account: TenantAccount) -> None:
+        if len(self._turns) > _MIN_CLEANED + 4 * len(self._accounts):
+            self._turns = [turn for turn in self._turns if _is_current(turn)]
+            heapq.heapify(self._turns)
+        heapq.heappush(self._turns, (account.time, account.rank, account))
+
+
+def _is_current(turn: tuple[float, int, TenantAccount]) -> bool:
+    time, rank, account = turn
+    return bool(account.waiting) and account.time == time and account.rank == rank

@@ -30,7 +30,8 @@ _log = structlog.get_logger(__name__)
 class ReplicaLink:
     """One replica of the enforced snapshot, or one that is being let go.
 
-    `on_change` is called whenever it becomes connected or ceases to be.
+    `on_change` is called whenever it becomes connected or ceases to be, `on_stats` with whatever
+    it tells of itself.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class ReplicaLink:
         create_client: CreateClient,
         on_change: Callable[[], None],
         clock: MonotonicClock,
+        on_stats: Callable[["ReplicaLink", EngineStats], None] = lambda link, stats: None,
     ) -> None:
         self.deployment = deployment
         self.endpoint = endpoint
@@ -52,6 +54,7 @@ class ReplicaLink:
         self._told_at = 0.0
         self._create_client = create_client
         self._on_change = on_change
+        self._on_stats = on_stats
         self._client: EngineClient | None = None
         self._doubt = asyncio.Event()
         self._task = asyncio.create_task(self._keep_connected(), name=f"link {endpoint.replica_id}")
@@ -130,6 +133,7 @@ class ReplicaLink:
             try:
                 self._stats = await client.stats()
                 self._told_at = self._clock()
+                self._on_stats(self, self._stats)
             except EngineUnavailableError as error:
                 self._set_connected(False, str(error))
                 return

@@ -25,6 +25,7 @@ class Placement:
     __slots__ = (
         "_candidate",
         "_is_failed",
+        "_is_found",
         "_is_open",
         "_num_ahead",
         "_num_output",
@@ -57,7 +58,7 @@ class Placement:
         self._num_output = request.num_output_tokens
         self._scheduled_at: float | None = None
         self._is_open = True
-        self._is_failed = False
+        self._is_failed = self._is_found = False
         candidate.num_prompt_tokens_ahead += self._num_ahead
         candidate.num_output_tokens_ahead += self._num_output
         router.ejections.note_sent(self.replica_id, self, now)
@@ -68,7 +69,9 @@ class Placement:
 
     def note_cached(self, num_cached_tokens: int) -> None:
         """Its engine found so much of the prompt: that is exact, what was thought is not."""
-        self._router.note_found(self.replica_id, self.num_cached_tokens, num_cached_tokens)
+        if not self._is_found:
+            self._is_found = True
+            self._router.note_found(self.replica_id, self.num_cached_tokens, num_cached_tokens)
         num_ahead = max(0, self._num_prompt - num_cached_tokens)
         if self._is_open and self._num_ahead:
             self._candidate.num_prompt_tokens_ahead += num_ahead - self._num_ahead

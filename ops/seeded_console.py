@@ -30,6 +30,7 @@ from controlplane.api import (
     records,
     requests,
     series,
+    usage,
 )
 from controlplane.api.authentication import install_authentication
 from controlplane.api.shared import install_shared
@@ -55,7 +56,7 @@ from ops.seeded_state import (
 
 _MODULES = (
     access, audit, config, config_history, deployments, events, otlp, overview, records, requests,
-    series,
+    series, usage,
 )  # fmt: skip
 
 

@@ -201,7 +201,9 @@ def _steps() -> tuple[_Step, ...]:
     texts = {path.stem: path.read_text() for path in sorted(_DEMO.glob("*.yaml"))}
     contract = _changed(texts["contract"], ("at_most: 2s", "at_most: 300ms"))
     contract = _changed(contract, ("at_most: 400ms", "at_most: 40ms"))
-    three = _changed(texts["deployment"], ("replicas: 1", "replicas: 3"))
+    three = _changed(
+        texts["deployment"], ("replicas: 1", "replicas: 3\n  replica_price: {per_hour: 2.4}")
+    )
     summarize = _changed(texts["deployment"], ("{name: chat}", "{name: summarize}"))
     summarize = _changed(summarize, ("  contract: chat\n", ""))
     policy = _changed(

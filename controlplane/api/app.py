@@ -37,6 +37,7 @@ from controlplane.api import (
     request_data,
     scrape_targets,
     series,
+    usage,
 )
 from controlplane.api import requests as requests_api
 from controlplane.api.authentication import install_authentication
@@ -79,6 +80,7 @@ _ROUTERS = (
     requests_api.router,
     scrape_targets.router,
     series.router,
+    usage.router,
 )
 
 

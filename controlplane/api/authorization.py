@@ -37,10 +37,12 @@ FOR_TENANTS = frozenset(
         ("GET", "/api/v1/requests"),
         ("GET", "/api/v1/requests/live"),
         ("GET", "/api/v1/requests/{request_id:path}"),
+        ("GET", "/api/v1/usage"),
         ("GET", "/"),
         ("GET", "/requests"),
         ("GET", "/requests/live"),
         ("GET", "/requests/{request_id:path}"),
+        ("GET", "/usage"),
     }
 )
 """Shows a viewer who is bound to a tenant what is that tenant's, and nothing else."""

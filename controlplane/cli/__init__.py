@@ -32,6 +32,7 @@ COMMANDS = {
     "simulate": "controlplane.cli.simulate:simulate",
     "support-bundle": "controlplane.cli.support_bundle:support_bundle",
     "trace": "controlplane.cli.trace:trace",
+    "usage": "controlplane.cli.usage:usage",
     "users": "controlplane.cli.users:users",
 }
 
@@ -56,6 +57,7 @@ SUMMARIES = {
     "serve": "Serve models on this machine, all in one.",
     "simulate": "Let a file happen in virtual time.",
     "support-bundle": "Gather what somebody else needs to help.",
+    "usage": "Show who used what, and what it cost.",
     "users": "Say who may log in to the console.",
     "trace": "Show the whole life of one request.",
 }

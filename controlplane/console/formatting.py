@@ -3,6 +3,7 @@
 Unknown is written as such: never 0, never a blank.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -74,6 +75,22 @@ def size(num_bytes: int | None) -> Quantity | None:
         value, unit = value / 1024, larger
     digits = 0 if unit == "B" or value >= 99.95 else 1
     return Quantity(f"{value:,.{digits}f}", unit)
+
+
+def money(amount: float, currency: str | None) -> Quantity:
+    """Two digits behind the point, or, of what is below one, two that matter."""
+    number = f"{amount:,.2f}" if amount == 0 or abs(amount) >= 1 else _significant(amount)
+    return Quantity(number, currency or "")
+
+
+def _significant(amount: float) -> str:
+    digits = max(2, 1 - math.floor(math.log10(abs(amount))))
+    return f"{amount:.{digits}f}" if digits <= 8 else f"{amount:.1e}"
+
+
+def amount_of(value: float | None) -> str | None:
+    """One digit behind the point below a thousand, none above."""
+    return None if value is None else f"{value:,.{1 if abs(value) < 1000 else 0}f}"
 
 
 def age(seconds: float | None) -> str | None:

@@ -7,6 +7,7 @@ _PAGES = (
     ("/", "overview", "Overview"),
     ("/deployments", "deployments", "Deployments"),
     ("/requests", "requests", "Requests"),
+    ("/usage", "usage", "Usage"),
     ("/config", "config", "Config"),
     ("/audit", "audit", "Audit"),
     ("/access", "access", "Access"),

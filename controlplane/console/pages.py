@@ -26,6 +26,7 @@ from controlplane.console import (
     config_pages,
     deployment_pages,
     login_pages,
+    usage_pages,
 )
 from controlplane.console.answers import error_page, page, sentence
 from controlplane.console.error_pages import install_error_pages
@@ -54,6 +55,7 @@ def install_console(app: FastAPI) -> None:
         login_pages.router,
         access_pages.router,
         audit_pages.router,
+        usage_pages.router,
     ):
         app.include_router(pages, dependencies=[Depends(authorize)])
     app.add_middleware(SecurityHeaders)

@@ -33,8 +33,8 @@ def environment() -> Environment:
     made.globals["menu"] = lambda: menu_of(current_principal.get())
     made.globals["auth_is_off"] = lambda: current_principal.get() is LOCAL
     for name in (
-        "age", "clock_time", "count", "duration", "exact_time", "in_start_order", "rate", "share",
-        "short_id", "size", "tail",
+        "age", "amount_of", "clock_time", "count", "duration", "exact_time", "in_start_order",
+        "money", "rate", "share", "short_id", "size", "tail",
     ):  # fmt: skip
         made.filters[name] = getattr(formatting, name)
     made.filters["codes"] = _codes

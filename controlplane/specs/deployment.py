@@ -6,6 +6,15 @@ from controlplane.specs.kind import Kind, SpecModel
 from controlplane.specs.names import Name, Reference, ReferenceText, parse_reference
 
 
+class ReplicaPriceSpec(SpecModel):
+    """What one replica costs."""
+
+    per_hour: float = Field(ge=0, le=1_000_000, examples=[2.4])
+    """For an hour of one replica, from its start to its end, whether it works or not."""
+    currency: str = Field(default="USD", pattern=r"^[A-Z]{3}$", examples=["EUR"])
+    """Three capital letters; nothing is converted."""
+
+
 class DeploymentSpec(SpecModel):
     """One model, one engine config, one policy, perhaps a contract, and N replicas.
 
@@ -24,6 +33,9 @@ class DeploymentSpec(SpecModel):
     """How many engines should run; 0 stops all."""
     launcher: Name = "local"
     """The plugin that places replicas."""
+    replica_price: ReplicaPriceSpec | None = None
+    """What one replica costs; a change of it replaces no replica. `pilothouse usage` shows what
+    requests cost by it; None: it shows no cost."""
 
     def references(self) -> dict[str, tuple[Kind, Reference]]:
         """What this deployment refers to, by field."""

@@ -35,6 +35,7 @@ COMMANDS = [
     ["requests", "--live"],
     ["requests", "--all", "-o", "json"],
     ["trace", "abc"],
+    ["usage", "--by", "tenant"],
 ]
 EVERY_COMMAND = pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
 

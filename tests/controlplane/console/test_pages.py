@@ -94,6 +94,7 @@ def test_no_page_holds_inline_script_or_style_or_a_foreign_address(
     seed(app, NOW_NS, num_requests=40)
     paths = ["/", "/requests", "/requests?tenant=nobody", "/requests/live", "/requests/none-such"]
     paths += ["/deployments", "/deployments/chat", "/deployments/summarize", "/config"]
+    paths += ["/usage", "/usage?by=tenant&since=7d", "/usage?tenant=nobody", "/usage?by=nothing"]
     paths += ["/config/admissionpolicy/chat", "/config/admissionpolicy/chat/diff"]
     paths += [
         f"/requests/{make(sample(10_000 + n)).request_id}" for n, make in enumerate(KINDS.values())

@@ -1,0 +1,85 @@
+"""What was used, by deployment, class and tenant: sums of the exact counts over a time."""
+
+from collections import Counter
+from typing import NamedTuple
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from controlplane.store.counts import HOUR_SECONDS
+from controlplane.store.metered_measures import MEASURES
+from controlplane.store.request_tables import HourCountRow, MinuteCountRow
+
+_MEASURES = (
+    "offered", "in_contract.good", "in_contract.total", "tokens.input", "tokens.cached",
+    "tokens.output", *MEASURES,
+)  # fmt: skip
+
+
+class UsageKey(NamedTuple):
+    """Whose use it was."""
+
+    deployment: str
+    request_class: str
+    tenant: str
+
+
+def read_usage(
+    session: Session, start_unix: int, end_unix: int, tenant: str | None = None
+) -> dict[UsageKey, Counter[str]]:
+    """Sums by measure of what arrived from `start_unix` until before `end_unix`, whole minutes
+    both; one that is absent was not counted. With `tenant`, only what was counted for it. What
+    never found a deployment used nothing."""
+    found: dict[UsageKey, Counter[str]] = {}
+    for part in _parts(start_unix, end_unix):
+        _add(session, found, part, tenant)
+    return found
+
+
+class _Part(NamedTuple):
+    """A piece of the time that is read from one table."""
+
+    table: type[HourCountRow | MinuteCountRow]
+    start_unix: int
+    end_unix: int
+
+
+def _parts(start_unix: int, end_unix: int) -> list[_Part]:
+    """Whole hours are read from their sums."""
+    first = -(-start_unix // HOUR_SECONDS) * HOUR_SECONDS
+    last = end_unix // HOUR_SECONDS * HOUR_SECONDS
+    if first >= last:
+        return [_Part(MinuteCountRow, start_unix, end_unix)]
+    parts = (
+        _Part(MinuteCountRow, start_unix, first),
+        _Part(HourCountRow, first, last),
+        _Part(MinuteCountRow, last, end_unix),
+    )
+    return [part for part in parts if part.start_unix < part.end_unix]
+
+
+def _add(
+    session: Session,
+    found: dict[UsageKey, Counter[str]],
+    part: _Part,
+    tenant: str | None,
+) -> None:
+    table = part.table
+    at = HourCountRow.hour_unix if table is HourCountRow else MinuteCountRow.minute_unix
+    key = (table.deployment, table.request_class, table.tenant)
+    conditions = [
+        at >= part.start_unix,
+        at < part.end_unix,
+        table.deployment != "",
+        table.measure.in_(_MEASURES),
+    ]
+    if tenant is not None:
+        conditions.append(table.tenant == tenant)
+    rows = session.execute(
+        select(*key, table.measure, func.sum(table.value))
+        .where(*conditions)
+        .group_by(*key, table.measure)
+    )
+    for deployment, request_class, of_tenant, measure, value in rows:
+        counts = found.setdefault(UsageKey(deployment, request_class, of_tenant), Counter())
+        counts[measure] += int(value)

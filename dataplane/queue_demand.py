@@ -2,6 +2,8 @@
 
 import msgspec
 
+from dataplane.routing.request import RoutingRequest
+
 
 class QueueDemand(msgspec.Struct, frozen=True):
     """Of one request."""
@@ -22,6 +24,8 @@ class QueueDemand(msgspec.Struct, frozen=True):
     deadline_at: float | None = None
     """When engine work must have begun, by the queue's clock, where that is before the deadline
     of its class."""
+    routing: RoutingRequest | None = None
+    """What the choice of its replica is made on; None: a slot is all that it takes."""
 
 
 ONE_SLOT = QueueDemand()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from dataplane.lifecycle import Disposition
 from dataplane.policy import ClassPolicy
 from dataplane.queue_demand import QueueDemand
+from dataplane.routing.placement import Placement
 
 if TYPE_CHECKING:
     from dataplane.class_lane import Charge
@@ -32,13 +33,27 @@ class SlotOwner(Protocol):
 class Lease:
     """The slots of one request on one replica, held until the `with` block ends."""
 
-    __slots__ = ("_is_held", "_owner", "charge", "num_slots", "num_tokens", "replica_id")
+    __slots__ = (
+        "_is_held",
+        "_owner",
+        "charge",
+        "num_slots",
+        "num_tokens",
+        "placement",
+        "replica_id",
+    )
 
     def __init__(
-        self, owner: SlotOwner, replica_id: str, num_slots: int, charge: "Charge | None" = None
+        self,
+        owner: SlotOwner,
+        placement: Placement,
+        num_slots: int,
+        charge: "Charge | None" = None,
     ) -> None:
-        """`charge` is what its tenant was charged, where it had to wait."""
-        self.replica_id = replica_id
+        """`placement` is its work on the replica, which ends with the lease; `charge` is what its
+        tenant was charged, where it had to wait."""
+        self.placement = placement
+        self.replica_id = placement.replica_id
         self.num_slots = num_slots
         self.charge = charge
         self.num_tokens: int | None = None

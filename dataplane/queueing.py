@@ -21,16 +21,18 @@ where the front ticket wants one slot on any replica, nothing is looked at but i
 replica, and each class once.
 """
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from types import MappingProxyType
 
+from dataplane.class_lane import Charge
 from dataplane.clock import MonotonicClock
 from dataplane.lifecycle import Disposition
 from dataplane.policy import ClassPolicy
 from dataplane.queue_demand import ONE_SLOT, QueueDemand
 from dataplane.queue_ticket import Departure, Lease, LeavingListener, Ticket
 from dataplane.replica_slots import ReplicaSlots
-from dataplane.routing import choose_replica
+from dataplane.routing.candidate import Candidate
+from dataplane.routing.router import Router, plain_router
 from dataplane.wait_limits import WaitLimits
 from dataplane.waiting_line import WaitingLine
 
@@ -40,9 +42,13 @@ __all__ = ["Departure", "DeploymentQueue", "Lease", "LeavingListener", "QueueDem
 class DeploymentQueue:
     """Waiting requests of one deployment and the slots of its connected replicas."""
 
-    def __init__(self, clock: MonotonicClock, unserved_seconds: float) -> None:
-        """`unserved_seconds` is how long a request waits when no replica could take it at all."""
+    def __init__(
+        self, clock: MonotonicClock, unserved_seconds: float, router: Router | None = None
+    ) -> None:
+        """`unserved_seconds` is how long a request waits when no replica could take it at all;
+        without a `router` the replica with the fewest held takes it."""
         self.clock = clock
+        self.router = plain_router(clock) if router is None else router
         self._slots = ReplicaSlots()
         self._line = WaitingLine()
         self._limits = WaitLimits(unserved_seconds)
@@ -74,7 +80,7 @@ class DeploymentQueue:
         that somebody waits for."""
         line = self._line
         if not line.num_waiting and num_slots == 1:
-            return self._slots.find_least_held() is not None
+            return bool(self._slots.open)
         if line.num_waiting > len(line.retries):
             return False  # somebody waits for all replicas
         kept: set[str] = set()
@@ -82,7 +88,7 @@ class DeploymentQueue:
             kept |= self._usable(ticket)
             if kept >= self._slots.replica_ids():
                 return False
-        return choose_replica(self._slots.candidates(), kept, num_slots) is not None
+        return bool(self._slots.with_room(num_slots, kept))
 
     def num_waiting_by_class(self) -> Mapping[str, int]:
         """Waiting requests by class name, as they are now: read it before anything changes."""
@@ -101,6 +107,16 @@ class DeploymentQueue:
     def oldest_entered_at_by_class(self) -> dict[str, float]:
         """When the longest waiting of each class entered that has any."""
         return {name: oldest.entered_at for name, oldest in self._line.oldest_by_class().items()}
+
+    def find_candidate(self, replica_id: str) -> Candidate | None:
+        """What routing knows of a replica that is connected, or of which something is held."""
+        return self._slots.find(replica_id)
+
+    def check_replicas(self) -> None:
+        """Look for replicas that do worse than the others, or may come back, and forget what they
+        told long ago. Often is no error."""
+        if self.router.check():
+            self._slots.drop_old_reports(self.clock())
 
     def num_outstanding(self, replica_id: str) -> int:
         """Slots of the replica that are held."""
@@ -182,6 +198,7 @@ class DeploymentQueue:
         self._slots.give_back(lease.replica_id, lease.num_slots)
         if lease.charge is not None:
             self._line.settle(lease.charge, lease.num_tokens)
+        lease.placement.end()
         if self._line.num_waiting:
             self._dispatch()
 
@@ -191,10 +208,10 @@ class DeploymentQueue:
         self._line.check_integrity()
         startable = self._find_startable(self.clock())
         if startable is not None:
-            ticket, replica_id = startable
+            ticket, candidates = startable
             raise AssertionError(
                 f"a request of class {ticket.class_name} waits beside "
-                f"{ticket.demand.num_slots} free slots of {replica_id}"
+                f"{ticket.demand.num_slots} free slots of {candidates[0].replica_id}"
             )
 
     def _note_service(self, ticket: Ticket) -> None:
@@ -216,15 +233,23 @@ class DeploymentQueue:
 
     def _start_at_once(self, ticket: Ticket) -> bool:
         """Nobody is before it: its slots are taken from nobody, and charged to nobody."""
-        replica_id = self._choose(ticket, frozenset())
-        if replica_id is None:
+        candidates = self._with_room(ticket, frozenset())
+        if not candidates:
             return False
         if ticket.deadline_at is not None and ticket.deadline_at <= ticket.entered_at:
             ticket.outcome = self._limits.explain(ticket, ticket.entered_at)
             return True
-        self._slots.take(replica_id, ticket.demand.num_slots)
-        ticket.outcome = Lease(self, replica_id, ticket.demand.num_slots)
+        ticket.outcome = self._grant(ticket, candidates, None)
         return True
+
+    def _grant(
+        self, ticket: Ticket, candidates: Sequence[Candidate], charge: Charge | None
+    ) -> Lease:
+        """Slots on the one of them that the router chooses."""
+        demand = ticket.demand
+        placement = self.router.choose(demand.routing, candidates, ticket.excluded)
+        self._slots.take(placement.replica_id, demand.num_slots)
+        return Lease(self, placement, demand.num_slots, charge)
 
     def _dispatch(self) -> None:
         """Grant free slots until nobody can start. Who is told of it may call this again: then
@@ -234,42 +259,39 @@ class DeploymentQueue:
         self._is_dispatching = True
         try:
             while (startable := self._find_next()) is not None:
-                ticket, replica_id = startable
-                num_slots = ticket.demand.num_slots
-                self._slots.take(replica_id, num_slots)
-                charge = self._line.charge(ticket)
+                ticket, candidates = startable
+                lease = self._grant(ticket, candidates, self._line.charge(ticket))
                 self._remove(ticket)
-                ticket.settle(Lease(self, replica_id, num_slots, charge))
+                ticket.settle(lease)
         finally:
             self._is_dispatching = False
 
-    def _find_next(self) -> tuple[Ticket, str] | None:
+    def _find_next(self) -> tuple[Ticket, Sequence[Candidate]] | None:
         """As `_find_startable`, of those who are not late; who is leaves."""
-        if not self._line.num_waiting or self._slots.find_least_held() is None:
+        if not self._line.num_waiting or not self._slots.open:
             return None
         now = self.clock()
         for late in self._limits.take_late(now):
             self._depart(late, self._limits.explain(late, now))
         return self._find_startable(now)
 
-    def _find_startable(self, now: float) -> tuple[Ticket, str] | None:
+    def _find_startable(self, now: float) -> tuple[Ticket, Sequence[Candidate]] | None:
         """The first in order that can start. What it waits for is kept from those behind it: they
         pass a retry only to a replica that has failed it, and nobody passes anybody else."""
         kept: set[str] = set()
         for ticket in self._line.retries:
-            if (replica_id := self._choose(ticket, kept)) is not None:
-                return ticket, replica_id
+            if candidates := self._with_room(ticket, kept):
+                return ticket, candidates
             kept |= self._usable(ticket)
             if kept >= self._slots.replica_ids():
                 return None
         front = self._line.find_front(now)
-        if front is None or (replica_id := self._choose(front, kept)) is None:
+        if front is None or not (candidates := self._with_room(front, kept)):
             return None
-        return front, replica_id
+        return front, candidates
 
-    def _choose(self, ticket: Ticket, kept: Set[str]) -> str | None:
-        if ticket.demand.num_slots == 1 and not ticket.excluded and not kept:
-            return self._slots.find_least_held()
-        excluded = ticket.excluded | kept
-        chosen = choose_replica(self._slots.candidates(), excluded, ticket.demand.num_slots)
-        return None if chosen is None else chosen.replica_id
+    def _with_room(self, ticket: Ticket, kept: Set[str]) -> Sequence[Candidate]:
+        """Replicas that could take it now, but for those kept for others."""
+        if ticket.excluded:
+            kept = ticket.excluded | kept
+        return self._slots.with_room(ticket.demand.num_slots, kept)

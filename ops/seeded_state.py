@@ -184,6 +184,7 @@ def live_requests(now_unix_ns: int) -> dict[str, object]:
                 "age_seconds": age,
                 "waits_for": waits_for,
                 "queue_position": 2 - number if state == "queued" else None,
+                "queue_age_seconds": age - 0.01 if state == "queued" else None,
                 "tenant": ("acme", "globex")[number % 2],
                 "request_class": "interactive" if number else "batch",
                 "deployment": "chat",

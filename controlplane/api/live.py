@@ -33,6 +33,8 @@ class LiveRequest:
     queue_position: int | None = None
     """Its place in its deployment's queue at its gateway, 1 for the next; None outside of it. To
     who sees one tenant alone: among that tenant's."""
+    queue_age_seconds: float | None = None
+    """Since it took that place; None outside of the queue, and of a gateway that does not tell."""
     tenant: str | None = None
     request_class: str | None = None
     deployment: str | None = None

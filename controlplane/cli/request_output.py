@@ -58,13 +58,18 @@ def _in_flight(each: LiveRequest) -> list[str]:
     return [
         short_id(each.request_id),
         each.state if each.queue_position is None else f"{each.state} #{each.queue_position}",
-        each.waits_for,
+        _wait(each),
         each.deployment or "unknown",
         each.tenant or "unknown",
         each.replica_id or "none yet",
         _seconds(each.age_seconds),
         f"{_count(each.num_prompt_tokens)}/{_count(each.num_output_tokens)}",
     ]
+
+
+def _wait(each: LiveRequest) -> str:
+    age = each.queue_age_seconds
+    return each.waits_for if age is None else f"{each.waits_for}, for {duration(age)}"
 
 
 def _table() -> Table:

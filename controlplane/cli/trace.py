@@ -87,10 +87,9 @@ def _in_flight_text(request: "LiveRequest") -> str:
             request.max_output_tokens,
         )
     )
-    place = request.queue_position
     facts = [
         ("state", f"{request.state}, waits for {request.waits_for}"),
-        *([] if place is None else [("queue", "next" if place == 1 else f"{place - 1} before it")]),
+        *_queue_facts(request),
         ("age", str(duration(request.age_seconds))),
         ("deployment", request.deployment or "unknown"),
         ("class", request.request_class or "unknown"),
@@ -101,3 +100,13 @@ def _in_flight_text(request: "LiveRequest") -> str:
     ]
     head = f"request {request.request_id} is in flight; its waterfall is there when it has ended"
     return f"{head}\n{table(facts)}"
+
+
+def _queue_facts(request: "LiveRequest") -> list[tuple[str, str]]:
+    from controlplane.console.formatting import duration
+
+    place, age = request.queue_position, request.queue_age_seconds
+    if place is None:
+        return []
+    before = "next" if place == 1 else f"{place - 1} before it"
+    return [("queue", before if age is None else f"{before}, in it for {duration(age)}")]

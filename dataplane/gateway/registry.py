@@ -151,6 +151,12 @@ class InFlightRequest:
             case _:
                 return "the engine to release what it held"
 
+    def queue_age_seconds(self) -> float | None:
+        """Since it took its place in its queue; None outside of it."""
+        if self.ticket is None or self.ticket.outcome is not None:
+            return None
+        return max(0.0, self.clock() - self.ticket.entered_at)
+
     def describe(self, positions: Mapping[Ticket, int]) -> dict[str, Any]:
         """One line of the live list; no text of prompt or output. `positions` are those of
         everybody who waits in a queue."""
@@ -162,6 +168,7 @@ class InFlightRequest:
             "age_seconds": self.now(),
             "waits_for": self.waits_for(),
             "queue_position": None if self.ticket is None else positions.get(self.ticket),
+            "queue_age_seconds": self.queue_age_seconds(),
             "tenant": self.tenant_name,
             "request_class": self.request_class,
             "deployment": self.deployment.name if self.deployment else None,

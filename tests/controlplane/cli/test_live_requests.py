@@ -106,9 +106,14 @@ async def test_a_request_in_the_queue_says_its_place_everywhere(tmp_path: Path) 
         (1, "a slot"),
         (2, "a slot"),
     ]
+    ages = [each["queue_age_seconds"] for each in found]
+    assert ages[0] is None
+    assert ages[1] > ages[2] > 0
     assert "queued #1" in listed.stdout
+    assert "a slot, for " in listed.stdout
     assert "queued #2" in listed.stdout
-    assert "queue       1 before it" in traced.stdout
+    assert "queue       1 before it, in it for " in traced.stdout
+    assert page.count(">a slot, for ") == 2
     for place in ("1", "2", '<span class="mute">–</span>'):
         assert f'<td data-label="Place" class="n">{place}</td>' in page
 

@@ -84,6 +84,7 @@ def test_fields_are_completed_step_by_step() -> None:
 
     assert offered == [
         "policy.overload.degrade",
+        "policy.overload.degrade.fallback",
         "policy.overload.degrade.max_tokens",
         "policy.overload.degrade.when",
     ]

@@ -47,10 +47,13 @@ class ClassLane:
 
     def __init__(self, key: LaneKey) -> None:
         self.key = key
-        self._priority = key[1]
-        self._aging = key[2]
+        self.priority = key[1]
+        self.aging = key[2]
+        """Priority that it gains with each second that its oldest waits."""
         self.waiting: OrderedDict[Ticket, None] = OrderedDict()
         """In order of arrival: the first has waited for longest."""
+        self.oldest_at = 0.0
+        """When that one came."""
         self._time = 0.0
         self._num_charges = 0
         self._accounts: dict[str, TenantAccount] = {}
@@ -61,16 +64,6 @@ class ClassLane:
     def is_idle(self) -> bool:
         """Nobody waits, and nothing that was charged runs: it has nothing to remember."""
         return not self.waiting and not self._num_charges
-
-    def priority_at(self, now: float) -> float:
-        """Of the class, with what the oldest of it has gained by waiting."""
-        if not self._aging:
-            return self._priority
-        return self.priority_with(next(iter(self.waiting)), now)
-
-    def priority_with(self, oldest: Ticket, now: float) -> float:
-        """Were that one the oldest."""
-        return self._priority + self._aging * (now - oldest.entered_at)
 
     @property
     def front(self) -> Ticket:
@@ -90,6 +83,8 @@ class ClassLane:
 
     def add(self, ticket: Ticket) -> None:
         """One more waits."""
+        if not self.waiting:
+            self.oldest_at = ticket.entered_at
         self.waiting[ticket] = None
         account = self._account(ticket)
         if account.add(ticket, self._time):
@@ -97,7 +92,10 @@ class ClassLane:
 
     def remove(self, ticket: Ticket) -> None:
         """One leaves. Raises KeyError when it has."""
-        del self.waiting[ticket]
+        waiting = self.waiting
+        del waiting[ticket]
+        if waiting and ticket.entered_at == self.oldest_at:  # it may have been the first
+            self.oldest_at = next(iter(waiting)).entered_at
         self._account(ticket).remove(ticket)
 
     def charge(self, ticket: Ticket) -> Charge:
@@ -138,6 +136,8 @@ class ClassLane:
         num_waiting = sum(len(account.waiting) for account in self._accounts.values())
         if num_waiting != len(self.waiting):
             raise AssertionError(f"{len(self.waiting)} wait, and {num_waiting} at their tenants")
+        if self.waiting and self.oldest_at != next(iter(self.waiting)).entered_at:
+            raise AssertionError(f"the oldest of class {self.key[0]} came at {self.oldest_at}")
         if self._num_charges < 0:
             raise AssertionError(f"class {self.key[0]} has {self._num_charges} charges")
         for account in self._accounts.values():

@@ -39,7 +39,7 @@ class WaitingLine:
         for lane in self._lanes.values():
             if not lane.waiting:
                 continue
-            priority = lane.priority_at(now)
+            priority = lane.priority + lane.aging * (now - lane.oldest_at)
             if (
                 best is None
                 or priority > highest
@@ -174,7 +174,7 @@ class _Turn:
         self._gone: set[Ticket] = set()
         self._oldest = next(self._arrivals)
         self.front = next(self._left)
-        self.priority = lane.priority_at(now)
+        self.priority = self._priority()
 
     def pass_on(self) -> bool:
         """Its next goes; False: it was the last."""
@@ -185,8 +185,11 @@ class _Turn:
         self.front = following
         while self._oldest in self._gone:
             self._oldest = next(self._arrivals)
-        self.priority = self._lane.priority_with(self._oldest, self._now)
+        self.priority = self._priority()
         return True
+
+    def _priority(self) -> float:
+        return self._lane.priority + self._lane.aging * (self._now - self._oldest.entered_at)
 
     def __lt__(self, other: "_Turn") -> bool:
         return (-self.priority, self.front.number) < (-other.priority, other.front.number)

@@ -37,6 +37,7 @@ def find_pages(url: str) -> dict[str, str]:
         "usage": "/usage",
         "usage-by-tenant": "/usage?by=tenant&since=7d",
         "usage-none": "/usage?tenant=nobody",
+        "break-glass": "/break-glass",
         "audit": "/audit",
         "access": "/access",
         "login": "/login",

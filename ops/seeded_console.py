@@ -26,6 +26,7 @@ from controlplane.api import (
     deployments,
     events,
     otlp,
+    overrides,
     overview,
     records,
     requests,
@@ -39,8 +40,15 @@ from controlplane.operator.observed import ObservedState
 from controlplane.process_history import ProcessHistory
 from controlplane.store.connection import database_urls
 from controlplane.store.database import DatabaseKind, create_or_open_database
+from controlplane.store.overrides import (
+    NewOverride,
+    add_override,
+    end_override,
+    list_in_force,
+)
 from controlplane.store.records import RecordBatch, ReservoirSizes, store_batch
 from dataplane.access import AuthMode
+from dataplane.policy import OverrideKind
 from dataplane.record import RequestRecord
 from ops.sample_requests import KINDS, Sample, traffic
 from ops.seeded_state import (
@@ -57,6 +65,7 @@ from ops.seeded_state import (
 _MODULES = (
     access, audit, config, config_history, deployments, events, otlp, overview, records, requests,
     series, usage,
+    overrides,
 )  # fmt: skip
 
 
@@ -77,6 +86,7 @@ def create_app(state_dir: Path, urls: Mapping[DatabaseKind, str] | None = None) 
         setattr(app.state, name, create_or_open_database(urls[kind], kind))
     app.state.observed = ObservedState()
     app.state.operator = SeededOperator({})
+    app.state.on_config_change = lambda: None  # overrides are told of to nobody here
     app.state.process_history = ProcessHistory(state_dir)
     app.add_api_route("/internal/requests", lambda: live_requests(time.time_ns()))
     install_authentication(app, app.state.config_db, AuthMode.OFF)
@@ -110,6 +120,26 @@ def seed(
     store_gauges(state.request_db, now_unix_ns)
     store(app, under_seeded_config(traffic(num_requests, now_unix_ns - MINUTE_NS)))
     store(app, under_seeded_config(every_kind(now_unix_ns, 10_000)))
+
+
+def override(app: FastAPI, now_unix_ns: int) -> None:
+    """Let two overrides be in force, and one be over."""
+    with app.state.config_db.session() as session:
+        over = add_override(session, _override("chat-9 is slow"), actor="anna")
+        end_override(session, over.override_id, actor="bo", reason="it is replaced")
+        add_override(session, _override("launch day", "interactive"), actor="anna")
+        add_override(session, _override("chat limits are too low since noon"), actor="bo")
+        app.state.observed.set_overrides(list_in_force(session, now_unix_ns + MINUTE_NS))
+
+
+def _override(reason: str, request_class: str | None = None) -> NewOverride:
+    return NewOverride(
+        kind=OverrideKind.BYPASS,
+        deployment="chat",
+        reason=reason,
+        seconds=7200,
+        request_class=request_class,
+    )
 
 
 def every_kind(now_unix_ns: int, first_sequence: int) -> list[RequestRecord]:
@@ -151,7 +181,10 @@ def main() -> None:
         if not arguments.empty:
             address = f"http://127.0.0.1:{arguments.port}"
             well = arguments.well
-            seed(app, time.time_ns(), has_trouble=not well, gateway_address=address)
+            now = time.time_ns()
+            seed(app, now, has_trouble=not well, gateway_address=address)
+            if not well:
+                override(app, now)
             observed = app.state.observed
             threading.Thread(target=_keep_reporting, args=(observed, address), daemon=True).start()
         uvicorn.run(app, port=arguments.port, log_level="warning", timeout_graceful_shutdown=1)

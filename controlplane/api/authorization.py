@@ -22,7 +22,15 @@ FOR_GATEWAYS = frozenset(
         ("POST", "/api/v1/records"),
     }
 )
-FOR_OPERATORS = frozenset({("POST", "/api/v1/apply")})
+FOR_OPERATORS = frozenset(
+    {
+        ("POST", "/api/v1/apply"),
+        ("POST", "/api/v1/overrides"),
+        ("DELETE", "/api/v1/overrides/{override_id}"),
+        ("POST", "/break-glass"),
+        ("POST", "/break-glass/end"),
+    }
+)
 FOR_ADMINS = frozenset(
     {
         ("GET", "/api/v1/keys"),

@@ -11,10 +11,12 @@ from sqlalchemy.orm import Session
 from starlette.datastructures import State
 
 from controlplane.api.changes import STALE_SECONDS
+from controlplane.api.override_views import effect_of
 from controlplane.api.trouble import (
     ENOUGH_JUDGED,
     DeploymentFacts,
     GatewayFacts,
+    OverrideFacts,
     Trouble,
     find_trouble,
 )
@@ -22,11 +24,13 @@ from controlplane.operator.observed import ObservedReplica, ObservedState
 from controlplane.specs.contract import SLOContractSpec
 from controlplane.store.database import Database
 from controlplane.store.deployments import DesiredDeployment, list_readable_deployments
+from controlplane.store.overrides import StoredOverride
 from controlplane.store.replicas import ReplicaTransition, find_last_failure, list_transitions
 from controlplane.store.requests import count_since, num_records_lost, ttft_quantile
 from controlplane.store.revision import Revision
 from dataplane.clock import wall_clock
 from dataplane.engine import EngineStats
+from dataplane.policy import OverrideKind
 from dataplane.report import GatewayReport
 
 router = APIRouter(prefix="/api/v1", tags=["overview"])
@@ -172,6 +176,7 @@ def read_overview(
         request_db.room.refusal,
         unreadable,
         {name: why for name, why in refused.items() if not observed.knows_gateway(name)},
+        [_override_facts(each, replicas) for each in observed.overrides()],
     )
     return Overview(
         as_of_unix_ns=now_unix_ns,
@@ -308,6 +313,20 @@ def _gateway_facts(report: GatewayReport, age: float, refused: Mapping[str, str]
         snapshot_error=report.snapshot_error,
         num_records_lost=report.num_records_lost,
         refused_because=refused.get(report.name),
+    )
+
+
+def _override_facts(override: StoredOverride, replicas: list[ObservedReplica]) -> OverrideFacts:
+    ready = {replica.replica_id for replica in replicas if replica.state == "ready"}
+    is_pin = override.kind is OverrideKind.PIN_REPLICAS
+    return OverrideFacts(
+        override_id=override.override_id,
+        deployment=override.deployment,
+        effect=effect_of(override),
+        created_by=override.created_by,
+        reason=override.reason,
+        until_unix_ns=override.until_unix_ns,
+        lacks_replicas=is_pin and ready.isdisjoint(override.replica_ids),
     )
 
 

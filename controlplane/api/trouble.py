@@ -4,8 +4,9 @@
 what cannot be judged because nobody reports it: never green by silence.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 ENOUGH_JUDGED = 20
 """Fewer than that say nothing about a share."""
@@ -56,24 +57,40 @@ class GatewayFacts:
     """Why its calls are refused now; None: they are not, or it does not call."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverrideFacts:
+    """One break-glass override that is in force."""
+
+    override_id: str
+    deployment: str
+    effect: str
+    created_by: str
+    reason: str
+    until_unix_ns: int
+    lacks_replicas: bool = False
+    """It sends new requests to replicas none of which is ready."""
+
+
 def find_trouble(
     deployments: list[DeploymentFacts],
     gateways: list[GatewayFacts],
     request_data_refusal: str | None = None,
     unreadable: Mapping[str, str] | None = None,
     refused: Mapping[str, str] | None = None,
+    overrides: Sequence[OverrideFacts] = (),
 ) -> list[Trouble]:
     """Every trouble, the worst first.
 
     `request_data_refusal`: why records are not taken now. `unreadable`: deployments whose stored
     documents cannot be read, with the reason. `refused`: gateways that never reported and are
-    refused, with the reason.
+    refused, with the reason. `overrides`: those in force.
     """
     found = [trouble for each in deployments for trouble in _of_deployment(each)]
     found += [trouble for each in deployments for trouble in _of_contract(each)]
     found += [trouble for each in gateways for trouble in _of_gateway(each)]
     found += [_of_unreadable(name, why) for name, why in (unreadable or {}).items()]
     found += [_of_refused(name, why) for name, why in (refused or {}).items()]
+    found += [_of_override(each) for each in overrides]
     if deployments and not gateways and not refused:
         found.append(_NO_GATEWAY)
     if request_data_refusal is not None:
@@ -217,6 +234,20 @@ def _of_refused(gateway: str, why: str) -> Trouble:
         "no change, and what it serves now is unknown",
         remedy=f"Make a key called {gateway} with the role gateway, and start it again with that: "
         "see the runbook gateway-refused.",
+    )
+
+
+def _of_override(facts: OverrideFacts) -> Trouble:
+    """A person decided it, and somebody must know until it ends."""
+    lacking = "; none of them is ready" if facts.lacks_replicas else ""
+    until = datetime.fromtimestamp(facts.until_unix_ns // 10**9, UTC)
+    return Trouble(
+        severity="page" if facts.lacks_replicas else "ticket",
+        what=f"{facts.deployment}: {facts.effect}{lacking}, until {until:%Y-%m-%d %H:%M:%S} UTC, "
+        f"by {facts.created_by}: {facts.reason}",
+        remedy=f"When it is not needed any more: `pilothouse override end {facts.override_id}`; "
+        f"see the runbook break-glass.",
+        deployment=facts.deployment,
     )
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _TIMEOUT_SECONDS = 0.3
 _MAX_BYTES = 4 * 2**20
-_OTHER_RESOURCES = ("events", "gateways", "replicas", "revisions")
+_OTHER_RESOURCES = ("events", "gateways", "overrides", "replicas", "revisions")
 
 
 def complete_kinds(incomplete: str) -> "list[CompletionItem]":

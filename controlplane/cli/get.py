@@ -41,6 +41,7 @@ class Listing:
         ("pilothouse get replicas", "what runs, of all deployments"),
         ("pilothouse get revisions policy chat", "every version of one document"),
         ("pilothouse get events --limit 20", "what happened last"),
+        ("pilothouse get overrides", "break-glass that is in force"),
     )
 )
 @click.argument("what", required=False, shell_complete=complete_resources)
@@ -62,12 +63,14 @@ class Listing:
 )
 @url_option
 def get(what: str | None, names: tuple[str, ...], output: str, limit: int, url: str) -> None:
-    """List documents of a kind, replicas, gateways, revisions or events.
+    """List documents of a kind, replicas, gateways, overrides, revisions or events.
 
     WHAT is a kind (Models, EngineConfigs, SLOContracts, AdmissionPolicies, Tenants,
-    Deployments), or replicas, gateways, events, or revisions followed by a kind and a name.
+    Deployments), or replicas, gateways, events, overrides (those in force; the others are in
+    `pilothouse override list --all`), or revisions followed by a kind and a name.
     Without it: every document. NAME keeps those of that name; it may have * and ?. Events are
-    kept by the name of their deployment, those of gateways and control planes by their own.
+    kept by the name of their deployment, those of gateways and control planes by their own;
+    overrides by the name of their deployment too.
     Changes of everything else, such as keys and users, are
     in `pilothouse audit`.
     """
@@ -93,6 +96,8 @@ def _find(
             return _events(url, names, limit)
         case Resource.REVISIONS:
             return _revisions(url, names)
+        case Resource.OVERRIDES:
+            return _overrides(url, names)
         case _:
             return _documents(url, resource, names)
 
@@ -149,6 +154,18 @@ def _events(url: str, names: Sequence[str], limit: int) -> Listing:
     found = get_happenings(url, limit)
     kept = [each for each in found if _is_wanted(each.deployment or each.process or "", names)]
     return Listing(answer=[asdict(each) for each in kept], text=lambda _: happening_table(kept))
+
+
+def _overrides(url: str, names: Sequence[str]) -> Listing:
+    from controlplane.api.override_views import OverrideList
+    from controlplane.cli.override import get_overrides
+    from controlplane.cli.override_output import override_table
+
+    answer = get_overrides(url, include_ended=False)
+    found = convert_answer(url, answer, OverrideList).overrides
+    kept = [each for each in found if _is_wanted(each.deployment, names)]
+    answers = [each for each in answer["overrides"] if _is_wanted(each["deployment"], names)]
+    return Listing(answer=answers, text=lambda _: override_table(kept))
 
 
 def _listing_of(

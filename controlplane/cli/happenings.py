@@ -1,8 +1,9 @@
 """What happened, in one list: replicas that moved, gateways and control planes that failed or
-are refused, and changes of what is desired."""
+are refused, changes of what is desired, and overrides that began and ended."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from controlplane.cli.answers import (
@@ -16,6 +17,9 @@ from controlplane.cli.client import convert_answer, get_json
 from controlplane.cli.documents import get_documents
 from controlplane.cli.terminal import instant, table
 
+if TYPE_CHECKING:
+    from controlplane.api.override_views import OverrideView
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Happening:
@@ -25,11 +29,12 @@ class Happening:
     deployment: str | None
     """None for what happened to a gateway or a control plane."""
     subject: str
-    """replica and its id, generation and its number, or gateway or control plane and its name."""
+    """replica and its id, generation and its number, override and its id, or gateway or control
+    plane and its name."""
     what: str
     reason: str
     author: str | None
-    """Who changed what is desired; None for what happened by itself."""
+    """Who changed what is desired or enforced; None for what happened by itself."""
     process: str | None = None
     """The name of the gateway or the control plane."""
 
@@ -44,6 +49,7 @@ def get_happenings(url: str, limit: int) -> list[Happening]:
     happened += [
         _of_process(each) for each in convert_answer(url, told, ProcessHistoryAnswer).history
     ]
+    happened += [each for override in _overrides(url, limit) for each in _of_override(override)]
     deployments, _ = get_documents(url, Kind.DEPLOYMENT)
     for deployment in deployments:
         path = f"/api/v1/deployments/{quote(deployment.name, safe='')}/changes"
@@ -92,6 +98,36 @@ def _of_process(event: ProcessEventAnswer) -> Happening:
         author=None,
         process=event.name,
     )
+
+
+def _overrides(url: str, limit: int) -> "list[OverrideView]":
+    from controlplane.api.override_views import OverrideList
+
+    answer = get_json(url, "/api/v1/overrides", all="true", limit=limit)
+    return convert_answer(url, answer, OverrideList).overrides
+
+
+def _of_override(override: "OverrideView") -> list[Happening]:
+    """Its beginning, and its end where it is over."""
+    began = Happening(
+        at_unix_ns=override.created_at_unix_ns,
+        deployment=override.deployment,
+        subject=f"override {override.override_id}",
+        what=f"began: {override.effect}",
+        reason=override.reason,
+        author=override.created_by,
+    )
+    if override.ended_at_unix_ns is None:
+        return [began]
+    ended = Happening(
+        at_unix_ns=override.ended_at_unix_ns,
+        deployment=override.deployment,
+        subject=f"override {override.override_id}",
+        what=f"ended: {override.effect}",
+        reason=override.end_reason or "its time was over",
+        author=override.ended_by,
+    )
+    return [began, ended]
 
 
 def _of_change(deployment: str, change: ChangeAnswer) -> Happening:

@@ -16,6 +16,7 @@ class Resource(StrEnum):
     GATEWAYS = "gateways"
     REVISIONS = "revisions"
     EVENTS = "events"
+    OVERRIDES = "overrides"
 
 
 # What somebody may look for here, and the command that shows it.

@@ -8,10 +8,20 @@ _PAGES = (
     ("/deployments", "deployments", "Deployments"),
     ("/requests", "requests", "Requests"),
     ("/usage", "usage", "Usage"),
+    ("/break-glass", "break-glass", "Break-glass"),
     ("/config", "config", "Config"),
     ("/audit", "audit", "Audit"),
     ("/access", "access", "Access"),
 )
+
+
+_KEYS = {"access": "x"}
+"""Where another page has the first letter."""
+
+
+def key_of(page: str) -> str:
+    """The letter that opens it, after g."""
+    return _KEYS.get(page, page[0])
 
 
 def menu_of(principal: Principal | None) -> list[tuple[str, str, str]]:

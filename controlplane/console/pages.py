@@ -23,6 +23,7 @@ from controlplane.api.series import DEFAULT_RANGE, RANGES
 from controlplane.console import (
     access_pages,
     audit_pages,
+    break_glass_pages,
     config_pages,
     deployment_pages,
     login_pages,
@@ -32,6 +33,7 @@ from controlplane.console.answers import error_page, page, sentence
 from controlplane.console.error_pages import install_error_pages
 from controlplane.console.event_rows import fold_events
 from controlplane.console.headers import SecurityHeaders
+from controlplane.console.override_banner import KnowOverrides
 from controlplane.console.templating import STATIC_DIRECTORY
 from controlplane.console.waterfall import draw
 from controlplane.store.missed_objective import AVAILABILITY, SIGNALS
@@ -55,9 +57,11 @@ def install_console(app: FastAPI) -> None:
         login_pages.router,
         access_pages.router,
         audit_pages.router,
+        break_glass_pages.router,
         usage_pages.router,
     ):
         app.include_router(pages, dependencies=[Depends(authorize)])
+    app.add_middleware(KnowOverrides)
     app.add_middleware(SecurityHeaders)
     install_error_pages(app)
 

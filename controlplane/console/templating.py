@@ -11,7 +11,8 @@ from markupsafe import Markup, escape
 from controlplane.access.current import current_principal
 from controlplane.access.principal import LOCAL
 from controlplane.console import formatting
-from controlplane.console.menu import menu_of
+from controlplane.console.menu import key_of, menu_of
+from controlplane.console.override_banner import banner_lines
 
 _HERE = Path(__file__).parent
 STATIC_DIRECTORY = _HERE / "static"
@@ -31,6 +32,8 @@ def environment() -> Environment:
     made.globals["static_url"] = static_url
     made.globals["principal"] = current_principal.get
     made.globals["menu"] = lambda: menu_of(current_principal.get())
+    made.globals["menu_key"] = key_of
+    made.globals["overrides_in_force"] = banner_lines
     made.globals["auth_is_off"] = lambda: current_principal.get() is LOCAL
     for name in (
         "age", "amount_of", "clock_time", "count", "duration", "exact_time", "in_start_order",

@@ -5,11 +5,11 @@ what its requests will still grow to. A gateway knows what it sent there, and re
 what it has now (`none`), what it is expected to come to (`expected`) or the most that it may
 (`full`). The share that is the watermark is reserved for nobody::
 
-    blocks of a replica   | reserved, or referenced if that is more | wanted | ... | watermark |
+    blocks of a replica   | reserved here | referenced beyond that | wanted | ... | watermark |
 
-What the engine said counts together with what was reserved after it said so, because that is in
-no answer of its yet; what it said too long ago is not used, and then the reservations of this
-gateway alone count, and the answer says so. Of an engine that does not show its blocks nobody
+What the engine references beyond what was reserved for what it had then is somebody else's, and
+counts until it says more; what it said too long ago is not used, and then the reservations of
+this gateway alone count, and the answer says so. Of an engine that does not show its blocks nobody
 can tell: it refuses nobody here, and the answer says that too.
 
 A request that needs more than there is at all goes to a replica of which nothing is taken: it
@@ -17,13 +17,16 @@ would otherwise wait for ever.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from enum import StrEnum
 
 from dataplane.clock import MonotonicClock
+from dataplane.engine import EngineStats
 from dataplane.lease import Lease
 from dataplane.ledger import num_blocks_for
+from dataplane.output_lengths import ExpectedOutput
+from dataplane.policy import KVLimits, KVReserve
 
 STALE_SECONDS = 5.0
 """What an engine said longer ago is not used: it is asked every second."""
@@ -33,7 +36,7 @@ class KVSignal(StrEnum):
     """What an answer rests on."""
 
     ENGINE = "engine"
-    """Its ledger, and what was reserved since."""
+    """Its ledger, beside what is reserved."""
     OWN_COUNTS = "own_counts"
     """What it said is too old: this gateway's reservations alone."""
     CANNOT_TELL = "cannot_tell"
@@ -61,6 +64,10 @@ class KVDemand:
     """Of each sequence: what is reserved for its output; 0 where only what it has now is."""
     num_sequences: int = 1
     """They share the whole blocks of the prompt."""
+    watermark: float = 0.0
+    """Share of a replica's blocks that it leaves free."""
+    doubt: str | None = None
+    """Why the output is reserved at its maximum where it was to be expected; None: it is not."""
 
     def num_blocks(self, block_size: int) -> int:
         """Blocks of that size for all of it."""
@@ -94,6 +101,47 @@ class KVRoom:
         return said
 
 
+def sight_of(stats: EngineStats, now: float) -> KVSight | None:
+    """What an engine told, at `now`; None: it does not show its blocks."""
+    if stats.num_blocks is None or stats.block_size is None:
+        return None
+    referenced = stats.num_referenced_blocks
+    if referenced is None and stats.num_free_blocks is not None:
+        referenced = stats.num_blocks - stats.num_free_blocks
+    return KVSight(
+        num_blocks=stats.num_blocks,
+        block_size=stats.block_size,
+        num_referenced_blocks=referenced,
+        told_at=now - stats.age_seconds,
+    )
+
+
+def demand_of(
+    limits: KVLimits | None,
+    num_prompt_tokens: int,
+    num_sequences: int,
+    max_output_tokens: int,
+    expected: ExpectedOutput,
+) -> KVDemand | None:
+    """What a policy has reserved for a request; None: nothing. `expected` is of one sequence, by
+    the policy's quantile."""
+    if limits is None:
+        return None
+    num_output = {
+        KVReserve.NONE: 0,
+        KVReserve.EXPECTED: min(expected.num_tokens, max_output_tokens),
+        KVReserve.FULL: max_output_tokens,
+    }[limits.reserve]
+    in_doubt = limits.reserve is KVReserve.EXPECTED and not expected.is_known
+    return KVDemand(
+        num_prompt_tokens=num_prompt_tokens,
+        num_output_tokens=num_output,
+        num_sequences=num_sequences,
+        watermark=limits.watermark,
+        doubt=expected.reason if in_doubt else None,
+    )
+
+
 class KVReservations:
     """Of the replicas of one deployment. A lease ends with its request, or with its replica."""
 
@@ -112,20 +160,25 @@ class KVReservations:
         if lost is not None:
             lost.lose()
 
-    def room(self, replica_id: str, demand: KVDemand, watermark: float) -> KVRoom:
-        """Whether it fits there now. `watermark` is a share of all blocks."""
+    def keep_only(self, replica_ids: Set[str]) -> None:
+        """All others are gone."""
+        for replica_id in self._replicas.keys() - replica_ids:
+            self.lose(replica_id)
+
+    def room(self, replica_id: str, demand: KVDemand) -> KVRoom:
+        """Whether it fits there now."""
         replica = self._replicas.get(replica_id)
         if replica is None:
             return KVRoom(replica_id=replica_id, fits=True, signal=KVSignal.CANNOT_TELL)
-        return replica.room(demand, watermark, self._clock(), self._stale_seconds)
+        return replica.room(demand, self._clock(), self._stale_seconds)
 
     def take(self, replica_id: str, demand: KVDemand) -> Lease:
         """Reserve for a request that goes there, whether it fits or not."""
         return self._replica(replica_id).take(demand, self._clock())
 
-    def try_take(self, replica_id: str, demand: KVDemand, watermark: float) -> Lease | KVRoom:
+    def try_take(self, replica_id: str, demand: KVDemand) -> Lease | KVRoom:
         """Reserve where it fits; else why it does not."""
-        room = self.room(replica_id, demand, watermark)
+        room = self.room(replica_id, demand)
         return self.take(replica_id, demand) if room.fits else room
 
     def num_reserved(self, replica_id: str) -> int:
@@ -163,40 +216,34 @@ class _Replica:
         self.num_reserved = 0
         self._replica_id = replica_id
         self._sight: KVSight | None = None
-        self._held: dict[int, _Held] = {}  # in the order in which they were taken
+        self._held: dict[int, _Held] = {}
         self._next_key = 0
-        self._num_taken_since = 0  # blocks of leases that are younger than the sight
+        self._num_foreign = 0  # referenced beyond what was reserved for what the engine had
 
     def see(self, sight: KVSight | None) -> None:
-        was = self._sight
-        self._sight = sight
+        was, self._sight = self._sight, sight
         size = None if sight is None else sight.block_size
         if size != (None if was is None else was.block_size):
             for held in self._held.values():
                 held.num_blocks = 0 if size is None else held.demand.num_blocks(size)
             self.num_reserved = sum(held.num_blocks for held in self._held.values())
-        self._num_taken_since = 0
-        for held in reversed(self._held.values()):
-            if sight is None or held.taken_at < sight.told_at:
-                break
-            self._num_taken_since += held.num_blocks
+        self._num_foreign = 0
+        if sight is not None and sight.num_referenced_blocks is not None:
+            told_of = (h.num_blocks for h in self._held.values() if h.taken_at < sight.told_at)
+            self._num_foreign = max(0, sight.num_referenced_blocks - sum(told_of))
 
     def lose(self) -> None:
         self._held.clear()
-        self.num_reserved = self._num_taken_since = 0
+        self.num_reserved = 0
 
-    def room(self, demand: KVDemand, watermark: float, now: float, stale_seconds: float) -> KVRoom:
+    def room(self, demand: KVDemand, now: float, stale_seconds: float) -> KVRoom:
         sight = self._sight
         if sight is None:
             return KVRoom(replica_id=self._replica_id, fits=True, signal=KVSignal.CANNOT_TELL)
         age = now - sight.told_at
-        referenced = sight.num_referenced_blocks
-        is_told = referenced is not None and age <= stale_seconds
-        committed = self.num_reserved
-        if is_told:
-            assert referenced is not None
-            committed = max(committed, referenced + self._num_taken_since)
-        usable = math.floor(sight.num_blocks * (1 - watermark))
+        is_told = sight.num_referenced_blocks is not None and age <= stale_seconds
+        committed = self.num_reserved + (self._num_foreign if is_told else 0)
+        usable = math.floor(sight.num_blocks * (1 - demand.watermark))
         wanted = demand.num_blocks(sight.block_size)
         return KVRoom(
             replica_id=self._replica_id,
@@ -215,21 +262,16 @@ class _Replica:
         self._next_key += 1
         self._held[key] = held
         self.num_reserved += held.num_blocks
-        self._num_taken_since += held.num_blocks
         return Lease(lambda: self._give_back(key))
 
     def check_integrity(self) -> None:
         held = sum(each.num_blocks for each in self._held.values())
-        if held != self.num_reserved or not 0 <= self._num_taken_since <= held:
+        if held != self.num_reserved:
             raise AssertionError(
-                f"{self._replica_id}: leases hold {held} blocks, {self.num_reserved} are counted, "
-                f"{self._num_taken_since} of them as taken since the engine told"
+                f"{self._replica_id}: leases hold {held} blocks, {self.num_reserved} are counted"
             )
 
     def _give_back(self, key: int) -> None:
         held = self._held.pop(key, None)
-        if held is None:
-            return  # the replica is gone
-        self.num_reserved -= held.num_blocks
-        if self._sight is None or held.taken_at >= self._sight.told_at:
-            self._num_taken_since -= held.num_blocks
+        if held is not None:  # else the replica is gone
+            self.num_reserved -= held.num_blocks

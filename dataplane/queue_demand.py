@@ -2,6 +2,7 @@
 
 import msgspec
 
+from dataplane.kv_reservation import KVDemand
 from dataplane.routing.request import RoutingRequest
 
 
@@ -26,6 +27,8 @@ class QueueDemand(msgspec.Struct, frozen=True):
     of its class."""
     routing: RoutingRequest | None = None
     """What the choice of its replica is made on; None: a slot is all that it takes."""
+    kv: KVDemand | None = None
+    """Blocks of KV cache that must be free there, and are reserved; None: nobody asks for any."""
 
 
 ONE_SLOT = QueueDemand()

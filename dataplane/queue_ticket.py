@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
+from dataplane.lease import Lease as Reservation
 from dataplane.lifecycle import Disposition
 from dataplane.policy import ClassPolicy
 from dataplane.queue_demand import QueueDemand
@@ -41,6 +42,7 @@ class Lease:
         "num_tokens",
         "placement",
         "replica_id",
+        "reservation",
     )
 
     def __init__(
@@ -49,13 +51,15 @@ class Lease:
         placement: Placement,
         num_slots: int,
         charge: "Charge | None" = None,
+        reservation: Reservation | None = None,
     ) -> None:
         """`placement` is its work on the replica, which ends with the lease; `charge` is what its
-        tenant was charged, where it had to wait."""
+        tenant was charged, where it had to wait; `reservation` are its blocks of KV cache."""
         self.placement = placement
         self.replica_id = placement.replica_id
         self.num_slots = num_slots
         self.charge = charge
+        self.reservation = reservation
         self.num_tokens: int | None = None
         self._owner = owner
         self._is_held = True
@@ -125,6 +129,8 @@ class Ticket:
             return f"a replica{other} to be reached"
         num_slots = self.demand.num_slots
         slots = "a slot" if num_slots == 1 else f"{num_slots} slots at once"
+        if self.demand.kv is not None:
+            slots += " and the KV blocks reserved for it"
         return f"{slots} on a replica{other}" if other else slots
 
     def settle(self, outcome: Lease | Departure) -> None:

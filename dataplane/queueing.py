@@ -26,12 +26,16 @@ from types import MappingProxyType
 
 from dataplane.class_lane import Charge
 from dataplane.clock import MonotonicClock
+from dataplane.kv_decision import with_blocks
+from dataplane.kv_reservation import KVDemand, KVReservations, KVSight
+from dataplane.lease import Lease as Reservation
 from dataplane.lifecycle import Disposition
 from dataplane.policy import ClassPolicy
 from dataplane.queue_demand import ONE_SLOT, QueueDemand
 from dataplane.queue_ticket import Departure, Lease, LeavingListener, Ticket
 from dataplane.replica_slots import ReplicaSlots
 from dataplane.routing.candidate import Candidate
+from dataplane.routing.placement import Placement
 from dataplane.routing.router import Router, plain_router
 from dataplane.wait_limits import WaitLimits
 from dataplane.waiting_line import WaitingLine
@@ -49,6 +53,8 @@ class DeploymentQueue:
         without a `router` the replica with the fewest held takes it."""
         self.clock = clock
         self.router = plain_router(clock) if router is None else router
+        self.kv = KVReservations(clock)
+        """Blocks of KV cache of those that were given slots. For reading alone."""
         self._slots = ReplicaSlots()
         self._line = WaitingLine()
         self._limits = WaitLimits(unserved_seconds)
@@ -75,12 +81,12 @@ class DeploymentQueue:
         """Nobody waits, and nothing is remembered of anybody."""
         return not self._line.num_waiting and not self._line.num_lanes
 
-    def has_room_for(self, num_slots: int) -> bool:
-        """A request of so many sequences that entered now would start at once, and take nothing
-        that somebody waits for."""
+    def has_room_for(self, num_slots: int, kv: KVDemand | None = None) -> bool:
+        """A request of so many sequences, which wants so many blocks, that entered now would start
+        at once, and take nothing that somebody waits for."""
         line = self._line
         if not line.num_waiting and num_slots == 1:
-            return bool(self._slots.open)
+            return bool(self._fitting(self._slots.open, kv))
         if line.num_waiting > len(line.retries):
             return False  # somebody waits for all replicas
         kept: set[str] = set()
@@ -88,7 +94,7 @@ class DeploymentQueue:
             kept |= self._usable(ticket)
             if kept >= self._slots.replica_ids():
                 return False
-        return bool(self._slots.with_room(num_slots, kept))
+        return bool(self._fitting(self._slots.with_room(num_slots, kept), kv))
 
     def num_waiting_by_class(self) -> Mapping[str, int]:
         """Waiting requests by class name, as they are now: read it before anything changes."""
@@ -142,6 +148,12 @@ class DeploymentQueue:
         for ticket in self._line:
             self._note_service(ticket)
         self._dispatch()
+
+    def note_blocks(self, replica_id: str, sight: KVSight | None) -> None:
+        """What a replica's engine told of its blocks; None: it does not show them."""
+        self.kv.see(replica_id, sight)
+        if self._line.num_waiting:
+            self._dispatch()
 
     def enter(
         self,
@@ -199,6 +211,8 @@ class DeploymentQueue:
         if lease.charge is not None:
             self._line.settle(lease.charge, lease.num_tokens)
         lease.placement.end()
+        if lease.reservation is not None:
+            lease.reservation.release()
         if self._line.num_waiting:
             self._dispatch()
 
@@ -249,7 +263,17 @@ class DeploymentQueue:
         demand = ticket.demand
         placement = self.router.choose(demand.routing, candidates, ticket.excluded)
         self._slots.take(placement.replica_id, demand.num_slots)
-        return Lease(self, placement, demand.num_slots, charge)
+        reservation = None
+        if demand.kv is not None:
+            reservation = self._reserve(placement, demand.kv)
+        return Lease(self, placement, demand.num_slots, charge, reservation)
+
+    def _reserve(self, placement: Placement, wanted: KVDemand) -> Reservation:
+        replica_id, decision = placement.replica_id, placement.decision
+        if decision is not None:
+            room = self.kv.room(replica_id, wanted)
+            placement.decision = with_blocks(decision, wanted, room)
+        return self.kv.take(replica_id, wanted)
 
     def _dispatch(self) -> None:
         """Grant free slots until nobody can start. Who is told of it may call this again: then
@@ -294,4 +318,13 @@ class DeploymentQueue:
         """Replicas that could take it now, but for those kept for others."""
         if ticket.excluded:
             kept = ticket.excluded | kept
-        return self._slots.with_room(ticket.demand.num_slots, kept)
+        candidates = self._slots.with_room(ticket.demand.num_slots, kept)
+        return self._fitting(candidates, ticket.demand.kv)
+
+    def _fitting(
+        self, candidates: Sequence[Candidate], wanted: KVDemand | None
+    ) -> Sequence[Candidate]:
+        """Those that have the blocks, too."""
+        if wanted is None:
+            return candidates
+        return [each for each in candidates if self.kv.room(each.replica_id, wanted).fits]

@@ -1,5 +1,6 @@
 import random
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -10,8 +11,18 @@ from hypothesis.stateful import (
     rule,
 )
 
-from dataplane.kv_reservation import KVDemand, KVReservations, KVSight, KVSignal
+from dataplane.engine import EngineStats
+from dataplane.kv_reservation import (
+    KVDemand,
+    KVReservations,
+    KVSight,
+    KVSignal,
+    demand_of,
+    sight_of,
+)
 from dataplane.lease import Lease
+from dataplane.output_lengths import ExpectedOutput
+from dataplane.policy import KVLimits, KVReserve
 
 
 class Clock:
@@ -38,22 +49,22 @@ def sight(clock: Clock, num_blocks: int = 100, num_referenced: int | None = 0) -
     )
 
 
-def demand(num_blocks: int) -> KVDemand:
-    return KVDemand(num_prompt_tokens=16 * num_blocks, num_output_tokens=0)
+def demand(num_blocks: int, watermark: float = 0.0) -> KVDemand:
+    return KVDemand(num_prompt_tokens=16 * num_blocks, num_output_tokens=0, watermark=watermark)
 
 
 def test_what_is_reserved_is_not_given_twice_and_the_watermark_to_nobody() -> None:
     kv, _ = open_kv(100)
-    first = kv.try_take("a", demand(60), watermark=0.1)
+    first = kv.try_take("a", demand(60, 0.1))
     assert isinstance(first, Lease)
-    room = kv.room("a", demand(31), watermark=0.1)
+    room = kv.room("a", demand(31, 0.1))
     assert not room.fits
     assert room.reason == "31 blocks wanted, 60 of 90 taken"
-    assert kv.room("a", demand(30), watermark=0.1).fits
+    assert kv.room("a", demand(30, 0.1)).fits
     first.release()
     first.release()
     assert kv.num_reserved("a") == 0
-    assert kv.room("a", demand(90), watermark=0.1).fits
+    assert kv.room("a", demand(90, 0.1)).fits
 
 
 def test_what_the_engine_references_counts_where_it_is_more_than_what_was_reserved() -> None:
@@ -61,33 +72,33 @@ def test_what_the_engine_references_counts_where_it_is_more_than_what_was_reserv
     kv.take("a", demand(20))
     clock.now = 1.0
     kv.see("a", sight(clock, num_referenced=70))  # another gateway sends there, too
-    assert kv.room("a", demand(1), 0).num_committed == 70
+    assert kv.room("a", demand(1)).num_committed == 70
     kv.take("a", demand(25))  # the engine has not told of this one yet
-    room = kv.room("a", demand(10), 0)
+    room = kv.room("a", demand(10))
     assert (room.num_committed, room.fits, room.signal) == (95, False, KVSignal.ENGINE)
     clock.now = 2.0
     kv.see("a", sight(clock, num_referenced=30))
-    assert kv.room("a", demand(10), 0).num_committed == 45
+    assert kv.room("a", demand(10)).num_committed == 45
 
 
 def test_what_an_engine_told_too_long_ago_is_not_used_and_the_answer_says_so() -> None:
     kv, clock = open_kv()
     kv.see("a", sight(clock, num_referenced=100))
     kv.take("a", demand(20))
-    assert not kv.room("a", demand(1), 0).fits
+    assert not kv.room("a", demand(1)).fits
     clock.now = 5.1
-    room = kv.room("a", demand(1), 0)
+    room = kv.room("a", demand(1))
     assert (room.fits, room.signal, room.num_committed) == (True, KVSignal.OWN_COUNTS, 20)
     assert room.age_seconds == 5.1
     assert "by this gateway's own counts: what a said is too old" in room.reason
-    assert not kv.room("a", demand(81), 0).fits
+    assert not kv.room("a", demand(81)).fits
 
 
 def test_an_engine_that_does_not_show_its_blocks_refuses_nobody_and_the_answer_says_so() -> None:
     kv, clock = open_kv()
     kv.see("a", None)
     for replica_id in ("a", "never-seen"):
-        room = kv.room(replica_id, demand(10**6), 0.05)
+        room = kv.room(replica_id, demand(10**6, 0.05))
         assert (room.fits, room.signal) == (True, KVSignal.CANNOT_TELL)
         assert room.reason == f"cannot tell: {replica_id} does not show its KV blocks"
     lease = kv.take("b", demand(40))
@@ -101,8 +112,55 @@ def test_an_engine_that_does_not_show_its_blocks_refuses_nobody_and_the_answer_s
 def test_a_request_that_needs_more_than_there_is_goes_where_nothing_is_taken() -> None:
     kv, _ = open_kv(100)
     with kv.take("a", demand(1)):
-        assert not kv.room("a", demand(500), 0.05).fits
-    assert kv.room("a", demand(500), 0.05).fits
+        assert not kv.room("a", demand(500, 0.05)).fits
+    assert kv.room("a", demand(500, 0.05)).fits
+
+
+@pytest.mark.parametrize(
+    ("reserve", "is_known", "num_output", "doubt"),
+    [
+        (KVReserve.NONE, False, 0, None),
+        (KVReserve.EXPECTED, True, 80, None),
+        (KVReserve.EXPECTED, False, 300, "too few"),
+        (KVReserve.FULL, False, 300, None),
+    ],
+)
+def test_a_policy_says_what_of_the_output_is_reserved(
+    reserve: KVReserve, is_known: bool, num_output: int, doubt: str | None
+) -> None:
+    num_tokens, reason = (80, "known") if is_known else (300, "too few")
+    expected = ExpectedOutput(num_tokens=num_tokens, reason=reason, is_known=is_known)
+    limits = KVLimits(reserve=reserve, watermark=0.1)
+    wanted = demand_of(limits, 40, 2, 300, expected)
+    assert wanted == KVDemand(
+        num_prompt_tokens=40,
+        num_output_tokens=num_output,
+        num_sequences=2,
+        watermark=0.1,
+        doubt=doubt,
+    )
+    assert demand_of(None, 40, 2, 300, expected) is None
+
+
+def test_an_engine_s_snapshot_is_as_old_as_it_says_and_shows_blocks_or_nothing() -> None:
+    told = EngineStats(
+        age_seconds=0.5, num_blocks=100, block_size=16, num_free_blocks=70, num_running=3
+    )
+    assert sight_of(told, 10.0) == KVSight(
+        num_blocks=100, block_size=16, num_referenced_blocks=30, told_at=9.5
+    )
+    assert sight_of(EngineStats(age_seconds=0.0, num_blocks=100), 10.0) is None
+    assert sight_of(EngineStats(age_seconds=0.0), 10.0) is None
+
+
+def test_what_ends_makes_room_at_once_and_not_when_the_engine_tells_of_it() -> None:
+    kv, clock = open_kv()
+    lease = kv.take("a", demand(60))
+    clock.now = 1.0
+    kv.see("a", sight(clock, num_referenced=60))
+    assert not kv.room("a", demand(50)).fits
+    lease.release()
+    assert kv.room("a", demand(50)).fits
 
 
 def test_several_answers_share_the_whole_blocks_of_their_prompt() -> None:
@@ -115,7 +173,7 @@ def test_a_replica_that_is_lost_gives_everything_back_and_its_leases_nothing() -
     lease = kv.take("a", demand(90))
     kv.lose("a")
     kv.see("a", sight(clock))
-    assert kv.room("a", demand(95), 0.05).fits
+    assert kv.room("a", demand(95, 0.05)).fits
     lease.release()
     assert kv.num_reserved("a") == 0
     kv.check_integrity()
@@ -203,7 +261,7 @@ def test_nothing_is_left_of_a_hundred_thousand_reservations_however_they_ended()
     for _ in range(100_000):
         clock.now += 0.01
         replica = stream.choice("abcd")
-        answer = kv.try_take(replica, demand(stream.randrange(1, 60)), 0.05)
+        answer = kv.try_take(replica, demand(stream.randrange(1, 60), 0.05))
         if isinstance(answer, Lease):
             held.append(answer)
         if stream.random() < 0.02:

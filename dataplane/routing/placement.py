@@ -33,6 +33,7 @@ class Placement:
         "_router",
         "_scheduled_at",
         "decision",
+        "has_blocks",
         "num_cached_tokens",
         "replica_id",
     )
@@ -49,6 +50,8 @@ class Placement:
         self.replica_id = candidate.replica_id
         self.decision = decision
         """Why it is there; None: nobody wanted to know."""
+        self.has_blocks = bool(request.blocks)
+        """Its prompt is told apart from others."""
         self.num_cached_tokens = num_cached_tokens
         """Of its prompt, that the replica probably has."""
         self._candidate = candidate
@@ -63,9 +66,9 @@ class Placement:
         candidate.num_output_tokens_ahead += self._num_output
         router.ejections.note_sent(self.replica_id, self, now)
 
-    def note_scheduled(self) -> None:
-        """Its engine began with it, and shows so."""
-        self._scheduled_at = self._router.clock()
+    def note_scheduled(self, at: float | None = None) -> None:
+        """Its engine began with it, now unless `at` says when, and shows so."""
+        self._scheduled_at = self._router.clock() if at is None else at
 
     def note_cached(self, num_cached_tokens: int) -> None:
         """Its engine found so much of the prompt: that is exact, what was thought is not."""

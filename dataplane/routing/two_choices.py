@@ -21,34 +21,43 @@ class TwoChoices:
     wants_prefixes = False
 
     def __init__(self, random: Random) -> None:
-        self._draw = random.random
+        self._random = random.random
 
     def choose(
         self, request: RoutedRequest, candidates: Sequence[Candidate], wants_reason: bool
     ) -> Pick:
-        """By sequences, then tokens, then id."""
-        number = len(candidates)
-        if number == 1:
-            only = candidates[0]
-            return (
-                Pick(only, ((only, only.load),), "it was the only one")
-                if wants_reason
-                else (Pick(only))
-            )
-        first = int(self._draw() * number)
-        second = int(self._draw() * (number - 1))
-        if second >= first:
-            second += 1
-        better, worse = candidates[first], candidates[second]
-        if _weight(worse) < _weight(better):
-            better, worse = worse, better
+        """By sequences, then prompt tokens ahead, then id."""
         if not wants_reason:
-            return Pick(better)
+            return Pick(self.draw(candidates))
+        better, worse = self._draw_two(candidates)
+        if worse is None:
+            return Pick(better, ((better, better.load),), "it was the only one")
         return Pick(better, ((better, better.load), (worse, worse.load)), _explain(better, worse))
 
+    def draw(self, candidates: Sequence[Candidate]) -> Candidate:
+        """What `choose` chooses, and nothing about it."""
+        return self._draw_two(candidates)[0]
 
-def _weight(candidate: Candidate) -> tuple[int, int, str]:
-    return (candidate.load, candidate.num_prompt_tokens_ahead, candidate.replica_id)
+    def _draw_two(self, candidates: Sequence[Candidate]) -> tuple[Candidate, Candidate | None]:
+        """The better one first."""
+        number = len(candidates)
+        if number == 1:
+            return candidates[0], None
+        position = int(self._random() * number)
+        other_position = int(self._random() * (number - 1))
+        if other_position >= position:
+            other_position += 1
+        one, other = candidates[position], candidates[other_position]
+        difference = (
+            one.num_outstanding + one.num_foreign - other.num_outstanding - other.num_foreign
+        )
+        if difference < 0 or (difference == 0 and _tie(one) < _tie(other)):
+            return one, other
+        return other, one
+
+
+def _tie(candidate: Candidate) -> tuple[int, str]:
+    return (candidate.num_prompt_tokens_ahead, candidate.replica_id)
 
 
 def _explain(better: Candidate, worse: Candidate) -> str:

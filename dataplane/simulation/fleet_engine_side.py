@@ -4,6 +4,7 @@ As `dataplane.gateway.engine_side`, for all requests at once. Engines tell it as
 """
 
 from dataplane.lifecycle import Disposition, EventKind, Observability, State
+from dataplane.routing.placement import Placement
 from dataplane.simulation.fleet_client_side import FleetClientSide
 from dataplane.simulation.fleet_registry import FleetRegistry
 from dataplane.simulation.fleet_request import FleetRequest
@@ -41,10 +42,19 @@ class FleetEngineSide:
         """It selected its first token."""
         request.state = _DECODE
         request.first_token_at = now
+        if request.lease is not None:
+            self._note_prefilled(request, request.lease.placement)
         if request.trace is not None:
             request.trace.note(EventKind.FIRST_TOKEN, now, num_tokens=1)
         request.num_output_tokens = 1
         self._client_side.begin(request)
+
+    def _note_prefilled(self, request: FleetRequest, placement: Placement) -> None:
+        sequence = request.sequence
+        if placement.has_blocks and sequence is not None and request.scheduled_at is not None:
+            placement.note_scheduled(request.scheduled_at)
+            placement.note_cached(sequence.num_cached_tokens)
+        placement.note_first_token()
 
     def note_further_first_token(self, request: FleetRequest, index: int, now: float) -> None:
         """A further sequence of it selected its first token."""
@@ -78,6 +88,8 @@ class FleetEngineSide:
     def note_failed(self, request: FleetRequest, reason: str, status: int = 500) -> None:
         """Its engine cannot go on with it."""
         if request.state is not _FINISHED:
+            if request.lease is not None:
+                request.lease.placement.fail()
             self._registry.fail(request, Disposition.ERROR, reason, status)
 
     def note_cancelled(self, request: FleetRequest) -> None:

@@ -4,6 +4,8 @@ from dataplane.lifecycle import State
 
 MAX_ATTEMPTS = 2
 """A request loses its replica at most once before it is given up."""
+RETRY_BUDGET_SPENT = "the retry budget leaves no try on another replica"
+"""Why one that might be tried again is not, in words."""
 
 
 def may_try_again(state: State, num_attempts: int) -> bool:

@@ -26,6 +26,7 @@ from types import MappingProxyType
 
 from dataplane.class_lane import Charge
 from dataplane.clock import MonotonicClock
+from dataplane.drain_rate import DrainRate
 from dataplane.kv_decision import with_blocks
 from dataplane.kv_reservation import KVDemand, KVReservations, KVSight
 from dataplane.lease import Lease as Reservation
@@ -55,6 +56,8 @@ class DeploymentQueue:
         self.router = plain_router(clock) if router is None else router
         self.kv = KVReservations(clock)
         """Blocks of KV cache of those that were given slots. For reading alone."""
+        self.drain = DrainRate(clock)
+        """How fast those who wait begin. For reading alone."""
         self._slots = ReplicaSlots()
         self._line = WaitingLine()
         self._limits = WaitLimits(unserved_seconds)
@@ -172,6 +175,7 @@ class DeploymentQueue:
         if not self._line.num_waiting and self._start_at_once(ticket):
             return ticket
         self._line.add(ticket)
+        self.drain.note_waiting(True)
         if excluded or not self._slots.has_replicas:
             self._note_service(ticket)
         if deadline_at is not None:
@@ -240,6 +244,8 @@ class DeploymentQueue:
 
     def _remove(self, ticket: Ticket) -> None:
         self._line.remove(ticket)
+        if not self._line.num_waiting:
+            self.drain.note_waiting(False)
         self._limits.forget(ticket)
 
     def _usable(self, ticket: Ticket) -> Set[str]:
@@ -285,6 +291,7 @@ class DeploymentQueue:
             while (startable := self._find_next()) is not None:
                 ticket, candidates = startable
                 lease = self._grant(ticket, candidates, self._line.charge(ticket))
+                self.drain.note_begun(ticket.demand.num_tokens)
                 self._remove(ticket)
                 ticket.settle(lease)
         finally:

@@ -9,18 +9,11 @@ from controlplane.specs.problem import Path, Problem
 from controlplane.specs.references import LoadedDocument
 
 _WHAT = "accepted, not enforced yet"
-_QUEUES_ONLY = "overload only fills the queues"
 
 # Field -> what happens instead. [] stands for every item of a list, * for every key of a map.
 UNENFORCED: Mapping[Kind, Mapping[str, str]] = {
     Kind.ADMISSION_POLICY: {
-        "limits.max_prompt_tokens_in_flight": "prompt tokens in flight are not bounded",
-        "limits.queue": "queues are bounded by the max_queue of each class alone",
         "limits.kv": "engines bound their own KV cache",
-        "tenants.*": "tenants have neither weights nor token limits",
-        "overload.shed": _QUEUES_ONLY,
-        "overload.degrade": _QUEUES_ONLY,
-        "overload.retry_budget": _QUEUES_ONLY,
         "routing": "the replica with the fewest requests takes the next",
     },
     Kind.SLO_CONTRACT: {

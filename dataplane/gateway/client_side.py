@@ -16,7 +16,6 @@ from dataplane.gateway.output import Ending, Fragment, Output, Piece
 from dataplane.gateway.registry import InFlightRequest
 from dataplane.lifecycle import Delivery, Disposition, EventKind, State
 
-_RETRY_AFTER_SECONDS = 1
 _MAX_VALUES_ON_LOOP = 2048
 """Writing that many tokens and alternatives down takes some milliseconds."""
 
@@ -29,6 +28,8 @@ class ClientSide:
     exchange: Exchange
     shape: AnswerShape
     output: Output
+    retry_after: Callable[[], int]
+    """Seconds after which somebody who got no answer should come again."""
     _closing: tuple[float, Delivery, float | None] | None = None
 
     async def deliver(self) -> bool:
@@ -85,7 +86,8 @@ class ClientSide:
 
     async def _end_stream(self, fragment: Fragment, ending: Ending) -> bool:
         if not ending.is_answer:
-            data = error_event(error_of(ending))
+            error = error_of(ending, self.retry_after, self.request.policy_revision)
+            data = error_event(error)
         else:
             data = self.shape.end_chunks(fragment.pieces) + self.shape.last_chunks(self._usage())
             if not self.request.has_written:  # an answer without any text
@@ -122,7 +124,8 @@ class ClientSide:
         return self._close(Delivery.COMPLETE, waited)
 
     async def _answer_error(self, ending: Ending) -> bool:
-        waited = await self.exchange.answer_error(error_of(ending))
+        error = error_of(ending, self.retry_after, self.request.policy_revision)
+        waited = await self.exchange.answer_error(error)
         if waited is None:
             return self._note_gone()
         return self._close(Delivery.NONE, waited)
@@ -159,7 +162,9 @@ async def _write_down(pieces: Sequence[Piece], encode: Callable[[], bytes]) -> b
     return await asyncio.to_thread(encode)
 
 
-def error_of(ending: Ending) -> ApiError:
+def error_of(
+    ending: Ending, retry_after: Callable[[], int], policy_revision: str | None
+) -> ApiError:
     """What the caller is told about an end that is no answer."""
     message = ending.reason or f"the request ended: {ending.disposition}"
     if ending.status is not None and 400 <= ending.status < 500:
@@ -170,5 +175,6 @@ def error_of(ending: Ending) -> ApiError:
         status=status,
         message=message,
         code=str(ending.disposition),
-        retry_after_seconds=_RETRY_AFTER_SECONDS if status == 503 else None,
+        retry_after_seconds=retry_after() if status == 503 else None,
+        policy_revision=policy_revision if is_late else None,
     )

@@ -11,12 +11,12 @@ stamped on receipt and marked `inferred`.
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import AsyncIterator, Set
+from collections.abc import AsyncIterator, Callable, Set
 from dataclasses import dataclass, field
 
 import structlog
 
-from dataplane.attempts import MAX_ATTEMPTS, may_try_again
+from dataplane.attempts import MAX_ATTEMPTS, RETRY_BUDGET_SPENT, may_try_again
 from dataplane.engine import (
     EngineCapabilities,
     EngineClient,
@@ -73,6 +73,8 @@ class EngineSide:
     release_seconds: float
     needs: Set[str] = frozenset()
     """Parameters that its engine must take."""
+    may_retry: Callable[[], bool] = lambda: True
+    """Asked once, before it is sent to another replica."""
     _ticket: Ticket | None = None
     _attempt: _Attempt | None = None
     _limit: asyncio.Timeout | None = None
@@ -130,6 +132,10 @@ class EngineSide:
             lost.append(error)
             self.fleet.doubt(error.replica_id, error.why)
             if self._stop is not None or not may_try_again(self.request.state, number + 1):
+                break
+            if not self.may_retry():
+                why = f"{error.why}; {RETRY_BUDGET_SPENT}"
+                lost[-1] = EngineUnavailableError(error.replica_id, why)
                 break
         self._finish_lost(lost[-1])
 

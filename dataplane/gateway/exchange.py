@@ -49,6 +49,7 @@ class Exchange:
         """What the client was answered, once an answer began."""
         self.gave_up_reason: str | None = None
         """Why the gateway cut a client off that was still connected."""
+        self._said: dict[str, str] = {}
         self._receive = receive
         self._send = send
         self._patience = WritePatience(write_seconds)
@@ -58,6 +59,10 @@ class Exchange:
     def is_client_gone(self) -> bool:
         """Nothing that is written from now on can be delivered."""
         return self.gave_up_reason is not None or self.arrival.connection.is_closed
+
+    def say(self, name: str, value: str) -> None:
+        """A header that the answer will have, whatever it is."""
+        self._said[name] = value
 
     def watch(self, on_close: Callable[[], None]) -> None:
         """Call `on_close` once the client is gone."""
@@ -164,7 +169,7 @@ class Exchange:
 
     async def _start(self, status: int, content_type: str | None, headers: dict[str, str]) -> None:
         self.status = status
-        said = {"x-request-id": self.request_id} | headers
+        said = {"x-request-id": self.request_id} | self._said | headers
         if content_type is not None:
             said["content-type"] = content_type
         await self._send(

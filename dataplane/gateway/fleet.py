@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 import pluggy
 
 from dataplane import hooks
-from dataplane.admission import EnforcedSnapshot
 from dataplane.clock import MonotonicClock
+from dataplane.deployment_admission import DeploymentAdmission
+from dataplane.enforced_snapshot import EnforcedSnapshot
 from dataplane.engine import EngineCapabilities, EngineClient
 from dataplane.gateway.openai_api.declared import EngineTakes
 from dataplane.gateway.replica_link import ReplicaLink
@@ -43,6 +44,7 @@ class Fleet:
         self._links: dict[str, ReplicaLink] = {}
         self._retiring: dict[asyncio.Task[None], ReplicaLink] = {}
         self._queues: dict[str, DeploymentQueue] = {}
+        self._admissions: dict[str, DeploymentAdmission] = {}
         self._held_elsewhere: Mapping[str, int] = {}
         self._plugins: pluggy.PluginManager | None = None
         self._expiry: asyncio.Task[None] | None = None
@@ -84,6 +86,18 @@ class Fleet:
             self._queues[deployment] = queue
             queue.set_replicas(self._slots_of(deployment), self._held_elsewhere)
         return queue
+
+    def admission_of(self, deployment: str) -> DeploymentAdmission:
+        """The deployment's admission, made on first use."""
+        admission = self._admissions.get(deployment)
+        if admission is None:
+            admission = DeploymentAdmission(deployment, self.queue_of(deployment), self._clock)
+            self._admissions[deployment] = admission
+        return admission
+
+    def admissions(self) -> Iterable[DeploymentAdmission]:
+        """Of every deployment that anybody asked for."""
+        return self._admissions.values()
 
     def find_client(self, replica_id: str) -> EngineClient | None:
         """The connected client of a replica, or None."""
@@ -190,6 +204,7 @@ class Fleet:
     def _forget(self, deployment: str) -> None:
         if not any(link.deployment == deployment for link in self._retiring.values()):
             del self._queues[deployment]
+            self._admissions.pop(deployment, None)
 
     def _slots_of(self, deployment: str) -> dict[str, int | None]:
         policy = self._deployments.get(deployment)

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from dataplane.admission import EnforcedSnapshot, compile_snapshot
 from dataplane.clock import MonotonicClock, WallClock
+from dataplane.enforced_snapshot import EnforcedSnapshot, compile_snapshot
 from dataplane.gateway.body_budget import BodyBudget
 from dataplane.gateway.exchange import Exchange
 from dataplane.gateway.fleet import Fleet

@@ -23,7 +23,7 @@ made up is who calls, and what a step takes. A fault or an observer is put on fr
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from dataplane.admission import compile_snapshot
+from dataplane.enforced_snapshot import compile_snapshot
 from dataplane.routing import limit_slots
 from dataplane.simulation.call import Call, CallSource
 from dataplane.simulation.fleet_callers import FleetCallers, open_sources

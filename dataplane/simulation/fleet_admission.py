@@ -1,13 +1,9 @@
 """What a simulated gateway decides of a call when it arrives, by the policy of its deployment."""
 
-from dataplane.admission import (
-    Admitted,
-    EnforcedSnapshot,
-    QueueLoad,
-    Rejected,
-    RequestFacts,
-    admit,
-)
+from dataplane.admission import Admitted, Rejected
+from dataplane.class_matching import RequestFacts
+from dataplane.deployment_admission import AdmissionHold, Arrival, DeploymentAdmission
+from dataplane.enforced_snapshot import EnforcedSnapshot
 from dataplane.policy import DeploymentPolicy, TenantPolicy
 from dataplane.queue_demand import QueueDemand
 from dataplane.queueing import DeploymentQueue
@@ -15,15 +11,20 @@ from dataplane.simulation.call import Call
 
 
 class FleetAdmission:
-    """Decides by the real admission, and changes nothing."""
+    """Decides by the real admission of one deployment."""
 
     def __init__(
-        self, enforced: EnforcedSnapshot, deployment: DeploymentPolicy, max_choices: int
+        self,
+        enforced: EnforcedSnapshot,
+        deployment: DeploymentPolicy,
+        queue: DeploymentQueue,
+        max_choices: int,
     ) -> None:
         """`max_choices` bounds the answers to one prompt."""
         self._max_choices = max_choices
         self._deployment = deployment
         self._policy = enforced.policy_of(deployment)
+        self._admission = DeploymentAdmission(deployment.name, queue, queue.clock)
         self._tenants = {tenant.name: tenant for tenant in enforced.snapshot.tenants}
         self._weights: dict[str, float] = {}
 
@@ -69,22 +70,38 @@ class FleetAdmission:
         self,
         call: Call,
         max_output_tokens: int,
-        queue: DeploymentQueue,
         is_draining: bool,
         num_slots: int,
-    ) -> Admitted | Rejected:
-        """Whether it may wait in the queue, for so many slots, as that is now."""
-        return admit(
-            self._policy,
-            self._tenant(call),
-            self._facts(call, max_output_tokens),
-            QueueLoad(
-                num_waiting_by_class=queue.num_waiting_by_class(),
-                has_free_slot=queue.has_room_for(num_slots),
-                num_replicas=len(self._deployment.replicas),
-                is_draining=is_draining,
-            ),
+        num_tries: int,
+    ) -> tuple[Admitted | Rejected, AdmissionHold | None]:
+        """Whether it may wait for so many slots, as the queue is now, and what it then holds until
+        it is over. `num_tries` were answered with nothing before."""
+        arrival = Arrival(
+            tenant=self._tenant(call),
+            facts=self._facts(call, max_output_tokens),
+            num_slots=num_slots,
+            why_retry=None if num_tries == 0 else "the same call was not answered before",
         )
+        considered = self._admission.consider(
+            self._policy, arrival, len(self._deployment.replicas), is_draining
+        )
+        decision = considered.decision
+        if isinstance(decision, Rejected):
+            self._admission.refuse()
+            return decision, None
+        return decision, self._admission.hold(arrival, considered)
+
+    def may_retry(self) -> bool:
+        """Whether a request that lost its replica may be sent to another."""
+        return self._admission.may_retry(self._policy.terms)
+
+    def retry_after_seconds(self) -> int:
+        """Told to who waited and gets no answer."""
+        return self._admission.retry_after_seconds()
+
+    def check_integrity(self) -> None:
+        """Raises AssertionError when something is counted that nobody holds."""
+        self._admission.check_integrity()
 
     def _facts(self, call: Call, max_output_tokens: int) -> RequestFacts:
         return RequestFacts(
@@ -93,6 +110,7 @@ class FleetAdmission:
             num_prompt_tokens=len(call.prompt),
             max_output_tokens=max_output_tokens,
             headers=call.caller.headers,
+            num_sequences=call.num_sequences,
         )
 
     def _tenant(self, call: Call) -> TenantPolicy:

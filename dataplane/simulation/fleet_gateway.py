@@ -11,8 +11,9 @@ Up to the submission it is here; behind it are an engine side and a client side,
 from collections.abc import Mapping
 from typing import Protocol
 
-from dataplane.admission import EnforcedSnapshot, Rejected, RejectionKind
-from dataplane.attempts import may_try_again
+from dataplane.admission import Rejected
+from dataplane.attempts import RETRY_BUDGET_SPENT, may_try_again
+from dataplane.enforced_snapshot import EnforcedSnapshot
 from dataplane.lifecycle import Disposition, EventKind, RequestCounts, State
 from dataplane.policy import DeploymentPolicy
 from dataplane.queueing import Departure, DeploymentQueue, Lease
@@ -70,7 +71,7 @@ class SimulatedGateway:
         self.deployment = deployment
         self.queue = DeploymentQueue(clock=timeline, unserved_seconds=bounds.unserved_seconds)
         self.is_draining = False
-        self._admission = FleetAdmission(enforced, deployment, bounds.max_choices)
+        self._admission = FleetAdmission(enforced, deployment, self.queue, bounds.max_choices)
         self._registry = FleetRegistry(timeline, host)
         self.client_side = FleetClientSide(
             self._registry,
@@ -107,6 +108,10 @@ class SimulatedGateway:
     def class_of(self, call: Call) -> str | None:
         """The request class that takes such a call; None: no class does."""
         return self._admission.class_of(call)
+
+    def retry_after_seconds(self) -> int:
+        """Told to who waited and gets no answer."""
+        return self._admission.retry_after_seconds()
 
     def set_replicas(
         self, slots: Mapping[str, int | None], held_elsewhere: Mapping[str, int]
@@ -153,19 +158,19 @@ class SimulatedGateway:
         return request
 
     def _admit(self, request: FleetRequest) -> bool:
-        decision = self._admission.decide(
+        decision, request.hold = self._admission.decide(
             request.call,
             request.max_output_tokens,
-            self.queue,
             self.is_draining,
             self._num_slots(request),
+            request.num_tries,
         )
         request.request_class = decision.request_class
         if isinstance(decision, Rejected):
             request.retry_after = decision.retry_after_seconds
-            status = 403 if decision.kind is RejectionKind.NO_CLASS else 503
-            self._registry.refuse(request, EventKind.REJECTED, status, decision.reason)
+            self._registry.refuse(request, EventKind.REJECTED, decision.status, decision.reason)
             return False
+        request.max_output_tokens = decision.max_output_tokens
         request.state = State.QUEUED
         if request.trace is not None:
             request.trace.note(EventKind.ADMITTED, self._timeline.now)
@@ -245,6 +250,8 @@ class SimulatedGateway:
         if replica_id not in request.lost_replica_ids:
             request.lost_replica_ids = (*request.lost_replica_ids, replica_id)
         may_go_on = not request.has_left and may_try_again(request.state, request.num_attempts)
+        if may_go_on and not self._admission.may_retry():
+            may_go_on, why = False, f"{why}; {RETRY_BUDGET_SPENT}"
         if not may_go_on:
             self._end_lost(request, replica_id, why)
         if lease is not None:

@@ -9,7 +9,8 @@ both have happened::
 
 from typing import Protocol
 
-from dataplane.lifecycle import Delivery, Disposition, EventKind, RequestCounts, State
+from dataplane.deployment_admission import AdmissionHold
+from dataplane.lifecycle import ANSWERS, Delivery, Disposition, EventKind, RequestCounts, State
 from dataplane.simulation.fleet_request import FleetRequest
 from dataplane.simulation.timeline import Timeline
 
@@ -18,7 +19,6 @@ _FINISHED = State.FINISHED
 _INVALID = State.INVALID
 _REJECTED = State.REJECTED
 
-_ANSWER_RETRY_AFTER = 1.0
 _ACTIVE = frozenset({State.QUEUED, State.PREFILL, State.DECODE})
 
 
@@ -124,7 +124,7 @@ class FleetRegistry:
         if not request.has_left and not is_written:
             request.status = status
             if status == 503:
-                request.retry_after = _ANSWER_RETRY_AFTER
+                request.retry_after = request.gateway.retry_after_seconds()
         self.deliver(request, Delivery.PARTIAL if is_written else Delivery.NONE)
 
     def deliver(self, request: FleetRequest, delivery: Delivery) -> None:
@@ -150,12 +150,22 @@ class FleetRegistry:
             return
         request.is_released = True
         lease, request.lease = request.lease, None
+        if request.hold is not None:
+            self._release_hold(request, request.hold)
         if request.delivery is not None:
             self._close(request)
         if lease is not None:
             if lease.charge is not None:
                 lease.settle(request.num_taken_tokens)
             lease.release()
+
+    def _release_hold(self, request: FleetRequest, hold: AdmissionHold) -> None:
+        request.hold = None
+        num_sequences = request.call.num_sequences
+        lengths = [request.num_output_tokens // num_sequences] * num_sequences
+        is_answer = request.disposition in ANSWERS
+        hold.settle(request.num_taken_tokens, lengths if is_answer else ())
+        hold.release()
 
     def _close(self, request: FleetRequest) -> None:
         del self._live[request.number]

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from dataplane.deployment_admission import AdmissionHold
 from dataplane.lifecycle import Delivery, Disposition, State
 from dataplane.policy import ClassPolicy
 from dataplane.queueing import Departure, Lease, Ticket
@@ -26,6 +27,8 @@ class FleetRequest:
     request_class: ClassPolicy | None = None
     ticket: Ticket | None = None
     lease: Lease | None = None
+    hold: AdmissionHold | None = None
+    """What its admission gave it, until it is released."""
     replica: "FleetReplica | None" = None
     """Of the last attempt."""
     sequence: Sequence | None = None

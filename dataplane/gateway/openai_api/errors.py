@@ -16,6 +16,8 @@ class ApiError:
     param: str | None = None
     """The offending field, dotted."""
     retry_after_seconds: int | None = None
+    policy_revision: str | None = None
+    """Of the policy that refused it; None: no policy did."""
 
     @property
     def type(self) -> str:
@@ -28,14 +30,15 @@ class ApiError:
 
     def body(self) -> dict[str, Any]:
         """The JSON document."""
-        return {
-            "error": {
-                "message": self.message,
-                "type": self.type,
-                "param": self.param,
-                "code": self.code,
-            }
+        error = {
+            "message": self.message,
+            "type": self.type,
+            "param": self.param,
+            "code": self.code,
         }
+        if self.policy_revision is not None:
+            error["policy_revision"] = self.policy_revision
+        return {"error": error}
 
     def encode(self) -> bytes:
         """The document as bytes."""

@@ -19,7 +19,7 @@ def sampling_of(document: Document, max_output_tokens: int) -> SamplingParams:
         stop=document.stop_strings,
         ignore_eos=bool(document.ignore_eos),
         num_sequences=document.num_choices,
-        min_output_tokens=document.min_tokens or 0,
+        min_output_tokens=min(document.min_tokens or 0, max_output_tokens),
         presence_penalty=_or(document.presence_penalty, 0.0),
         frequency_penalty=_or(document.frequency_penalty, 0.0),
         repetition_penalty=_or(document.repetition_penalty, 1.0),

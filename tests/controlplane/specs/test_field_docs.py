@@ -91,7 +91,7 @@ def test_what_is_not_enforced_yet_says_so_and_so_does_what_is_inside_it() -> Non
     fields = {field.path: field.unenforced for field in field_docs(Kind.ADMISSION_POLICY)}
 
     assert fields["limits.kv"] == fields["limits.kv.quantile"] is not None
-    assert fields["classes[].aging"] is not None
+    assert fields["classes[].aging"] is None
     assert fields["classes[].max_queue"] is None
     for kind, unenforced in UNENFORCED.items():
         known = {field.path for field in field_docs(kind)}

@@ -3,7 +3,7 @@
 import pytest
 
 from controlplane.specs.match_expression import MatchError, check_match
-from dataplane.admission import compile_snapshot
+from dataplane.enforced_snapshot import compile_snapshot
 from dataplane.policy import AdmissionPolicyTerms, ClassPolicy, DeploymentPolicy, Snapshot
 
 GOOD = [

@@ -80,7 +80,10 @@ def deployment(
         tokenizer_artifact=tokenizer,
         max_model_len=512,
         policy=AdmissionPolicyTerms(
-            revision="policy@3", classes=tuple(classes), max_active_per_replica=max_active
+            revision="policy@3",
+            classes=tuple(classes),
+            max_active_per_replica=max_active,
+            **fields.pop("terms", {}),
         ),
         contract=fields.pop("contract", None),
         replicas=tuple(
@@ -132,6 +135,10 @@ class RunningGateway:
         for queue in gateway.fleet.queues():
             queue.check_integrity()
             assert queue.num_waiting == 0
+        for admission in gateway.fleet.admissions():
+            admission.check_integrity()
+            assert not admission.use.in_flight_by_tenant()
+            assert admission.prompt_tokens.num_tokens == 0
         assert all(report.num_outstanding == 0 for report in gateway.fleet.reports())
         assert all(not replica.held for replica in REPLICAS.values())
 

@@ -1,0 +1,156 @@
+"""Which class takes a request: the CEL of a policy's classes, compiled once for its snapshot.
+
+To evaluate one expression costs mostly its call, so classes that follow each other are compiled
+into one list, `[match of a, match of b, ...]`, and a policy of twenty classes is decided by a few
+calls. An expression that fails on a request (a header it reads is absent) does not hold, and
+fails the whole of its list: then the expressions of that list are evaluated one by one.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Protocol
+
+import msgspec
+from cel_expr_python import cel
+
+from dataplane.policy import ClassPolicy, TenantPolicy
+
+_MAX_LISTED = 8
+"""Expressions in one list: one that fails costs no more than these."""
+
+
+class MatchRefusedError(ValueError):
+    """The expression of a class that cannot be enforced."""
+
+    def __init__(self, request_class: ClassPolicy, why: str) -> None:
+        super().__init__(f"class {request_class.name}, match {request_class.match!r}: {why}")
+
+
+class RequestFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """One request. `match` may read of it, beside its tenant, what has no default here."""
+
+    model: str
+    stream: bool
+    num_prompt_tokens: int
+    max_output_tokens: int
+    """Of each answer."""
+    headers: Mapping[str, str]
+    """Names in lower case."""
+    num_sequences: int = 1
+    num_bytes: int = 0
+    """Of its body, in memory."""
+
+
+class _Value(Protocol):
+    def plain_value(self) -> Any: ...
+
+
+class _Expression(Protocol):
+    def eval(self, activation: Any) -> _Value: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Classes that follow each other, each with its expression."""
+
+    classes: tuple[ClassPolicy, ...]
+    expressions: tuple[_Expression, ...]
+    together: _Expression | None
+    """The list of all of them; None: there is one, or a list of them would be too deep."""
+
+    def find(self, activation: Any) -> ClassPolicy | None:
+        if self.together is not None:
+            held = self.together.eval(activation).plain_value()
+            if isinstance(held, list):  # an error is a text
+                return _first_true(self.classes, held)
+        for request_class, expression in zip(self.classes, self.expressions, strict=True):
+            if expression.eval(activation).plain_value() is True:
+                return request_class
+        return None
+
+
+class ClassMatcher:
+    """The classes of one policy, ready to be asked."""
+
+    def __init__(self, classes: Sequence[ClassPolicy]) -> None:
+        """Raises MatchRefusedError for an expression that does not compile, or gives no bool, in a
+        class that nobody reaches as well."""
+        compiled = {c.name: _compile(c) for c in classes if c.match is not None}
+        self._rest = next((c for c in classes if c.match is None), None)
+        asked = classes if self._rest is None else classes[: classes.index(self._rest)]
+        self._groups = [
+            _group(asked[start : start + _MAX_LISTED], compiled)
+            for start in range(0, len(asked), _MAX_LISTED)
+        ]
+
+    def find(self, tenant: TenantPolicy, facts: RequestFacts) -> ClassPolicy | None:
+        """The first class that takes the request, or None."""
+        if self._groups:
+            activation = _environment().Activation(data=_variables(tenant, facts))
+            for group in self._groups:
+                found = group.find(activation)
+                if found is not None:
+                    return found
+        return self._rest
+
+
+def _first_true(classes: Sequence[ClassPolicy], held: Sequence[Any]) -> ClassPolicy | None:
+    for request_class, value in zip(classes, held, strict=True):
+        if value is True:
+            return request_class
+    return None
+
+
+@cache
+def _environment() -> Any:
+    return cel.NewEnv(
+        variables={
+            "tenant": cel.Type.Map(cel.Type.STRING, cel.Type.STRING),
+            "request": cel.Type.Map(cel.Type.STRING, cel.Type.DYN),
+        }
+    )
+
+
+def _group(classes: Sequence[ClassPolicy], compiled: Mapping[str, _Expression]) -> _Group:
+    return _Group(
+        classes=tuple(classes),
+        expressions=tuple(compiled[each.name] for each in classes),
+        together=_compile_together(classes) if len(classes) > 1 else None,
+    )
+
+
+def _compile_together(classes: Sequence[ClassPolicy]) -> _Expression | None:
+    # A line end after each: a comment in it must not swallow what follows.
+    listed = ", ".join(f"({each.match}\n)" for each in classes)
+    try:
+        together: _Expression = _environment().compile(f"[{listed}]")
+    except RuntimeError:  # each compiles by itself, and a level more is one too many
+        return None
+    return together
+
+
+def _compile(request_class: ClassPolicy) -> _Expression:
+    try:
+        expression = _environment().compile(request_class.match)
+    except RuntimeError as error:
+        raise MatchRefusedError(request_class, str(error)) from error
+    returned = expression.return_type()
+    if returned not in (cel.Type.BOOL, cel.Type.DYN):
+        raise MatchRefusedError(request_class, f"gives {returned.name()}, and must give a bool")
+    compiled: _Expression = expression
+    return compiled
+
+
+def _variables(tenant: TenantPolicy, facts: RequestFacts) -> Mapping[str, Any]:
+    """What an expression may read."""
+    return {
+        "tenant": {"name": tenant.name, "tier": tenant.tier},
+        "request": {
+            "model": facts.model,
+            "stream": facts.stream,
+            "num_prompt_tokens": facts.num_prompt_tokens,
+            "max_output_tokens": facts.max_output_tokens,
+            "headers": dict(facts.headers),
+        },
+    }

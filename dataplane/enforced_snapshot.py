@@ -1,0 +1,70 @@
+"""A snapshot as it is enforced: its classes compiled, so that what cannot work is refused with it
+and never met by a request.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dataplane.access import KeyRing
+from dataplane.class_matching import ClassMatcher, MatchRefusedError, RequestFacts
+from dataplane.overrides import without_limits
+from dataplane.policy import (
+    AdmissionPolicyTerms,
+    ClassPolicy,
+    DeploymentPolicy,
+    Snapshot,
+    SnapshotError,
+    TenantPolicy,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompiledPolicy:
+    """One admission policy, ready to be asked."""
+
+    terms: AdmissionPolicyTerms
+    classes: ClassMatcher
+    unlimited: AdmissionPolicyTerms
+    """The same with nothing in it that keeps a request out: for whom an override lets pass."""
+
+    def find_class(self, tenant: TenantPolicy, facts: RequestFacts) -> ClassPolicy | None:
+        """The first class that takes the request, or None."""
+        return self.classes.find(tenant, facts)
+
+    def unlimited_class(self, name: str) -> ClassPolicy:
+        """A class of `unlimited`. Raises KeyError for one that there is not."""
+        for each in self.unlimited.classes:
+            if each.name == name:
+                return each
+        raise KeyError(name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnforcedSnapshot:
+    """A snapshot together with its compiled policies, by deployment name, and its keys."""
+
+    snapshot: Snapshot
+    policies: Mapping[str, CompiledPolicy]
+    keys: KeyRing
+
+    def policy_of(self, deployment: DeploymentPolicy) -> CompiledPolicy:
+        """The compiled policy of one of this snapshot's deployments."""
+        return self.policies[deployment.name]
+
+
+def compile_snapshot(snapshot: Snapshot) -> EnforcedSnapshot:
+    """Raises SnapshotError naming deployment, class and expression that cannot be enforced."""
+    policies = {each.name: _compile(each) for each in snapshot.deployments}
+    return EnforcedSnapshot(snapshot=snapshot, policies=policies, keys=KeyRing(snapshot.keys))
+
+
+def _compile(deployment: DeploymentPolicy) -> CompiledPolicy:
+    terms = deployment.policy
+    try:
+        return CompiledPolicy(
+            terms=terms, classes=ClassMatcher(terms.classes), unlimited=without_limits(terms)
+        )
+    except MatchRefusedError as error:
+        raise SnapshotError(
+            f"snapshot refused: policy {terms.revision} of deployment {deployment.name}, {error}"
+        ) from error

@@ -1,0 +1,250 @@
+"""Admission of one call at a gateway, and what its answer says of it.
+
+Where its deployment is degraded and names a fallback, that one is asked first; where it cannot
+take the call, the deployment that was asked for decides anew, since time has passed. Between the
+decision and the place in the queue nothing else happens in this process.
+"""
+
+import dataclasses
+from dataclasses import dataclass
+
+from dataplane.admission import Admitted, Rejected
+from dataplane.admission_record import admission_record, rejection_record
+from dataplane.class_matching import RequestFacts
+from dataplane.deployment_admission import (
+    AdmissionHold,
+    Arrival,
+    Considered,
+    DeploymentAdmission,
+)
+from dataplane.gateway.exchange import Exchange
+from dataplane.gateway.gateway import Gateway
+from dataplane.gateway.openai_api.errors import ApiError, ApiRefusalError
+from dataplane.gateway.receiving import Call, note_count, receive_for
+from dataplane.gateway.registry import InFlightRequest
+from dataplane.gateway.status import PROBE_HEADER
+from dataplane.lifecycle import ANSWERS, Delivery
+from dataplane.policy import DeploymentPolicy
+from dataplane.retry_budget import RETRY_COUNT_HEADER
+
+POLICY_HEADER = "x-pilothouse-policy"
+"""On every answer that a policy decided on: its revision."""
+DEGRADED_HEADER = "x-pilothouse-degraded"
+"""What was taken from an answer, and why."""
+_SHOULD_RETRY_HEADER = "x-should-retry"
+"""OpenAI's clients heed it."""
+# Never shown to a policy's expressions: a class must not depend on a secret.
+_SECRET_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization", PROBE_HEADER})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A call that was let in."""
+
+    call: Call
+    """As it is served: perhaps by another deployment, perhaps with a shorter answer."""
+    decision: Admitted
+    admission: DeploymentAdmission
+    """Of the deployment that serves it."""
+    num_expected_tokens: int
+    hold: AdmissionHold | None
+    fallback: str | None = None
+    """The deployment, where it stands in for the one that was asked for."""
+
+    @property
+    def model(self) -> str:
+        """What its answer calls the model: what its caller did, or the deployment that stands in
+        for that."""
+        return self.fallback or self.call.document.model
+
+    def may_retry(self) -> bool:
+        """Whether the budget leaves one more try on another replica."""
+        return self.admission.may_retry(self.call.deployment.policy)
+
+    def settle(self, request: InFlightRequest) -> None:
+        """What it took is known."""
+        if self.hold is None:
+            return
+        lifecycle, num_output = request.lifecycle, request.num_output_tokens
+        if not lifecycle.was_scheduled:
+            self.hold.settle(0)
+            return
+        lengths = [num_output // lifecycle.num_sequences] * lifecycle.num_sequences
+        is_answer = lifecycle.disposition in ANSWERS
+        self.hold.settle(
+            (request.num_prompt_tokens or 0) + num_output, lengths if is_answer else ()
+        )
+
+    def end(self, request: InFlightRequest) -> None:
+        """It is over, however it ended."""
+        if self.hold is not None:
+            self.hold.release()
+        _remember(self.admission, self.call, is_answered=_is_answered(request))
+
+
+async def enter(
+    gateway: Gateway, exchange: Exchange, request: InFlightRequest, call: Call
+) -> Entry | Rejected:
+    """Decide on a call, and let it in or refuse it; its request is told what was decided."""
+    admission = gateway.fleet.admission_of(call.deployment.name)
+    arrival, considered = _consider(gateway, exchange, request, call)
+    fallback = considered.decision.fallback
+    if fallback is not None:
+        found = await _enter_fallback(gateway, exchange, request, call, considered, fallback)
+        if found is not None:
+            return found
+        arrival, considered = _consider(gateway, exchange, request, call)
+    decision = considered.decision
+    if isinstance(decision, Rejected):
+        admission.refuse()
+        _remember(admission, call, is_answered=False)
+        _note(exchange, request, decision)
+        request.decision = rejection_record(considered, decision, request.snapshot_version)
+        return decision
+    degraded = _shortened(call, decision)
+    _note(exchange, request, decision)
+    _say_degraded(exchange, degraded, decision.why_degraded)
+    request.max_output_tokens = decision.max_output_tokens
+    request.decision = admission_record(
+        considered,
+        decision,
+        arrival.facts,
+        request.snapshot_version,
+        degraded,
+        decision.why_degraded if degraded else None,
+    )
+    return _take(admission, arrival, considered, decision, call)
+
+
+def error_of(rejected: Rejected) -> ApiError:
+    """The answer of one that was refused."""
+    return ApiError(
+        status=rejected.status,
+        message=f"Rejected: {rejected.reason}.",
+        code=rejected.kind,
+        retry_after_seconds=rejected.retry_after_seconds,
+        policy_revision=rejected.policy_revision,
+    )
+
+
+async def _enter_fallback(
+    gateway: Gateway,
+    exchange: Exchange,
+    request: InFlightRequest,
+    call: Call,
+    asked: Considered,
+    name: str,
+) -> Entry | None:
+    """Let it in at the deployment that stands in; None: that one cannot serve it now."""
+    deployment = _find_deployment(call, name)
+    if deployment is None:
+        return None
+    try:
+        other = await receive_for(gateway, call, deployment)
+    except ApiRefusalError:
+        return None
+    arrival, considered = _consider(gateway, exchange, request, other)
+    decision = considered.decision
+    if isinstance(decision, Rejected):
+        return None
+    why = asked.decision.why_degraded
+    degraded = (f"fallback={name}", *_shortened(other, decision))
+    note_count(request, other)
+    request.max_output_tokens = decision.max_output_tokens
+    _note(exchange, request, decision)
+    _say_degraded(exchange, degraded, why)
+    request.decision = admission_record(
+        considered, decision, arrival.facts, request.snapshot_version, degraded, why, name
+    )
+    return _take(gateway.fleet.admission_of(name), arrival, considered, decision, other, name)
+
+
+def _consider(
+    gateway: Gateway,
+    exchange: Exchange,
+    request: InFlightRequest,
+    call: Call,
+) -> tuple[Arrival, Considered]:
+    deployment = call.deployment
+    admission = gateway.fleet.admission_of(deployment.name)
+    told = exchange.headers.get(RETRY_COUNT_HEADER)
+    arrival = Arrival(
+        tenant=call.tenant,
+        facts=RequestFacts(
+            model=request.model or "",
+            stream=request.is_stream,
+            num_prompt_tokens=call.prompt.num_tokens,
+            max_output_tokens=call.max_output_tokens,
+            headers={k: v for k, v in exchange.headers.items() if k not in _SECRET_HEADERS},
+            num_sequences=call.document.num_choices,
+            num_bytes=exchange.body_lease.num_bytes,
+        ),
+        num_slots=call.document.num_choices,
+        why_retry=admission.retries.find_retry(call.tenant.name, told, call.fingerprint),
+    )
+    considered = admission.consider(
+        call.enforced.policy_of(deployment),
+        arrival,
+        num_replicas=len(deployment.replicas),
+        is_draining=gateway.is_draining,
+        overrides=call.enforced.snapshot.overrides,
+    )
+    return arrival, considered
+
+
+def _take(
+    admission: DeploymentAdmission,
+    arrival: Arrival,
+    considered: Considered,
+    decision: Admitted,
+    call: Call,
+    fallback: str | None = None,
+) -> Entry:
+    return Entry(
+        call=dataclasses.replace(call, max_output_tokens=decision.max_output_tokens),
+        decision=decision,
+        admission=admission,
+        num_expected_tokens=considered.num_expected_tokens,
+        hold=admission.hold(arrival, considered),
+        fallback=fallback,
+    )
+
+
+def _note(exchange: Exchange, request: InFlightRequest, decision: Admitted | Rejected) -> None:
+    request.policy_revision = decision.policy_revision
+    if decision.request_class is not None:
+        request.request_class = decision.request_class.name
+    exchange.say(POLICY_HEADER, decision.policy_revision)
+    if isinstance(decision, Rejected) and decision.kind.is_for_good:
+        exchange.say(_SHOULD_RETRY_HEADER, "false")
+
+
+def _say_degraded(exchange: Exchange, degraded: tuple[str, ...], why: str | None) -> None:
+    if degraded:
+        exchange.say(DEGRADED_HEADER, f"{', '.join(degraded)}; {why}")
+
+
+def _shortened(call: Call, decision: Admitted) -> tuple[str, ...]:
+    """What is taken from an answer's length, in words."""
+    limit = decision.max_output_tokens
+    return (f"max_tokens={limit}",) if limit < call.max_output_tokens else ()
+
+
+def _find_deployment(call: Call, name: str) -> DeploymentPolicy | None:
+    deployments = call.enforced.snapshot.deployments
+    return next((each for each in deployments if each.name == name), None)
+
+
+def _is_answered(request: InFlightRequest) -> bool:
+    lifecycle = request.lifecycle
+    return lifecycle.disposition in ANSWERS and lifecycle.delivery is Delivery.COMPLETE
+
+
+def _remember(admission: DeploymentAdmission, call: Call, *, is_answered: bool) -> None:
+    """The same body that comes again is a retry where this one was not answered."""
+    if call.fingerprint is None:
+        return
+    if is_answered:
+        admission.retries.forget(call.tenant.name, call.fingerprint)
+    else:
+        admission.retries.remember(call.tenant.name, call.fingerprint)

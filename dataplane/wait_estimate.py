@@ -1,0 +1,55 @@
+"""How long a request of a class would wait, as far as the measured drain rate tells. Pure."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dataplane.load_signals import QueueLoad
+from dataplane.policy import ClassPolicy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitEstimate:
+    """Until engine work of one more request begins."""
+
+    seconds: float
+    num_ahead: int
+    requests_per_second: float
+
+
+def estimate_wait(
+    classes: Sequence[ClassPolicy],
+    request_class: ClassPolicy,
+    load: QueueLoad,
+    without: Sequence[str] = (),
+) -> WaitEstimate | None:
+    """For one more request of `request_class`, were nobody of `without` there. None: nobody can
+    tell, because the drain rate was not measured, or too long ago."""
+    if load.drain is None or not load.drain.is_current:
+        return None
+    num_ahead = sum(
+        _num_ahead(other, request_class, load) for other in classes if other.name not in without
+    )
+    return WaitEstimate(
+        seconds=load.drain.seconds_for(num_ahead),
+        num_ahead=num_ahead,
+        requests_per_second=load.drain.requests_per_second,
+    )
+
+
+def _num_ahead(other: ClassPolicy, request_class: ClassPolicy, load: QueueLoad) -> int:
+    """How many of `other` go before a request of `request_class` that comes now.
+
+    All of a class whose priority is no lower. Of a lower one those whose waiting has raised them
+    above it: of a class that has waited evenly, from its oldest to its newest, as many as have
+    waited for so long.
+    """
+    num_waiting = load.num_waiting_by_class.get(other.name, 0)
+    if not num_waiting or other.priority >= request_class.priority:
+        return num_waiting
+    oldest = load.oldest_age_by_class.get(other.name, 0.0)
+    raised = other.aging_per_second * oldest
+    lacking = request_class.priority - other.priority
+    if raised < lacking:
+        return 0
+    return math.ceil(num_waiting * (raised - lacking) / raised)

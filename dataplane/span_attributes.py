@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from dataplane import genai, names
 from dataplane.client_waits import client_waits, seconds_of
+from dataplane.decision import AdmissionDecision
 from dataplane.lifecycle import Disposition, Event, EventKind, Observability
 from dataplane.record import RequestRecord
 from dataplane.spans import SpanInterval
@@ -71,14 +72,10 @@ def attributes_of(span: str, record: RequestRecord) -> Attributes:
     match span:
         case names.SPAN_REQUEST:
             return _request_attributes(record)
+        case names.SPAN_QUEUE:
+            return _decision_attributes(record.decision)
         case names.SPAN_PREFILL:
-            return _known(
-                {
-                    names.ATTRIBUTE_NUM_TOKENS: record.num_prompt_tokens,
-                    names.ATTRIBUTE_NUM_CACHED_TOKENS: record.num_cached_tokens,
-                    names.ATTRIBUTE_REPLICA_ID: next(reversed(record.replica_ids), None),
-                }
-            )
+            return _prefill_attributes(record)
         case names.SPAN_DECODE:
             return _known({names.ATTRIBUTE_NUM_TOKENS: record.num_output_tokens})
         case names.SPAN_DELIVERY:
@@ -88,6 +85,56 @@ def attributes_of(span: str, record: RequestRecord) -> Attributes:
             return _known({names.ATTRIBUTE_REASON: next(iter(reasons), None)})
         case _:
             return {}
+
+
+def _decision_attributes(decision: AdmissionDecision | None) -> Attributes:
+    """What was decided on its admission: on the span that the decision lies in."""
+    if decision is None:
+        return {}
+    ages = [each.age_seconds for each in decision.signals if each.is_used]
+    attributes = _known(
+        {
+            names.ATTRIBUTE_ADMISSION_OUTCOME: decision.outcome.value,
+            names.ATTRIBUTE_ADMISSION_KIND: decision.kind,
+            names.ATTRIBUTE_ADMISSION_REASON: decision.reason or None,
+            names.ATTRIBUTE_ADMISSION_OLDEST_SIGNAL_SECONDS: max(
+                (age for age in ages if age is not None), default=None
+            ),
+        }
+    )
+    for name, words in (
+        (
+            names.ATTRIBUTE_ADMISSION_DECISIVE,
+            [each.name for each in decision.signals if each.is_decisive],
+        ),
+        (names.ATTRIBUTE_ADMISSION_DEGRADED, decision.degraded),
+        (names.ATTRIBUTE_OVERRIDES, [each.override_id for each in decision.overrides]),
+    ):
+        if words:
+            attributes[name] = tuple(words)
+    return attributes
+
+
+def _prefill_attributes(record: RequestRecord) -> Attributes:
+    """With where its last attempt was sent, and why there."""
+    routing = next(reversed(record.routing), None)
+    chosen = None
+    if routing is not None:
+        scores = {each.replica_id: each.score for each in routing.candidates}
+        chosen = scores.get(routing.chosen)
+    return _known(
+        {
+            names.ATTRIBUTE_NUM_TOKENS: record.num_prompt_tokens,
+            names.ATTRIBUTE_NUM_CACHED_TOKENS: record.num_cached_tokens,
+            names.ATTRIBUTE_REPLICA_ID: next(reversed(record.replica_ids), None),
+            names.ATTRIBUTE_ROUTING_POLICY: None if routing is None else routing.policy,
+            names.ATTRIBUTE_ROUTING_REASON: None if routing is None else routing.reason or None,
+            names.ATTRIBUTE_ROUTING_NUM_CANDIDATES: (
+                None if routing is None else routing.num_candidates
+            ),
+            names.ATTRIBUTE_ROUTING_SCORE: chosen,
+        }
+    )
 
 
 def _request_attributes(record: RequestRecord) -> Attributes:

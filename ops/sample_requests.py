@@ -25,6 +25,7 @@ from dataplane.lifecycle import (
 from dataplane.metering import Metered
 from dataplane.outcome import Outcome
 from dataplane.record import ClientReport, RequestRecord, TraceContext
+from ops.sample_decisions import sample_admission, sample_routing
 
 CHAT_TERMS = ContractTerms(
     boundary=Boundary.SERVER,
@@ -167,6 +168,8 @@ class _Story:
             latencies=latencies,
             judgement=judge(latencies, outcome, CHAT_TERMS, elapsed=end.at),
             metered=self._metered(end.at, is_told=bool(chunks)),
+            decision=sample_admission(events, sample.request_class, lifecycle.disposition),
+            routing=sample_routing(self.replica_ids),
         )
         return replace(record, **(sample.fields or {}))
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from controlplane.api.explanation import Explanation, explain_record, without_others
 from controlplane.api.headline import Headline, headline_of
 from controlplane.api.life import Life, life_of_record, life_of_row
 from controlplane.api.reported import (
@@ -171,6 +172,9 @@ class RequestDetail:
     client: ClientView | None = None
     """The client's side, or None where it did not report."""
     engine_spans: list[EngineSpanView] = field(default_factory=list)
+    explanation: Explanation | None = None
+    """Who decided, on what, and what would have changed it; None where only the compact row was
+    kept."""
 
 
 def summarize(row: "RequestRow", only_tenant: str | None = None) -> RequestSummary:
@@ -238,13 +242,20 @@ def describe(
         ),
         client=client,
         engine_spans=reported.engine_spans,
+        explanation=None if record is None else _explain(record, only_tenant),
     )
+
+
+def _explain(record: RequestRecord, only_tenant: str | None) -> Explanation:
+    explanation = explain_record(record)
+    return explanation if only_tenant is None else without_others(explanation)
 
 
 def _shown_record(record: RequestRecord, only_tenant: str | None) -> dict[str, Any]:
     shown = record_to_dict(record)
     if only_tenant is not None:
-        del shown["gateway_sequence"]
+        for counts_others in ("gateway_sequence", "decision", "routing"):
+            del shown[counts_others]
     return shown
 
 

@@ -1,11 +1,14 @@
-"""`pilothouse explain`: what can be written in a document, and what a name means."""
+"""`pilothouse explain`: what can be written in a document, what a name means, and why a request
+went as it did."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from controlplane.cli.client import url_option
 from controlplane.cli.completion_words import complete_explained
 from controlplane.cli.examples import examples
 from controlplane.cli.exit_codes import ExitCode
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from controlplane.cli.known_names import KnownName
     from controlplane.specs.field_docs import FieldDoc, VariantDoc
 
+_ID = re.compile(r"[0-9][\w.:-]*|[0-9a-f]{4,}(?:-[0-9a-f]+)*|req[-_][\w.:-]+", re.ASCII)
 _SORTS = {
     "metrics": "metric",
     "spans": "span",
@@ -33,15 +37,19 @@ _SORTS = {
         ("pilothouse explain scenario.faults.retry_storm", "one fault and its fields"),
         ("pilothouse explain metrics", "every metric (also spans, attributes, labels, kinds)"),
         ("pilothouse explain pilothouse_gateway_ttft_seconds", "one metric"),
+        ("pilothouse explain 3f9c12ab", "why one request went as it did"),
     )
 )
-@click.argument("what", metavar="KIND[.PATH]|NAME", shell_complete=complete_explained)
+@click.argument("what", metavar="KIND[.PATH]|NAME|ID", shell_complete=complete_explained)
 @output_option
-def explain(what: str, output: str) -> None:
-    """Explain a field of a config document, or the name of a metric, span, attribute or label.
+@url_option
+def explain(what: str, output: str, url: str) -> None:
+    """Explain a field of a config document, a name, or why a request went as it did.
 
-    Asks nobody: it describes this version of the command. What happened to one request is shown
-    by `pilothouse trace ID`.
+    A field, and the name of a metric, span, attribute or label, it explains by itself: it
+    describes this version of the command. ID is a request's: the control plane is asked who
+    decided about it, on what, how old that was, and what would have changed it, for a refused
+    request too. Its whole life is shown by `pilothouse trace ID`.
     """
     from controlplane.specs.explained_kind import find_explained_kind
 
@@ -52,12 +60,26 @@ def explain(what: str, output: str) -> None:
             say_json(_field_facts(kind, path))
         else:
             say(_variant(kind, path) or _field(kind, path) if path else _kind(kind))
+    elif output == "json" and _may_be_id(what):
+        from controlplane.cli.explained_request import explain_request
+
+        found = explain_request(url, what)[0]
+        say_json(None if found is None else asdict(found))
     elif output == "json":
         say_json(_name_facts(what))
     elif what.casefold() in _SORTS:
         say(_all_of(_SORTS[what.casefold()]))
+    elif _may_be_id(what):
+        from controlplane.cli.explained_request import explain_request
+
+        say(explain_request(url, what)[1])
     else:
         say(_name_table(_names(what)))
+
+
+def _may_be_id(what: str) -> bool:
+    """No kind and no name of ours begins with a digit, or is of hexadecimal digits alone."""
+    return _ID.fullmatch(what) is not None
 
 
 def _field_facts(kind: str, path: str) -> Any:

@@ -175,9 +175,22 @@ def _reasons(detail: RequestDetail) -> Table:
     }
     if request.queue_seconds is None:  # otherwise the waterfall shows it
         facts["waited"] = request.why_no_queue_time
+    facts |= _decided(detail)
     for name, value in facts.items():
         table.add_row(name, Text(printable(value or "unknown")))
     return table
+
+
+def _decided(detail: RequestDetail) -> dict[str, str | None]:
+    """In one sentence each; the rest is told by `pilothouse explain ID`."""
+    explanation = detail.explanation
+    if explanation is None:
+        return {}
+    admission = explanation.admission
+    decided = {"admission": explanation.why_none if admission is None else admission.text}
+    for each in explanation.routing:
+        decided[f"routing {each.attempt + 1}"] = each.text
+    return decided
 
 
 def _no_replica(request: RequestSummary) -> str:

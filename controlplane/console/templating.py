@@ -10,6 +10,7 @@ from markupsafe import Markup, escape
 
 from controlplane.access.current import current_principal
 from controlplane.access.principal import LOCAL
+from controlplane.api.quantities import amount
 from controlplane.console import formatting
 from controlplane.console.menu import key_of, menu_of
 from controlplane.console.override_banner import banner_lines
@@ -41,6 +42,7 @@ def environment() -> Environment:
     ):  # fmt: skip
         made.filters[name] = getattr(formatting, name)
     made.filters["codes"] = _codes
+    made.filters["amount"] = amount
     return made
 
 

@@ -21,6 +21,14 @@ from opentelemetry.sdk.trace.export import SpanExportResult
 from opentelemetry.trace import SpanKind, StatusCode
 
 from dataplane import genai, names
+from dataplane.decision import (
+    AdmissionDecision,
+    AdmissionOutcome,
+    AppliedOverride,
+    RoutingCandidate,
+    RoutingDecision,
+    Signal,
+)
 from dataplane.lifecycle import Disposition, Event, EventKind, Observability
 from dataplane.record import RequestRecord
 from dataplane.telemetry import (
@@ -186,6 +194,47 @@ def test_request_carries_the_conventions_names_and_ours() -> None:
     assert attributes[names.ATTRIBUTE_REQUEST_ID] == "request-1"
     assert attributes[names.ATTRIBUTE_DISPOSITION] == "stop"
     assert attributes[names.ATTRIBUTE_SNAPSHOT_VERSION] == 7
+
+
+def test_the_spans_of_a_request_say_what_was_decided_about_it_and_by_which_signals() -> None:
+    decision = AdmissionDecision(
+        outcome=AdmissionOutcome.DEGRADED,
+        snapshot_version=7,
+        policy_revision="chat@1",
+        reason="queue age 1.3 s is over 1 s",
+        signals=(
+            Signal(name="queue_age", value=1.3, unit="s", limit=1.0, is_decisive=True),
+            Signal(name="drain_rate", value=21.0, age_seconds=2.5),
+            Signal(name="kv_free", value=None, age_seconds=99.0, is_used=False),
+        ),
+        degraded=("max_tokens=256",),
+        overrides=(AppliedOverride(override_id="9f3a61c2", effect="limits are off"),),
+    )
+    routing = RoutingDecision(
+        attempt=0,
+        policy="two_choices",
+        chosen="replica-1",
+        reason="less outstanding",
+        candidates=(RoutingCandidate(replica_id="replica-1", score=0.2),),
+        num_candidates=1000,
+    )
+    spans = _spans(golden_record(decision=decision, routing=(routing,)))
+    queue = _attributes(spans[names.SPAN_QUEUE])
+    assert queue[names.ATTRIBUTE_ADMISSION_OUTCOME] == "degraded"
+    assert queue[names.ATTRIBUTE_ADMISSION_DECISIVE] == ("queue_age",)
+    assert queue[names.ATTRIBUTE_ADMISSION_OLDEST_SIGNAL_SECONDS] == 2.5
+    assert queue[names.ATTRIBUTE_ADMISSION_DEGRADED] == ("max_tokens=256",)
+    assert queue[names.ATTRIBUTE_OVERRIDES] == ("9f3a61c2",)
+    assert names.ATTRIBUTE_ADMISSION_KIND not in queue
+    prefill = _attributes(spans[names.SPAN_PREFILL])
+    assert prefill[names.ATTRIBUTE_ROUTING_POLICY] == "two_choices"
+    assert prefill[names.ATTRIBUTE_ROUTING_NUM_CANDIDATES] == 1000
+    assert prefill[names.ATTRIBUTE_ROUTING_SCORE] == 0.2
+
+
+def test_without_decisions_the_spans_say_nothing_of_any() -> None:
+    for span in _spans(golden_record()).values():
+        assert not [key for key in _attributes(span) if "admission" in key or "routing" in key]
 
 
 def test_no_attribute_is_null_and_no_span_holds_text_of_the_request() -> None:

@@ -103,7 +103,7 @@ def test_one_name_is_found_as_it_is_scraped() -> None:
         ("Polcy.classes", "did you mean"),
         ("policy.clases", "did you mean AdmissionPolicy.classes?"),
         ("pilothouse_gateway_ttft_second", None),
-        ("3f9c12ab", "A request is shown by `pilothouse trace ID`"),
+        ("some-request", "A request is shown by `pilothouse trace ID`"),
     ],
 )
 def test_what_is_unknown_names_what_is_near(what: str, said: str | None) -> None:
@@ -114,6 +114,14 @@ def test_what_is_unknown_names_what_is_near(what: str, said: str | None) -> None
         return
     assert result.exit_code == 4
     assert said in result.stderr
+
+
+@pytest.mark.parametrize("what", ["3f9c12ab", "0af7651916cd43dd8448eb211c80319c"])
+def test_what_looks_like_the_id_of_a_request_is_asked_of_the_control_plane(what: str) -> None:
+    closed = {"PILOTHOUSE_URL": "http://127.0.0.1:1"}
+    result = CliRunner().invoke(main, ["explain", what], env=closed)
+    assert result.exit_code == ExitCode.UNREACHABLE
+    assert "http://127.0.0.1:1" in result.stderr
 
 
 FAULTS = [word for word, _ in find_field("Scenario", "faults").choices]

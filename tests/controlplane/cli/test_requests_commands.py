@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import signal
 import socket
 import subprocess
@@ -18,7 +19,16 @@ import uvicorn
 from click.testing import CliRunner, Result
 
 from controlplane.cli import main
-from ops.sample_requests import Sample, answered, failed, inferred, lost, preempted
+from ops.sample_requests import (
+    Sample,
+    answered,
+    failed,
+    inferred,
+    lost,
+    preempted,
+    rejected,
+    retried,
+)
 from ops.seeded_console import close_app, create_app, store
 
 NOW_NS = time.time_ns()
@@ -34,6 +44,8 @@ RECORDS = {
         tenant="\x1b[2J[red]x[/red]",
     ),
     "lost": lost(Sample(sequence=5, arrived_at_unix_ns=NOW_NS - 5 * 10**9)),
+    "rejected": rejected(Sample(sequence=6, arrived_at_unix_ns=NOW_NS - 6 * 10**9)),
+    "retried": retried(Sample(sequence=7, arrived_at_unix_ns=NOW_NS - 7 * 10**9)),
 }
 
 
@@ -248,3 +260,41 @@ def _in_a_terminal(url: str, *arguments: str) -> tuple[str, int]:
         exit_code = process.wait(timeout=60)
     os.close(master)
     return shown, exit_code
+
+
+def test_a_rejected_request_is_explained_with_who_decided_on_what_and_what_else(url: str) -> None:
+    told = run(url, "explain", RECORDS["rejected"].request_id, columns=200).output
+    assert "Policy chat@12, in config version 31 at gateway-0-9c1f, refused it" in told
+    assert "With waiting of class within 64 requests it had been let in." in told
+    assert "The oldest that it used was 2.0 s old: drain rate" in told
+    assert re.search(r"waiting of class +64 requests +64 requests +gateway +counted then +◆", told)
+
+
+def test_every_attempt_is_explained_with_the_replicas_it_was_chosen_among(url: str) -> None:
+    told = run(url, "explain", RECORDS["retried"].request_id[:12], columns=200).output
+    assert "Attempt 1: Routing policy prefix_affinity chose" in told
+    assert "Attempt 2: Routing policy prefix_affinity chose" in told
+    assert "it failed this request" in told
+    assert "kv free 211 blocks (not used, 14.2 s old)" in told
+    assert "and 996 more" in told
+
+
+def test_what_a_lost_request_was_decided_on_is_gone_and_said_to_be(url: str) -> None:
+    told = run(url, "explain", RECORDS["lost"].request_id).output
+    assert "what it had decided went with it" in told
+
+
+def test_an_explanation_is_read_by_programs_and_of_an_unknown_request_there_is_none(
+    url: str,
+) -> None:
+    answer = json.loads(run(url, "explain", RECORDS["rejected"].request_id, "-o", "json").output)
+    assert answer["admission"]["kind"] == "queue_full"
+    unknown = run(url, "explain", "0123456789abcdef")
+    assert unknown.exit_code != 0
+    assert "0123456789abcdef" in unknown.output
+
+
+def test_a_trace_says_in_a_sentence_what_was_decided(url: str) -> None:
+    traced = run(url, "trace", RECORDS["retried"].request_id, columns=200).output
+    assert "let it in in class interactive" in traced
+    assert "routing 2" in traced

@@ -17,7 +17,7 @@ _MAX_QUEUE = 64
 
 
 def sample_admission(
-    events: Sequence[Event], request_class: str | None, disposition: Disposition
+    events: tuple[Event, ...], request_class: str | None, disposition: Disposition
 ) -> AdmissionDecision | None:
     """None of a request that nobody decided on."""
     rejected = find_event(events, EventKind.REJECTED)

@@ -125,3 +125,57 @@ async def test_what_an_override_hides_must_work_once_it_ends(tmp_path: Path) -> 
             gateway.app.gateway.enforce(encode_snapshot(hiding))
         assert gateway.app.report().snapshot_version == 5
         assert await answered_under(gateway) == ("old", "chat@12")
+
+
+async def test_a_bypass_lets_in_what_the_policy_would_refuse_and_says_so_in_its_record(
+    tmp_path: Path, replica: ScriptedReplica
+) -> None:
+    tight = deployment("a", max_active=1, classes=(ClassPolicy(name="only", max_queue=0),))
+    async with running_gateway(tmp_path, snapshot(tight)) as gateway:
+        replica.hold()
+        running = asyncio.create_task(gateway.http.post(CHAT, json=say(max_tokens=1)))
+        await until(lambda: bool(replica.held))
+        refused = await gateway.http.post(CHAT, json=say(max_tokens=1))
+        assert refused.json()["error"]["code"] == "queue_full"
+
+        lifted = lasting("b", OverrideKind.BYPASS, 60, request_class="only")
+        snapshot_with = replace(snapshot(tight, version=6), overrides=(lifted,))
+        gateway.app.gateway.enforce(encode_snapshot(snapshot_with))
+        waiting = asyncio.create_task(gateway.http.post(CHAT, json=say(max_tokens=1)))
+        await until(lambda: gateway.app.report().num_queued == 1)
+        replica.resume()
+        assert [(await call).status_code for call in (running, waiting)] == [200, 200]
+        record = await gateway.record_of((await waiting).headers["x-request-id"])
+        plain = await gateway.record_of(refused.headers["x-request-id"])
+    assert record.decision is not None
+    assert [(each.override_id, each.effect) for each in record.decision.overrides] == [
+        ("b", "limits are off for class only")
+    ]
+    assert plain.decision is not None
+    assert (plain.decision.kind, plain.decision.overrides) == ("queue_full", ())
+
+
+async def test_a_bypass_of_one_tenant_leaves_the_others_under_their_limits(
+    tmp_path: Path, replica: ScriptedReplica
+) -> None:
+    tight = deployment("a", max_active=1, classes=(ClassPolicy(name="only", max_queue=0),))
+    lifted = lasting("b", OverrideKind.BYPASS, 60, tenant="acme")
+    async with running_gateway(tmp_path, replace(snapshot(tight), overrides=(lifted,))) as gateway:
+        replica.hold()
+        running = asyncio.create_task(gateway.http.post(CHAT, json=say(max_tokens=1)))
+        await until(lambda: bool(replica.held))
+        assert (await gateway.http.post(CHAT, json=say(max_tokens=1))).status_code == 503
+        headers = {"x-pilothouse-tenant": "acme"}
+        acme = asyncio.create_task(gateway.http.post(CHAT, json=say(max_tokens=1), headers=headers))
+        await until(lambda: gateway.app.report().num_queued == 1)
+        replica.resume()
+        assert [(await call).status_code for call in (running, acme)] == [200, 200]
+
+
+async def test_a_pin_is_in_the_decision_of_each_request_that_it_touched(tmp_path: Path) -> None:
+    pin = lasting("p", OverrideKind.PIN_REPLICAS, 60, replica_ids=("replica-b",))
+    async with running_gateway(tmp_path, overridden(pin)) as gateway:
+        answer = await gateway.http.post(CHAT, json=say(max_tokens=1))
+        record = await gateway.record_of(answer.headers["x-request-id"])
+    assert record.decision is not None
+    assert [each.override_id for each in record.decision.overrides] == ["p"]

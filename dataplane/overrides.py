@@ -5,7 +5,9 @@ on the gateway's own clock, so that it also ends then. It is applied to the snap
 before anything reads it: whoever enforces a policy enforces a pinned one without knowing.
 
 A bypass lifts whatever refuses, sheds, degrades or gives up a request. What only puts requests in
-order stays: priorities, aging, weights, and how many a replica runs at once.
+order stays: priorities, aging, weights, and how many a replica runs at once. Who waits and was let
+in by a bypass must not be shed for others: its class leaves the order of shedding; where any class
+may hold such a request, nobody who waits is shed.
 """
 
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -146,9 +148,30 @@ def _without_limits(request_class: ClassPolicy) -> ClassPolicy:
 def _pinned(deployment: DeploymentPolicy, active: tuple[Override, ...]) -> DeploymentPolicy:
     policy = find_pin(active, deployment.name, OverrideKind.PIN_POLICY)
     replicas = find_pin(active, deployment.name, OverrideKind.PIN_REPLICAS)
+    terms = deployment.policy
     if policy is not None and policy.policy is not None:
-        deployment = replace(deployment, policy=policy.policy)
-    return replace(deployment, pinned_replicas=None if replicas is None else replicas.replica_ids)
+        terms = policy.policy
+    return replace(
+        deployment,
+        policy=_without_shedding(terms, deployment.name, active),
+        pinned_replicas=None if replicas is None else replicas.replica_ids,
+    )
+
+
+def _without_shedding(
+    terms: AdmissionPolicyTerms, deployment: str, active: tuple[Override, ...]
+) -> AdmissionPolicyTerms:
+    """Nobody is shed whom a bypass has let in."""
+    bypassed = {
+        each.request_class
+        for each in active
+        if each.kind is OverrideKind.BYPASS and each.deployment == deployment
+    }
+    if terms.overload is None or not bypassed:
+        return terms
+    order = () if None in bypassed else terms.overload.shed
+    shed = tuple(name for name in order if name not in bypassed)
+    return replace(terms, overload=replace(terms.overload, shed=shed))
 
 
 def _seconds_left(override: Override, now_unix_ns: int) -> float:

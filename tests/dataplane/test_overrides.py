@@ -1,5 +1,6 @@
 """Break-glass: what overrides make of a snapshot, and when they end."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from dataplane.overrides import (
 from dataplane.policy import (
     AdmissionPolicyTerms,
     ClassPolicy,
+    OverloadTerms,
     Override,
     OverrideKind,
     Snapshot,
@@ -115,6 +117,29 @@ def test_without_limits_nothing_is_refused_or_given_up_and_the_order_stays() -> 
     assert only.max_queue > 10**6
     assert lifted.max_active_per_replica == 4, "that only puts requests in order"
     assert lifted.revision == "chat@3"
+
+
+@pytest.mark.parametrize(
+    ("scope", "left"),
+    [
+        ({"request_class": "batch"}, ("trial",)),
+        ({"request_class": "batch", "tenant": "acme"}, ("trial",)),
+        ({"tenant": "acme"}, ()),
+        ({}, ()),
+    ],
+)
+def test_who_waits_and_was_let_in_by_a_bypass_is_shed_for_nobody(
+    scope: dict[str, str], left: tuple[str, ...]
+) -> None:
+    terms = AdmissionPolicyTerms(
+        revision="chat@3", classes=(), overload=OverloadTerms(shed=("trial", "batch"))
+    )
+    plain = _with(override("b", OverrideKind.BYPASS, **scope))
+    deployments = tuple(replace(each, policy=terms) for each in plain.deployments)
+    mine, other = in_force(replace(plain, deployments=deployments)).deployments
+    assert mine.policy.overload is not None
+    assert mine.policy.overload.shed == left
+    assert other.policy == terms
 
 
 def test_an_override_ends_after_its_own_time_whatever_the_wall_clock_says_later() -> None:

@@ -68,6 +68,11 @@ class RequestSummary:
     ttft_seconds: float | None
     tpot_seconds: float | None
     e2e_seconds: float | None
+    engine_seconds: float | None = None
+    """Of replicas' time that it took; None: not known."""
+    is_engine_inferred: bool | None = None
+    """False: its engine measured that."""
+    kv_block_seconds: float | None = None
 
     @property
     def is_end_unseen(self) -> bool:
@@ -206,6 +211,9 @@ def summarize(row: "RequestRow", only_tenant: str | None = None) -> RequestSumma
         ttft_seconds=row.ttft,
         tpot_seconds=row.tpot,
         e2e_seconds=row.e2e,
+        engine_seconds=row.engine_seconds,
+        is_engine_inferred=row.is_engine_inferred,
+        kv_block_seconds=row.kv_block_seconds,
     )
 
 

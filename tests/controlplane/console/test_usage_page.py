@@ -81,6 +81,14 @@ def test_what_nobody_measured_is_unknown_and_never_zero(app: FastAPI, client: Te
     assert "○ 1 requests were not measured: their gateway ended before they did." in text
 
 
+def test_the_page_of_a_request_says_what_it_took(app: FastAPI, client: TestClient) -> None:
+    keep(app, ("acme", 1.5))
+    [request] = client.get("/api/v1/requests").json()["requests"]
+    text = words(client, f"/requests/{request['request_id']}")
+    assert "Took of engines 1.50 s 15.0 KV block-s" in text
+    assert request["engine_seconds"] == 1.5
+
+
 @pytest.mark.parametrize(
     ("query", "says"),
     [

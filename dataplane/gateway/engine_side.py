@@ -14,6 +14,7 @@ import dataclasses
 from collections.abc import AsyncIterator, Callable, Set
 from dataclasses import dataclass, field
 
+import msgspec
 import structlog
 
 from dataplane.attempts import MAX_ATTEMPTS, RETRY_BUDGET_SPENT, may_try_again
@@ -39,6 +40,7 @@ from dataplane.lifecycle import (
 )
 from dataplane.policy import ClassPolicy
 from dataplane.queueing import Departure, DeploymentQueue, Lease, QueueDemand, Ticket
+from dataplane.routing.placement import Placement
 
 _log = structlog.get_logger(__name__)
 
@@ -52,6 +54,7 @@ class _Attempt:
     client: EngineClient
     bound: TransitBound
     is_scheduled_by_us: bool
+    placement: Placement
     used: EngineUse | None = None
     """What it took of its engine, once that has told."""
 
@@ -124,8 +127,11 @@ class EngineSide:
             if isinstance(outcome, Departure):
                 self._finish_unserved(outcome, lost)
                 return
+            self._note_routing(number, outcome.placement)
             with outcome as lease:
                 error = await self._run_attempt(number, lease)
+                if error is not None:
+                    lease.placement.fail()
                 lease.settle(0 if error else self._num_tokens())
             if error is None:
                 return
@@ -138,6 +144,15 @@ class EngineSide:
                 lost[-1] = EngineUnavailableError(error.replica_id, why)
                 break
         self._finish_lost(lost[-1])
+
+    def _note_routing(self, number: int, placement: Placement) -> None:
+        if placement.decision is not None:
+            version = self.fleet.snapshot_version
+            self.request.routing.append(
+                msgspec.structs.replace(
+                    placement.decision, attempt=number, snapshot_version=version
+                )
+            )
 
     async def _leave_queue(self, excluded: frozenset[str]) -> Lease | Departure:
         ticket = self._ticket
@@ -167,18 +182,20 @@ class EngineSide:
         if lacking:  # what nobody could know before its replica had told
             self._finish(Disposition.INVALID, explain_lacking(lacking, client.capabilities), 400)
             return None
-        self._attempt = attempt = self._open_attempt(number, lease.replica_id, client)
+        self._attempt = attempt = self._open_attempt(number, lease.placement, client)
         num_sequences = self.template.sampling.num_sequences
         stay = self.fleet.shared_time.enter(lease.replica_id, num_sequences)
         try:
             async with asyncio.timeout(None) as self._limit:
                 await self._drain(attempt)
         except EngineUnavailableError as error:
+            attempt.placement.fail()
             return None if self._note_gone(attempt, error) else error
         except TimeoutError:
             self._note_silent(attempt)
         except LifecycleError as error:
             _log.error("the engine broke its contract", error=str(error), replica=lease.replica_id)
+            lease.placement.fail()
             if not self.request.lifecycle.is_terminal:
                 why = f"the engine broke its contract: {error}"
                 self._finish(Disposition.ERROR, why, status=502)
@@ -196,8 +213,8 @@ class EngineSide:
             return 0
         return (request.num_prompt_tokens or 0) + request.num_output_tokens
 
-    def _open_attempt(self, number: int, replica_id: str, client: EngineClient) -> _Attempt:
-        request = self.request
+    def _open_attempt(self, number: int, placement: Placement, client: EngineClient) -> _Attempt:
+        request, replica_id = self.request, placement.replica_id
         capabilities = client.capabilities
         request.replica_ids.append(replica_id)
         request.capabilities = capabilities
@@ -219,6 +236,7 @@ class EngineSide:
             client=client,
             bound=TransitBound(submitted_at),
             is_scheduled_by_us=is_blind,
+            placement=placement,
         )
 
     async def _drain(self, attempt: _Attempt) -> None:
@@ -235,17 +253,23 @@ class EngineSide:
         request = self.request
         self._apply(attempt, event)
         match event.kind:
+            case EventKind.SCHEDULED:
+                attempt.placement.note_scheduled()
             case EventKind.PREFILL_CHUNK:
                 # The prompt counts once: further sequences find it in the cache, of course.
                 if event.num_cached_tokens is not None and event.sequence == 0:
                     request.num_cached_tokens = event.num_cached_tokens + (
                         request.num_cached_tokens or 0
                     )
+                    attempt.placement.note_cached(request.num_cached_tokens)
             case EventKind.FIRST_TOKEN | EventKind.TOKENS:
+                attempt.placement.note_first_token()
                 num_tokens = _num_tokens(event)
                 request.num_output_tokens += num_tokens
                 self._put(event, num_tokens)
             case EventKind.FINISHED:
+                if self._is_failure(event):
+                    attempt.placement.fail()
                 self._take_finish(event)
             case EventKind.RELEASED:
                 attempt.used = event.used
@@ -271,6 +295,14 @@ class EngineSide:
             self.request.lifecycle.apply(placed)
         else:
             self.request.apply_anchored(placed, attempt.bound)
+
+    def _is_failure(self, event: EngineEvent) -> bool:
+        """An end that its replica is to blame for: nobody wished it, and no caller caused it."""
+        return (
+            event.disposition is Disposition.ERROR
+            and self._find_stop(event) is None
+            and (event.status_code is None or event.status_code >= 500)
+        )
 
     def _find_stop(self, event: EngineEvent) -> Departure | None:
         """The wish that this end fulfils; None where the engine came to it by itself."""
@@ -380,6 +412,7 @@ class EngineSide:
     def _note_silent(self, attempt: _Attempt) -> None:
         """The engine did not confirm an end, or a release, within its bound: a leak."""
         request = self.request
+        attempt.placement.fail()
         _log.error(
             "the engine did not release a request in time",
             replica_id=attempt.replica_id,

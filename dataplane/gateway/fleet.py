@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from random import Random
 
 import pluggy
 
@@ -10,14 +11,17 @@ from dataplane import hooks
 from dataplane.clock import MonotonicClock
 from dataplane.deployment_admission import DeploymentAdmission
 from dataplane.enforced_snapshot import EnforcedSnapshot
-from dataplane.engine import EngineCapabilities, EngineClient
+from dataplane.engine import EngineCapabilities, EngineClient, EngineStats
 from dataplane.gateway.openai_api.declared import EngineTakes
 from dataplane.gateway.replica_link import ReplicaLink
+from dataplane.gateway.routing_plugins import RoutingPlugins
 from dataplane.plugins import PluginGroup, load_plugins
 from dataplane.policy import DeploymentPolicy, ReplicaEndpoint, Snapshot
 from dataplane.queueing import DeploymentQueue
 from dataplane.report import ReplicaReport
 from dataplane.routing import limit_slots
+from dataplane.routing.ejection import EjectionStatus
+from dataplane.routing.router import Router
 from dataplane.shared_time import SharedTime
 
 EXPIRE_SECONDS = 0.05
@@ -36,6 +40,8 @@ class Fleet:
     ) -> None:
         self.shared_time = SharedTime(clock)
         """Of replicas, among what this gateway has on them."""
+        self.snapshot_version = 0
+        """Of what is enforced."""
         self._clock = clock
         self._unserved_seconds = unserved_seconds
         self._surplus_slots = surplus_slots
@@ -47,6 +53,7 @@ class Fleet:
         self._admissions: dict[str, DeploymentAdmission] = {}
         self._held_elsewhere: Mapping[str, int] = {}
         self._plugins: pluggy.PluginManager | None = None
+        self._routing = RoutingPlugins()
         self._expiry: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -56,12 +63,18 @@ class Fleet:
     def load_engines(self, snapshot: Snapshot) -> None:
         """Load the plugins that `snapshot` names. Raises PluginError, and changes nothing."""
         engines = {r.engine for d in snapshot.deployments for r in d.replicas}
-        self._plugins = load_plugins(
-            PluginGroup.GATEWAY, sorted(engines), hooks, project=hooks.PROJECT
+        plugins = load_plugins(
+            PluginGroup.GATEWAY,
+            [*sorted(engines), *self._routing.needed(snapshot)],
+            hooks,
+            project=hooks.PROJECT,
         )
+        self._routing.load(snapshot, plugins)
+        self._plugins = plugins
 
     def enforce(self, enforced: EnforcedSnapshot) -> None:
         """Link new replicas, retire removed ones. Its engines are loaded already."""
+        self.snapshot_version = enforced.snapshot.version
         self._deployments = {d.name: d for d in enforced.snapshot.deployments}
         wanted = {
             replica.replica_id: (deployment.name, replica)
@@ -74,17 +87,31 @@ class Fleet:
         for replica_id, (deployment_name, endpoint) in wanted.items():
             if replica_id not in self._links:
                 self._links[replica_id] = ReplicaLink(
-                    deployment_name, endpoint, self._create_client, self._share_slots, self._clock
+                    deployment_name,
+                    endpoint,
+                    self._create_client,
+                    self._share_slots,
+                    self._clock,
+                    self._note_stats,
                 )
+        for name, queue in self._queues.items():
+            queue.router.set_routing(self._routing.of(name))
         self._share_slots()
 
     def queue_of(self, deployment: str) -> DeploymentQueue:
         """The deployment's queue, made on first use."""
         queue = self._queues.get(deployment)
         if queue is None:
-            queue = DeploymentQueue(clock=self._clock, unserved_seconds=self._unserved_seconds)
+            router = Router(
+                self._clock,
+                self._routing.of(deployment),
+                Random(),
+                explains=True,
+                on_change=self._share_slots,
+            )
+            queue = DeploymentQueue(self._clock, self._unserved_seconds, router)
             self._queues[deployment] = queue
-            queue.set_replicas(self._slots_of(deployment), self._held_elsewhere)
+            self._tell_replicas(deployment, queue)
         return queue
 
     def admission_of(self, deployment: str) -> DeploymentAdmission:
@@ -158,6 +185,11 @@ class Fleet:
         """Ids of the replicas of the enforced snapshot."""
         return set(self._links)
 
+    def ejections(self, deployment: str) -> list[EjectionStatus]:
+        """Replicas of it that are sent nothing, or less than the others."""
+        queue = self._queues.get(deployment)
+        return [] if queue is None else queue.router.ejections.statuses(self._clock())
+
     def queues(self) -> Iterable[DeploymentQueue]:
         """Every queue."""
         return self._queues.values()
@@ -197,9 +229,36 @@ class Fleet:
 
     def _share_slots(self) -> None:
         for name, queue in list(self._queues.items()):
-            queue.set_replicas(self._slots_of(name), self._held_elsewhere)
+            self._tell_replicas(name, queue)
             if name not in self._deployments and not queue.num_waiting:
                 self._forget(name)
+
+    def _tell_replicas(self, deployment: str, queue: DeploymentQueue) -> None:
+        """Those that can be reached; of these, all that are not ejected may be used."""
+        slots = self._slots_of(deployment)
+        enforced = {each for each, link in self._links.items() if link.deployment == deployment}
+        queue.router.set_replicas(enforced, set(slots))
+        usable = queue.router.ejections.usable()
+        queue.set_replicas(
+            {each: limit for each, limit in slots.items() if each in usable}, self._held_elsewhere
+        )
+
+    def _note_stats(self, link: ReplicaLink, stats: EngineStats) -> None:
+        queue = self._queues.get(link.deployment)
+        replica_id = link.endpoint.replica_id
+        candidate = None if queue is None else queue.find_candidate(replica_id)
+        if queue is None or candidate is None or link.capabilities is None:
+            return
+        queue.router.note_report(
+            candidate,
+            stats.num_running,
+            stats.num_waiting,
+            stats.age_seconds,
+            link.capabilities.max_num_seqs,
+        )
+        if stats.num_blocks is not None and stats.block_size is not None:
+            capacity = stats.num_blocks * stats.block_size
+            queue.router.index.set_capacity(replica_id, capacity)
 
     def _forget(self, deployment: str) -> None:
         if not any(link.deployment == deployment for link in self._retiring.values()):
@@ -228,3 +287,4 @@ class Fleet:
             await asyncio.sleep(EXPIRE_SECONDS)
             for queue in self._queues.values():
                 queue.expire()
+                queue.check_replicas()

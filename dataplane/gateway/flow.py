@@ -33,6 +33,7 @@ from dataplane.gateway.openai_api.sampling import (
 from dataplane.gateway.output import Output
 from dataplane.gateway.receiving import Call, receive
 from dataplane.gateway.registry import InFlightRequest
+from dataplane.gateway.routing_requests import routing_request
 from dataplane.lifecycle import Delivery, Disposition, EventKind
 from dataplane.logs import request_context
 from dataplane.queue_demand import QueueDemand
@@ -91,7 +92,7 @@ async def _serve(
     engine_side = EngineSide(
         request=request,
         request_class=decision.request_class,
-        demand=_demand(exchange, entry),
+        demand=_demand(gateway, exchange, entry),
         template=_submission(request, call),
         queue=gateway.fleet.queue_of(call.deployment.name),
         fleet=gateway.fleet,
@@ -150,8 +151,8 @@ def _submission(request: InFlightRequest, call: Call) -> EngineRequest:
     )
 
 
-def _demand(exchange: Exchange, entry: Entry) -> QueueDemand:
-    """What it asks of the queue."""
+def _demand(gateway: Gateway, exchange: Exchange, entry: Entry) -> QueueDemand:
+    """What it asks of the queue, and of whoever chooses its replica."""
     call = entry.call
     num_sequences = call.document.num_choices
     num_tokens = call.prompt.num_tokens + num_sequences * call.max_output_tokens
@@ -163,6 +164,14 @@ def _demand(exchange: Exchange, entry: Entry) -> QueueDemand:
         num_expected_tokens=entry.num_expected_tokens,
         num_bytes=exchange.body_lease.num_bytes,
         kv=None if entry.hold is None else entry.hold.kv,
+        routing=routing_request(
+            gateway.fleet.queue_of(call.deployment.name).router,
+            exchange.headers,
+            call.tenant.name,
+            call.prompt.num_tokens,
+            max(0, entry.num_expected_tokens - call.prompt.num_tokens),
+            call.prompt_blocks,
+        ),
     )
 
 

@@ -27,6 +27,7 @@ from dataplane.gateway.openai_api.errors import refuse
 from dataplane.gateway.openai_api.sampling import bound_answer, check_choices, check_vocabulary
 from dataplane.gateway.prompts import CountedPrompt, TokenizerError, prompt_text
 from dataplane.gateway.registry import InFlightRequest
+from dataplane.gateway.routing_requests import hash_prompt
 from dataplane.gateway.status import PROBE_HEADER
 from dataplane.lifecycle import EventKind, Observability
 from dataplane.policy import DeploymentPolicy, Snapshot, TenantPolicy
@@ -50,6 +51,8 @@ class Call:
     body: Mapping[str, Any]
     prompt: CountedPrompt
     max_output_tokens: int
+    prompt_blocks: tuple[bytes, ...] = ()
+    """Hashes of its prompt, where its deployment is routed by them."""
     fingerprint: bytes | None = None
     """Of its body; None: its policy does not ask whether the same one comes again."""
 
@@ -60,6 +63,7 @@ class _Read:
     needs: frozenset[str]
     prompt: CountedPrompt
     max_output_tokens: int
+    prompt_blocks: tuple[bytes, ...]
 
 
 async def receive(
@@ -81,7 +85,7 @@ async def receive(
     request.model = find_model(body)
     request.tenant = tenant = _tenant_of(gateway, exchange, snapshot)
     request.deployment = deployment = _find_deployment(snapshot, request.model)
-    read = await _read_for(gateway, deployment, kind, body, request)
+    read = await _read_for(gateway, deployment, kind, body, tenant, request)
     call = Call(
         enforced=enforced,
         tenant=tenant,
@@ -92,6 +96,7 @@ async def receive(
         body=body,
         prompt=read.prompt,
         max_output_tokens=read.max_output_tokens,
+        prompt_blocks=read.prompt_blocks,
         fingerprint=await _fingerprint(raw, deployment),
     )
     note_count(request, call)
@@ -106,7 +111,7 @@ async def receive(
 async def receive_for(gateway: Gateway, call: Call, deployment: DeploymentPolicy) -> Call:
     """The same call for another deployment. Raises ApiRefusalError where that one cannot serve
     it."""
-    read = await _read_for(gateway, deployment, call.kind, call.body, None)
+    read = await _read_for(gateway, deployment, call.kind, call.body, call.tenant, None)
     return dataclasses.replace(
         call,
         deployment=deployment,
@@ -114,6 +119,7 @@ async def receive_for(gateway: Gateway, call: Call, deployment: DeploymentPolicy
         needs=read.needs,
         prompt=read.prompt,
         max_output_tokens=read.max_output_tokens,
+        prompt_blocks=read.prompt_blocks,
     )
 
 
@@ -130,6 +136,7 @@ async def _read_for(
     deployment: DeploymentPolicy,
     kind: type[Document],
     body: Mapping[str, Any],
+    tenant: TenantPolicy,
     request: InFlightRequest | None,
 ) -> _Read:
     """`request` is told what comes to light on the way; None: it was told before."""
@@ -149,10 +156,12 @@ async def _read_for(
     limit = _limit_output(
         prompt, document.output_limit, max_model_len, settings.default_output_tokens
     )
+    router = gateway.fleet.queue_of(deployment.name).router
     return _Read(
         document=document,
         needs=read.needs,
         prompt=prompt,
+        prompt_blocks=await hash_prompt(router, prompt, tenant.name),
         max_output_tokens=bound_answer(document, limit, settings.max_answer_values),
     )
 

@@ -25,6 +25,8 @@ from dataclasses import dataclass
 
 from dataplane.enforced_snapshot import compile_snapshot
 from dataplane.routing import limit_slots
+from dataplane.routing.router import Router
+from dataplane.routing.terms import CreatePolicy, create_builtin, create_routing
 from dataplane.simulation.call import Call, CallSource
 from dataplane.simulation.fleet_callers import FleetCallers, open_sources
 from dataplane.simulation.fleet_gateway import SimulatedGateway
@@ -36,6 +38,7 @@ from dataplane.simulation.fleet_scenario import FleetScenario
 from dataplane.simulation.gateway_overheads import GatewayOverheads
 from dataplane.simulation.phase_split import Phase, PhaseSplit
 from dataplane.simulation.phased_replicas import PhasedReplicas
+from dataplane.simulation.random_streams import random_stream
 from dataplane.simulation.rare_collections import rare_collections
 from dataplane.simulation.request_trace import RequestTrace
 from dataplane.simulation.timeline import Timeline
@@ -62,7 +65,10 @@ class Fleet:
         scenario: FleetScenario,
         records: RecordKeeper | None = None,
         keeps_rows: bool = True,
+        create_policy: CreatePolicy = create_builtin,
     ) -> None:
+        """`create_policy` makes routing policies. Raises ValueError where it cannot make the one
+        that the scenario names."""
         self.scenario = scenario
         self.timeline = Timeline()
         self.results = FleetResults(scenario.contract, keeps_rows)
@@ -98,6 +104,7 @@ class Fleet:
                 self.timeline,
                 self,
                 scenario.bounds,
+                self._open_router(number, create_policy),
                 _open_overheads(scenario, number),
             )
             for number in range(scenario.num_gateways)
@@ -113,6 +120,18 @@ class Fleet:
         """When the last request ended that did, not before calls end; None: it was not run."""
         self._next_gateway = 0
         self._is_begun = False
+
+    def _open_router(self, gateway: int, create: CreatePolicy) -> Router:
+        """With chance of its own: who draws, and how often, changes nothing else."""
+        random = random_stream(self.scenario.seed, "routing", gateway)
+        routing = create_routing(self.scenario.policy.routing, random, create)
+        return Router(
+            self.timeline,
+            routing,
+            random,
+            explains=self._may_trace,
+            finds_prefixes=self.scenario.is_prefix_caching,
+        )
 
     # Running.
 
@@ -243,6 +262,9 @@ class Fleet:
         held = self._held(slots)
         for gateway in self.gateways:
             gateway.set_replicas(slots, held)
+            for replica_id in slots:
+                config = self.replicas[replica_id].scheduler_config
+                gateway.set_cache_capacity(replica_id, config.num_blocks * config.block_size)
 
     def set_split(self, split: PhaseSplit) -> None:
         """Give replicas other phases. Raises ValueError where it is of another number of them."""

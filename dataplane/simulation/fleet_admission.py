@@ -7,6 +7,8 @@ from dataplane.enforced_snapshot import EnforcedSnapshot
 from dataplane.policy import DeploymentPolicy, TenantPolicy
 from dataplane.queue_demand import QueueDemand
 from dataplane.queueing import DeploymentQueue
+from dataplane.routing.prompt_blocks import hash_blocks
+from dataplane.routing.request import RoutingRequest
 from dataplane.simulation.call import Call
 
 
@@ -27,6 +29,7 @@ class FleetAdmission:
         self._admission = DeploymentAdmission(deployment.name, queue, queue.clock)
         self._tenants = {tenant.name: tenant for tenant in enforced.snapshot.tenants}
         self._weights: dict[str, float] = {}
+        self._router = queue.router
 
     def class_of(self, call: Call) -> str | None:
         """The request class that takes such a call; None: no class does."""
@@ -63,8 +66,23 @@ class FleetAdmission:
         if weight is None:
             weight = self._deployment.policy.limits_of(tenant).weight
             self._weights[tenant] = weight
-        num_tokens = len(call.prompt) + call.num_sequences * max_output_tokens
-        return QueueDemand(num_slots, tenant, weight, num_tokens, num_tokens)
+        num_prompt, num_output = len(call.prompt), call.num_sequences * max_output_tokens
+        num_tokens = num_prompt + num_output
+        routing = self._routing(call, num_prompt, num_output)
+        return QueueDemand(num_slots, tenant, weight, num_tokens, num_tokens, routing=routing)
+
+    def _routing(self, call: Call, num_prompt: int, num_output: int) -> RoutingRequest:
+        header = self._router.affinity_header
+        if header is None and not self._router.wants_prefixes:
+            return RoutingRequest(num_prompt_tokens=num_prompt, num_output_tokens=num_output)
+        caller = call.caller
+        session = None if header is None else caller.headers.get(header)
+        return RoutingRequest(
+            num_prompt_tokens=num_prompt,
+            num_output_tokens=num_output,
+            blocks=hash_blocks(call.prompt, caller.tenant) if self._router.wants_prefixes else (),
+            affinity_key=f"{caller.tenant}/{session}" if session else None,
+        )
 
     def decide(
         self,

@@ -17,12 +17,14 @@ from dataplane.enforced_snapshot import EnforcedSnapshot
 from dataplane.lifecycle import Disposition, EventKind, RequestCounts, State
 from dataplane.policy import DeploymentPolicy
 from dataplane.queueing import Departure, DeploymentQueue, Lease
+from dataplane.routing.router import Router
 from dataplane.simulation.call import Call
 from dataplane.simulation.fleet_admission import FleetAdmission
 from dataplane.simulation.fleet_client_side import FleetClientSide
 from dataplane.simulation.fleet_engine_side import FleetEngineSide
 from dataplane.simulation.fleet_registry import FleetRegistry, RequestFollower
 from dataplane.simulation.fleet_replica import FleetReplica
+from dataplane.simulation.fleet_replicas import FleetReplicas
 from dataplane.simulation.fleet_request import FleetRequest
 from dataplane.simulation.gateway_bounds import GatewayBounds
 from dataplane.simulation.gateway_overheads import GatewayOverheads
@@ -65,11 +67,13 @@ class SimulatedGateway:
         timeline: Timeline,
         host: GatewayHost,
         bounds: GatewayBounds,
+        router: Router,
         overheads: GatewayOverheads | None = None,
     ) -> None:
         self.gateway_id = gateway_id
         self.deployment = deployment
-        self.queue = DeploymentQueue(clock=timeline, unserved_seconds=bounds.unserved_seconds)
+        self.queue = DeploymentQueue(timeline, bounds.unserved_seconds, router)
+        self._replicas = FleetReplicas(self.queue, timeline, deployment)
         self.is_draining = False
         self._admission = FleetAdmission(enforced, deployment, self.queue, bounds.max_choices)
         self._registry = FleetRegistry(timeline, host)
@@ -117,8 +121,13 @@ class SimulatedGateway:
         self, slots: Mapping[str, int | None], held_elsewhere: Mapping[str, int]
     ) -> None:
         """The replicas that can be reached, their slots, and those that others seem to hold."""
-        self.queue.set_replicas(slots, held_elsewhere)
+        self._replicas.set(slots, held_elsewhere)
         self._expiry.watch()
+
+    def set_cache_capacity(self, replica_id: str, num_tokens: int) -> None:
+        """What a replica can find again at most, in tokens."""
+        if self.queue.router.wants_prefixes:
+            self.queue.router.index.set_capacity(replica_id, num_tokens)
 
     def arrive(self, call: Call, num_tries: int = 0) -> None:
         """A request's first byte is here; reading, counting and deciding are overhead."""
@@ -255,6 +264,7 @@ class SimulatedGateway:
         if not may_go_on:
             self._end_lost(request, replica_id, why)
         if lease is not None:
+            lease.placement.fail()
             lease.settle(0)  # its tenant had nothing of it
             lease.release()
         if may_go_on:

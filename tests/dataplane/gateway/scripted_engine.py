@@ -60,6 +60,8 @@ class ScriptedReplica:
     is_mute: bool = False
     """It is there and answers no question."""
     ignores_cancel: bool = False
+    told_running: int | None = None
+    """What it says it runs; None: the truth."""
     finish_instead: EngineEvent | None = None
     """Given as the end of every request, right after it was scheduled."""
     num_cached_tokens: int = 0
@@ -158,7 +160,11 @@ class ScriptedClient:
     async def stats(self) -> EngineStats:
         while self.replica.is_mute:  # noqa: ASYNC110 - tests say when it answers again
             await asyncio.sleep(0.005)
-        return EngineStats(age_seconds=0.0, num_running=len(self.replica.held))
+        replica = self.replica
+        return EngineStats(
+            age_seconds=0.0,
+            num_running=len(replica.held) if replica.told_running is None else replica.told_running,
+        )
 
     async def close(self) -> None:
         pass

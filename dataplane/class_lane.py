@@ -2,12 +2,14 @@
 
 Each tenant has an account in virtual time, and the one that is furthest behind goes next. What
 a request is expected to take moves its tenant's account when it is given a slot; once it has
-ended, what it really took does. The time of the lane is that of the latest that went, and who
-comes back is set there: what it did not ask for meanwhile is nobody's debt to it.
+ended, what it really took does. Expected is what its caller says, times the share of that which
+such requests of the tenant took before: a limit that nobody comes near would have a tenant wait
+for nothing until its requests have ended. The time of the lane is that of whoever goes next, and
+who comes back is set there: what it did not ask for meanwhile is nobody's debt to it.
 
     A (weight 1)   |----- 400 -----|----- 400 -----|
     B (weight 2)   |- 300/2 -|- 300/2 -|- 300/2 -|           B goes next
-    lane           ................... ^ time: where the latest of them began
+    lane                                         ^ time: who comes back begins here
 
 What starts with nobody waiting is charged to nobody, since it is taken from nobody.
 """
@@ -18,6 +20,7 @@ from collections.abc import Iterator
 
 from dataplane.policy import ClassPolicy
 from dataplane.queue_ticket import Ticket
+from dataplane.taken_share import TakenShare
 from dataplane.tenant_account import TenantAccount
 
 _MIN_CLEANED = 64
@@ -34,19 +37,23 @@ def lane_key(request_class: ClassPolicy) -> LaneKey:
 class Charge:
     """What one request that is not settled was charged."""
 
-    __slots__ = ("account", "lane", "num_tokens")
+    __slots__ = ("account", "lane", "num_expected", "num_tokens")
 
-    def __init__(self, lane: "ClassLane", account: TenantAccount, num_tokens: int) -> None:
+    def __init__(self, lane: "ClassLane", account: TenantAccount, num_expected: int) -> None:
         self.lane = lane
         self.account = account
-        self.num_tokens = num_tokens
+        self.num_expected = num_expected
+        """As its caller says."""
+        self.num_tokens = num_expected * account.taken_share.value
 
 
 class ClassLane:
     """Those that wait of one class. Nothing costs more when more wait, but to look at all."""
 
-    def __init__(self, key: LaneKey) -> None:
+    def __init__(self, key: LaneKey, taken_share: TakenShare) -> None:
+        """`taken_share` is that of all requests of its name: lanes come and go."""
         self.key = key
+        self._taken_share = taken_share
         self.priority = key[1]
         self.aging = key[2]
         """Priority that it gains with each second that its oldest waits."""
@@ -68,10 +75,8 @@ class ClassLane:
     @property
     def front(self) -> Ticket:
         """Who of it goes next. Somebody must wait."""
-        turns = self._turns
-        while not _is_current(turns[0]):
-            heapq.heappop(turns)
-        return turns[0][2].front
+        self._now()
+        return self._turns[0][2].front
 
     @property
     def newest_of_most(self) -> Ticket:
@@ -87,7 +92,7 @@ class ClassLane:
             self.oldest_at = ticket.entered_at
         self.waiting[ticket] = None
         account = self._account(ticket)
-        if account.add(ticket, self._time):
+        if account.add(ticket, self._now()):
             self._put(account)
 
     def remove(self, ticket: Ticket) -> None:
@@ -101,35 +106,45 @@ class ClassLane:
     def charge(self, ticket: Ticket) -> Charge:
         """It is given its slots."""
         account = self._account(ticket)
-        num_tokens = ticket.demand.num_expected_tokens
-        self._time = max(self._time, account.time)
+        charge = Charge(self, account, ticket.demand.num_expected_tokens)
+        self._time = account.time
         self._num_charges += 1
-        self._move(account, num_tokens)
-        return Charge(self, account, num_tokens)
+        self._move(account, charge.num_tokens)
+        return charge
 
     def settle(self, charge: Charge, num_tokens: int | None) -> None:
         """What it was given has ended, and took so many tokens; None: as many as expected."""
         self._num_charges -= 1
-        if num_tokens is not None:
-            self._move(charge.account, num_tokens - charge.num_tokens)
+        if num_tokens is None:
+            return
+        if num_tokens and charge.num_expected:
+            share = num_tokens / charge.num_expected
+            self._taken_share.learn(share)
+            charge.account.taken_share.learn(share)
+        self._move(charge.account, num_tokens - charge.num_tokens)
 
     def in_order(self) -> Iterator[Ticket]:
         """Those that wait, the next first, were all given what is expected of them."""
         times = [
-            (account.time, account.rank, account.weight, account.in_order())
+            (
+                account.time,
+                account.rank,
+                account.taken_share.value / account.weight,
+                account.in_order(),
+            )
             for account in self._accounts.values()
             if account.waiting
         ]
         heapq.heapify(times)
         while times:
-            time, rank, weight, tickets = times[0]
+            time, rank, pace, tickets = times[0]
             ticket = next(tickets, None)
             if ticket is None:
                 heapq.heappop(times)
                 continue
             yield ticket
-            moved = time + ticket.demand.num_expected_tokens / weight
-            heapq.heapreplace(times, (moved, rank, weight, tickets))
+            moved = time + ticket.demand.num_expected_tokens * pace
+            heapq.heapreplace(times, (moved, rank, pace, tickets))
 
     def check_integrity(self) -> None:
         """Raises AssertionError when somebody is counted wrongly or hidden."""
@@ -149,11 +164,18 @@ class ClassLane:
         tenant = ticket.demand.tenant
         account = self._accounts.get(tenant)
         if account is None:
-            account = self._accounts[tenant] = TenantAccount(self._time)
+            account = self._accounts[tenant] = TenantAccount(self._now(), self._taken_share)
             account.weight = ticket.demand.weight
         return account
 
-    def _move(self, account: TenantAccount, num_tokens: int) -> None:
+    def _now(self) -> float:
+        """Virtual: of whoever goes next, or where the latest began where nobody waits."""
+        turns = self._turns
+        while turns and not _is_current(turns[0]):
+            heapq.heappop(turns)
+        return turns[0][0] if turns else self._time
+
+    def _move(self, account: TenantAccount, num_tokens: float) -> None:
         if num_tokens:
             account.move(num_tokens)
             if account.waiting:

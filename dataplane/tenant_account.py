@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 
 from dataplane.queue_ticket import Ticket
+from dataplane.taken_share import TakenShare
 
 _MIN_CLEANED = 64
 
@@ -18,9 +19,20 @@ _MIN_CLEANED = 64
 class TenantAccount:
     """Of one tenant in one class. Its lane changes it."""
 
-    __slots__ = ("_by_deadline", "num_tokens", "rank", "returned_at", "time", "waiting", "weight")
+    __slots__ = (
+        "_by_deadline",
+        "num_tokens",
+        "rank",
+        "returned_at",
+        "taken_share",
+        "time",
+        "waiting",
+        "weight",
+    )
 
-    def __init__(self, time: float) -> None:
+    def __init__(self, time: float, of_class: TakenShare) -> None:
+        self.taken_share = TakenShare(of_class.value, num_known=1)
+        """What its requests take of the tokens that are expected of them."""
         self.time = time
         """Virtual."""
         self.returned_at = time

@@ -12,6 +12,7 @@ from itertools import chain
 
 from dataplane.class_lane import Charge, ClassLane, LaneKey, lane_key
 from dataplane.queue_ticket import Ticket
+from dataplane.taken_share import TakenShare
 
 
 class WaitingLine:
@@ -28,6 +29,7 @@ class WaitingLine:
         """In order of arrival; they go before everybody."""
         # Ordered: the first of a plain dict costs as much as was taken from its front before.
         self._lanes: dict[LaneKey, ClassLane] = {}
+        self._taken_shares: dict[str, TakenShare] = {}  # by class
 
     def __iter__(self) -> Iterator[Ticket]:
         return chain.from_iterable(self._groups())
@@ -142,7 +144,8 @@ class WaitingLine:
         key = lane_key(ticket.request_class)
         lane = self._lanes.get(key)
         if lane is None:
-            lane = self._lanes[key] = ClassLane(key)
+            share = self._taken_shares.setdefault(key[0], TakenShare())
+            lane = self._lanes[key] = ClassLane(key, share)
         return lane
 
     def _drop_idle(self, lane: ClassLane) -> None:

@@ -21,7 +21,7 @@ class PlainTicket:
     excluded: frozenset[str]
     unserved_since: float | None = None
     outcome: str | None = None
-    charged: int | None = None
+    charged: float | None = None
 
     @property
     def key(self) -> ClassKey:
@@ -44,9 +44,22 @@ class PlainAccount:
     returned_at: float
     rank: int
     weight: float
+    taken: "Taken"
 
     def move(self, num_tokens: float) -> None:
         self.time = max(self.time + num_tokens / self.weight, self.returned_at)
+
+
+@dataclass
+class Taken:
+    """The mean share of what was expected: of ten, and from then on with a tenth of each."""
+
+    share: float = 1.0
+    num_seen: int = 0
+
+    def see(self, share: float) -> None:
+        self.num_seen += 1
+        self.share += max(0.1, 1 / self.num_seen) * (share - self.share)
 
 
 @dataclass
@@ -61,6 +74,8 @@ class PlainQueue:
     num_entered: int = 0
     told: list[tuple[int, str]] = field(default_factory=list)
     """Who left, in order, and how."""
+    taken: dict[str, "Taken"] = field(default_factory=dict)
+    """By class."""
     times: dict[ClassKey, float] = field(default_factory=dict)
     accounts: dict[tuple[ClassKey, str], PlainAccount] = field(default_factory=dict)
 
@@ -122,7 +137,12 @@ class PlainQueue:
         self.held[ticket.outcome] -= ticket.num_slots
         self.running.remove(ticket)
         if ticket.charged is not None and num_tokens is not None:
-            self._account(ticket).move(num_tokens - ticket.charged)
+            account, expected = self._account(ticket), ticket.demand.num_expected_tokens
+            if num_tokens and expected:
+                share = num_tokens / expected
+                self.taken.setdefault(ticket.policy.name, Taken()).see(share)
+                account.taken.see(share)
+            account.move(num_tokens - ticket.charged)
         self._forget_idle()
         self._dispatch()
 
@@ -148,8 +168,10 @@ class PlainQueue:
         times = {each: account.time for each, account in self.accounts.items()}
         while left:
             ticket = self._next(left, times)
-            tokens, weight = ticket.demand.num_expected_tokens, self._account(ticket).weight
-            times[ticket.key, ticket.demand.tenant] += tokens / weight
+            tokens, account = ticket.demand.num_expected_tokens, self._account(ticket)
+            times[ticket.key, ticket.demand.tenant] += tokens * (
+                account.taken.share / account.weight
+            )
             left.remove(ticket)
             order.append(ticket)
         return order
@@ -177,10 +199,17 @@ class PlainQueue:
         return min(of_class, key=turn, default=None)
 
     def _account(self, ticket: PlainTicket) -> PlainAccount:
-        now = self.times.setdefault(ticket.key, 0.0)
-        weight = ticket.demand.weight
-        account = PlainAccount(time=now, returned_at=now, rank=0, weight=weight)
+        self.times.setdefault(ticket.key, 0.0)
+        share = self.taken.get(ticket.policy.name, Taken()).share
+        now = self._virtual_now(ticket)
+        account = PlainAccount(now, now, 0, ticket.demand.weight, Taken(share, 1))
         return self.accounts.setdefault((ticket.key, ticket.demand.tenant), account)
+
+    def _virtual_now(self, coming: PlainTicket) -> float:
+        """Where those of a class are who wait: that of whoever goes next."""
+        waiting = [t for t in self.waiting if t.key == coming.key and not t.excluded]
+        times = [self.accounts[t.key, t.demand.tenant].time for t in waiting if t is not coming]
+        return min(times, default=self.times[coming.key])
 
     def _come_back(self, ticket: PlainTicket) -> None:
         account = self._account(ticket)
@@ -192,7 +221,7 @@ class PlainQueue:
             if t.demand.tenant == ticket.demand.tenant
         ]
         if not others:
-            account.returned_at = self.times[ticket.key]
+            account.returned_at = self._virtual_now(ticket)
             account.time = max(account.time, account.returned_at)
             account.rank = ticket.number
 
@@ -257,6 +286,6 @@ class PlainQueue:
 
     def _charge(self, ticket: PlainTicket) -> None:
         account = self._account(ticket)
-        ticket.charged = ticket.demand.num_expected_tokens
-        self.times[ticket.key] = max(self.times[ticket.key], account.time)
+        ticket.charged = ticket.demand.num_expected_tokens * account.taken.share
+        self.times[ticket.key] = account.time
         account.move(ticket.charged)

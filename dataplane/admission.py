@@ -18,12 +18,11 @@ from dataplane.load_signals import QueueLoad
 from dataplane.policy import AdmissionPolicyTerms, ClassPolicy, DegradeTerms
 from dataplane.shedding import find_pressure, goes_before
 from dataplane.tenant_use import UseLimit
-from dataplane.wait_estimate import estimate_wait
+from dataplane.wait_estimate import estimate_wait, find_late_wait
 
 _LONGEST_RETRY_AFTER = 600
 """Seconds. A longer pause says no more than that it is long."""
 _UNKNOWN_RETRY_AFTER = 1
-_HOUR = 3600
 _NO_REPLICA_RETRY_AFTER = 5
 
 
@@ -270,11 +269,9 @@ def _refuse_class_full(case: _Case) -> Rejected | None:
 
 def _refuse_late(case: _Case) -> Rejected | Sequence[str] | None:
     own = case.request_class
-    if own.deadline_seconds is None:
-        return None
     classes = case.terms.classes
-    expected = estimate_wait(classes, own, case.load)
-    if expected is None or expected.seconds <= own.deadline_seconds:
+    expected = find_late_wait(classes, own, case.load)
+    if expected is None or own.deadline_seconds is None:
         return None
     waiting = case.who_makes_way()
     best = estimate_wait(classes, own, case.load, waiting) if waiting else None
@@ -282,7 +279,7 @@ def _refuse_late(case: _Case) -> Rejected | Sequence[str] | None:
         return waiting
     reason = (
         f"{expected.num_ahead} requests go before it and {expected.requests_per_second:.2g} begin "
-        f"in a second: engine work would begin in {_told(expected.seconds)}, and the deadline of "
+        f"in a second: engine work would begin in {expected}, and the deadline of "
         f"class {own.name} is {own.deadline_seconds:g} s"
     )
     return case.reject(RejectionKind.DEADLINE, reason, expected.seconds - own.deadline_seconds)
@@ -341,10 +338,6 @@ def _why_degraded(degrade: DegradeTerms, load: QueueLoad) -> str:
 
 def _with_fallback(rejected: Rejected, why: str | None, fallback: str | None) -> Rejected:
     return rejected if fallback is None else replace(rejected, why_degraded=why, fallback=fallback)
-
-
-def _told(seconds: float) -> str:
-    return f"{seconds:.1f} s" if seconds < _HOUR else "more than an hour"
 
 
 def whole_seconds(seconds: float | None) -> int:

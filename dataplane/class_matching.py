@@ -3,7 +3,8 @@
 To evaluate one expression costs mostly its call, so classes that follow each other are compiled
 into one list, `[match of a, match of b, ...]`, and a policy of twenty classes is decided by a few
 calls. An expression that fails on a request (a header it reads is absent) does not hold, and
-fails the whole of its list: then the expressions of that list are evaluated one by one.
+fails the whole of its list. Then `match of a || match of b || ...` is asked, which is true where
+one of them is, whichever others fail; only where it is true are they evaluated one by one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -56,14 +57,18 @@ class _Group:
 
     classes: tuple[ClassPolicy, ...]
     expressions: tuple[_Expression, ...]
-    together: _Expression | None
+    listed: _Expression | None
     """The list of all of them; None: there is one, or a list of them would be too deep."""
+    any_of: _Expression | None
+    """Whether one of them holds; None as for `listed`."""
 
     def find(self, activation: Any) -> ClassPolicy | None:
-        if self.together is not None:
-            held = self.together.eval(activation).plain_value()
+        if self.listed is not None:
+            held = self.listed.eval(activation).plain_value()
             if isinstance(held, list):  # an error is a text
                 return _first_true(self.classes, held)
+        if self.any_of is not None and self.any_of.eval(activation).plain_value() is not True:
+            return None
         for request_class, expression in zip(self.classes, self.expressions, strict=True):
             if expression.eval(activation).plain_value() is True:
                 return request_class
@@ -116,15 +121,20 @@ def _group(classes: Sequence[ClassPolicy], compiled: Mapping[str, _Expression]) 
     return _Group(
         classes=tuple(classes),
         expressions=tuple(compiled[each.name] for each in classes),
-        together=_compile_together(classes) if len(classes) > 1 else None,
+        listed=_compile_together(classes, "[{}]", ", "),
+        any_of=_compile_together(classes, "{}", " || "),
     )
 
 
-def _compile_together(classes: Sequence[ClassPolicy]) -> _Expression | None:
+def _compile_together(
+    classes: Sequence[ClassPolicy], written: str, between: str
+) -> _Expression | None:
+    if len(classes) < 2:
+        return None
     # A line end after each: a comment in it must not swallow what follows.
-    listed = ", ".join(f"({each.match}\n)" for each in classes)
+    joined = between.join(f"({each.match}\n)" for each in classes)
     try:
-        together: _Expression = _environment().compile(f"[{listed}]")
+        together: _Expression = _environment().compile(written.format(joined))
     except RuntimeError:  # each compiles by itself, and a level more is one too many
         return None
     return together

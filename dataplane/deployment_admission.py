@@ -287,7 +287,9 @@ def _within(kv: KVDemand | None, decision: Admitted | Rejected) -> KVDemand | No
     """No more of the output than may be generated after all."""
     if kv is None or isinstance(decision, Rejected):
         return kv
-    num_output = min(kv.num_output_tokens, decision.max_output_tokens)
+    num_output = decision.max_output_tokens
+    if num_output >= kv.num_output_tokens:
+        return kv
     return dataclasses.replace(kv, num_output_tokens=num_output)
 
 

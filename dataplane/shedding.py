@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from dataplane.load_signals import QueueLoad
 from dataplane.policy import AdmissionPolicyTerms, ClassPolicy
-from dataplane.wait_estimate import estimate_wait
+from dataplane.wait_estimate import find_late_wait
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,14 +44,12 @@ def find_pressure(
                 class_name=other.name,
                 reason=f"{num_waiting} of class {other.name} are waiting, as many as may",
             )
-        if other.deadline_seconds is None:
-            continue
-        expected = estimate_wait(terms.classes, other, load)
-        if expected is not None and expected.seconds > other.deadline_seconds:
+        expected = find_late_wait(terms.classes, other, load)
+        if expected is not None:
             return Pressure(
                 class_name=other.name,
                 reason=(
-                    f"class {other.name} would wait {expected.seconds:.1f} s, and its deadline is "
+                    f"class {other.name} would wait {expected}, and its deadline is "
                     f"{other.deadline_seconds:g} s"
                 ),
             )

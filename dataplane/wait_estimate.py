@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from dataplane.load_signals import QueueLoad
 from dataplane.policy import ClassPolicy
 
+_HOUR = 3600
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitEstimate:
@@ -15,6 +17,23 @@ class WaitEstimate:
     seconds: float
     num_ahead: int
     requests_per_second: float
+
+    def __str__(self) -> str:
+        return f"{self.seconds:.1f} s" if self.seconds < _HOUR else "more than an hour"
+
+
+def find_late_wait(
+    classes: Sequence[ClassPolicy], request_class: ClassPolicy, load: QueueLoad
+) -> WaitEstimate | None:
+    """The wait of one more request of `request_class`, where it is past its deadline; None: it is
+    not, or nobody can tell."""
+    deadline, drain = request_class.deadline_seconds, load.drain
+    if deadline is None or drain is None or not drain.is_current:
+        return None
+    if drain.seconds_for(load.num_waiting) <= deadline:
+        return None  # were all of them ahead
+    expected = estimate_wait(classes, request_class, load)
+    return expected if expected is not None and expected.seconds > deadline else None
 
 
 def estimate_wait(

@@ -1,0 +1,225 @@
+"""What one admission decision costs, with 20 classes and 200 tenants, however many wait.
+
+    .venv/bin/python ops/bench/bench_admission.py
+    .venv/bin/python ops/bench/bench_admission.py --rounds 9 --waiting 0 10000
+
+The policy asks for everything that a policy can ask for: limits of each tenant, prompt tokens in
+flight, bounds of the queue in requests, tokens, bytes and age, deadlines, aging, shedding,
+degrading and a retry budget. Requests are drawn from one seed, with twelve headers each; every
+tenth is a retry. Three ways to match classes:
+
+    tiers      each class compares the tenant's tier, and the number of prompt tokens
+    headers    each class compares a header that no request has, so that every expression fails
+    plain      one class takes everything: what the rest of the decision costs
+
+A decision is what happens between a counted prompt and the place in the queue: the class is found,
+the load is read, and the pure decision is made; nothing is taken. `record` is what it costs to
+write down what was decided. Each decision is timed alone, in processor time of this process
+(`process_time_ns`), so that other processes disturb it little. Of each round the median and the
+99th percentile; printed are the medians of the rounds, and their range.
+"""
+
+import argparse
+import random
+import statistics
+import time
+from collections import Counter
+
+from dataplane.admission import Rejected
+from dataplane.admission_record import admission_record, rejection_record
+from dataplane.class_matching import RequestFacts
+from dataplane.deployment_admission import Arrival, Considered, DeploymentAdmission
+from dataplane.enforced_snapshot import CompiledPolicy, compile_snapshot
+from dataplane.policy import (
+    AdmissionPolicyTerms,
+    ClassPolicy,
+    DegradeTerms,
+    DeploymentPolicy,
+    KVLimits,
+    OverloadTerms,
+    QueueLimits,
+    Snapshot,
+    TenantLimits,
+    TenantPolicy,
+)
+from dataplane.queueing import DeploymentQueue, Lease, QueueDemand
+
+NUM_CLASSES = 20
+NUM_TENANTS = 200
+NUM_SLOTS = 64
+WARM_UP = 200
+SHED = tuple(f"c{number}" for number in range(NUM_CLASSES - 3, NUM_CLASSES))
+MATCHES = {
+    "tiers": 'tenant.tier == "t{number}" && request.num_prompt_tokens > {number}',
+    "headers": 'request.headers["x-class"] == "{number}"',
+    "plain": None,
+}
+
+
+def compile_policy(match: str | None) -> CompiledPolicy:
+    """With every term that there is."""
+    classes = [
+        ClassPolicy(
+            name=f"c{number}",
+            match=None if match is None or number == NUM_CLASSES - 1 else _written(match, number),
+            priority=10 * (NUM_CLASSES - number),
+            max_queue=1_000_000,
+            deadline_seconds=1e5,
+            aging_per_second=0.1,
+        )
+        for number in range(NUM_CLASSES)
+    ]
+    terms = AdmissionPolicyTerms(
+        revision="bench@1",
+        classes=tuple(classes),
+        max_prompt_tokens_in_flight=10**9,
+        queue=QueueLimits(
+            max_requests=10**6, max_tokens=10**9, max_bytes=10**12, max_age_seconds=1e6
+        ),
+        kv=KVLimits(),
+        tenants={
+            f"tenant-{number}": TenantLimits(tokens_per_minute=10**9, max_concurrent=10**6)
+            for number in range(NUM_TENANTS)
+        },
+        overload=OverloadTerms(
+            shed=SHED,
+            degrade=DegradeTerms(queue_age_seconds=0.001, max_tokens=64),
+            retry_budget=0.1,
+        ),
+    )
+    deployment = DeploymentPolicy(
+        name="bench",
+        model_name="m",
+        model_revision="m@1",
+        engine_config_revision="e@1",
+        tokenizer_artifact=None,
+        max_model_len=None,
+        policy=terms,
+        contract=None,
+        replicas=(),
+    )
+    return compile_snapshot(Snapshot(version=1, deployments=(deployment,))).policies["bench"]
+
+
+def _written(match: str, number: int) -> str:
+    return match.replace("{number}", str(number))
+
+
+class Crowd:
+    """A deployment of which all slots are held, and before which so many wait."""
+
+    def __init__(self, policy: CompiledPolicy, num_waiting: int, seed: int) -> None:
+        self._draw = random.Random(seed)
+        self._now = 0.0
+        self.policy = policy
+        self.queue = DeploymentQueue(lambda: self._now, 60.0)
+        self.queue.set_replicas({"r": NUM_SLOTS})
+        self.admission = DeploymentAdmission("bench", self.queue, lambda: self._now)
+        self._held: list[Lease] = []
+        for _ in range(NUM_SLOTS + num_waiting):
+            self._enter()
+        while num_waiting and self.queue.drain.read() is None:
+            self._now += 0.01
+            self._held.pop().release()
+            self._enter()
+
+    def arrivals(self, number: int) -> list[Arrival]:
+        """Requests of all tenants."""
+        return [self._arrival(index) for index in range(number)]
+
+    def consider(self, arrival: Arrival) -> Considered:
+        """The decision."""
+        return self.admission.consider(self.policy, arrival, num_replicas=1)
+
+    def _arrival(self, index: int) -> Arrival:
+        draw = self._draw
+        number = draw.randrange(NUM_TENANTS)
+        facts = RequestFacts(
+            model="m",
+            stream=True,
+            num_prompt_tokens=draw.randrange(50, 4000),
+            max_output_tokens=draw.randrange(50, 1000),
+            headers={f"x-header-{each}": f"value {each} of {index}" for each in range(12)},
+            num_bytes=draw.randrange(1000, 20_000),
+        )
+        return Arrival(
+            tenant=TenantPolicy(name=f"tenant-{number}", tier=f"t{draw.randrange(NUM_CLASSES)}"),
+            facts=facts,
+            why_retry=None if index % 10 else "its client says that it is retry 1",
+        )
+
+    def _enter(self) -> None:
+        self._now += 1e-4
+        classes = self.policy.terms.classes
+        num_tokens = self._draw.randrange(100, 4000)
+        tenant = f"tenant-{self._draw.randrange(NUM_TENANTS)}"
+        demand = QueueDemand(1, tenant, 1.0, num_tokens, num_tokens, 4 * num_tokens)
+        self.queue.enter(self._draw.choice(classes), demand).on_leaving(self._take)
+
+    def _take(self, outcome: object) -> None:
+        if isinstance(outcome, Lease):
+            self._held.append(outcome)
+
+
+def record(considered: Considered, arrival: Arrival) -> object:
+    """What is kept of it."""
+    decision = considered.decision
+    if isinstance(decision, Rejected):
+        return rejection_record(considered, decision, 1)
+    return admission_record(considered, decision, arrival.facts, 1)
+
+
+def measure(crowd: Crowd, number: int) -> tuple[dict[str, float], Counter[str]]:
+    """One round, in microseconds, and what was decided."""
+    decided: Counter[str] = Counter()
+    decisions, records = [], []
+    for index, arrival in enumerate(crowd.arrivals(number + WARM_UP)):
+        began = time.process_time_ns()
+        considered = crowd.consider(arrival)
+        made = time.process_time_ns()
+        record(considered, arrival)
+        written = time.process_time_ns()
+        if index >= WARM_UP:
+            decisions.append((made - began) / 1e3)
+            records.append((written - made) / 1e3)
+            decision = considered.decision
+            decided[decision.kind if isinstance(decision, Rejected) else "admitted"] += 1
+    return {
+        "decision p50": statistics.median(decisions),
+        "decision p99": statistics.quantiles(decisions, n=100)[98],
+        "record p50": statistics.median(records),
+    }, decided
+
+
+def main() -> None:
+    """Measure, and print a line for each way to match and each number that waits."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--waiting", type=int, nargs="+", default=[0, 1000, 10_000])
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--decisions", type=int, default=2000, help="of each round")
+    options = parser.parse_args()
+    crowds = {
+        (name, waiting): Crowd(compile_policy(match), waiting, seed=1)
+        for name, match in MATCHES.items()
+        for waiting in options.waiting
+    }
+    rounds: dict[tuple[str, int], list[dict[str, float]]] = {key: [] for key in crowds}
+    decided: dict[tuple[str, int], Counter[str]] = {key: Counter() for key in crowds}
+    for _ in range(options.rounds):
+        for key, crowd in crowds.items():  # interleaved, so that all see the same machine
+            found, made = measure(crowd, options.decisions)
+            rounds[key].append(found)
+            decided[key] += made
+    print(f"{NUM_CLASSES} classes, {NUM_TENANTS} tenants, {options.rounds} rounds; microseconds")
+    for (name, waiting), measured in rounds.items():
+        told = [
+            f"{what} {statistics.median(values):.1f} ({min(values):.1f} to {max(values):.1f})"
+            for what in measured[0]
+            for values in [[each[what] for each in measured]]
+        ]
+        outcomes = ", ".join(f"{num} {what}" for what, num in decided[name, waiting].most_common())
+        print(f"{name:8} {waiting:6} waiting   {'   '.join(told)}   [{outcomes}]")
+
+
+if __name__ == "__main__":
+    main()

@@ -148,6 +148,8 @@ GATEWAY_UNAUTHENTICATED_TOTAL = "pilothouse_gateway_unauthenticated_total"
 GATEWAY_REPORTS_REFUSED_TOTAL = "pilothouse_gateway_reports_refused_total"
 GATEWAY_SPANS_DROPPED_TOTAL = "pilothouse_gateway_spans_dropped_total"
 GATEWAY_SNAPSHOT_VERSION = "pilothouse_gateway_snapshot_version"
+GATEWAY_HELD_BACK_REPLICAS = "pilothouse_gateway_held_back_replicas"
+"""Connected, and sent nothing or less than the others, because they do worse."""
 GATEWAY_OVERRIDES = "pilothouse_gateway_overrides"
 """The kind is pin_policy, pin_replicas or bypass; nothing is told of a deployment without any."""
 

@@ -19,6 +19,8 @@ class ReplicaReport:
     error: str | None = None
     """Why it is not connected."""
     stats: EngineStats | None = None
+    held_back: str | None = None
+    """Why it is sent nothing, or less than the others, though it is connected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

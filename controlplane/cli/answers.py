@@ -156,6 +156,7 @@ class GatewayReplicaAnswer:
     is_connected: bool
     num_outstanding: int
     error: str | None = None
+    held_back: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

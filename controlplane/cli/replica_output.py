@@ -145,13 +145,13 @@ def describe_gateway(gateway: GatewayAnswer) -> str:
 def _connections(replicas: Sequence[GatewayReplicaAnswer]) -> str:
     if not replicas:
         return "none"
-    rows = [("REPLICA", "CONNECTED", "OUTSTANDING", "ERROR")]
+    rows = [("REPLICA", "CONNECTED", "OUTSTANDING", "TROUBLE")]
     rows += [
         (
             each.replica_id,
             "yes" if each.is_connected else "no",
             str(each.num_outstanding),
-            each.error or "-",
+            each.error or each.held_back or "-",
         )
         for each in replicas
     ]

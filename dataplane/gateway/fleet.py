@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from random import Random
 
 import pluggy
+import structlog
 
 from dataplane import hooks
 from dataplane.clock import MonotonicClock
@@ -26,6 +27,8 @@ from dataplane.shared_time import SharedTime
 
 EXPIRE_SECONDS = 0.05
 """How often deadlines in queues are looked at."""
+
+_log = structlog.get_logger(__name__)
 
 
 class Fleet:
@@ -107,7 +110,7 @@ class Fleet:
                 self._routing.of(deployment),
                 Random(),
                 explains=True,
-                on_change=self._share_slots,
+                on_change=lambda: self._note_ejections(deployment),
             )
             queue = DeploymentQueue(self._clock, self._unserved_seconds, router)
             self._queues[deployment] = queue
@@ -159,7 +162,15 @@ class Fleet:
     def reports(self) -> tuple[ReplicaReport, ...]:
         """Every replica, those being retired included."""
         links = [*self._links.values(), *self._retiring.values()]
-        return tuple(link.report(self._num_outstanding(link)) for link in links)
+        held_back = {
+            each.replica_id: each.describe()
+            for deployment in self._queues
+            for each in self.ejections(deployment)
+        }
+        return tuple(
+            link.report(self._num_outstanding(link), held_back.get(link.endpoint.replica_id))
+            for link in links
+        )
 
     def num_queued_by_deployment(self) -> dict[str, int]:
         """Requests that wait for a slot, of every deployment that anybody asked for."""
@@ -243,12 +254,18 @@ class Fleet:
             {each: limit for each, limit in slots.items() if each in usable}, self._held_elsewhere
         )
 
+    def _note_ejections(self, deployment: str) -> None:
+        for each in self.ejections(deployment):
+            _log.warning("replica held back", replica_id=each.replica_id, why=each.describe())
+        self._share_slots()
+
     def _note_stats(self, link: ReplicaLink, stats: EngineStats) -> None:
         queue = self._queues.get(link.deployment)
         replica_id = link.endpoint.replica_id
         candidate = None if queue is None else queue.find_candidate(replica_id)
         if queue is None or candidate is None or link.capabilities is None:
             return
+        believed = candidate.is_believed
         queue.router.note_report(
             candidate,
             stats.num_running,
@@ -256,6 +273,9 @@ class Fleet:
             stats.age_seconds,
             link.capabilities.max_num_seqs,
         )
+        if believed and not candidate.is_believed and candidate.reported is not None:
+            why = candidate.reported.why_not
+            _log.warning("a replica's report is not believed", replica_id=replica_id, why=why)
         if stats.num_blocks is not None and stats.block_size is not None:
             capacity = stats.num_blocks * stats.block_size
             queue.router.index.set_capacity(replica_id, capacity)
@@ -288,3 +308,10 @@ class Fleet:
             for queue in self._queues.values():
                 queue.expire()
                 queue.check_replicas()
+                self._tell_failures(queue.router)
+
+    @staticmethod
+    def _tell_failures(router: Router) -> None:
+        failure = router.take_failure()
+        if failure is not None:
+            _log.error("routing policy failed", policy=router.policy_name, error=failure)

@@ -219,6 +219,11 @@ class _ReportCollector(Collector):
             "Records that will never arrive.",
             report.num_records_lost,
         )
+        yield GaugeMetricFamily(
+            names.GATEWAY_HELD_BACK_REPLICAS,
+            "Connected replicas that are sent nothing, or less than the others.",
+            sum(each.held_back is not None for each in report.replicas),
+        )
         yield _overrides(report)
         yield from _failures(report)
         yield from _unauthenticated(report)

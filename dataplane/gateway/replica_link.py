@@ -65,14 +65,15 @@ class ReplicaLink:
         """The client to submit to, while connected."""
         return self._client if self.is_connected else None
 
-    def report(self, num_outstanding: int) -> ReplicaReport:
-        """This replica as the gateway sees it."""
+    def report(self, num_outstanding: int, held_back: str | None = None) -> ReplicaReport:
+        """This replica as the gateway sees it; `held_back` says why it is sent less than others."""
         return ReplicaReport(
             replica_id=self.endpoint.replica_id,
             is_connected=self.is_connected,
             num_outstanding=num_outstanding,
             error=self.error,
             stats=self._stats_now() if self.is_connected else None,
+            held_back=held_back,
         )
 
     def _stats_now(self) -> EngineStats | None:

@@ -36,6 +36,11 @@ class Candidate:
     """Among those with a free slot; for `ReplicaSlots` alone."""
 
     @property
+    def is_believed(self) -> bool:
+        """Nothing that it reported speaks against it."""
+        return self.reported is None or self.reported.why_not is None
+
+    @property
     def load(self) -> int:
         """Sequences that it has, whoever sent them."""
         return self.num_outstanding + self.num_foreign

@@ -88,6 +88,12 @@ class EjectionStatus:
     seconds_left: float
     share: float
 
+    def describe(self) -> str:
+        """In words."""
+        if self.service is Service.EJECTED:
+            return f"ejected for {self.seconds_left:.0f} s more: {self.why}"
+        return f"coming back, with {self.share:.0%} of a share: {self.why}"
+
 
 class Ejections:
     """Of the replicas of one deployment, as one gateway saw them."""

@@ -11,8 +11,6 @@ import heapq
 from collections.abc import Callable, Mapping, Sequence, Set
 from random import Random
 
-import structlog
-
 from dataplane.clock import MonotonicClock
 from dataplane.decision import MAX_CANDIDATES, RoutingCandidate, RoutingDecision, clip, keep_best
 from dataplane.policy import RoutingTerms
@@ -38,8 +36,6 @@ SESSION_AFFINITY = "session_affinity"
 """What decisions call a choice for the sake of a session."""
 _LEAST = RoutingTerms(policy=least_outstanding.NAME)
 _NOTHING: Mapping[str, int] = {}
-
-_log = structlog.get_logger(__name__)
 
 
 class Router:
@@ -68,6 +64,7 @@ class Router:
         self.ejections = Ejections(routing.ejection, clock())
         self.index = PrefixIndex(BLOCK_TOKENS)
         self._affinity = SessionAffinity()
+        self._failure: str | None = None
         self._draw = random.random
         self.next_check_at = clock() + CHECK_SECONDS
         """Before, `check` does nothing."""
@@ -76,6 +73,16 @@ class Router:
     def wants_prefixes(self) -> bool:
         """Requests should come with the hashes of their blocks."""
         return self._finds_prefixes and self._policy.wants_prefixes
+
+    @property
+    def policy_name(self) -> str:
+        """What decisions call its policy."""
+        return self._policy.name
+
+    def take_failure(self) -> str | None:
+        """How its policy last failed to choose, since this was asked; None: it did not."""
+        failure, self._failure = self._failure, None
+        return failure
 
     @property
     def affinity_header(self) -> str | None:
@@ -155,10 +162,6 @@ class Router:
             max_num_seqs=max_num_seqs,
             before=candidate.reported,
         )
-        if report.why_not is not None and (
-            candidate.reported is None or candidate.reported.why_not is None
-        ):
-            _log.warning("report not believed", replica_id=candidate.replica_id, why=report.why_not)
         candidate.reported, candidate.num_foreign = report, report.num_foreign
         candidate.fewest_outstanding = candidate.num_outstanding
 
@@ -192,7 +195,7 @@ class Router:
             if pick.chosen not in candidates:
                 raise ValueError("it chose none of the candidates")
         except Exception as error:  # noqa: BLE001 - a plugin's fault must not cost the request
-            _log.error("routing policy failed", policy=policy.name, error=repr(error))
+            self._failure = repr(error)
             pick = self._fallback.choose(routed, candidates, self.explains)
             failure = f"policy {policy.name} failed: {type(error).__name__}: {error}"
             pick = pick._replace(degraded=(failure,))

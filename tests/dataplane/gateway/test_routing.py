@@ -100,7 +100,14 @@ async def test_one_that_keeps_failing_is_sent_nothing_though_it_is_the_quickest(
     async with serving(tmp_path, routed("a", "b", settings=IMPATIENT)) as gateway:
         records = [await ask(gateway) for _ in range(6)]
         [status] = gateway.app.gateway.fleet.ejections("chat")
+        metrics = (await gateway.http.get("/metrics")).text
+        told = {each.replica_id: each.held_back for each in gateway.app.report().replicas}
     assert [record.replica_ids[0][-1] for record in records] == ["a", "a", "b", "b", "b", "b"]
+    assert "pilothouse_gateway_held_back_replicas 1.0" in metrics
+    assert told["replica-b"] is None
+    assert told["replica-a"] in {
+        f"ejected for {seconds} s more: 2 failures in a row" for seconds in (299, 300)
+    }
     assert (status.replica_id, status.why) == ("replica-a", "2 failures in a row")
     last = only(records[-1])
     assert last.reason == "it was the only one"

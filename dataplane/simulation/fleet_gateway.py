@@ -75,6 +75,7 @@ class SimulatedGateway:
         self.queue = DeploymentQueue(timeline, bounds.unserved_seconds, router)
         self._replicas = FleetReplicas(self.queue, timeline, deployment)
         self.is_draining = False
+        self._snapshot_version = enforced.snapshot.version
         self._admission = FleetAdmission(enforced, deployment, self.queue, bounds.max_choices)
         self._registry = FleetRegistry(timeline, host)
         self.client_side = FleetClientSide(
@@ -215,6 +216,10 @@ class SimulatedGateway:
             self._end_unserved(request, outcome)
             return
         request.lease = outcome
+        if request.trace is not None and outcome.placement.decision is not None:
+            request.trace.note_routing(
+                outcome.placement.decision, request.num_attempts, self._snapshot_version
+            )
         if self._overheads is None:
             self._submit(request, outcome)
         else:

@@ -150,6 +150,7 @@ class RecordWriter:
                 terms=terms,
                 elapsed=last - request.arrived_at,
                 cleanup_observability=Observability.OBSERVED,
+                routing=tuple(trace.routing),
             ),
         )
 

@@ -239,8 +239,8 @@ def _refuse_retry(case: _Case) -> Rejected | None:
     overload = case.terms.overload
     assert overload is not None, "nobody counts retries without a budget"
     reason = (
-        f"{retry.why_retry}, and {retry.num_retries:.0f} retries were let in of "
-        f"{retry.num_arrived:.0f} requests, where retry_budget is {overload.retry_budget:.0%}"
+        f"{retry.why_retry}, and {retry.num_retries:.0f} retries were let in beside "
+        f"{retry.num_first:.0f} first tries, where retry_budget is {overload.retry_budget:.0%}"
     )
     seconds = case.seconds_to_drain(case.load.num_waiting)
     return case.reject(RejectionKind.RETRY_BUDGET, reason, seconds)

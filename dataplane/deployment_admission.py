@@ -153,8 +153,9 @@ class DeploymentAdmission:
 
     def hold(self, arrival: Arrival, considered: Considered) -> AdmissionHold | None:
         """Let in what was considered just now: take what it holds. None: it holds nothing."""
-        self.retries.note_arrival()
-        if arrival.why_retry is not None:
+        if arrival.why_retry is None:
+            self.retries.note_first()
+        else:
             self.retries.note_retry()
         terms, tenant = considered.terms, arrival.tenant.name
         tokens: TokenLease | None = None
@@ -172,9 +173,10 @@ class DeploymentAdmission:
             return None
         return AdmissionHold(considered.class_name, self.lengths, tokens, prompt, considered.kv)
 
-    def refuse(self) -> None:
-        """What was considered just now is refused: it arrived all the same."""
-        self.retries.note_arrival()
+    def refuse(self, arrival: Arrival) -> None:
+        """What was considered just now is refused: it came all the same."""
+        if arrival.why_retry is None:
+            self.retries.note_first()
 
     def may_retry(self, terms: AdmissionPolicyTerms) -> bool:
         """Whether the budget leaves one more try of a request that lost its replica; it is counted

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from dataplane.clock import MonotonicClock
 
-HALF_LIFE_SECONDS = 10.0
+HALF_LIFE_SECONDS = 20.0
 """Of waiting: after so much of it, what was counted before weighs half."""
 MAX_AGE_SECONDS = 60.0
 """A rate that was last measured longer ago is not used."""

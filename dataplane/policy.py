@@ -113,7 +113,7 @@ class OverloadTerms:
     """Classes, first to go first."""
     degrade: DegradeTerms | None = None
     retry_budget: float | None = None
-    """Share of those that arrive that may be tries of something that was tried before."""
+    """Tries of what was tried before, for each that comes for the first time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

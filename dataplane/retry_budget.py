@@ -1,12 +1,13 @@
-"""How many of those that arrive may be tries of what was tried before.
+"""How many may be tries of what was tried before, for each that comes for the first time.
 
 A service that is short of capacity makes its clients try again, and their tries make it shorter:
 each request then arrives several times, and is paid for several times. Within the budget a retry
 is as good as any request; past it, what would have to wait is refused, and what was lost on one
 replica is not sent to another.
 
-Arrivals and retries are both counted with the same slow forgetting, so that only their share
-matters. A few retries are always within the budget: a share of very little is nothing.
+First tries and the retries that were let in are counted with the same slow forgetting, so that
+only their share matters; retries that come and are refused count for nothing, or a storm would
+raise its own budget. A few retries are always within it: a share of very little is nothing.
 """
 
 from collections import OrderedDict
@@ -32,9 +33,11 @@ class RetryStanding:
     why_retry: str
     """How it was recognised, in words."""
     num_retries: float
-    num_arrived: float
+    """That were let in."""
+    num_first: float
+    """First tries that came."""
     num_allowed: float
-    """Retries, of so many that arrived."""
+    """Retries, for so many first tries."""
 
     @property
     def is_over(self) -> bool:
@@ -48,7 +51,7 @@ class RetryBudget:
     def __init__(self, clock: MonotonicClock) -> None:
         self._clock = clock
         self._at = clock()
-        self._num_arrived = 0.0
+        self._num_first = 0.0
         self._num_retries = 0.0
         self._unanswered: OrderedDict[tuple[str, bytes], float] = OrderedDict()
         """Until when each is remembered; the oldest first."""
@@ -71,19 +74,19 @@ class RetryBudget:
         return f"the same body of the same tenant was not answered {ago:.1f} s ago"
 
     def stand(self, why_retry: str, share: float) -> RetryStanding:
-        """What a retry meets now, where `share` of those that arrive may be retries."""
+        """What a retry meets now, where `share` of so many as came first may be retries."""
         self._forget()
         return RetryStanding(
             why_retry=why_retry,
             num_retries=self._num_retries,
-            num_arrived=self._num_arrived,
-            num_allowed=max(FREE_RETRIES, share * self._num_arrived),
+            num_first=self._num_first,
+            num_allowed=max(FREE_RETRIES, share * self._num_first),
         )
 
-    def note_arrival(self) -> None:
-        """A request is here; of a retry, this as well."""
+    def note_first(self) -> None:
+        """A request came for the first time, let in or not."""
         self._forget()
-        self._num_arrived += 1
+        self._num_first += 1
 
     def note_retry(self) -> None:
         """A retry was let in: one of a client, or one of ours on another replica."""
@@ -107,6 +110,6 @@ class RetryBudget:
         passed = now - self._at
         if passed > 0:
             kept = 0.5 ** (passed / HALF_LIFE_SECONDS)
-            self._num_arrived *= kept
+            self._num_first *= kept
             self._num_retries *= kept
             self._at = now

@@ -30,7 +30,7 @@ def find_late_wait(
     deadline, drain = request_class.deadline_seconds, load.drain
     if deadline is None or drain is None or not drain.is_current:
         return None
-    if drain.seconds_for(load.num_waiting) <= deadline:
+    if drain.seconds_for(load.num_waiting + 1) <= deadline:
         return None  # were all of them ahead
     expected = estimate_wait(classes, request_class, load)
     return expected if expected is not None and expected.seconds > deadline else None
@@ -50,7 +50,7 @@ def estimate_wait(
         _num_ahead(other, request_class, load) for other in classes if other.name not in without
     )
     return WaitEstimate(
-        seconds=load.drain.seconds_for(num_ahead),
+        seconds=load.drain.seconds_for(num_ahead + 1),
         num_ahead=num_ahead,
         requests_per_second=load.drain.requests_per_second,
     )

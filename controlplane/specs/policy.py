@@ -188,8 +188,9 @@ class OverloadSpec(SpecModel):
     )
     """Lesser answers instead of none."""
     retry_budget: Share | None = None
-    """How many may be tries of what was tried before, of all that arrive: requests that clients
-    send again, and those that the gateway sends to another replica. None: no bound."""
+    """How many may be tries of what was tried before, for each that comes for the first time:
+    requests that clients send again and that would have to wait, and those that the gateway sends
+    to another replica. None: no bound."""
 
 
 class RoutingSpec(SpecModel):

@@ -96,7 +96,7 @@ async def enter(
         arrival, considered = _consider(gateway, exchange, request, call)
     decision = considered.decision
     if isinstance(decision, Rejected):
-        admission.refuse()
+        admission.refuse(arrival)
         _remember(admission, call, is_answered=False)
         _note(exchange, request, decision)
         request.decision = rejection_record(considered, decision, request.snapshot_version)

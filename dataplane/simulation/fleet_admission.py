@@ -105,7 +105,7 @@ class FleetAdmission:
         )
         decision = considered.decision
         if isinstance(decision, Rejected):
-            self._admission.refuse()
+            self._admission.refuse(arrival)
             return decision, None
         return decision, self._admission.hold(arrival, considered)
 

@@ -81,7 +81,7 @@ TOO_MANY = UseShortage(limit=UseLimit.CONCURRENCY, reason="acme has 3", retry_af
 RETRIED = RetryStanding(
     why_retry="its client says that it is retry 2",
     num_retries=10,
-    num_arrived=100,
+    num_first=100,
     num_allowed=10,
 )
 BUDGET = with_terms(overload=OverloadTerms(retry_budget=0.1))
@@ -118,17 +118,17 @@ BUDGET = with_terms(overload=OverloadTerms(retry_budget=0.1))
         (
             BUDGET,
             waiting(chat=4, retry=RETRIED, drain=per_second(2)),
-            RejectionKind.RETRY_BUDGET, 503, 2, "10 retries were let in of 100 requests, where re",
+            RejectionKind.RETRY_BUDGET, 503, 2, "10 retries were let in beside 100 first tries, wh",
         ),
         (
             TERMS,
             waiting(chat=8, drain=per_second(2)),
-            RejectionKind.QUEUE_FULL, 503, 4, "8 requests of class chat are waiting, and max_queue",
+            RejectionKind.QUEUE_FULL, 503, 5, "8 requests of class chat are waiting, and max_queue",
         ),
         (
             TERMS,
             waiting(chat=6, drain=per_second(0.5)),
-            RejectionKind.DEADLINE, 503, 2, "begin in 12.0 s, and the deadline of class chat is 10",
+            RejectionKind.DEADLINE, 503, 4, "begin in 14.0 s, and the deadline of class chat is 10",
         ),
         (
             with_terms(queue=QueueLimits(max_requests=5)),
@@ -222,7 +222,7 @@ SHED = with_terms(overload=OverloadTerms(shed=("batch",)))
     ("load", "said"),
     [
         (waiting(chat=8), "class batch gives way: 8 of class chat are waiting, as many as may"),
-        (waiting(chat=6, drain=per_second(0.5)), "class chat would wait 12.0 s, and its deadline"),
+        (waiting(chat=6, drain=per_second(0.5)), "class chat would wait 14.0 s, and its deadline"),
     ],
 )
 def test_a_class_in_shed_order_is_refused_while_one_above_cannot_wait(

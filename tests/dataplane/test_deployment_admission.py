@@ -85,7 +85,7 @@ class Desk:
         considered = self.consider(who)
         decision = considered.decision
         if isinstance(decision, Rejected):
-            self.admission.refuse()
+            self.admission.refuse(who)
             return decision
         hold = self.admission.hold(who, considered)
         num_tokens = who.facts.num_prompt_tokens + decision.max_output_tokens

@@ -67,14 +67,14 @@ def test_no_more_retries_are_let_in_than_their_share_and_a_few(
     budget = RetryBudget(clock)
     for is_retry, passed in arrivals:
         clock.now += passed
-        budget.note_arrival()
         if not is_retry:
+            budget.note_first()
             continue
         standing = budget.stand("it says so", share)
         if not standing.is_over:
             budget.note_retry()
             after = budget.stand("it says so", share)
-            assert after.num_retries <= max(FREE_RETRIES, share * after.num_arrived) + 1e-9
+            assert after.num_retries <= max(FREE_RETRIES, share * after.num_first) + 1e-9
     # What is long ago weighs nothing, and a few are free again.
     clock.now += 1e4
     assert not budget.stand("it says so", 0.0).is_over

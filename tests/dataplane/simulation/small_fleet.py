@@ -1,8 +1,16 @@
 """Fleets small enough to be counted by hand: a step takes one second, whatever is in it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
-from dataplane.policy import AdmissionPolicyTerms, ClassPolicy, ContractPolicy, TenantPolicy
+from dataplane.policy import (
+    AdmissionPolicyTerms,
+    ClassPolicy,
+    ContractPolicy,
+    KVLimits,
+    TenantPolicy,
+)
 from dataplane.record import RequestRecord
 from dataplane.scheduling.bounds import SchedulerConfig
 from dataplane.simulation.arrivals import Regular
@@ -37,6 +45,8 @@ def small_fleet(
     max_model_len: int = 100,
     num_blocks: int = 200,
     phases: PhasePlan | None = None,
+    kv: KVLimits | None = None,
+    terms: Mapping[str, Any] = MappingProxyType({}),
 ) -> tuple[Fleet, AllRecords]:
     """With records of all requests; nobody calls unless `traffic` says so."""
     scheduler = SchedulerConfig(
@@ -65,7 +75,11 @@ def small_fleet(
             ),
             phases=phases,
             policy=AdmissionPolicyTerms(
-                revision="small@1", classes=tuple(classes), max_active_per_replica=max_active
+                revision="small@1",
+                classes=tuple(classes),
+                max_active_per_replica=max_active,
+                kv=kv,
+                **terms,
             ),
             contract=contract,
             tenants=(TenantPolicy(name="gold", tier="gold"),),

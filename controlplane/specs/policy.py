@@ -1,6 +1,7 @@
 """AdmissionPolicy: who may enter, wait, be shed or degraded, under which limits."""
 
 import re
+from random import Random
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
@@ -17,7 +18,9 @@ from controlplane.specs.quantity import (
     parse_duration,
 )
 from controlplane.specs.written import Written
-from dataplane.policy import KVReserve
+from dataplane.policy import KVReserve, RoutingTerms
+from dataplane.routing.builtin import BUILTIN_POLICIES
+from dataplane.routing.terms import create_builtin, create_routing
 
 _CONDITION = re.compile(r"([a-z_]+)\s*(>=|>)\s*(\S+)")
 _CONDITION_SIGNALS = ("queue_age",)
@@ -203,6 +206,14 @@ class RoutingSpec(SpecModel):
     affinity_header: HeaderName | None = None
     """Requests with the same value of this header go to the same replica while it has room;
     None: no header is looked at."""
+
+    @model_validator(mode="after")
+    def _can_be_made(self) -> Self:
+        """What comes with Pilothouse can be checked here; a plugin's is by its gateways."""
+        if self.policy in BUILTIN_POLICIES:
+            terms = RoutingTerms(policy=self.policy, settings=self.settings)
+            create_routing(terms, Random(0), create_builtin)
+        return self
 
 
 class AdmissionPolicySpec(SpecModel):

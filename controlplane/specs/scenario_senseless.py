@@ -8,6 +8,7 @@ from controlplane.specs.problem import Path
 from controlplane.specs.quantity import format_duration
 from controlplane.specs.scenario import ScenarioSpec
 from controlplane.specs.scenario_calls import num_expected_calls
+from dataplane.routing.builtin import BUILTIN_POLICIES
 
 MOST_CALLS = 100_000_000
 """That arrive in one run."""
@@ -17,6 +18,7 @@ def find_senseless(spec: ScenarioSpec) -> Iterator[tuple[Path, str]]:
     """The place of each such part, and what is wrong with it."""
     yield from _promises_to_nobody(spec)
     yield from _falls_back_to_nothing(spec)
+    yield from _is_routed_by_a_plugin(spec)
     yield from _too_late(spec)
     yield from _too_many(spec)
 
@@ -44,6 +46,18 @@ def _falls_back_to_nothing(spec: ScenarioSpec) -> Iterator[tuple[Path, str]]:
         "a Scenario has one deployment: nothing could ever fall back to "
         f"{overload.degrade.fallback}; leave it out",
     )
+
+
+def _is_routed_by_a_plugin(spec: ScenarioSpec) -> Iterator[tuple[Path, str]]:
+    routing = spec.policy.routing
+    if routing is not None and routing.policy not in BUILTIN_POLICIES:
+        near = nearest(routing.policy, BUILTIN_POLICIES)
+        hint = f"; did you mean {near}?" if near else "."
+        yield (
+            ("spec", "policy", "routing", "policy"),
+            f"simulated gateways route by the policies that come with Pilothouse{hint} "
+            f"There are: {', '.join(BUILTIN_POLICIES)}",
+        )
 
 
 def _too_late(spec: ScenarioSpec) -> Iterator[tuple[Path, str]]:

@@ -14,7 +14,6 @@ _WHAT = "accepted, not enforced yet"
 UNENFORCED: Mapping[Kind, Mapping[str, str]] = {
     Kind.ADMISSION_POLICY: {
         "limits.kv": "engines bound their own KV cache",
-        "routing": "the replica with the fewest requests takes the next",
     },
     Kind.SLO_CONTRACT: {
         "window": "requests are judged one by one, error budgets are not computed over a window",

@@ -32,6 +32,11 @@ def promise_to(name: str) -> Any:
             "nothing could ever fall back to small; leave it out",
         ),
         (
+            lambda s: s["policy"].update(routing={"policy": "two_choice"}),
+            "spec.policy.routing.policy:",
+            "did you mean two_choices? There are: two_choices, least_outstanding, prefix",
+        ),
+        (
             lambda s: s["arrivals"][1].update(start="200s"),
             "spec.arrivals[1].start:",
             "until 3m: none would come; start earlier, or raise duration",

@@ -250,6 +250,14 @@ def test_the_same_document_twice_names_the_first() -> None:
         ("tenants: {default: {max_concurrent: 0}}", "should be greater than or equal to 1"),
         ("routing: {affinity_header: 'x session'}", "'x session' is no name of a header"),
         ("routing: {policy: two-choices}", "'two-choices' is no name of a routing policy"),
+        (
+            "routing: {policy: prefix, settings: {prefill_rate: 9000}}",
+            "routing policy prefix has no setting 'prefill_rate'",
+        ),
+        (
+            "routing: {settings: {ejection: {eject_second: 5}}}",
+            "routing setting ejection has no setting 'eject_second'; did you mean eject_seconds",
+        ),
     ],
 )
 def test_limits_that_make_no_sense_are_told_with_what_would(policy: str, expected: str) -> None:

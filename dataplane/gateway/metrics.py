@@ -15,6 +15,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from dataplane import names
+from dataplane.decision import AdmissionDecision, AdmissionOutcome
 from dataplane.judgement import Verdict
 from dataplane.latency import Boundary
 from dataplane.lifecycle import RequestCounts
@@ -58,6 +59,16 @@ class GatewayMetrics:
             names.GATEWAY_ENDED_TOTAL,
             "Requests that ended, by disposition.",
             (*_SCOPE, names.LABEL_DISPOSITION),
+        )
+        self._rejected = self._counter(
+            names.GATEWAY_REJECTED_TOTAL,
+            "Requests that a policy refused on arrival, by the code of the error.",
+            (*_SCOPE, names.LABEL_REASON),
+        )
+        self._degraded = self._counter(
+            names.GATEWAY_DEGRADED_TOTAL,
+            "Requests admitted with less than they asked for, or by a fallback.",
+            _SCOPE,
         )
         self._input = self._counter(
             names.GATEWAY_INPUT_TOKENS_TOTAL, "Prompt tokens of requests whose work began.", _SCOPE
@@ -123,6 +134,7 @@ class GatewayMetrics:
             record.request_class or names.NO_LABEL_VALUE,
         )
         self._ended.labels(*scope, record.disposition.value).inc()
+        self._observe_decision(record.decision, scope)
         self._input.labels(*scope).inc(record.num_input_tokens)
         self._cached.labels(*scope).inc(record.num_cached_tokens or 0)
         self._output.labels(*scope).inc(record.num_output_tokens or 0)
@@ -137,6 +149,14 @@ class GatewayMetrics:
         """The body and content type for a scrape with this Accept header."""
         encoder, content_type = choose_encoder(accept or "")
         return encoder(self.registry), content_type
+
+    def _observe_decision(self, decision: AdmissionDecision | None, scope: tuple[str, str]) -> None:
+        if decision is None:
+            return
+        if decision.kind is not None:
+            self._rejected.labels(*scope, decision.kind).inc()
+        elif decision.outcome is AdmissionOutcome.DEGRADED:
+            self._degraded.labels(*scope).inc()
 
     def _observe_metered(self, metered: Metered | None, scope: tuple[str, str]) -> None:
         if metered is None:

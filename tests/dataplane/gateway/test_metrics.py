@@ -6,6 +6,7 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from dataplane.contract_terms import ContractTerms, Objective, ObjectiveSignal
+from dataplane.decision import AdmissionDecision, AdmissionOutcome
 from dataplane.gateway.metrics import GatewayMetrics
 from dataplane.judgement import judge
 from dataplane.latency import Boundary
@@ -240,3 +241,23 @@ def test_input_tokens_are_those_of_requests_whose_engine_work_began() -> None:
     metrics.observe(refused)
     assert refused.num_prompt_tokens == record.num_prompt_tokens
     assert _scrape(metrics)[f"pilothouse_gateway_input_tokens_total{{{_SCOPE}}}"] == 12
+
+
+def test_refusals_are_counted_by_their_kind_and_lesser_answers_by_their_class() -> None:
+    metrics = GatewayMetrics(Gateway().report, lambda: 0)
+    rejected = AdmissionDecision(
+        outcome=AdmissionOutcome.REJECTED, snapshot_version=1, policy_revision="p@1", kind="shed"
+    )
+    degraded = AdmissionDecision(
+        outcome=AdmissionOutcome.DEGRADED, snapshot_version=1, policy_revision="p@1"
+    )
+    admitted = AdmissionDecision(
+        outcome=AdmissionOutcome.ADMITTED, snapshot_version=1, policy_revision="p@1"
+    )
+    for decision in (rejected, rejected, degraded, admitted, None):
+        metrics.observe(dataclasses.replace(golden_record(), decision=decision))
+
+    samples = _scrape(metrics)
+    shed = "deployment=chat,reason=shed,request_class=interactive"
+    assert samples[f"pilothouse_gateway_requests_rejected_total{{{shed}}}"] == 2
+    assert samples[f"pilothouse_gateway_requests_degraded_total{{{_SCOPE}}}"] == 1

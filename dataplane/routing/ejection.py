@@ -139,6 +139,10 @@ class Ejections:
         grown = min(1.0, (now - health.since) / terms.return_seconds)
         return terms.first_share + (1.0 - terms.first_share) * grown
 
+    def shares(self, now: float) -> dict[str, float]:
+        """Of each that comes back, see `share`."""
+        return {replica_id: self.share(replica_id, now) for replica_id in self._returning}
+
     def note_sent(self, replica_id: str, key: object, now: float) -> None:
         """A request goes there; `key` tells it apart."""
         health = self._health.get(replica_id)
@@ -192,6 +196,10 @@ class Ejections:
             for where in (self._out, self._returning)
             for replica_id, health in where.items()
         ]
+
+    def ejected(self) -> dict[str, str]:
+        """Who is out, and why."""
+        return {replica_id: health.why or "" for replica_id, health in self._out.items()}
 
     def why_out(self, replica_id: str) -> str | None:
         """Why it is ejected; None: it is not."""

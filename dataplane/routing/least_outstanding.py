@@ -1,6 +1,7 @@
 """The replica with the fewest sequences of all."""
 
 from collections.abc import Iterable, Sequence, Set
+from operator import attrgetter
 
 from dataplane.routing.candidate import Candidate
 from dataplane.routing.policy import Pick
@@ -19,11 +20,19 @@ class LeastOutstanding:
         self, request: RoutedRequest, candidates: Sequence[Candidate], wants_reason: bool
     ) -> Pick:
         """By sequences, then id."""
-        chosen = min(candidates, key=_weight)
+        loads = [each.num_outstanding + each.num_foreign for each in candidates]
+        fewest = min(loads)
+        if loads.count(fewest) == 1:
+            chosen = candidates[loads.index(fewest)]
+        else:
+            chosen = min(
+                (each for each, load in zip(candidates, loads, strict=True) if load == fewest),
+                key=_id,
+            )
         if not wants_reason:
             return Pick(chosen)
-        scores = [(each, float(each.load)) for each in candidates]
-        return Pick(chosen, scores, f"{chosen.load} sequences, the fewest of {len(candidates)}")
+        scores = list(zip(candidates, loads, strict=True))
+        return Pick(chosen, scores, f"{fewest} sequences, the fewest of {len(candidates)}")
 
 
 def choose_replica(
@@ -38,6 +47,9 @@ def choose_replica(
         c for c in candidates if c.has_room_for(num_slots) and c.replica_id not in excluded
     )
     return min(open_candidates, key=_weight, default=None)
+
+
+_id = attrgetter("replica_id")
 
 
 def _weight(candidate: Candidate) -> tuple[int, str]:

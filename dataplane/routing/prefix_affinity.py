@@ -47,31 +47,40 @@ class PrefixAffinity:
         typical = self._rate or _mean_rate(candidates)
         scores = self._score(request, candidates, typical)
         least = min(scores)
-        tied = [each for each, score in zip(candidates, scores, strict=True) if score == least]
-        chosen = min(tied, key=_weight)
+        if scores.count(least) == 1:
+            chosen = candidates[scores.index(least)]
+        else:
+            tied = (each for each, score in zip(candidates, scores, strict=True) if score == least)
+            chosen = min(tied, key=_weight)
         if not wants_reason:
             return Pick(chosen)
         scored = list(zip(candidates, scores, strict=True))
-        reason = _explain(request, chosen, scored, "s" if typical else "tokens")
-        return Pick(chosen, scored, reason)
+        return Pick(chosen, scored, _explain(request, chosen, scored, "s" if typical else "tokens"))
 
     def _score(
         self, request: RoutedRequest, candidates: Sequence[Candidate], typical: float | None
     ) -> list[float]:
-        """Of each, in seconds; in tokens where no rate is known."""
-        cached, fixed, typical = request.num_cached_tokens, self._rate, typical or 1.0
-        output_cost, num_prompt = self._output_cost, request.num_prompt_tokens
+        """Of each, in seconds; in tokens where no rate is known. All in one expression: it is
+        asked of every replica, for every request."""
+        cached_at, num_prompt = request.num_cached_tokens.get, request.num_prompt_tokens
+        output_cost = self._output_cost
         of_foreign = output_cost * request.num_output_tokens
-        scores = []
-        for each in candidates:
-            tokens: float = num_prompt + each.num_prompt_tokens_ahead
-            tokens += output_cost * each.num_output_tokens_ahead
-            if each.num_foreign:
-                tokens += of_foreign * each.num_foreign
-            if cached:
-                tokens -= min(cached.get(each.replica_id, 0), max(0, num_prompt - 1))
-            scores.append(tokens / (fixed or each.prefill_tokens_per_second or typical))
-        return scores
+        tokens = [
+            num_prompt
+            - cached_at(each.replica_id, 0)
+            + each.num_prompt_tokens_ahead
+            + output_cost * each.num_output_tokens_ahead
+            + of_foreign * each.num_foreign
+            for each in candidates
+        ]
+        if typical is None:
+            return tokens
+        if self._rate is not None:
+            return [each / typical for each in tokens]
+        return [
+            each / (candidate.prefill_tokens_per_second or typical)
+            for each, candidate in zip(tokens, candidates, strict=True)
+        ]
 
 
 def _mean_rate(candidates: Sequence[Candidate]) -> float | None:
@@ -86,18 +95,20 @@ def _weight(candidate: Candidate) -> tuple[int, str]:
 def _explain(
     request: RoutedRequest, chosen: Candidate, scored: Sequence[tuple[Candidate, float]], unit: str
 ) -> str:
-    cached, num_prompt = request.num_cached_tokens, request.num_prompt_tokens
-    has = f"has {cached.get(chosen.replica_id, 0)} of {num_prompt} prompt tokens"
-    warmest = max(cached, key=lambda replica_id: cached[replica_id], default=None)
-    cost = {each.replica_id: score for each, score in scored}
-    of_chosen = f"{cost[chosen.replica_id]:.3g} {unit} to the first token"
-    if (
-        warmest is None
-        or warmest not in cost
-        or cached[warmest] <= cached.get(chosen.replica_id, 0)
-    ):
-        return f"{has} and {of_chosen}, the least of {len(scored)}"
+    cached = request.num_cached_tokens
+    num_own = cached.get(chosen.replica_id, 0)
+    score = next(score for each, score in scored if each is chosen)
+    told = (
+        f"has {num_own} of {request.num_prompt_tokens} prompt tokens and {score:.3g} {unit} to the "
+        f"first token"
+    )
+    most = max(cached.values(), default=0)
+    warmest = None
+    if most > num_own:  # it may be among those that have no room
+        warmest = next((each for each in scored if cached.get(each[0].replica_id) == most), None)
+    if warmest is None:
+        return f"{told}, the least of {len(scored)}"
     return (
-        f"{has} and {of_chosen}; {warmest} has {cached[warmest]} of them and {cost[warmest]:.3g} "
-        f"{unit}: waiting there costs more than computing them"
+        f"{told}; {warmest[0].replica_id} has {most} of them and {warmest[1]:.3g} {unit}: "
+        f"waiting there costs more than computing them"
     )

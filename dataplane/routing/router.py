@@ -9,6 +9,7 @@ back, no reason wanted) a choice costs what its policy costs.
 
 import heapq
 from collections.abc import Callable, Mapping, Sequence, Set
+from operator import itemgetter
 from random import Random
 
 from dataplane.clock import MonotonicClock
@@ -35,6 +36,7 @@ CHECK_SECONDS = 1.0
 SESSION_AFFINITY = "session_affinity"
 """What decisions call a choice for the sake of a session."""
 _LEAST = RoutingTerms(policy=least_outstanding.NAME)
+_score = itemgetter(1)
 _NOTHING: Mapping[str, int] = {}
 
 
@@ -185,9 +187,8 @@ class Router:
         """And by what name."""
         if request.affinity_key is not None:
             kept = self._affinity.choose(request.affinity_key, candidates)
-            if kept is not None:
-                pick = Pick(kept, ((kept, float(kept.load)),), "the replica of its session")
-                return pick, SESSION_AFFINITY
+            pick = Pick(kept, ((kept, float(kept.load)),), "the replica of its session")
+            return pick, SESSION_AFFINITY
         policy = self._policy
         routed = RoutedRequest(request.num_prompt_tokens, request.num_output_tokens, cached)
         try:
@@ -203,11 +204,11 @@ class Router:
 
     def _share_out(self, candidates: Sequence[Candidate], now: float) -> Sequence[Candidate]:
         """Without those that come back, but for their share; all, where that leaves nobody."""
-        share, draw = self.ejections.share, self._draw
+        shares, draw = self.ejections.shares(now), self._draw
         kept = [
             each
             for each in candidates
-            if (part := share(each.replica_id, now)) >= 1.0 or draw() < part
+            if each.replica_id not in shares or draw() < shares[each.replica_id]
         ]
         return kept or candidates
 
@@ -222,9 +223,7 @@ class Router:
     ) -> RoutingDecision:
         chosen = pick.chosen
         best: list[tuple[Candidate, float | None]] = []
-        best += heapq.nsmallest(
-            MAX_CANDIDATES, pick.scores, key=lambda each: (each[1], each[0].replica_id)
-        )
+        best += heapq.nsmallest(MAX_CANDIDATES, pick.scores, key=_score)
         if all(each is not chosen for each, _ in best):
             best.append((chosen, next((s for each, s in pick.scores if each is chosen), None)))
         told = [
@@ -235,7 +234,7 @@ class Router:
             )
             for each, score in best
         ]
-        told += self._left_out(excluded, now)
+        told += self._left_out(excluded)
         distrust = tuple(
             f"{each.replica_id}: {each.reported.why_not}; the gateway's own counts stand"
             for each, _ in best
@@ -251,15 +250,15 @@ class Router:
             degraded=tuple(clip(each) for each in (*pick.degraded, *distrust)),
         )
 
-    def _left_out(self, excluded: Set[str], now: float) -> list[RoutingCandidate]:
+    def _left_out(self, excluded: Set[str]) -> list[RoutingCandidate]:
         failed = [
             RoutingCandidate(replica_id=each, why_not="it failed this request, or is kept")
             for each in excluded
         ]
         ejected = [
-            RoutingCandidate(replica_id=each.replica_id, why_not=f"ejected: {each.why}")
-            for each in self.ejections.statuses(now)
-            if each.share == 0.0 and each.replica_id not in excluded
+            RoutingCandidate(replica_id=replica_id, why_not=f"ejected: {why}")
+            for replica_id, why in self.ejections.ejected().items()
+            if replica_id not in excluded
         ]
         return failed + ejected
 

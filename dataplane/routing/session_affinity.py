@@ -27,20 +27,29 @@ class SessionAffinity:
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
 
-    def choose(self, key: str, candidates: Sequence[Candidate]) -> Candidate | None:
-        """The highest ranked of those that are not overloaded; None where all are."""
-        bound = max(_MIN_OVERLOAD, OVERLOAD_FACTOR * _mean_load(candidates))
-        able = [each for each in candidates if each.num_outstanding + each.num_foreign <= bound]
-        if not able:
-            return None
-        number, of_replica = _number(key), self._number_replica
-        mixed = [(number ^ of_replica(each.replica_id)) * _FIRST_FACTOR & _MASK for each in able]
-        ranks = [(each ^ each >> 15) * _SECOND_FACTOR & _MASK for each in mixed]
+    def choose(self, key: str, candidates: Sequence[Candidate]) -> Candidate:
+        """The highest ranked of those that are not overloaded; somebody always is not."""
+        loads = [each.num_outstanding + each.num_foreign for each in candidates]
+        bound = max(_MIN_OVERLOAD, OVERLOAD_FACTOR * sum(loads) / len(loads))
+        if max(loads) > bound:
+            able = [each for each, load in zip(candidates, loads, strict=True) if load <= bound]
+        else:
+            able = list(candidates)
+        ranks = self._rank(_number(key), able)
         highest = max(ranks)
         if ranks.count(highest) == 1:
             return able[ranks.index(highest)]
         tied = [each for each, rank in zip(able, ranks, strict=True) if rank == highest]
         return min(tied, key=lambda each: each.replica_id)
+
+    def _rank(self, number: int, candidates: Sequence[Candidate]) -> list[int]:
+        numbers = self._numbers
+        try:
+            own = [numbers[each.replica_id] for each in candidates]
+        except KeyError:
+            own = [self._number_replica(each.replica_id) for each in candidates]
+        mixed = [(number ^ each) * _FIRST_FACTOR & _MASK for each in own]
+        return [(each ^ each >> 15) * _SECOND_FACTOR & _MASK for each in mixed]
 
     def _number_replica(self, replica_id: str) -> int:
         number = self._numbers.get(replica_id)
@@ -49,10 +58,6 @@ class SessionAffinity:
                 self._numbers.clear()
             number = self._numbers[replica_id] = _number(replica_id)
         return number
-
-
-def _mean_load(candidates: Sequence[Candidate]) -> float:
-    return sum(each.num_outstanding + each.num_foreign for each in candidates) / len(candidates)
 
 
 def _number(text: str) -> int:

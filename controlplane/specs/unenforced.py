@@ -12,9 +12,6 @@ _WHAT = "accepted, not enforced yet"
 
 # Field -> what happens instead. [] stands for every item of a list, * for every key of a map.
 UNENFORCED: Mapping[Kind, Mapping[str, str]] = {
-    Kind.ADMISSION_POLICY: {
-        "limits.kv": "engines bound their own KV cache",
-    },
     Kind.SLO_CONTRACT: {
         "window": "requests are judged one by one, error budgets are not computed over a window",
     },

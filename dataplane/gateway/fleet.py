@@ -16,6 +16,7 @@ from dataplane.engine import EngineCapabilities, EngineClient, EngineStats
 from dataplane.gateway.openai_api.declared import EngineTakes
 from dataplane.gateway.replica_link import ReplicaLink
 from dataplane.gateway.routing_plugins import RoutingPlugins
+from dataplane.kv_reservation import sight_of
 from dataplane.plugins import PluginGroup, load_plugins
 from dataplane.policy import DeploymentPolicy, ReplicaEndpoint, Snapshot
 from dataplane.queueing import DeploymentQueue
@@ -247,6 +248,7 @@ class Fleet:
     def _tell_replicas(self, deployment: str, queue: DeploymentQueue) -> None:
         """Those that can be reached; of these, all that are not ejected may be used."""
         slots = self._slots_of(deployment)
+        queue.kv.keep_only(slots.keys())
         enforced = {each for each, link in self._links.items() if link.deployment == deployment}
         queue.router.set_replicas(enforced, set(slots))
         usable = queue.router.ejections.usable()
@@ -262,6 +264,8 @@ class Fleet:
     def _note_stats(self, link: ReplicaLink, stats: EngineStats) -> None:
         queue = self._queues.get(link.deployment)
         replica_id = link.endpoint.replica_id
+        if queue is not None:
+            queue.note_blocks(replica_id, sight_of(stats, self._clock()))
         candidate = None if queue is None else queue.find_candidate(replica_id)
         if queue is None or candidate is None or link.capabilities is None:
             return

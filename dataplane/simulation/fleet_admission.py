@@ -59,7 +59,13 @@ class FleetAdmission:
             return f"'n' is {num_sequences}; a replica runs at most {of_policy} answers at once"
         return None
 
-    def demand(self, call: Call, max_output_tokens: int, num_slots: int) -> QueueDemand:
+    def demand(
+        self,
+        call: Call,
+        max_output_tokens: int,
+        num_slots: int,
+        hold: AdmissionHold | None = None,
+    ) -> QueueDemand:
         """What it asks of the queue. A simulated call has no body that would take bytes."""
         tenant = call.caller.tenant
         weight = self._weights.get(tenant)
@@ -69,7 +75,10 @@ class FleetAdmission:
         num_prompt, num_output = len(call.prompt), call.num_sequences * max_output_tokens
         num_tokens = num_prompt + num_output
         routing = self._routing(call, num_prompt, num_output)
-        return QueueDemand(num_slots, tenant, weight, num_tokens, num_tokens, routing=routing)
+        kv = None if hold is None else hold.kv
+        return QueueDemand(
+            num_slots, tenant, weight, num_tokens, num_tokens, routing=routing, kv=kv
+        )
 
     def _routing(self, call: Call, num_prompt: int, num_output: int) -> RoutingRequest:
         header = self._router.affinity_header

@@ -18,6 +18,7 @@ from dataplane.lifecycle import Disposition, EventKind, RequestCounts, State
 from dataplane.policy import DeploymentPolicy
 from dataplane.queueing import Departure, DeploymentQueue, Lease
 from dataplane.routing.router import Router
+from dataplane.simulation.block_watch import BlockWatch
 from dataplane.simulation.call import Call
 from dataplane.simulation.fleet_admission import FleetAdmission
 from dataplane.simulation.fleet_client_side import FleetClientSide
@@ -88,6 +89,9 @@ class SimulatedGateway:
         )
         self.engine_side = FleetEngineSide(self._registry, self.client_side, timeline)
         self._expiry = QueueExpiry(self.queue, timeline, bounds.expire_seconds)
+        self._blocks: BlockWatch | None = None
+        if deployment.policy.kv is not None:
+            self._blocks = BlockWatch(self.queue, timeline, host, lambda: self.num_live > 0)
         self._overheads = overheads
         self._timeline = timeline
         self._host = host
@@ -123,6 +127,8 @@ class SimulatedGateway:
     ) -> None:
         """The replicas that can be reached, their slots, and those that others seem to hold."""
         self._replicas.set(slots, held_elsewhere)
+        if self._blocks is not None:
+            self._blocks.set_replicas(slots.keys())
         self._expiry.watch()
 
     def set_cache_capacity(self, replica_id: str, num_tokens: int) -> None:
@@ -168,6 +174,8 @@ class SimulatedGateway:
         return request
 
     def _admit(self, request: FleetRequest) -> bool:
+        if self._blocks is not None:
+            self._blocks.begin()
         decision, request.hold = self._admission.decide(
             request.call,
             request.max_output_tokens,
@@ -192,7 +200,7 @@ class SimulatedGateway:
         ticket = self.queue.enter(
             request.request_class,
             self._admission.demand(
-                request.call, request.max_output_tokens, self._num_slots(request)
+                request.call, request.max_output_tokens, self._num_slots(request), request.hold
             ),
             frozenset(request.lost_replica_ids),
         )

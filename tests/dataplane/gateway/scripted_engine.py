@@ -72,6 +72,8 @@ class ScriptedReplica:
     """Given instead of words to a request that brings tools."""
     shows_steps: bool = True
     """False: neither offsets nor cleanup, as of an attached endpoint."""
+    num_blocks: int | None = None
+    """Of 16 tokens, none of them in use; None: it does not show its blocks."""
     used: EngineUse | None = None
     """Told of every request with its release."""
     _open: asyncio.Event = field(default_factory=asyncio.Event)
@@ -164,6 +166,9 @@ class ScriptedClient:
         return EngineStats(
             age_seconds=0.0,
             num_running=len(replica.held) if replica.told_running is None else replica.told_running,
+            num_blocks=replica.num_blocks,
+            block_size=None if replica.num_blocks is None else 16,
+            num_referenced_blocks=None if replica.num_blocks is None else 0,
         )
 
     async def close(self) -> None:

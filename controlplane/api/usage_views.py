@@ -198,6 +198,8 @@ def _engine_us(counts: "Mapping[str, int]") -> int:
 
 def _used(counts: "Mapping[str, int]") -> Used:
     num_metered, num_kv_metered = counts.get(METERED, 0), counts.get(KV_METERED, 0)
+    # What is input was given to an engine: where nothing was, nothing can have been taken.
+    is_idle = not counts.get("tokens.input", 0) and not counts.get(UNMETERED, 0)
     is_judged = counts.get("in_contract.total", 0) > 0
     return Used(
         num_offered=counts.get("offered", 0),
@@ -207,9 +209,11 @@ def _used(counts: "Mapping[str, int]") -> Used:
         output_tokens=counts.get("tokens.output", 0),
         num_metered=num_metered,
         num_unmetered=counts.get(UNMETERED, 0),
-        engine_seconds=_engine_us(counts) / 1e6 if num_metered else None,
-        engine_seconds_inferred=counts.get(INFERRED_US, 0) / 1e6 if num_metered else None,
-        kv_block_seconds=counts.get(KV_BLOCK_MS, 0) / 1e3 if num_kv_metered else None,
+        engine_seconds=_engine_us(counts) / 1e6 if num_metered or is_idle else None,
+        engine_seconds_inferred=(
+            counts.get(INFERRED_US, 0) / 1e6 if num_metered or is_idle else None
+        ),
+        kv_block_seconds=counts.get(KV_BLOCK_MS, 0) / 1e3 if num_kv_metered or is_idle else None,
         num_kv_metered=num_kv_metered,
     )
 
@@ -232,8 +236,7 @@ def _idle_share(replica_seconds: float, used: Used) -> tuple[float | None, str |
     if not replica_seconds:
         return None, "it had no replica"
     if used.engine_seconds is None:
-        # Nobody asked for anything that an engine worked on: all of it was idle.
-        return (1.0, None) if not used.output_tokens else (None, "no request was measured")
+        return None, "no request was measured"
     if used.engine_seconds_inferred:
         return None, "engines that do not measure their steps do not show when none ran"
     idle = 1 - used.engine_seconds / replica_seconds

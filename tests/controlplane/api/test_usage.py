@@ -125,8 +125,11 @@ def test_use_adds_up_by_whatever_is_asked_for(config_db: Database, request_db: D
     by_class = rows_by(view(config_db, request_db, by="class"))
     assert by_class["batch"].used.engine_seconds == 1.0
     assert len(view(config_db, request_db).rows) == 3
+    take(request_db, rejected(Sample(sequence=6, arrived_at_unix_ns=NOW_NS - HOUR, tenant="new")))
+    refused = rows_by(view(config_db, request_db, by="tenant"))["new"].used
+    assert (refused.num_offered, refused.engine_seconds, refused.kv_block_seconds) == (1, 0.0, 0.0)
     assert len(view(config_db, request_db, tenant="globex").rows) == 1
-    assert view(config_db, request_db, by="tenant").total.num_offered == 4
+    assert view(config_db, request_db, by="tenant").total.num_offered == 5
 
 
 def test_minutes_and_whole_hours_count_once_and_nothing_outside_of_the_time_does(
@@ -166,7 +169,7 @@ def test_a_deployment_that_nobody_used_costs_what_it_cost_and_all_of_it_was_idle
 ) -> None:
     run_replica(config_db, hours_ago=2)
     [whole] = view(config_db, request_db).deployments
-    assert (whole.idle_share, whole.engine_seconds) == (1.0, None)
+    assert (whole.idle_share, whole.engine_seconds) == (1.0, 0.0)
     assert whole.cost.amount == pytest.approx(16.0)
     assert whole.cost.per_in_contract is None
 

@@ -86,6 +86,17 @@ class ClassLane:
         most = max(waiting, key=lambda account: (account.num_tokens / account.weight, account.rank))
         return next(reversed(most.waiting))
 
+    def num_before(self, tenant: str) -> int:
+        """How many of those that wait would go before one more of the tenant, as long as nobody
+        else comes. Costs a little for each tenant."""
+        own, now = self._accounts.get(tenant), self._now()
+        time = now if own is None else max(own.time, now)
+        if own is None or not own.waiting:
+            return sum(account.num_begun_by(time) for account in self._accounts.values())
+        time = own.time + own.time_needed
+        others = (account for account in self._accounts.values() if account is not own)
+        return len(own.waiting) + sum(account.num_begun_by(time) for account in others)
+
     def add(self, ticket: Ticket) -> None:
         """One more waits."""
         if not self.waiting:

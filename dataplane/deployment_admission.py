@@ -36,6 +36,7 @@ from dataplane.prompt_tokens_in_flight import PromptTokensInFlight
 from dataplane.queueing import DeploymentQueue
 from dataplane.retry_budget import RetryBudget, RetryStanding
 from dataplane.tenant_use import TenantUse, TokenLease
+from dataplane.wait_estimate import may_be_late
 
 _MOST_SHED = 64
 """Requests that make way for one: what it costs to let it in is bounded."""
@@ -133,7 +134,9 @@ class DeploymentAdmission:
         kv = self._blocks(terms, arrival.facts, request_class)
         num_shed, may_shed = 0, True
         while True:
-            load = self._read(terms, arrival, num_expected, kv, num_replicas, is_draining)
+            load = self._read(
+                terms, arrival, request_class, num_expected, kv, num_replicas, is_draining
+            )
             decision = admit(terms, request_class, arrival.facts, load, may_shed=may_shed)
             if isinstance(decision, Rejected) or not decision.makes_way:
                 break
@@ -237,6 +240,7 @@ class DeploymentAdmission:
         self,
         terms: AdmissionPolicyTerms,
         arrival: Arrival,
+        request_class: ClassPolicy | None,
         num_expected_tokens: int,
         kv: KVDemand | None,
         num_replicas: int,
@@ -258,6 +262,9 @@ class DeploymentAdmission:
             load.num_waiting_bytes = queue.num_waiting_bytes
             load.oldest_age_by_class = self._ages()
             load.drain = queue.drain.read()
+            if request_class is not None and may_be_late(request_class, load):
+                name = request_class.name
+                load.num_before_by_class = {name: queue.num_before(name, tenant)}
         if terms.tenants:
             limits = terms.limits_of(tenant)
             load.tenant_in_flight = self.use.num_in_flight(tenant)

@@ -26,6 +26,8 @@ class QueueLoad(msgspec.Struct, kw_only=True):
     """Prompt tokens, and those that may be generated."""
     num_waiting_bytes: int = 0
     """Of bodies."""
+    num_before_by_class: Mapping[str, int] = {}
+    """Of its own class, those that go before one more of its tenant, where its deadline asks."""
     oldest_age_by_class: Mapping[str, float] = {}
     """Seconds that the longest waiting of each class has waited."""
     drain: DrainReading | None = None

@@ -105,6 +105,8 @@ class Ticket:
     """Replicas that failed it: it is a retry where there are any."""
     unserved_since: float | None = None
     """Since when no connected replica could ever take it."""
+    lacks_blocks: bool = False
+    """When it was its turn, a replica had its slots free, and not its KV blocks."""
     outcome: Lease | Departure | None = None
     """How it left the queue; None while it waits."""
     _listener: LeavingListener | None = None
@@ -129,8 +131,9 @@ class Ticket:
             return f"a replica{other} to be reached"
         num_slots = self.demand.num_slots
         slots = "a slot" if num_slots == 1 else f"{num_slots} slots at once"
-        if self.demand.kv is not None:
-            slots += " and the KV blocks reserved for it"
+        if self.lacks_blocks and (kv := self.demand.kv) is not None:
+            num_tokens = kv.num_prompt_tokens + kv.num_sequences * kv.num_output_tokens
+            slots = f"KV blocks for {num_tokens} tokens"
         return f"{slots} on a replica{other}" if other else slots
 
     def settle(self, outcome: Lease | Departure) -> None:

@@ -54,10 +54,10 @@ class DeploymentQueue:
         without a `router` the replica with the fewest held takes it."""
         self.clock = clock
         self.router = plain_router(clock) if router is None else router
-        self.kv = KVReservations(clock)
-        """Blocks of KV cache of those that were given slots. For reading alone."""
         self.drain = DrainRate(clock)
         """How fast those who wait begin. For reading alone."""
+        self.kv = KVReservations(clock)
+        """Blocks of KV cache of those that were given slots. For reading alone."""
         self._slots = ReplicaSlots()
         self._line = WaitingLine()
         self._limits = WaitLimits(unserved_seconds)
@@ -102,6 +102,11 @@ class DeploymentQueue:
     def num_waiting_by_class(self) -> Mapping[str, int]:
         """Waiting requests by class name, as they are now: read it before anything changes."""
         return self._line.num_by_class
+
+    def num_before(self, class_name: str, tenant: str) -> int:
+        """How many of those of a class that wait would go before one more of the tenant, as far as
+        what they are expected to take tells, and as long as nobody else comes."""
+        return self._line.num_before(class_name, tenant)
 
     def positions(self) -> dict[Ticket, int]:
         """The place of everybody who waits; 1 goes next. As it is now: who comes later may go
@@ -325,8 +330,12 @@ class DeploymentQueue:
         """Replicas that could take it now, but for those kept for others."""
         if ticket.excluded:
             kept = ticket.excluded | kept
-        candidates = self._slots.with_room(ticket.demand.num_slots, kept)
-        return self._fitting(candidates, ticket.demand.kv)
+        candidates, wanted = self._slots.with_room(ticket.demand.num_slots, kept), ticket.demand.kv
+        if wanted is None:
+            return candidates
+        fitting = self._fitting(candidates, wanted)
+        ticket.lacks_blocks = bool(candidates) and not fitting
+        return fitting
 
     def _fitting(
         self, candidates: Sequence[Candidate], wanted: KVDemand | None

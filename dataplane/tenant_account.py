@@ -21,6 +21,7 @@ class TenantAccount:
 
     __slots__ = (
         "_by_deadline",
+        "num_expected",
         "num_tokens",
         "rank",
         "returned_at",
@@ -44,7 +45,8 @@ class TenantAccount:
         self.waiting: OrderedDict[Ticket, None] = OrderedDict()
         """In order of arrival."""
         self.num_tokens = 0
-        """Of those that wait."""
+        """Of those that wait; so is the next."""
+        self.num_expected = 0
         self._by_deadline: list[tuple[float, int, Ticket]] = []  # a heap; some may have left
 
     @property
@@ -65,6 +67,7 @@ class TenantAccount:
         self.weight = ticket.demand.weight
         self.waiting[ticket] = None
         self.num_tokens += ticket.demand.num_tokens
+        self.num_expected += ticket.demand.num_expected_tokens
         heapq.heappush(self._by_deadline, (_due(ticket), ticket.number, ticket))
         return is_back
 
@@ -72,6 +75,7 @@ class TenantAccount:
         """One leaves. Raises KeyError when it has."""
         del self.waiting[ticket]
         self.num_tokens -= ticket.demand.num_tokens
+        self.num_expected -= ticket.demand.num_expected_tokens
         if len(self._by_deadline) > _MIN_CLEANED + 2 * len(self.waiting):
             self._by_deadline = [each for each in self._by_deadline if each[2] in self.waiting]
             heapq.heapify(self._by_deadline)
@@ -81,6 +85,21 @@ class TenantAccount:
         charged."""
         self.time = max(self.time + num_tokens / self.weight, self.returned_at)
 
+    @property
+    def time_needed(self) -> float:
+        """Virtual, for all that wait, were they given what such requests take."""
+        return self.num_expected * self.taken_share.value / self.weight
+
+    def num_begun_by(self, time: float) -> int:
+        """How many of those that wait begin until its account stands there, were all alike."""
+        num_waiting = len(self.waiting)
+        if not num_waiting or self.time > time:
+            return 0
+        needed = self.time_needed
+        if not needed:
+            return num_waiting
+        return min(num_waiting, math.floor((time - self.time) * num_waiting / needed) + 1)
+
     def in_order(self) -> Iterator[Ticket]:
         """Those that wait, the next first."""
         return iter(sorted(self.waiting, key=lambda ticket: (_due(ticket), ticket.number)))
@@ -88,8 +107,12 @@ class TenantAccount:
     def check_integrity(self) -> None:
         """Raises AssertionError when tokens are counted wrongly, or somebody is hidden."""
         num_tokens = sum(ticket.demand.num_tokens for ticket in self.waiting)
-        if num_tokens != self.num_tokens:
-            raise AssertionError(f"{num_tokens} tokens wait, counted as {self.num_tokens}")
+        num_expected = sum(ticket.demand.num_expected_tokens for ticket in self.waiting)
+        if (num_tokens, num_expected) != (self.num_tokens, self.num_expected):
+            raise AssertionError(
+                f"{num_tokens} tokens wait, {num_expected} are expected, counted as "
+                f"{self.num_tokens} and {self.num_expected}"
+            )
         if self.waiting and self.front is not next(self.in_order()):
             raise AssertionError(f"request {self.front.number} goes before an earlier deadline")
 

@@ -27,13 +27,19 @@ def find_late_wait(
 ) -> WaitEstimate | None:
     """The wait of one more request of `request_class`, where it is past its deadline; None: it is
     not, or nobody can tell."""
-    deadline, drain = request_class.deadline_seconds, load.drain
-    if deadline is None or drain is None or not drain.is_current:
+    deadline = request_class.deadline_seconds
+    if deadline is None or not may_be_late(request_class, load):
         return None
-    if drain.seconds_for(load.num_waiting + 1) <= deadline:
-        return None  # were all of them ahead
     expected = estimate_wait(classes, request_class, load)
     return expected if expected is not None and expected.seconds > deadline else None
+
+
+def may_be_late(request_class: ClassPolicy, load: QueueLoad) -> bool:
+    """One more request of `request_class` would be past its deadline, were all ahead of it."""
+    deadline, drain = request_class.deadline_seconds, load.drain
+    if deadline is None or drain is None or not drain.is_current:
+        return False
+    return drain.seconds_for(load.num_waiting + 1) > deadline
 
 
 def estimate_wait(
@@ -59,11 +65,14 @@ def estimate_wait(
 def _num_ahead(other: ClassPolicy, request_class: ClassPolicy, load: QueueLoad) -> int:
     """How many of `other` go before a request of `request_class` that comes now.
 
-    All of a class whose priority is no lower. Of a lower one those whose waiting has raised them
+    Of its own class those that its queue puts before its tenant, where that was asked. All of
+    another whose priority is no lower. Of a lower one those whose waiting has raised them
     above it: of a class that has waited evenly, from its oldest to its newest, as many as have
     waited for so long.
     """
     num_waiting = load.num_waiting_by_class.get(other.name, 0)
+    if other.name == request_class.name:
+        return load.num_before_by_class.get(other.name, num_waiting)
     if not num_waiting or other.priority >= request_class.priority:
         return num_waiting
     oldest = load.oldest_age_by_class.get(other.name, 0.0)

@@ -78,6 +78,11 @@ class WaitingLine:
                 oldest[ticket.class_name] = ticket
         return oldest
 
+    def num_before(self, class_name: str, tenant: str) -> int:
+        """How many of a class would go before one more of the tenant that came now."""
+        lanes = (lane for key, lane in self._lanes.items() if key[0] == class_name)
+        return sum(lane.num_before(tenant) for lane in lanes if lane.waiting)
+
     def find_sheddable(self, class_name: str) -> Ticket | None:
         """Who of a class leaves first where somebody must: the newest of the tenant that has the
         most tokens waiting for its weight. No retry."""

@@ -253,3 +253,21 @@ def test_a_hundred_thousand_random_enters_and_ends_leave_nothing() -> None:
     assert queue.is_empty
     assert [queue.num_outstanding(each) for each in replicas] == [0] * 5
     assert (queue.num_waiting, queue.num_waiting_tokens, queue.num_waiting_bytes) == (0, 0, 0)
+
+
+def test_how_many_go_before_one_more_is_told_by_tenant() -> None:
+    bench = Bench()
+    for _ in range(20):
+        bench.ask("flood", 100)
+    for _ in range(2):
+        bench.ask("some", 100)
+    queue = bench.queue
+    assert queue.num_before("batch", "flood") == 22
+    assert queue.num_before("batch", "new") == 2, "the first of each"
+    assert queue.num_before("batch", "some") == 5, "as many of the other as of its own, and one"
+    assert queue.num_before("chat", "new") == 0
+    for tenant in ("new", "some"):
+        before = queue.num_before("batch", tenant)
+        ticket = bench.ask(tenant, 100)
+        assert queue.positions()[ticket] == before + 1
+        queue.leave(ticket, Departure(disposition=Disposition.CANCELLED, reason="as before"))

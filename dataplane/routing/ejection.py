@@ -162,7 +162,11 @@ class Ejections:
         health = self._health.get(replica_id)
         if health is None:
             return False
-        health.waiting.pop(key, None)
+        sent_at = health.waiting.pop(key, None)
+        if sent_at is not None and now - sent_at >= self.terms.min_latency_seconds:
+            # Whoever gave up waiting would have waited longer still.
+            health.num_first_tokens += 1
+            health.first_token_seconds += now - sent_at
         health.num_ended += 1
         if not has_failed:
             health.num_consecutive = 0

@@ -105,6 +105,19 @@ def test_one_that_stands_still_is_ejected_though_it_tells_nothing() -> None:
     assert fleet.ejections.why_out("a") == "a request has waited for 10.5 s, others' take 0.1 s"
 
 
+def test_one_that_stands_still_is_found_though_its_callers_give_up_before() -> None:
+    fleet = Fleet()
+    for number in range(10):
+        fleet.ejections.note_sent("a", number, fleet.now)
+        fleet.now += 2.0
+        fleet.ejections.note_end("a", number, False, fleet.now)
+        for name in "bcd":
+            fleet.serve(name)
+    assert fleet.wait(1.0)
+    assert fleet.out() == {"a"}
+    assert fleet.ejections.why_out("a") == "its first tokens take 2 s, others' take 0.1 s"
+
+
 def test_the_way_back_is_slow_and_each_further_ejection_is_longer() -> None:
     fleet = Fleet()
     fleet.fail("a", 5)

@@ -214,7 +214,7 @@ def _admission_text(decision: AdmissionDecision, gateway_id: str) -> str:
 def _admission_otherwise(decision: AdmissionDecision) -> str:
     decisive = [each for each in decision.signals if each.is_decisive and each.limit is not None]
     if decisive:
-        bounds = " and ".join(f"{_named(each)} within {_limit(each)}" for each in decisive)
+        bounds = " and ".join(f"{_named(each)} below {_limit(each)}" for each in decisive)
         return f"With {bounds} it had been let in."
     if decision.outcome is AdmissionOutcome.REJECTED:
         what = _OTHERWISE.get(decision.kind or "")
@@ -223,7 +223,7 @@ def _admission_otherwise(decision: AdmissionDecision) -> str:
     if nearest is None:
         return "No bound that it was held against was anywhere near."
     if decision.outcome is AdmissionOutcome.DEGRADED:
-        return f"With {_named(nearest)} within {_limit(nearest)} it had been served in full."
+        return f"With {_named(nearest)} below {_limit(nearest)} it had been served in full."
     return f"The nearest bound was {_named(nearest)}: {_value(nearest)} of {_limit(nearest)}."
 
 

@@ -35,6 +35,7 @@ from controlplane.console.event_rows import fold_events
 from controlplane.console.headers import SecurityHeaders
 from controlplane.console.override_banner import KnowOverrides
 from controlplane.console.templating import STATIC_DIRECTORY
+from controlplane.console.waiting_lines import waiting_lines
 from controlplane.console.waterfall import draw
 from controlplane.store.missed_objective import AVAILABILITY, SIGNALS
 from controlplane.store.requests import list_names
@@ -120,7 +121,9 @@ async def live_requests(request: Request) -> Response:
     view = await read_live(request)
     given = {name: request.query_params.get(name, "") for name in _LIVE_FILTERS}
     shown = [each for each in view.requests if _is_wanted(each, given)]
-    return await run_in_threadpool(page, "live.html", view=view, shown=shown)
+    return await run_in_threadpool(
+        page, "live.html", view=view, shown=shown, lines=waiting_lines(shown)
+    )
 
 
 @router.get("/requests/{request_id:path}")

@@ -49,7 +49,7 @@ def test_a_rejection_names_policy_version_gateway_reason_and_what_would_have_let
         "interactive: 64 requests of class interactive are waiting. It was told to come again in "
         "3 s."
     )
-    assert told.otherwise == "With waiting of class within 64 requests it had been let in."
+    assert told.otherwise == "With waiting of class below 64 requests it had been let in."
 
 
 @pytest.mark.parametrize("kind", ["draining", "no_replica", "no_class", "shed", "retry_budget"])
@@ -80,7 +80,7 @@ def test_a_degraded_answer_says_what_was_taken_and_what_would_have_kept_it_whole
     assert "let it in with max_tokens=256" in told.text
     assert "Asked for were 1024 output tokens" in told.text
     assert "Deployment chat-small stands in" in told.text
-    assert told.otherwise == "With queue age within 1.0 s it had been served in full."
+    assert told.otherwise == "With queue age below 1.0 s it had been served in full."
 
 
 @pytest.mark.parametrize(

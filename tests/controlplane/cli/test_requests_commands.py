@@ -265,7 +265,7 @@ def _in_a_terminal(url: str, *arguments: str) -> tuple[str, int]:
 def test_a_rejected_request_is_explained_with_who_decided_on_what_and_what_else(url: str) -> None:
     told = run(url, "explain", RECORDS["rejected"].request_id, columns=200).output
     assert "Policy chat@12, in config version 31 at gateway-0-9c1f, refused it" in told
-    assert "With waiting of class within 64 requests it had been let in." in told
+    assert "With waiting of class below 64 requests it had been let in." in told
     assert "The oldest that it used was 2.0 s old: drain rate" in told
     assert re.search(r"waiting of class +64 requests +64 requests +gateway +counted then +◆", told)
 

@@ -1,6 +1,7 @@
 """Who has waited too long: past the deadline of a class, or for any replica at all."""
 
 import heapq
+from collections import OrderedDict
 
 from dataplane.lifecycle import Disposition
 from dataplane.queue_ticket import Departure, Ticket
@@ -15,7 +16,7 @@ class WaitLimits:
         """`unserved_seconds` bounds a wait while no replica could take the ticket at all."""
         self.unserved_seconds = unserved_seconds
         self._deadlines: list[tuple[float, int, Ticket]] = []  # a heap
-        self._unserved: dict[Ticket, None] = {}
+        self._unserved: OrderedDict[Ticket, None] = OrderedDict()  # the longest first
 
     @property
     def next_expiry_at(self) -> float | None:
@@ -26,7 +27,7 @@ class WaitLimits:
         first_deadline = self._deadlines[0][0] if self._deadlines else None
         if not self._unserved:
             return first_deadline
-        first_unserved = min(map(self._unserved_until, self._unserved))
+        first_unserved = self._unserved_until(next(iter(self._unserved)))
         return first_unserved if first_deadline is None else min(first_unserved, first_deadline)
 
     def watch_deadline(self, deadline_at: float, ticket: Ticket, num_waiting: int) -> None:
@@ -64,7 +65,10 @@ class WaitLimits:
     def take_expired(self, now: float) -> list[Ticket]:
         """The same, and those that no replica could take for too long, in order of arrival."""
         expired = dict.fromkeys(self.take_late(now))
-        expired |= {each: None for each in self._unserved if self._unserved_until(each) <= now}
+        for ticket in self._unserved:
+            if self._unserved_until(ticket) > now:
+                break
+            expired[ticket] = None
         return sorted(expired, key=lambda ticket: ticket.number)
 
     def explain(self, ticket: Ticket, now: float) -> Departure:

@@ -73,3 +73,10 @@ def test_a_tenant_that_floods_does_not_starve_another_of_its_class() -> None:
         share[tenant] = sum(ends) / len(ends)
     assert share["shop"] > 0.95
     assert share["flood"] < 0.7
+    assert columns.checksum() == _checksum(open_example()), "the same seed, the same bytes"
+
+
+def _checksum(fleet: Fleet) -> str:
+    fleet.run_until(fleet.scenario.duration)
+    assert fleet.results.columns is not None
+    return fleet.results.columns.checksum()

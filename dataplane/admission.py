@@ -2,8 +2,9 @@
 
 Who may not is told why, with the numbers, and when to come again: 429 says that the caller is over
 its own limits, 503 that the service is short. Whoever could start at once is held back by limits
-of its tenant and by the prompts in flight alone; bounds of the queue are of those who wait. None
-of it costs more when more wait.
+of its tenant and by the prompts in flight alone; bounds of the queue are of those who wait. A queue
+that one tenant has filled is not full for another: the newest of who has most waiting for its
+weight makes way. None of it costs more when more wait.
 """
 
 import math
@@ -254,11 +255,13 @@ def _refuse_shed(case: _Case) -> Rejected | None:
     return case.reject(RejectionKind.SHED, reason, case.seconds_to_drain(case.load.num_waiting))
 
 
-def _refuse_class_full(case: _Case) -> Rejected | None:
+def _refuse_class_full(case: _Case) -> Rejected | Sequence[str] | None:
     own = case.request_class
     num_waiting = case.load.num_waiting_by_class.get(own.name, 0)
     if num_waiting < own.max_queue:
         return None
+    if case.may_shed and case.load.is_outweighed and own.max_queue:
+        return (own.name,)
     reason = (
         f"{num_waiting} requests of class {own.name} are waiting, and max_queue is {own.max_queue}"
     )
@@ -291,6 +294,8 @@ def _refuse_queue(case: _Case) -> Rejected | Sequence[str] | None:
         return None
     if waiting := case.who_makes_way():
         return waiting
+    if case.may_shed and case.load.is_outweighed:
+        return (case.request_class.name,)
     kind, reason = found
     return case.reject(kind, reason, case.seconds_to_drain(case.load.num_waiting))
 

@@ -97,6 +97,17 @@ class ClassLane:
         others = (account for account in self._accounts.values() if account is not own)
         return len(own.waiting) + sum(account.num_begun_by(time) for account in others)
 
+    def is_outweighed(self, tenant: str, tokens_for_weight: float) -> bool:
+        """Another tenant has more tokens waiting for its weight than this one would have, with so
+        many more. Costs a little for each tenant."""
+        own = self._accounts.get(tenant)
+        standing = tokens_for_weight + (0.0 if own is None else own.num_tokens / own.weight)
+        return any(
+            account.num_tokens / account.weight > standing
+            for account in self._accounts.values()
+            if account.waiting and account is not own
+        )
+
     def add(self, ticket: Ticket) -> None:
         """One more waits."""
         if not self.waiting:

@@ -262,6 +262,11 @@ class DeploymentAdmission:
             load.num_waiting_bytes = queue.num_waiting_bytes
             load.oldest_age_by_class = self._ages()
             load.drain = queue.drain.read()
+            if request_class is not None and _is_full(terms, request_class, load):
+                weight = terms.limits_of(tenant).weight
+                load.is_outweighed = queue.is_outweighed(
+                    request_class.name, tenant, num_expected_tokens / weight
+                )
             if request_class is not None and may_be_late(request_class, load):
                 name = request_class.name
                 load.num_before_by_class = {name: queue.num_before(name, tenant)}
@@ -288,8 +293,14 @@ class DeploymentAdmission:
         return self.retries.stand(arrival.why_retry, share)
 
     def _shed_one(self, admitted: Admitted) -> bool:
-        reason = f"it made way for class {admitted.request_class.name}"
-        return any(self.queue.shed(name, reason) is not None for name in admitted.makes_way)
+        own = admitted.request_class.name
+        for name in admitted.makes_way:
+            reason = f"it made way for class {own}"
+            if name == own:
+                reason = "it made way for a tenant of its class that has less waiting"
+            if self.queue.shed(name, reason) is not None:
+                return True
+        return False
 
 
 def _within(kv: KVDemand | None, decision: Admitted | Rejected) -> KVDemand | None:
@@ -300,6 +311,14 @@ def _within(kv: KVDemand | None, decision: Admitted | Rejected) -> KVDemand | No
     if num_output >= kv.num_output_tokens:
         return kv
     return dataclasses.replace(kv, num_output_tokens=num_output)
+
+
+def _is_full(terms: AdmissionPolicyTerms, request_class: ClassPolicy, load: QueueLoad) -> bool:
+    """As many wait of its class, or in all, as may."""
+    most = terms.queue.max_requests
+    if most is not None and load.num_waiting >= most:
+        return True
+    return load.num_waiting_by_class.get(request_class.name, 0) >= request_class.max_queue
 
 
 def _retry_share(terms: AdmissionPolicyTerms) -> float | None:

@@ -30,6 +30,8 @@ class QueueLoad(msgspec.Struct, kw_only=True):
     """Of its own class, those that go before one more of its tenant, where its deadline asks."""
     oldest_age_by_class: Mapping[str, float] = {}
     """Seconds that the longest waiting of each class has waited."""
+    is_outweighed: bool = False
+    """Its queue is full, and another tenant has more waiting in its class for its weight."""
     drain: DrainReading | None = None
     """None: it was not measured yet."""
     tenant_in_flight: int | None = None

@@ -108,6 +108,11 @@ class DeploymentQueue:
         what they are expected to take tells, and as long as nobody else comes."""
         return self._line.num_before(class_name, tenant)
 
+    def is_outweighed(self, class_name: str, tenant: str, tokens_for_weight: float) -> bool:
+        """Whether another tenant has more tokens waiting in a class for its weight than this one
+        would have, with so many for its weight more: then `shed` sends one of that one away."""
+        return self._line.is_outweighed(class_name, tenant, tokens_for_weight)
+
     def positions(self) -> dict[Ticket, int]:
         """The place of everybody who waits; 1 goes next. As it is now: who comes later may go
         before."""

@@ -83,6 +83,12 @@ class WaitingLine:
         lanes = (lane for key, lane in self._lanes.items() if key[0] == class_name)
         return sum(lane.num_before(tenant) for lane in lanes if lane.waiting)
 
+    def is_outweighed(self, class_name: str, tenant: str, tokens_for_weight: float) -> bool:
+        """Another tenant of whom `find_sheddable` would find one has more waiting for its weight
+        than this one would have, with so many tokens for its weight more."""
+        lanes = [lane for key, lane in self._lanes.items() if key[0] == class_name and lane.waiting]
+        return bool(lanes) and lanes[-1].is_outweighed(tenant, tokens_for_weight)
+
     def find_sheddable(self, class_name: str) -> Ticket | None:
         """Who of a class leaves first where somebody must: the newest of the tenant that has the
         most tokens waiting for its weight. No retry."""

@@ -170,6 +170,31 @@ def test_who_cannot_fit_when_all_have_made_way_is_refused() -> None:
     assert desk.queue.num_waiting == 0
 
 
+def test_a_queue_that_one_tenant_has_filled_makes_way_for_another_up_to_its_share() -> None:
+    few = dataclasses.replace(BATCH, match=None, max_queue=4)
+    desk = Desk(compiled(classes=(few,), tenants={"paying": TenantLimits(weight=2)}))
+    flood = [desk.wait(arrival("flood")) for _ in range(5)]
+    assert desk.refused(arrival("flood")) is RejectionKind.QUEUE_FULL
+
+    desk.wait(arrival("calm"))
+    assert isinstance(flood[-1].outcome, Departure)
+    assert flood[-1].outcome.disposition is Disposition.SHED
+    assert "a tenant of its class that has less waiting" in flood[-1].outcome.reason
+    desk.wait(arrival("paying"))
+    # Now two of the flood wait, and one of each other: another one of calm would be as many.
+    assert desk.refused(arrival("calm")) is RejectionKind.QUEUE_FULL
+    desk.wait(arrival("paying"))
+    assert [ticket.outcome is None for ticket in flood[1:]] == [True, False, False, False]
+    assert desk.queue.num_waiting == 4
+
+
+def test_nobody_makes_way_where_nobody_may_wait() -> None:
+    none = dataclasses.replace(BATCH, match=None, max_queue=0)
+    desk = Desk(compiled(classes=(none,)))
+    desk.wait(arrival("flood"))
+    assert desk.refused(arrival("calm")) is RejectionKind.QUEUE_FULL
+
+
 def test_a_bypass_lets_in_whom_a_limit_keeps_out_and_says_so() -> None:
     desk = Desk(compiled(queue=QueueLimits(max_requests=0)))
     desk.wait(arrival())

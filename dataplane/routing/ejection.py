@@ -103,13 +103,10 @@ class Ejections:
         self._health: dict[str, _Health] = {}
         self._connected: frozenset[str] = frozenset()
         self._window_ends = now + terms.window_seconds
+        self.is_anybody_returning = False
+        """Someone's share is less than the others'. For reading alone."""
         self._returning: dict[str, _Health] = {}
         self._out: dict[str, _Health] = {}
-
-    @property
-    def is_anybody_returning(self) -> bool:
-        """Someone's share is less than the others'."""
-        return bool(self._returning)
 
     @property
     def next_change_at(self) -> float | None:
@@ -125,6 +122,7 @@ class Ejections:
         for replica_id in enforced:
             self._health.setdefault(replica_id, _Health())
         self._connected = frozenset(connected)
+        self.is_anybody_returning = bool(self._returning)
 
     def usable(self) -> frozenset[str]:
         """Of the connected, those that may be sent requests; all, where all are ejected."""
@@ -222,6 +220,7 @@ class Ejections:
             health = self._returning.pop(replica_id)
             health.service, health.why = Service.IN_SERVICE, None
             health.num_ejections = max(0, health.num_ejections - 1)
+        self.is_anybody_returning = bool(self._returning)
         return bool(due)
 
     def _judge_failures(self, replica_id: str, health: _Health, now: float) -> bool:
@@ -277,6 +276,7 @@ class Ejections:
         terms = self.terms
         seconds = min(terms.max_eject_seconds, terms.eject_seconds * 2**health.num_ejections)
         self._returning.pop(replica_id, None)
+        self.is_anybody_returning = bool(self._returning)
         self._out[replica_id] = health
         health.service, health.why = Service.EJECTED, why
         health.since, health.until = now, now + seconds

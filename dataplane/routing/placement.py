@@ -22,21 +22,11 @@ _MIN_MEASURED_TOKENS = 64
 class Placement:
     """Made by the router. Every method may be called at any time, and twice is no error."""
 
-    __slots__ = (
-        "_candidate",
-        "_is_failed",
-        "_is_found",
-        "_is_open",
-        "_num_ahead",
-        "_num_output",
-        "_num_prompt",
-        "_router",
-        "_scheduled_at",
-        "decision",
-        "has_blocks",
-        "num_cached_tokens",
-        "replica_id",
-    )
+    # What most never change is told once, and costs a placement nothing.
+    _scheduled_at: float | None = None
+    _is_open = True
+    _is_failed = False
+    _is_found = False
 
     def __init__(
         self,
@@ -47,24 +37,23 @@ class Placement:
         decision: RoutingDecision | None,
         now: float,
     ) -> None:
+        """`num_cached_tokens` of its prompt the replica probably has, and never all."""
         self.replica_id = candidate.replica_id
         self.decision = decision
         """Why it is there; None: nobody wanted to know."""
-        self.has_blocks = bool(request.blocks)
-        """Its prompt is told apart from others."""
         self.num_cached_tokens = num_cached_tokens
-        """Of its prompt, that the replica probably has."""
         self._candidate = candidate
         self._router = router
-        self._num_prompt = request.num_prompt_tokens
-        self._num_ahead = max(0, request.num_prompt_tokens - num_cached_tokens)
-        self._num_output = request.num_output_tokens
-        self._scheduled_at: float | None = None
-        self._is_open = True
-        self._is_failed = self._is_found = False
-        candidate.num_prompt_tokens_ahead += self._num_ahead
-        candidate.num_output_tokens_ahead += self._num_output
-        router.ejections.note_sent(self.replica_id, self, now)
+        self._request = request
+        self._num_ahead = num_ahead = request.num_prompt_tokens - num_cached_tokens
+        candidate.num_prompt_tokens_ahead += num_ahead
+        candidate.num_output_tokens_ahead += request.num_output_tokens
+        router.ejections.note_sent(candidate.replica_id, self, now)
+
+    @property
+    def has_blocks(self) -> bool:
+        """Its prompt is told apart from others."""
+        return bool(self._request.blocks)
 
     def note_scheduled(self, at: float | None = None) -> None:
         """Its engine began with it, now unless `at` says when, and shows so."""
@@ -75,7 +64,7 @@ class Placement:
         if not self._is_found:
             self._is_found = True
             self._router.note_found(self.replica_id, self.num_cached_tokens, num_cached_tokens)
-        num_ahead = max(0, self._num_prompt - num_cached_tokens)
+        num_ahead = max(0, self._request.num_prompt_tokens - num_cached_tokens)
         if self._is_open and self._num_ahead:
             self._candidate.num_prompt_tokens_ahead += num_ahead - self._num_ahead
             self._num_ahead = num_ahead
@@ -87,7 +76,8 @@ class Placement:
             return
         now = self._router.clock()
         self._router.ejections.note_first_token(self.replica_id, self, now)
-        self._measure(now)
+        if self._scheduled_at is not None:
+            self._measure(now, self._scheduled_at)
         self._candidate.num_prompt_tokens_ahead -= self._num_ahead
         self._num_ahead = 0
 
@@ -101,15 +91,13 @@ class Placement:
             return
         self._is_open = False
         self._candidate.num_prompt_tokens_ahead -= self._num_ahead
-        self._candidate.num_output_tokens_ahead -= self._num_output
+        self._candidate.num_output_tokens_ahead -= self._request.num_output_tokens
         self._router.note_end(self, self._is_failed)
 
-    def _measure(self, now: float) -> None:
-        num_computed = self._num_prompt - self.num_cached_tokens
-        if self._scheduled_at is None or num_computed < _MIN_MEASURED_TOKENS:
-            return
-        seconds, self._scheduled_at = now - self._scheduled_at, None
-        if seconds <= 0:
+    def _measure(self, now: float, scheduled_at: float) -> None:
+        num_computed = self._request.num_prompt_tokens - self.num_cached_tokens
+        seconds, self._scheduled_at = now - scheduled_at, None
+        if num_computed < _MIN_MEASURED_TOKENS or seconds <= 0:
             return
         rate, before = num_computed / seconds, self._candidate.prefill_tokens_per_second
         self._candidate.prefill_tokens_per_second = (

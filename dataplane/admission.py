@@ -104,8 +104,7 @@ class Rejected:
         return self.kind.status
 
 
-@dataclass(frozen=True, slots=True)
-class _Case:
+class _Case(msgspec.Struct):
     """One request before one policy."""
 
     terms: AdmissionPolicyTerms

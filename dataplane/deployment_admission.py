@@ -156,10 +156,8 @@ class DeploymentAdmission:
 
     def hold(self, arrival: Arrival, considered: Considered) -> AdmissionHold | None:
         """Let in what was considered just now: take what it holds. None: it holds nothing."""
-        if arrival.why_retry is None:
-            self.retries.note_first()
-        else:
-            self.retries.note_retry()
+        if _retry_share(considered.terms) is not None:
+            self._count_try(arrival)
         terms, tenant = considered.terms, arrival.tenant.name
         tokens: TokenLease | None = None
         prompt: Lease | None = None
@@ -180,6 +178,12 @@ class DeploymentAdmission:
         """What was considered just now is refused: it came all the same."""
         if arrival.why_retry is None:
             self.retries.note_first()
+
+    def _count_try(self, arrival: Arrival) -> None:
+        if arrival.why_retry is None:
+            self.retries.note_first()
+        else:
+            self.retries.note_retry()
 
     def may_retry(self, terms: AdmissionPolicyTerms) -> bool:
         """Whether the budget leaves one more try of a request that lost its replica; it is counted

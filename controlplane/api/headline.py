@@ -33,7 +33,7 @@ _ENDINGS = {
 _REMEDIES = {
     "deadline": "Add replicas, or lengthen `deadline` of the class in the admission policy.",
     "shed": "Add replicas, or shed another class first.",
-    "rejected": "The caller may try again later; `max_queue` and replicas set how many fit.",
+    "rejected": "Raise the limit that the reason names, or add replicas where the service is short.",
     "invalid": "The caller has to change the request.",
     "error": "Read the log of the replica it ran on; other requests of that replica failed too.",
     "lost": "See why the gateway ended; the caller has to send the request again.",

@@ -33,7 +33,7 @@ _ENDINGS = {
 _REMEDIES = {
     "deadline": "Add replicas, or lengthen `deadline` of the class in the admission policy.",
     "shed": "Add replicas, or shed another class first.",
-    "rejected": "Raise the limit that the reason names, or add replicas where the service is short.",
+    "rejected": "Raise the limit that its reason names, or add replicas if the service is short.",
     "invalid": "The caller has to change the request.",
     "error": "Read the log of the replica it ran on; other requests of that replica failed too.",
     "lost": "See why the gateway ended; the caller has to send the request again.",

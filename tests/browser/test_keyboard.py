@@ -58,6 +58,7 @@ def test_j_and_k_walk_a_list_and_enter_opens(page: Page) -> None:
         ("o", "/"),
         ("d", "/deployments"),
         ("r", "/requests"),
+        ("u", "/usage"),
         ("c", "/config"),
         ("a", "/audit"),
         ("x", "/access"),

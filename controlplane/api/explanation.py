@@ -192,7 +192,7 @@ def _why_none(record: RequestRecord) -> str:
 
 
 def _admission_text(decision: AdmissionDecision, gateway_id: str) -> str:
-    of = "" if decision.request_class is None else f" in class {decision.request_class}"
+    of = "" if decision.request_class is None else f" as class {decision.request_class}"
     what = {
         AdmissionOutcome.ADMITTED: "let it in",
         AdmissionOutcome.DEGRADED: f"let it in with {' and '.join(decision.degraded) or 'less'}",

@@ -45,7 +45,7 @@ def test_a_rejection_names_policy_version_gateway_reason_and_what_would_have_let
         retry_after_seconds=3,
     )
     assert told.text == (
-        "Policy chat@14, in config version 41 at gateway-0-a, refused it (queue_full) in class "
+        "Policy chat@14, in config version 41 at gateway-0-a, refused it (queue_full) as class "
         "interactive: 64 requests of class interactive are waiting. It was told to come again in "
         "3 s."
     )

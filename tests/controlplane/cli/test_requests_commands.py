@@ -296,5 +296,5 @@ def test_an_explanation_is_read_by_programs_and_of_an_unknown_request_there_is_n
 
 def test_a_trace_says_in_a_sentence_what_was_decided(url: str) -> None:
     traced = run(url, "trace", RECORDS["retried"].request_id, columns=200).output
-    assert "let it in in class interactive" in traced
+    assert "let it in as class interactive" in traced
     assert "routing 2" in traced

@@ -88,9 +88,11 @@ def parse_usage_query(
     """Empty text means any. Raises QueryError, which lists what is valid."""
     first, last = parse_window(since or DEFAULT_SINCE, until, now_unix_ns)
     assert first is not None
+    if first > now_unix_ns:
+        raise QueryError("since", f"{(since or '')[:64]!r} is still to come")
     return UsageQuery(
         start_unix_ns=first // _MINUTE_NS * _MINUTE_NS,
-        end_unix_ns=now_unix_ns if last is None else last // _MINUTE_NS * _MINUTE_NS,
+        end_unix_ns=_end(last, now_unix_ns),
         deployment=deployment or None,
         request_class=request_class or None,
         tenant=tenant or None,
@@ -110,6 +112,13 @@ def read_view(config_db: Database, request_db: Database, query: UsageQuery) -> U
         with config_db.reading() as session:
             costs = read_replica_costs(session, query.start_unix_ns, query.end_unix_ns)
     return view_usage(query, usage, costs)
+
+
+def _end(last: int | None, now_unix_ns: int) -> int:
+    """A whole minute, or now: nothing was used later than that."""
+    if last is None or last >= now_unix_ns:
+        return now_unix_ns
+    return last // _MINUTE_NS * _MINUTE_NS
 
 
 def _groups(by: str | None) -> tuple[str, ...]:

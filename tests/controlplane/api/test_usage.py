@@ -140,6 +140,7 @@ def test_minutes_and_whole_hours_count_once_and_nothing_outside_of_the_time_does
     for since, expected in (("6h", 60), ("3h", 30), ("59m", 10), ("1d", 60), ("6m", 1)):
         total = view(config_db, request_db, since=since).total
         assert total.engine_seconds == expected, since
+    assert view(config_db, request_db, since="6h", until="9999-12-31").end_unix_ns == NOW_NS
     window = view(config_db, request_db, since="4h", until="90m").total
     assert window.engine_seconds == 25
 
@@ -220,6 +221,7 @@ def test_who_is_bound_to_a_tenant_sees_its_use_alone_and_no_cost(
         ({"by": "model"}, "by: 'model' is none of deployment, class, tenant"),
         ({"since": "yesterday"}, "since: 'yesterday' is neither an age"),
         ({"since": "1h", "until": "2h"}, "since: '1h' is later than until"),
+        ({"since": "9999-01-01"}, "since: '9999-01-01' is still to come"),
     ],
 )
 def test_what_cannot_be_asked_is_told_with_what_can(

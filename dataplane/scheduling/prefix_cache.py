@@ -75,9 +75,8 @@ class PrefixCache:
         self._pool = pool
         self._block_size = pool.block_size
         self._runs: dict[BlockIdentity, Run] = {}
-        self._run_by_block: list[Run | None] = [
-            None
-        ] * pool.num_blocks  # of cached ones, found or not
+        # Of cached ones, found or not.
+        self._run_by_block: list[Run | None] = [None] * pool.num_blocks
         pool.set_eviction_listener(self._forget)
 
     def match(self, sequence: Sequence) -> PrefixMatch:

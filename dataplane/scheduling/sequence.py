@@ -47,11 +47,11 @@ class Tick:
 class Sequence:
     """One token stream. The scheduler owns everything but what it is made from.
 
-    `prompt_token_ids` is a tuple, or a range where the tokens stand for nothing. `script` is
-    what the sequence will select, where that is known beforehand; it ends with it, and its
-    output is kept as a count. `index` is the position within the request (`n > 1`); KV is
-    only reused between sequences of one `isolation_key`. The limit may be changed while the
-    sequence runs only where there is no script.
+    `prompt_token_ids` is a tuple, or a range or a `CompactPrompt` where the tokens stand for
+    nothing but themselves. `script` is what the sequence will select, where that is known
+    beforehand; it ends with it, and its output is kept as a count. `index` is the position within
+    the request (`n > 1`); KV is only reused between sequences of one `isolation_key`. The limit may
+    be changed while the sequence runs only where there is no script.
 
     One that is handed over begins elsewhere: another engine selected `num_handed_over_tokens` of
     its output, and KV of all tokens but the newest comes with it. It is decoding when it is

@@ -55,7 +55,7 @@ class JoinedTokens(CompactPrompt):
         return tuple(tokens[::step])
 
     def num_same(self, other: "JoinedTokens", start: int, stop: int) -> int:
-        """Costs as much as there are ranges: two of them that have one token in common at one
+        """Ranges are compared and no tokens: two of them that have one token in common at one
         place have all that follow, as far as both reach."""
         at = start
         while at < stop:

@@ -2,9 +2,8 @@
 
 The first computes the prompt; the others follow once that has KV, as in an engine (see
 `dataplane.host.active_request`). The request ends with the last of them, and is released with it.
-Where prefill and decode are phases on replicas of
-their own, it has a group on the decode replica alone (see `handover`). A request of one sequence
-has none.
+Where prefill and decode are phases on replicas of their own, it has a group on the decode replica
+alone (see `handover`). A request of one sequence has none.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
-"""One random fleet with all that happens to it, by its number; parts of it can be left out.
+"""One random fleet with all that happens to it, by its number; parts of it can be left out::
 
-RandomCase(17).run()                             raises where an invariant does not hold
-RandomCase(17, without={"strikes"}).run()        the same fleet, and nobody strikes it
+RandomCase(number=17)                                       what `case_run` runs, and looks at
+RandomCase(number=17, without=frozenset({"strikes"}))       the same, and nobody strikes it
 """
 
 import random

@@ -16,7 +16,8 @@ from dataplane.simulation.timeline import Timeline
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmallerMemory(ReplicaFault):
-    """The share `intensity` of the planned blocks is missing; at least one block is left.
+    """The share `intensity` of the planned blocks is missing, or of those that other shortages
+    leave; at least one block is left.
 
     A process that starts while it lasts has so many fewer, and says so. From one that runs
     they are taken as they become free: newer sequences are preempted until they all are.

@@ -8,7 +8,6 @@ the cost of one replica, so that a choice among them begins without a look at al
 from collections.abc import KeysView, Mapping, Sequence, Set
 
 from dataplane.routing.candidate import Candidate
-from dataplane.routing.least_outstanding import choose_replica
 
 
 class ReplicaSlots:
@@ -76,15 +75,6 @@ class ReplicaSlots:
             for each in self._connected.values()
             if each.has_room_for(num_slots) and each.replica_id not in excluded
         ]
-
-    def candidates(self) -> list[Candidate]:
-        """Every connected replica."""
-        return list(self._connected.values())
-
-    def find_least_held(self) -> str | None:
-        """The connected replica with a free slot and the fewest held, lowest id first, or None."""
-        chosen = choose_replica(self.open)
-        return None if chosen is None else chosen.replica_id
 
     def drop_old_reports(self, now: float) -> None:
         """What a replica told long ago says nothing of who else sends to it now."""

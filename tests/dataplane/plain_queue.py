@@ -1,12 +1,12 @@
 """The rule of the queue as it reads, with no thought of cost: everything is looked at each time."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 
 from dataplane.policy import ClassPolicy
 from dataplane.queue_demand import QueueDemand
-from dataplane.routing import Candidate, choose_replica
+from dataplane.routing import Candidate
 
 ClassKey = tuple[str, int, float]
 
@@ -289,3 +289,11 @@ class PlainQueue:
         ticket.charged = ticket.demand.num_expected_tokens * account.taken.share
         self.times[ticket.key] = account.time
         account.move(ticket.charged)
+
+
+def choose_replica(
+    candidates: list[Candidate], excluded: Set[str] = frozenset(), num_slots: int = 1
+) -> Candidate | None:
+    """The one with room and the fewest held, lowest id first, or None."""
+    able = [c for c in candidates if c.has_room_for(num_slots) and c.replica_id not in excluded]
+    return min(able, key=lambda c: (c.num_outstanding, c.replica_id), default=None)

@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 
@@ -23,8 +24,12 @@ from ops.sample_requests import Sample, answered
 from tests.controlplane.config_documents import DEPLOYMENT, SERVICE, documents
 from tests.controlplane.control_plane_server import serve_control_plane
 
-NOW_NS = time.time_ns()
+NOW_NS = time.time_ns() // (60 * 10**9) * 60 * 10**9
 HOUR = 3600 * 10**9
+WINDOW = (
+    *("--since", datetime.fromtimestamp((NOW_NS - 6 * HOUR) / 1e9, UTC).isoformat()),
+    *("--until", datetime.fromtimestamp(NOW_NS / 1e9, UTC).isoformat()),
+)
 PRICED = DEPLOYMENT.replace("replicas: 2", "replicas: 0, replica_price: {per_hour: 3}")
 
 
@@ -77,7 +82,7 @@ def cells(result: Result, first: str) -> list[str]:
 
 
 def test_every_tenant_has_a_row_and_all_of_them_one(url: str) -> None:
-    result = run(url, "--by", "tenant")
+    result = run(url, "--by", "tenant", *WINDOW)
     assert result.exit_code == 0, result.output
     numbers = ["1", "1", "128", "64", "51", "1,800.0", "3,600.0"]
     acme = cells(result, "acme")

@@ -22,6 +22,9 @@ from pilothouse_paged.weights import load_weights
 
 CPU = torch.device("cpu")
 
+# Several tests run at once: a second thread of each would mostly spin, waiting for a core.
+torch.set_num_threads(1)
+
 MakeCore = Callable[..., PagedEngineCore]
 MakeRequest = Callable[..., EngineRequest]
 

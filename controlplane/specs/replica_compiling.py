@@ -6,6 +6,7 @@ from controlplane.specs.scenario_overheads import OverheadsSpec
 from controlplane.specs.traffic_compiling import compile_wait
 from dataplane.scheduling.bounds import SchedulerConfig
 from dataplane.simulation.cold_start import ColdStart
+from dataplane.simulation.fitting.noise import noise_seed
 from dataplane.simulation.fitting.surroundings import overheads_of
 from dataplane.simulation.fleet_replica import ReplicaSpec
 from dataplane.simulation.fleet_scenario import name_replicas
@@ -36,8 +37,7 @@ def compile_replicas(
         ReplicaSpec(
             replica_id=replica_id,
             scheduler=scheduler,
-            # A cost may draw: each replica draws by itself.
-            cost=files.cost(spec.cost, scenario.seed + number),
+            cost=files.cost(spec.cost, noise_seed(scenario.seed, replica_id)),
             cold_start=cold_start,
             starts_at=0.0 if number >= spec.count - spec.start_cold else None,
         )

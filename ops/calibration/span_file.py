@@ -13,6 +13,7 @@ import contextlib
 import gzip
 import json
 import threading
+import zlib
 from collections.abc import Iterator
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -88,7 +89,7 @@ class _Handler(BaseHTTPRequestHandler):
             if self.headers.get("content-encoding") == "gzip":
                 body = gzip.decompress(body)
             request = ExportTraceServiceRequest.FromString(body)
-        except (OSError, EOFError, DecodeError) as error:
+        except (OSError, EOFError, zlib.error, DecodeError) as error:
             self._answer(HTTPStatus.BAD_REQUEST, str(error).encode())
             return
         self.server.keep(request)

@@ -15,6 +15,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -149,7 +150,7 @@ def read_spans(folder: Path, name: str) -> list[EngineSpan]:
 
 
 def read_records(folder: Path, name: str) -> list[RequestRecord]:
-    """None where no gateway stood before it."""
+    """Empty where no gateway stood before it."""
     path = folder / f"{name}.records"
     lines = path.read_bytes().splitlines() if path.exists() else []
     return [decode_record(line) for line in lines]
@@ -198,7 +199,9 @@ class _Runs:
         began = time.monotonic()
         with (
             keeping_spans(spans_path(self._folder, name), self._port),
-            self._scraping(self._folder / f"{name}.metrics"),
+            keeping_scrapes(
+                self._folder / f"{name}.metrics", self._server.scrape, self._traffic.scrape_every
+            ),
         ):
             answers = uvloop.run(send(self._url, MODEL, arrivals, self.next_seed()))
             self._wait_for(lambda: len(read_spans(self._folder, name)), len(arrivals), "spans")
@@ -224,30 +227,34 @@ class _Runs:
                 raise LookupError(f"{found} {what} came of {count} requests")
             time.sleep(1.0)
 
-    @contextlib.contextmanager
-    def _scraping(self, folder: Path) -> Iterator[None]:
-        """Before, at regular times, and behind."""
-        folder.mkdir()
-        numbers = itertools.count()
-        ended = threading.Event()
 
-        def scrape() -> None:
-            text = self._server.scrape()
-            (folder / f"{next(numbers):04}.txt").write_text(text, encoding="utf-8")
+@contextlib.contextmanager
+def keeping_scrapes(
+    folder: Path, scrape: Callable[[], str], every_seconds: float
+) -> Iterator[None]:
+    """Keep what `scrape` says before, at regular times, and behind. What it raises meanwhile is
+    raised where the block ends: the rest of the run would go without, and nobody would be told."""
+    folder.mkdir()
+    numbers = itertools.count()
+    ended = threading.Event()
 
-        def scrape_on() -> None:
-            while not ended.wait(self._traffic.scrape_every):
-                scrape()
+    def keep() -> None:
+        text = scrape()
+        (folder / f"{next(numbers):04}.txt").write_text(text, encoding="utf-8")
 
-        scrape()
-        thread = threading.Thread(target=scrape_on)
-        thread.start()
+    def keep_on() -> None:
+        while not ended.wait(every_seconds):
+            keep()
+
+    keep()
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        kept = thread.submit(keep_on)
         try:
             yield
         finally:
             ended.set()
-            thread.join()
-        scrape()
+        kept.result()
+    keep()
 
 
 def latencies_of(run: VllmRun) -> tuple[Sequence[float], Sequence[float], float]:

@@ -6,8 +6,8 @@ from pathlib import Path
 from dataplane.simulation.cost import CostModel
 from dataplane.simulation.fitting.cost import FittedCost
 from dataplane.simulation.fitting.document import Fit, load_fit
+from dataplane.simulation.fitting.noise import noise_seed
 from dataplane.simulation.fitting.surroundings import cold_start_of
-from dataplane.simulation.random_streams import random_stream
 from pilothouse_simulator.settings import SimulatorSettings, StartSeconds
 
 
@@ -29,13 +29,8 @@ def find_machine(settings: SimulatorSettings, replica_id: str) -> Machine:
     if settings.fit is None:
         return Machine(settings.cost_model_ms.to_cost(), settings.start_seconds or StartSeconds())
     fit = load_fit(Path(settings.fit))
-    seed = None if settings.noise == "off" else _noise_seed(settings.seed, replica_id)
+    seed = None if settings.noise == "off" else noise_seed(settings.seed, replica_id)
     return Machine(FittedCost.of(fit, seed), settings.start_seconds or _fitted_seconds(fit))
-
-
-def _noise_seed(seed: int, replica_id: str) -> int:
-    """Each replica draws by itself: else all of a deployment would be slow in the same steps."""
-    return random_stream(seed, "noise", replica_id).getrandbits(64)
 
 
 def _fitted_seconds(fit: Fit) -> StartSeconds:

@@ -188,7 +188,7 @@ class FaultyCalls:
             self._tokens.like(call.prompt, self._begun),
             self._tokens.answered_like(call.answer),
             call.max_tokens,
-            further_answers=call.further_answers,
+            further_answers=tuple(map(self._tokens.answered_like, call.further_answers)),
         )
         if call.conversation is not None:
             like.conversation = call.conversation.like(like, name)

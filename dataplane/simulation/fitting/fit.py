@@ -55,7 +55,8 @@ def fit_records(
 
     `records` are of all requests of a time, also of other deployments: without them nobody
     could tell that no request is missing. `starts` are seconds by stage, of starts of such
-    replicas. Raises FitError for several models or configs, and for too few steps.
+    replicas. Raises FitError for several models or configs, and for too few steps, or requests of
+    an engine that shows none.
     """
     served = [r for r in records if r.replica_ids and deployment in (None, r.deployment)]
     identity = _find_identity(served)
@@ -107,8 +108,9 @@ def _fit_attached(
 ) -> Fit:
     """Of an engine that shows no step."""
     read = read_attached(served)
-    if len(read.requests) < MIN_REQUESTS:
-        raise FitError(_explain_few_attached(read, len(served)))
+    num_decoded = sum(request.num_output_tokens > 1 for request in read.requests)
+    if num_decoded < MIN_REQUESTS:
+        raise FitError(_explain_few_attached(read, num_decoded, len(served)))
     found = fit_mean_steps(read.requests, knows_prefills=False)
     no_steps = observe_steps(records, frozenset())
     arrivals = [record.arrived_at_unix_ns for record in served]
@@ -141,10 +143,12 @@ def _fit_attached(
     )
 
 
-def _explain_few_attached(read: ReadRecords, num_served: int) -> str:
-    lacking = "".join(f"; {count} lack {what}" for what, count in sorted(read.lacking.items()))
+def _explain_few_attached(read: ReadRecords, num_decoded: int, num_served: int) -> str:
+    num_alone = len(read.requests) - num_decoded
+    by_what = dict(read.lacking) | ({"a second token": num_alone} if num_alone else {})
+    lacking = "".join(f"; {count} lack {what}" for what, count in sorted(by_what.items()))
     return (
-        f"the engine shows no steps, and of {num_served} requests {len(read.requests)} can be "
+        f"the engine shows no steps, and of {num_served} requests {num_decoded} can be "
         f"used{lacking}. A fit of such an engine needs {MIN_REQUESTS}. Remedy: send more traffic, "
         f"streamed and of varied lengths and rates, and take all its records"
     )

@@ -52,7 +52,7 @@ class MeanSteps:
 def fit_mean_steps(requests: Sequence[ServedRequest], *, knows_prefills: bool = True) -> MeanSteps:
     """Of all requests of a time, MIN_REQUESTS of them at least.
 
-    Where nobody knows when a prefill began, decodes alone are fitted.
+    Where nobody knows when a prefill began, decodes alone are fitted, and so many must have one.
     """
     windows, told = _choose(observe_windows(requests), knows_prefills)
     works, seconds = _columns(windows)
@@ -87,7 +87,7 @@ def _choose(windows: Sequence[Window], knows_prefills: bool) -> tuple[Sequence[W
     """Those to be fitted, and what is told of it."""
     decodes = [window for window in windows if not window.is_prefill]
     many = "how many steps a prefill took"
-    if not knows_prefills and decodes:
+    if not knows_prefills:
         return decodes, f"{many}: what prompts cost is taken from decodes that ran beside"
     if len(decodes) >= MIN_REQUESTS and (factor := _prefills_by_step(windows, decodes)) > _CUT:
         return decodes, (

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from dataplane.simulation.fitting.document import Noise
 from dataplane.simulation.fitting.regression import Array
+from dataplane.simulation.random_streams import random_stream
 
 _SHARES = (0, 0.01, 0.02, 0.05, *(n / 20 for n in range(2, 19)), 0.95, 0.98, 0.99, 1)  # fmt: skip
 _TABLE_SIZE = 1024
@@ -60,6 +61,12 @@ def _rank_correlation(ranks: Array) -> float:
         return 0.0
     found = float(np.corrcoef(scores[:-1], scores[1:])[0, 1])
     return min(_MAX_CORRELATION, max(0.0, found))
+
+
+def noise_seed(seed: int, replica_id: str) -> int:
+    """Each replica draws by itself, and none as another does under another seed: else all would
+    be slow in the same steps, and several seeds would tell of one evening."""
+    return random_stream(seed, "noise", replica_id).getrandbits(64)
 
 
 class NoiseSource:

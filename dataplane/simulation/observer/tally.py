@@ -162,7 +162,7 @@ class EngineTally:
     def step_ended(self, plan: StepPlan, complete: Iterable[Sequence]) -> None:
         """Take over the tokens that were selected, and who has all of them."""
         now = self._timeline.now
-        num_selected, num_computed = self.num_output_tokens, self._num_computed_tokens
+        num_before, num_computed_before = self.num_output_tokens, self._num_computed_tokens
         began_at = self._ended_at if self.step_began_at is None else self.step_began_at
         self._count_step(plan, now - began_at)
         num_decodes = plan.num_decode_steps
@@ -176,9 +176,10 @@ class EngineTally:
                 self._itl.observe(now - self._ended_at, num_decodes)
         if self._prefilling:
             self._note_first_tokens(now)
-        num_selected = self.num_output_tokens - num_selected
+        num_selected = self.num_output_tokens - num_before
         if self._step_tokens is not None and num_selected:
-            self._step_tokens.observe(num_selected + self._num_computed_tokens - num_computed)
+            num_computed = self._num_computed_tokens - num_computed_before
+            self._step_tokens.observe(num_selected + num_computed)
         for sequence in complete:
             self._note_complete(sequence, now)
         self._ended_at = now

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from dataplane.scheduling.step import StepPlan
 from dataplane.simulation.distributions import Constant, Exponential, MedianAndTail
-from dataplane.simulation.fitting.document import Fit, Overheads, Spread, save_fit
+from dataplane.simulation.fitting.document import Fit, Noise, Overheads, Spread, save_fit
 from dataplane.simulation.fleet_scenario import FleetScenario
 from dataplane.simulation.gateway_overheads import NO_TIME
 from tests.controlplane.specs.test_scenario import as_text, example, read
@@ -56,6 +57,21 @@ def test_without_noise_medians_are_left(tmp_path: Path) -> None:
     fleet = fleet_of(scenario(tmp_path, noise="off"), tmp_path)
     assert fleet.overheads is not None
     assert fleet.overheads.before_admission == Constant(0.02)
+
+
+def test_no_replica_draws_as_another_does_under_this_seed_or_the_next(tmp_path: Path) -> None:
+    """A neighbour's draws under the next seed would make several seeds tell of one evening."""
+    noise = Noise(
+        shares=(0.0, 1.0), decode_factors=(0.5, 2.0), prompt_factors=(0.5, 2.0), correlation=0.0
+    )
+    document = scenario(tmp_path, known_fit(noise=noise))
+    drawn: list[tuple[float, ...]] = []
+    for seed in range(3):
+        document["spec"]["seed"] = seed
+        costs = [replica.cost for replica in fleet_of(document, tmp_path).replicas]
+        drawn += [tuple(cost.step_time(StepPlan()) for _ in range(20)) for cost in costs]
+    assert len(drawn) >= 3 * 2
+    assert len(set(drawn)) == len(drawn)
 
 
 def test_what_a_scenario_says_itself_goes_before_the_fit(tmp_path: Path) -> None:

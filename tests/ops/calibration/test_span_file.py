@@ -54,12 +54,17 @@ def test_a_file_that_is_there_goes_on(tmp_path: Path) -> None:
         (b"\xff\xff", {"content-type": "application/x-protobuf"}, 400),
         (b"no", {"content-type": "application/x-protobuf", "content-encoding": "gzip"}, 400),
         (
+            gzip.compress(b"")[:10] + b"no deflate",
+            {"content-type": "application/x-protobuf", "content-encoding": "gzip"},
+            400,
+        ),
+        (
             gzip.compress(b""),
             {"content-type": "application/x-protobuf", "content-encoding": "gzip"},
             200,
         ),
     ],
-    ids=["json", "garbage", "no gzip", "nothing"],
+    ids=["json", "garbage", "no gzip", "broken gzip", "nothing"],
 )
 def test_what_is_no_trace_data_is_refused_and_not_kept(
     tmp_path: Path, body: bytes, headers: dict[str, str], status: int

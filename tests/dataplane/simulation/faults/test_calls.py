@@ -259,6 +259,25 @@ def test_a_flood_shares_what_its_tenant_shares_and_no_more() -> None:
     )
 
 
+def test_the_answers_of_a_flood_are_not_those_of_the_calls_that_it_is_like() -> None:
+    spec = TrafficSpec(
+        name="chat",
+        process=Poisson(8.0),
+        callers=callers(),
+        prompt=Constant(20),
+        output=Constant(10),
+        num_sequences=Constant(3),
+        max_calls=20,
+    )
+    flood = FaultPlan([TenantFlood(intensity=2)])
+    source = flood.calls(SyntheticTraffic(spec, 5, TokenSpace()), lambda: 0.0)
+    answers: list[range] = []
+    while (found := source.next_call()) is not None:
+        answers += (found[1].answer, *found[1].further_answers)
+    assert len(answers) == 3 * 20 * 3
+    assert len({token for answer in answers for token in answer}) == 10 * len(answers)
+
+
 def conversations(*faults: CallFault) -> dict[str, list[list[Told]]]:
     """Those of each tenant: of every call that begins something, it and its turns."""
     found: dict[str, list[list[Told]]] = {"acme": [], "blot": []}

@@ -118,3 +118,20 @@ def test_records_between_which_some_are_missing_say_so(records: list[RequestReco
 def test_too_few_records_are_no_fit_and_the_remedy_is_named(records: list[RequestRecord]) -> None:
     with pytest.raises(FitError, match=r"shows no steps, and of 20 requests 20 can be used\. .*50"):
         fit_records(records[:20], MACHINE)
+
+
+@pytest.mark.parametrize("num_longer", [0, 1, 49])
+def test_answers_of_one_token_hold_no_step_and_are_no_fit(
+    records: list[RequestRecord], num_longer: int
+) -> None:
+    longer = [record for record in records if (record.num_output_tokens or 0) > 1][:num_longer]
+    short = [_of_one_token(record) for record in records[100:200]]
+    with pytest.raises(
+        FitError, match=f"requests {num_longer} can be used; 100 lack a second token"
+    ):
+        fit_records([*longer, *short], MACHINE)
+
+
+def _of_one_token(record: RequestRecord) -> RequestRecord:
+    events = tuple(event for event in record.events if event.kind is not EventKind.TOKENS)
+    return dataclasses.replace(record, num_output_tokens=1, events=events)

@@ -111,6 +111,15 @@ class RequestPage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RecordPage:
+    """A page of full records, the newest first."""
+
+    records: list[dict[str, Any]]
+    next: str | None
+    """As of a RequestPage."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
     """One try on one replica."""
 

@@ -1,5 +1,7 @@
 """Reading requests: the list, those in flight, and one whole."""
 
+from dataclasses import replace
+
 from fastapi import APIRouter, HTTPException, Request
 from sqlalchemy.orm import Session
 
@@ -7,14 +9,22 @@ from controlplane.access.gateway_keys import GatewayKeys
 from controlplane.api.authorization import tenant_of
 from controlplane.api.live import LiveRequests, ask_gateways
 from controlplane.api.missed import with_limits
+from controlplane.api.reported import with_report
 from controlplane.api.request_query import (
     QueryError,
     RequestQuery,
     page_end,
     parse_request_query,
 )
-from controlplane.api.request_views import RequestDetail, RequestPage, describe, summarize
+from controlplane.api.request_views import (
+    RecordPage,
+    RequestDetail,
+    RequestPage,
+    describe,
+    summarize,
+)
 from controlplane.store.database import Database
+from controlplane.store.kept_records import key_of, list_records
 from controlplane.store.requests import (
     MAX_MATCHES,
     PageKey,
@@ -23,10 +33,14 @@ from controlplane.store.requests import (
     find_requests,
     list_requests,
 )
-from controlplane.store.span_reports import find_span_reports
+from controlplane.store.span_reports import find_span_reports, find_span_reports_of
 from dataplane.clock import wall_clock
+from dataplane.record import record_to_dict
 
 router = APIRouter(prefix="/api/v1", tags=["requests"])
+
+_MAX_RECORD_BYTES = 8 * 2**20
+"""Of the records on one page."""
 
 
 class RequestNotFoundError(LookupError):
@@ -61,9 +75,21 @@ def get_requests(request: Request) -> RequestPage:
     """
     now = wall_clock()
     try:
-        query = parse_request_query(request.query_params, now).within(tenant_of(request))
-        query = with_limits(query, request.app.state.config_db)
-        return read_page(request.app.state.request_db, query, now)
+        return read_page(request.app.state.request_db, _read_query(request, now), now)
+    except QueryError as error:
+        raise HTTPException(422, detail=str(error)) from error
+
+
+@router.get("/records")
+def get_records(request: Request) -> RecordPage:
+    """Full records as gateways delivered them, with what clients reported since; of those
+    requests alone whose records were kept, the newest first.
+
+    Parameters as of /requests. A page ends early where its records are large: what follows it is
+    behind `next`.
+    """
+    try:
+        return _read_records(request.app.state.request_db, _read_query(request, wall_clock()))
     except QueryError as error:
         raise HTTPException(422, detail=str(error)) from error
 
@@ -108,6 +134,29 @@ def read_page(database: Database, query: RequestQuery, now_unix_ns: int) -> Requ
         requests=[summarize(row, tenant) for row in rows],
         next=page_end(rows[-1], tenant) if has_more else None,
         as_of_unix_ns=now_unix_ns,
+    )
+
+
+def _read_query(request: Request, now_unix_ns: int) -> RequestQuery:
+    """What is asked for, of what the caller may see. Raises QueryError."""
+    query = parse_request_query(request.query_params, now_unix_ns).within(tenant_of(request))
+    return with_limits(query, request.app.state.config_db)
+
+
+def _read_records(database: Database, query: RequestQuery) -> RecordPage:
+    wanted = replace(query.wanted, has_record=True)
+    with database.reading() as session:
+        page = list_records(
+            session, wanted, query.limit, _MAX_RECORD_BYTES, _page_key(session, query)
+        )
+        reports = find_span_reports_of(session, list(page.records))
+    return RecordPage(
+        records=[
+            record_to_dict(with_report(page.records[key], reports.get(key, [])))
+            for key in map(key_of, page.rows)
+            if key in page.records
+        ],
+        next=page_end(page.rows[-1], wanted.only_tenant) if page.has_more else None,
     )
 
 

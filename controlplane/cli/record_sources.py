@@ -4,7 +4,6 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from urllib.parse import quote
 
 import click
 import msgspec
@@ -14,7 +13,7 @@ from controlplane.api.request_query import QueryError, parse_window
 from controlplane.cli.answers import ReplicasAnswer
 from controlplane.cli.client import convert_answer, get_json
 from controlplane.cli.exit_codes import ExitCode
-from controlplane.cli.progress import counting_bar
+from controlplane.cli.progress import progress_bar
 from dataplane.engine import ReplicaStatus
 from dataplane.record import RequestRecord, decode_record
 
@@ -50,14 +49,7 @@ def ask_control_plane(
     """
     given = {"since": since, "until": until}
     wanted = {name: value for name, value in given.items() if value is not None}
-    ids = list(_request_ids(url, wanted))
-    records = []
-    with counting_bar() as progress:
-        for number, request_id in enumerate(ids):
-            progress("reading records", number, len(ids))
-            detail = get_json(url, f"/api/v1/requests/{quote(request_id, safe='')}")
-            if detail.get("record") is not None:
-                records.append(convert_answer(url, detail["record"], RequestRecord))
+    records = _kept_records(url, wanted)
     answer = convert_answer(url, get_json(url, "/api/v1/replicas"), ReplicasAnswer)
     starts: list[Mapping[str, float]] = [
         replica.start_stages
@@ -82,18 +74,21 @@ def read_starts(paths: Iterable[Path]) -> list[Mapping[str, float]]:
     return starts
 
 
-def _request_ids(url: str, wanted: Mapping[str, str]) -> Iterator[str]:
-    """Of all requests that match, the newest first."""
-    from controlplane.api.request_views import RequestPage
+def _kept_records(url: str, wanted: Mapping[str, str]) -> list[RequestRecord]:
+    """All that match, the newest first, a page at a time."""
+    from controlplane.api.request_views import RecordPage
 
     parameters = dict(wanted)
-    while True:
-        answer = get_json(url, "/api/v1/requests", limit=MAX_LIMIT, **parameters)
-        page = convert_answer(url, answer, RequestPage)
-        yield from (each.request_id for each in page.requests)
-        if page.next is None:
-            return
-        parameters["after"] = page.next
+    records: list[RequestRecord] = []
+    with progress_bar() as bar:
+        while True:
+            bar.advance(f"reading records {len(records):,}")
+            answer = get_json(url, "/api/v1/records", limit=MAX_LIMIT, **parameters)
+            page = convert_answer(url, answer, RecordPage)
+            records += (convert_answer(url, each, RequestRecord) for each in page.records)
+            if page.next is None:
+                return records
+            parameters["after"] = page.next
 
 
 def _lines(name: str) -> Iterator[tuple[str, bytes]]:

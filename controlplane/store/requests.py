@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from sqlalchemy import ColumnElement, Select, func, literal_column, select, tuple_
+from sqlalchemy import ColumnElement, Select, exists, func, literal_column, select, tuple_
 from sqlalchemy.orm import Session
 
 from controlplane.store.missed_objective import MissedObjective, missed_conditions
@@ -44,6 +44,8 @@ class RequestFilter:
     until_unix_ns: int | None = None
     """Before this instant."""
     missed: MissedObjective | None = None
+    has_record: bool = False
+    """Only those whose full records were kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,6 +245,13 @@ def _conditions(wanted: RequestFilter) -> list[ColumnElement[bool]]:
         conditions.append(RequestRow.arrived_at_unix_ns < wanted.until_unix_ns)
     if wanted.missed is not None:
         conditions += missed_conditions(wanted.missed)
+    if wanted.has_record:
+        conditions.append(
+            exists().where(
+                FullRecordRow.gateway_id == RequestRow.gateway_id,
+                FullRecordRow.gateway_sequence == RequestRow.gateway_sequence,
+            )
+        )
     return conditions
 
 

@@ -19,7 +19,7 @@ from controlplane.otlp.report import Side, SpanReport
 from controlplane.store.contract_terms import FindTerms
 from controlplane.store.request_tables import RequestRow, SpanReportRow
 from controlplane.store.span_joining import IS_WAITING, decode_report, join_reports
-from controlplane.store.upsert import insert_new
+from controlplane.store.upsert import chunks, insert_new
 from dataplane.judgement import Judgement
 from dataplane.record import RequestRecord
 
@@ -27,6 +27,7 @@ MAX_WAIT_SECONDS = 900.0
 """A request's record usually comes within seconds of its client's span."""
 MAX_WAITING_OF_SENDER = 20_000
 _JOINING_LOCK = 0x70696C6F  # any number that nothing else in this database locks
+_KEYS_PER_QUERY = 100
 _JUDGEMENTS = msgspec.json.Decoder(Judgement)
 
 
@@ -112,21 +113,33 @@ def join_records(
 
 def find_span_reports(session: Session, row: RequestRow) -> list[StoredReport]:
     """What clients and engines told about a request, the client first."""
-    found = session.scalars(
-        select(SpanReportRow)
-        .where(
-            SpanReportRow.gateway_id == row.gateway_id,
-            SpanReportRow.gateway_sequence == row.gateway_sequence,
+    key = (row.gateway_id, row.gateway_sequence)
+    return find_span_reports_of(session, [key]).get(key, [])
+
+
+def find_span_reports_of(
+    session: Session, keys: Sequence[tuple[str, int]]
+) -> dict[tuple[str, int], list[StoredReport]]:
+    """The same of several requests, by gateway and sequence number; of some there is none."""
+    by_key: dict[tuple[str, int], list[StoredReport]] = {}
+    columns = (SpanReportRow.gateway_id, SpanReportRow.gateway_sequence)
+    order = (SpanReportRow.side, SpanReportRow.received_at_unix_ns, SpanReportRow.span_id)
+    for chunk in chunks(keys, _KEYS_PER_QUERY):
+        found = session.scalars(
+            select(SpanReportRow).where(tuple_(*columns).in_(chunk)).order_by(*order)
         )
-        .order_by(SpanReportRow.side, SpanReportRow.received_at_unix_ns, SpanReportRow.span_id)
-    )
-    return [
-        StoredReport(
-            report=decode_report(each.report),
-            judgement=None if each.judgement is None else _JUDGEMENTS.decode(each.judgement),
-        )
-        for each in found
-    ]
+        for each in found:
+            assert each.gateway_id is not None  # it is among the keys
+            assert each.gateway_sequence is not None
+            by_key.setdefault((each.gateway_id, each.gateway_sequence), []).append(
+                StoredReport(
+                    report=decode_report(each.report),
+                    judgement=None
+                    if each.judgement is None
+                    else _JUDGEMENTS.decode(each.judgement),
+                )
+            )
+    return by_key
 
 
 def _lock(session: Session, locking: Any) -> None:

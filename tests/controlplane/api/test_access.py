@@ -280,6 +280,22 @@ def test_a_tenants_key_sees_its_own_requests_and_cannot_guess_others(
                 ].replace("ffffffffffffffff", "")
 
 
+def test_full_records_are_for_who_may_see_all_tenants(plane: GuardedPlane) -> None:
+    seed(plane)
+    viewer = plane.bearing(plane.key(Role.VIEWER))
+    acme = plane.bearing(plane.key(Role.VIEWER, name="of-acme", tenant="acme"))
+
+    page = viewer.get("/api/v1/records", params={"tenant": "acme", "limit": 1}).json()
+    assert [each["tenant"] for each in page["records"]] == ["acme"]
+    behind = viewer.get("/api/v1/records", params={"tenant": "acme", "after": page["next"]}).json()
+    assert [each["tenant"] for each in behind["records"]] == ["acme"]
+    assert behind["next"] is None
+    assert viewer.get("/api/v1/records", params={"colour": "red"}).status_code == 422
+    refused = acme.get("/api/v1/records")
+    assert refused.status_code == 403
+    assert "bound to tenant acme" in refused.json()["detail"]
+
+
 def test_no_number_that_a_tenant_sees_counts_the_requests_of_others(
     plane: GuardedPlane, admin: Any
 ) -> None:

@@ -89,6 +89,16 @@ def test_a_client_span_shows_the_client_beside_server_and_engine(
     assert shown["client"]["tpot_seconds"] == pytest.approx((0.1 - 0.051) / 5)
 
 
+def test_full_records_hold_what_the_client_reported_as_each_of_them_does_alone(
+    app: FastAPI, client: TestClient
+) -> None:
+    store(app, [golden_record()])
+    send(client, client_span(0.051, 0.1))
+    [record] = client.get("/api/v1/records").json()["records"]
+    assert record["client"]["first_content_seconds"] == pytest.approx(0.051)
+    assert record == golden_detail(client)["record"]
+
+
 def test_the_clients_lane_is_inferred_and_its_clock_is_never_put_on_the_servers(
     app: FastAPI, client: TestClient
 ) -> None:

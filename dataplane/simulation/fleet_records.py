@@ -19,6 +19,8 @@ from dataplane.simulation.random_streams import random_stream
 from dataplane.simulation.request_trace import RequestTrace
 
 CHAT = "/v1/chat/completions"
+_NUM_OWN_DIGITS = 12
+"""Of an id, at its beginning: as likely to be another's as those of a real one."""
 
 
 class RecordKeeper(Protocol):
@@ -129,8 +131,13 @@ class RecordWriter:
         """Trace a request that arrives."""
         arrived_at_unix_ns = self._scenario.starts_at_unix_ns + round(request.arrived_at * 1e9)
         return RequestTrace(
-            f"req-{self.run_id}-{request.number}", request.arrived_at, arrived_at_unix_ns
+            self._request_id(request.number), request.arrived_at, arrived_at_unix_ns
         )
+
+    def _request_id(self, number: int) -> str:
+        """Its beginning tells it from all others: lists show no more of it, and people type it."""
+        own = f"{self.run_id}-{number}"
+        return f"{hashlib.sha256(own.encode()).hexdigest()[:_NUM_OWN_DIGITS]}-{own}"
 
     def end(
         self, request: FleetRequest, trace: RequestTrace, terms: ContractTerms | None

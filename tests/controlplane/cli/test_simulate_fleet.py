@@ -18,6 +18,7 @@ from ruamel.yaml import YAML
 
 from controlplane.cli import main
 from controlplane.cli.exit_codes import ExitCode
+from controlplane.console.formatting import short_id
 from dataplane.record import RequestRecord, decode_record
 from tests.controlplane.control_plane_server import serve_control_plane
 
@@ -219,6 +220,18 @@ def test_a_plain_run_reads_no_clock_and_starts_where_it_is_told(file: Path, tmp_
     wrong = simulate(file, "--starts-at", "yesterday")
     assert wrong.exit_code == ExitCode.USAGE
     assert "write it as 2026-01-01T00:00:00Z" in wrong.stderr
+
+
+def test_simulated_requests_are_told_apart_and_found_by_the_short_ids_that_tables_show(
+    file: Path, url: str
+) -> None:
+    simulate(file, "--send", url)
+    page = httpx.get(f"{url}/api/v1/requests", params={"deployment": "evening"}).json()["requests"]
+    shown = [short_id(each["request_id"]) for each in page]
+    assert len(set(shown)) == len(page) > 20
+    traced = CliRunner().invoke(main, ["trace", shown[0], "--url", url])
+    assert traced.exit_code == 0, traced.output
+    assert page[0]["request_id"] in traced.stdout
 
 
 def test_records_older_than_what_is_kept_are_warned_of(file: Path, url: str) -> None:

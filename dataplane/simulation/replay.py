@@ -28,6 +28,11 @@ from dataplane.simulation.clients import PATIENT, ClientBehaviour
 from dataplane.simulation.token_space import TokenSpace
 
 DEFAULT_PREFIX_BLOCK = 512
+MAX_TOKENS = 10_000_000
+"""Of a prompt, an answer or a limit, as everywhere in a scenario."""
+
+
+_REMEDY = "a line is a record, or an entry with at, prompt_tokens and output_tokens"
 
 
 class TraceError(ValueError):
@@ -51,10 +56,13 @@ class TraceEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for name in ("prompt_tokens", "output_tokens"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
-        if self.max_tokens is not None and self.max_tokens < 1:
-            raise ValueError(f"max_tokens is {self.max_tokens}; leave it out or ask for 1")
+            number = getattr(self, name)
+            if not 1 <= number <= MAX_TOKENS:
+                raise ValueError(f"{name} is {number}; it must be from 1 to {MAX_TOKENS}")
+        if self.max_tokens is not None and not 1 <= self.max_tokens <= MAX_TOKENS:
+            raise ValueError(
+                f"max_tokens is {self.max_tokens}; leave it out or ask for 1 to {MAX_TOKENS}"
+            )
         if self.tool_wait < 0:
             raise ValueError(f"tool_wait is {self.tool_wait}; it must not be negative")
 
@@ -74,11 +82,12 @@ def parse_trace(lines: Iterable[bytes], file: str) -> list[TraceEntry]:
             continue
         try:
             entry = _parse(msgspec.json.decode(line))
-        except (msgspec.DecodeError, msgspec.ValidationError, ValueError) as error:
+        except RecursionError as error:
             raise TraceError(
-                f"{file}:{number}: {error}; a line is a record, or an entry with at, "
-                f"prompt_tokens and output_tokens"
+                f"{file}:{number}: its values lie within each other too deeply; {_REMEDY}"
             ) from error
+        except (msgspec.DecodeError, msgspec.ValidationError, ValueError) as error:
+            raise TraceError(f"{file}:{number}: {error}; {_REMEDY}") from error
         if entry is not None:
             numbered.append((number, entry))
     _check_turns(numbered, file)
@@ -92,13 +101,17 @@ def _parse(data: Any) -> TraceEntry | None:
         return msgspec.convert(data, TraceEntry)
     if not data.get("num_prompt_tokens") or not data.get("num_output_tokens"):
         return None
+    arrived_at, most = data["arrived_at_unix_ns"], data.get("max_output_tokens")
+    if not isinstance(arrived_at, int) or not 0 <= arrived_at < 2**63:
+        raise ValueError("arrived_at_unix_ns is no number of nanoseconds since 1970")
     return msgspec.convert(
         {
             # To the microsecond: as a float, nanoseconds since 1970 would not be told apart.
-            "at": data["arrived_at_unix_ns"] // 1000 / 1e6,
+            "at": arrived_at // 1000 / 1e6,
             "prompt_tokens": data["num_prompt_tokens"],
             "output_tokens": data["num_output_tokens"],
-            "max_tokens": data.get("max_output_tokens"),
+            # Clients do ask for more than anybody answers.
+            "max_tokens": min(most, MAX_TOKENS) if isinstance(most, int) else most,
             "tenant": data.get("tenant") or "default",
             "class": data.get("request_class"),
             "is_stream": data.get("is_stream", True),

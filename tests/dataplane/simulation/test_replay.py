@@ -126,6 +126,21 @@ def test_records_are_a_trace(tmp_path: Path) -> None:
         (b"[]", "it is no object"),
         (b'{"at": 1, "prompt_tokens": 0, "output_tokens": 1}', "prompt_tokens is 0"),
         (b'{"at": 1, "output_tokens": 1}', "prompt_tokens"),
+        (b'{"at": 1, "prompt_tokens": %d, "output_tokens": 1}' % 10**20, r"t\.jsonl:2: prompt_tok"),
+        (
+            b'{"at": 1, "prompt_tokens": 1, "output_tokens": %d, "max_tokens": %d}'
+            % (9 * 10**18, 10**20),
+            r"output_tokens is 9000000000000000000; it must be from 1 to 10000000",
+        ),
+        (
+            b'{"at": 1, "prompt_tokens": 1, "output_tokens": 1, "max_tokens": %d}' % 10**20,
+            "max_tokens is 100000000000000000000; leave it out or ask for 1 to 10000000",
+        ),
+        (b"[" * 5000, r"t\.jsonl:2: its values lie within each other too deeply; a line is a"),
+        (
+            b'{"arrived_at_unix_ns": "now", "num_prompt_tokens": 1, "num_output_tokens": 1}',
+            "t.jsonl:2: arrived_at_unix_ns is no number of nanoseconds",
+        ),
         (b'{"at": 1, "prompt_tokens": 1, "output_tokens": 1, "after": "x"}', "comes after 'x'"),
     ],
 )

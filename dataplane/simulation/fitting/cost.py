@@ -1,10 +1,11 @@
 """The CostModel of a fit."""
 
+import numpy as np
+
 from dataplane.scheduling.step import StepPlan
 from dataplane.simulation.fitting.document import Fit, StepForm
 from dataplane.simulation.fitting.noise import NoiseSource
-from dataplane.simulation.fitting.regression import predict
-from dataplane.simulation.fitting.work import Work
+from dataplane.simulation.fitting.regression import line_at
 
 _TABLE_TOKENS = 1024
 
@@ -25,10 +26,9 @@ class FittedCost:
 
     def __init__(self, form: StepForm, noise: NoiseSource | None = None) -> None:
         """Without noise, steps of the same work take the same."""
-        bare = StepForm(knots=form.knots)
         num_tokens = max(_TABLE_TOKENS, form.knots[-1].num_tokens + 1)
-        works = [Work(0, count, 0, 0, 0.0) for count in range(num_tokens + 1)]
-        self._line: list[float] = predict(bare, works).tolist()
+        counts = np.arange(num_tokens + 1, dtype=float)
+        self._line: list[float] = line_at(form.knots, counts).tolist()
         self._slope = self._line[-1] - self._line[-2]
         self._noise = noise
         self._per_prompt = form.per_prompt_token

@@ -13,6 +13,9 @@ import msgspec
 from dataplane.atomic_file import replace_file
 
 SCHEMA_VERSION = 1
+MAX_STEP_TOKENS = 1_000_000
+"""More than any engine computes at once. Whoever computes with a form looks numbers of tokens up
+in a table up to its last knot."""
 
 
 class FitFileError(ValueError):
@@ -188,6 +191,12 @@ def _check(fit: Fit, place: str) -> None:
     form = fit.form
     if not form.knots:
         raise FitFileError(f"{place}: form.knots is empty; a step needs at least one")
+    for number, knot in enumerate(form.knots):
+        if not 0 <= knot.num_tokens <= MAX_STEP_TOKENS:
+            raise FitFileError(
+                f"{place}: form.knots[{number}].num_tokens is {knot.num_tokens}, not in 0 to "
+                f"{MAX_STEP_TOKENS}; no step holds so many"
+            )
     for before, after in itertools.pairwise(form.knots):
         if after.num_tokens <= before.num_tokens:
             raise FitFileError(
@@ -205,6 +214,32 @@ def _check(fit: Fit, place: str) -> None:
         if not number >= 0:
             raise FitFileError(f"{place}: form.{name} is {number:g}; no work takes less than 0 s")
     _check_noise(fit.noise, place)
+    _check_measured(fit, place)
+
+
+def _check_measured(fit: Fit, place: str) -> None:
+    """Nothing is counted below 0, and nothing takes less than no time."""
+    numbers: dict[str, float | None] = {
+        name: getattr(fit, name) for name in ("num_requests", "num_steps", "num_steps_used")
+    }
+    seen, overheads = fit.seen, fit.overheads
+    if seen is not None:
+        numbers |= {f"seen.{name}": getattr(seen, name) for name in seen.__struct_fields__}
+    spreads: dict[str, Spread | None] = {
+        f"overheads.{name}": getattr(overheads, name) for name in overheads.__struct_fields__
+    }
+    spreads |= {f"cold_start.{stage}": spread for stage, spread in fit.cold_start.items()}
+    for name, spread in spreads.items():
+        if spread is not None:
+            numbers |= {
+                f"{name}.{part}": getattr(spread, part) for part in Spread.__struct_fields__
+            }
+    for name, number in numbers.items():
+        if number is not None and number < 0:
+            raise FitFileError(
+                f"{place}: {name} is {number:g}, less than 0; correct it, or fit again with "
+                f"`pilothouse fit`"
+            )
 
 
 def _check_noise(noise: Noise | None, place: str) -> None:

@@ -130,10 +130,11 @@ def predict(form: StepForm, works: Sequence[Work]) -> Array:
     tokens = np.array([work.num_tokens for work in works], dtype=float)
     shares = np.array([getattr(form, name) for name in _SHARES])
     parts: Array = np.array(works, dtype=float) @ shares
-    return _line(form.knots, tokens) + parts
+    return line_at(form.knots, tokens) + parts
 
 
-def _line(knots: tuple[TokensKnot, ...], tokens: Array) -> Array:
+def line_at(knots: tuple[TokensKnot, ...], tokens: Array) -> Array:
+    """Seconds on the line through the knots, at each number of tokens."""
     at = np.array([knot.num_tokens for knot in knots], dtype=float)
     seconds = np.array([knot.seconds for knot in knots])
     inside: Array = np.interp(tokens, at, seconds)

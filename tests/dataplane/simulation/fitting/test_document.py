@@ -57,6 +57,17 @@ def _changed(fit: Fit, path: Path, **changes: Any) -> Path:
             "ends with less time for more tokens",
         ),
         ({"form__knots": [{"num_tokens": 1, "seconds": -2}]}, r"form.knots\[0\].seconds is -2"),
+        (
+            {"form__knots": [{"num_tokens": 10**9, "seconds": 1}]},
+            r"form.knots\[0\].num_tokens is 1000000000, not in 0 to 1000000",
+        ),
+        (
+            {"form__knots": [{"num_tokens": -1, "seconds": 1}]},
+            r"form.knots\[0\].num_tokens is -1, not in 0 to 1000000",
+        ),
+        ({"num_requests": -1}, "num_requests is -1, less than 0"),
+        ({"seen__num_tokens": -5}, "seen.num_tokens is -5, less than 0"),
+        ({"cold_start__load__median": -0.5}, "cold_start.load.median is -0.5, less than 0"),
         ({"noise__decode_factors": [1.0]}, "noise has .* and 1 decode_factors"),
         ({"noise__correlation": 1.0}, r"noise.correlation is 1, not in \[0, 1\)"),
         (

@@ -9,6 +9,7 @@ from controlplane.cli.client import url_option
 from controlplane.cli.completion_words import complete_deployments
 from controlplane.cli.examples import examples
 from controlplane.cli.options import since_option, table_option, until_option
+from controlplane.cli.output_file import check_folder
 from controlplane.cli.terminal import say
 
 if TYPE_CHECKING:
@@ -115,6 +116,8 @@ def fit(
             "--vllm-spans needs files of spans, or -, and goes without --deployment, --since, "
             "--until and --start"
         )
+    if out is not None:
+        check_folder(out)
     try:
         if vllm_metrics is not None:
             found = _fit_scrapes((*vllm_metrics, *map(Path, records)), machine)

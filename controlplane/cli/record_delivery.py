@@ -8,6 +8,7 @@ import click
 
 from controlplane.cli.client import post_bytes
 from controlplane.cli.exit_codes import ExitCode
+from controlplane.cli.output_file import check_folder
 from dataplane.record import RequestRecord, encode_record
 
 _MAX_BATCH = 200
@@ -26,6 +27,7 @@ class RecordFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self.num_records = 0
+        check_folder(path)
         try:
             self._file: IO[bytes] = path.open("wb")
         except OSError as error:

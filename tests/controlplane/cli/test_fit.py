@@ -227,6 +227,16 @@ def test_a_fit_that_cannot_be_saved_is_told_with_the_place(file: Path) -> None:
     assert f"cannot be saved to {file}/fit.json" in result.stderr
 
 
+def test_a_fit_into_a_folder_that_is_not_there_is_refused_before_it_is_made(
+    file: Path, tmp_path: Path
+) -> None:
+    result = fit(str(file), "--out", str(tmp_path / "missing/dir/fit.json"))
+    assert result.exit_code == ExitCode.USAGE
+    assert f"there is no folder {tmp_path}/missing/dir; make it with `mkdir -p" in result.stderr
+    assert result.stdout == ""
+    assert not (tmp_path / "missing").exists()
+
+
 def test_the_costs_of_a_simulated_fleet_are_found_in_its_records(tmp_path: Path) -> None:
     """Two gateways, four replicas, retries, cancels and shared prefixes between them."""
     text = FLEET.read_text().replace("duration: 3m", "duration: 8s")

@@ -273,4 +273,5 @@ def test_what_belongs_to_a_scenario_is_refused_for_another_file() -> None:
 def test_records_that_cannot_be_written_are_told(file: Path, tmp_path: Path) -> None:
     result = simulate(file, "--records", tmp_path / "missing" / "out.jsonl")
     assert result.exit_code == ExitCode.USAGE
-    assert "cannot write" in result.stderr
+    assert f"there is no folder {tmp_path}/missing; make it with `mkdir -p" in result.stderr
+    assert not (tmp_path / "missing").exists()

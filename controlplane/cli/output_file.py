@@ -1,0 +1,24 @@
+"""A file that a command is to write: where it may lie."""
+
+import shlex
+from pathlib import Path
+
+import click
+
+from controlplane.cli.exit_codes import ExitCode
+
+
+class MissingFolderError(click.ClickException):
+    """The folder that a file is to lie in is not there; a mistyped name makes none."""
+
+    exit_code = ExitCode.USAGE
+
+
+def check_folder(path: Path) -> None:
+    """Raises MissingFolderError. To be asked before the work whose result goes there."""
+    folder = path.parent
+    if not folder.exists():
+        raise MissingFolderError(
+            f"cannot write {path}: there is no folder {folder}; make it with "
+            f"`mkdir -p {shlex.quote(str(folder))}`, or name a file in one that is there"
+        )

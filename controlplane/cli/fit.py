@@ -13,6 +13,9 @@ from controlplane.cli.output_file import check_folder
 from controlplane.cli.terminal import say
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dataplane.record import RequestRecord
     from dataplane.simulation.fitting.document import Fit, Machine
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
@@ -162,7 +165,20 @@ def _fit_records(
     else:
         records, told = ask_control_plane(url, deployment, *time)
         given = given or told
+    if deployment is not None:
+        _check_deployment(records, deployment)
     return fit_records(records, _machine(machine), given, deployment)
+
+
+def _check_deployment(records: "Sequence[RequestRecord]", deployment: str) -> None:
+    """Raises UsageError when requests are of other deployments alone."""
+    there_are = sorted({each.deployment for each in records if each.deployment is not None})
+    if records and deployment not in there_are:
+        known = f"they are of {', '.join(there_are)}" if there_are else "they name none"
+        raise click.UsageError(
+            f"none of {len(records)} requests is of the deployment {deployment!r}; {known}. Name "
+            f"another with --deployment, or leave it out"
+        )
 
 
 def _machine(name: str | None) -> "Machine":

@@ -103,7 +103,7 @@ def simulate(
     from dataplane.simulation.chunked_prefill import run_case
 
     source = _read_one(file)
-    if isinstance(source.data, dict) and source.data.get("kind") == "Scenario":
+    if _is_scenario(source):
         from controlplane.cli.simulate_fleet import FleetOptions
 
         _simulate_fleet(
@@ -129,6 +129,20 @@ def simulate(
         _refuse(problems)
     runs = [run_case(document.case, budget) for budget in document.prompt_budgets]
     print_runs(document.case, runs, output)
+
+
+def _is_scenario(source: "Source") -> bool:
+    """By its kind. Ends the command where it says another, which nothing simulates."""
+    from controlplane.specs.kind import nearest
+
+    if not isinstance(source.data, dict) or "kind" not in source.data:
+        return False
+    kind = source.data["kind"]
+    if kind != "Scenario":
+        hint = "; did you mean Scenario?" if nearest(str(kind), ["Scenario"]) else "."
+        said = f"nothing of the kind {kind!r:.60} is simulated{hint} Valid: Scenario"
+        _refuse([source.problem(("kind",), said)])
+    return True
 
 
 def _read_instant(text: str | None) -> int | None:

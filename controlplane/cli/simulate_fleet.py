@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from controlplane.cli.fleet_output import in_flight_lines, print_fleet
+from controlplane.cli.left_out_calls import left_out_lines
 from controlplane.cli.metrics_options import MetricsOptions
 from controlplane.cli.record_delivery import RecordDelivery, RecordFile
 from controlplane.cli.simulate_metrics import observed
@@ -43,6 +44,8 @@ def simulate_fleet(document: ScenarioDocument, options: FleetOptions) -> None:
     what becomes of everybody else. It is counted, and named on standard error.
     """
     document = placed(document, options.starts_at_unix_ns, options.send)
+    for warning in left_out_lines(document):
+        say(warning, is_error=True)
     with _open_takers(options) as takers:
         keeper = _keeper(document, options, takers)
         fleet = Fleet(document.fleet, keeper, keeps_rows=options.keeps_rows)

@@ -40,6 +40,7 @@ def placed(
             f"--starts-at {starts_at}",
             is_error=True,
         )
+    _warn_of_future(document, now_unix_ns)
     _warn_of_age(document.fleet.starts_at_unix_ns, now_unix_ns, send)
     return document
 
@@ -56,6 +57,18 @@ def _moved(document: ScenarioDocument, starts_at_unix_ns: int) -> ScenarioDocume
 
 def _instant(unix_ns: int) -> str:
     return datetime.fromtimestamp(unix_ns // _SECOND_NS, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _warn_of_future(document: ScenarioDocument, now_unix_ns: int) -> None:
+    begins_at_unix_ns = document.fleet.starts_at_unix_ns
+    ends_at_unix_ns = begins_at_unix_ns + round(document.fleet.duration * _SECOND_NS)
+    if ends_at_unix_ns > now_unix_ns:
+        say(
+            f"warning: requests lie ahead of now: the run is from {_instant(begins_at_unix_ns)} "
+            f"to {_instant(ends_at_unix_ns)}, and what tells the last minutes or hours shows them "
+            f"only then; add --starts-at with an earlier moment, or leave starts_at out",
+            is_error=True,
+        )
 
 
 def _warn_of_age(starts_at_unix_ns: int, now_unix_ns: int, url: str) -> None:

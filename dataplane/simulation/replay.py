@@ -178,6 +178,45 @@ class ReplaySpec:
     prefix_block: int = DEFAULT_PREFIX_BLOCK
     """Tokens that each of `prefix_hashes` stands for."""
 
+    def begins_at(self, entry: TraceEntry) -> float:
+        """When the call of an entry that waits for no answer comes, in seconds of the run."""
+        return self.starts_at + (entry.at - self.entries[0].at) / self.speed
+
+    def find_late(self, duration: float) -> "LateCalls | None":
+        """Those that do not come before a run of so many seconds is over, with all that wait for
+        their answers; None: there are none. Which others are answered too late for the turns
+        behind them, the run itself shows."""
+        begins = [entry for entry in self.entries if entry.after is None]
+        late = [entry for entry in begins if self.begins_at(entry) >= duration]
+        if not late:
+            return None
+        turns_after = _turns_after(self.entries)
+        last_at = max(map(self.begins_at, late))
+        num_calls = 0
+        while late:
+            entry = late.pop()
+            num_calls += 1
+            late += () if entry.id is None else turns_after.get(entry.id, ())
+        return LateCalls(num_calls=num_calls, last_at=last_at)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LateCalls:
+    """Calls that a run is over too early for."""
+
+    num_calls: int
+    last_at: float
+    """When the last of them comes that waits for no answer, in seconds of the run."""
+
+
+def _turns_after(entries: Iterable[TraceEntry]) -> dict[str | int, list[TraceEntry]]:
+    """By the id of the call whose answer they wait for."""
+    turns: dict[str | int, list[TraceEntry]] = {}
+    for entry in entries:
+        if entry.after is not None:
+            turns.setdefault(entry.after, []).append(entry)
+    return turns
+
 
 class ReplayedTraffic:
     """The calls of a trace. Turns that wait for an answer come from their conversations."""
@@ -186,12 +225,8 @@ class ReplayedTraffic:
         self.spec = spec
         self._tokens = tokens
         self._callers: dict[tuple[str, str | None, bool], Caller] = {}
-        self._turns_after: dict[str | int, list[TraceEntry]] = {}
-        for entry in spec.entries:
-            if entry.after is not None:
-                self._turns_after.setdefault(entry.after, []).append(entry)
+        self._turns_after = _turns_after(spec.entries)
         self._begins = [entry for entry in spec.entries if entry.after is None]
-        self._first_at = spec.entries[0].at if spec.entries else 0.0
         self._next = 0
 
     def next_call(self) -> tuple[float, Call] | None:
@@ -200,7 +235,7 @@ class ReplayedTraffic:
             return None
         entry = self._begins[self._next]
         self._next += 1
-        return self.spec.starts_at + (entry.at - self._first_at) / self.spec.speed, self.make(entry)
+        return self.spec.begins_at(entry), self.make(entry)
 
     def make(self, entry: TraceEntry) -> Call:
         """The call of one entry."""

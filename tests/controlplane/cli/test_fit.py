@@ -171,6 +171,14 @@ def test_requests_of_another_deployment_are_left_out_and_not_missing(file: Path)
     assert not any("missing" in each for each in found["cannot_tell"])
 
 
+def test_a_deployment_that_no_request_is_of_is_refused_with_those_there_are(file: Path) -> None:
+    result = fit(str(file), "--deployment", "nope")
+    assert result.exit_code == ExitCode.USAGE
+    assert "none of 60 requests is of the deployment 'nope'; they are of chat." in " ".join(
+        result.stderr.split()
+    )
+
+
 def test_a_running_control_plane_is_asked_for_the_records_it_kept(url: str) -> None:
     result = fit("--url", url, "--deployment", "chat", "-o", "json")
     assert result.exit_code == 0, result.output

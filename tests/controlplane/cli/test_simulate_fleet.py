@@ -241,6 +241,58 @@ def test_records_older_than_what_is_kept_are_warned_of(file: Path, url: str) -> 
     assert "later moment" in sent.stderr
 
 
+def test_requests_ahead_of_now_are_warned_of_and_sent(file: Path, url: str) -> None:
+    without_start(file, "ahead")
+    year = datetime.now(UTC).year + 1
+    sent = simulate(file, "--send", url, "--starts-at", f"{year}-12-31T23:59:55Z")
+    assert sent.exit_code == 0, sent.output
+    assert (
+        f"requests lie ahead of now: the run is from {year}-12-31T23:59:55Z to "
+        f"{year + 1}-01-01T00:00:03Z" in sent.stderr
+    )
+    assert re.search(r"^[1-9]\d* records sent$", sent.stderr, re.MULTILINE)
+
+
+def test_calls_of_a_trace_behind_the_end_are_counted_and_said(file: Path, tmp_path: Path) -> None:
+    document = json.loads(file.read_text())
+    document["spec"]["arrivals"] = [
+        {"name": "again", "replay": {"file": "evening.jsonl", "speed": 2}, "start": "1s"}
+    ]
+    file.write_text(json.dumps(document))
+    call = {"prompt_tokens": 10, "output_tokens": 3}
+    calls = [
+        {**call, "at": 100},
+        {**call, "at": 113.9},  # 7.95 s after the run begins
+        {**call, "at": 114, "id": "late"},
+        {**call, "at": 115, "id": "turn", "after": "late"},
+        {**call, "at": 101, "after": "turn"},
+        {**call, "at": 130},
+    ]
+    (tmp_path / "evening.jsonl").write_text("\n".join(map(json.dumps, calls)))
+    result = simulate(file, "-o", "json")
+    assert result.exit_code == 0, result.output
+    assert sum(each["offered"] for each in json.loads(result.stdout)["classes"]) == 2
+    assert "warning: 4 of 6 calls of evening.jsonl are left out" in result.stderr
+    assert "comes after 16 s; raise duration above that" in result.stderr
+
+
+@pytest.mark.parametrize("kind", ["scenario", "Scenarios"])
+def test_a_kind_that_is_almost_scenario_is_told_so(file: Path, kind: str) -> None:
+    file.write_text(file.read_text().replace('"Scenario"', f'"{kind}"'))
+    result = simulate(file)
+    assert result.exit_code == ExitCode.USAGE
+    assert f"kind: nothing of the kind '{kind}' is simulated; did you mean Scenario?" in (
+        result.stderr
+    )
+    assert "1 problem; nothing was simulated" in result.stderr
+
+
+def test_another_kind_is_refused_as_nothing_that_is_simulated(file: Path) -> None:
+    file.write_text(file.read_text().replace('"Scenario"', '"Deployment"'))
+    result = simulate(file)
+    assert "nothing of the kind 'Deployment' is simulated. Valid: Scenario" in result.stderr
+
+
 def test_an_edited_scenario_makes_new_records(file: Path, url: str) -> None:
     without_start(file, "edited")
     start = datetime.now(UTC).strftime("%Y-%m-%dT00:00:00Z")

@@ -74,8 +74,8 @@ class PrefixIndex:
         """A prompt goes to a replica, which will have it."""
         if not blocks:
             return
-        holders = self._holders
         generations = self._of(replica_id)
+        holders = self._holders  # what a new replica may have swept is another one from here on
         known, bit = generations.mask, generations.current
         num_new = 0
         for block in reversed(blocks[: self._max_blocks]):

@@ -44,7 +44,7 @@ def test_what_is_applied_is_answered_document_by_document(server: ConfigServer) 
         ("Deployment", "chat@1", "created"),
     ]
     keys = [warning["key"] for warning in response.json()["warnings"]]
-    assert "spec.overload.shed" in keys
+    assert "spec.window" in keys
 
 
 def test_documents_are_read_and_refused_while_somebody_else_is_writing(

@@ -34,6 +34,8 @@ CASES = [
     ["get", "gateways", "-o", "wide"],
     ["get", "gateways", "-o", "json"],
     ["get", "events"],
+    ["get", "overrides"],
+    ["override", "list", "--all"],
     ["get", "revisions", "policy", "chat"],
     ["describe", "deployment", "chat"],
     ["describe", "policy", "chat"],
@@ -127,6 +129,13 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "requests": [in_flight],
     }
     failed = {"at_unix_ns": now, "name": "g", "role": "gateway", "what": "w", "reason": "r"}
+    override = {
+        "override_id": "o", "kind": "bypass", "deployment": "d", "effect": "e", "policy": "p",
+        "replicas": ["r"], "request_class": "c", "tenant": "t", "reason": "r", "created_by": "a",
+        "created_at_unix_ns": now, "until_unix_ns": now, "is_in_force": False,
+        "ended_at_unix_ns": now, "ended_by": "b", "end_reason": "e", "gateways": ["g"],
+        "missing_gateways": ["h"],
+    }  # fmt: skip
     one = "/api/v1/config/AdmissionPolicy/chat"
     return {
         "/api/v1/config": [revision],
@@ -140,6 +149,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "/api/v1/replicas": {"replicas": [replica], "history": [moved]},
         "/api/v1/gateways": {"gateways": [gateway]},
         "/api/v1/processes/history": {"history": [failed]},
+        "/api/v1/overrides": {"as_of_unix_ns": now, "overrides": [override]},
         "/api/v1/requests": page,
         "/api/v1/requests/live": live,
         "/api/v1/requests/abc": detail,

@@ -126,6 +126,15 @@ def test_without_a_bound_the_index_knows_what_the_prompts_themselves_tell(
         assert index.find(blocks) == plain.find(blocks)
 
 
+def test_what_a_new_replica_is_sent_first_is_remembered_also_where_dead_bits_are_swept_out() -> None:
+    index = PrefixIndex(BLOCK)
+    index.note_sent("b", prompt(1))
+    for number in range(200):
+        index.note_sent("new", prompt(1))
+        assert index.find(prompt(1)) == {"b": BLOCK, "new": BLOCK}, f"process {number}"
+        index.forget("new")
+
+
 @given(st.lists(st.tuples(REPLICA, PROMPT), max_size=30), st.integers(1, 12))
 @settings(max_examples=100, deadline=None)
 def test_a_bounded_index_never_knows_more_than_was_sent(

@@ -126,7 +126,9 @@ def test_without_a_bound_the_index_knows_what_the_prompts_themselves_tell(
         assert index.find(blocks) == plain.find(blocks)
 
 
-def test_what_a_new_replica_is_sent_first_is_remembered_also_where_dead_bits_are_swept_out() -> None:
+def test_what_a_new_replica_is_sent_first_is_remembered_also_where_dead_bits_are_swept_out() -> (
+    None
+):
     index = PrefixIndex(BLOCK)
     index.note_sent("b", prompt(1))
     for number in range(200):

@@ -20,6 +20,8 @@ from ops.endurance.random_traffic import TENANTS
 from ops.endurance.time_grid import snap, snapped
 
 _Leave = Callable[[FleetScenario], FleetScenario]
+_LONGEST_DRAIN = 760
+"""Seconds. Nothing moves any more in a fleet that takes longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,10 +89,9 @@ class RandomCase:
         return random.Random(f"scrapes of {self.number}").uniform(0.5, 3)
 
     def moments(self) -> list[float]:
-        """At which somebody looks: of each second of the traffic a random one, then fewer."""
+        """At which somebody looks: a random one of each second."""
         draw = random.Random(f"moments of {self.number}")
-        dense = [second + draw.random() for second in range(int(DURATION) + 10)]
-        return [*dense, *(DURATION + 10 + 15 * (place + draw.random()) for place in range(50))]
+        return [second + draw.random() for second in range(int(DURATION) + _LONGEST_DRAIN)]
 
     def _all_of_scenario(self) -> FleetScenario:
         return random_scenario(self.number, kinds_of(self.number))

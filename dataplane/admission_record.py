@@ -3,12 +3,12 @@
 import math
 from collections.abc import Iterator
 
-from dataplane.admission import Admitted, Rejected, RejectionKind
-from dataplane.class_matching import RequestFacts
+from dataplane.admission.admit import Admitted, Rejected, RejectionKind
+from dataplane.admission.class_matching import RequestFacts
+from dataplane.admission.deployment_admission import Considered
+from dataplane.admission.wait_estimate import estimate_wait
 from dataplane.decision import AdmissionDecision, AdmissionOutcome, Signal, clip, keep_signals
-from dataplane.deployment_admission import Considered
 from dataplane.policy import ClassPolicy
-from dataplane.wait_estimate import estimate_wait
 
 
 def rejection_record(

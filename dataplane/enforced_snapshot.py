@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dataplane.access import KeyRing
-from dataplane.class_matching import ClassMatcher, MatchRefusedError, RequestFacts
-from dataplane.overrides import without_limits
+from dataplane.admission.class_matching import ClassMatcher, MatchRefusedError, RequestFacts
+from dataplane.admission.overrides import without_limits
 from dataplane.policy import (
     AdmissionPolicyTerms,
     ClassPolicy,

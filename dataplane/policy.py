@@ -240,7 +240,7 @@ class Snapshot:
     keys: tuple[AccessKey, ...] = ()
     """Of clients, and of who may read a gateway's own state."""
     overrides: tuple[Override, ...] = ()
-    """Break-glass, of any deployment; see dataplane.overrides for what they do."""
+    """Break-glass, of any deployment; see dataplane.admission.overrides for what they do."""
 
     def find_deployment(self, model: str) -> DeploymentPolicy | None:
         """The deployment that serves `model`: by deployment name, then by model name."""

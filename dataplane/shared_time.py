@@ -12,7 +12,7 @@ more than the time. No clock but the one that is passed in is asked.
 """
 
 from dataplane.clock import MonotonicClock
-from dataplane.lease import Lease
+from dataplane.leases.lease import Lease
 
 
 class SharedTime:

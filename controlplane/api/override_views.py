@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dataplane.overrides import describe_effect
+from dataplane.admission.overrides import describe_effect
 from dataplane.report import GatewayReport
 
 if TYPE_CHECKING:  # whoever only reads answers (the command line) does without the database

@@ -8,15 +8,16 @@ decision and the place in the queue nothing else happens in this process.
 import dataclasses
 from dataclasses import dataclass
 
-from dataplane.admission import Admitted, Rejected
-from dataplane.admission_record import admission_record, rejection_record
-from dataplane.class_matching import RequestFacts
-from dataplane.deployment_admission import (
+from dataplane.admission.admit import Admitted, Rejected
+from dataplane.admission.class_matching import RequestFacts
+from dataplane.admission.deployment_admission import (
     AdmissionHold,
     Arrival,
     Considered,
     DeploymentAdmission,
 )
+from dataplane.admission.retry_budget import RETRY_COUNT_HEADER
+from dataplane.admission_record import admission_record, rejection_record
 from dataplane.gateway.exchange import Exchange
 from dataplane.gateway.gateway import Gateway
 from dataplane.gateway.openai_api.errors import ApiError, ApiRefusalError
@@ -25,7 +26,6 @@ from dataplane.gateway.registry import InFlightRequest
 from dataplane.gateway.status import PROBE_HEADER
 from dataplane.lifecycle import ANSWERS, Delivery
 from dataplane.policy import DeploymentPolicy
-from dataplane.retry_budget import RETRY_COUNT_HEADER
 
 POLICY_HEADER = "x-pilothouse-policy"
 """On every answer that a policy decided on: its revision."""

@@ -39,7 +39,7 @@ from dataplane.lifecycle import (
     Observability,
 )
 from dataplane.policy import ClassPolicy
-from dataplane.queueing import Departure, DeploymentQueue, Lease, QueueDemand, Ticket
+from dataplane.queueing.queue import Departure, DeploymentQueue, Lease, QueueDemand, Ticket
 from dataplane.routing.placement import Placement
 
 _log = structlog.get_logger(__name__)

@@ -9,17 +9,17 @@ import pluggy
 import structlog
 
 from dataplane import hooks
+from dataplane.admission.deployment_admission import DeploymentAdmission
 from dataplane.clock import MonotonicClock
-from dataplane.deployment_admission import DeploymentAdmission
 from dataplane.enforced_snapshot import EnforcedSnapshot
 from dataplane.engine import EngineCapabilities, EngineClient, EngineStats
 from dataplane.gateway.openai_api.declared import EngineTakes
 from dataplane.gateway.replica_link import ReplicaLink
 from dataplane.gateway.routing_plugins import RoutingPlugins
-from dataplane.kv_reservation import sight_of
+from dataplane.leases.kv_reservation import sight_of
 from dataplane.plugins import PluginGroup, load_plugins
 from dataplane.policy import DeploymentPolicy, ReplicaEndpoint, Snapshot
-from dataplane.queueing import DeploymentQueue
+from dataplane.queueing.queue import DeploymentQueue
 from dataplane.report import ReplicaReport
 from dataplane.routing import limit_slots
 from dataplane.routing.ejection import EjectionStatus

@@ -15,7 +15,7 @@ request stays here until the engine has released what it held.
 
 import asyncio
 
-from dataplane.admission import Rejected
+from dataplane.admission.admit import Rejected
 from dataplane.engine import EngineRequest
 from dataplane.gateway.admitting import Entry, enter, error_of
 from dataplane.gateway.client_side import ClientSide
@@ -36,7 +36,7 @@ from dataplane.gateway.registry import InFlightRequest
 from dataplane.gateway.routing_requests import routing_request
 from dataplane.lifecycle import Delivery, Disposition, EventKind
 from dataplane.logs import request_context
-from dataplane.queue_demand import QueueDemand
+from dataplane.queueing.demand import QueueDemand
 from dataplane.telemetry import traceparent_of
 
 

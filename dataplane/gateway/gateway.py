@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from dataplane.admission.overrides import effect_of, ended_by, ends_of, in_force
 from dataplane.clock import MonotonicClock, WallClock
 from dataplane.enforced_snapshot import EnforcedSnapshot, compile_snapshot
 from dataplane.gateway.body_budget import BodyBudget
@@ -27,7 +28,6 @@ from dataplane.gateway.recorder import TakeRecord, build_entry, build_record
 from dataplane.gateway.registry import InFlightRequest, Registry
 from dataplane.gateway.settings import GatewaySettings
 from dataplane.lifecycle import Delivery, Disposition, EventKind, Lifecycle, State
-from dataplane.overrides import effect_of, ended_by, ends_of, in_force
 from dataplane.plugins import PluginError
 from dataplane.policy import EMPTY_SNAPSHOT, Snapshot, SnapshotError, decode_snapshot
 from dataplane.record import RequestRecord

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from dataplane.queueing import Departure, Lease, Ticket
+from dataplane.queueing.queue import Departure, Lease, Ticket
 
 
 async def wait_until_left(ticket: Ticket) -> Lease | Departure:

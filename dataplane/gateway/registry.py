@@ -26,7 +26,7 @@ from dataplane.lifecycle import (
 )
 from dataplane.metering import Metering
 from dataplane.policy import DeploymentPolicy, TenantPolicy
-from dataplane.queueing import Ticket
+from dataplane.queueing.queue import Ticket
 from dataplane.record import TraceContext
 
 _UNDECIDED = frozenset({State.NEW, State.ARRIVED, State.RECEIVED})

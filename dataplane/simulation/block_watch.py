@@ -6,8 +6,8 @@ Only while it has requests, so that a simulation without any comes to its end.
 from collections.abc import Callable, Collection
 from typing import Protocol
 
-from dataplane.kv_reservation import KVSight
-from dataplane.queueing import DeploymentQueue
+from dataplane.leases.kv_reservation import KVSight
+from dataplane.queueing.queue import DeploymentQueue
 from dataplane.simulation.fleet_replica import FleetReplica
 from dataplane.simulation.timeline import Timeline
 

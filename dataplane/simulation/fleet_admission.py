@@ -1,12 +1,12 @@
 """What a simulated gateway decides of a call when it arrives, by the policy of its deployment."""
 
-from dataplane.admission import Admitted, Rejected
-from dataplane.class_matching import RequestFacts
-from dataplane.deployment_admission import AdmissionHold, Arrival, DeploymentAdmission
+from dataplane.admission.admit import Admitted, Rejected
+from dataplane.admission.class_matching import RequestFacts
+from dataplane.admission.deployment_admission import AdmissionHold, Arrival, DeploymentAdmission
 from dataplane.enforced_snapshot import EnforcedSnapshot
 from dataplane.policy import DeploymentPolicy, TenantPolicy
-from dataplane.queue_demand import QueueDemand
-from dataplane.queueing import DeploymentQueue
+from dataplane.queueing.demand import QueueDemand
+from dataplane.queueing.queue import DeploymentQueue
 from dataplane.routing.prompt_blocks import hash_blocks
 from dataplane.routing.request import RoutingRequest
 from dataplane.simulation.call import Call

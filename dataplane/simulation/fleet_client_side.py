@@ -4,7 +4,7 @@ As `dataplane.gateway.client_side`, for all requests at once.
 """
 
 from dataplane.lifecycle import Delivery, Disposition, EventKind, State
-from dataplane.queueing import Departure, DeploymentQueue
+from dataplane.queueing.queue import Departure, DeploymentQueue
 from dataplane.simulation.clients import Reading
 from dataplane.simulation.fleet_registry import FleetRegistry
 from dataplane.simulation.fleet_request import FleetRequest

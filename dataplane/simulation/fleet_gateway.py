@@ -11,12 +11,12 @@ Up to the submission it is here; behind it are an engine side and a client side,
 from collections.abc import Mapping
 from typing import Protocol
 
-from dataplane.admission import Rejected
+from dataplane.admission.admit import Rejected
 from dataplane.attempts import RETRY_BUDGET_SPENT, may_try_again
 from dataplane.enforced_snapshot import EnforcedSnapshot
 from dataplane.lifecycle import Disposition, EventKind, RequestCounts, State
 from dataplane.policy import DeploymentPolicy
-from dataplane.queueing import Departure, DeploymentQueue, Lease
+from dataplane.queueing.queue import Departure, DeploymentQueue, Lease
 from dataplane.routing.router import Router
 from dataplane.simulation.block_watch import BlockWatch
 from dataplane.simulation.call import Call

@@ -9,7 +9,7 @@ both have happened::
 
 from typing import Protocol
 
-from dataplane.deployment_admission import AdmissionHold
+from dataplane.admission.deployment_admission import AdmissionHold
 from dataplane.lifecycle import ANSWERS, Delivery, Disposition, EventKind, RequestCounts, State
 from dataplane.simulation.fleet_request import FleetRequest
 from dataplane.simulation.timeline import Timeline

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from dataplane.policy import DeploymentPolicy
-from dataplane.queueing import DeploymentQueue
+from dataplane.queueing.queue import DeploymentQueue
 from dataplane.simulation.timeline import Timeline
 
 

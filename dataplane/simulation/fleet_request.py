@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from dataplane.deployment_admission import AdmissionHold
+from dataplane.admission.deployment_admission import AdmissionHold
 from dataplane.lifecycle import Delivery, Disposition, State
 from dataplane.policy import ClassPolicy
-from dataplane.queueing import Departure, Lease, Ticket
+from dataplane.queueing.queue import Departure, Lease, Ticket
 from dataplane.scheduling.sequence import Sequence
 from dataplane.simulation.call import Call
 

@@ -24,7 +24,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from dataplane.lifecycle import EventKind
-from dataplane.queueing import Departure, Lease, Ticket
+from dataplane.queueing.queue import Departure, Lease, Ticket
 from dataplane.simulation.fleet_request import FleetRequest
 from dataplane.simulation.link import Transfer
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from dataplane.lifecycle import Disposition
 from dataplane.policy import ClassPolicy
-from dataplane.queueing import Departure, DeploymentQueue, QueueDemand, Ticket
+from dataplane.queueing.queue import Departure, DeploymentQueue, QueueDemand, Ticket
 from dataplane.simulation.fleet_replica import FleetReplica
 from dataplane.simulation.fleet_request import FleetRequest
 from dataplane.simulation.handover import Handover, Stage

@@ -2,7 +2,7 @@
 
 import math
 
-from dataplane.queueing import DeploymentQueue
+from dataplane.queueing.queue import DeploymentQueue
 from dataplane.simulation.timeline import Timeline
 
 

@@ -25,10 +25,10 @@ import statistics
 import time
 from collections import Counter
 
-from dataplane.admission import Rejected
+from dataplane.admission.admit import Rejected
+from dataplane.admission.class_matching import RequestFacts
+from dataplane.admission.deployment_admission import Arrival, Considered, DeploymentAdmission
 from dataplane.admission_record import admission_record, rejection_record
-from dataplane.class_matching import RequestFacts
-from dataplane.deployment_admission import Arrival, Considered, DeploymentAdmission
 from dataplane.enforced_snapshot import CompiledPolicy, compile_snapshot
 from dataplane.policy import (
     AdmissionPolicyTerms,
@@ -42,7 +42,7 @@ from dataplane.policy import (
     TenantLimits,
     TenantPolicy,
 )
-from dataplane.queueing import DeploymentQueue, Lease, QueueDemand
+from dataplane.queueing.queue import DeploymentQueue, Lease, QueueDemand
 
 NUM_CLASSES = 20
 NUM_TENANTS = 200

@@ -25,7 +25,7 @@ from collections.abc import Callable
 
 from dataplane.lifecycle import Disposition
 from dataplane.policy import ClassPolicy
-from dataplane.queueing import Departure, DeploymentQueue, Lease, QueueDemand, Ticket
+from dataplane.queueing.queue import Departure, DeploymentQueue, Lease, QueueDemand, Ticket
 
 NUM_REPLICAS = 8
 NUM_SLOTS = 8

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator
 from random import Random
 
 from dataplane.policy import RoutingTerms
-from dataplane.replica_slots import ReplicaSlots
+from dataplane.queueing.replica_slots import ReplicaSlots
 from dataplane.routing.placement import Placement
 from dataplane.routing.prompt_blocks import hash_blocks
 from dataplane.routing.request import RoutingRequest

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from dataplane.lifecycle import Delivery, Disposition, Event, EventKind
 from dataplane.policy import ClassPolicy
-from dataplane.queueing import Departure, DeploymentQueue, Lease
+from dataplane.queueing.queue import Departure, DeploymentQueue, Lease
 from dataplane.record import RequestRecord
 from dataplane.scheduling.scheduler import Scheduler, SchedulerConfig
 from dataplane.scheduling.sequence import Sequence as TokenSequence

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dataplane.kv_reservation import KVDemand
+from dataplane.leases.kv_reservation import KVDemand
 from dataplane.lifecycle import Disposition
 from dataplane.policy import KVLimits, KVReserve
 from tests.dataplane.gateway.running_gateway import CHAT, deployment, say, serving, until

@@ -18,6 +18,7 @@ from dataplane.policy import (
     SnapshotError,
     encode_snapshot,
 )
+from tests.dataplane.admission.test_overrides import override
 from tests.dataplane.gateway.running_gateway import (
     CHAT,
     RunningGateway,
@@ -29,7 +30,6 @@ from tests.dataplane.gateway.running_gateway import (
     until,
 )
 from tests.dataplane.gateway.scripted_engine import ScriptedReplica
-from tests.dataplane.test_overrides import override
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("scripted_engine")]
 

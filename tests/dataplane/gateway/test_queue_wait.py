@@ -5,7 +5,7 @@ import pytest
 from dataplane.gateway.queue_wait import wait_until_left
 from dataplane.lifecycle import Disposition
 from dataplane.policy import ClassPolicy
-from dataplane.queueing import Departure, DeploymentQueue, Lease
+from dataplane.queueing.queue import Departure, DeploymentQueue, Lease
 
 pytestmark = pytest.mark.anyio
 

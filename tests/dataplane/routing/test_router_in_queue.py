@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from dataplane.lifecycle import Disposition
 from dataplane.policy import ClassPolicy, RoutingTerms
-from dataplane.queueing import Departure, DeploymentQueue, Lease, QueueDemand, Ticket
+from dataplane.queueing.queue import Departure, DeploymentQueue, Lease, QueueDemand, Ticket
 from dataplane.routing.prompt_blocks import hash_blocks
 from dataplane.routing.request import RoutingRequest
 from dataplane.routing.router import Router

@@ -4,7 +4,7 @@ import pytest
 
 from dataplane.lifecycle import Disposition
 from dataplane.policy import ClassPolicy
-from dataplane.queueing import Departure, DeploymentQueue
+from dataplane.queueing.queue import Departure, DeploymentQueue
 from dataplane.simulation.queue_expiry import QueueExpiry
 from dataplane.simulation.timeline import Timeline
 

@@ -1,0 +1,75 @@
+"""Classes are found in order, however their expressions are grouped, and whichever of them fail."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dataplane.admission.class_matching import ClassMatcher, MatchRefusedError, RequestFacts
+from dataplane.policy import ClassPolicy, TenantPolicy
+
+GOLD = TenantPolicy(name="acme", tier="gold")
+FACTS = RequestFacts(
+    model="m", stream=True, num_prompt_tokens=10, max_output_tokens=20, headers={"x-job": "nightly"}
+)
+# Each with whether it holds of FACTS and GOLD.
+MATCHES = {
+    "true": True,
+    "false": False,
+    "1 + request.num_prompt_tokens == 11": True,
+    'tenant.tier == "gold" // of those who pay': True,
+    'request.headers["x-absent"] == "1"': False,
+    "request.max_output_tokens / 0 == 1": False,
+    "request.model": False,
+    'has(request.headers.absent) || request.headers["x-job"] == "nightly"': True,
+}
+
+
+def classes_of(matches: list[str], has_rest: bool) -> list[ClassPolicy]:
+    named = [ClassPolicy(name=f"c{index}", match=match) for index, match in enumerate(matches)]
+    return [*named, ClassPolicy(name="rest")] if has_rest else named
+
+
+@given(st.lists(st.sampled_from(sorted(MATCHES)), max_size=20), st.booleans())
+def test_the_first_class_that_holds_takes_the_request(matches: list[str], has_rest: bool) -> None:
+    found = ClassMatcher(classes_of(matches, has_rest)).find(GOLD, FACTS)
+
+    first = next((f"c{i}" for i, match in enumerate(matches) if MATCHES[match]), None)
+    assert (found.name if found else None) == (first or ("rest" if has_rest else None))
+
+
+def test_an_expression_as_deep_as_one_may_be_stands_beside_others() -> None:
+    depth = 0
+    while _compiles("(" * (depth + 1) + "true" + ")" * (depth + 1)):
+        depth += 1
+    deepest = "(" * depth + "true" + ")" * depth
+
+    assert depth > 5
+    found = ClassMatcher(classes_of(["false", deepest], has_rest=False)).find(GOLD, FACTS)
+    assert found is not None
+    assert found.name == "c1"
+
+
+def _compiles(match: str) -> bool:
+    try:
+        ClassMatcher([ClassPolicy(name="c", match=match)])
+    except MatchRefusedError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("match", ["tenat.tier == 'gold'", "1 +", "tenant.tier", "'gold'"])
+@pytest.mark.parametrize("has_rest", [False, True])
+def test_an_expression_that_cannot_decide_is_refused_wherever_its_class_stands(
+    match: str, has_rest: bool
+) -> None:
+    odd = ClassPolicy(name="odd", match=match)
+    rest = [ClassPolicy(name="rest")] if has_rest else []
+
+    with pytest.raises(MatchRefusedError, match=re.escape(f"class odd, match {match!r}: ")):
+        ClassMatcher([*rest, odd])
+
+
+def test_without_classes_nothing_is_found() -> None:
+    assert ClassMatcher([]).find(GOLD, FACTS) is None

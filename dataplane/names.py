@@ -154,6 +154,11 @@ GATEWAY_SPANS_DROPPED_TOTAL = "pilothouse_gateway_spans_dropped_total"
 GATEWAY_SNAPSHOT_VERSION = "pilothouse_gateway_snapshot_version"
 GATEWAY_HELD_BACK_REPLICAS = "pilothouse_gateway_held_back_replicas"
 """Connected, and sent nothing or less than the others, because they do worse."""
+GATEWAY_HELD = "pilothouse_gateway_held"
+"""Gauge by kind: what requests in flight hold, see `dataplane/gateway/holdings.py`. All are 0 where
+nothing is in flight."""
+GATEWAY_REMEMBERED = "pilothouse_gateway_remembered_entries"
+"""Gauge by kind: what is known beyond any request, and bounded."""
 GATEWAY_OVERRIDES = "pilothouse_gateway_overrides"
 """The kind is pin_policy, pin_replicas or bypass; nothing is told of a deployment without any."""
 

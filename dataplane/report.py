@@ -69,3 +69,7 @@ class GatewayReport:
     alone: none of them is a request that arrived."""
     overrides: tuple[OverrideReport, ...] | None = None
     """Those it enforces now."""
+    held: Mapping[str, int] | None = None
+    """What requests in flight hold, by kind; all 0 where there are none."""
+    remembered: Mapping[str, int] | None = None
+    """Entries that outlive requests, by kind; each kind is bounded."""

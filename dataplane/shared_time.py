@@ -43,6 +43,11 @@ class SharedTime:
         if not replica.num_sequences:
             del self._replicas[stay.replica_id]
 
+    @property
+    def num_sequences(self) -> int:
+        """On all replicas now."""
+        return sum(replica.num_sequences for replica in self._replicas.values())
+
     def check_integrity(self) -> None:
         """Raises AssertionError when a replica is remembered on which nothing is."""
         for replica_id, replica in self._replicas.items():

@@ -21,7 +21,8 @@ FREE_RETRIES = 3.0
 """Always within the budget."""
 REMEMBERED_SECONDS = 30.0
 """A body that comes again within this time, of one whose try was not answered, is a retry."""
-_MAX_REMEMBERED = 8192
+MAX_REMEMBERED = 8192
+"""Bodies."""
 RETRY_COUNT_HEADER = "x-stainless-retry-count"
 """OpenAI's clients count in it how often they sent this call before."""
 
@@ -55,6 +56,11 @@ class RetryBudget:
         self._num_retries = 0.0
         self._unanswered: OrderedDict[tuple[str, bytes], float] = OrderedDict()
         """Until when each is remembered; the oldest first."""
+
+    @property
+    def num_remembered(self) -> int:
+        """Bodies that were not answered, those whose time is over and that nobody met included."""
+        return len(self._unanswered)
 
     def find_retry(
         self, tenant: str, told_count: str | None, fingerprint: bytes | None
@@ -98,7 +104,7 @@ class RetryBudget:
         key = (tenant, fingerprint)
         self._unanswered.pop(key, None)
         self._unanswered[key] = self._clock() + REMEMBERED_SECONDS
-        if len(self._unanswered) > _MAX_REMEMBERED:
+        if len(self._unanswered) > MAX_REMEMBERED:
             self._unanswered.popitem(last=False)
 
     def forget(self, tenant: str, fingerprint: bytes) -> None:

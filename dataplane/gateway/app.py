@@ -24,6 +24,7 @@ from dataplane.gateway.endpoints import Endpoints
 from dataplane.gateway.fleet import Fleet
 from dataplane.gateway.gateway import Gateway
 from dataplane.gateway.handover import Grant
+from dataplane.gateway.holdings import read_held, read_remembered
 from dataplane.gateway.inflight import InFlightJournal, lost_record, recover
 from dataplane.gateway.metrics import GatewayMetrics
 from dataplane.gateway.prompts import PromptCounter
@@ -131,6 +132,8 @@ class GatewayApp:
                 )
                 for each in gateway.enforced.snapshot.overrides
             ),
+            held=read_held(gateway),
+            remembered=read_remembered(gateway),
         )
 
     @property

@@ -1,6 +1,8 @@
 """What a gateway answers, path by path, as plain ASGI: nothing wraps the token path."""
 
+import asyncio
 import uuid
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +15,7 @@ from dataplane.gateway import flow
 from dataplane.gateway.callers import check_client, check_reader
 from dataplane.gateway.exchange import Exchange
 from dataplane.gateway.gateway import Gateway
+from dataplane.gateway.holdings import find_broken, read_held, read_remembered
 from dataplane.gateway.openai_api.answers import (
     CHAT_ENDPOINT,
     COMPLETION_ENDPOINT,
@@ -87,6 +90,9 @@ class Endpoints:
             "/metrics": _Endpoint("GET", self._tell_metrics, check_reader, is_for_watchers=True),
             "/internal/requests": _Endpoint(
                 "GET", self._tell_requests, check_reader, is_for_watchers=True
+            ),
+            "/internal/holdings": _Endpoint(
+                "GET", self._tell_holdings, check_reader, is_for_watchers=True
             ),
         }
 
@@ -228,3 +234,24 @@ class Endpoints:
                 "requests": [request.describe(positions) for request in gateway.registry.live()],
             }
         )
+
+    async def _tell_holdings(self, exchange: Exchange) -> None:
+        """What requests in flight hold, and whether every count is what its holders have."""
+        gateway = self._gateway
+        tasks = Counter(_kind_of(task) for task in asyncio.all_tasks())
+        await exchange.answer_json(
+            {
+                "at_unix_ns": gateway.wall_clock(),
+                "gateway_id": gateway.gateway_id,
+                "held": read_held(gateway),
+                "remembered": read_remembered(gateway),
+                "broken": find_broken(gateway),
+                "tasks": dict(sorted(tasks.items())),
+            }
+        )
+
+
+def _kind_of(task: "asyncio.Task[Any]") -> str:
+    """What a task does, whoever it does it for."""
+    coroutine = task.get_coro()
+    return getattr(coroutine, "__qualname__", type(coroutine).__name__)

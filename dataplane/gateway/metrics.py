@@ -244,12 +244,25 @@ class _ReportCollector(Collector):
             "Connected replicas that are sent nothing, or less than the others.",
             sum(each.held_back is not None for each in report.replicas),
         )
+        yield from _holdings(report)
         yield _overrides(report)
         yield from _failures(report)
         yield from _unauthenticated(report)
         yield CounterMetricFamily(
             names.GATEWAY_SPANS_DROPPED_TOTAL, "Spans not exported.", self._num_spans_dropped()
         )
+
+
+def _holdings(report: GatewayReport) -> Iterable[Metric]:
+    for name, what, counts in (
+        (names.GATEWAY_HELD, "What requests in flight hold: 0 without any.", report.held),
+        (names.GATEWAY_REMEMBERED, "Entries that outlive requests, bounded.", report.remembered),
+    ):
+        if counts is not None:
+            family = GaugeMetricFamily(name, what, labels=[names.LABEL_KIND])
+            for kind, number in counts.items():
+                family.add_metric([kind], number)
+            yield family
 
 
 def _overrides(report: GatewayReport) -> GaugeMetricFamily:

@@ -190,6 +190,11 @@ class KVReservations:
         """Of those of which anything is."""
         return {i: r.num_reserved for i, r in self._replicas.items() if r.num_reserved}
 
+    @property
+    def num_leases(self) -> int:
+        """Requests for which something is reserved, also where it cannot be counted in blocks."""
+        return sum(replica.num_leases for replica in self._replicas.values())
+
     def check_integrity(self) -> None:
         """Raises AssertionError when blocks are counted that no lease holds."""
         for replica in self._replicas.values():
@@ -219,6 +224,10 @@ class _Replica:
         self._held: dict[int, _Held] = {}
         self._next_key = 0
         self._num_foreign = 0  # referenced beyond what was reserved for what the engine had
+
+    @property
+    def num_leases(self) -> int:
+        return len(self._held)
 
     def see(self, sight: KVSight | None) -> None:
         was, self._sight = self._sight, sight

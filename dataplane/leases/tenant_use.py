@@ -119,6 +119,11 @@ class TenantUse:
         """Of those that have any."""
         return {t.name: t.num_in_flight for t in self._tenants.values() if t.num_in_flight}
 
+    @property
+    def num_remembered(self) -> int:
+        """Tenants, those that used nothing for less than two minutes included."""
+        return len(self._tenants)
+
     def check_integrity(self) -> None:
         """Raises AssertionError when a sum is not that of its charges."""
         for tenant in self._tenants.values():

@@ -142,6 +142,22 @@ class DeploymentQueue:
         return self._slots.num_outstanding(replica_id)
 
     @property
+    def num_held(self) -> int:
+        """Slots of all replicas that are held."""
+        return self._slots.num_held
+
+    @property
+    def num_tokens_ahead(self) -> int:
+        """What routing counts as work to come of those that were given slots."""
+        return self._slots.num_tokens_ahead
+
+    @property
+    def num_remembered(self) -> int:
+        """Tickets that deadlines are watched of, and classes of which somebody waits or was
+        charged. Some may have left."""
+        return self._limits.num_watched + self._line.num_lanes
+
+    @property
     def next_expiry_at(self) -> float | None:
         """When `expire` may next have somebody to send away; None: nobody waits for less than
         for ever."""
@@ -234,6 +250,7 @@ class DeploymentQueue:
         """Raises AssertionError when a slot is counted wrongly, or one idles while others wait."""
         self._slots.check_integrity()
         self._line.check_integrity()
+        self.kv.check_integrity()
         startable = self._find_startable(self.clock())
         if startable is not None:
             ticket, candidates = startable

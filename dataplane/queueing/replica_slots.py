@@ -65,6 +65,19 @@ class ReplicaSlots:
         """Slots of the replica that were taken here."""
         return self._outstanding.get(replica_id, 0)
 
+    @property
+    def num_held(self) -> int:
+        """Slots of all replicas that were taken here."""
+        return sum(self._outstanding.values())
+
+    @property
+    def num_tokens_ahead(self) -> int:
+        """What routing counts as work to come, on all replicas."""
+        return sum(
+            each.num_prompt_tokens_ahead + each.num_output_tokens_ahead
+            for each in self._known.values()
+        )
+
     def with_room(self, num_slots: int, excluded: Set[str]) -> Sequence[Candidate]:
         """Connected replicas with room for so many sequences, but for the excluded. Read it before
         anything changes."""

@@ -19,6 +19,12 @@ class WaitLimits:
         self._unserved: OrderedDict[Ticket, None] = OrderedDict()  # the longest first
 
     @property
+    def num_watched(self) -> int:
+        """Those that have left and were not met yet included: some more than twice as many as
+        wait, at most."""
+        return len(self._deadlines) + len(self._unserved)
+
+    @property
     def next_expiry_at(self) -> float | None:
         """When somebody may next have waited too long; None: nobody waits for less than for
         ever."""

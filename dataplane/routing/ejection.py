@@ -185,6 +185,11 @@ class Ejections:
                 health.forget_half()
         return changed
 
+    @property
+    def num_waiting(self) -> int:
+        """Requests that were sent and have neither a first token nor an end."""
+        return sum(len(health.waiting) for health in self._health.values())
+
     def statuses(self, now: float) -> list[EjectionStatus]:
         """Of those that are out or returning."""
         return [

@@ -87,6 +87,11 @@ class Router:
         return failure
 
     @property
+    def num_remembered(self) -> int:
+        """Entries of the prefix index, and of what sessions are kept by."""
+        return self.index.num_blocks + self._affinity.num_remembered
+
+    @property
     def affinity_header(self) -> str | None:
         """Requests with the same value of it are of one session; in lower case."""
         return self._routing.terms.affinity_header

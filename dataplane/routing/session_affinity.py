@@ -27,6 +27,11 @@ class SessionAffinity:
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
 
+    @property
+    def num_remembered(self) -> int:
+        """Replicas whose number is known."""
+        return len(self._numbers)
+
     def choose(self, key: str, candidates: Sequence[Candidate]) -> Candidate:
         """The highest ranked of those that are not overloaded; somebody always is not."""
         loads = [each.num_outstanding + each.num_foreign for each in candidates]

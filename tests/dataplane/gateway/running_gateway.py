@@ -13,6 +13,7 @@ import httpx
 
 from dataplane.gateway.app import GatewayApp, create_app
 from dataplane.gateway.handover import Grant
+from dataplane.gateway.holdings import find_broken, read_held
 from dataplane.gateway.server import address_of, create_server, listen
 from dataplane.gateway.settings import GatewaySettings
 from dataplane.policy import (
@@ -132,13 +133,8 @@ class RunningGateway:
         counts = gateway.registry.counts()
         counts.check_integrity()
         assert counts.active == counts.undecided == 0
-        for queue in gateway.fleet.queues():
-            queue.check_integrity()
-            assert queue.num_waiting == 0
-        for admission in gateway.fleet.admissions():
-            admission.check_integrity()
-            assert not admission.use.in_flight_by_tenant()
-            assert admission.prompt_tokens.num_tokens == 0
+        assert find_broken(gateway) == []
+        assert not any(read_held(gateway).values()), read_held(gateway)
         assert all(report.num_outstanding == 0 for report in gateway.fleet.reports())
         assert all(not replica.held for replica in REPLICAS.values())
 

@@ -36,6 +36,8 @@ _REPORT = GatewayReport(
     num_journal_unwritten=6,
     num_reports_refused=3,
     num_unauthenticated_by_code={"missing_api_key": 4},
+    held={"slots": 2, "body_bytes": 0},
+    remembered={"routing": 3},
 )
 
 
@@ -84,6 +86,9 @@ def test_the_gauges_of_a_scrape_are_one_dated_snapshot_that_balances() -> None:
     assert samples["pilothouse_gateway_requests_at_seconds"] == 1_700_000_000.5
     assert samples["pilothouse_gateway_queued_requests"] == 5
     assert samples["pilothouse_gateway_oldest_queued_seconds"] == 1.5
+    assert samples["pilothouse_gateway_held{kind=slots}"] == 2
+    assert samples["pilothouse_gateway_held{kind=body_bytes}"] == 0
+    assert samples["pilothouse_gateway_remembered_entries{kind=routing}"] == 3
     assert samples["pilothouse_gateway_snapshot_version"] == 7
     assert samples["pilothouse_gateway_records_spooled"] == 8
     assert samples["pilothouse_gateway_records_lost_total"] == 9

@@ -1,0 +1,128 @@
+"""One submission of a request to a replica, and what its engine tells of it.
+
+What an engine shows is anchored at the moment of its submission; what it does not show is
+stamped on receipt and marked `inferred`.
+"""
+
+from dataclasses import dataclass
+
+from dataplane.engine import EngineClient, EngineEvent, EngineUse
+from dataplane.gateway.early_end import EarlyEnd
+from dataplane.gateway.output import Ending, Output
+from dataplane.gateway.registry import InFlightRequest, TransitBound
+from dataplane.lifecycle import ANSWERS, Disposition, Event, EventKind, Observability
+from dataplane.routing.placement import Placement
+
+
+@dataclass(slots=True, eq=False)
+class Attempt:
+    """Notes in `request` what comes, and puts text into `output`."""
+
+    number: int
+    replica_id: str
+    client: EngineClient
+    placement: Placement
+    request: InFlightRequest
+    output: Output
+    early_end: EarlyEnd
+    bound: TransitBound
+    is_scheduled_by_us: bool
+    """Its engine does not show when its work began."""
+    used: EngineUse | None = None
+    """What it took of its engine, once that has told."""
+
+    def take(self, event: EngineEvent) -> None:
+        """One event of its engine. Raises LifecycleError for one that cannot follow."""
+        if event.kind is EventKind.SCHEDULED and self.is_scheduled_by_us:
+            return
+        self._apply(event)
+        match event.kind:
+            case EventKind.SCHEDULED:
+                self.placement.note_scheduled()
+            case EventKind.PREFILL_CHUNK:
+                self._take_prefill(event)
+            case EventKind.FIRST_TOKEN | EventKind.TOKENS:
+                self.placement.note_first_token()
+                num_tokens = _num_tokens(event)
+                self.request.num_output_tokens += num_tokens
+                self._put(event, num_tokens)
+            case EventKind.FINISHED:
+                if self._is_failure(event):
+                    self.placement.fail()
+                self._take_finish(event)
+            case EventKind.RELEASED:
+                self.used = event.used
+
+    def _apply(self, event: EngineEvent) -> None:
+        received_at = self.request.now()
+        is_inferred = event.offset is None
+        placed = Event(
+            kind=event.kind,
+            at=received_at
+            if event.offset is None
+            else self.bound.anchor(event.offset, received_at),
+            attempt=self.number,
+            sequence=event.sequence,
+            observability=Observability.INFERRED if is_inferred else Observability.OBSERVED,
+            num_tokens=event.num_tokens,
+            num_cached_tokens=event.num_cached_tokens,
+            replica_id=self.replica_id,
+            disposition=event.disposition,
+            reason=self._reason_of(event),
+        )
+        if is_inferred:
+            self.request.lifecycle.apply(placed)
+        else:
+            self.request.apply_anchored(placed, self.bound)
+
+    def _take_prefill(self, event: EngineEvent) -> None:
+        # The prompt counts once: further sequences find it in the cache, of course.
+        if event.num_cached_tokens is not None and event.sequence == 0:
+            num_before = self.request.num_cached_tokens or 0
+            self.request.num_cached_tokens = num_before + event.num_cached_tokens
+            self.placement.note_cached(self.request.num_cached_tokens)
+
+    def _is_failure(self, event: EngineEvent) -> bool:
+        """An end that its replica is to blame for: nobody wished it, and no caller caused it."""
+        return (
+            event.disposition is Disposition.ERROR
+            and not self.early_end.is_fulfilled_by(event)
+            and (event.status_code is None or event.status_code >= 500)
+        )
+
+    def _reason_of(self, event: EngineEvent) -> str | None:
+        wish = self.early_end.wish if self.early_end.is_fulfilled_by(event) else None
+        return event.reason or (wish.reason if wish else None)
+
+    def _take_finish(self, event: EngineEvent) -> None:
+        """The end of one sequence; with the last one, or an end that is no answer, of all."""
+        request = self.request
+        disposition = event.disposition
+        assert disposition is not None  # the lifecycle refused it otherwise
+        self._put(event, 0)
+        if disposition in ANSWERS:
+            self.output.end_sequence(event.sequence, event.finish_reason or disposition)
+        if not request.lifecycle.is_terminal:
+            return
+        if event.num_output_tokens is not None:
+            request.num_output_tokens = event.num_output_tokens
+        if event.num_prompt_tokens is not None and request.capabilities is not None:
+            request.num_prompt_tokens = event.num_prompt_tokens
+            request.prompt_tokens_observability = request.capabilities.token_counts
+        # An engine that is told to end with an error cannot know whose doing it is.
+        status = 503 if self.early_end.is_fulfilled_by(event) else event.status_code
+        self.output.end(
+            Ending(disposition=disposition, reason=self._reason_of(event), status=status)
+        )
+        self.early_end.bound_wait()
+
+    def _put(self, event: EngineEvent, num_tokens: int) -> None:
+        text = event.text or ""
+        self.output.put(text, num_tokens, event.sequence, event.logprobs, event.delta)
+        self.request.keep_output(event.sequence, text, event.delta)
+
+
+def _num_tokens(event: EngineEvent) -> int:
+    if event.num_tokens is not None:
+        return event.num_tokens
+    return len(event.token_ids) or 1

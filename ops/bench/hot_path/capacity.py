@@ -1,0 +1,127 @@
+"""How many paced streams at once keep their chunks on time: stepping up, then halving.
+
+The search itself is plain: it says which level comes next and is told whether it was kept. All
+subjects search side by side, one level each in turn, so that all see the same machine.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from ops.bench.hot_path.figures import Spread, spread
+from ops.bench.hot_path.latency import tell_run
+from ops.bench.hot_path.stream_run import RunFigures, RunTerms, run_streams
+from ops.bench.hot_path.subjects import Subject
+
+LIMIT_MS = 10.0
+_MAX_LEVEL = 4096.0
+
+
+class LevelSearch:
+    """The highest level that is kept, to within `precision` of itself."""
+
+    def __init__(self, first: float, growth: float = 1.6, precision: float = 0.08) -> None:
+        self._next = first
+        self._growth = growth
+        self._precision = precision
+        self._kept = 0.0
+        self._failed: float | None = None
+
+    @property
+    def best(self) -> float:
+        """The highest level that was kept so far; 0 where none was."""
+        return self._kept
+
+    def next_level(self) -> float | None:
+        """What to try; None once the answer is known well enough."""
+        if self._failed is None:
+            return self._next if self._next <= _MAX_LEVEL else None
+        if self._failed - self._kept <= max(self._precision * self._failed, 0.5):
+            return None
+        return self._next
+
+    def note(self, level: float, is_kept: bool) -> None:
+        """What came of a level."""
+        if is_kept:
+            self._kept = max(self._kept, level)
+        else:
+            self._failed = level if self._failed is None else min(level, self._failed)
+        if self._failed is None:
+            self._next = level * self._growth
+        else:
+            self._next = (self._kept + self._failed) / 2
+
+
+def keeps_level(run: RunFigures, limit_ms: float) -> bool:
+    """Every stream came whole, and the 99th percentile of all chunks was below the limit."""
+    return run.is_whole and run.chunk_delay_p99 is not None and run.chunk_delay_p99 < limit_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapacityReport:
+    """Streams at once, by subject."""
+
+    at_once: Mapping[str, Spread]
+    client_behind: Mapping[str, str]
+    """Subjects of which a failed level failed for the client's sake, and why."""
+    runs: Sequence[RunFigures]
+
+    def share(self, name: str, other: str) -> float | None:
+        """How many times as many `name` keeps as `other`, by medians; None where one is missing."""
+        if name not in self.at_once or other not in self.at_once:
+            return None
+        base = self.at_once[other].median
+        return self.at_once[name].median / base if base else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """For a report."""
+        return {
+            "at_once": {name: each.as_dict() for name, each in self.at_once.items()},
+            "client_behind": dict(self.client_behind),
+            "runs": [asdict(run) for run in self.runs],
+        }
+
+
+async def measure_capacity(
+    subjects: Mapping[str, Subject],
+    terms: RunTerms,
+    first_levels: Mapping[str, float],
+    num_rounds: int,
+    limit_ms: float,
+    tell: Callable[[str], None],
+) -> CapacityReport:
+    """A whole search of each subject in every round."""
+    found: dict[str, list[float]] = {name: [] for name in subjects}
+    behind: dict[str, str] = {}
+    runs: list[RunFigures] = []
+    for number in range(num_rounds):
+        searches = {name: LevelSearch(first_levels[name]) for name in subjects}
+        tell(f"search {number + 1} of {num_rounds}")
+        while open_names := [n for n in searches if searches[n].next_level() is not None]:
+            for name in open_names:
+                run = await _try(subjects[name], searches[name], terms, limit_ms, tell)
+                runs.append(run)
+                if run.client_behind is not None:
+                    behind[name] = run.client_behind
+        for name, search in searches.items():
+            found[name].append(search.best)
+    return CapacityReport(
+        at_once={name: spread(levels) for name, levels in found.items()},
+        client_behind=behind,
+        runs=runs,
+    )
+
+
+async def _try(
+    subject: Subject,
+    search: LevelSearch,
+    terms: RunTerms,
+    limit_ms: float,
+    tell: Callable[[str], None],
+) -> RunFigures:
+    level = search.next_level()
+    assert level is not None  # only open searches are asked
+    run = await run_streams(subject, replace(terms, rate=level / terms.pace.stream_seconds))
+    search.note(level, keeps_level(run, limit_ms))
+    tell(tell_run(run))
+    return run

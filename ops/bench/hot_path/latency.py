@@ -1,0 +1,107 @@
+"""What the gateway adds to the first byte: measured beside the stub alone, round by round."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ops.bench.hot_path.figures import Spread, spread
+from ops.bench.hot_path.stream_run import RunFigures, RunTerms, run_streams
+from ops.bench.hot_path.subjects import STUB, Subject
+
+GOAL_P50_MS = 2.0
+GOAL_P99_MS = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Added:
+    """Milliseconds that one subject adds to the stub's own, over rounds."""
+
+    subject: str
+    p50: Spread
+    p99: Spread
+    chunk_p99: Spread
+    """Of the delay of chunks, without the stub's own taken off."""
+    processor_us: Spread
+    """Of one stream, without the stub's and the client's."""
+
+    @property
+    def keeps_goal(self) -> bool:
+        """Both goals, by the medians of the rounds."""
+        return self.p50.median < GOAL_P50_MS and self.p99.median < GOAL_P99_MS
+
+    def tell(self) -> str:
+        """One line."""
+        return (
+            f"{self.subject:12} adds p50 {self.p50.tell(' ms')}, p99 {self.p99.tell(' ms')} to "
+            f"the first byte; chunks late p99 {self.chunk_p99.tell(' ms', 1)}; "
+            f"{self.processor_us.tell(' us', 0)} of a core for a stream"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyReport:
+    """All rounds."""
+
+    runs: Sequence[RunFigures]
+    added: Mapping[str, Added]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For a report."""
+        return {
+            "added": {name: asdict(each) for name, each in self.added.items()},
+            "runs": [asdict(run) for run in self.runs],
+        }
+
+
+async def measure_latency(
+    subjects: Mapping[str, Subject],
+    terms: RunTerms,
+    num_rounds: int,
+    tell: Callable[[str], None],
+) -> LatencyReport:
+    """Every subject once in each round, in turn. The stub must be among them."""
+    runs: list[RunFigures] = []
+    for number in range(num_rounds):
+        names = list(subjects)
+        # Whoever comes first in one round comes last in the next.
+        for name in names if number % 2 == 0 else reversed(names):
+            figures = await run_streams(subjects[name], terms)
+            tell(tell_run(figures))
+            runs.append(figures)
+    rounds = {name: [run for run in runs if run.subject == name] for name in subjects}
+    added = {name: _add_up(name, rounds[name], rounds[STUB]) for name in subjects if name != STUB}
+    return LatencyReport(runs=runs, added=added)
+
+
+def tell_run(run: RunFigures) -> str:
+    """One line on one run."""
+    line = (
+        f"  {run.subject:12} {run.rate:6.1f} streams/s ({run.at_once:5.1f} at once): first chunk "
+        f"p50 {_told(run.first_chunk_p50)} p99 {_told(run.first_chunk_p99)} ms, chunks late p50 "
+        f"{_told(run.chunk_delay_p50)} p99 {_told(run.chunk_delay_p99)} ms, "
+        f"{run.num_whole}/{run.num_sent} whole, sent late p99 {run.send_delay_p99:.1f} ms, "
+        f"others used {run.busy_others:.2f} cores"
+    )
+    if not run.is_whole:
+        line += f"; ends {run.ends}"
+    if run.client_behind is not None:
+        line += f"; THE CLIENT WAS BEHIND: {run.client_behind}"
+    return line
+
+
+def _told(value: float | None) -> str:
+    return "none" if value is None else f"{value:.2f}"
+
+
+def _add_up(name: str, own: Sequence[RunFigures], stub: Sequence[RunFigures]) -> Added:
+    def difference(figure: str) -> Spread:
+        pairs = zip(own, stub, strict=True)
+        return spread([getattr(mine, figure) - getattr(its, figure) for mine, its in pairs])
+
+    return Added(
+        subject=name,
+        p50=difference("first_chunk_p50"),
+        p99=difference("first_chunk_p99"),
+        chunk_p99=spread([run.chunk_delay_p99 or 0.0 for run in own]),
+        processor_us=spread([run.processor_us_by_stream[name] for run in own]),
+    )

@@ -1,0 +1,113 @@
+"""One run of paced streams against one subject, and its figures."""
+
+import asyncio
+import gc
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from ops.bench.hot_path.arrivals import Arrivals, arrival_times
+from ops.bench.hot_path.chat_calls import chat_calls, chat_payload
+from ops.bench.hot_path.figures import milliseconds
+from ops.bench.hot_path.load import LoadClient, LoadResult
+from ops.bench.hot_path.machine import UseWatch
+from ops.bench.hot_path.subjects import Pace, Subject
+
+_WARM_CONNECTIONS = 1.3
+_SPARE_CONNECTIONS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTerms:
+    """What is sent."""
+
+    rate: float
+    """Streams a second."""
+    seconds: float
+    pace: Pace
+    arrivals: Arrivals
+    num_prompt_chars: int
+    seed: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFigures:
+    """What came of it. Latencies in milliseconds; of streams that were answered with chunks."""
+
+    subject: str
+    rate: float
+    num_sent: int
+    num_whole: int
+    at_once: float
+    first_byte_p50: float | None
+    first_byte_p99: float | None
+    first_chunk_p50: float | None
+    first_chunk_p99: float | None
+    chunk_delay_p50: float | None
+    chunk_delay_p99: float | None
+    send_delay_p99: float
+    client_behind: str | None
+    """Why the run says more of the client than of the subject; None where it does not."""
+    processor_us_by_stream: dict[str, float]
+    """Processor time by process, for each stream sent."""
+    busy_others: float
+    """Cores that processes used meanwhile which are not the bench's."""
+    ends: dict[str, int]
+    """Streams by how they ended and their status."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Every stream came to its end."""
+        return self.num_whole == self.num_sent
+
+
+async def run_streams(subject: Subject, terms: RunTerms) -> RunFigures:
+    """Send, wait for all answers, and add up."""
+    client = LoadClient(address=subject.address, pace_seconds=terms.pace.seconds)
+    payload = chat_payload(subject.address, terms.num_prompt_chars, terms.pace.num_chunks)
+    times = arrival_times(terms.arrivals, terms.rate, terms.seconds, terms.seed)
+    at_once = terms.rate * terms.pace.stream_seconds
+    await client.warm_up(int(at_once * _WARM_CONNECTIONS) + _SPARE_CONNECTIONS)
+    gc.collect()
+    gc.freeze()
+    watch = UseWatch(subject.pids)
+    try:
+        result = await client.run(chat_calls(payload, times))
+    finally:
+        gc.unfreeze()
+        client.close()
+    figures = _add_up(subject, terms, result, watch)
+    await asyncio.sleep(0.2)  # the subject notices that its clients are gone
+    return figures
+
+
+def _add_up(subject: Subject, terms: RunTerms, result: LoadResult, watch: UseWatch) -> RunFigures:
+    used = watch.used()
+    calls = result.calls
+    first_bytes = [s for call in calls if (s := call.first_byte_seconds()) is not None]
+    first_chunks = [s for call in calls if (s := call.first_chunk_seconds()) is not None]
+    delays = result.chunk_delays
+
+    def told(values: Any, share: float) -> float | None:
+        return milliseconds(values, share) if len(values) else None
+
+    return RunFigures(
+        subject=subject.name,
+        rate=terms.rate,
+        num_sent=len(calls),
+        num_whole=result.num_whole,
+        at_once=result.mean_at_once,
+        first_byte_p50=told(first_bytes, 0.5),
+        first_byte_p99=told(first_bytes, 0.99),
+        first_chunk_p50=told(first_chunks, 0.5),
+        first_chunk_p99=told(first_chunks, 0.99),
+        chunk_delay_p50=told(delays, 0.5),
+        chunk_delay_p99=told(delays, 0.99),
+        send_delay_p99=milliseconds(result.send_delays, 0.99),
+        client_behind=result.why_behind(),
+        processor_us_by_stream={
+            name: 1e6 * seconds / len(calls) for name, seconds in used.by_name.items()
+        },
+        busy_others=used.others / result.seconds,
+        ends=dict(Counter(f"{call.end} {call.status}" for call in calls)),
+    )

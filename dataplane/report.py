@@ -21,6 +21,8 @@ class ReplicaReport:
     stats: EngineStats | None = None
     held_back: str | None = None
     """Why it is sent nothing, or less than the others, though it is connected."""
+    not_believed: str | None = None
+    """Why what it last told of itself cannot be, and is not used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

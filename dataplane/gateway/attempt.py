@@ -6,12 +6,27 @@ stamped on receipt and marked `inferred`.
 
 from dataclasses import dataclass
 
+import structlog
+
 from dataplane.engine import EngineClient, EngineEvent, EngineUse
+from dataplane.engine_claims import find_impossible_event, find_impossible_use
 from dataplane.gateway.early_end import EarlyEnd
 from dataplane.gateway.output import Ending, Output
 from dataplane.gateway.registry import InFlightRequest, TransitBound
-from dataplane.lifecycle import ANSWERS, Disposition, Event, EventKind, Observability
+from dataplane.lifecycle import (
+    ANSWERS,
+    Disposition,
+    Event,
+    EventKind,
+    LifecycleError,
+    Observability,
+)
 from dataplane.routing.placement import Placement
+
+_CLOCK_SECONDS = 1.0
+_CLOCK_RATE = 0.01
+"""By how much an engine's clock may run faster than the gateway's."""
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True, eq=False)
@@ -32,7 +47,8 @@ class Attempt:
     """What it took of its engine, once that has told."""
 
     def take(self, event: EngineEvent) -> None:
-        """One event of its engine. Raises LifecycleError for one that cannot follow."""
+        """One event of its engine. Raises LifecycleError for one that cannot follow, or cannot be
+        at all."""
         if event.kind is EventKind.SCHEDULED and self.is_scheduled_by_us:
             return
         self._apply(event)
@@ -51,11 +67,12 @@ class Attempt:
                     self.placement.fail()
                 self._take_finish(event)
             case EventKind.RELEASED:
-                self.used = event.used
+                self._take_use(event.used)
 
     def _apply(self, event: EngineEvent) -> None:
         received_at = self.request.now()
         is_inferred = event.offset is None
+        impossible = find_impossible_event(event) or self._find_too_soon(event, received_at)
         placed = Event(
             kind=event.kind,
             at=received_at
@@ -70,10 +87,28 @@ class Attempt:
             disposition=event.disposition,
             reason=self._reason_of(event),
         )
+        if impossible is not None:
+            request = self.request
+            raise LifecycleError(request.request_id, request.state, placed, impossible)
         if is_inferred:
             self.request.lifecycle.apply(placed)
         else:
             self.request.apply_anchored(placed, self.bound)
+
+    def _find_too_soon(self, event: EngineEvent, received_at: float) -> str | None:
+        """Why it cannot have happened yet; clocks that differ a little are no lie."""
+        passed = received_at - self.bound.submitted_at
+        if event.offset is None or event.offset <= passed + _CLOCK_SECONDS + _CLOCK_RATE * passed:
+            return None
+        return f"it comes {passed:.3f} s after the submission and tells of {event.offset:.3f} s"
+
+    def _take_use(self, used: EngineUse | None) -> None:
+        impossible = None if used is None else find_impossible_use(used)
+        if impossible is None:
+            self.used = used
+            return
+        self.placement.fail()
+        _log.error("an engine measures what cannot be", why=impossible, replica=self.replica_id)
 
     def _take_prefill(self, event: EngineEvent) -> None:
         # The prompt counts once: further sequences find it in the cache, of course.

@@ -142,10 +142,13 @@ class Gateway:
         """Nothing more is expected of it: write its record."""
         request.status = exchange.status
         _end_by_force(request)
-        record = await self._build_record(request)
-        for take in self.takers:
-            take(record)
-        self.registry.close(request)
+        try:
+            record = await self._build_record(request)
+            for take in self.takers:
+                take(record)
+        finally:
+            # Were it not for its record, it would be counted as in flight for ever.
+            self.registry.close(request)
         self.journal.close(request.request_id)
         _log.info(
             "request ended",

@@ -13,6 +13,7 @@ import structlog
 
 from dataplane.clock import MonotonicClock
 from dataplane.engine import EngineCapabilities, EngineClient, EngineStats, EngineUnavailableError
+from dataplane.engine_claims import find_impossible_stats
 from dataplane.policy import ReplicaEndpoint
 from dataplane.report import ReplicaReport
 
@@ -47,6 +48,8 @@ class ReplicaLink:
         self.endpoint = endpoint
         self.is_connected = False
         self.error: str | None = "not connected yet"
+        self.not_believed: str | None = None
+        """Why what it last told of itself cannot be, and is not used."""
         self.capabilities: EngineCapabilities | None = None
         """As last told; kept while the replica is away."""
         self._clock = clock
@@ -74,6 +77,7 @@ class ReplicaLink:
             error=self.error,
             stats=self._stats_now() if self.is_connected else None,
             held_back=held_back,
+            not_believed=self.not_believed,
         )
 
     def _stats_now(self) -> EngineStats | None:
@@ -132,9 +136,7 @@ class ReplicaLink:
         assert client is not None
         while True:
             try:
-                self._stats = await client.stats()
-                self._told_at = self._clock()
-                self._on_stats(self, self._stats)
+                self._take_stats(await client.stats())
             except EngineUnavailableError as error:
                 self._set_connected(False, str(error))
                 return
@@ -142,6 +144,20 @@ class ReplicaLink:
             self._set_connected(True, None)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._doubt.wait(), _POLL_SECONDS)
+
+    def _take_stats(self, stats: EngineStats) -> None:
+        """What cannot be is not used: what was known before grows old."""
+        impossible = find_impossible_stats(stats)
+        if impossible is not None and self.not_believed is None:
+            _log.warning(
+                "a replica tells what cannot be",
+                replica_id=self.endpoint.replica_id,
+                why=impossible,
+            )
+        self.not_believed = impossible
+        if impossible is None:
+            self._stats, self._told_at = stats, self._clock()
+            self._on_stats(self, stats)
 
     async def _drop_client(self) -> None:
         client, self._client = self._client, None

@@ -62,6 +62,10 @@ class ScriptedReplica:
     ignores_cancel: bool = False
     told_running: int | None = None
     """What it says it runs; None: the truth."""
+    told_stats: dict[str, Any] = field(default_factory=dict)
+    """What it says of itself beside that, true or not."""
+    told_ahead_seconds: float = 0.0
+    """By how much it tells of everything as later than it was."""
     finish_instead: EngineEvent | None = None
     """Given as the end of every request, right after it was scheduled."""
     num_cached_tokens: int = 0
@@ -148,7 +152,8 @@ class ScriptedClient:
                     if not replica.shows_steps:
                         return
                     event = replace(event, used=replica.used)
-                offset = time.monotonic() - received_at if replica.shows_steps else None
+                now = time.monotonic() + replica.told_ahead_seconds
+                offset = now - received_at if replica.shows_steps else None
                 yield replace(event, offset=offset)
         finally:
             replica.held.pop(request.request_id, None)
@@ -163,13 +168,14 @@ class ScriptedClient:
         while self.replica.is_mute:  # noqa: ASYNC110 - tests say when it answers again
             await asyncio.sleep(0.005)
         replica = self.replica
-        return EngineStats(
+        stats = EngineStats(
             age_seconds=0.0,
             num_running=len(replica.held) if replica.told_running is None else replica.told_running,
             num_blocks=replica.num_blocks,
             block_size=None if replica.num_blocks is None else 16,
             num_referenced_blocks=None if replica.num_blocks is None else 0,
         )
+        return replace(stats, **replica.told_stats)
 
     async def close(self) -> None:
         pass

@@ -9,19 +9,19 @@ from ops.bench.hot_path.stream_call import StreamCall
 _SENTENCE = "The quick brown fox jumps over the lazy dog near the river bank. "
 
 
-def prompt_of(num_chars: int) -> str:
+def prompt_of(num_chars: int, begins: str = "") -> str:
     """Plain text of that length."""
-    return (_SENTENCE * (1 + num_chars // len(_SENTENCE)))[:num_chars]
+    return (begins + _SENTENCE * (1 + num_chars // len(_SENTENCE)))[:num_chars]
 
 
 def chat_payload(
-    address: str, num_chars: int, max_tokens: int, headers: Sequence[tuple[str, str]] = ()
+    address: str, prompt: str, max_tokens: int, headers: Sequence[tuple[str, str]] = ()
 ) -> bytes:
     """A streamed chat of one prompt as a whole HTTP request."""
     body = msgspec.json.encode(
         {
             "model": "stub",
-            "messages": [{"role": "user", "content": prompt_of(num_chars)}],
+            "messages": [{"role": "user", "content": prompt}],
             "max_tokens": max_tokens,
             "stream": True,
         }

@@ -56,8 +56,10 @@ class ClientConnection(asyncio.Protocol):
             self._finish(End.CUT)
 
     def read_slowly(self, pause_seconds: float) -> None:
-        """From now on take little at a time, and pause after each read."""
+        """From now on take little at a time, and pause after each read. Chunks that come late
+        by that are no server's doing, and their delays are not told."""
         self._pause_seconds = pause_seconds
+        self._put_delay = _forget
         sock = self._transport.get_extra_info("socket")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SMALL_BUFFER_BYTES)
 
@@ -140,3 +142,7 @@ class ClientConnection(asyncio.Protocol):
     def _read_on(self) -> None:
         if not self.is_lost:
             self._transport.resume_reading()
+
+
+def _forget(delay: float) -> None:
+    """Nobody is told."""

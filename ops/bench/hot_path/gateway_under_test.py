@@ -53,6 +53,10 @@ class GatewayUnderTest:
         """What its control plane was told: records, their bytes, and the last report."""
         return _get(self.taker_address, "/counts")
 
+    def ends(self) -> dict[str, str]:
+        """How each request ended on record, by its id, where that is kept."""
+        return _get(self.taker_address, "/ends")
+
     def live(self) -> dict[str, Any]:
         """What it has in flight, and its counts."""
         return _get(self.address, "/internal/requests")
@@ -65,6 +69,7 @@ def gateway_running(
     folder: Path,
     policy: AdmissionPolicyTerms = PLAIN_POLICY,
     tenants: tuple[TenantPolicy, ...] = (TenantPolicy(name="default"),),
+    keeps_ends: bool = False,
 ) -> Iterator[GatewayUnderTest]:
     """Start the gateway and its control plane, and wait until it has its replica.
 
@@ -75,7 +80,7 @@ def gateway_running(
     snapshot_path.write_bytes(
         encode_snapshot(_snapshot(replica_address, model_path, policy, tenants))
     )
-    options = ["--snapshot", str(snapshot_path)]
+    options = ["--snapshot", str(snapshot_path), *(["--keep-ends"] if keeps_ends else [])]
     state_dir = folder / "gateway"
     with announced("record-taker", "record_taker", options, cores.client, folder) as (taker, at):
         command = [

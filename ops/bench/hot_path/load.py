@@ -7,7 +7,7 @@ that falls behind would otherwise be told as a slow server.
 import asyncio
 import time
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 
 from dataplane.clock import MonotonicClock, monotonic_clock
@@ -90,16 +90,19 @@ class LoadClient:
     _num_open: int = 0
     _none_open: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def run(self, calls: Sequence[StreamCall]) -> LoadResult:
-        """Send all, each at its `scheduled_at` seconds from now, and wait for the answers."""
+    async def run(self, calls: Iterable[StreamCall], *, keeps_calls: bool = True) -> LoadResult:
+        """Send all, each at its `scheduled_at` seconds from now, and wait for the answers.
+
+        Without `keeps_calls` only `on_ended` hears of them: a long run would not fit in memory.
+        """
         self.chunk_delays = array("d")
-        result = LoadResult(calls=list(calls), chunk_delays=self.chunk_delays)
+        result = LoadResult(calls=[], chunk_delays=self.chunk_delays)
         began, busy = self.clock(), time.process_time()
-        self._num_open = len(calls)
-        self._none_open.clear()
         beat = asyncio.create_task(self._beat(result.beat_delays))
         try:
-            await self._send_all(result, began)
+            async for call in self._send_all(calls, began):
+                if keeps_calls:
+                    result.calls.append(call)
             result.seconds = self.clock() - began
             result.busy = (time.process_time() - busy) / result.seconds
             beat.cancel()
@@ -108,6 +111,11 @@ class LoadClient:
             beat.cancel()
         result.num_connections = self._num_made
         return result
+
+    @property
+    def num_open(self) -> int:
+        """Calls that were sent and have not ended."""
+        return self._num_open
 
     async def warm_up(self, num_connections: int) -> None:
         """Open connections before anything is timed."""
@@ -120,18 +128,23 @@ class LoadClient:
         self._all.clear()
         self._idle.clear()
 
-    async def _send_all(self, result: LoadResult, began: float) -> None:
+    async def _send_all(
+        self, calls: Iterable[StreamCall], began: float
+    ) -> AsyncIterator[StreamCall]:
         opening = set[asyncio.Task[None]]()
-        for call in result.calls:
+        for call in calls:
             call.scheduled_at += began
             await self._sleep_until(call.scheduled_at)
+            self._num_open += 1
+            self._none_open.clear()
             connection = self._take_idle(call)
             if connection is not None:
                 connection.send(call)
-                continue
-            task = asyncio.create_task(self._send_on_new(call))
-            opening.add(task)
-            task.add_done_callback(opening.discard)
+            else:
+                task = asyncio.create_task(self._send_on_new(call))
+                opening.add(task)
+                task.add_done_callback(opening.discard)
+            yield call
         if opening:
             await asyncio.wait(opening)
 

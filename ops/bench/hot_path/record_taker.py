@@ -4,7 +4,8 @@ A gateway under it does all that it does in production: it follows snapshots, re
 second, keeps its records on disk and delivers them. They are counted here and thrown away, since
 what a store would do with them on the client's core is not what is measured.
 
-It prints its address as one line of JSON; GET /counts tells what came.
+It prints its address as one line of JSON; GET /counts tells what came, and GET /ends how each
+request ended on record, by its id, where it is started with --keep-ends.
 """
 
 import argparse
@@ -26,17 +27,26 @@ _SSE_HEAD = (
 _COMMENT_SECONDS = 10.0
 
 
+class _Record(msgspec.Struct):
+    """What is read of a record."""
+
+    request_id: str
+    disposition: str
+
+
 class _Batch(msgspec.Struct):
     """What is read of a batch."""
 
-    records: list[msgspec.Raw]
+    records: list[_Record]
 
 
 class RecordTaker:
     """What gateways are told, and how much they told."""
 
-    def __init__(self, snapshot: bytes) -> None:
+    def __init__(self, snapshot: bytes, keeps_ends: bool) -> None:
         self._snapshot = snapshot
+        self._keeps_ends = keeps_ends
+        self._ends: dict[str, str] = {}
         self._decoder = msgspec.json.Decoder(_Batch)
         self.num_records = 0
         self.num_record_bytes = 0
@@ -51,8 +61,7 @@ class RecordTaker:
         if connection.method == b"GET" and connection.path.endswith(b"/snapshots"):
             self._follow(connection)
         elif connection.method == b"POST" and connection.path == b"/api/v1/records":
-            self.num_records += len(self._decoder.decode(connection.body).records)
-            self.num_record_bytes += len(connection.body)
+            self._take(connection.body)
             connection.answer(200, b"{}")
         elif connection.method == b"PUT":
             self.num_reports += 1
@@ -60,8 +69,17 @@ class RecordTaker:
             connection.answer(200, b"{}")
         elif connection.path == b"/counts":
             connection.answer(200, self._counts())
+        elif connection.path == b"/ends":
+            connection.answer(200, msgspec.json.encode(self._ends))
         else:
             connection.answer(404, b"{}")
+
+    def _take(self, body: bytes) -> None:
+        records = self._decoder.decode(body).records
+        self.num_records += len(records)
+        self.num_record_bytes += len(body)
+        if self._keeps_ends:
+            self._ends |= {record.request_id: record.disposition for record in records}
 
     def _counts(self) -> bytes:
         counts = {
@@ -89,10 +107,10 @@ async def _comment(connection: HttpConnection) -> None:
         connection.write(b": still here\n\n")
 
 
-async def serve(snapshot: bytes) -> None:
+async def serve(snapshot: bytes, keeps_ends: bool) -> None:
     """Until SIGTERM."""
     loop = asyncio.get_running_loop()
-    taker = RecordTaker(snapshot)
+    taker = RecordTaker(snapshot, keeps_ends)
     server = await loop.create_server(taker.connect, "127.0.0.1", 0)
     ended = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, ended.set)
@@ -106,7 +124,9 @@ def main() -> None:
     """Read the options and serve."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--snapshot", type=Path, required=True, help="JSON, one line")
-    uvloop.run(serve(parser.parse_args().snapshot.read_bytes()))
+    parser.add_argument("--keep-ends", action="store_true", help="for GET /ends")
+    options = parser.parse_args()
+    uvloop.run(serve(options.snapshot.read_bytes(), options.keep_ends))
 
 
 if __name__ == "__main__":

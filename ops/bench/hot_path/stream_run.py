@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ops.bench.hot_path.arrivals import Arrivals, arrival_times
-from ops.bench.hot_path.chat_calls import chat_calls, chat_payload
+from ops.bench.hot_path.chat_calls import chat_calls, chat_payload, prompt_of
 from ops.bench.hot_path.figures import milliseconds
 from ops.bench.hot_path.load import LoadClient, LoadResult
 from ops.bench.hot_path.machine import UseWatch
@@ -64,7 +64,9 @@ class RunFigures:
 async def run_streams(subject: Subject, terms: RunTerms) -> RunFigures:
     """Send, wait for all answers, and add up."""
     client = LoadClient(address=subject.address, pace_seconds=terms.pace.seconds)
-    payload = chat_payload(subject.address, terms.num_prompt_chars, terms.pace.num_chunks)
+    payload = chat_payload(
+        subject.address, prompt_of(terms.num_prompt_chars), terms.pace.num_chunks
+    )
     times = arrival_times(terms.arrivals, terms.rate, terms.seconds, terms.seed)
     at_once = terms.rate * terms.pace.stream_seconds
     await client.warm_up(int(at_once * _WARM_CONNECTIONS) + _SPARE_CONNECTIONS)

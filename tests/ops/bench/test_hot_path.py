@@ -217,7 +217,7 @@ def test_a_percentile_is_a_value_that_was_measured() -> None:
 
 async def load(address: str, num_calls: int) -> LoadResult:
     client = LoadClient(address=address, pace_seconds=PACE)
-    payload = chat_payload(address, num_chars=20, max_tokens=64)
+    payload = chat_payload(address, "Hello?", max_tokens=64)
     result = await client.run(chat_calls(payload, [0.01 * n for n in range(num_calls)]))
     client.close()
     return result

@@ -5,6 +5,9 @@ into one list, `[match of a, match of b, ...]`, and a policy of twenty classes i
 calls. An expression that fails on a request (a header it reads is absent) does not hold, and
 fails the whole of its list. Then `match of a || match of b || ...` is asked, which is true where
 one of them is, whichever others fail; only where it is true are they evaluated one by one.
+
+Only those headers are handed to the expressions that they may read, and where they read nothing
+that differs from request to request (a count of tokens does), what was found is remembered.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,10 +18,18 @@ from typing import Any, Protocol
 import msgspec
 from cel_expr_python import cel
 
+from dataplane.admission.match_reads import reads_of
 from dataplane.policy import ClassPolicy, TenantPolicy
 
+_MAX_REMEMBERED = 4096
+_MAX_REMEMBERED_CHARS = 256
+"""Of one request's values: headers are what callers make of them."""
 _MAX_LISTED = 8
 """Expressions in one list: one that fails costs no more than these."""
+
+
+_Values = tuple[object, ...]
+"""Of a request: all that its policy's expressions read."""
 
 
 class MatchRefusedError(ValueError):
@@ -88,15 +99,44 @@ class ClassMatcher:
             _group(asked[start : start + _MAX_LISTED], compiled)
             for start in range(0, len(asked), _MAX_LISTED)
         ]
+        self._reads = reads_of(each.match or "" for each in asked)
+        self._found: dict[_Values, ClassPolicy | None] = {}
+
+    @property
+    def reads_token_counts(self) -> bool:
+        """The class of a request depends on how long it is."""
+        return not self._reads.fields <= {"model", "stream"}
+
+    @property
+    def num_remembered(self) -> int:
+        """Kinds of requests whose class need not be looked for again."""
+        return len(self._found)
 
     def find(self, tenant: TenantPolicy, facts: RequestFacts) -> ClassPolicy | None:
         """The first class that takes the request, or None."""
-        if self._groups:
-            activation = _environment().Activation(data=_variables(tenant, facts))
-            for group in self._groups:
-                found = group.find(activation)
-                if found is not None:
-                    return found
+        if not self._groups:
+            return self._rest
+        headers = self._reads.select(facts.headers)
+        if not self._reads.is_told_by_few_values:
+            return self._ask(tenant, facts, headers)
+        values = (tenant.name, tenant.tier, facts.model, facts.stream, *headers.items())
+        if values in self._found:
+            return self._found[values]
+        found = self._ask(tenant, facts, headers)
+        if sum(map(len, headers.values())) <= _MAX_REMEMBERED_CHARS:
+            if len(self._found) >= _MAX_REMEMBERED:
+                self._found.clear()
+            self._found[values] = found
+        return found
+
+    def _ask(
+        self, tenant: TenantPolicy, facts: RequestFacts, headers: Mapping[str, str]
+    ) -> ClassPolicy | None:
+        activation = _environment().Activation(data=_variables(tenant, facts, headers))
+        for group in self._groups:
+            found = group.find(activation)
+            if found is not None:
+                return found
         return self._rest
 
 
@@ -152,7 +192,9 @@ def _compile(request_class: ClassPolicy) -> _Expression:
     return compiled
 
 
-def _variables(tenant: TenantPolicy, facts: RequestFacts) -> Mapping[str, Any]:
+def _variables(
+    tenant: TenantPolicy, facts: RequestFacts, headers: Mapping[str, str]
+) -> Mapping[str, Any]:
     """What an expression may read."""
     return {
         "tenant": {"name": tenant.name, "tier": tenant.tier},
@@ -161,6 +203,6 @@ def _variables(tenant: TenantPolicy, facts: RequestFacts) -> Mapping[str, Any]:
             "stream": facts.stream,
             "num_prompt_tokens": facts.num_prompt_tokens,
             "max_output_tokens": facts.max_output_tokens,
-            "headers": dict(facts.headers),
+            "headers": headers,
         },
     }

@@ -154,6 +154,13 @@ class DeploymentAdmission:
             overrides=applied,
         )
 
+    def may_refuse(self, policy: CompiledPolicy) -> bool:
+        """Whether a request of one slot may be refused now however short it is, as far as can be
+        told without its length: whose class depends on that, nobody can tell."""
+        if policy.classes.reads_token_counts:
+            return False
+        return bool(policy.terms.tenants) or not self.queue.has_room_for(1, None)
+
     def hold(self, arrival: Arrival, considered: Considered) -> AdmissionHold | None:
         """Let in what was considered just now: take what it holds. None: it holds nothing."""
         if _retry_share(considered.terms) is not None:

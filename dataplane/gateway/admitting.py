@@ -18,10 +18,11 @@ from dataplane.admission.deployment_admission import (
 )
 from dataplane.admission.retry_budget import RETRY_COUNT_HEADER
 from dataplane.admission_record import admission_record, rejection_record
+from dataplane.gateway.counting import Call, count_for, note_count
 from dataplane.gateway.exchange import Exchange
 from dataplane.gateway.gateway import Gateway
 from dataplane.gateway.openai_api.errors import ApiError, ApiRefusalError
-from dataplane.gateway.receiving import Call, note_count, receive_for
+from dataplane.gateway.receiving import ReadCall
 from dataplane.gateway.registry import InFlightRequest
 from dataplane.gateway.status import PROBE_HEADER
 from dataplane.lifecycle import ANSWERS, Delivery
@@ -55,11 +56,11 @@ class Entry:
     def model(self) -> str:
         """What its answer calls the model: what its caller did, or the deployment that stands in
         for that."""
-        return self.fallback or self.call.document.model
+        return self.fallback or self.call.read.document.model
 
     def may_retry(self) -> bool:
         """Whether the budget leaves one more try on another replica."""
-        return self.admission.may_retry(self.call.deployment.policy)
+        return self.admission.may_retry(self.call.read.deployment.policy)
 
     def settle(self, request: InFlightRequest) -> None:
         """What it took is known."""
@@ -79,14 +80,34 @@ class Entry:
         """It is over, however it ended."""
         if self.hold is not None:
             self.hold.release()
-        _remember(self.admission, self.call, is_answered=_is_answered(request))
+        _remember(self.admission, self.call.read, is_answered=_is_answered(request))
+
+
+def refuse_uncounted(
+    gateway: Gateway, exchange: Exchange, request: InFlightRequest, read: ReadCall
+) -> Rejected | None:
+    """The refusal of a call that would be refused however short it were; None: it may not be, or
+    nobody can tell before it is counted.
+
+    To count the prompts of those who are refused would cost most where there is least to give.
+    """
+    policy = read.enforced.policy_of(read.deployment)
+    admission = gateway.fleet.admission_of(read.deployment.name)
+    if not admission.may_refuse(policy):
+        return None
+    arrival = _arrival(admission, exchange, request, read, 1, 1)
+    considered = _decide(gateway, admission, read, arrival)
+    decision = considered.decision
+    if not isinstance(decision, Rejected) or decision.fallback is not None:
+        return None
+    return _reject(exchange, request, read, admission, arrival, considered, decision)
 
 
 async def enter(
     gateway: Gateway, exchange: Exchange, request: InFlightRequest, call: Call
 ) -> Entry | Rejected:
     """Decide on a call, and let it in or refuse it; its request is told what was decided."""
-    admission = gateway.fleet.admission_of(call.deployment.name)
+    admission = gateway.fleet.admission_of(call.read.deployment.name)
     arrival, considered = _consider(gateway, exchange, request, call)
     fallback = considered.decision.fallback
     if fallback is not None:
@@ -96,11 +117,7 @@ async def enter(
         arrival, considered = _consider(gateway, exchange, request, call)
     decision = considered.decision
     if isinstance(decision, Rejected):
-        admission.refuse(arrival)
-        _remember(admission, call, is_answered=False)
-        _note(exchange, request, decision)
-        request.decision = rejection_record(considered, decision, request.snapshot_version)
-        return decision
+        return _reject(exchange, request, call.read, admission, arrival, considered, decision)
     degraded = _shortened(call, decision)
     _note(exchange, request, decision)
     _say_degraded(exchange, degraded, decision.why_degraded)
@@ -140,7 +157,7 @@ async def _enter_fallback(
     if deployment is None:
         return None
     try:
-        other = await receive_for(gateway, call, deployment)
+        other = await count_for(gateway, call.read, deployment)
     except ApiRefusalError:
         return None
     arrival, considered = _consider(gateway, exchange, request, other)
@@ -159,37 +176,67 @@ async def _enter_fallback(
     return _take(gateway.fleet.admission_of(name), arrival, considered, decision, other, name)
 
 
-def _consider(
-    gateway: Gateway,
+def _reject(
     exchange: Exchange,
     request: InFlightRequest,
-    call: Call,
+    read: ReadCall,
+    admission: DeploymentAdmission,
+    arrival: Arrival,
+    considered: Considered,
+    decision: Rejected,
+) -> Rejected:
+    admission.refuse(arrival)
+    _remember(admission, read, is_answered=False)
+    _note(exchange, request, decision)
+    request.decision = rejection_record(considered, decision, request.snapshot_version)
+    return decision
+
+
+def _consider(
+    gateway: Gateway, exchange: Exchange, request: InFlightRequest, call: Call
 ) -> tuple[Arrival, Considered]:
-    deployment = call.deployment
-    admission = gateway.fleet.admission_of(deployment.name)
+    admission = gateway.fleet.admission_of(call.read.deployment.name)
+    num_prompt, num_output = call.prompt.num_tokens, call.max_output_tokens
+    arrival = _arrival(admission, exchange, request, call.read, num_prompt, num_output)
+    return arrival, _decide(gateway, admission, call.read, arrival)
+
+
+def _arrival(
+    admission: DeploymentAdmission,
+    exchange: Exchange,
+    request: InFlightRequest,
+    read: ReadCall,
+    num_prompt_tokens: int,
+    max_output_tokens: int,
+) -> Arrival:
     told = exchange.headers.get(RETRY_COUNT_HEADER)
-    arrival = Arrival(
-        tenant=call.tenant,
+    num_choices = read.document.num_choices
+    return Arrival(
+        tenant=read.tenant,
         facts=RequestFacts(
             model=request.model or "",
             stream=request.is_stream,
-            num_prompt_tokens=call.prompt.num_tokens,
-            max_output_tokens=call.max_output_tokens,
+            num_prompt_tokens=num_prompt_tokens,
+            max_output_tokens=max_output_tokens,
             headers={k: v for k, v in exchange.headers.items() if k not in _SECRET_HEADERS},
-            num_sequences=call.document.num_choices,
+            num_sequences=num_choices,
             num_bytes=exchange.body_lease.num_bytes,
         ),
-        num_slots=call.document.num_choices,
-        why_retry=admission.retries.find_retry(call.tenant.name, told, call.fingerprint),
+        num_slots=num_choices,
+        why_retry=admission.retries.find_retry(read.tenant.name, told, read.fingerprint),
     )
-    considered = admission.consider(
-        call.enforced.policy_of(deployment),
+
+
+def _decide(
+    gateway: Gateway, admission: DeploymentAdmission, read: ReadCall, arrival: Arrival
+) -> Considered:
+    return admission.consider(
+        read.enforced.policy_of(read.deployment),
         arrival,
-        num_replicas=len(deployment.replicas),
+        num_replicas=len(read.deployment.replicas),
         is_draining=gateway.is_draining,
-        overrides=call.enforced.snapshot.overrides,
+        overrides=read.enforced.snapshot.overrides,
     )
-    return arrival, considered
 
 
 def _take(
@@ -231,7 +278,7 @@ def _shortened(call: Call, decision: Admitted) -> tuple[str, ...]:
 
 
 def _find_deployment(call: Call, name: str) -> DeploymentPolicy | None:
-    deployments = call.enforced.snapshot.deployments
+    deployments = call.read.enforced.snapshot.deployments
     return next((each for each in deployments if each.name == name), None)
 
 
@@ -240,11 +287,11 @@ def _is_answered(request: InFlightRequest) -> bool:
     return lifecycle.disposition in ANSWERS and lifecycle.delivery is Delivery.COMPLETE
 
 
-def _remember(admission: DeploymentAdmission, call: Call, *, is_answered: bool) -> None:
+def _remember(admission: DeploymentAdmission, read: ReadCall, *, is_answered: bool) -> None:
     """The same body that comes again is a retry where this one was not answered."""
-    if call.fingerprint is None:
+    if read.fingerprint is None:
         return
     if is_answered:
-        admission.retries.forget(call.tenant.name, call.fingerprint)
+        admission.retries.forget(read.tenant.name, read.fingerprint)
     else:
-        admission.retries.remember(call.tenant.name, call.fingerprint)
+        admission.retries.remember(read.tenant.name, read.fingerprint)

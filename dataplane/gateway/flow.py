@@ -17,8 +17,9 @@ import asyncio
 
 from dataplane.admission.admit import Rejected
 from dataplane.engine import EngineRequest
-from dataplane.gateway.admitting import Entry, enter, error_of
+from dataplane.gateway.admitting import Entry, enter, error_of, refuse_uncounted
 from dataplane.gateway.client_side import ClientSide
+from dataplane.gateway.counting import Call, count
 from dataplane.gateway.engine_side import EngineSide
 from dataplane.gateway.exchange import ClientGoneError, Exchange
 from dataplane.gateway.gateway import Gateway
@@ -31,7 +32,7 @@ from dataplane.gateway.openai_api.sampling import (
     sampling_of,
 )
 from dataplane.gateway.output import Output
-from dataplane.gateway.receiving import Call, receive
+from dataplane.gateway.receiving import receive
 from dataplane.gateway.registry import InFlightRequest
 from dataplane.gateway.routing_requests import routing_request
 from dataplane.lifecycle import Delivery, Disposition, EventKind
@@ -60,7 +61,12 @@ async def _pass(
     gateway: Gateway, exchange: Exchange, request: InFlightRequest, kind: type[Document]
 ) -> None:
     try:
-        call = await receive(gateway, exchange, request, kind)
+        read = await receive(gateway, exchange, request, kind)
+        if rejected := refuse_uncounted(gateway, exchange, request, read):
+            request.apply(EventKind.RECEIVED)
+            await _refuse(exchange, request, EventKind.REJECTED, error_of(rejected))
+            return
+        call = await count(gateway, request, read)
     except ApiRefusalError as refusal:
         await _refuse(exchange, request, EventKind.INVALID, refusal.error)
         return
@@ -86,6 +92,7 @@ async def _serve(
     entry: Entry,
 ) -> None:
     call, decision = entry.call, entry.decision
+    name = call.read.deployment.name
     request.apply(EventKind.ADMITTED)
     request.on_progress()
     output = Output()
@@ -94,11 +101,11 @@ async def _serve(
         request_class=decision.request_class,
         demand=_demand(gateway, exchange, entry),
         template=_submission(request, call),
-        queue=gateway.fleet.queue_of(call.deployment.name),
+        queue=gateway.fleet.queue_of(name),
         fleet=gateway.fleet,
         output=output,
         release_seconds=gateway.settings.release_seconds,
-        needs=call.needs,
+        needs=call.read.needs,
         may_retry=entry.may_retry,
     )
     client_side = ClientSide(
@@ -142,32 +149,32 @@ def _submission(request: InFlightRequest, call: Call) -> EngineRequest:
         request_id=request.request_id,
         attempt=0,
         endpoint=request.endpoint,
-        sampling=sampling_of(call.document, call.max_output_tokens),
+        sampling=sampling_of(call.read.document, call.max_output_tokens),
         prompt_token_ids=call.prompt.token_ids,
-        body=call.body,
+        body=call.read.body,
         is_stream=request.is_stream,
-        isolation_key=call.tenant.name,
+        isolation_key=call.read.tenant.name,
         traceparent=traceparent_of(request.trace),
     )
 
 
 def _demand(gateway: Gateway, exchange: Exchange, entry: Entry) -> QueueDemand:
     """What it asks of the queue, and of whoever chooses its replica."""
-    call = entry.call
-    num_sequences = call.document.num_choices
+    call, read = entry.call, entry.call.read
+    num_sequences = read.document.num_choices
     num_tokens = call.prompt.num_tokens + num_sequences * call.max_output_tokens
     return QueueDemand(
         num_slots=num_sequences,
-        tenant=call.tenant.name,
-        weight=call.deployment.policy.limits_of(call.tenant.name).weight,
+        tenant=read.tenant.name,
+        weight=read.deployment.policy.limits_of(read.tenant.name).weight,
         num_tokens=num_tokens,
         num_expected_tokens=entry.num_expected_tokens,
         num_bytes=exchange.body_lease.num_bytes,
         kv=None if entry.hold is None else entry.hold.kv,
         routing=routing_request(
-            gateway.fleet.queue_of(call.deployment.name).router,
+            gateway.fleet.queue_of(read.deployment.name).router,
             exchange.headers,
-            call.tenant.name,
+            read.tenant.name,
             call.prompt.num_tokens,
             max(0, entry.num_expected_tokens - call.prompt.num_tokens),
             call.prompt_blocks,
@@ -176,17 +183,17 @@ def _demand(gateway: Gateway, exchange: Exchange, entry: Entry) -> QueueDemand:
 
 
 def _shape(request: InFlightRequest, entry: Entry) -> AnswerShape:
-    call = entry.call
-    options = call.document.stream_options
+    read = entry.call.read
+    options = read.document.stream_options
     return AnswerShape(
         endpoint=request.endpoint,
         request_id=request.request_id,
         model=entry.model,
         created_at_unix=request.arrival.at_unix_ns // 10**9,
-        fingerprint=call.deployment.model_revision,
+        fingerprint=read.deployment.model_revision,
         includes_usage=bool(options and options.include_usage),
-        num_choices=call.document.num_choices,
-        includes_logprobs=call.document.num_logprobs is not None,
+        num_choices=read.document.num_choices,
+        includes_logprobs=read.document.num_logprobs is not None,
     )
 
 

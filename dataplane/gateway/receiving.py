@@ -1,12 +1,11 @@
-"""From an exchange to a call that was read, checked and counted.
+"""From an exchange to a call that was read and checked, all but its length.
 
-Cheap limits first, tokenizing last. What a call holds depends on the deployment that serves it:
-its tokenizer counts the prompt, its length bounds the answer, its engines take the parameters. A
-call that is to be served by another deployment is read for that one anew.
+Cheap limits first; tokenizing comes later (see `counting`), since who is refused anyway need not
+be counted. What a call may hold depends on the deployment that serves it: its engines take the
+parameters, its length bounds the prompt.
 """
 
 import asyncio
-import dataclasses
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,12 +23,10 @@ from dataplane.gateway.openai_api.documents import (
     read_document,
 )
 from dataplane.gateway.openai_api.errors import refuse
-from dataplane.gateway.openai_api.sampling import bound_answer, check_choices, check_vocabulary
-from dataplane.gateway.prompts import CountedPrompt, TokenizerError, prompt_text
+from dataplane.gateway.openai_api.sampling import check_choices
+from dataplane.gateway.prompts import prompt_text
 from dataplane.gateway.registry import InFlightRequest
-from dataplane.gateway.routing_requests import hash_prompt
 from dataplane.gateway.status import PROBE_HEADER
-from dataplane.lifecycle import EventKind, Observability
 from dataplane.policy import DeploymentPolicy, Snapshot, TenantPolicy
 
 PROBE_TENANT = "_pilothouse"
@@ -38,8 +35,8 @@ _MAX_HASHED_ON_LOOP = 64 * 2**10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    """A request that was read, checked and counted, all under one snapshot."""
+class ReadCall:
+    """A request that was read and checked, under one snapshot; nobody has counted its prompt."""
 
     enforced: EnforcedSnapshot
     tenant: TenantPolicy
@@ -49,27 +46,14 @@ class Call:
     needs: frozenset[str]
     """Parameters that the engine must take."""
     body: Mapping[str, Any]
-    prompt: CountedPrompt
-    max_output_tokens: int
-    prompt_blocks: tuple[bytes, ...] = ()
-    """Hashes of its prompt, where its deployment is routed by them."""
     fingerprint: bytes | None = None
     """Of its body; None: its policy does not ask whether the same one comes again."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Read:
-    document: Document
-    needs: frozenset[str]
-    prompt: CountedPrompt
-    max_output_tokens: int
-    prompt_blocks: tuple[bytes, ...]
-
-
 async def receive(
     gateway: Gateway, exchange: Exchange, request: InFlightRequest, kind: type[Document]
-) -> Call:
-    """The call of a request, and what is known of it noted. Raises ApiRefusalError and
+) -> ReadCall:
+    """Read a request, and note in it what comes to light on the way. Raises ApiRefusalError and
     ClientGoneError."""
     settings = gateway.settings
     exchange.require_one("authorization", TENANT_HEADER)
@@ -85,85 +69,49 @@ async def receive(
     request.model = find_model(body)
     request.tenant = tenant = _tenant_of(gateway, exchange, snapshot)
     request.deployment = deployment = _find_deployment(snapshot, request.model)
-    read = await _read_for(gateway, deployment, kind, body, tenant, request)
-    call = Call(
+    document, needs = _check(gateway, deployment, kind, body)
+    _note_document(request, document)
+    return ReadCall(
         enforced=enforced,
         tenant=tenant,
         deployment=deployment,
         kind=kind,
-        document=read.document,
-        needs=read.needs,
+        document=document,
+        needs=needs,
         body=body,
-        prompt=read.prompt,
-        max_output_tokens=read.max_output_tokens,
-        prompt_blocks=read.prompt_blocks,
         fingerprint=await _fingerprint(raw, deployment),
     )
-    note_count(request, call)
-    request.apply(
-        EventKind.RECEIVED,
-        num_tokens=read.prompt.num_tokens,
-        observability=read.prompt.observability,
-    )
-    return call
 
 
-async def receive_for(gateway: Gateway, call: Call, deployment: DeploymentPolicy) -> Call:
+def read_for(gateway: Gateway, call: ReadCall, deployment: DeploymentPolicy) -> ReadCall:
     """The same call for another deployment. Raises ApiRefusalError where that one cannot serve
     it."""
-    read = await _read_for(gateway, deployment, call.kind, call.body, call.tenant, None)
-    return dataclasses.replace(
-        call,
+    document, needs = _check(gateway, deployment, call.kind, call.body)
+    return ReadCall(
+        enforced=call.enforced,
+        tenant=call.tenant,
         deployment=deployment,
-        document=read.document,
-        needs=read.needs,
-        prompt=read.prompt,
-        max_output_tokens=read.max_output_tokens,
-        prompt_blocks=read.prompt_blocks,
+        kind=call.kind,
+        document=document,
+        needs=needs,
+        body=call.body,
+        fingerprint=call.fingerprint,
     )
 
 
-def note_count(request: InFlightRequest, call: Call) -> None:
-    """What was counted of a call belongs to its request's record."""
-    request.deployment = call.deployment
-    request.num_prompt_tokens = call.prompt.num_tokens
-    request.prompt_tokens_observability = call.prompt.observability
-    request.max_output_tokens = call.max_output_tokens
-
-
-async def _read_for(
+def _check(
     gateway: Gateway,
     deployment: DeploymentPolicy,
     kind: type[Document],
     body: Mapping[str, Any],
-    tenant: TenantPolicy,
-    request: InFlightRequest | None,
-) -> _Read:
-    """`request` is told what comes to light on the way; None: it was told before."""
-    settings = gateway.settings
-    max_model_len = gateway.fleet.max_model_len_of(deployment)
-    check_prompt_length(body, max_model_len)
+) -> tuple[Document, frozenset[str]]:
+    """The document, and the parameters that its engine must take."""
+    check_prompt_length(body, gateway.fleet.max_model_len_of(deployment))
     read = read_document(kind, body, gateway.fleet.takes_of(deployment))
-    document = read.document
-    check_choices(document, settings.max_choices, deployment.policy.max_active_per_replica)
-    if request is not None:
-        _note_document(request, document)
-    prompt = await _count(gateway, document, deployment, max_model_len)
-    check_vocabulary(document, prompt.vocab_size)
-    if request is not None:  # also of one whose answer turns out to be too long
-        request.num_prompt_tokens = prompt.num_tokens
-        request.prompt_tokens_observability = prompt.observability
-    limit = _limit_output(
-        prompt, document.output_limit, max_model_len, settings.default_output_tokens
+    check_choices(
+        read.document, gateway.settings.max_choices, deployment.policy.max_active_per_replica
     )
-    router = gateway.fleet.queue_of(deployment.name).router
-    return _Read(
-        document=document,
-        needs=read.needs,
-        prompt=prompt,
-        prompt_blocks=await hash_prompt(router, prompt, tenant.name),
-        max_output_tokens=bound_answer(document, limit, settings.max_answer_values),
-    )
+    return read.document, read.needs
 
 
 def _note_document(request: InFlightRequest, document: Document) -> None:
@@ -218,38 +166,3 @@ def _find_deployment(snapshot: Snapshot, model: str) -> DeploymentPolicy:
             code="model_not_found",
         )
     return deployment
-
-
-async def _count(
-    gateway: Gateway,
-    document: Document,
-    deployment: DeploymentPolicy,
-    max_model_len: int | None,
-) -> CountedPrompt:
-    try:
-        prompt = await gateway.prompts.count(document, deployment.tokenizer_artifact, max_model_len)
-    except TokenizerError as error:
-        raise refuse(str(error), status=503, code="tokenizer_unavailable") from error
-    if prompt.num_tokens == 0:
-        raise refuse("The prompt is empty.", param="prompt", code="invalid_value")
-    return prompt
-
-
-def _limit_output(
-    prompt: CountedPrompt, wanted: int | None, max_model_len: int | None, default: int
-) -> int:
-    """How many tokens may be generated. Raises ApiRefusalError when they cannot fit."""
-    if max_model_len is None:
-        return wanted or default
-    if prompt.observability is not Observability.OBSERVED:
-        # A guess refuses nobody and fills nothing up: it leaves the endpoint half its length.
-        return wanted or min(default, max(1, max_model_len // 2))
-    room = max_model_len - prompt.num_tokens
-    if room < (wanted or 1):
-        raise refuse(
-            f"This model's maximum context length is {max_model_len} tokens. However, you "
-            f"requested {prompt.num_tokens + (wanted or 1)} tokens ({prompt.num_tokens} in the "
-            f"prompt, {wanted or 1} in the completion). Please shorten either.",
-            code="context_length_exceeded",
-        )
-    return wanted or room

@@ -2,6 +2,7 @@
 
 import re
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -73,3 +74,25 @@ def test_an_expression_that_cannot_decide_is_refused_wherever_its_class_stands(
 
 def test_without_classes_nothing_is_found() -> None:
     assert ClassMatcher([]).find(GOLD, FACTS) is None
+
+
+def test_what_was_found_of_one_request_is_not_taken_for_another() -> None:
+    matches = ['tenant.tier == "gold" && request.stream', 'request.headers["x-job"] == "nightly"']
+    matcher = ClassMatcher(classes_of(matches, has_rest=True))
+    free = TenantPolicy(name="acme", tier="free")
+    plain = msgspec.structs.replace(FACTS, stream=False, headers={})
+
+    for _ in range(2):
+        asked = [(GOLD, FACTS), (free, FACTS), (free, plain), (GOLD, plain)]
+        found = [matcher.find(tenant, facts) for tenant, facts in asked]
+        assert [each.name for each in found if each] == ["c0", "c1", "rest", "rest"]
+
+
+def test_what_callers_make_up_is_not_remembered_without_bound() -> None:
+    matcher = ClassMatcher(classes_of(['request.headers["x-job"] == "nightly"'], has_rest=True))
+
+    for index in range(5000):
+        headers = {"x-job": f"job {index}" if index % 2 else "j" * 1000 + str(index)}
+        matcher.find(GOLD, msgspec.structs.replace(FACTS, headers=headers))
+
+    assert 0 < matcher.num_remembered <= 4096

@@ -331,3 +331,51 @@ class Admissions(RuleBasedStateMachine):
 
 
 TestAdmissions = Admissions.TestCase
+
+
+_OVERLOAD_TERMS = st.fixed_dictionaries(
+    {},
+    optional={
+        "queue": st.builds(
+            QueueLimits,
+            max_requests=st.sampled_from([None, 0, 1, 3]),
+            max_tokens=st.sampled_from([None, 50, 200]),
+            max_age_seconds=st.sampled_from([None, 0.5]),
+        ),
+        "tenants": st.just(LIMITS),
+        "max_prompt_tokens_in_flight": st.sampled_from([5, 40]),
+        "overload": st.builds(
+            OverloadTerms, shed=st.just(("batch",)), retry_budget=st.sampled_from([None, 0.1])
+        ),
+        "classes": st.just((dataclasses.replace(CHAT, max_queue=1, deadline_seconds=1.0), BATCH)),
+    },
+)
+
+
+@given(
+    _OVERLOAD_TERMS,
+    st.lists(st.tuples(st.sampled_from(["acme", "other"]), st.integers(1, 30)), max_size=8),
+    st.sampled_from(["acme", "other"]),
+    st.integers(1, 60),
+    st.integers(1, 60),
+)
+def test_who_is_refused_however_short_is_refused_at_any_length(
+    terms: dict[str, Any], before: list[tuple[str, int]], tenant: str, prompt: int, output: int
+) -> None:
+    desk = Desk(compiled(**terms))
+    for name, num_tokens in before:
+        desk.clock.now += 0.2
+        desk.come(arrival(name, num_prompt_tokens=num_tokens))
+
+    short = desk.consider(arrival(tenant, num_prompt_tokens=1, max_output_tokens=1)).decision
+    if isinstance(short, Rejected):
+        real = desk.consider(arrival(tenant, num_prompt_tokens=prompt, max_output_tokens=output))
+        assert isinstance(real.decision, Rejected)
+
+
+def test_whose_class_depends_on_its_length_is_not_refused_before_that_is_known() -> None:
+    by_length = dataclasses.replace(CHAT, match="request.num_prompt_tokens < 100", max_queue=0)
+    desk = Desk(compiled(), num_slots=0)
+
+    assert desk.admission.may_refuse(desk.policy)
+    assert not desk.admission.may_refuse(compiled(classes=(by_length, BATCH)))

@@ -342,3 +342,27 @@ async def test_nothing_is_held_for_clients_that_leave_at_any_moment(
         await asyncio.gather(*(come_and_go(number) for number in range(150)))
         await until(lambda: len(gateway.app.gateway.registry) == 0)
         gateway.app.gateway.registry.counts().check_integrity()
+
+
+async def test_whoever_is_refused_at_any_length_is_not_counted_first(
+    tmp_path: Path, replica: ScriptedReplica
+) -> None:
+    by_length = (
+        ClassPolicy(name="long", match="request.num_prompt_tokens > 1000"),
+        ClassPolicy(name="rest"),
+    )
+    terms = {"queue": QueueLimits(max_requests=0)}
+    async with busy(tmp_path / "plain", replica, terms=terms) as (gateway, _):
+        refused = await call(gateway)
+        uncounted = await gateway.record_of(refused.headers["x-request-id"])
+    async with busy(tmp_path / "by-length", replica, terms=terms, classes=by_length) as (
+        gateway,
+        _,
+    ):
+        response = await call(gateway)
+        counted = await gateway.record_of(response.headers["x-request-id"])
+
+    assert [error_of(each)["code"] for each in (refused, response)] == ["queue_full"] * 2
+    assert uncounted.num_prompt_tokens is None
+    assert [event.kind for event in uncounted.events[:3]] == ["arrived", "received", "rejected"]
+    assert counted.num_prompt_tokens

@@ -28,6 +28,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +56,9 @@ from ops.bench.hot_path.subjects import (
 _GOAL_OF_PASS_THROUGH = 0.6
 _GOAL_OF_LITELLM = 20.0
 _FIRST_LEVELS = {STUB: 100.0, GATEWAY: 12.0, PASS_THROUGH: 30.0, RELAY: 60.0, LITELLM: 1.0}
-_WARM_SECONDS = 1.0
-_QUICK = {"rounds": 3, "seconds": 2.0, "searches": 1, "level_seconds": 1.5}
+_WARM_RATE, _WARM_SECONDS = 10.0, 1.0
+_FULL = {"rounds": 5, "seconds": 5.0, "searches": 3, "level_seconds": 3.0, "precision": 0.06}
+_QUICK = {"rounds": 3, "seconds": 1.5, "searches": 1, "level_seconds": 1.0, "precision": 0.2}
 
 
 def main() -> None:
@@ -106,11 +108,7 @@ async def _run(options: argparse.Namespace, running: Running, pace: Pace) -> dic
         num_prompt_chars=options.prompt_chars,
     )
     for subject in running.subjects.values():  # not counted
-        warm = RunTerms(
-            rate=min(options.rate, 10.0), seconds=_WARM_SECONDS, pace=pace,
-            arrivals=Arrivals.EVEN, num_prompt_chars=options.prompt_chars,
-        )  # fmt: skip
-        await run_streams(subject, warm)
+        await run_streams(subject, replace(terms, rate=_WARM_RATE, seconds=_WARM_SECONDS))
     report: dict[str, Any] = {}
     if options.only in (None, "latency"):
         # LiteLLM carries a tenth of this rate: what it adds here would be its queue.
@@ -119,17 +117,25 @@ async def _run(options: argparse.Namespace, running: Running, pace: Pace) -> dic
         _tell_latency(latency, options.rate)
         report["latency"] = latency.as_dict()
     if options.only in (None, "capacity"):
-        capacity = await measure_capacity(
-            running.subjects,
-            RunTerms(
-                rate=0, seconds=options.level_seconds, pace=pace, arrivals=options.arrivals,
-                num_prompt_chars=options.prompt_chars,
-            ),
-            _FIRST_LEVELS, options.searches, options.limit_ms, _tell,
-        )  # fmt: skip
+        capacity = await _search(options, running, terms)
         _tell_capacity(capacity)
         report["capacity"] = capacity.as_dict()
     return report
+
+
+async def _search(options: argparse.Namespace, running: Running, terms: RunTerms) -> CapacityReport:
+    subjects = dict(running.subjects)
+    if options.quick:
+        del subjects[STUB]  # it carries the most, and takes the longest to find
+    return await measure_capacity(
+        subjects,
+        replace(terms, seconds=options.level_seconds),
+        _FIRST_LEVELS,
+        options.searches,
+        options.limit_ms,
+        _tell,
+        options.precision,
+    )
 
 
 def _tell_latency(report: LatencyReport, rate: float) -> None:
@@ -175,12 +181,13 @@ def _parse() -> argparse.Namespace:
     )
     parser.add_argument("--quick", action="store_true", help="everything shorter: under a minute")
     parser.add_argument("--only", choices=["latency", "capacity"])
-    parser.add_argument("--subjects", nargs="+", choices=SUBJECTS, default=list(SUBJECTS))
+    parser.add_argument("--subjects", nargs="+", choices=SUBJECTS, help="[all; quick: no relay]")
     parser.add_argument("--rate", type=float, default=100.0, help="of latency, streams a second")
     parser.add_argument("--rounds", type=int, help="of latency [5]")
     parser.add_argument("--seconds", type=float, help="of each subject in each round [5]")
     parser.add_argument("--searches", type=int, help="of capacity [3]")
     parser.add_argument("--level-seconds", type=float, help="of each level [3]")
+    parser.add_argument("--precision", type=float, help="of a level, as a share of it [0.06]")
     parser.add_argument("--limit-ms", type=float, default=LIMIT_MS, help="of capacity")
     parser.add_argument("--chunks", type=int, default=64, help="of an answer")
     parser.add_argument("--pace-ms", type=float, default=5.0, help="from chunk to chunk")
@@ -189,10 +196,11 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--litellm", type=Path, metavar="VENV", help="made if it is not there")
     parser.add_argument("--report", type=Path, metavar="FILE.json", help="where to write it all")
     options = parser.parse_args()
-    full = {"rounds": 5, "seconds": 5.0, "searches": 3, "level_seconds": 3.0}
-    for name, value in (_QUICK if options.quick else full).items():
+    for name, value in (_QUICK if options.quick else _FULL).items():
         if getattr(options, name) is None:
             setattr(options, name, value)
+    if options.subjects is None:
+        options.subjects = [n for n in SUBJECTS if not (options.quick and n == RELAY)]
     return options
 
 

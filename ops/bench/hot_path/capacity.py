@@ -18,7 +18,10 @@ _MAX_LEVEL = 4096.0
 
 
 class LevelSearch:
-    """The highest level that is kept, to within `precision` of itself."""
+    """The highest level that is kept, to within `precision` of itself.
+
+    A level counts as failed when it has failed twice: once may be another process's doing.
+    """
 
     def __init__(self, first: float, growth: float = 1.6, precision: float = 0.08) -> None:
         self._next = first
@@ -26,6 +29,7 @@ class LevelSearch:
         self._precision = precision
         self._kept = 0.0
         self._failed: float | None = None
+        self._has_failed_once = False
 
     @property
     def best(self) -> float:
@@ -42,6 +46,10 @@ class LevelSearch:
 
     def note(self, level: float, is_kept: bool) -> None:
         """What came of a level."""
+        if not is_kept and not self._has_failed_once:
+            self._has_failed_once = True
+            return
+        self._has_failed_once = False
         if is_kept:
             self._kept = max(self._kept, level)
         else:
@@ -89,13 +97,14 @@ async def measure_capacity(
     num_rounds: int,
     limit_ms: float,
     tell: Callable[[str], None],
+    precision: float = 0.08,
 ) -> CapacityReport:
-    """A whole search of each subject in every round."""
+    """A whole search of each subject in every round, to within `precision` of what it finds."""
     found: dict[str, list[float]] = {name: [] for name in subjects}
     behind: dict[str, str] = {}
     runs: list[RunFigures] = []
     for number in range(num_rounds):
-        searches = {name: LevelSearch(first_levels[name]) for name in subjects}
+        searches = {name: LevelSearch(first_levels[name], precision=precision) for name in subjects}
         tell(f"search {number + 1} of {num_rounds}")
         while open_names := [n for n in searches if searches[n].next_level() is not None]:
             for name in open_names:

@@ -203,6 +203,9 @@ def test_a_search_finds_the_highest_level_that_is_kept() -> None:
     while (level := search.next_level()) is not None:
         search.note(level, is_kept=level <= 37.0)
     assert 34.0 <= search.best <= 37.0
+    disturbed = LevelSearch(first=10.0)
+    disturbed.note(10.0, is_kept=False)
+    assert disturbed.next_level() == 10.0
     nothing = LevelSearch(first=10.0)
     while (level := nothing.next_level()) is not None:
         nothing.note(level, is_kept=False)

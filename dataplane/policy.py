@@ -41,6 +41,9 @@ class ClassPolicy:
     """Requests of this class that may wait."""
     deadline_seconds: float | None = None
     """Longest wait for engine work; None: no limit."""
+    first_token_seconds: float | None = None
+    """Longest wait for the first token: for engine work, what is left of it when the prompt's
+    computing is taken off, as it was measured; None: no limit."""
     aging_per_second: float = 0.0
     """Priority gained by each second of waiting."""
 
@@ -128,6 +131,27 @@ class RoutingTerms:
     """Requests with the same value of this header go to the same replica; in lower case."""
 
 
+class SlowClientAction(StrEnum):
+    """What becomes of a stream whose client takes it more slowly than its engine produces it."""
+
+    PAUSE = "pause"
+    """Its engine waits."""
+    END = "end"
+    """It is ended early."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowClientTerms:
+    """What a gateway keeps of an answer that its client does not take, and what follows."""
+
+    max_waiting_bytes: int = 256 * 2**10
+    """Of one request."""
+    then: SlowClientAction = SlowClientAction.PAUSE
+    """What happens beyond that."""
+    pause_seconds: float = 60.0
+    """All pauses of a request together; it is ended then."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionPolicyTerms:
     """One revision of an admission policy, as far as the gateway enforces it."""
@@ -136,6 +160,9 @@ class AdmissionPolicyTerms:
     classes: tuple[ClassPolicy, ...]
     """In matching order: the first whose `match` holds takes the request."""
     max_active_per_replica: int | None = None
+    tpot_seconds: float | None = None
+    """Replicas are given no more at once than nearly all answers come at this pace, in seconds for
+    a token, as it was measured; None: whatever the pace."""
     max_prompt_tokens_in_flight: int | None = None
     """Of all requests that are admitted and not released; None: no bound."""
     queue: QueueLimits = QueueLimits()
@@ -145,6 +172,7 @@ class AdmissionPolicyTerms:
     """By name; `DEFAULT_LIMITS` is of each that is not named."""
     overload: OverloadTerms | None = None
     routing: RoutingTerms = field(default_factory=RoutingTerms)
+    slow_clients: SlowClientTerms = SlowClientTerms()
 
     def limits_of(self, tenant: str) -> TenantLimits:
         """The limits of one tenant, by its name."""

@@ -8,6 +8,7 @@ from controlplane.specs.policy import (
     OverloadSpec,
     QueueLimitsSpec,
     RoutingSpec,
+    SlowClientsSpec,
     read_condition,
 )
 from controlplane.specs.tenant import TenantSpec
@@ -22,6 +23,7 @@ from dataplane.policy import (
     OverloadTerms,
     QueueLimits,
     RoutingTerms,
+    SlowClientTerms,
     TenantLimits,
     TenantPolicy,
 )
@@ -48,11 +50,13 @@ def admission_terms(revision: str, spec: AdmissionPolicySpec) -> AdmissionPolicy
                 priority=request_class.priority,
                 max_queue=request_class.max_queue,
                 deadline_seconds=request_class.deadline,
+                first_token_seconds=request_class.first_token,
                 aging_per_second=request_class.aging or 0.0,
             )
             for request_class in spec.classes
         ),
         max_active_per_replica=spec.limits.max_active_per_replica,
+        tpot_seconds=spec.limits.tpot,
         max_prompt_tokens_in_flight=spec.limits.max_prompt_tokens_in_flight,
         queue=_queue_limits(spec.limits.queue),
         kv=None if spec.limits.kv is None else _kv_limits(spec.limits.kv),
@@ -66,6 +70,7 @@ def admission_terms(revision: str, spec: AdmissionPolicySpec) -> AdmissionPolicy
         },
         overload=None if spec.overload is None else _overload_terms(spec.overload),
         routing=RoutingTerms() if spec.routing is None else _routing_terms(spec.routing),
+        slow_clients=_slow_client_terms(spec.slow_clients or SlowClientsSpec()),
     )
 
 
@@ -110,6 +115,12 @@ def _degrade_terms(spec: DegradeSpec) -> DegradeTerms:
 def _routing_terms(spec: RoutingSpec) -> RoutingTerms:
     return RoutingTerms(
         policy=spec.policy, settings=dict(spec.settings), affinity_header=spec.affinity_header
+    )
+
+
+def _slow_client_terms(spec: SlowClientsSpec) -> SlowClientTerms:
+    return SlowClientTerms(
+        max_waiting_bytes=spec.buffer, then=spec.then, pause_seconds=spec.pause_at_most
     )
 
 

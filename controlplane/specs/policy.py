@@ -18,7 +18,7 @@ from controlplane.specs.quantity import (
     parse_duration,
 )
 from controlplane.specs.written import Written
-from dataplane.policy import KVReserve, RoutingTerms
+from dataplane.policy import KVReserve, RoutingTerms, SlowClientAction
 from dataplane.routing.builtin import BUILTIN_POLICIES
 from dataplane.routing.terms import create_builtin, create_routing
 
@@ -108,6 +108,9 @@ class RequestClassSpec(SpecModel):
     """How many of its requests may wait; one more is rejected with 503."""
     deadline: Duration | None = None
     """Longest wait for engine work."""
+    first_token: Duration | None = None
+    """Longest wait for the first token: how long it takes once engine work begins is measured, and
+    the wait for that is bounded by the rest. None: no limit but `deadline`."""
 
 
 class KVLimitsSpec(SpecModel):
@@ -142,6 +145,9 @@ class LimitsSpec(SpecModel):
     max_active_per_replica: int | None = Field(default=None, ge=1, le=1_000_000, examples=[32])
     """Answers that one replica works on at once, where a request with `n` counts `n` times;
     None: as many as its engine takes."""
+    tpot: Duration | None = None
+    """Seconds for a token: each replica works on no more at once than nearly all of its answers
+    keep this pace, as it was measured. None: whatever the pace."""
     max_prompt_tokens_in_flight: int | None = Field(
         default=None, ge=1, le=10**12, examples=[500_000]
     )
@@ -216,6 +222,19 @@ class RoutingSpec(SpecModel):
         return self
 
 
+class SlowClientsSpec(SpecModel):
+    """Streams whose clients take them more slowly than engines produce them."""
+
+    buffer: Size = Field(default=256 * 2**10, ge=4 * 2**10, le=2**30)
+    """How much of one answer may wait for its client."""
+    then: SlowClientAction = SlowClientAction.PAUSE
+    """What happens beyond it: the engine waits until half of it is left, or the request is ended;
+    the client gets what was produced, and is told."""
+    pause_at_most: Duration = 60.0
+    """All pauses of a request together; it is ended then, since it keeps its slot and its KV
+    cache while it is paused."""
+
+
 class AdmissionPolicySpec(SpecModel):
     """Classes in matching order, and limits."""
 
@@ -229,6 +248,9 @@ class AdmissionPolicySpec(SpecModel):
     """What gives way first when there is too much."""
     routing: RoutingSpec | None = None
     """Which replica takes a request; None: the lesser used of two."""
+    slow_clients: SlowClientsSpec | None = None
+    """What happens to streams whose clients read slowly; None: the engine waits for up to a
+    minute while 256KiB of an answer wait."""
 
     @field_validator("classes")
     @classmethod

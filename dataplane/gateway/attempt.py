@@ -121,12 +121,12 @@ class Attempt:
         """An end that its replica is to blame for: nobody wished it, and no caller caused it."""
         return (
             event.disposition is Disposition.ERROR
-            and not self.early_end.is_fulfilled_by(event)
+            and self.early_end.find_wish(event) is None
             and (event.status_code is None or event.status_code >= 500)
         )
 
     def _reason_of(self, event: EngineEvent) -> str | None:
-        wish = self.early_end.wish if self.early_end.is_fulfilled_by(event) else None
+        wish = self.early_end.find_wish(event)
         return event.reason or (wish.reason if wish else None)
 
     def _take_finish(self, event: EngineEvent) -> None:
@@ -145,13 +145,20 @@ class Attempt:
             request.num_prompt_tokens = event.num_prompt_tokens
             request.prompt_tokens_observability = request.capabilities.token_counts
         # An engine that is told to end with an error cannot know whose doing it is.
-        status = 503 if self.early_end.is_fulfilled_by(event) else event.status_code
+        wish = self.early_end.find_wish(event)
         self.output.end(
-            Ending(disposition=disposition, reason=self._reason_of(event), status=status)
+            Ending(
+                disposition=disposition,
+                reason=self._reason_of(event),
+                status=wish.status if wish else event.status_code,
+                code=wish.code if wish else None,
+            )
         )
         self.early_end.bound_wait()
 
     def _put(self, event: EngineEvent, num_tokens: int) -> None:
+        if self.early_end.wish is not None and self.output.backlog.is_over:
+            return  # it is being ended, and nobody takes what comes meanwhile
         text = event.text or ""
         self.output.put(text, num_tokens, event.sequence, event.logprobs, event.delta)
         self.request.keep_output(event.sequence, text, event.delta)

@@ -65,6 +65,7 @@ class ClientSide:
                 return await self._answer_error(ending)
             if fragment.has_content and not await self._write(fragment):
                 return self._note_gone()
+            self.output.note_taken(fragment)
             if ending is not None:
                 return await self._end_stream(fragment, ending)
 
@@ -109,6 +110,7 @@ class ClientSide:
             if self.exchange.is_client_gone:
                 return self._note_gone()
             fragment = self.output.take()
+            self.output.note_taken(fragment)
             pieces += fragment.pieces
             num_tokens += fragment.num_tokens
             if fragment.ending is not None:
@@ -168,7 +170,7 @@ def error_of(
     """What the caller is told about an end that is no answer."""
     message = ending.reason or f"the request ended: {ending.disposition}"
     if ending.status is not None and 400 <= ending.status < 500:
-        return ApiError(status=ending.status, message=message, code="engine_refused")
+        return ApiError(status=ending.status, message=message, code=ending.code or "engine_refused")
     is_late = ending.disposition in (Disposition.DEADLINE, Disposition.SHED)
     status = 503 if is_late else ending.status or 500
     return ApiError(

@@ -9,6 +9,22 @@ from dataplane.lifecycle import Disposition, EventKind
 from dataplane.queueing.queue import Departure
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """How a request is to end, and what its caller is told."""
+
+    disposition: Disposition
+    reason: str
+    status: int = 503
+    code: str | None = None
+    """Of the error; None: it follows from the rest."""
+
+    @property
+    def departure(self) -> Departure:
+        """As its queue hears of it."""
+        return Departure(disposition=self.disposition, reason=self.reason)
+
+
 @dataclass(slots=True, eq=False)
 class EarlyEnd:
     """Of one request. The first wish counts; the lifecycle says, later, how it really ended."""
@@ -16,13 +32,13 @@ class EarlyEnd:
     request_id: str
     release_seconds: float
     """An engine that was told has so long to confirm the end, and the release."""
-    wish: Departure | None = None
+    wish: Wish | None = None
     """None: it may take its course."""
     _client: EngineClient | None = None
     _limit: asyncio.Timeout | None = None
     _cancels: set["asyncio.Task[None]"] = field(default_factory=set)
 
-    def ask(self, wish: Departure) -> None:
+    def ask(self, wish: Wish) -> None:
         """Somebody wants it to end, and nobody did before."""
         self.wish = wish
         if self._client is not None:
@@ -41,13 +57,12 @@ class EarlyEnd:
         if self._limit is not None:
             self._limit.reschedule(asyncio.get_running_loop().time() + self.release_seconds)
 
-    def is_fulfilled_by(self, event: EngineEvent) -> bool:
-        """`event` is the end that was wished for; otherwise the engine came to it by itself."""
-        return (
-            self.wish is not None
-            and event.kind is EventKind.FINISHED
-            and event.disposition is self.wish.disposition
-        )
+    def find_wish(self, event: EngineEvent) -> Wish | None:
+        """The wish that `event` fulfils; None where the engine came to its end by itself."""
+        wish = self.wish
+        if wish is None or event.kind is not EventKind.FINISHED:
+            return None
+        return wish if event.disposition is wish.disposition else None
 
     async def cancel_at(self, client: EngineClient, disposition: Disposition) -> None:
         """Tell an engine that nothing more is wanted of it."""

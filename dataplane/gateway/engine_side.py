@@ -15,6 +15,7 @@ import msgspec
 import structlog
 
 from dataplane.attempts import MAX_ATTEMPTS, RETRY_BUDGET_SPENT, may_try_again
+from dataplane.backlog import TOO_SLOW_CODE
 from dataplane.engine import (
     EngineCapabilities,
     EngineClient,
@@ -23,7 +24,7 @@ from dataplane.engine import (
     EngineUnavailableError,
 )
 from dataplane.gateway.attempt import Attempt
-from dataplane.gateway.early_end import EarlyEnd
+from dataplane.gateway.early_end import EarlyEnd, Wish
 from dataplane.gateway.fleet import Fleet
 from dataplane.gateway.output import Output
 from dataplane.gateway.queue_place import QueuePlace
@@ -65,6 +66,7 @@ class EngineSide:
         self._place = QueuePlace(self.request, self.request_class, self.demand, self.queue)
         self._early_end = EarlyEnd(self.request.request_id, self.release_seconds)
         self._untold_end = UntoldEnd(self.request, self.output, self._early_end)
+        self.request.backlog = self.output.backlog
 
     def enter_queue(self) -> None:
         """Take its place, before anybody else is decided on; `run` waits in it."""
@@ -80,9 +82,12 @@ class EngineSide:
         """Ask for an early end. The lifecycle says, later, how it really ended."""
         if self._early_end.wish is not None or self.request.lifecycle.is_terminal:
             return
-        wish = Departure(disposition=disposition, reason=reason)
-        self._place.leave(wish)
+        self._end_early(Wish(disposition=disposition, reason=reason))
+
+    def _end_early(self, wish: Wish) -> None:
+        self._place.leave(wish.departure)
         self._early_end.ask(wish)
+        self.output.let_go()
 
     async def run(self) -> None:
         """Returns when nothing more is to be expected of any engine. Ends the output."""
@@ -129,7 +134,7 @@ class EngineSide:
     async def _leave_queue(self, excluded: frozenset[str]) -> Lease | Departure:
         if not self._place.is_taken:
             if self._early_end.wish is not None:
-                return self._early_end.wish
+                return self._early_end.wish.departure
             self._place.enter(excluded)
         return await self._place.wait()
 
@@ -224,8 +229,41 @@ class EngineSide:
         async with _closing(attempt.client.submit(submission)) as events:
             async for event in events:
                 attempt.take(event)
+                if self.output.backlog.is_over:
+                    await self._wait_for_client(attempt)
         if not self.request.lifecycle.is_terminal:
             raise EngineUnavailableError(attempt.replica_id, "its events ended without an end")
+
+    async def _wait_for_client(self, attempt: Attempt) -> None:
+        """More waits for the client than may. What is not drained holds its engine up; so it is
+        resumed, or ended, as the policy says."""
+        if self.request.lifecycle.is_terminal or self._early_end.wish is not None:
+            return
+        backlog = self.output.backlog
+        seconds = backlog.pause(self.request.now())
+        try:
+            if seconds > 0:
+                self._note_pause(EventKind.PAUSED, attempt, backlog.why_paused)
+                async with asyncio.timeout(seconds):
+                    await self.output.room()
+        except TimeoutError:
+            seconds = 0.0
+        finally:
+            if backlog.is_paused:
+                backlog.resume(self.request.now())
+                self._note_pause(EventKind.RESUMED, attempt)
+        if seconds == 0:
+            self._end_early(
+                Wish(
+                    disposition=Disposition.CANCELLED,
+                    reason=backlog.why_ended,
+                    status=408,
+                    code=TOO_SLOW_CODE,
+                )
+            )
+
+    def _note_pause(self, kind: EventKind, attempt: Attempt, why: str | None = None) -> None:
+        self.request.apply(kind, attempt=attempt.number, replica_id=attempt.replica_id, reason=why)
 
 
 def explain_lacking(parameters: Set[str], capabilities: EngineCapabilities) -> str:

@@ -16,6 +16,7 @@ request stays here until the engine has released what it held.
 import asyncio
 
 from dataplane.admission.admit import Rejected
+from dataplane.backlog import Backlog
 from dataplane.engine import EngineRequest
 from dataplane.gateway.admitting import Entry, enter, error_of, refuse_uncounted
 from dataplane.gateway.client_side import ClientSide
@@ -95,7 +96,7 @@ async def _serve(
     name = call.read.deployment.name
     request.apply(EventKind.ADMITTED)
     request.on_progress()
-    output = Output()
+    output = Output(Backlog(call.read.deployment.policy.slow_clients))
     engine_side = EngineSide(
         request=request,
         request_class=decision.request_class,

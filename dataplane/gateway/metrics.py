@@ -15,10 +15,11 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from dataplane import names
+from dataplane.backlog import is_too_slow
 from dataplane.decision import AdmissionDecision, AdmissionOutcome
 from dataplane.judgement import Verdict
 from dataplane.latency import Boundary
-from dataplane.lifecycle import RequestCounts
+from dataplane.lifecycle import Disposition, EventKind, RequestCounts, find_event
 from dataplane.metering import Metered
 from dataplane.record import RequestRecord
 from dataplane.report import GatewayReport
@@ -69,6 +70,11 @@ class GatewayMetrics:
             names.GATEWAY_DEGRADED_TOTAL,
             "Requests admitted with less than they asked for, or by a fallback.",
             _SCOPE,
+        )
+        self._slow_clients = self._counter(
+            names.GATEWAY_SLOW_CLIENTS_TOTAL,
+            "Requests whose client read too slowly: their engine was paused, or they were ended.",
+            (*_SCOPE, names.LABEL_KIND),
         )
         self._input = self._counter(
             names.GATEWAY_INPUT_TOKENS_TOTAL, "Prompt tokens of requests whose work began.", _SCOPE
@@ -135,6 +141,7 @@ class GatewayMetrics:
         )
         self._ended.labels(*scope, record.disposition.value).inc()
         self._observe_decision(record.decision, scope)
+        self._observe_slow_client(record, scope)
         self._input.labels(*scope).inc(record.num_input_tokens)
         self._cached.labels(*scope).inc(record.num_cached_tokens or 0)
         self._output.labels(*scope).inc(record.num_output_tokens or 0)
@@ -157,6 +164,12 @@ class GatewayMetrics:
             self._rejected.labels(*scope, decision.kind).inc()
         elif decision.outcome is AdmissionOutcome.DEGRADED:
             self._degraded.labels(*scope).inc()
+
+    def _observe_slow_client(self, record: RequestRecord, scope: tuple[str, str]) -> None:
+        if find_event(record.events, EventKind.PAUSED) is not None:
+            self._slow_clients.labels(*scope, "paused").inc()
+        if record.disposition is Disposition.CANCELLED and is_too_slow(record.reason):
+            self._slow_clients.labels(*scope, "ended").inc()
 
     def _observe_metered(self, metered: Metered | None, scope: tuple[str, str]) -> None:
         if metered is None:

@@ -1,8 +1,8 @@
 """What an engine has produced and a client has not been handed: the joint between both sides.
 
-The engine side puts text in as it comes, by sequence, and never waits for the client; the
-client side takes all there is at once, so that a slow client gets fewer, larger fragments.
-The bound on memory is the request's own output limit.
+The engine side puts text in as it comes, by sequence; the client side takes all there is at
+once, so that a slow client gets fewer, larger fragments. How much may wait for a client is
+bounded: beyond it the engine side waits for `room`, or ends the request (see dataplane.backlog).
 """
 
 import asyncio
@@ -10,10 +10,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
+from dataplane.backlog import Backlog
 from dataplane.engine import TokenLogprob
 from dataplane.lifecycle import ANSWERS, Disposition
+from dataplane.policy import SlowClientTerms
 
 Delta = Mapping[str, Any]
+_LOGPROB_BYTES = 64
+"""About what one of them takes, beside its text."""
+_MAX_PARTS = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +31,8 @@ class Ending:
     reason: str | None = None
     status: int | None = None
     """What the caller should see where this is an error; None: it follows from the disposition."""
+    code: str | None = None
+    """Of the error that the caller is told; None: it follows from the rest."""
 
     @property
     def is_answer(self) -> bool:
@@ -31,8 +40,7 @@ class Ending:
         return self.disposition in ANSWERS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class Piece(msgspec.Struct, frozen=True, kw_only=True):
     """What was ready of one sequence."""
 
     sequence: int
@@ -49,21 +57,24 @@ class Piece:
     @property
     def num_values(self) -> int:
         """Tokens, and what is told of each: the work of writing the piece down."""
+        if not self.logprobs:
+            return self.num_tokens
         return self.num_tokens + sum(1 + len(entry.top) for entry in self.logprobs)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fragment:
+class Fragment(msgspec.Struct, frozen=True, kw_only=True):
     """All that was ready at one moment."""
 
     pieces: tuple[Piece, ...]
     ending: Ending | None
     """Set on the last fragment."""
+    num_bytes: int = 0
+    """As the backlog counts them."""
 
     @property
     def num_tokens(self) -> int:
         """Tokens that it completes, of all sequences."""
-        return sum(piece.num_tokens for piece in self.pieces)
+        return sum([piece.num_tokens for piece in self.pieces])
 
     @property
     def has_content(self) -> bool:
@@ -89,21 +100,23 @@ class _Buffer:
         """What was pending may go: its text is here, or will never come."""
         self.num_tokens += self.num_pending_tokens
         self.num_pending_tokens = 0
-        self.logprobs += self.pending_logprobs
-        self.pending_logprobs.clear()
+        if self.pending_logprobs:
+            self.logprobs += self.pending_logprobs
+            self.pending_logprobs.clear()
 
     def take(self, sequence: int) -> Piece:
         piece = Piece(
             sequence=sequence,
-            parts=tuple(_join(self.parts)),
+            parts=_join(self.parts),
             num_tokens=self.num_tokens,
             logprobs=tuple(self.logprobs),
             logprob_offset=self.num_taken_chars,
             finish_reason=self.finish_reason,
         )
-        self.num_taken_chars += sum(len(entry.token) for entry in self.logprobs)
+        if self.logprobs:
+            self.num_taken_chars += sum(len(entry.token) for entry in self.logprobs)
+            self.logprobs.clear()
         self.parts.clear()
-        self.logprobs.clear()
         self.num_tokens = 0
         self.finish_reason = None
         return piece
@@ -117,9 +130,14 @@ class _Buffer:
 class Output:
     """Text on its way from one engine side to one client side."""
 
+    backlog: Backlog = field(default_factory=lambda: Backlog(SlowClientTerms()))
     ending: Ending | None = None
     _buffers: dict[int, _Buffer] = field(default_factory=dict)
-    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _num_ready_bytes: int = 0
+    _is_changed: bool = False
+    _taker: asyncio.Future[None] | None = None
+    _is_let_go: bool = False
+    _putter: asyncio.Future[None] | None = None
 
     def put(
         self,
@@ -130,20 +148,31 @@ class Output:
         delta: Delta | None = None,
     ) -> None:
         """`num_tokens` more were selected, and `text` and `delta` may be delivered."""
-        buffer = self._buffers.setdefault(sequence, _Buffer())
+        buffer = self._buffers.get(sequence)
+        if buffer is None:
+            buffer = self._buffers[sequence] = _Buffer()
         buffer.num_pending_tokens += num_tokens
-        buffer.pending_logprobs += logprobs
-        buffer.parts += [part for part in (text, delta) if part]
+        if logprobs:
+            buffer.pending_logprobs += logprobs
+            self._count(sum(_LOGPROB_BYTES * (1 + len(entry.top)) for entry in logprobs))
+        if text:
+            buffer.parts.append(text)
+            if len(buffer.parts) > _MAX_PARTS:  # a short text takes more memory than its bytes
+                buffer.parts[:] = _join(buffer.parts)
+            self._count(len(text) if text.isascii() else len(text.encode(errors="replace")))
+        if delta:
+            buffer.parts.append(delta)
+            self._count(len(msgspec.json.encode(delta)))
         if text or delta:
             buffer.release()
-            self._changed.set()
+            self.wake()
 
     def end_sequence(self, sequence: int, finish_reason: str) -> None:
         """Nothing of it follows."""
         buffer = self._buffers.setdefault(sequence, _Buffer())
         buffer.release()
         buffer.finish_reason = finish_reason
-        self._changed.set()
+        self.wake()
 
     def end(self, ending: Ending) -> None:
         """Nothing follows. Only the first ending counts."""
@@ -151,29 +180,64 @@ class Output:
             self.ending = ending
             for buffer in self._buffers.values():
                 buffer.release()
-            self._changed.set()
+            self.wake()
 
     def wake(self) -> None:
-        """Let the taker look around: its client may have left."""
-        self._changed.set()
+        """Let the taker look around: there is something, or its client may have left."""
+        self._is_changed = True
+        _set(self._taker)
 
     async def changed(self) -> None:
-        """Wait until something was put, ended or woken since the last `take`."""
-        await self._changed.wait()
+        """Wait until something was put, ended or woken since the last `take`. For one taker."""
+        if not self._is_changed:
+            self._taker = asyncio.get_running_loop().create_future()
+            await self._taker
 
     def take(self) -> Fragment:
-        """All that is ready, which may be nothing."""
-        self._changed.clear()
+        """All that is ready, which may be nothing. It waits on until `note_taken`."""
+        self._is_changed = False
+        num_bytes, self._num_ready_bytes = self._num_ready_bytes, 0
+        buffers = self._buffers
         pieces = tuple(
-            buffer.take(sequence)
-            for sequence, buffer in sorted(self._buffers.items())
-            if buffer.has_something
+            [
+                buffer.take(sequence)
+                for sequence, buffer in (sorted(buffers.items()) if buffers else ())
+                if buffer.has_something
+            ]
         )
-        return Fragment(pieces=pieces, ending=self.ending)
+        return Fragment(pieces=pieces, ending=self.ending, num_bytes=num_bytes)
+
+    def note_taken(self, fragment: Fragment) -> None:
+        """The client has it, or it is kept elsewhere."""
+        self.backlog.take(fragment.num_bytes)
+        if not self.backlog.is_over:
+            _set(self._putter)
+
+    async def room(self) -> None:
+        """Wait until the backlog is not over any more, or somebody lets go. For one putter."""
+        if self.backlog.is_over and not self._is_let_go:
+            self._putter = asyncio.get_running_loop().create_future()
+            await self._putter
+
+    def let_go(self) -> None:
+        """Nobody is to wait for room any more."""
+        self._is_let_go = True
+        _set(self._putter)
+
+    def _count(self, num_bytes: int) -> None:
+        self._num_ready_bytes += num_bytes
+        self.backlog.put(num_bytes)
 
 
-def _join(parts: list[str | Delta]) -> list[str | Delta]:
+def _set(future: asyncio.Future[None] | None) -> None:
+    if future is not None and not future.done():
+        future.set_result(None)
+
+
+def _join(parts: list[str | Delta]) -> tuple[str | Delta, ...]:
     """Texts that follow each other become one."""
+    if len(parts) < 2:
+        return tuple(parts)
     joined: list[str | Delta] = []
     texts: list[str] = []
     for part in (*parts, None):
@@ -185,4 +249,4 @@ def _join(parts: list[str | Delta]) -> list[str | Delta]:
             texts.clear()
         if part is not None:
             joined.append(part)
-    return joined
+    return tuple(joined)

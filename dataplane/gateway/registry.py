@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dataplane.backlog import Backlog
 from dataplane.clock import MonotonicClock
 from dataplane.decision import AdmissionDecision, RoutingDecision
 from dataplane.engine import EngineCapabilities
@@ -89,6 +90,8 @@ class InFlightRequest:
     output_parts: dict[int, list[str | Mapping[str, Any]]] | None = None
     """By sequence; collected only when the tenant opted in."""
     waits_for_client: bool = False
+    backlog: Backlog | None = None
+    """What waits for its client, once an engine may have it."""
     has_written: bool = False
     on_progress: Callable[[], None] = lambda: None
     """Called when more is known of it than a crash should forget."""
@@ -146,6 +149,8 @@ class InFlightRequest:
                 return "the engine to schedule it" if self.replica_ids else "a slot"
             case State.PREFILL:
                 return "its first token"
+            case State.DECODE if self.backlog is not None and self.backlog.is_paused:
+                return "the client to read, with its engine paused"
             case State.DECODE:
                 return "the client to read" if self.waits_for_client else "the next token"
             case _:
@@ -179,6 +184,7 @@ class InFlightRequest:
             "num_prompt_tokens": self.num_prompt_tokens,
             "num_output_tokens": self.num_output_tokens,
             "max_output_tokens": self.max_output_tokens,
+            "num_unread_bytes": None if self.backlog is None else self.backlog.num_bytes,
         }
 
 

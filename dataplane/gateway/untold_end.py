@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import structlog
 
 from dataplane.engine import EngineUnavailableError
-from dataplane.gateway.early_end import EarlyEnd
+from dataplane.gateway.early_end import EarlyEnd, Wish
 from dataplane.gateway.output import Ending, Output
 from dataplane.gateway.registry import InFlightRequest
 from dataplane.lifecycle import Disposition, EventKind, Observability
@@ -23,7 +23,9 @@ class UntoldEnd:
     output: Output
     early_end: EarlyEnd
 
-    def finish(self, disposition: Disposition, reason: str, status: int = 503) -> None:
+    def finish(
+        self, disposition: Disposition, reason: str, status: int = 503, code: str | None = None
+    ) -> None:
         """503: of most such ends the service may have recovered soon."""
         self.request.apply(
             EventKind.FINISHED,
@@ -31,16 +33,16 @@ class UntoldEnd:
             disposition=disposition,
             reason=reason,
         )
-        self.output.end(Ending(disposition=disposition, reason=reason, status=status))
+        self.output.end(Ending(disposition=disposition, reason=reason, status=status, code=code))
 
     def finish_if_open(self, disposition: Disposition, reason: str, status: int) -> None:
         """As `finish`, of one that has no end yet."""
         if not self.request.lifecycle.is_terminal:
             self.finish(disposition, reason, status)
 
-    def finish_as_wished(self, wish: Departure) -> None:
+    def finish_as_wished(self, wish: Wish) -> None:
         """No engine has it, and somebody wants it to end."""
-        self.finish(wish.disposition, wish.reason)
+        self.finish(wish.disposition, wish.reason, wish.status, wish.code)
 
     def finish_unserved(self, departure: Departure, lost: list[EngineUnavailableError]) -> None:
         """It left the queue without a replica, after it `lost` some."""
@@ -76,8 +78,9 @@ class UntoldEnd:
         )
         if not self.request.lifecycle.is_terminal:
             wish = self.early_end.wish
-            wish = wish or Departure(disposition=Disposition.ERROR, reason="it stalled")
-            self.finish(wish.disposition, f"{wish.reason}; the engine did not confirm the end")
+            wish = wish or Wish(disposition=Disposition.ERROR, reason="it stalled")
+            why = f"{wish.reason}; the engine did not confirm the end"
+            self.finish(wish.disposition, why, wish.status, wish.code)
 
     def _release_with_replica(self, error: EngineUnavailableError) -> None:
         """What a vanished replica held is gone with it, though nobody saw it happen."""

@@ -29,6 +29,8 @@ class ActiveRequest(Generic[StateT]):
     runner: Runner[StateT]
     sequence_ids: Iterator[int]
     """Where new sequences get their ids."""
+    is_paused: bool = False
+    """Who wants it does not keep up."""
     _end_token_ids: Collection[int] = ()
     _sequences: list[Sequence] = field(default_factory=list)
     """By index; those that were added."""

@@ -1,8 +1,9 @@
 """The gateway's side of a replica host: one connection, many requests on it.
 
 One task reads the connection and sorts events into a queue for each request, so that a
-request whose iterator nobody reads holds up no other. When the connection drops, every
-open iterator raises at once.
+request whose iterator nobody reads holds up no other: its queue is bounded, because the
+replica is told to give it no steps meanwhile. When the connection drops, every open iterator
+raises at once.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ from dataplane.engine import (
     EngineStats,
     EngineUnavailableError,
 )
+from dataplane.event_queue import EventQueue
 from dataplane.host.wire import (
     PROTOCOL_VERSION,
     Cancel,
@@ -27,6 +29,7 @@ from dataplane.host.wire import (
     FrameTooLargeError,
     Greeting,
     Hello,
+    Pause,
     RequestEvent,
     StatsQuery,
     StatsReply,
@@ -87,11 +90,9 @@ class HostClient:
                 for event in _refused(refusal):
                     yield event
             while not is_released:
-                event_or_loss = await events.get()
-                if isinstance(event_or_loss, EngineUnavailableError):
-                    raise event_or_loss
-                is_released = event_or_loss.kind is EventKind.RELEASED
-                yield event_or_loss
+                event = await events.get()
+                is_released = event.kind is EventKind.RELEASED
+                yield event
         finally:
             link.close_request(request.request_id, is_released)
 
@@ -117,9 +118,6 @@ class HostClient:
         return self._link
 
 
-_Events = asyncio.Queue[EngineEvent | EngineUnavailableError]
-
-
 class _Link:
     """One connection that said Hello. `lost` tells why it is gone, once it is."""
 
@@ -128,7 +126,7 @@ class _Link:
     ) -> None:
         self.capabilities = hello.capabilities
         self.lost: str | None = None
-        self._events_by_request: dict[str, _Events] = {}
+        self._events_by_request: dict[str, EventQueue] = {}
         self._release_by_given_up: dict[str, asyncio.Event] = {}
         self._replica_id = hello.replica_id
         self._reader = reader
@@ -137,7 +135,7 @@ class _Link:
         self._query_ids = itertools.count()
         self._task = asyncio.create_task(self._read(), name=f"replica {hello.replica_id}")
 
-    async def open(self, request_id: str) -> _Events:
+    async def open(self, request_id: str) -> EventQueue:
         """The queue of a new request. An id is free again when its last use is released.
 
         Raises ValueError when somebody still reads that request, EngineUnavailableError
@@ -149,7 +147,11 @@ class _Link:
             raise EngineUnavailableError(self._replica_id, self.lost)
         if request_id in self._events_by_request:
             raise ValueError(f"request {request_id} is still open on replica {self._replica_id}")
-        events = self._events_by_request[request_id] = _Events()
+
+        def pause(is_paused: bool) -> None:
+            self.send(Pause(request_id, is_paused))
+
+        events = self._events_by_request[request_id] = EventQueue(pause)
         return events
 
     def close_request(self, request_id: str, is_released: bool) -> None:
@@ -223,7 +225,7 @@ class _Link:
     def _sort(self, item: RequestEvent) -> None:
         events = self._events_by_request.get(item.request_id)
         if events is not None:
-            events.put_nowait(item.event)
+            events.put(item.event)
         elif item.request_id not in self._release_by_given_up:
             raise WireError(f"an event of request {item.request_id}, which it was not given")
         elif item.event.kind is EventKind.RELEASED:
@@ -237,7 +239,7 @@ class _Link:
         for release in self._release_by_given_up.values():
             release.set()
         for events in self._events_by_request.values():
-            events.put_nowait(EngineUnavailableError(self._replica_id, why))
+            events.put(EngineUnavailableError(self._replica_id, why))
         for future in self._queries.values():
             if not future.done():
                 future.set_exception(EngineUnavailableError(self._replica_id, why))

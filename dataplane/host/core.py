@@ -83,6 +83,14 @@ class EngineCore(Protocol):
         """
         ...
 
+    def pause(self, request_id: str, is_paused: bool) -> None:
+        """Give a request no more steps until it is told to go on (False).
+
+        It keeps what it holds. Called between two steps; unknown and finished ids are no error,
+        and neither is what is so already.
+        """
+        ...
+
     def schedule(self) -> list[CoreEvent]:
         """First half of a step: retire and release, choose, reserve.
 

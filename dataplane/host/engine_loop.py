@@ -28,6 +28,7 @@ from dataplane.host.mailbox import (
     Command,
     Departure,
     Outbox,
+    Pausing,
     Shutdown,
     Submission,
 )
@@ -138,6 +139,9 @@ class EngineLoop:
                 self._submit(command)
             case Cancellation():
                 self._cancel(command)
+            case Pausing():
+                core_id = _core_id(command.connection_id, command.request_id)
+                self._core.pause(core_id, command.is_paused)
             case Departure():
                 self._depart(command)
             case Shutdown():

@@ -30,6 +30,15 @@ class Cancellation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Pausing:
+    """Who wants a request does not keep up with it, or does again."""
+
+    connection_id: int
+    request_id: str
+    is_paused: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Departure:
     """A connection is gone, and so is who wanted its requests."""
 
@@ -42,7 +51,7 @@ class Shutdown:
     """Return from `run`."""
 
 
-Command = Submission | Cancellation | Departure | Shutdown
+Command = Submission | Cancellation | Pausing | Departure | Shutdown
 
 
 @dataclass(frozen=True, slots=True)

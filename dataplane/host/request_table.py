@@ -28,9 +28,11 @@ class RequestTable(Generic[StateT]):
 
     def add_followers(self, sequence: Sequence) -> None:
         """The prompt of the request that `sequence` belongs to has KV: queue what shares it."""
-        for follower in self.owner_of(sequence).followers():
+        owner = self.owner_of(sequence)
+        for follower in owner.followers():
             if (refusal := self._scheduler.add(follower)) is not None:
                 raise AssertionError(f"what the first sequence may, a follower may: {refusal}")
+            follower.is_paused = owner.is_paused
 
     def owner_of(self, sequence: Sequence) -> ActiveRequest[StateT]:
         """The request of a sequence that is not released."""
@@ -52,6 +54,15 @@ class RequestTable(Generic[StateT]):
             if index in (None, sequence.index):
                 num_ended += self._scheduler.finish_sequence(sequence.sequence_id) is not None
         return num_ended > 0
+
+    def pause(self, request_id: str, is_paused: bool) -> None:
+        """Whether its sequences get steps, those that are still to come as well."""
+        active = self._active_by_id.get(request_id)
+        if active is None:
+            return
+        active.is_paused = is_paused
+        for sequence in active.sequences():
+            self._scheduler.pause(sequence.sequence_id, is_paused)
 
     def release(self, sequence: Sequence) -> bool:
         """The blocks of `sequence` were given back; True when that was the last of its request."""

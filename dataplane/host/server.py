@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from dataplane.clock import MonotonicClock
 from dataplane.engine import EngineCapabilities, EngineEvent, EngineRequest
 from dataplane.host.engine_loop import EngineLoop
-from dataplane.host.mailbox import Addressed, Cancellation, Departure, Submission
+from dataplane.host.mailbox import Addressed, Cancellation, Departure, Pausing, Submission
 from dataplane.host.wire import (
     PROTOCOL_VERSION,
     Cancel,
@@ -24,6 +24,7 @@ from dataplane.host.wire import (
     EventBatch,
     Greeting,
     Hello,
+    Pause,
     ReplicaMessage,
     RequestEvent,
     StatsQuery,
@@ -190,6 +191,14 @@ class HostServer:
                         request_id=request_id,
                         disposition=disposition,
                         received_at=self._clock(),
+                    )
+                )
+            case Pause(request_id, is_paused):
+                self._engine_loop.commands.put(
+                    Pausing(
+                        connection_id=connection.connection_id,
+                        request_id=request_id,
+                        is_paused=is_paused,
                     )
                 )
             case StatsQuery(query_id):

@@ -157,6 +157,10 @@ class SteppedCore(abc.ABC, Generic[StateT]):
             return []
         return [self._events.end(request_id, disposition, sequence=sequence or 0)]
 
+    def pause(self, request_id: str, is_paused: bool) -> None:
+        """No sequence of the request is in a step until it goes on; it keeps slots and blocks."""
+        self._require().requests.pause(request_id, is_paused)
+
     def schedule(self) -> list[CoreEvent]:
         """Retire, choose and reserve.
 

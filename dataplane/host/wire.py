@@ -6,7 +6,8 @@ One TCP connection for each gateway and replica, many requests on it. Every fram
     gateway                              replica
        | ---- Greeting -------------------> |    who calls, which protocol
        | <--- Hello ----------------------- |    which replica this is, what it can do
-       | ---- Submit, Cancel, StatsQuery -> |
+       | ---- Submit, Cancel, Pause ------> |
+       | ---- StatsQuery -----------------> |
        | <--- EventBatch, StatsReply ------ |    one batch for each half step of the engine
 
 A frame that is too large, cannot be decoded, or is not for the side that got it closes the
@@ -23,7 +24,7 @@ import msgspec
 from dataplane.engine import EngineCapabilities, EngineEvent, EngineRequest, EngineStats
 from dataplane.lifecycle import Disposition
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 MAX_FRAME_BYTES = 8 * 2**20
 """Above a prompt of a million token ids, below what would hurt either side."""
 
@@ -60,6 +61,15 @@ class Cancel(msgspec.Struct, frozen=True, tag="cancel"):
     disposition: Disposition
 
 
+class Pause(msgspec.Struct, frozen=True, tag="pause"):
+    """Give a request no steps until it is told to go on; of no effect when it ended already. What
+    is under way still comes."""
+
+    request_id: str
+    is_paused: bool
+    """False: go on."""
+
+
 class StatsQuery(msgspec.Struct, frozen=True, tag="stats"):
     """Ask for a snapshot of the engine."""
 
@@ -87,7 +97,7 @@ class EventBatch(msgspec.Struct, frozen=True, tag="events"):
     events: tuple[RequestEvent, ...]
 
 
-ClientMessage = Greeting | Submit | Cancel | StatsQuery
+ClientMessage = Greeting | Submit | Cancel | Pause | StatsQuery
 ReplicaMessage = Hello | EventBatch | StatsReply
 
 _ENCODER = msgspec.msgpack.Encoder()

@@ -35,6 +35,10 @@ class Continuation:
 
     def _continue(self, sequence: Sequence, step: Step) -> None:
         is_decoding = sequence.is_decoding
+        if sequence.is_paused:
+            if is_decoding:
+                step.drop_decode()
+            return
         refusal = find_pool_refusal(self._config, sequence)
         if refusal is not None:
             if is_decoding:

@@ -66,6 +66,6 @@ class Landing:
                 sequence.select(selected.get(sequence.sequence_id))
                 if sequence.is_complete:
                     complete.append(sequence)
-                else:
+                elif not sequence.is_paused:
                     self._running.catch_up(sequence)
         return complete

@@ -3,8 +3,10 @@
 ::
 
     running   = the cohort: caught up, one token further with every step
-              + apart: in prefill, recomputing, or stalled; few, visited in every step
+              + apart: in prefill, recomputing, stalled or paused; few, visited in every step
 """
+
+from bisect import insort
 
 from dataplane.scheduling.cohort import Cohort, by_rank
 from dataplane.scheduling.sequence import Sequence
@@ -76,6 +78,12 @@ class Running:
         if sequence.tick is not None:
             self.cohort.leave(sequence)
             self.apart.append(sequence)
+
+    def set_apart(self, sequence: Sequence) -> None:
+        """Any that runs is visited from now on, until it has caught up again."""
+        if sequence.tick is not None:
+            self.cohort.leave(sequence)
+            insort(self.apart, sequence, key=by_rank)
 
     def check_integrity(self) -> None:
         """Raises AssertionError when a running sequence is not in exactly one of both."""

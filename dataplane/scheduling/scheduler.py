@@ -165,6 +165,21 @@ class Scheduler:
         self._end(sequence)
         return sequence
 
+    def pause(self, sequence_id: int, is_paused: bool) -> None:
+        """A paused sequence is in no step until it goes on (False). It keeps its slot and its
+        blocks, unless older ones need these; one that has none may be admitted, and then waits.
+
+        What is unknown or finished stays so. Raises SchedulerError while a step is in flight.
+        """
+        if self._step_in_flight is not None:
+            raise SchedulerError("a step is in flight: pause sequences between two steps")
+        sequence = self._sequences.get(sequence_id)
+        if sequence is None or sequence.is_finished:
+            return
+        sequence.is_paused = is_paused
+        if is_paused and sequence.status is _RUNNING:
+            self._running.set_apart(sequence)
+
     def retire(self) -> list[Sequence]:
         """Give back the blocks of finished sequences, except of those the running step reads.
 
@@ -254,6 +269,9 @@ class Scheduler:
     def _explain_block(self, deferred_on: Blocker | None) -> str | None:
         if deferred_on is None and not self._running:
             return None
+        num_paused = sum(sequence.is_paused for sequence in self._running.apart)
+        if deferred_on is None and num_paused == len(self._running):
+            return f"clients: {num_paused} sequences wait until somebody reads what they selected"
         return (
             f"{deferred_on or Blocker.BLOCKS}: {self.pool.num_free} of {self.pool.num_blocks} "
             f"blocks free, {len(self._running)} of {self.config.max_num_seqs} slots used, "

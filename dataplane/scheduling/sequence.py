@@ -69,6 +69,7 @@ class Sequence:
         "block_table",
         "cache_node",
         "index",
+        "is_paused",
         "isolation_key",
         "max_output_tokens",
         "num_cached_tokens",
@@ -106,6 +107,8 @@ class Sequence:
         self.index = index
         self.isolation_key = isolation_key
         self.script = script
+        self.is_paused = False
+        """It is in no step until its scheduler is told that it goes on; see Scheduler.pause."""
         self.rank = 0
         """Place in the order of arrival at a scheduler."""
         self.block_table: list[int] = []

@@ -2,7 +2,8 @@
 
 The upstream call always streams, whatever our own caller asked for: only so does the first
 token have a time. A reader task per request feeds a queue, so that a cancel can end the
-upstream response at once by cancelling that task.
+upstream response at once by cancelling that task. While too much waits in the queue nothing is
+read, and the endpoint finds its connection full.
 """
 
 import asyncio
@@ -20,6 +21,7 @@ from dataplane.engine import (
     EngineStats,
     EngineUnavailableError,
 )
+from dataplane.event_queue import EventQueue
 from dataplane.lifecycle import ANSWERS, Disposition, EventKind, Observability
 from dataplane.line_stream import LineTooLongError, read_lines
 from pilothouse_openai import ENGINE
@@ -37,9 +39,7 @@ _MAX_LINE_BYTES = 4 * 2**20
 class _Attempt:
     """One request under way at the endpoint."""
 
-    events: asyncio.Queue[EngineEvent | EngineUnavailableError] = field(
-        default_factory=asyncio.Queue
-    )
+    events: EventQueue = field(default_factory=EventQueue)
     reader: asyncio.Task[None] | None = None
 
 
@@ -109,8 +109,6 @@ class OpenAIClient:
         try:
             while True:
                 event = await attempt.events.get()
-                if isinstance(event, EngineUnavailableError):
-                    raise event
                 yield event
                 if event.kind is EventKind.FINISHED:
                     num_open = num_open - 1 if event.disposition in ANSWERS else 0
@@ -126,7 +124,7 @@ class OpenAIClient:
         if attempt is None:
             return
         await _end(attempt.reader)
-        attempt.events.put_nowait(EngineEvent(kind=EventKind.FINISHED, disposition=disposition))
+        attempt.events.put(EngineEvent(kind=EventKind.FINISHED, disposition=disposition))
 
     async def stats(self) -> EngineStats:
         """Nothing but that it answers: the OpenAI surface has no gauges."""
@@ -137,7 +135,7 @@ class OpenAIClient:
         """Hang up on everything."""
         for attempt in list(self._attempts.values()):
             await _end(attempt.reader)
-            attempt.events.put_nowait(self._unavailable("the gateway closed the connection"))
+            attempt.events.put(self._unavailable("the gateway closed the connection"))
         await self._http.aclose()
 
     async def _list_models(self) -> list[Mapping[str, Any]]:
@@ -159,11 +157,11 @@ class OpenAIClient:
                 "POST", path, json=self._body(request), headers=_trace_headers(request)
             ) as response:
                 if response.status_code != httpx.codes.OK:
-                    attempt.events.put_nowait(await _refusal(response))
+                    attempt.events.put(await _refusal(response))
                     return
                 await self._follow(request, response, attempt)
         except (httpx.HTTPError, LineTooLongError, MalformedChunkError, ValueError) as error:
-            attempt.events.put_nowait(self._unavailable(_say(error)))
+            attempt.events.put(self._unavailable(_say(error)))
 
     async def _follow(
         self, request: EngineRequest, response: httpx.Response, attempt: _Attempt
@@ -177,7 +175,7 @@ class OpenAIClient:
                 continue
             chunk = json.loads(data.decode(errors="replace"))
             if isinstance(chunk, dict) and chunk.get("error"):
-                attempt.events.put_nowait(
+                attempt.events.put(
                     EngineEvent(
                         kind=EventKind.FINISHED,
                         disposition=Disposition.ERROR,
@@ -187,9 +185,11 @@ class OpenAIClient:
                 )
                 return
             for event in reader.read(chunk):
-                attempt.events.put_nowait(event)
+                attempt.events.put(event)
+            if attempt.events.is_full:
+                await attempt.events.room()
         for event in reader.end():
-            attempt.events.put_nowait(event)
+            attempt.events.put(event)
 
     def _body(self, request: EngineRequest) -> dict[str, Any]:
         # What asks for nothing (top_k: 0) is accepted from callers and yet a name that the endpoint
@@ -205,7 +205,7 @@ class OpenAIClient:
     def _report_bug(self, task: asyncio.Task[None], attempt: _Attempt) -> None:
         """A reader that died of something unforeseen must not leave its request waiting."""
         if not task.cancelled() and (error := task.exception()) is not None:
-            attempt.events.put_nowait(self._unavailable(f"reading its stream failed: {error!r}"))
+            attempt.events.put(self._unavailable(f"reading its stream failed: {error!r}"))
 
     def _unavailable(self, why: str) -> EngineUnavailableError:
         return EngineUnavailableError(self._replica_id, why)

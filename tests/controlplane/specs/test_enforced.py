@@ -18,6 +18,8 @@ from dataplane.policy import (
     OverloadTerms,
     QueueLimits,
     RoutingTerms,
+    SlowClientAction,
+    SlowClientTerms,
     TenantLimits,
     TenantPolicy,
 )
@@ -82,6 +84,7 @@ spec:
   tenants: {default: {}, acme: {weight: 2, tokens_per_minute: 70, max_concurrent: 3}}
   overload: {degrade: {when: queue_age >= 2s, fallback: small}}
   routing: {policy: prefix_affinity, settings: {a: 1}, affinity_header: X-Session-Id}
+  slow_clients: {buffer: 1MiB, then: end, pause_at_most: 2m}
 """)
     assert isinstance(document.spec, AdmissionPolicySpec)
 
@@ -103,6 +106,9 @@ spec:
         ),
         routing=RoutingTerms(
             policy="prefix_affinity", settings={"a": 1}, affinity_header="x-session-id"
+        ),
+        slow_clients=SlowClientTerms(
+            max_waiting_bytes=2**20, then=SlowClientAction.END, pause_seconds=120
         ),
     )
     assert terms.limits_of("acme").max_concurrent == 3

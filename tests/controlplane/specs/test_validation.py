@@ -249,6 +249,7 @@ def test_the_same_document_twice_names_the_first() -> None:
         ("limits: {queue: {request: 1}}", "there is no such key here; did you mean requests?"),
         ("tenants: {default: {max_concurrent: 0}}", "should be greater than or equal to 1"),
         ("routing: {affinity_header: 'x session'}", "'x session' is no name of a header"),
+        ("slow_clients: {buffer: 1KiB}", "4096"),
         ("routing: {policy: two-choices}", "'two-choices' is no name of a routing policy"),
         (
             "routing: {policy: prefix, settings: {prefill_rate: 9000}}",

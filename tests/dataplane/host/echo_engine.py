@@ -32,6 +32,7 @@ class _Active:
     request: EngineRequest
     num_output_tokens: int = 0
     is_finished: bool = False
+    is_paused: bool = False
 
 
 class EchoCore:
@@ -107,6 +108,11 @@ class EchoCore:
                 return [self._end(active, disposition)]
         return []
 
+    def pause(self, request_id: str, is_paused: bool) -> None:
+        for active in [*self._active, *self._waiting]:
+            if active.request.request_id == request_id:
+                active.is_paused = is_paused
+
     def schedule(self) -> list[CoreEvent]:
         released = [] if self._never_releases else self._retired
         self._retired = self._retired if self._never_releases else []
@@ -118,22 +124,23 @@ class EchoCore:
         return events
 
     def run(self) -> list[CoreEvent]:
-        if not self._active:
+        going = [active for active in self._active if not active.is_paused]
+        if not going:
             return []
         self._num_steps += 1
         if self._num_steps == self._fails_at_step:
             raise RuntimeError("the echo broke")
         self._compute()
-        is_new = [active.num_output_tokens == 0 for active in self._active]
+        is_new = [active.num_output_tokens == 0 for active in going]
         self._scheduled = (
             sum(
                 len(active.request.prompt_token_ids)
-                for active, new in zip(self._active, is_new, strict=True)
+                for active, new in zip(going, is_new, strict=True)
                 if new
             ),
             is_new.count(False),
         )
-        return [event for active in list(self._active) for event in self._advance(active)]
+        return [event for active in going for event in self._advance(active)]
 
     def stats(self) -> EngineStats:
         return EngineStats(

@@ -18,6 +18,7 @@ from dataplane.engine import (
     EngineUnavailableError,
     SamplingParams,
 )
+from dataplane.event_queue import MAX_WAITING
 from dataplane.host import engine_loop
 from dataplane.host.client import HostClient
 from dataplane.host.core import CoreEvent
@@ -35,6 +36,7 @@ from dataplane.lifecycle import Disposition, EventKind
 from dataplane.tokenizer import Tokenizer
 from tests.dataplane.host.echo_engine import MAX_MODEL_LEN, EchoCore
 from tests.dataplane.host.served_engine import (
+    ServedEngine,
     collect,
     endpoint_at,
     find,
@@ -116,6 +118,39 @@ def test_an_iterator_that_nobody_reads_holds_up_no_other(
             assert rest[-1].kind is EventKind.RELEASED
 
     run(scenario())
+
+
+def test_a_request_that_is_not_read_is_given_no_steps_until_it_is(
+    tokenizer: Tokenizer, make_request: MakeRequest
+) -> None:
+    async def scenario() -> None:
+        async with serve(EchoCore(), tokenizer) as served:
+            client = await served.connect()
+            num_tokens = 4 * MAX_WAITING
+            idle = client.submit(make_request("idle", max_output_tokens=num_tokens))
+            events = [await anext(idle)]
+            num_given = await _until_still(served, MAX_WAITING)
+            assert num_given < num_tokens
+            assert text_of(await collect(client, make_request("busy"))) == "abcd"
+            assert await _until_still(served, 0) == num_given + 4
+            events += [event async for event in idle]
+            assert len(text_of(events)) == num_tokens
+
+    run(scenario())
+
+
+async def _until_still(served: ServedEngine, num_at_least: int) -> float:
+    """Tokens that were selected, once there are so many and no more come."""
+
+    def num_selected() -> float:
+        return served.sample(names.REPLICA_OUTPUT_TOKENS_TOTAL) or 0.0
+
+    await until(lambda: num_selected() > num_at_least)
+    seen = -1.0
+    while seen != num_selected():
+        seen = num_selected()
+        await asyncio.sleep(0.05)
+    return seen
 
 
 def test_a_stop_string_ends_the_request_at_its_token(

@@ -132,6 +132,25 @@ def test_what_the_core_honours_is_added_to_what_the_runner_does(core: CountingCo
     assert core.capabilities.parameters == {"ignore_eos", "n", "top_k"}
 
 
+def test_a_paused_request_keeps_what_it_holds_and_is_in_no_step(core: CountingCore) -> None:
+    core.add(make_request("paused", num_sequences=2, ignore_eos=True))
+    core.pause("paused", is_paused=True)  # before its prompt is computed, let alone followed
+    core.schedule()
+    first = core.run()
+    core.add(make_request("other", max_output_tokens=4))
+    events = []
+    for _ in range(8):
+        events += core.schedule() + core.run()
+        core.check_integrity()
+    selected = [e.request_id for e in events if e.token_ids]
+    assert (selected.count("other"), selected.count("paused")) == (4, 1)  # the follower's first
+    assert core.stats().num_running == 2
+    assert "clients" in (core.stats().blocked_on or "")
+    core.pause("paused", is_paused=False)
+    rest = serve(core)
+    assert sum(len(e.token_ids) for e in [*first, *events, *rest]) == 4 + 2 * 20
+
+
 def test_a_step_that_failed_is_run_again_as_it_was_planned(core: CountingCore) -> None:
     core.add(make_request(max_output_tokens=2))
     core.schedule()

@@ -110,6 +110,7 @@ class AnyTraffic(RuleBasedStateMachine):
         self.num_released: dict[int, int] = {}
         self.plan: StepPlan | None = None
         self.held: dict[int, Sequence] = {}
+        self.paused: set[int] = set()
 
     @rule(
         prompt=st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=8).map(tuple),
@@ -203,6 +204,19 @@ class AnyTraffic(RuleBasedStateMachine):
         if ended is not None:
             self._note_end(ended, "cancelled")
 
+    @precondition(lambda self: self.plan is None and self.sequences)
+    @rule(data=st.data(), is_paused=st.booleans())
+    def pause(self, data: st.DataObject, is_paused: bool) -> None:
+        sequence_id = data.draw(st.sampled_from(list(self.sequences)))
+        self._pause(sequence_id, is_paused)
+
+    def _pause(self, sequence_id: int, is_paused: bool) -> None:
+        self.scheduler.pause(sequence_id, is_paused)
+        if is_paused and sequence_id not in self.ended:
+            self.paused.add(sequence_id)
+        else:
+            self.paused.discard(sequence_id)
+
     @rule()
     def retire(self) -> None:
         self._note_released(self.scheduler.retire())
@@ -273,6 +287,8 @@ class AnyTraffic(RuleBasedStateMachine):
                 self.run_and_commit()
             for sequence_id in list(self.held):
                 self._let_go(sequence_id)
+            for sequence_id in list(self.paused):
+                self._pause(sequence_id, is_paused=False)
             if not self.scheduler.has_work:
                 break
             self.schedule()
@@ -333,14 +349,18 @@ class AnyTraffic(RuleBasedStateMachine):
             for s in self.sequences.values()
             if s.status in (SequenceStatus.WAITING, SequenceStatus.PREEMPTED)
         ]
-        if self.held and not plan.chunks:
+        if (self.held or self.paused) and not plan.chunks:
             pass  # what is held may be all that they need
         elif running:
-            assert any(c.sequence is running[0] for c in plan.chunks), "the oldest must progress"
+            going = [s for s in running if s.sequence_id not in self.paused]
             scheduled = {c.sequence.sequence_id for c in plan.chunks}
+            if running[0] in going:
+                assert running[0].sequence_id in scheduled, "the oldest must progress"
             stalled = {s.sequence_id for s in plan.stalled}
-            decoding = {s.sequence_id for s in running if s.is_decoding}
+            decoding = {s.sequence_id for s in going if s.is_decoding}
             assert decoding <= scheduled | stalled
+            begun = {s.sequence_id for s in (*plan.admitted, *plan.resumed)}
+            assert not (scheduled - begun) & self.paused
         elif waiting:
             raise AssertionError(f"nothing runs and {len(waiting)} wait: {plan.blocked_on}")
         if running and waiting:

@@ -35,6 +35,9 @@ TOOL_DELTAS: list[dict[str, Any]] = [
 ODD = "one\u2028two\u2029three\u0085four"
 """What only a reader of text takes for line ends."""
 
+FLOOD, BIG = 1500, 16 * 2**10 * "x"
+"""Chunks, and the text of each: more than a queue and two sockets hold."""
+
 
 class Endpoint:
     """An OpenAI-compatible server; the prompt's text chooses how it behaves."""
@@ -43,6 +46,7 @@ class Endpoint:
         self.bodies: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.num_hung_up = 0
+        self.num_flooded = 0
         self.listed: list[Any] = [{"id": "upstream-model", "max_model_len": 2048}]
         self.app = Starlette(
             routes=[
@@ -97,6 +101,9 @@ class Endpoint:
             return
         yield chunk({"role": "assistant"})
         yield chunk({"content": "Par"})
+        if scene == "flood":
+            for self.num_flooded in range(FLOOD + 1):
+                yield chunk({"content": BIG if self.num_flooded < FLOOD else ""})
         if scene == "forever":
             try:
                 while True:
@@ -268,6 +275,26 @@ def test_a_refusal_ends_the_request_with_the_status_the_caller_should_see(
     assert last.disposition is Disposition.ERROR
     assert last.status_code == status_code
     assert last.reason is not None
+
+
+def test_what_is_not_taken_is_not_read_from_the_endpoint(endpoint: tuple[Endpoint, str]) -> None:
+    async def scenario() -> tuple[int, int]:
+        client = await connected(endpoint[1])
+        stream = client.submit(a_request("flood"))
+        async for event in stream:
+            if event.kind is EventKind.FIRST_TOKEN:
+                break
+        sent = -1
+        while sent != endpoint[0].num_flooded:
+            sent = endpoint[0].num_flooded
+            await asyncio.sleep(0.1)
+        rest = [event async for event in stream]
+        await client.close()
+        return sent, sum(len(event.text or "") for event in rest)
+
+    sent, num_chars = asyncio.run(scenario())
+    assert sent < FLOOD  # its connection is full
+    assert num_chars == FLOOD * len(BIG) + len("is")
 
 
 def test_a_stream_that_ends_without_a_reason_is_an_error_not_a_stop(

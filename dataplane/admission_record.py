@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataplane.admission.admit import Admitted, Rejected, RejectionKind
 from dataplane.admission.class_matching import RequestFacts
 from dataplane.admission.deployment_admission import Considered
-from dataplane.admission.wait_estimate import estimate_wait
+from dataplane.admission.wait_estimate import estimate_wait, find_deadline
 from dataplane.decision import AdmissionDecision, AdmissionOutcome, Signal, clip, keep_signals
 from dataplane.policy import ClassPolicy
 
@@ -108,7 +108,7 @@ def _of_class(
     )
     expected = estimate_wait(considered.terms.classes, request_class, load)
     if expected is not None and math.isfinite(expected.seconds):
-        limit = request_class.deadline_seconds
+        limit = find_deadline(request_class, load)
         is_late = kind is RejectionKind.DEADLINE
         yield _signal("expected_wait", expected.seconds, "s", limit, is_late)
 

@@ -17,7 +17,12 @@ import msgspec
 from dataplane.admission.class_matching import RequestFacts
 from dataplane.admission.load_signals import QueueLoad
 from dataplane.admission.shedding import find_pressure, goes_before
-from dataplane.admission.wait_estimate import estimate_wait, find_late_wait
+from dataplane.admission.wait_estimate import (
+    estimate_wait,
+    explain_deadline,
+    find_deadline,
+    find_late_wait,
+)
 from dataplane.leases.tenant_use import UseLimit
 from dataplane.policy import AdmissionPolicyTerms, ClassPolicy, DegradeTerms
 
@@ -273,18 +278,19 @@ def _refuse_late(case: _Case) -> Rejected | Sequence[str] | None:
     own = case.request_class
     classes = case.terms.classes
     expected = find_late_wait(classes, own, case.load)
-    if expected is None or own.deadline_seconds is None:
+    deadline = find_deadline(own, case.load)
+    if expected is None or deadline is None:
         return None
     waiting = case.who_makes_way()
     best = estimate_wait(classes, own, case.load, waiting) if waiting else None
-    if best is not None and best.seconds <= own.deadline_seconds:
+    if best is not None and best.seconds <= deadline:
         return waiting
     reason = (
         f"{expected.num_ahead} requests go before it and {expected.requests_per_second:.2g} begin "
-        f"in a second: engine work would begin in {expected}, and the deadline of "
-        f"class {own.name} is {own.deadline_seconds:g} s"
+        f"in a second: engine work would begin in {expected}, and "
+        f"{explain_deadline(own, case.load)}"
     )
-    return case.reject(RejectionKind.DEADLINE, reason, expected.seconds - own.deadline_seconds)
+    return case.reject(RejectionKind.DEADLINE, reason, expected.seconds - deadline)
 
 
 def _refuse_queue(case: _Case) -> Rejected | Sequence[str] | None:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from dataplane.admission.drain_rate import DrainReading
+from dataplane.admission.first_token_time import FirstTokenReading
 from dataplane.admission.retry_budget import RetryStanding
 from dataplane.leases.prompt_tokens_in_flight import PromptShortage
 from dataplane.leases.tenant_use import UseShortage
@@ -44,6 +45,8 @@ class QueueLoad(msgspec.Struct, kw_only=True):
     """None: nobody asks."""
     prompt_shortage: PromptShortage | None = None
     """The prompt does not fit with those in flight."""
+    first_token: FirstTokenReading | None = None
+    """How long first tokens take from the slot; None: nobody asks, or nobody can tell yet."""
     retry: RetryStanding | None = None
     """None: it was not tried before, as far as anybody can tell."""
 

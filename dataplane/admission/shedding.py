@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dataplane.admission.load_signals import QueueLoad
-from dataplane.admission.wait_estimate import find_late_wait
+from dataplane.admission.wait_estimate import explain_deadline, find_late_wait
 from dataplane.policy import AdmissionPolicyTerms, ClassPolicy
 
 
@@ -44,13 +44,13 @@ def find_pressure(
                 class_name=other.name,
                 reason=f"{num_waiting} of class {other.name} are waiting, as many as may",
             )
-        expected = find_late_wait(terms.classes, other, load)
+        expected = find_late_wait(terms.classes, other, load, is_other=True)
         if expected is not None:
             return Pressure(
                 class_name=other.name,
                 reason=(
-                    f"class {other.name} would wait {expected}, and its deadline is "
-                    f"{other.deadline_seconds:g} s"
+                    f"class {other.name} would wait {expected}, and "
+                    f"{explain_deadline(other, load, is_other=True)}"
                 ),
             )
     return None

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dataplane.admission.first_token_time import longest_wait
 from dataplane.admission.load_signals import QueueLoad
 from dataplane.policy import ClassPolicy
 
@@ -22,13 +23,48 @@ class WaitEstimate:
         return f"{self.seconds:.1f} s" if self.seconds < _HOUR else "more than an hour"
 
 
+def find_deadline(
+    request_class: ClassPolicy, load: QueueLoad, is_other: bool = False
+) -> float | None:
+    """How long the request that is decided on may wait for engine work, in seconds, were it of
+    `request_class`; None: no limit. `is_other`: another one, with a prompt as long as usual.
+
+    Where it is not known how long its first token then takes, it takes no time.
+    """
+    within = request_class.first_token_seconds
+    if within is None:
+        return request_class.deadline_seconds
+    if (reading := load.first_token) is not None:
+        within = longest_wait(within, reading.usual if is_other else reading.of_this)
+    deadline = request_class.deadline_seconds
+    return within if deadline is None else min(deadline, within)
+
+
+def explain_deadline(request_class: ClassPolicy, load: QueueLoad, is_other: bool = False) -> str:
+    """In words, of one that has a deadline."""
+    deadline = find_deadline(request_class, load, is_other)
+    assert deadline is not None
+    if deadline == request_class.deadline_seconds:
+        whose = "its deadline" if is_other else f"the deadline of class {request_class.name}"
+        return f"{whose} is {deadline:g} s"
+    whose = "its first token" if is_other else f"the first token of class {request_class.name}"
+    within = f"{whose} must come within {request_class.first_token_seconds:g} s"
+    if (reading := load.first_token) is None:
+        return within
+    takes = reading.usual if is_other else reading.of_this
+    return f"{within}, and takes {takes:.2g} s from there"
+
+
 def find_late_wait(
-    classes: Sequence[ClassPolicy], request_class: ClassPolicy, load: QueueLoad
+    classes: Sequence[ClassPolicy],
+    request_class: ClassPolicy,
+    load: QueueLoad,
+    is_other: bool = False,
 ) -> WaitEstimate | None:
     """The wait of one more request of `request_class`, where it is past its deadline; None: it is
-    not, or nobody can tell."""
-    deadline = request_class.deadline_seconds
-    if deadline is None or not may_be_late(request_class, load):
+    not, or nobody can tell. `is_other` as for `find_deadline`."""
+    deadline = find_deadline(request_class, load, is_other)
+    if deadline is None or not _may_be_later(deadline, load):
         return None
     expected = estimate_wait(classes, request_class, load)
     return expected if expected is not None and expected.seconds > deadline else None
@@ -36,8 +72,13 @@ def find_late_wait(
 
 def may_be_late(request_class: ClassPolicy, load: QueueLoad) -> bool:
     """One more request of `request_class` would be past its deadline, were all ahead of it."""
-    deadline, drain = request_class.deadline_seconds, load.drain
-    if deadline is None or drain is None or not drain.is_current:
+    deadline = find_deadline(request_class, load)
+    return deadline is not None and _may_be_later(deadline, load)
+
+
+def _may_be_later(deadline: float, load: QueueLoad) -> bool:
+    drain = load.drain
+    if drain is None or not drain.is_current:
         return False
     return drain.seconds_for(load.num_waiting + 1) > deadline
 

@@ -263,6 +263,7 @@ class EngineSide:
             )
 
     def _note_pause(self, kind: EventKind, attempt: Attempt, why: str | None = None) -> None:
+        attempt.placement.forget_pace()
         self.request.apply(kind, attempt=attempt.number, replica_id=attempt.replica_id, reason=why)
 
 

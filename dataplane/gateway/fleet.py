@@ -100,6 +100,8 @@ class Fleet:
                 )
         for name, queue in self._queues.items():
             queue.router.set_routing(self._routing.of(name))
+            if name in self._deployments:
+                queue.keep_promises(self._deployments[name].policy)
         self._share_slots()
 
     def queue_of(self, deployment: str) -> DeploymentQueue:
@@ -114,6 +116,8 @@ class Fleet:
                 on_change=lambda: self._note_ejections(deployment),
             )
             queue = DeploymentQueue(self._clock, self._unserved_seconds, router)
+            if deployment in self._deployments:
+                queue.keep_promises(self._deployments[deployment].policy)
             self._queues[deployment] = queue
             self._tell_replicas(deployment, queue)
         return queue

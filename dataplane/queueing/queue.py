@@ -25,14 +25,16 @@ from collections.abc import Mapping, Sequence, Set
 from types import MappingProxyType
 
 from dataplane.admission.drain_rate import DrainRate
+from dataplane.admission.first_token_time import FirstTokenReading, FirstTokenTime, longest_wait
 from dataplane.clock import MonotonicClock
 from dataplane.leases.kv_decision import with_blocks
 from dataplane.leases.kv_reservation import KVDemand, KVReservations, KVSight
 from dataplane.leases.lease import Lease as Reservation
 from dataplane.lifecycle import Disposition
-from dataplane.policy import ClassPolicy
+from dataplane.policy import AdmissionPolicyTerms, ClassPolicy
 from dataplane.queueing.class_lane import Charge
 from dataplane.queueing.demand import ONE_SLOT, QueueDemand
+from dataplane.queueing.pace_limits import PaceLimits
 from dataplane.queueing.replica_slots import ReplicaSlots
 from dataplane.queueing.ticket import Departure, Lease, LeavingListener, Ticket
 from dataplane.queueing.wait_limits import WaitLimits
@@ -58,6 +60,9 @@ class DeploymentQueue:
         """How fast those who wait begin. For reading alone."""
         self.kv = KVReservations(clock)
         """Blocks of KV cache of those that were given slots. For reading alone."""
+        self.pace: PaceLimits | None = None
+        """How many each replica is given so that answers keep a pace; None: nobody asks for one.
+        For reading alone."""
         self._slots = ReplicaSlots()
         self._line = WaitingLine()
         self._limits = WaitLimits(unserved_seconds)
@@ -174,6 +179,8 @@ class DeploymentQueue:
         Leases on a replica that is gone stay valid until their holders end.
         """
         self._slots.set_replicas(slots, held_elsewhere)
+        if self.pace is not None:
+            self.pace.keep_only(slots.keys())
         for ticket in self._line:
             self._note_service(ticket)
         self._dispatch()
@@ -196,6 +203,11 @@ class DeploymentQueue:
         if request_class.deadline_seconds is not None:
             of_class = entered_at + request_class.deadline_seconds
             deadline_at = of_class if deadline_at is None else min(of_class, deadline_at)
+        if request_class.first_token_seconds is not None:
+            first_slot_at = entered_at + self._longest_wait(
+                request_class.first_token_seconds, demand
+            )
+            deadline_at = first_slot_at if deadline_at is None else min(first_slot_at, deadline_at)
         self._num_entered += 1
         ticket = Ticket(request_class, demand, self._num_entered, entered_at, deadline_at, excluded)
         if not self._line.num_waiting and self._start_at_once(ticket):
@@ -235,8 +247,39 @@ class DeploymentQueue:
                 self._depart(ticket, self._limits.explain(ticket, now))
         self._dispatch()
 
+    def keep_promises(self, terms: AdmissionPolicyTerms) -> None:
+        """Learn what these terms ask about. The same again is no change."""
+        self.set_pace(terms.tpot_seconds)
+        self._watch_first_tokens(
+            any(each.first_token_seconds is not None for each in terms.classes)
+        )
+
+    def _watch_first_tokens(self, is_asked: bool) -> None:
+        """Whether classes promise a first token, so that it is learned how long they take."""
+        if is_asked is (self.router.first_tokens is None):
+            self.router.first_tokens = FirstTokenTime() if is_asked else None
+
+    def read_first_token(self, num_prompt_tokens: int) -> FirstTokenReading | None:
+        """How long the first token of such a prompt takes from its slot; None: nobody asks, or
+        nobody can tell yet."""
+        first_tokens = self.router.first_tokens
+        return None if first_tokens is None else first_tokens.read(num_prompt_tokens)
+
+    def set_pace(self, tpot_seconds: float | None) -> None:
+        """From now on replicas are given no more than they answer at this pace, in seconds for a
+        token; None: as many as they take. The same again is no change."""
+        if (None if self.pace is None else self.pace.tpot_seconds) == tpot_seconds:
+            return
+        self.router.measures_pace = tpot_seconds is not None
+        self.pace = None if tpot_seconds is None else PaceLimits(tpot_seconds)
+        for replica_id in self._slots.replica_ids():
+            self._slots.set_lower_limit(replica_id, None)
+        self._dispatch()
+
     def give_back(self, lease: Lease) -> None:
         """What it held is free again. For leases alone."""
+        if self.pace is not None:
+            self._learn_pace(self.pace, lease)
         self._slots.give_back(lease.replica_id, lease.num_slots)
         if lease.charge is not None:
             self._line.settle(lease.charge, lease.num_tokens)
@@ -245,6 +288,22 @@ class DeploymentQueue:
             lease.reservation.release()
         if self._line.num_waiting:
             self._dispatch()
+
+    def _longest_wait(self, first_token_seconds: float, demand: QueueDemand) -> float:
+        """For a slot, so that its first token comes in time."""
+        routing = demand.routing
+        reading = None if routing is None else self.read_first_token(routing.num_prompt_tokens)
+        return longest_wait(first_token_seconds, 0.0 if reading is None else reading.of_this)
+
+    def _learn_pace(self, pace: PaceLimits, lease: Lease) -> None:
+        placement, num_tokens = lease.placement, lease.num_tokens
+        if num_tokens is None or lease.num_slots != 1:
+            return
+        seen = placement.read_pace(num_tokens - placement.num_prompt_tokens)
+        if seen is not None:
+            replica_id = lease.replica_id
+            pace.note_answer(replica_id, seen.tpot_seconds, seen.num_tokens, seen.num_held)
+            self._slots.set_lower_limit(replica_id, pace.limit(replica_id))
 
     def check_integrity(self) -> None:
         """Raises AssertionError when a slot is counted wrongly, or one idles while others wait."""

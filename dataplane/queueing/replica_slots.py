@@ -20,12 +20,17 @@ class ReplicaSlots:
         self._connected: dict[str, Candidate] = {}
         self._known: dict[str, Candidate] = {}  # connected, or something of it is held
         self._outstanding: dict[str, int] = {}  # held here
+        self._limits: dict[str, int | None] = {}  # of the connected, as they were told
+        self._lower: dict[str, int] = {}  # learned meanwhile
 
     def set_replicas(self, limits: Mapping[str, int | None], elsewhere: Mapping[str, int]) -> None:
         """The connected replicas, the slots of each (None: no limit), and how many of them another
         process holds."""
         self._connected = {}
-        for replica_id, limit in limits.items():
+        self._limits = dict(limits)
+        self._lower = {each: limit for each, limit in self._lower.items() if each in limits}
+        for replica_id in limits:
+            limit = self._limit_of(replica_id)
             held = self._outstanding.get(replica_id, 0) + elsewhere.get(replica_id, 0)
             candidate = self._known.get(replica_id)
             if candidate is None:
@@ -47,6 +52,29 @@ class ReplicaSlots:
         self.open = [each for each in self._connected.values() if each.has_room_for(1)]
         for position, candidate in enumerate(self.open):
             candidate.position = position
+
+    def set_lower_limit(self, replica_id: str, limit: int | None) -> None:
+        """A connected replica is given no more than so many from now on, and no more than it was
+        told to have; None: as many as that. What it has beyond stays."""
+        candidate = self._connected.get(replica_id)
+        if candidate is None or self._lower.get(replica_id) == limit:
+            return
+        if limit is None:
+            del self._lower[replica_id]
+        else:
+            self._lower[replica_id] = limit
+        candidate.max_outstanding = self._limit_of(replica_id)
+        if candidate.has_room_for(1):
+            if candidate.position is None:
+                self._open_or_forget(candidate)
+        elif candidate.position is not None:
+            self._close(candidate, candidate.position)
+
+    def _limit_of(self, replica_id: str) -> int | None:
+        limit, lower = self._limits[replica_id], self._lower.get(replica_id)
+        if limit is None or lower is None:
+            return limit if lower is None else lower
+        return min(limit, lower)
 
     @property
     def has_replicas(self) -> bool:

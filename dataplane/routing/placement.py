@@ -4,6 +4,7 @@ It begins with the choice, so that the next choice counts it, and ends with the 
 In between whoever hears of the engine says what has become of it.
 """
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dataplane.decision import RoutingDecision
@@ -19,6 +20,16 @@ _MIN_MEASURED_TOKENS = 64
 """Of a prompt: with fewer, a step's fixed cost is all that is seen."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """Of one answer."""
+
+    tpot_seconds: float
+    num_tokens: int
+    num_held: float
+    """Sequences that its replica had meanwhile, its own included, in the mean."""
+
+
 class Placement:
     """Made by the router. Every method may be called at any time, and twice is no error."""
 
@@ -27,6 +38,11 @@ class Placement:
     _is_open = True
     _is_failed = False
     _is_found = False
+    first_token_at: float | None = None
+    """Where its router measures paces."""
+    _num_held_then = 0
+    _is_first = True
+    _began_at = 0.0
 
     def __init__(
         self,
@@ -48,7 +64,14 @@ class Placement:
         self._num_ahead = num_ahead = request.num_prompt_tokens - num_cached_tokens
         candidate.num_prompt_tokens_ahead += num_ahead
         candidate.num_output_tokens_ahead += request.num_output_tokens
+        if router.first_tokens is not None:
+            self._began_at = now
         router.ejections.note_sent(candidate.replica_id, self, now)
+
+    @property
+    def num_prompt_tokens(self) -> int:
+        """Of its request."""
+        return self._request.num_prompt_tokens
 
     @property
     def has_blocks(self) -> bool:
@@ -80,6 +103,26 @@ class Placement:
             self._measure(now, self._scheduled_at)
         self._candidate.num_prompt_tokens_ahead -= self._num_ahead
         self._num_ahead = 0
+        if (seen := self._router.first_tokens) is not None and self._is_first:
+            self._is_first = False
+            seen.note(self._request.num_prompt_tokens, now - self._began_at)
+        if self._router.measures_pace:
+            self.first_token_at = now
+            self._num_held_then = self._candidate.num_outstanding
+
+    def forget_pace(self) -> None:
+        """Its engine is held up by its client: how fast it answers says nothing."""
+        self.first_token_at = None
+
+    def read_pace(self, num_tokens: int) -> Pace | None:
+        """Of an answer of so many tokens that ends now, while its slots are held; None: nobody
+        measures it, or it has none."""
+        num_gaps = num_tokens - 1
+        if self.first_token_at is None or num_gaps < 1 or self._is_failed:
+            return None
+        seconds = self._router.clock() - self.first_token_at
+        num_held = (self._num_held_then + self._candidate.num_outstanding) / 2
+        return Pace(tpot_seconds=seconds / num_gaps, num_tokens=num_tokens, num_held=num_held)
 
     def fail(self) -> None:
         """Its replica failed it: lost, broken, or an error that is not the caller's."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from operator import itemgetter
 from random import Random
 
+from dataplane.admission.first_token_time import FirstTokenTime
 from dataplane.clock import MonotonicClock
 from dataplane.decision import MAX_CANDIDATES, RoutingCandidate, RoutingDecision, clip, keep_best
 from dataplane.policy import RoutingTerms
@@ -62,6 +63,10 @@ class Router:
         self.clock = clock
         self.on_change = on_change
         self.explains = explains
+        self.measures_pace = False
+        """Whether placements note how fast answers come."""
+        self.first_tokens: FirstTokenTime | None = None
+        """How long they take from the slot; None: nobody asks."""
         self._finds_prefixes = finds_prefixes
         self.ejections = Ejections(routing.ejection, clock())
         self.index = PrefixIndex(BLOCK_TOKENS)

@@ -74,6 +74,7 @@ class SimulatedGateway:
         self.gateway_id = gateway_id
         self.deployment = deployment
         self.queue = DeploymentQueue(timeline, bounds.unserved_seconds, router)
+        self.queue.keep_promises(deployment.policy)
         self._replicas = FleetReplicas(self.queue, timeline, deployment)
         self.is_draining = False
         self._snapshot_version = enforced.snapshot.version
@@ -185,6 +186,7 @@ class SimulatedGateway:
         )
         request.request_class = decision.request_class
         if isinstance(decision, Rejected):
+            request.rejection = decision.kind
             request.retry_after = decision.retry_after_seconds
             self._registry.refuse(request, EventKind.REJECTED, decision.status, decision.reason)
             return False

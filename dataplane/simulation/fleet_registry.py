@@ -155,7 +155,7 @@ class FleetRegistry:
         if request.delivery is not None:
             self._close(request)
         if lease is not None:
-            if lease.charge is not None:
+            if lease.charge is not None or lease.placement.first_token_at is not None:
                 lease.settle(request.num_taken_tokens)
             lease.release()
 

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from dataplane.admission.admit import RejectionKind
 from dataplane.admission.deployment_admission import AdmissionHold
 from dataplane.lifecycle import Delivery, Disposition, State
 from dataplane.policy import ClassPolicy
@@ -50,6 +51,8 @@ class FleetRequest:
     num_preemptions = 0
     disposition: Disposition | None = None
     reason: str | None = None
+    rejection: RejectionKind | None = None
+    """None: it was not rejected."""
     status: int | None = None
     retry_after: float | None = None
     delivery: Delivery | None = None

@@ -1,0 +1,55 @@
+import msgspec
+import pytest
+
+from dataplane.admission.drain_rate import DrainReading
+from dataplane.admission.first_token_time import FirstTokenReading
+from dataplane.admission.load_signals import QueueLoad
+from dataplane.admission.wait_estimate import explain_deadline, find_deadline, find_late_wait
+from dataplane.policy import ClassPolicy
+
+CHAT = ClassPolicy(name="chat", first_token_seconds=4)
+LOAD = QueueLoad(
+    num_waiting_by_class={"chat": 5},
+    num_waiting=5,
+    has_free_slot=False,
+    num_replicas=1,
+    drain=DrainReading(requests_per_second=2, tokens_per_second=1, age_seconds=0),
+)
+
+
+def takes(of_this: float, usual: float = 1.0) -> QueueLoad:
+    return msgspec.structs.replace(LOAD, first_token=FirstTokenReading(of_this, usual))
+
+
+@pytest.mark.parametrize(
+    ("request_class", "load", "deadline"),
+    [
+        (CHAT, LOAD, 4.0),
+        (CHAT, takes(1.5), 2.5),
+        (CHAT, takes(9.0), 0.2),
+        (ClassPolicy(name="chat", first_token_seconds=4, deadline_seconds=2), takes(1.5), 2.0),
+        (ClassPolicy(name="chat", first_token_seconds=4, deadline_seconds=2), takes(3.0), 1.0),
+        (ClassPolicy(name="chat", deadline_seconds=2), takes(3.0), 2.0),
+        (ClassPolicy(name="chat"), takes(3.0), None),
+    ],
+)
+def test_who_is_promised_a_first_token_may_wait_for_what_its_prompt_leaves(
+    request_class: ClassPolicy, load: QueueLoad, deadline: float | None
+) -> None:
+    found = find_deadline(request_class, load)
+    assert found == (None if deadline is None else pytest.approx(deadline))
+
+
+def test_a_long_prompt_is_late_where_a_short_one_is_not() -> None:
+    assert find_late_wait([CHAT], CHAT, takes(0.5)) is None
+    late = find_late_wait([CHAT], CHAT, takes(1.5))
+    assert late is not None
+    assert late.seconds == pytest.approx(3.0)
+    assert find_late_wait([CHAT], CHAT, takes(1.5), is_other=True) is None
+
+
+def test_the_promise_is_told_with_what_is_spent_of_it() -> None:
+    told = explain_deadline(CHAT, takes(1.5))
+    assert told == "the first token of class chat must come within 4 s, and takes 1.5 s from there"
+    assert explain_deadline(CHAT, LOAD) == "the first token of class chat must come within 4 s"
+    assert "takes 1 s" in explain_deadline(CHAT, takes(1.5), is_other=True)

@@ -1,0 +1,105 @@
+"""A queue that is asked to keep a pace, and the time of a first token."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from dataplane.admission.first_token_time import MIN_FIRST_TOKENS
+from dataplane.lifecycle import Disposition
+from dataplane.policy import AdmissionPolicyTerms, ClassPolicy
+from dataplane.queueing.pace_limits import MIN_ANSWERS
+from dataplane.queueing.queue import Departure, DeploymentQueue, Lease, QueueDemand, Ticket
+from dataplane.routing.request import RoutingRequest
+
+CHAT = ClassPolicy(name="chat", first_token_seconds=4)
+NUM_OUTPUT = 11
+
+
+@dataclass
+class Service:
+    """One replica of eight slots, on which a prompt token takes 10 ms, and each output token as
+    long as `tpot` says."""
+
+    tpot: float = 0.1
+    now: float = 0.0
+    queue: DeploymentQueue = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.queue = DeploymentQueue(clock=lambda: self.now, unserved_seconds=60)
+        self.queue.set_replicas({"r": 8})
+
+    def enter(self, num_prompt_tokens: int = 50) -> Ticket:
+        routing = RoutingRequest(num_prompt_tokens=num_prompt_tokens, num_output_tokens=100)
+        return self.queue.enter(CHAT, QueueDemand(routing=routing))
+
+    def answer(self, ticket: Ticket, num_prompt_tokens: int = 50) -> None:
+        lease = ticket.outcome
+        assert isinstance(lease, Lease)
+        self.now += 0.01 * num_prompt_tokens
+        lease.placement.note_first_token()
+        self.now += self.tpot * (NUM_OUTPUT - 1)
+        lease.settle(num_prompt_tokens + NUM_OUTPUT)
+        lease.release()
+        self.queue.check_integrity()
+
+
+def test_a_replica_is_given_as_many_at_once_as_keep_the_pace() -> None:
+    service = Service()
+    service.queue.set_pace(0.45)
+    for _ in range(2 * MIN_ANSWERS):
+        service.answer(service.enter())
+    running = [service.enter() for _ in range(6)]
+    assert [isinstance(ticket.outcome, Lease) for ticket in running] == 4 * [True] + 2 * [False]
+    service.answer(running[0])
+    assert isinstance(running[4].outcome, Lease)
+
+    service.queue.set_pace(None)
+    assert isinstance(running[5].outcome, Lease)
+    assert service.queue.pace is None
+
+
+def test_what_its_client_held_up_says_nothing_of_a_replicas_pace() -> None:
+    service = Service(tpot=5.0)
+    service.queue.set_pace(0.45)
+    for _ in range(2 * MIN_ANSWERS):
+        ticket = service.enter()
+        lease = ticket.outcome
+        assert isinstance(lease, Lease)
+        lease.placement.note_first_token()
+        lease.placement.forget_pace()
+        service.now += 60
+        lease.settle(50 + NUM_OUTPUT)
+        lease.release()
+    assert service.queue.pace is not None
+    assert service.queue.pace.limit("r") is None
+
+
+def test_who_has_a_long_prompt_waits_for_less_and_leaves_before_it_is_too_late() -> None:
+    service = Service()
+    service.queue.keep_promises(AdmissionPolicyTerms(revision="p@1", classes=(CHAT,)))
+    for number in range(2 * MIN_FIRST_TOKENS):
+        num_tokens = 50 + 10 * number
+        service.answer(service.enter(num_tokens), num_tokens)
+    held = [service.enter() for _ in range(8)]
+    assert all(isinstance(ticket.outcome, Lease) for ticket in held)
+    short, long = service.enter(50), service.enter(250)
+    assert short.deadline_at is not None
+    assert long.deadline_at is not None
+    assert short.deadline_at - service.now == pytest.approx(3.5, abs=0.2)
+    assert long.deadline_at - service.now == pytest.approx(1.5, abs=0.2)
+
+    service.now = long.deadline_at
+    service.queue.expire()
+    assert isinstance(long.outcome, Departure)
+    assert long.outcome.disposition is Disposition.DEADLINE
+    assert short.outcome is None
+
+
+def test_nothing_is_measured_for_a_policy_that_asks_for_nothing() -> None:
+    service = Service()
+    service.queue.keep_promises(
+        AdmissionPolicyTerms(revision="p@1", classes=(ClassPolicy(name="all"),))
+    )
+    service.answer(service.enter())
+    assert service.queue.pace is None
+    assert service.queue.read_first_token(50) is None

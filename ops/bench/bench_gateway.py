@@ -38,7 +38,7 @@ from ops.bench.hot_path.arrivals import Arrivals
 from ops.bench.hot_path.capacity import LIMIT_MS, CapacityReport, measure_capacity
 from ops.bench.hot_path.latency import GOAL_P50_MS, GOAL_P99_MS, LatencyReport, measure_latency
 from ops.bench.hot_path.litellm_proxy import NotInstalledError, install_litellm
-from ops.bench.hot_path.machine import choose_cores, load_average, on_core
+from ops.bench.hot_path.machine import choose_cores, load_average, on_core, raise_priority
 from ops.bench.hot_path.server_process import NotStartedError
 from ops.bench.hot_path.stream_run import RunTerms, run_streams
 from ops.bench.hot_path.subjects import (
@@ -65,6 +65,7 @@ def main() -> None:
     """Measure, print, and write the report."""
     options = _parse()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends what it started
+    print(raise_priority(options.nice))
     with tempfile.TemporaryDirectory(prefix="bench-gateway-") as folder:
         try:
             report = _measure(options, Path(folder))
@@ -194,6 +195,9 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--prompt-chars", type=int, default=200)
     parser.add_argument("--arrivals", type=Arrivals, choices=list(Arrivals), default=Arrivals.EVEN)
     parser.add_argument("--litellm", type=Path, metavar="VENV", help="made if it is not there")
+    parser.add_argument(
+        "--nice", type=int, default=0, help="below 0: less disturbed; root alone may"
+    )
     parser.add_argument("--report", type=Path, metavar="FILE.json", help="where to write it all")
     options = parser.parse_args()
     for name, value in (_QUICK if options.quick else _FULL).items():

@@ -27,7 +27,7 @@ import uvloop
 
 from ops.bench.hot_path.arrivals import Arrivals
 from ops.bench.hot_path.gateway_under_test import gateway_running
-from ops.bench.hot_path.machine import choose_cores, load_average, on_core
+from ops.bench.hot_path.machine import choose_cores, load_average, on_core, raise_priority
 from ops.bench.hot_path.overload_run import OverloadPlan, measure_overload, tell_spread
 from ops.bench.hot_path.overload_terms import TENANTS, OverloadTermsOfRun, overload_policy
 from ops.bench.hot_path.refusals import GOAL_P99_MS, Refusals
@@ -39,6 +39,7 @@ def main() -> None:
     """Measure, print, and write the report."""
     options = _parse()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends what it started
+    print(raise_priority(options.nice))
     before = load_average()
     with tempfile.TemporaryDirectory(prefix="bench-refusals-") as folder:
         try:
@@ -121,6 +122,9 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--pace-ms", type=float, default=5.0, help="from chunk to chunk")
     parser.add_argument(
         "--arrivals", type=Arrivals, choices=list(Arrivals), default=Arrivals.POISSON
+    )
+    parser.add_argument(
+        "--nice", type=int, default=0, help="below 0: less disturbed; root alone may"
     )
     parser.add_argument("--report", type=Path, metavar="FILE.json", help="where to write it all")
     return parser.parse_args()

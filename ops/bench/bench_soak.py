@@ -25,7 +25,7 @@ from typing import Any
 import uvloop
 
 from ops.bench.hot_path.gateway_under_test import gateway_running
-from ops.bench.hot_path.machine import choose_cores, load_average, on_core
+from ops.bench.hot_path.machine import choose_cores, load_average, on_core, raise_priority
 from ops.bench.hot_path.server_process import NotStartedError, announced
 from ops.bench.hot_path.soak import GOAL_SHARE, Memory, Sample, SoakPlan, add_up, soak
 from ops.bench.hot_path.subjects import Pace
@@ -38,6 +38,7 @@ def main() -> None:
     """Run, print, and write the report."""
     options = _parse()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends what it started
+    print(raise_priority(options.nice))
     before = load_average()
     with tempfile.TemporaryDirectory(prefix="bench-soak-") as folder:
         try:
@@ -153,6 +154,9 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--chunks", type=int, default=64, help="of an answer")
     parser.add_argument("--pace-ms", type=float, default=5.0, help="from chunk to chunk")
     parser.add_argument("--prompt-chars", type=int, default=200)
+    parser.add_argument(
+        "--nice", type=int, default=0, help="below 0: less disturbed; root alone may"
+    )
     parser.add_argument("--report", type=Path, metavar="FILE.json", help="where to write it all")
     return parser.parse_args()
 

@@ -80,7 +80,7 @@ def tell_run(run: RunFigures) -> str:
         f"p50 {_told(run.first_chunk_p50)} p99 {_told(run.first_chunk_p99)} ms, chunks late p50 "
         f"{_told(run.chunk_delay_p50)} p99 {_told(run.chunk_delay_p99)} ms, "
         f"{run.num_whole}/{run.num_sent} whole, sent late p99 {run.send_delay_p99:.1f} ms, "
-        f"others used {run.busy_others:.2f} cores"
+        f"others used {run.cores_of_others + run.cores_stolen:.2f} cores"
     )
     if not run.is_whole:
         line += f"; ends {run.ends}"

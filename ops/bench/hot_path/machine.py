@@ -6,12 +6,14 @@ are not kept away from either, so how much they used meanwhile is told beside ea
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
-_IDLE_FIELDS = (3, 4)  # idle, iowait
+_STEAL = 7  # of the first line of /proc/stat
+_NOT_USED = frozenset({3, 4, _STEAL})  # idle, iowait
 _UTIME, _STIME, _RESIDENT = 11, 12, 21  # of /proc/PID/stat, after the name
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -52,6 +54,20 @@ def on_core(core: int) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
+def raise_priority(nice: int) -> str:
+    """Put this process, and what it starts from now on, at a nice value; in words for a reader.
+
+    Below 0 other processes of the machine hardly disturb a run; only root may.
+    """
+    if not nice:
+        return "other processes are not kept away"
+    try:
+        os.setpriority(os.PRIO_PROCESS, 0, nice)
+    except PermissionError as error:
+        raise SystemExit(f"--nice {nice} is not allowed ({error.strerror}): leave it out") from None
+    return f"everything of the bench runs at nice {nice}"
+
+
 def load_average() -> float:
     """Of the last minute."""
     return os.getloadavg()[0]
@@ -73,22 +89,23 @@ def _stat_fields(pid: int) -> list[str]:
     return text.rpartition(")")[2].split()
 
 
-def _busy_seconds() -> float:
-    """Of all cores together, whoever used them."""
-    first = Path("/proc/stat").read_text().partition("\n")[0].split()[1:9]
-    return (
-        sum(int(value) for place, value in enumerate(first) if place not in _IDLE_FIELDS)
-        / _TICKS_PER_SECOND
-    )
+def _core_seconds() -> tuple[float, float]:
+    """Of all cores together: used by whoever, and taken away by the machine's own host."""
+    fields = [int(f) for f in Path("/proc/stat").read_text().partition("\n")[0].split()[1:9]]
+    stolen = fields[_STEAL]
+    used = sum(value for place, value in enumerate(fields) if place not in _NOT_USED)
+    return used / _TICKS_PER_SECOND, stolen / _TICKS_PER_SECOND
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Used:
-    """Processor seconds between two moments."""
+    """Processor time between two moments."""
 
-    by_name: Mapping[str, float]
-    others: float
-    """Of processes that are not the bench's."""
+    seconds_by_name: Mapping[str, float]
+    cores_of_others: float
+    """Cores that were used on the mean by processes that are not the bench's."""
+    cores_stolen: float
+    """Cores that the machine's host gave to others."""
 
 
 class UseWatch:
@@ -97,18 +114,20 @@ class UseWatch:
     def __init__(self, pids: Mapping[str, int]) -> None:
         self._pids = {**pids, "client": os.getpid()}
         self._before = self._look()
-        self._busy = _busy_seconds()
+        self._used, self._stolen = _core_seconds()
+        self._began = time.monotonic()
 
     def used(self) -> Used:
         """Since the watch was made."""
-        now = self._look()
+        seconds = time.monotonic() - self._began
+        now, (used, stolen) = self._look(), _core_seconds()
         by_name = {name: now[name] - self._before[name] for name in self._pids}
-        others = _busy_seconds() - self._busy - sum(by_name.values())
-        return Used(by_name=by_name, others=max(0.0, others))
+        others = used - self._used - sum(by_name.values())
+        return Used(
+            seconds_by_name=by_name,
+            cores_of_others=max(0.0, others) / seconds,
+            cores_stolen=(stolen - self._stolen) / seconds,
+        )
 
     def _look(self) -> dict[str, float]:
-        return dict(zip(self._pids, _each_processor_seconds(self._pids.values()), strict=True))
-
-
-def _each_processor_seconds(pids: Iterable[int]) -> list[float]:
-    return [processor_seconds(pid) for pid in pids]
+        return {name: processor_seconds(pid) for name, pid in self._pids.items()}

@@ -50,8 +50,10 @@ class RunFigures:
     """Why the run says more of the client than of the subject; None where it does not."""
     processor_us_by_stream: dict[str, float]
     """Processor time by process, for each stream sent."""
-    busy_others: float
+    cores_of_others: float
     """Cores that processes used meanwhile which are not the bench's."""
+    cores_stolen: float
+    """Cores that the machine's host took away meanwhile."""
     ends: dict[str, int]
     """Streams by how they ended and their status."""
 
@@ -108,8 +110,9 @@ def _add_up(subject: Subject, terms: RunTerms, result: LoadResult, watch: UseWat
         send_delay_p99=milliseconds(result.send_delays, 0.99),
         client_behind=result.why_behind(),
         processor_us_by_stream={
-            name: 1e6 * seconds / len(calls) for name, seconds in used.by_name.items()
+            name: 1e6 * seconds / len(calls) for name, seconds in used.seconds_by_name.items()
         },
-        busy_others=used.others / result.seconds,
+        cores_of_others=used.cores_of_others,
+        cores_stolen=used.cores_stolen,
         ends=dict(Counter(f"{call.end} {call.status}" for call in calls)),
     )

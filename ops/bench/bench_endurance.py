@@ -8,15 +8,27 @@ request store, counts per minute must equal the rows, and no block, slot, file o
 left behind. Exit code 1 when anything is.
 
     .venv/bin/python ops/bench/bench_endurance.py --requests 100000 --report endurance.json
+
+With `--cancels` nothing is killed: clients leave instead, each at a random moment (before its body
+is whole, in the queue, in prefill, in decode, while it reads slowly, after the end, twice), under a
+policy with everything switched on. At several moments of quiet nothing may be held for any of them:
+no place, slot, reserved block, tenant's use, prompt token or byte at the gateway, no sequence and
+no block at the engines, no task and no file.
+
+    .venv/bin/python ops/bench/bench_endurance.py --cancels 100000 --report cancels.json
 """
 
 import argparse
+import contextlib
 import json
 import signal
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from ops.endurance.blows import KILLS, ROUND, long_order
+from ops.endurance.cancel_run import CancelPlan, CancelVerdict, run_cancels
 from ops.endurance.run import Plan, Verdict, run
 
 _REQUESTS_PER_ROUND = 12_000
@@ -28,25 +40,49 @@ def main() -> None:
     options = _parse()
     # Ended from outside, it must still end what it started.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with _folder(options.folder) as folder:
+        if options.cancels is not None:
+            plan = CancelPlan(
+                num_cancels=options.cancels, seed=options.seed, num_clients=options.clients
+            )
+            cancelled = run_cancels(plan, folder)
+            _report(options.report, cancelled.as_dict())
+            _tell_cancels(cancelled)
+            wrong = cancelled.wrong
+        else:
+            verdict = run(_plan(options), folder)
+            _report(options.report, verdict.as_dict())
+            _tell(verdict)
+            wrong = verdict.wrong
+    print("\n".join(f"WRONG: {line}" for line in wrong) or "everything is accounted for")
+    raise SystemExit(1 if wrong else 0)
+
+
+def _plan(options: argparse.Namespace) -> Plan:
     num_rounds = options.requests // _REQUESTS_PER_ROUND
     blows = long_order(num_rounds) if num_rounds > 1 else ROUND if num_rounds else KILLS
-    plan = Plan(
+    return Plan(
         num_requests=options.requests,
         blows=blows,
         gap_seconds=_GAP_SECONDS if num_rounds > 1 else 5.0,
         seed=options.seed,
         num_clients=options.clients,
     )
-    if options.folder is not None:
-        options.folder.mkdir(parents=True)
-        verdict = run(plan, options.folder)
+
+
+@contextlib.contextmanager
+def _folder(asked: Path | None) -> Iterator[Path]:
+    if asked is not None:
+        asked.mkdir(parents=True)
+        yield asked
     else:
         with tempfile.TemporaryDirectory(prefix="endurance-") as folder:
-            verdict = run(plan, Path(folder))
-    if options.report is not None:
-        options.report.write_text(json.dumps(verdict.as_dict(), indent=2) + "\n")
-    _tell(verdict)
-    raise SystemExit(1 if verdict.wrong else 0)
+            yield Path(folder)
+
+
+def _report(path: Path | None, document: dict[str, Any]) -> None:
+    if path is not None:
+        path.write_text(json.dumps(document, indent=2) + "\n")
 
 
 def _parse() -> argparse.Namespace:
@@ -54,6 +90,9 @@ def _parse() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--requests", type=int, default=100_000)
+    parser.add_argument(
+        "--cancels", type=int, metavar="N", help="cancel so many requests, and kill nothing"
+    )
     parser.add_argument("--clients", type=int, default=48, help="how many at once")
     parser.add_argument("--seed", type=int, default=1, help="of requests, blows and weights")
     parser.add_argument("--report", type=Path, metavar="FILE.json", help="where to write it all")
@@ -78,7 +117,29 @@ def _tell(verdict: Verdict) -> None:
     ends = ", ".join(f"{count} {what}" for what, count in accounts.by_disposition.items())
     print(f"ends: {ends}")
     print(f"gateway counts checked {verdict.num_count_checks} times")
-    print("\n".join(f"WRONG: {line}" for line in verdict.wrong) or "everything is accounted for")
+
+
+def _tell_cancels(verdict: CancelVerdict) -> None:
+    accounts = verdict.accounts
+    print(
+        f"{verdict.num_left} clients left, of {accounts.num_attempts} attempts in "
+        f"{verdict.seconds:.0f} s ({accounts.num_attempts / verdict.seconds:.0f}/s)"
+    )
+    for what, counts in (
+        ("cancelled in", verdict.left_in),
+        ("ends", accounts.by_disposition),
+        ("rejected", verdict.rejected),
+        ("never arrived", accounts.never_arrived),
+        ("most held", verdict.peaks),
+    ):
+        print(f"{what}: " + ", ".join(f"{count} {name}" for name, count in counts.items()))
+    print(f"leases and counts looked at {verdict.num_looks} times in flight")
+    for quiet in verdict.quiets:
+        print(
+            f"quiet after {quiet.num_left}: within {quiet.settle_seconds:.1f} s, "
+            f"{quiet.num_tasks} tasks, {quiet.num_open_files} files open, "
+            f"{quiet.resident_bytes / 2**20:.0f} MiB resident, remembered {quiet.remembered}"
+        )
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@ where no answer ever told the client a request id.
 """
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from random import Random
 from typing import Any
@@ -27,6 +28,11 @@ class Kind(StrEnum):
     LEAVES_IN_STREAM = "leaves_in_stream"
     READS_SLOWLY = "reads_slowly"
     SENDS_SLOWLY = "sends_slowly"
+    LEAVES_READING_SLOWLY = "leaves_reading_slowly"
+    LEAVES_AFTER_END = "leaves_after_end"
+    """With the whole answer, from a connection that could have stayed."""
+    LEAVES_TWICE = "leaves_twice"
+    """Ends its sending side first, and then everything."""
 
 
 class End(StrEnum):
@@ -85,6 +91,11 @@ class Attempt:
     leaves_after_seconds: float
     """For one that leaves: how long it stays after what it waits for."""
     leaves_by_reset: bool
+    path: str = "/v1/completions"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Beside those that each has."""
+    num_chunks: int = 1
+    """Of a stream, read before one leaves that leaves in it."""
     began_at_unix_ns: int = 0
     ended_at_unix_ns: int = 0
     num_refusals: int = 0
@@ -95,6 +106,13 @@ class Attempt:
     num_output_tokens: int | None = None
     """As the answer's usage says."""
     end: End = End.NO_ANSWER
+
+    @property
+    def has_left(self) -> bool:
+        """It hung up by itself, before the end of its answer or right after it."""
+        return self.end is End.LEFT or (
+            self.kind is Kind.LEAVES_AFTER_END and self.end is End.WHOLE and self.status == 200
+        )
 
 
 def plan_attempt(seed: int, number: int) -> Attempt:

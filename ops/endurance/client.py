@@ -13,11 +13,12 @@ from dataclasses import dataclass
 
 from ops.endurance.attempt import Attempt, End, Kind
 
-_PATH = "/v1/completions"
 _ANSWER_SECONDS = 60.0
 _REFUSED_PAUSE_SECONDS = 0.1
 _SLOW_SECONDS = 0.05
 _SLOW_RECEIVE_BUFFER = 2048
+_SLOW_READERS = (Kind.READS_SLOWLY, Kind.LEAVES_READING_SLOWLY)
+_LEAVERS_IN_STREAM = (Kind.LEAVES_IN_STREAM, Kind.LEAVES_READING_SLOWLY)
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
@@ -82,7 +83,7 @@ class Client:
                 await asyncio.sleep(_REFUSED_PAUSE_SECONDS)
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        if self.attempt.kind is not Kind.READS_SLOWLY:
+        if self.attempt.kind not in _SLOW_READERS:
             return await asyncio.open_connection(*self.address)
         sock = socket.socket()
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SLOW_RECEIVE_BUFFER)
@@ -99,9 +100,12 @@ class Client:
         if not await self._send(writer):
             attempt.end = End.LEFT
             return
-        if attempt.kind is Kind.LEAVES_WAITING:
+        if attempt.kind in (Kind.LEAVES_WAITING, Kind.LEAVES_TWICE):
             await asyncio.sleep(attempt.leaves_after_seconds)
             attempt.end = End.LEFT
+            if attempt.kind is Kind.LEAVES_TWICE:
+                writer.write_eof()
+                await asyncio.sleep(attempt.leaves_after_seconds / 10)
             return
         length = await self._read_head(reader)
         if length is not None:
@@ -112,10 +116,14 @@ class Client:
     async def _send(self, writer: asyncio.StreamWriter) -> bool:
         """False when the client leaves before it has sent all."""
         attempt = self.attempt
+        stays = attempt.kind is Kind.LEAVES_AFTER_END
+        more = "".join(f"{name}: {value}\r\n" for name, value in attempt.headers.items())
         head = (
-            f"POST {_PATH} HTTP/1.1\r\nhost: endurance\r\ncontent-type: application/json\r\n"
+            f"POST {attempt.path} HTTP/1.1\r\nhost: endurance\r\n"
+            f"content-type: application/json\r\n"
             f"traceparent: 00-{attempt.trace_id}-00f067aa0ba902b7-00\r\n"
-            f"x-pilothouse-tenant: {attempt.tenant}\r\nconnection: close\r\n"
+            f"x-pilothouse-tenant: {attempt.tenant}\r\n"
+            f"connection: {'keep-alive' if stays else 'close'}\r\n{more}"
             f"content-length: {len(attempt.body)}\r\n\r\n"
         ).encode()
         if attempt.kind is Kind.LEAVES_IN_HEAD:
@@ -153,13 +161,15 @@ class Client:
     async def _read_stream(self, reader: asyncio.StreamReader) -> None:
         attempt = self.attempt
         text = b""
+        num_chunks = 0
         while (size := int(await reader.readuntil(b"\r\n"), 16)) > 0:
             text += (await reader.readexactly(size + 2))[:-2]
-            if attempt.kind is Kind.LEAVES_IN_STREAM:
+            num_chunks += 1
+            if attempt.kind in _LEAVERS_IN_STREAM and num_chunks >= attempt.num_chunks:
                 await asyncio.sleep(attempt.leaves_after_seconds)
                 attempt.end = End.LEFT
                 return
-            if attempt.kind is Kind.READS_SLOWLY:
+            if attempt.kind in _SLOW_READERS:
                 await asyncio.sleep(_SLOW_SECONDS)
         self._judge_stream(text)
 
@@ -175,7 +185,7 @@ class Client:
     def _hang_up(self, writer: asyncio.StreamWriter) -> None:
         attempt = self.attempt
         is_open = not writer.transport.is_closing()  # else the gateway was quicker
-        if attempt.end is End.LEFT and attempt.leaves_by_reset and is_open:
+        if attempt.has_left and attempt.leaves_by_reset and is_open:
             sock = writer.get_extra_info("socket")
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
             writer.transport.abort()

@@ -123,6 +123,16 @@ class Installation:
         live: dict[str, Any] = self._get(self.gateway_port, "/internal/requests")
         return live
 
+    def holdings(self) -> dict[str, Any]:
+        """What the gateway holds for its requests, and whether its counts fit."""
+        holdings: dict[str, Any] = self._get(self.gateway_port, "/internal/holdings")
+        return holdings
+
+    def gateway_metrics(self) -> str:
+        """As Prometheus reads them."""
+        url = f"http://127.0.0.1:{self.gateway_port}/metrics"
+        return httpx.get(url, timeout=_CALL_SECONDS).text
+
     def replica_gauges(self) -> dict[str, dict[str, float]]:
         """What each ready replica says of itself, by its id."""
         found = {}

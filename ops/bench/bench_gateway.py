@@ -35,12 +35,12 @@ from typing import Any
 import uvloop
 
 from ops.bench.hot_path.arrivals import Arrivals
-from ops.bench.hot_path.capacity import LIMIT_MS, CapacityReport, measure_capacity
+from ops.bench.hot_path.capacity import LIMIT_MS, CapacityPlan, CapacityReport, measure_capacity
 from ops.bench.hot_path.latency import GOAL_P50_MS, GOAL_P99_MS, LatencyReport, measure_latency
 from ops.bench.hot_path.litellm_proxy import NotInstalledError, install_litellm
 from ops.bench.hot_path.machine import choose_cores, load_average, on_core, raise_priority
 from ops.bench.hot_path.server_process import NotStartedError
-from ops.bench.hot_path.stream_run import RunTerms, run_streams
+from ops.bench.hot_path.stream_run import Quiet, RunTerms, run_streams
 from ops.bench.hot_path.subjects import (
     GATEWAY,
     LITELLM,
@@ -110,17 +110,21 @@ async def _run(options: argparse.Namespace, running: Running, pace: Pace) -> dic
     )
     for subject in running.subjects.values():  # not counted
         await run_streams(subject, replace(terms, rate=_WARM_RATE, seconds=_WARM_SECONDS))
+    quiet = Quiet(max_others=options.max_others)
     report: dict[str, Any] = {}
     if options.only in (None, "latency"):
         # LiteLLM carries a tenth of this rate: what it adds here would be its queue.
         subjects = {name: each for name, each in running.subjects.items() if name != LITELLM}
-        latency = await measure_latency(subjects, terms, options.rounds, _tell)
+        latency = await measure_latency(subjects, terms, options.rounds, quiet, _tell)
         _tell_latency(latency, options.rate)
         report["latency"] = latency.as_dict()
     if options.only in (None, "capacity"):
-        capacity = await _search(options, running, terms)
+        capacity = await _search(options, running, terms, quiet)
         _tell_capacity(capacity)
         report["capacity"] = capacity.as_dict()
+    if options.max_others is not None:
+        report["num_runs_repeated"] = quiet.num_repeated
+        _tell(f"{quiet.num_repeated} runs were disturbed by others, and made again")
     return report
 
 
@@ -128,15 +132,14 @@ async def _search(options: argparse.Namespace, running: Running, terms: RunTerms
     subjects = dict(running.subjects)
     if options.quick:
         del subjects[STUB]  # it carries the most, and takes the longest to find
-    return await measure_capacity(
-        subjects,
-        replace(terms, seconds=options.level_seconds),
-        _FIRST_LEVELS,
-        options.searches,
-        options.limit_ms,
-        _tell,
-        options.precision,
+    plan = CapacityPlan(
+        terms=replace(terms, seconds=options.level_seconds),
+        first_levels=_FIRST_LEVELS,
+        num_rounds=options.searches,
+        limit_ms=options.limit_ms,
+        precision=options.precision,
     )
+    return await measure_capacity(subjects, plan, quiet, _tell)
 
 
 def _tell_latency(report: LatencyReport, rate: float) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ops.bench.hot_path.figures import Spread, spread
 from ops.bench.hot_path.latency import tell_run
-from ops.bench.hot_path.stream_run import RunFigures, RunTerms, run_streams
+from ops.bench.hot_path.stream_run import Quiet, RunFigures, RunTerms
 from ops.bench.hot_path.subjects import Subject
 
 LIMIT_MS = 10.0
@@ -90,25 +90,38 @@ class CapacityReport:
         }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapacityPlan:
+    """How it is searched."""
+
+    terms: RunTerms
+    """Of each level; its rate follows from the level."""
+    first_levels: Mapping[str, float]
+    num_rounds: int
+    limit_ms: float
+    precision: float
+    """As a share of what is found."""
+
+
 async def measure_capacity(
-    subjects: Mapping[str, Subject],
-    terms: RunTerms,
-    first_levels: Mapping[str, float],
-    num_rounds: int,
-    limit_ms: float,
-    tell: Callable[[str], None],
-    precision: float = 0.08,
+    subjects: Mapping[str, Subject], plan: CapacityPlan, quiet: Quiet, tell: Callable[[str], None]
 ) -> CapacityReport:
-    """A whole search of each subject in every round, to within `precision` of what it finds."""
+    """A whole search of each subject in every round."""
     found: dict[str, list[float]] = {name: [] for name in subjects}
     behind: dict[str, str] = {}
     runs: list[RunFigures] = []
-    for number in range(num_rounds):
-        searches = {name: LevelSearch(first_levels[name], precision=precision) for name in subjects}
-        tell(f"search {number + 1} of {num_rounds}")
-        while open_names := [n for n in searches if searches[n].next_level() is not None]:
-            for name in open_names:
-                run = await _try(subjects[name], searches[name], terms, limit_ms, tell)
+    for number in range(plan.num_rounds):
+        searches = {
+            name: LevelSearch(plan.first_levels[name], precision=plan.precision)
+            for name in subjects
+        }
+        tell(f"search {number + 1} of {plan.num_rounds}")
+        while levels := _open_levels(searches):
+            for name, level in levels.items():
+                rate = level / plan.terms.pace.stream_seconds
+                run = await quiet.run(subjects[name], replace(plan.terms, rate=rate))
+                tell(tell_run(run))
+                searches[name].note(level, keeps_level(run, plan.limit_ms))
                 runs.append(run)
                 if run.client_behind is not None:
                     behind[name] = run.client_behind
@@ -121,16 +134,10 @@ async def measure_capacity(
     )
 
 
-async def _try(
-    subject: Subject,
-    search: LevelSearch,
-    terms: RunTerms,
-    limit_ms: float,
-    tell: Callable[[str], None],
-) -> RunFigures:
-    level = search.next_level()
-    assert level is not None  # only open searches are asked
-    run = await run_streams(subject, replace(terms, rate=level / terms.pace.stream_seconds))
-    search.note(level, keeps_level(run, limit_ms))
-    tell(tell_run(run))
-    return run
+def _open_levels(searches: Mapping[str, LevelSearch]) -> dict[str, float]:
+    """What each search that is not over tries next."""
+    return {
+        name: level
+        for name, search in searches.items()
+        if (level := search.next_level()) is not None
+    }

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ops.bench.hot_path.figures import Spread, spread
-from ops.bench.hot_path.stream_run import RunFigures, RunTerms, run_streams
+from ops.bench.hot_path.stream_run import Quiet, RunFigures, RunTerms
 from ops.bench.hot_path.subjects import STUB, Subject
 
 GOAL_P50_MS = 2.0
@@ -57,6 +57,7 @@ async def measure_latency(
     subjects: Mapping[str, Subject],
     terms: RunTerms,
     num_rounds: int,
+    quiet: Quiet,
     tell: Callable[[str], None],
 ) -> LatencyReport:
     """Every subject once in each round, in turn. The stub must be among them."""
@@ -65,7 +66,7 @@ async def measure_latency(
         names = list(subjects)
         # Whoever comes first in one round comes last in the next.
         for name in names if number % 2 == 0 else reversed(names):
-            figures = await run_streams(subjects[name], terms)
+            figures = await quiet.run(subjects[name], terms)
             tell(tell_run(figures))
             runs.append(figures)
     rounds = {name: [run for run in runs if run.subject == name] for name in subjects}
@@ -76,7 +77,7 @@ async def measure_latency(
 def tell_run(run: RunFigures) -> str:
     """One line on one run."""
     line = (
-        f"  {run.subject:12} {run.rate:6.1f} streams/s ({run.at_once:5.1f} at once): first chunk "
+        f"  {run.subject:12} {run.rate:6.1f} streams/s ({_told(run.at_once, 1)} at once): first chunk "
         f"p50 {_told(run.first_chunk_p50)} p99 {_told(run.first_chunk_p99)} ms, chunks late p50 "
         f"{_told(run.chunk_delay_p50)} p99 {_told(run.chunk_delay_p99)} ms, "
         f"{run.num_whole}/{run.num_sent} whole, sent late p99 {run.send_delay_p99:.1f} ms, "
@@ -89,8 +90,8 @@ def tell_run(run: RunFigures) -> str:
     return line
 
 
-def _told(value: float | None) -> str:
-    return "none" if value is None else f"{value:.2f}"
+def _told(value: float | None, digits: int = 2) -> str:
+    return "none" if value is None else f"{value:.{digits}f}"
 
 
 def _add_up(name: str, own: Sequence[RunFigures], stub: Sequence[RunFigures]) -> Added:

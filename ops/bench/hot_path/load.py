@@ -5,6 +5,7 @@ that falls behind would otherwise be told as a slow server.
 """
 
 import asyncio
+import statistics
 import time
 from array import array
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -29,7 +30,6 @@ class LoadResult:
     calls: list[StreamCall]
     chunk_delays: "array[float]"
     """Seconds, of every chunk of every stream."""
-    seconds: float = 0.0
     beat_delays: "array[float]" = field(default_factory=lambda: array("d"))
     """Seconds by which the client's own loop turned late."""
     busy: float = 0.0
@@ -48,14 +48,14 @@ class LoadResult:
         return sum(call.end is End.WHOLE and not call.is_refused for call in self.calls)
 
     @property
-    def mean_at_once(self) -> float:
-        """Streams that ran at once, over the run."""
-        lasted = sum(
+    def mean_stream_seconds(self) -> float | None:
+        """From a request's first byte to its answer's last; None where nothing ended."""
+        lasted = [
             call.ended_at - call.sent_at
             for call in self.calls
             if call.ended_at is not None and call.sent_at is not None
-        )
-        return lasted / self.seconds
+        ]
+        return statistics.fmean(lasted) if lasted else None
 
     def why_behind(self) -> str | None:
         """Why the figures say more of the client than of the server; None where they do not."""
@@ -103,12 +103,10 @@ class LoadClient:
             async for call in self._send_all(calls, began):
                 if keeps_calls:
                     result.calls.append(call)
-            result.seconds = self.clock() - began
-            result.busy = (time.process_time() - busy) / result.seconds
-            beat.cancel()
             await self._wait_for_answers()
         finally:
             beat.cancel()
+        result.busy = (time.process_time() - busy) / (self.clock() - began)
         result.num_connections = self._num_made
         return result
 

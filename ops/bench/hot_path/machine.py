@@ -55,17 +55,28 @@ def on_core(core: int) -> Iterator[None]:
 
 
 def raise_priority(nice: int) -> str:
-    """Put this process, and what it starts from now on, at a nice value; in words for a reader.
-
-    Below 0 other processes of the machine hardly disturb a run; only root may.
+    """Put this process, and what the bench starts from now on, at a nice value; in words for a
+    reader. Below 0 other processes of the machine hardly disturb a run; only root may.
     """
     if not nice:
         return "other processes are not kept away"
     try:
         os.setpriority(os.PRIO_PROCESS, 0, nice)
+        share_priority(os.getpid())
     except PermissionError as error:
         raise SystemExit(f"--nice {nice} is not allowed ({error.strerror}): leave it out") from None
     return f"everything of the bench runs at nice {nice}"
+
+
+def share_priority(pid: int) -> None:
+    """Give the session of `pid` this process's nice value.
+
+    Where the kernel groups processes by session, a nice value counts only within its group, and
+    the groups have one of their own.
+    """
+    autogroup = Path(f"/proc/{pid}/autogroup")
+    if autogroup.exists():
+        autogroup.write_text(str(os.getpriority(os.PRIO_PROCESS, 0)))
 
 
 def load_average() -> float:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ops.bench.hot_path.machine import on_core
+from ops.bench.hot_path.machine import on_core, share_priority
 
 _START_SECONDS = 60.0
 _STOP_SECONDS = 20.0
@@ -67,6 +67,7 @@ def running(
             start_new_session=True,
         )
     try:
+        share_priority(popen.pid)
         yield ServerProcess(name=name, popen=popen, log_path=log_path)
     finally:
         _end(popen)

@@ -128,7 +128,9 @@ async def _run(options: argparse.Namespace, running: Running, pace: Pace) -> dic
     return report
 
 
-async def _search(options: argparse.Namespace, running: Running, terms: RunTerms) -> CapacityReport:
+async def _search(
+    options: argparse.Namespace, running: Running, terms: RunTerms, quiet: Quiet
+) -> CapacityReport:
     subjects = dict(running.subjects)
     if options.quick:
         del subjects[STUB]  # it carries the most, and takes the longest to find
@@ -198,6 +200,12 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--prompt-chars", type=int, default=200)
     parser.add_argument("--arrivals", type=Arrivals, choices=list(Arrivals), default=Arrivals.EVEN)
     parser.add_argument("--litellm", type=Path, metavar="VENV", help="made if it is not there")
+    parser.add_argument(
+        "--max-others",
+        type=float,
+        metavar="CORES",
+        help="make a run again in which the rest of the machine used more",
+    )
     parser.add_argument(
         "--nice", type=int, default=0, help="below 0: less disturbed; root alone may"
     )

@@ -77,9 +77,9 @@ async def measure_latency(
 def tell_run(run: RunFigures) -> str:
     """One line on one run."""
     line = (
-        f"  {run.subject:12} {run.rate:6.1f} streams/s ({_told(run.at_once, 1)} at once): first chunk "
-        f"p50 {_told(run.first_chunk_p50)} p99 {_told(run.first_chunk_p99)} ms, chunks late p50 "
-        f"{_told(run.chunk_delay_p50)} p99 {_told(run.chunk_delay_p99)} ms, "
+        f"  {run.subject:12} {run.rate:6.1f} streams/s ({_told(run.at_once, 1)} at once): first "
+        f"chunk p50 {_told(run.first_chunk_p50)} p99 {_told(run.first_chunk_p99)} ms, chunks "
+        f"late p50 {_told(run.chunk_delay_p50)} p99 {_told(run.chunk_delay_p99)} ms, "
         f"{run.num_whole}/{run.num_sent} whole, sent late p99 {run.send_delay_p99:.1f} ms, "
         f"others used {run.cores_of_others + run.cores_stolen:.2f} cores"
     )

@@ -74,6 +74,8 @@ def litellm_running(
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # else it fetches one from the network
         "LITELLM_MODE": "PRODUCTION",
         "LITELLM_LOG": "ERROR",
+        # No key is asked for: the cheapest that it can do, and it listens on this machine alone.
+        "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
     }
     with running("litellm", command, core, folder, environment) as process:
         address = f"127.0.0.1:{port}"

@@ -487,8 +487,11 @@ async def test_a_client_that_reads_slowly_is_waited_for(
     async with serving(tmp_path, served, write_seconds=0.5) as gateway:
         replica.step_seconds = 0
         host, port = gateway.app.address.removeprefix("http://").split(":")
-        body = json.dumps(say(max_tokens=40_000)).encode()
-        head = f"POST {CHAT} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n"
+        body = json.dumps(say(max_tokens=20_000)).encode()
+        head = (
+            f"POST {CHAT} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n"
+            "connection: close\r\n\r\n"  # whoever read all of it is told so at once
+        )
         with socket.socket() as client:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             client.connect((host, int(port)))
@@ -501,7 +504,7 @@ async def test_a_client_that_reads_slowly_is_waited_for(
             began = time.monotonic()
             while not gateway.records:
                 await asyncio.sleep(0.02)
-                await loop.sock_recv(client, 4096)
+                await loop.sock_recv(client, 2048)
             assert time.monotonic() - began > 0.6, "it was no test of patience"
     assert end_of(gateway.records[0]) == (Disposition.LENGTH, Delivery.COMPLETE, 200)
 

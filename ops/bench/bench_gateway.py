@@ -14,9 +14,9 @@ another core and is open loop: it sends at planned times, whatever has become of
     latency    at 100 streams/s, milliseconds from a request's last byte to the first text, minus
                those of the stub alone in the same round. Goal: p50 < 2 ms, p99 < 10 ms.
     capacity   streams at once with which the 99th percentile of all chunks is less than 10 ms
-               late, and every stream whole. A chunk's delay is against the moment at which a
-               server without any cost would have it there. Goal: 60 % of the pass-through's
-               streams, and 20 times LiteLLM's.
+               late, and every stream whole. A chunk is late against the pace of its stream, as its
+               most punctual chunk sets it. Goal: 60 % of the pass-through's streams, and 20
+               times LiteLLM's.
 
 A client that falls behind (late sends, a late event loop, no processor time left) is told as
 such: the figures of that run are then the client's and not the server's.

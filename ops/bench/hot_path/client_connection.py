@@ -1,13 +1,14 @@
 """One HTTP connection of the load client: a bare asyncio protocol, as cheap as Python allows.
 
 Chunks are counted by their marks, and dated by when their bytes were read. A chunk's delay is
-against the schedule that a server without any cost would keep: chunk `i` is there `i` paces
-after the request was sent.
+against the pace: chunk `i` is due `i` paces after the stream's beginning, and the beginning is
+where the stream's most punctual chunk puts it. So what every chunk is late by, as the first one
+is, is no delay of chunks: it is the time to the first one, which is told apart.
 """
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import httptools
 
@@ -26,21 +27,22 @@ class ClientConnection(asyncio.Protocol):
         self,
         clock: MonotonicClock,
         pace_seconds: float,
-        put_delay: Callable[[float], None],
+        put_delays: Callable[[Sequence[float]], object],
         on_idle: Callable[["ClientConnection"], None],
         on_ended: Callable[[StreamCall], None],
         on_lost: Callable[["ClientConnection"], None],
     ) -> None:
-        """`put_delay` is handed each chunk's delay in seconds."""
+        """`put_delays` is handed the delays of a stream's chunks in seconds, once it has ended."""
         self._clock = clock
         self._pace_seconds = pace_seconds
-        self._put_delay = put_delay
+        self._put_delays = put_delays
         self._on_idle = on_idle
         self._on_ended = on_ended
         self._on_lost = on_lost
         self._parser = httptools.HttpResponseParser(self)
         self._call: StreamCall | None = None
         self._tail = b""
+        self._lateness: list[float] = []
         self._pause_seconds = 0.0
         self.is_lost = False
 
@@ -59,13 +61,13 @@ class ClientConnection(asyncio.Protocol):
         """From now on take little at a time, and pause after each read. Chunks that come late
         by that are no server's doing, and their delays are not told."""
         self._pause_seconds = pause_seconds
-        self._put_delay = _forget
+        self._put_delays = _forget
         sock = self._transport.get_extra_info("socket")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SMALL_BUFFER_BYTES)
 
     def send(self, call: StreamCall) -> None:
         """Send a call's request; the connection carries no other until that one has ended."""
-        self._call, self._tail = call, b""
+        self._call, self._tail, self._lateness = call, b"", []
         call.sent_at = self._clock()
         self._transport.write(call.payload)
         if not self._transport.get_write_buffer_size():
@@ -127,16 +129,18 @@ class ClientConnection(asyncio.Protocol):
         if call.first_chunk_at is None:
             call.first_chunk_at = now
             call.headers.clear()
-        assert call.sent_at is not None  # set before anything can come
         first = call.num_chunks
         call.num_chunks += num_new
-        for index in range(first, call.num_chunks):
-            self._put_delay(now - call.sent_at - index * self._pace_seconds)
+        self._lateness += [
+            now - index * self._pace_seconds for index in range(first, call.num_chunks)
+        ]
 
     def _finish(self, end: End) -> None:
         call, self._call = self._call, None
         if call is not None:
             call.end, call.ended_at = end, self._clock()
+            beginning = min(self._lateness, default=0.0)
+            self._put_delays([late - beginning for late in self._lateness])
             self._on_ended(call)
 
     def _read_on(self) -> None:
@@ -144,5 +148,5 @@ class ClientConnection(asyncio.Protocol):
             self._transport.resume_reading()
 
 
-def _forget(delay: float) -> None:
+def _forget(delays: Sequence[float]) -> None:
     """Nobody is told."""

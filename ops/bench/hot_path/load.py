@@ -8,7 +8,7 @@ import asyncio
 import statistics
 import time
 from array import array
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from dataplane.clock import MonotonicClock, monotonic_clock
@@ -179,7 +179,7 @@ class LoadClient:
             lambda: ClientConnection(
                 clock=self.clock,
                 pace_seconds=self.pace_seconds,
-                put_delay=self._put_delay,
+                put_delays=self._put_delays,
                 on_idle=self._idle.append,
                 on_ended=self._note_ended,
                 on_lost=self._all.discard,
@@ -191,8 +191,8 @@ class LoadClient:
         self._num_made += 1
         return connection
 
-    def _put_delay(self, delay: float) -> None:
-        self.chunk_delays.append(delay)
+    def _put_delays(self, delays: Sequence[float]) -> None:
+        self.chunk_delays.extend(delays)
 
     def _note_ended(self, call: StreamCall) -> None:
         self._num_open -= 1

@@ -286,8 +286,8 @@ def _refuse_late(case: _Case) -> Rejected | Sequence[str] | None:
     if best is not None and best.seconds <= deadline:
         return waiting
     reason = (
-        f"{expected.num_ahead} requests go before it and {expected.requests_per_second:.2g} begin "
-        f"in a second: engine work would begin in {expected}, and "
+        f"{expected.num_ahead} requests go before it and {expected.requests_per_second:.2g} "
+        f"begin in a second: engine work would begin in {expected}, and "
         f"{explain_deadline(own, case.load)}"
     )
     return case.reject(RejectionKind.DEADLINE, reason, expected.seconds - deadline)

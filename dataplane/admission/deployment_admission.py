@@ -273,6 +273,8 @@ class DeploymentAdmission:
             load.num_waiting_bytes = queue.num_waiting_bytes
             load.oldest_age_by_class = self._ages()
             load.drain = queue.drain.read()
+            if request_class is not None:
+                load.own_drain = queue.read_drain_of(request_class.name)
             load.first_token = queue.read_first_token(arrival.facts.num_prompt_tokens)
             if request_class is not None and _is_full(terms, request_class, load):
                 weight = terms.limits_of(tenant).weight

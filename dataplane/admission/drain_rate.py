@@ -86,6 +86,22 @@ class DrainRate:
             age_seconds=0.0 if self._is_waited_for else self._clock() - self._at,
         )
 
+    def read_behind(self, of_all: DrainReading) -> DrainReading:
+        """As `read`, of some of those who wait, where all of them begin as `of_all` says.
+
+        MIN_BEGUN count as if they had begun at that pace: who has only begun to wait is as fast
+        as any, and who waits in vain is slower by the second.
+        """
+        self._count()
+        rate = of_all.requests_per_second
+        expected_seconds = MIN_BEGUN / rate if rate > 0 else math.inf
+        seconds = self._seconds + expected_seconds
+        return DrainReading(
+            requests_per_second=(self._num_requests + MIN_BEGUN) / seconds,
+            tokens_per_second=self._num_tokens / seconds,
+            age_seconds=of_all.age_seconds,
+        )
+
     def _count(self) -> None:
         if not self._is_waited_for:
             return

@@ -33,6 +33,9 @@ class QueueLoad(msgspec.Struct, kw_only=True):
     """Seconds that the longest waiting of each class has waited."""
     is_outweighed: bool = False
     """Its queue is full, and another tenant has more waiting in its class for its weight."""
+    own_drain: DrainReading | None = None
+    """How fast those of its own class begin, where it has a deadline behind another class; None:
+    it has not, or nobody can tell yet."""
     drain: DrainReading | None = None
     """None: it was not measured yet."""
     tenant_in_flight: int | None = None

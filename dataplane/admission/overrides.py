@@ -142,7 +142,9 @@ def without_limits(terms: AdmissionPolicyTerms) -> AdmissionPolicyTerms:
 
 
 def _without_limits(request_class: ClassPolicy) -> ClassPolicy:
-    return replace(request_class, max_queue=_NO_BOUND, deadline_seconds=None)
+    return replace(
+        request_class, max_queue=_NO_BOUND, deadline_seconds=None, first_token_seconds=None
+    )
 
 
 def _pinned(deployment: DeploymentPolicy, active: tuple[Override, ...]) -> DeploymentPolicy:

@@ -77,10 +77,12 @@ def may_be_late(request_class: ClassPolicy, load: QueueLoad) -> bool:
 
 
 def _may_be_later(deadline: float, load: QueueLoad) -> bool:
-    drain = load.drain
+    """Cheap: were all ahead of it, or as fast as the slower of both rates."""
+    drain, own = load.drain, load.own_drain
     if drain is None or not drain.is_current:
         return False
-    return drain.seconds_for(load.num_waiting + 1) > deadline
+    slowest = drain if own is None else min(drain, own, key=lambda each: each.requests_per_second)
+    return slowest.seconds_for(load.num_waiting + 1) > deadline
 
 
 def estimate_wait(
@@ -96,11 +98,26 @@ def estimate_wait(
     num_ahead = sum(
         _num_ahead(other, request_class, load) for other in classes if other.name not in without
     )
+    seconds = load.drain.seconds_for(num_ahead + 1)
+    if load.own_drain is not None and request_class.name not in without:
+        num_own = _num_ahead(request_class, request_class, load)
+        behind = load.own_drain.seconds_for(num_own + 1)
+        if behind > seconds:
+            seconds = min(behind, _seconds_to_rise(classes, request_class) + seconds)
     return WaitEstimate(
-        seconds=load.drain.seconds_for(num_ahead + 1),
+        seconds=seconds,
         num_ahead=num_ahead,
         requests_per_second=load.drain.requests_per_second,
     )
+
+
+def _seconds_to_rise(classes: Sequence[ClassPolicy], request_class: ClassPolicy) -> float:
+    """How long one waits until newcomers of the classes above it go behind it."""
+    above = [other for other in classes if other.priority > request_class.priority]
+    aging = request_class.aging_per_second
+    if aging <= 0 or any(other.aging_per_second for other in above):
+        return math.inf
+    return max((other.priority - request_class.priority for other in above), default=0) / aging
 
 
 def _num_ahead(other: ClassPolicy, request_class: ClassPolicy, load: QueueLoad) -> int:

@@ -24,7 +24,7 @@ replica, and each class once.
 from collections.abc import Mapping, Sequence, Set
 from types import MappingProxyType
 
-from dataplane.admission.drain_rate import DrainRate
+from dataplane.admission.drain_rate import DrainRate, DrainReading
 from dataplane.admission.first_token_time import FirstTokenReading, FirstTokenTime, longest_wait
 from dataplane.clock import MonotonicClock
 from dataplane.leases.kv_decision import with_blocks
@@ -63,6 +63,7 @@ class DeploymentQueue:
         self.pace: PaceLimits | None = None
         """How many each replica is given so that answers keep a pace; None: nobody asks for one.
         For reading alone."""
+        self._drains: dict[str, DrainRate] = {}
         self._slots = ReplicaSlots()
         self._line = WaitingLine()
         self._limits = WaitLimits(unserved_seconds)
@@ -214,6 +215,8 @@ class DeploymentQueue:
             return ticket
         self._line.add(ticket)
         self.drain.note_waiting(True)
+        if self._drains:
+            self._note_class(ticket)
         if excluded or not self._slots.has_replicas:
             self._note_service(ticket)
         if deadline_at is not None:
@@ -253,11 +256,29 @@ class DeploymentQueue:
         self._watch_first_tokens(
             any(each.first_token_seconds is not None for each in terms.classes)
         )
+        behind = [each.name for each in terms.classes if _waits_behind(each, terms.classes)]
+        self._watch_classes(set(behind))
 
     def _watch_first_tokens(self, is_asked: bool) -> None:
         """Whether classes promise a first token, so that it is learned how long they take."""
         if is_asked is (self.router.first_tokens is None):
             self.router.first_tokens = FirstTokenTime() if is_asked else None
+
+    def _watch_classes(self, names: Set[str]) -> None:
+        """Classes that have a deadline behind another one."""
+        kept = {name: drain for name, drain in self._drains.items() if name in names}
+        for name in names - kept.keys():
+            drain = kept[name] = DrainRate(self.clock)
+            drain.note_waiting(name in self._line.num_by_class)
+        self._drains = kept
+
+    def read_drain_of(self, class_name: str) -> DrainReading | None:
+        """How fast those of a class begin, where it has a deadline and another one goes before
+        it; None: it has not, or nobody can tell yet."""
+        own, of_all = self._drains.get(class_name), self.drain.read()
+        if own is None or of_all is None or not of_all.is_current:
+            return None
+        return own.read_behind(of_all)
 
     def read_first_token(self, num_prompt_tokens: int) -> FirstTokenReading | None:
         """How long the first token of such a prompt takes from its slot; None: nobody asks, or
@@ -332,7 +353,13 @@ class DeploymentQueue:
         self._line.remove(ticket)
         if not self._line.num_waiting:
             self.drain.note_waiting(False)
+        if self._drains:
+            self._note_class(ticket)
         self._limits.forget(ticket)
+
+    def _note_class(self, ticket: Ticket) -> None:
+        if (drain := self._drains.get(ticket.class_name)) is not None:
+            drain.note_waiting(ticket.class_name in self._line.num_by_class)
 
     def _usable(self, ticket: Ticket) -> Set[str]:
         return self._slots.replica_ids() - ticket.excluded
@@ -378,6 +405,8 @@ class DeploymentQueue:
                 ticket, candidates = startable
                 lease = self._grant(ticket, candidates, self._line.charge(ticket))
                 self.drain.note_begun(ticket.demand.num_tokens)
+                if (of_class := self._drains.get(ticket.class_name)) is not None:
+                    of_class.note_begun(ticket.demand.num_tokens)
                 self._remove(ticket)
                 ticket.settle(lease)
         finally:
@@ -425,3 +454,9 @@ class DeploymentQueue:
         if wanted is None:
             return candidates
         return [each for each in candidates if self.kv.room(each.replica_id, wanted).fits]
+
+
+def _waits_behind(request_class: ClassPolicy, classes: Sequence[ClassPolicy]) -> bool:
+    """It has a deadline, and another class goes before it."""
+    limits = (request_class.deadline_seconds, request_class.first_token_seconds)
+    return limits != (None, None) and any(c.priority > request_class.priority for c in classes)

@@ -84,3 +84,21 @@ def test_no_rate_is_ever_below_nothing(steps: list[tuple[str, float]]) -> None:
             assert found.age_seconds >= 0
             assert found.seconds_for(0) == 0
             assert found.seconds_for(1) > 0
+
+
+def test_those_behind_are_as_fast_as_all_until_they_wait_in_vain() -> None:
+    clock = PlainClock()
+    of_all = DrainReading(requests_per_second=5, tokens_per_second=1, age_seconds=0)
+    behind = DrainRate(clock)
+    assert behind.read_behind(of_all).requests_per_second == pytest.approx(5)
+    behind.note_waiting(True)
+    rates = []
+    for _ in range(4):
+        clock.now += 10
+        rates.append(behind.read_behind(of_all).requests_per_second)
+    assert rates == sorted(rates, reverse=True)
+    assert rates[0] == pytest.approx(3 / 10, rel=0.3)
+    for _ in range(100):
+        clock.now += 0.5
+        behind.note_begun(num_tokens=1)
+    assert behind.read_behind(of_all).requests_per_second == pytest.approx(2, rel=0.1)

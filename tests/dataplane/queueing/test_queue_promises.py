@@ -103,3 +103,24 @@ def test_nothing_is_measured_for_a_policy_that_asks_for_nothing() -> None:
     service.answer(service.enter())
     assert service.queue.pace is None
     assert service.queue.read_first_token(50) is None
+
+
+def test_of_a_class_that_waits_behind_another_it_is_known_how_fast_it_begins() -> None:
+    service = Service()
+    batch = ClassPolicy(name="batch", priority=-1, deadline_seconds=600)
+    service.queue.keep_promises(AdmissionPolicyTerms(revision="p@1", classes=(CHAT, batch)))
+    held = [service.enter() for _ in range(8)]
+    for _ in range(3):
+        service.queue.enter(batch)
+    waiting = [service.enter() for _ in range(20)]
+    for ticket in (*held, *waiting[:8]):  # of these, none is batch
+        service.now += 0.1
+        assert isinstance(ticket.outcome, Lease)
+        ticket.outcome.release()
+    of_all = service.queue.drain.read()
+    own = service.queue.read_drain_of("batch")
+    assert of_all is not None
+    assert own is not None
+    assert of_all.requests_per_second == pytest.approx(10, rel=0.1)
+    assert own.requests_per_second < 0.3 * of_all.requests_per_second
+    assert service.queue.read_drain_of("chat") is None

@@ -58,6 +58,8 @@ class Outcome:
     attainment_by_class: dict[str, float]
     goodput_per_second: float
     """Answers in contract."""
+    good_tokens_per_second: float
+    """Of these, prompt and output."""
     answered_per_second: float
     num_offered: int
     num_rejected: int
@@ -86,6 +88,7 @@ def run_trial(conditions: Conditions, policy: AdmissionPolicyTerms) -> Outcome:
         attainment=rows.attainment(),
         attainment_by_class={name: rows.attainment(name) for name in fleet.results.by_class},
         goodput_per_second=rows.num_in_contract() / conditions.counted_seconds,
+        good_tokens_per_second=rows.num_good_tokens() / conditions.counted_seconds,
         answered_per_second=rows.num_answered() / conditions.counted_seconds,
         num_offered=num_offered,
         num_rejected=num_rejected,
@@ -98,8 +101,15 @@ def run_trial(conditions: Conditions, policy: AdmissionPolicyTerms) -> Outcome:
 class Rows:
     """The rows of a run that are counted."""
 
-    def __init__(self, in_contract: Vector, is_answered: Vector, is_of: dict[str, Vector]) -> None:
+    def __init__(
+        self,
+        in_contract: Vector,
+        num_tokens: Vector,
+        is_answered: Vector,
+        is_of: dict[str, Vector],
+    ) -> None:
         self._in_contract = in_contract
+        self._num_tokens = num_tokens
         self._is_answered = is_answered
         self._is_of = is_of
 
@@ -110,8 +120,11 @@ class Rows:
         until = conditions.counts_from + conditions.counted_seconds
         kept = (arrived_at >= conditions.counts_from) & (arrived_at < until)
         e2e = np.frombuffer(columns.e2e)
+        num_prompt = np.frombuffer(columns.num_prompt_tokens, dtype=np.int64)
+        num_output = np.frombuffer(columns.num_output_tokens, dtype=np.int64)
         return cls(
             np.frombuffer(columns.in_contract, dtype=np.int8)[kept],
+            (num_prompt + num_output)[kept],
             ~np.isnan(e2e[kept]),
             {name: columns.rows_of_class(name)[kept] for name in columns.class_names},
         )
@@ -127,6 +140,10 @@ class Rows:
     def num_in_contract(self) -> int:
         """Answers, and none besides: who is refused is not in contract."""
         return int((self._in_contract == 1).sum())
+
+    def num_good_tokens(self) -> int:
+        """Of answers in contract."""
+        return int(self._num_tokens[self._in_contract == 1].sum())
 
     def num_answered(self) -> int:
         """Whole answers."""

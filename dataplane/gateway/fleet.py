@@ -19,6 +19,7 @@ from dataplane.gateway.routing_plugins import RoutingPlugins
 from dataplane.leases.kv_reservation import sight_of
 from dataplane.plugins import PluginGroup, load_plugins
 from dataplane.policy import DeploymentPolicy, ReplicaEndpoint, Snapshot
+from dataplane.prefix_report import PrefixReport
 from dataplane.queueing.queue import DeploymentQueue
 from dataplane.report import ReplicaReport
 from dataplane.routing import limit_slots
@@ -97,6 +98,8 @@ class Fleet:
                     self._share_slots,
                     self._clock,
                     self._note_stats,
+                    self._wants_prefixes,
+                    self._note_prefixes,
                 )
         for name, queue in self._queues.items():
             queue.router.set_routing(self._routing.of(name))
@@ -287,6 +290,14 @@ class Fleet:
         if stats.num_blocks is not None and stats.block_size is not None:
             capacity = stats.num_blocks * stats.block_size
             queue.router.index.set_capacity(replica_id, capacity)
+
+    def _wants_prefixes(self, link: ReplicaLink) -> bool:
+        queue = self._queues.get(link.deployment)
+        return queue is not None and queue.router.wants_prefixes
+
+    def _note_prefixes(self, link: ReplicaLink, report: PrefixReport) -> bool:
+        queue = self._queues.get(link.deployment)
+        return queue is not None and queue.router.note_prefixes(link.endpoint.replica_id, report)
 
     def _forget(self, deployment: str) -> None:
         if not any(link.deployment == deployment for link in self._retiring.values()):

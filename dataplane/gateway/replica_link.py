@@ -15,8 +15,11 @@ from dataplane.clock import MonotonicClock
 from dataplane.engine import EngineCapabilities, EngineClient, EngineStats, EngineUnavailableError
 from dataplane.engine_claims import find_impossible_stats
 from dataplane.policy import ReplicaEndpoint
+from dataplane.prefix_report import PrefixReport, PrefixReporter
 from dataplane.report import ReplicaReport
 
+TakePrefixes = Callable[["ReplicaLink", PrefixReport], bool]
+"""False: what was told cannot be understood without all of it."""
 CreateClient = Callable[[ReplicaEndpoint], EngineClient]
 """Raises ValueError for settings that the engine's client cannot use."""
 
@@ -32,7 +35,8 @@ class ReplicaLink:
     """One replica of the enforced snapshot, or one that is being let go.
 
     `on_change` is called whenever it becomes connected or ceases to be, `on_stats` with whatever
-    it tells of itself.
+    it tells of itself. While `wants_prefixes`, an engine that tells what of prompts it can find
+    again is followed, and `on_prefixes` called.
     """
 
     def __init__(
@@ -43,6 +47,8 @@ class ReplicaLink:
         on_change: Callable[[], None],
         clock: MonotonicClock,
         on_stats: Callable[["ReplicaLink", EngineStats], None] = lambda link, stats: None,
+        wants_prefixes: Callable[["ReplicaLink"], bool] = lambda link: False,
+        on_prefixes: TakePrefixes = lambda link, report: True,
     ) -> None:
         self.deployment = deployment
         self.endpoint = endpoint
@@ -58,6 +64,9 @@ class ReplicaLink:
         self._create_client = create_client
         self._on_change = on_change
         self._on_stats = on_stats
+        self._wants_prefixes = wants_prefixes
+        self._on_prefixes = on_prefixes
+        self._prefix_cursor: str | None = None
         self._client: EngineClient | None = None
         self._doubt = asyncio.Event()
         self._task = asyncio.create_task(self._keep_connected(), name=f"link {endpoint.replica_id}")
@@ -120,6 +129,7 @@ class ReplicaLink:
     async def _connect(self) -> bool:
         await self._drop_client()
         self._doubt.clear()
+        self._prefix_cursor = None
         try:
             self._client = self._create_client(self.endpoint)
             await self._client.connect()
@@ -137,6 +147,7 @@ class ReplicaLink:
         while True:
             try:
                 self._take_stats(await client.stats())
+                await self._follow_prefixes(client)
             except EngineUnavailableError as error:
                 self._set_connected(False, str(error))
                 return
@@ -158,6 +169,14 @@ class ReplicaLink:
         if impossible is None:
             self._stats, self._told_at = stats, self._clock()
             self._on_stats(self, stats)
+
+    async def _follow_prefixes(self, client: EngineClient) -> None:
+        if not isinstance(client, PrefixReporter) or not self._wants_prefixes(self):
+            return
+        report = await client.cached_prefixes(self._prefix_cursor)
+        if report is not None:
+            is_taken = self._on_prefixes(self, report)
+            self._prefix_cursor = report.cursor if is_taken else None
 
     async def _drop_client(self) -> None:
         client, self._client = self._client, None

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from dataplane.engine import EngineCapabilities, EngineRequest, EngineStats, EngineUse
+from dataplane.host.cached_prefixes import CachedPrefixes
 from dataplane.lifecycle import Disposition, EventKind
 
 
@@ -47,6 +48,12 @@ class EngineCore(Protocol):
     @property
     def capabilities(self) -> EngineCapabilities:
         """Valid after `load`."""
+        ...
+
+    @property
+    def cached_prefixes(self) -> CachedPrefixes | None:
+        """What of prompts can be found again. Valid after `load`; None: nothing can, or it is not
+        told."""
         ...
 
     @property

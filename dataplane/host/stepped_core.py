@@ -16,6 +16,7 @@ from typing import Generic
 from dataplane.clock import MonotonicClock
 from dataplane.engine import EngineCapabilities, EngineRequest, EngineStats
 from dataplane.host.active_request import ActiveRequest
+from dataplane.host.cached_prefixes import CachedPrefixes
 from dataplane.host.core import CoreEvent
 from dataplane.host.core_events import CoreEvents
 from dataplane.host.request_problem import find_problem
@@ -63,6 +64,7 @@ class SteppedCore(abc.ABC, Generic[StateT]):
         self._draw_seed = draw_seed
         self._events = CoreEvents(clock)
         self._loaded: _Loaded[StateT] | None = None
+        self.cached_prefixes: CachedPrefixes | None = None
         self._sequence_ids = itertools.count()
         self._plan = StepPlan()
         self._is_plan_pending = False
@@ -81,6 +83,9 @@ class SteppedCore(abc.ABC, Generic[StateT]):
         if not bounds.is_prefix_caching:
             raise CoreStateError("sequences of a request share blocks: set is_prefix_caching")
         scheduler = Scheduler(bounds)
+        if self._shares_prefixes:  # else nobody finds anything of another request
+            self.cached_prefixes = CachedPrefixes(bounds.block_size)
+            scheduler.watch_cache(self.cached_prefixes)
         requests: RequestTable[StateT] = RequestTable(scheduler)
         outcome = StepOutcome(self._events, scheduler, requests)
         self._loaded = _Loaded(runner, scheduler, requests, outcome)
@@ -221,6 +226,8 @@ class SteppedCore(abc.ABC, Generic[StateT]):
     def check_integrity(self) -> None:
         """Raises AssertionError when requests, sequences, blocks and prefix cache disagree."""
         self._require().requests.check_integrity()
+        if self.cached_prefixes is not None:
+            self.cached_prefixes.check_integrity()
 
     def _compute(
         self, loaded: _Loaded[StateT], live: list[ScheduledChunk]

@@ -16,17 +16,25 @@ An engine forgets too. What a replica was sent counts for two *generations* of h
 size: once so many new tokens went there, a generation begins, and the last but one is forgotten.
 A bit stands for one generation of one replica and is never used again, so that forgetting a
 replica, or its process, costs nothing; bits of which nothing is left are swept out now and then.
+
+Some engines tell what they have (`take_report`). What they told has a bit of its own and no
+generations; what such a replica was sent counts beside it only until it can have been told.
 """
 
 from collections import OrderedDict
-from collections.abc import KeysView, Sequence
+from collections.abc import Iterator, KeysView, Sequence
 from dataclasses import dataclass
+
+from dataplane.prefix_report import PrefixReport
+from dataplane.routing.prompt_blocks import DIGEST_BYTES
 
 MAX_BLOCKS = 200_000
 """Some 30 MB with ten replicas."""
 _MAX_DEPTHS = 8
 """Different lengths of match that are told apart at one look-up."""
 _MIN_SWEPT_BITS = 64
+_SENT_SECONDS = 10.0
+"""For so long at least, and twice as long at most, what was sent counts where an engine tells."""
 
 
 @dataclass(slots=True)
@@ -38,10 +46,16 @@ class _Generations:
     previous: int = 0
     num_tokens: int = 0
     """Sent in the current one."""
+    told: int = 0
+    """Of what its engine told; 0: it tells nothing."""
+    told_at: float | None = None
+    """When it last did."""
+    began_at: float = 0.0
+    """The current one, where its engine tells."""
 
     @property
     def mask(self) -> int:
-        return self.current | self.previous
+        return self.current | self.previous | self.told
 
 
 class PrefixIndex:
@@ -92,6 +106,39 @@ class PrefixIndex:
         ):
             self._begin_generation(replica_id, generations)
 
+    def take_report(self, replica_id: str, report: PrefixReport, now: float) -> bool:
+        """An engine tells what it has. False: these are changes of what was never told, and all
+        of it is to be asked for."""
+        if report.block_tokens != self.block_tokens:
+            return True  # of blocks that nobody asks about
+        generations = self._of(replica_id)
+        if report.is_whole:
+            self._bury(generations.told)
+            generations.told = 0
+            self._sweep()
+            generations.told = self._open_bit(replica_id)
+        elif not generations.told:
+            return False
+        generations.told_at = now
+        holders, told = self._holders, generations.told
+        for block in _split(report.removed):
+            holders[block] = holders.get(block, 0) & ~told
+            if not holders[block]:
+                del holders[block]
+        for block in _split(report.stored):
+            holders[block] = holders.get(block, 0) | told
+        while len(holders) > self._max_blocks:
+            holders.popitem(last=False)
+        if now - generations.began_at >= _SENT_SECONDS:
+            generations.began_at = now
+            self._begin_generation(replica_id, generations)
+        return True
+
+    def told_at(self, replica_id: str) -> float | None:
+        """When its engine last told what it has; None: it does not."""
+        generations = self._replicas.get(replica_id)
+        return None if generations is None else generations.told_at
+
     def find(self, blocks: Sequence[bytes]) -> dict[str, int]:
         """Tokens of the prompt that each replica has. Who has none of it is not named."""
         found: dict[str, int] = {}
@@ -116,8 +163,8 @@ class PrefixIndex:
         """Its process is gone, and its cache with it."""
         generations = self._replicas.pop(replica_id, None)
         if generations is not None:
-            self._bury(generations.current)
-            self._bury(generations.previous)
+            for bit in (generations.current, generations.previous, generations.told):
+                self._bury(bit)
 
     def check_integrity(self) -> None:
         """Raises AssertionError when a living bit is nobody's, or there are too many entries."""
@@ -198,8 +245,15 @@ class PrefixIndex:
             generations.current = moved[generations.current.bit_length()]
             if generations.previous:
                 generations.previous = moved[generations.previous.bit_length()]
+            if generations.told:
+                generations.told = moved[generations.told.bit_length()]
         self._replica_by_bit = {
             moved[old].bit_length(): name for old, name in self._replica_by_bit.items()
         }
         self._num_bits = len(moved)
         self._living = (1 << self._num_bits) - 1
+
+
+def _split(hashes: bytes) -> Iterator[bytes]:
+    for start in range(0, len(hashes) - DIGEST_BYTES + 1, DIGEST_BYTES):
+        yield hashes[start : start + DIGEST_BYTES]

@@ -16,6 +16,7 @@ from dataplane.admission.first_token_time import FirstTokenTime
 from dataplane.clock import MonotonicClock
 from dataplane.decision import MAX_CANDIDATES, RoutingCandidate, RoutingDecision, clip, keep_best
 from dataplane.policy import RoutingTerms
+from dataplane.prefix_report import PrefixReport
 from dataplane.routing import least_outstanding
 from dataplane.routing.candidate import Candidate
 from dataplane.routing.ejection import Ejections, EjectionTerms
@@ -177,6 +178,10 @@ class Router:
         candidate.reported, candidate.num_foreign = report, report.num_foreign
         candidate.fewest_outstanding = candidate.num_outstanding
 
+    def note_prefixes(self, replica_id: str, report: PrefixReport) -> bool:
+        """An engine told what of prompts it can find again. False: ask it for all of it."""
+        return self.index.take_report(replica_id, report, self.clock())
+
     def note_end(self, placement: Placement, has_failed: bool) -> None:
         """For placements alone."""
         now = self.clock()
@@ -240,7 +245,9 @@ class Router:
             RoutingCandidate(
                 replica_id=each.replica_id,
                 score=score,
-                signals=read_signals(each, cached.get(each.replica_id), now),
+                signals=read_signals(
+                    each, cached.get(each.replica_id), self.index.told_at(each.replica_id), now
+                ),
             )
             for each, score in best
         ]

@@ -5,10 +5,11 @@ from dataplane.routing.candidate import Candidate
 
 
 def read_signals(
-    candidate: Candidate, num_cached_tokens: int | None, now: float
+    candidate: Candidate, num_cached_tokens: int | None, told_at: float | None, now: float
 ) -> tuple[Signal, ...]:
-    """The gateway's own counts of this moment, what it probably has of the prompt, and what it
-    reported, with its age; a report that was not used says so."""
+    """The gateway's own counts of this moment, what it has of the prompt, and what it reported,
+    with its age; a report that was not used says so. `told_at`: when its engine told what it has of
+    prompts; None: that is thought, by what it was sent."""
     signals = [
         Signal(
             name="outstanding",
@@ -20,7 +21,15 @@ def read_signals(
         Signal(name="output_ahead", value=candidate.num_output_tokens_ahead, unit="tokens"),
     ]
     if num_cached_tokens is not None:
-        signals.append(Signal(name="cached_prefix", value=num_cached_tokens, unit="tokens"))
+        signals.append(
+            Signal(
+                name="cached_prefix",
+                value=num_cached_tokens,
+                unit="tokens",
+                source="gateway" if told_at is None else candidate.replica_id,
+                age_seconds=0.0 if told_at is None else round(now - told_at, 3),
+            )
+        )
     if candidate.prefill_tokens_per_second is not None:
         rate = round(candidate.prefill_tokens_per_second, 1)
         signals.append(Signal(name="prefill_rate", value=rate, unit="tokens/s"))

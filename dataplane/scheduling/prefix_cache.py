@@ -16,7 +16,7 @@ stranger that took the lost one's block.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from dataplane.scheduling.block_pool import BlockPool
 from dataplane.scheduling.sequence import Sequence
@@ -68,6 +68,18 @@ class PrefixMatch:
 NO_MATCH = PrefixMatch()
 
 
+class CacheWatcher(Protocol):
+    """Wants to know what can be found. Called in the middle of a step: it must not raise."""
+
+    def note_extended(self, run: Run) -> None:
+        """It begins, or has more blocks than before. Runs that it hangs behind came first."""
+        ...
+
+    def note_cut(self, run: Run, num_left: int) -> None:
+        """Only so many of its blocks can still be found; with none left it is over."""
+        ...
+
+
 class PrefixCache:
     """The trie over the cached blocks of one pool. It never holds references of its own."""
 
@@ -77,7 +89,13 @@ class PrefixCache:
         self._runs: dict[BlockIdentity, Run] = {}
         # Of cached ones, found or not.
         self._run_by_block: list[Run | None] = [None] * pool.num_blocks
+        self._watcher: CacheWatcher | None = None
         pool.set_eviction_listener(self._forget)
+
+    def set_watcher(self, watcher: CacheWatcher) -> None:
+        """Tell it of every change, from the empty cache on."""
+        assert not self._runs, "what is cached already was told to nobody"
+        self._watcher = watcher
 
     def match(self, sequence: Sequence) -> PrefixMatch:
         """What of `sequence` is cached. Takes no references: reference the blocks at once.
@@ -193,6 +211,8 @@ class PrefixCache:
         for block_id in block_ids:
             self._run_by_block[block_id] = run
         self._pool.mark_cached(block_ids)
+        if self._watcher is not None:
+            self._watcher.note_extended(run)
         return Spot(run, len(run.block_ids) - 1)
 
     def _forget(self, block_ids: list[int]) -> None:
@@ -207,5 +227,7 @@ class PrefixCache:
             else:
                 continue  # it was behind another that went before
             run.is_cut = True
+            if self._watcher is not None:
+                self._watcher.note_cut(run, len(findable))
             if not findable:
                 del self._runs[run.identity]

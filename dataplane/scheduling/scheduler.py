@@ -38,6 +38,7 @@ from dataplane.scheduling.errors import SchedulerError
 from dataplane.scheduling.finished import Finished
 from dataplane.scheduling.integrity import check_sequences
 from dataplane.scheduling.landing import Landing
+from dataplane.scheduling.prefix_cache import CacheWatcher
 from dataplane.scheduling.running import Running
 from dataplane.scheduling.sequence import Sequence, SequenceStatus
 from dataplane.scheduling.stats import SchedulerStats
@@ -255,6 +256,11 @@ class Scheduler:
         """
         self._check_in_flight(plan)
         self._set_landed()
+
+    def watch_cache(self, watcher: CacheWatcher) -> None:
+        """Tell `watcher` what can be found again, where anything can: before the first step."""
+        if self._tables.prefix_cache is not None:
+            self._tables.prefix_cache.set_watcher(watcher)
 
     def check_integrity(self) -> None:
         """Raises AssertionError when sequences, block tables, pool and trie disagree."""

@@ -23,6 +23,7 @@ from dataplane.engine import (
 from dataplane.hooks import hookimpl
 from dataplane.lifecycle import Disposition, EventKind, Observability
 from dataplane.policy import ReplicaEndpoint
+from dataplane.prefix_report import PrefixReport
 
 ENGINE = "scripted"
 REPLICAS: dict[str, "ScriptedReplica"] = {}
@@ -80,6 +81,8 @@ class ScriptedReplica:
     """Of 16 tokens, none of them in use; None: it does not show its blocks."""
     used: EngineUse | None = None
     """Told of every request with its release."""
+    told_prefixes: PrefixReport | None = None
+    """What it says that it can find again; None: it does not say."""
     _open: asyncio.Event = field(default_factory=asyncio.Event)
     _steps: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
 
@@ -134,6 +137,9 @@ class ScriptedClient:
     def capabilities(self) -> EngineCapabilities:
         assert self.told is not None, "capabilities are known only after connect"
         return self.told
+
+    async def cached_prefixes(self, cursor: str | None) -> PrefixReport | None:
+        return self.replica.told_prefixes
 
     async def connect(self) -> None:
         self.told = self.replica.capabilities

@@ -10,7 +10,9 @@ import pytest
 from dataplane.decision import RoutingDecision
 from dataplane.engine import EngineEvent
 from dataplane.lifecycle import Disposition, EventKind
+from dataplane.prefix_report import PrefixReport
 from dataplane.record import RequestRecord
+from dataplane.routing.prompt_blocks import BLOCK_TOKENS, hash_blocks
 from tests.dataplane.gateway.routed_deployment import LAST, describe_plugin, routed
 from tests.dataplane.gateway.running_gateway import (
     CHAT,
@@ -238,6 +240,35 @@ async def test_a_prefix_finds_the_replica_that_has_it_and_no_other_tenant_does(
             assert [signal.value for signal in cached] == [288]
         stranger = only(await complete("open"))
         assert not [s for each in stranger.candidates for s in each.signals if "cached" in s.name]
+
+
+async def test_what_an_engine_tells_of_its_cache_counts_though_nobody_here_sent_it_there(
+    tmp_path: Path, replicas: dict[str, ScriptedReplica]
+) -> None:
+    token_ids = list(range(5, 305))
+    replicas["b"].told_prefixes = PrefixReport(
+        cursor="x:9",
+        block_tokens=BLOCK_TOKENS,
+        is_whole=True,
+        stored=b"".join(hash_blocks(token_ids, "acme")),
+    )
+    served = routed("a", "b", "c", policy="prefix", tokenizer=find_tokenizer())
+
+    async def complete(prompt: list[int]) -> RequestRecord:
+        body = {"model": MODEL, "prompt": prompt, "max_tokens": 2}
+        headers = {"x-pilothouse-tenant": "acme"}
+        response = await gateway.http.post(COMPLETIONS, json=body, headers=headers)
+        return await gateway.record_of(response.headers["x-request-id"])
+
+    async with serving(tmp_path, served) as gateway:
+        await complete([7, 8, 9])
+        index = gateway.app.gateway.fleet.queue_of("chat").router.index
+        await until(lambda: index.told_at("replica-b") is not None)
+        decision = only(await complete(token_ids))
+    assert decision.chosen == "replica-b"
+    [cached] = [s for s in decision.candidates[0].signals if s.name == "cached_prefix"]
+    assert (cached.value, cached.source) == (288, "replica-b")
+    assert cached.age_seconds is not None
 
 
 async def test_a_plugin_routes_by_its_own_rule(

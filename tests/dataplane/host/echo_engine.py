@@ -14,6 +14,7 @@ from typing import Any
 
 from dataplane.engine import EngineCapabilities, EngineRequest, EngineStats, ReplicaSpec
 from dataplane.hooks import hookimpl
+from dataplane.host.cached_prefixes import CachedPrefixes
 from dataplane.host.core import CoreEvent
 from dataplane.lifecycle import Disposition, EventKind, Observability
 
@@ -36,7 +37,9 @@ class _Active:
 
 
 class EchoCore:
-    """An EngineCore without a model."""
+    """An EngineCore without a model, and without a cache."""
+
+    cached_prefixes: CachedPrefixes | None = None
 
     def __init__(
         self,

@@ -57,11 +57,12 @@ class Counting:
 class CountingCore(SteppedCore[int]):
     """Its steps take no time, unless its runner is told so."""
 
-    def __init__(self) -> None:
+    def __init__(self, bounds: SchedulerConfig | None = None, shares_prefixes: bool = True) -> None:
         self.num_seeds = 0
+        self._bounds = bounds or make_bounds()
         super().__init__(
             "counting",
-            shares_prefixes=True,
+            shares_prefixes=shares_prefixes,
             clock=lambda: self.runner.now,
             draw_seed=self.next_seed,
         )
@@ -72,7 +73,7 @@ class CountingCore(SteppedCore[int]):
         return self.num_seeds
 
     def load(self) -> None:
-        self.begin_with(self.runner, make_bounds())
+        self.begin_with(self.runner, self._bounds)
 
 
 def make_bounds(is_prefix_caching: bool = True) -> SchedulerConfig:
@@ -220,3 +221,9 @@ def test_bounds_without_reuse_are_refused_because_sequences_share_prompts() -> N
     core = CountingCore()
     with pytest.raises(CoreStateError, match="is_prefix_caching"):
         core.begin_with(core.runner, make_bounds(is_prefix_caching=False))
+
+
+def test_where_prefixes_are_not_shared_nobody_is_told_of_them() -> None:
+    alone = CountingCore(shares_prefixes=False)
+    alone.load()
+    assert alone.cached_prefixes is None

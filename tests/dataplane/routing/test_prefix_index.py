@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dataplane.prefix_report import PrefixReport
 from dataplane.routing.prefix_index import PrefixIndex
 from dataplane.routing.prompt_blocks import hash_blocks
 
@@ -151,3 +152,100 @@ def test_a_bounded_index_never_knows_more_than_was_sent(
         most = plain.find(blocks)
         for found, depth in index.find(blocks).items():
             assert depth <= most[found]
+
+
+def report(
+    stored: tuple[bytes, ...], removed: tuple[bytes, ...] = (), *, whole: bool
+) -> PrefixReport:
+    return PrefixReport(
+        cursor="x:1",
+        block_tokens=BLOCK,
+        is_whole=whole,
+        stored=b"".join(stored),
+        removed=b"".join(removed),
+    )
+
+
+def test_what_an_engine_tells_is_what_it_has_until_it_tells_otherwise() -> None:
+    index = PrefixIndex(BLOCK)
+    assert index.take_report("a", report(prompt(1, 2, 3), whole=True), 0.0)
+    assert index.find(prompt(1, 2, 3, 4)) == {"a": 3 * BLOCK}
+    assert index.take_report("a", report(prompt(5), prompt(1, 2, 3)[1:], whole=False), 1.0)
+    assert index.find(prompt(1, 2, 3, 4)) == {"a": BLOCK}
+    assert index.find(prompt(5)) == {"a": BLOCK}
+    assert (index.told_at("a"), index.told_at("b")) == (1.0, None)
+    index.take_report("a", report(prompt(7), whole=True), 2.0)
+    assert index.find(prompt(1)) == {}
+    assert index.find(prompt(7)) == {"a": BLOCK}
+    index.check_integrity()
+
+
+def test_changes_of_what_was_never_told_are_not_taken() -> None:
+    index = PrefixIndex(BLOCK)
+    assert not index.take_report("a", report(prompt(1), whole=False), 0.0)
+    index.take_report("a", report(prompt(1), whole=True), 1.0)
+    index.forget("a")
+    assert not index.take_report("a", report(prompt(1), whole=False), 2.0)
+    assert index.find(prompt(1)) == {}
+
+
+def test_what_was_sent_counts_beside_it_until_it_must_have_been_told() -> None:
+    index = PrefixIndex(BLOCK)
+    index.take_report("a", report((), whole=True), 0.0)
+    index.note_sent("a", prompt(1, 2))
+    index.take_report("a", report((), whole=False), 1.0)
+    assert index.find(prompt(1, 2)) == {"a": 2 * BLOCK}
+    for second in (12.0, 24.0):
+        index.take_report("a", report((), whole=False), second)
+    assert index.find(prompt(1, 2)) == {}, "it told, and did not have it"
+
+
+def test_a_report_of_blocks_of_another_size_changes_nothing() -> None:
+    index = PrefixIndex(2 * BLOCK)
+    assert index.take_report("a", report(prompt(1), whole=True), 0.0)
+    assert index.find(prompt(1)) == {}
+    assert index.told_at("a") is None
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from("ab"),
+            st.sampled_from(["send", "whole", "more", "less", "forget"]),
+            st.lists(st.integers(1, 3), min_size=1, max_size=4),
+        ),
+        max_size=120,
+    )
+)
+def test_told_blocks_are_kept_apart_from_sent_ones_however_bits_are_swept(
+    steps: list[tuple[str, str, list[int]]],
+) -> None:
+    """Chains are told and untold whole, as engines do; the rule is a set for each replica."""
+    index = PrefixIndex(BLOCK)
+    had: dict[str, set[bytes]] = {}
+    for at, (replica_id, what, parts) in enumerate(steps):
+        blocks = prompt(*parts)
+        has = had.get(replica_id)
+        if what == "send":
+            index.set_capacity(replica_id, 4 * BLOCK)
+            index.note_sent(replica_id, blocks)
+        elif what == "forget":
+            index.forget(replica_id)
+            had.pop(replica_id, None)
+        elif what == "whole":
+            index.take_report(replica_id, report(blocks, whole=True), float(at))
+            had[replica_id] = set(blocks)
+        elif has is not None and what == "more":
+            new = tuple(each for each in blocks if each not in has)
+            index.take_report(replica_id, report(new, whole=False), float(at))
+            has |= set(new)
+        elif has is not None:  # an end goes, and no other chain needs it: all behind it goes
+            index.take_report(replica_id, report((), tuple(has), whole=False), float(at))
+            has.clear()
+        index.check_integrity()
+        for replica, blocks_there in had.items():
+            found = index.find(blocks)
+            num_told = next(
+                (i for i, each in enumerate(blocks) if each not in blocks_there), len(blocks)
+            )
+            assert found.get(replica, 0) >= num_told * BLOCK

@@ -1,0 +1,184 @@
+"""Which prompts an engine can find again, block by block, kept up as its prefix cache changes.
+
+The cache is a trie of runs (see `dataplane.scheduling.prefix_cache`), each behind a block of
+another one. Here every run has the hashes of those blocks that end within it, in blocks of
+BLOCK_TOKENS and not in the engine's own::
+
+    run of A    [ 0 ][ 1 ][ 2 ][ 3 ]      engine's blocks of 16 tokens
+                [    a0   ][    a1  ]      a1 is hashed behind a0
+    run of B              [ 2'][ 3']      behind (A, 1)
+                          [    b1  ]      hashed behind a0
+
+A run that loses a block loses what hangs behind it as well, since nobody can reach that any more.
+What comes and goes is written into a log of bounded length; who follows it is told what changed.
+"""
+
+import itertools
+import secrets
+import threading
+from collections import deque
+from dataclasses import dataclass, field
+
+from dataplane.prefix_report import PrefixReport
+from dataplane.routing.prompt_blocks import BLOCK_TOKENS, MAX_BLOCKS, first_link, hash_behind
+from dataplane.scheduling.prefix_cache import Run
+
+_MAX_LOGGED = 2**16
+"""Changes that a follower may be behind before it is told everything."""
+_MAX_TOLD = 400_000
+"""Hashes of one report: some 3 MB. A cache of more is not followed."""
+
+
+@dataclass(slots=True, eq=False)
+class _Branch:
+    """What is known of one run."""
+
+    depth: int
+    """Engine's blocks before it."""
+    num_before: int
+    """Blocks of ours that end before it."""
+    hashes: list[bytes] = field(default_factory=list)
+    branches: list[tuple[int, Run]] = field(default_factory=list)
+    """Runs behind one of its blocks, each with that one's position."""
+    is_lost: bool = False
+    """What it hangs behind is gone."""
+
+
+class CachedPrefixes:
+    """Is told of changes by the engine's thread; `report` may be called from any."""
+
+    def __init__(self, block_size: int) -> None:
+        """`block_size`: tokens of the engine's own blocks."""
+        self._block_size = block_size
+        self._epoch = secrets.token_hex(4)
+        self._lock = threading.Lock()
+        self._by_run: dict[Run, _Branch] = {}
+        self._stored: set[bytes] = set()
+        self._log: deque[tuple[bytes, bool]] = deque(maxlen=_MAX_LOGGED)
+        self._num_logged = 0
+
+    @property
+    def num_blocks(self) -> int:
+        """Of ours, that can be found."""
+        return len(self._stored)
+
+    def note_extended(self, run: Run) -> None:
+        """It begins, or has more blocks than before."""
+        branch = self._by_run.get(run)
+        if branch is None:
+            branch = self._by_run[run] = self._begin(run)
+        if branch.is_lost:
+            return
+        end = self._num_within(branch.depth + len(run.block_ids))
+        begin = branch.num_before + len(branch.hashes)
+        if end <= begin:
+            return
+        tokens = run.sequence.tokens(begin * BLOCK_TOKENS, end * BLOCK_TOKENS)
+        new = hash_behind(self._link(run, branch), tokens)
+        branch.hashes += new
+        with self._lock:
+            self._stored.update(new)
+            self._write(new, is_stored=True)
+
+    def note_cut(self, run: Run, num_left: int) -> None:
+        """Only so many of its blocks can still be found."""
+        branch = self._by_run[run]
+        gone = self._cut(branch, num_left)
+        if not num_left:
+            del self._by_run[run]
+        if gone:
+            with self._lock:
+                self._stored.difference_update(gone)
+                self._write(gone, is_stored=False)
+
+    def report(self, cursor: str | None) -> PrefixReport | None:
+        """None: there is more than can be told."""
+        with self._lock:
+            if len(self._stored) > _MAX_TOLD:
+                return None
+            since = self._find(cursor)
+            now = f"{self._epoch}:{self._num_logged}"
+            if since is None:
+                whole = b"".join(self._stored)
+                return PrefixReport(
+                    cursor=now, block_tokens=BLOCK_TOKENS, is_whole=True, stored=whole
+                )
+            changes = list(itertools.islice(reversed(self._log), self._num_logged - since))
+        first: dict[bytes, bool] = {}
+        last: dict[bytes, bool] = {}
+        for block, is_stored in reversed(changes):
+            first.setdefault(block, is_stored)
+            last[block] = is_stored
+        # Of what came and went, or went and came, there is nothing to tell.
+        return PrefixReport(
+            cursor=now,
+            block_tokens=BLOCK_TOKENS,
+            is_whole=False,
+            stored=b"".join(each for each, is_in in last.items() if is_in and first[each]),
+            removed=b"".join(each for each, is_in in last.items() if not is_in and not first[each]),
+        )
+
+    def check_integrity(self) -> None:
+        """Raises AssertionError when a run and what can be found disagree."""
+        found = {each for branch in self._by_run.values() for each in branch.hashes}
+        if found != self._stored:
+            raise AssertionError(
+                f"runs have {len(found)} blocks, {len(self._stored)} are told, and "
+                f"{len(found ^ self._stored)} of them are in one alone"
+            )
+        for run, branch in self._by_run.items():
+            wanted = self._num_within(branch.depth + len(run.block_ids)) - branch.num_before
+            if len(branch.hashes) != (0 if branch.is_lost else max(0, wanted)):
+                raise AssertionError(f"a run of {len(run.block_ids)} has {len(branch.hashes)}")
+
+    def _begin(self, run: Run) -> _Branch:
+        parent = run.identity.parent
+        if parent is None:
+            return _Branch(0, 0)
+        before = self._by_run[parent.run]
+        depth = before.depth + parent.position + 1
+        before.branches.append((parent.position, run))
+        return _Branch(depth, self._num_within(depth), is_lost=before.is_lost)
+
+    def _num_within(self, num_engine_blocks: int) -> int:
+        return min(num_engine_blocks * self._block_size // BLOCK_TOKENS, MAX_BLOCKS)
+
+    def _link(self, run: Run, branch: _Branch) -> bytes:
+        """The hash that its next block is hashed behind."""
+        number = branch.num_before + len(branch.hashes)
+        if not number:
+            return first_link(run.identity.isolation_key)
+        while branch.num_before >= number:
+            parent = run.identity.parent
+            assert parent is not None, "only a run at the root has no block before it"
+            run, branch = parent.run, self._by_run[parent.run]
+        return branch.hashes[number - 1 - branch.num_before]
+
+    def _cut(self, branch: _Branch, num_left: int) -> list[bytes]:
+        """The hashes that go with it, of whatever hangs behind as well."""
+        num_kept = max(0, self._num_within(branch.depth + num_left) - branch.num_before)
+        gone = branch.hashes[num_kept:]
+        del branch.hashes[num_kept:]
+        lost = [run for position, run in branch.branches if position >= num_left]
+        branch.branches = [each for each in branch.branches if each[0] < num_left]
+        while lost:
+            other = self._by_run.get(lost.pop())
+            if other is not None:
+                other.is_lost = True
+                gone += other.hashes
+                other.hashes.clear()
+                lost += [run for _, run in other.branches]
+        return gone
+
+    def _write(self, blocks: list[bytes], *, is_stored: bool) -> None:
+        self._log.extend((block, is_stored) for block in blocks)
+        self._num_logged += len(blocks)
+
+    def _find(self, cursor: str | None) -> int | None:
+        """The number of the first change that is not known there; None: it is not known any more,
+        or of another process."""
+        epoch, _, number = (cursor or "").partition(":")
+        if epoch != self._epoch or not number.isdecimal():
+            return None
+        since = int(number)
+        return since if self._num_logged - len(self._log) <= since <= self._num_logged else None

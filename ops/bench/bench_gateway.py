@@ -131,9 +131,9 @@ async def _run(options: argparse.Namespace, running: Running, pace: Pace) -> dic
 async def _search(
     options: argparse.Namespace, running: Running, terms: RunTerms, quiet: Quiet
 ) -> CapacityReport:
-    subjects = dict(running.subjects)
-    if options.quick:
-        del subjects[STUB]  # it carries the most, and takes the longest to find
+    # The stub carries the most, and takes the longest to find.
+    wanted = set(options.subjects) - ({STUB} if options.quick else set())
+    subjects = {name: each for name, each in running.subjects.items() if name in wanted}
     plan = CapacityPlan(
         terms=replace(terms, seconds=options.level_seconds),
         first_levels=_FIRST_LEVELS,

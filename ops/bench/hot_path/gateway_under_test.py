@@ -30,7 +30,7 @@ from ops.bench.hot_path.stub_engine import REPLICA_ID
 from ops.endurance.tiny_model import write_tiny_model
 
 MODEL = "stub"
-_START_SECONDS = 30.0
+_START_SECONDS = 120.0
 _CALL_SECONDS = 10.0
 PLAIN_POLICY = AdmissionPolicyTerms(
     revision="bench@1", classes=(ClassPolicy(name="interactive", max_queue=100_000),)

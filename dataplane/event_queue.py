@@ -37,14 +37,22 @@ class EventQueue:
         if not self.is_full and len(self._items) > self._max_waiting:
             self._turn(True)
 
-    async def get(self) -> EngineEvent:
-        """The next event. Raises EngineUnavailableError where that was put."""
+    @property
+    def is_empty(self) -> bool:
+        """There is nothing to take now."""
+        return not self._items
+
+    async def wait(self) -> None:
+        """Until there is something to take."""
         while not self._items:
             self._taker = asyncio.get_running_loop().create_future()
             try:
                 await self._taker
             finally:
                 self._taker = None
+
+    def take(self) -> EngineEvent:
+        """The next event; there must be one. Raises EngineUnavailableError where that was put."""
         item = self._items.popleft()
         if self.is_full and len(self._items) <= self._max_waiting // 2:
             self._turn(False)

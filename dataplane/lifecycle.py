@@ -28,6 +28,8 @@ import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+import msgspec
+
 
 class EventKind(StrEnum):
     """What can happen to a request. The order here is the order of a plain request's life."""
@@ -130,15 +132,19 @@ TRANSITIONS: dict[tuple[State, EventKind], State] = {
 _DELIVERY_STATES = frozenset({State.PREFILL, State.DECODE}) | TERMINAL_STATES
 _DELIVERY_EVENTS = frozenset({EventKind.FIRST_WRITE, EventKind.WRITE, EventKind.LAST_WRITE})
 _SEQUENCE_EVENTS = frozenset({EventKind.FIRST_TOKEN, EventKind.TOKENS, EventKind.FINISHED})
+_PACE_EVENTS = frozenset({EventKind.TOKENS, EventKind.WRITE})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One thing that happened to a request.
 
     `at` is in seconds since arrival, on the gateway's clock. `at_error` bounds, in
     seconds, how much later than `at` it may really have happened (the transit that
     an engine's own clock hides). A field that does not belong to the kind is None.
+
+    A long answer has thousands of them: made at the cost of a tuple, not looked at by the
+    garbage collector (it holds nothing that could hold it), and written without what says
+    nothing.
     """
 
     kind: EventKind
@@ -167,7 +173,7 @@ def settle_error(event: Event, seconds: float) -> None:
     For whoever records the event, before anybody has read it. In place: a long answer has
     thousands of events, and a copy of each would hold the event loop for a tenth of a second.
     """
-    object.__setattr__(event, "at_error", seconds)
+    msgspec.structs.force_setattr(event, "at_error", seconds)
 
 
 class LifecycleError(Exception):
@@ -236,9 +242,16 @@ class Lifecycle:
 
         Raises LifecycleError, and changes nothing, when the event cannot follow.
         """
-        next_state = self._check(event)
+        why = self._why_not(event)
+        if why is not None:
+            raise LifecycleError(self.request_id, self.state, event, why)
         self.events.append(event)
-        self.attempt = max(self.attempt, event.attempt)
+        if event.attempt > self.attempt:
+            self.attempt = event.attempt
+        if event.kind not in _PACE_EVENTS:  # those move nothing, and are nearly all
+            self._follow(event)
+
+    def _follow(self, event: Event) -> None:
         match event.kind:
             case EventKind.FIRST_TOKEN:
                 self._started_sequences.add(event.sequence)
@@ -258,30 +271,22 @@ class Lifecycle:
                 self.delivery = event.delivery
             case EventKind.RELEASED:
                 self.is_released = True
-        self.state = next_state
+        self.state = TRANSITIONS.get((self.state, event.kind), self.state)
 
-    def _check(self, event: Event) -> State:
-        def refuse(why: str) -> LifecycleError:
-            return LifecycleError(self.request_id, self.state, event, why)
-
+    def _why_not(self, event: Event) -> str | None:
+        """Why it cannot follow; None: it can."""
+        kind = event.kind
         if not 0 <= event.at < math.inf:
-            raise refuse("its time is no time at or after the arrival")
-        if event.kind is EventKind.RELEASED:
+            return "its time is no time at or after the arrival"
+        if kind in _DELIVERY_EVENTS:
+            return self._why_not_delivery(event)
+        if kind is EventKind.RELEASED:
             if self.state is not State.FINISHED:
-                raise refuse("only a finished request can be released")
-            if self.is_released:
-                raise refuse("it was released already")
-            return self.state
-        if event.kind in _DELIVERY_EVENTS:
-            if why := self._why_not_delivery(event):
-                raise refuse(why)
-            return self.state
-        if why := self._why_not_sequence(event):
-            raise refuse(why)
-        next_state = TRANSITIONS.get((self.state, event.kind))
-        if next_state is None:
-            raise refuse("there is no such transition")
-        return next_state
+                return "only a finished request can be released"
+            return "it was released already" if self.is_released else None
+        if kind in _SEQUENCE_EVENTS and (why := self._why_not_sequence(event)):
+            return why
+        return None if (self.state, kind) in TRANSITIONS else "there is no such transition"
 
     def _why_not_delivery(self, event: Event) -> str | None:
         """Invariant 6: nothing follows the last write, and what it says fits what was written."""
@@ -303,8 +308,6 @@ class Lifecycle:
 
     def _why_not_sequence(self, event: Event) -> str | None:
         """A sequence starts once, ends once, and selects nothing after its end."""
-        if event.kind not in _SEQUENCE_EVENTS:
-            return None
         if event.kind is EventKind.FINISHED and event.disposition is None:
             return "it carries no disposition"
         if not 0 <= event.sequence < self.num_sequences:

@@ -5,9 +5,10 @@ record of ten megabytes that says nothing a reader could see. Beyond the bound, 
 one sequence become one event: at the time of the last, with the sum of what they brought.
 """
 
-import dataclasses
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+
+import msgspec
 
 from dataplane.lifecycle import Event, EventKind
 
@@ -46,7 +47,7 @@ def _stream(event: Event) -> _Stream:
 
 def _join(group: Sequence[Event]) -> Event:
     waits = [event.waited_seconds for event in group if event.waited_seconds is not None]
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         group[-1],
         at_error=max(event.at_error for event in group),
         num_tokens=_sum_known([event.num_tokens for event in group]),

@@ -5,7 +5,6 @@ and of the console's waterfall. It holds no prompt and no output text: those liv
 `content`, which stays None unless the tenant opted in.
 """
 
-import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,56 +126,13 @@ class RequestRecord:
         return (self.num_prompt_tokens or 0) if was_scheduled else 0
 
 
-class _CompactEvent(msgspec.Struct, omit_defaults=True):
-    """An event as it is written: what it leaves out has the default of `Event`.
-
-    Most fields of most events say nothing, and a long answer has thousands of events: whole,
-    they would make the record four times as large.
-    """
-
-    kind: EventKind
-    at: float
-    at_error: float | None = None
-    attempt: int = 0
-    sequence: int = 0
-    observability: Observability = Observability.OBSERVED
-    num_tokens: int | None = None
-    num_cached_tokens: int | None = None
-    replica_id: str | None = None
-    disposition: Disposition | None = None
-    delivery: Delivery | None = None
-    reason: str | None = None
-    waited_seconds: float | None = None
-
-
-_RECORD_FIELDS = tuple(field.name for field in dataclasses.fields(RequestRecord))
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(RequestRecord)
 
 
 def encode_record(record: RequestRecord) -> bytes:
     """The record as one line of JSON, without a newline."""
-    fields = {name: getattr(record, name) for name in _RECORD_FIELDS}
-    fields["events"] = [_compact(event) for event in record.events]
-    return _ENCODER.encode(fields)
-
-
-def _compact(event: Event) -> _CompactEvent:
-    return _CompactEvent(
-        event.kind,
-        event.at,
-        event.at_error or None,
-        event.attempt,
-        event.sequence,
-        event.observability,
-        event.num_tokens,
-        event.num_cached_tokens,
-        event.replica_id,
-        event.disposition,
-        event.delivery,
-        event.reason,
-        event.waited_seconds,
-    )
+    return _ENCODER.encode(record)
 
 
 def decode_record(data: bytes) -> RequestRecord:
@@ -187,6 +143,7 @@ def decode_record(data: bytes) -> RequestRecord:
 def record_to_dict(record: RequestRecord) -> dict[str, Any]:
     """Plain JSON types, for the API."""
     plain: dict[str, Any] = msgspec.to_builtins(record)
+    plain["events"] = _whole(record.events)
     plain["decision"] = _whole(record.decision)
     plain["routing"] = _whole(record.routing)
     return plain
@@ -196,4 +153,6 @@ def _whole(value: Any) -> Any:
     """With what is left out on the wire."""
     if isinstance(value, msgspec.Struct):
         return {name: _whole(getattr(value, name)) for name in value.__struct_fields__}
-    return [_whole(each) for each in value] if isinstance(value, tuple) else value
+    if isinstance(value, tuple):
+        return [_whole(each) for each in value]
+    return msgspec.to_builtins(value)

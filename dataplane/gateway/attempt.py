@@ -27,6 +27,10 @@ _CLOCK_SECONDS = 1.0
 _CLOCK_RATE = 0.01
 """By how much an engine's clock may run faster than the gateway's."""
 _log = structlog.get_logger(__name__)
+# Read with every token, and a name costs a fraction of what a member of an enum does.
+_TOKENS = EventKind.TOKENS
+_INFERRED = Observability.INFERRED
+_OBSERVED = Observability.OBSERVED
 
 
 @dataclass(slots=True, eq=False)
@@ -52,16 +56,17 @@ class Attempt:
         if event.kind is EventKind.SCHEDULED and self.is_scheduled_by_us:
             return
         self._apply(event)
+        if event.kind is _TOKENS:  # nearly all are
+            self._take_tokens(event)
+            return
         match event.kind:
             case EventKind.SCHEDULED:
                 self.placement.note_scheduled()
             case EventKind.PREFILL_CHUNK:
                 self._take_prefill(event)
-            case EventKind.FIRST_TOKEN | EventKind.TOKENS:
+            case EventKind.FIRST_TOKEN:
                 self.placement.note_first_token()
-                num_tokens = _num_tokens(event)
-                self.request.num_output_tokens += num_tokens
-                self._put(event, num_tokens)
+                self._take_tokens(event)
             case EventKind.FINISHED:
                 if self._is_failure(event):
                     self.placement.fail()
@@ -70,17 +75,14 @@ class Attempt:
                 self._take_use(event.used)
 
     def _apply(self, event: EngineEvent) -> None:
-        received_at = self.request.now()
-        is_inferred = event.offset is None
+        received_at, offset = self.request.now(), event.offset
         impossible = find_impossible_event(event) or self._find_too_soon(event, received_at)
         placed = Event(
             kind=event.kind,
-            at=received_at
-            if event.offset is None
-            else self.bound.anchor(event.offset, received_at),
+            at=received_at if offset is None else self.bound.anchor(offset, received_at),
             attempt=self.number,
             sequence=event.sequence,
-            observability=Observability.INFERRED if is_inferred else Observability.OBSERVED,
+            observability=_INFERRED if offset is None else _OBSERVED,
             num_tokens=event.num_tokens,
             num_cached_tokens=event.num_cached_tokens,
             replica_id=self.replica_id,
@@ -90,7 +92,7 @@ class Attempt:
         if impossible is not None:
             request = self.request
             raise LifecycleError(request.request_id, request.state, placed, impossible)
-        if is_inferred:
+        if offset is None:
             self.request.lifecycle.apply(placed)
         else:
             self.request.apply_anchored(placed, self.bound)
@@ -110,6 +112,11 @@ class Attempt:
         self.placement.fail()
         _log.error("an engine measures what cannot be", why=impossible, replica=self.replica_id)
 
+    def _take_tokens(self, event: EngineEvent) -> None:
+        num_tokens = _num_tokens(event)
+        self.request.num_output_tokens += num_tokens
+        self._put(event, num_tokens)
+
     def _take_prefill(self, event: EngineEvent) -> None:
         # The prompt counts once: further sequences find it in the cache, of course.
         if event.num_cached_tokens is not None and event.sequence == 0:
@@ -126,7 +133,7 @@ class Attempt:
         )
 
     def _reason_of(self, event: EngineEvent) -> str | None:
-        wish = self.early_end.find_wish(event)
+        wish = None if self.early_end.wish is None else self.early_end.find_wish(event)
         return event.reason or (wish.reason if wish else None)
 
     def _take_finish(self, event: EngineEvent) -> None:
@@ -161,7 +168,8 @@ class Attempt:
             return  # it is being ended, and nobody takes what comes meanwhile
         text = event.text or ""
         self.output.put(text, num_tokens, event.sequence, event.logprobs, event.delta)
-        self.request.keep_output(event.sequence, text, event.delta)
+        if self.request.output_parts is not None:
+            self.request.keep_output(event.sequence, text, event.delta)
 
 
 def _num_tokens(event: EngineEvent) -> int:

@@ -70,16 +70,19 @@ class ClientSide:
                 return await self._end_stream(fragment, ending)
 
     async def _write(self, fragment: Fragment) -> bool:
-        pieces = fragment.pieces
-        data = await _write_down(pieces, lambda: self.shape.content_chunks(pieces))
+        pieces, request = fragment.pieces, self.request
+        if _is_much(pieces):
+            data = await asyncio.to_thread(self.shape.content_chunks, pieces)
+        else:
+            data = self.shape.content_chunks(pieces)
         if fragment.ending is None:
-            data += self.shape.end_chunks(fragment.pieces)
-        if not self.request.has_written:
+            data += self.shape.end_chunks(pieces)
+        if not request.has_written:
             await self.exchange.start_stream()
             data = self.shape.first_chunks() + data
-        self.request.waits_for_client = True
+        request.waits_for_client = True
         waited = await self.exchange.write(data)
-        self.request.waits_for_client = False
+        request.waits_for_client = False
         if waited is None:
             return False
         self._note_write(fragment.num_tokens, waited)
@@ -118,7 +121,10 @@ class ClientSide:
         if not fragment.ending.is_answer:
             return await self._answer_error(fragment.ending)
         usage = self._usage()
-        body = await _write_down(pieces, lambda: self.shape.whole(pieces, usage))
+        if _is_much(pieces):
+            body = await asyncio.to_thread(self.shape.whole, pieces, usage)
+        else:
+            body = self.shape.whole(pieces, usage)
         waited = await self.exchange.answer(200, body)
         if waited is None:
             return self._note_gone()
@@ -157,11 +163,9 @@ class ClientSide:
         return True
 
 
-async def _write_down(pieces: Sequence[Piece], encode: Callable[[], bytes]) -> bytes:
-    """What `encode` makes of `pieces`: beside the event loop where they are many."""
-    if sum(piece.num_values for piece in pieces) <= _MAX_VALUES_ON_LOOP:
-        return encode()
-    return await asyncio.to_thread(encode)
+def _is_much(pieces: Sequence[Piece]) -> bool:
+    """Too much to be written down on the event loop."""
+    return sum([piece.num_values for piece in pieces]) > _MAX_VALUES_ON_LOOP
 
 
 def error_of(

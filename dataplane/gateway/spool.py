@@ -33,6 +33,9 @@ _MAX_BATCH_BYTES = 2 * 2**20
 _MAX_REFUSED_BYTES = 2**20
 _FIRST_WAIT_SECONDS = 0.2
 _LONGEST_WAIT_SECONDS = 15.0
+_GATHER_SECONDS = 0.25
+"""From one batch to the next, unless more than a batch waits: a request for each record, and a
+file that is made and removed for it, would cost the event loop more than the record."""
 _REFUSED_FILE = "refused.jsonl"
 _LOST_FILE = "num_lost"
 _STATUSES_THAT_BLAME_CONTENT = frozenset({400, 413, 422})
@@ -136,6 +139,8 @@ class RecordSpool:
             try:
                 if not await self._send_next():
                     self._has_records.clear()
+                elif self.num_spooled < self._max_batch:
+                    await asyncio.sleep(_GATHER_SECONDS)
                 wait = _FIRST_WAIT_SECONDS
             except (httpx.HTTPError, OSError) as error:
                 self._log.info("records wait in the spool", why=repr(error), num=self.num_spooled)

@@ -90,6 +90,7 @@ async def _serve(
         vocab_size=engine.tokenizer.vocab_size,
         engine_loop=engine_loop,
         clock=monotonic_clock,
+        cached_prefixes=engine.core.cached_prefixes,
     )
     address = await server.start(settings.host)
     metrics_server, metrics_address = metrics.serve(settings.host)

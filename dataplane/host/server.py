@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from dataplane.clock import MonotonicClock
 from dataplane.engine import EngineCapabilities, EngineEvent, EngineRequest
+from dataplane.host.cached_prefixes import CachedPrefixes
 from dataplane.host.engine_loop import EngineLoop
 from dataplane.host.mailbox import Addressed, Cancellation, Departure, Pausing, Submission
 from dataplane.host.wire import (
@@ -25,6 +26,8 @@ from dataplane.host.wire import (
     Greeting,
     Hello,
     Pause,
+    PrefixQuery,
+    PrefixReply,
     ReplicaMessage,
     RequestEvent,
     StatsQuery,
@@ -74,6 +77,7 @@ class HostServer:
         vocab_size: int,
         engine_loop: EngineLoop,
         clock: MonotonicClock,
+        cached_prefixes: CachedPrefixes | None = None,
         max_unread_bytes: int = MAX_UNREAD_BYTES,
     ) -> None:
         """`clock` is the core's. `max_unread_bytes` may wait for one gateway to read before it
@@ -82,6 +86,7 @@ class HostServer:
         self._vocab_size = vocab_size
         self._engine_loop = engine_loop
         self._clock = clock
+        self._cached_prefixes = cached_prefixes
         self._max_unread_bytes = max_unread_bytes
         self._connections: dict[int, _Connection] = {}
         self._connection_ids = itertools.count()
@@ -203,6 +208,10 @@ class HostServer:
                 )
             case StatsQuery(query_id):
                 connection.write(StatsReply(query_id, self._engine_loop.stats()))
+            case PrefixQuery(query_id, cursor):
+                prefixes = self._cached_prefixes
+                report = None if prefixes is None else prefixes.report(cursor)
+                connection.write(PrefixReply(query_id, report))
             case Greeting():
                 raise WireError("it greeted twice")
 

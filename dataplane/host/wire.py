@@ -7,8 +7,9 @@ One TCP connection for each gateway and replica, many requests on it. Every fram
        | ---- Greeting -------------------> |    who calls, which protocol
        | <--- Hello ----------------------- |    which replica this is, what it can do
        | ---- Submit, Cancel, Pause ------> |
-       | ---- StatsQuery -----------------> |
-       | <--- EventBatch, StatsReply ------ |    one batch for each half step of the engine
+       | ---- StatsQuery, PrefixQuery ----> |
+       | <--- EventBatch ------------------ |    one batch for each half step of the engine
+       | <--- StatsReply, PrefixReply ----- |
 
 A frame that is too large, cannot be decoded, or is not for the side that got it closes the
 connection: after it nothing on the stream can be trusted.
@@ -16,6 +17,7 @@ connection: after it nothing on the stream can be trusted.
 
 import asyncio
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -23,6 +25,7 @@ import msgspec
 
 from dataplane.engine import EngineCapabilities, EngineEvent, EngineRequest, EngineStats
 from dataplane.lifecycle import Disposition
+from dataplane.prefix_report import PrefixReport
 
 PROTOCOL_VERSION = 2
 MAX_FRAME_BYTES = 8 * 2**20
@@ -76,6 +79,20 @@ class StatsQuery(msgspec.Struct, frozen=True, tag="stats"):
     query_id: int
 
 
+class PrefixQuery(msgspec.Struct, frozen=True, tag="prefixes"):
+    """Ask what of prompts the engine can find again, since a cursor; None: all of it."""
+
+    query_id: int
+    cursor: str | None
+
+
+class PrefixReply(msgspec.Struct, frozen=True, tag="prefixes_reply"):
+    """None: the engine does not tell."""
+
+    query_id: int
+    report: PrefixReport | None
+
+
 class StatsReply(msgspec.Struct, frozen=True, tag="stats_reply"):
     """The snapshot, with its age."""
 
@@ -97,8 +114,8 @@ class EventBatch(msgspec.Struct, frozen=True, tag="events"):
     events: tuple[RequestEvent, ...]
 
 
-ClientMessage = Greeting | Submit | Cancel | Pause | StatsQuery
-ReplicaMessage = Hello | EventBatch | StatsReply
+ClientMessage = Greeting | Submit | Cancel | Pause | StatsQuery | PrefixQuery
+ReplicaMessage = Hello | EventBatch | StatsReply | PrefixReply
 
 _ENCODER = msgspec.msgpack.Encoder()
 _CLIENT_DECODER = msgspec.msgpack.Decoder(ClientMessage)
@@ -137,12 +154,44 @@ async def read_replica_message(reader: asyncio.StreamReader) -> ReplicaMessage |
     return None if frame is None else _decode(_REPLICA_DECODER, frame)
 
 
+class ReplicaMessages:
+    """Puts what comes of a replica in pieces together to messages, without waiting for it."""
+
+    def __init__(self) -> None:
+        self._begun = b""
+
+    @property
+    def is_inside(self) -> bool:
+        """Of the next message, a part is here."""
+        return bool(self._begun)
+
+    def feed(self, data: bytes) -> Iterator[ReplicaMessage]:
+        """The messages that `data` completes; to be taken before more is fed. Raises WireError."""
+        if self._begun:
+            data = self._begun + data
+        view, begin = memoryview(data), 0
+        while len(data) - begin >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(data, begin)
+            _check_length(length)
+            end = begin + _LENGTH.size + length
+            if end > len(data):
+                break
+            message = _decode(_REPLICA_DECODER, view[begin + _LENGTH.size : end])
+            begin = end
+            yield message
+        self._begun = data[begin:]
+
+
+def _check_length(num_bytes: int) -> None:
+    if num_bytes > MAX_FRAME_BYTES:
+        raise WireError(f"a frame of {num_bytes} bytes is above the limit of {MAX_FRAME_BYTES}")
+
+
 async def _read_frame(reader: asyncio.StreamReader) -> bytes | None:
     is_inside = False
     try:
         (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
-        if length > MAX_FRAME_BYTES:
-            raise WireError(f"a frame of {length} bytes is above the limit of {MAX_FRAME_BYTES}")
+        _check_length(length)
         is_inside = True
         return await reader.readexactly(length)
     except asyncio.IncompleteReadError as error:
@@ -151,7 +200,7 @@ async def _read_frame(reader: asyncio.StreamReader) -> bytes | None:
         return None
 
 
-def _decode(decoder: msgspec.msgpack.Decoder[Message], frame: bytes) -> Message:
+def _decode(decoder: msgspec.msgpack.Decoder[Message], frame: bytes | memoryview) -> Message:
     try:
         return decoder.decode(frame)
     except (msgspec.ValidationError, msgspec.DecodeError) as error:

@@ -108,7 +108,9 @@ class OpenAIClient:
         attempt.reader.add_done_callback(lambda task: self._report_bug(task, attempt))
         try:
             while True:
-                event = await attempt.events.get()
+                if attempt.events.is_empty:
+                    await attempt.events.wait()
+                event = attempt.events.take()
                 yield event
                 if event.kind is EventKind.FINISHED:
                     num_open = num_open - 1 if event.disposition in ANSWERS else 0

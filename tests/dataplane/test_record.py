@@ -1,6 +1,5 @@
 """A record on the wire."""
 
-import dataclasses
 import json
 
 import msgspec
@@ -8,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataplane import record as record_module
 from dataplane.contract_terms import ContractTerms, Objective, ObjectiveSignal
 from dataplane.judgement import judge
 from dataplane.latency import Boundary
@@ -71,13 +69,12 @@ def test_every_field_of_an_event_comes_back(event: Event) -> None:
     assert decode_record(encode_record(record)) == record
 
 
-def test_the_compact_event_has_every_field_of_an_event() -> None:
-    ours = {field.name: field.default for field in dataclasses.fields(Event)}
-    compact = msgspec.structs.fields(record_module._CompactEvent)
-    assert [field.name for field in compact] == list(ours)
-    for field in compact:
-        if not field.required and field.name != "at_error":  # left out when there is none
-            assert field.default == ours[field.name], field.name
+def test_an_event_is_written_without_what_says_nothing_and_told_whole() -> None:
+    record = golden_record(events=(Event(kind=EventKind.ARRIVED, at=0.0),))
+    assert json.loads(encode_record(record))["events"] == [{"kind": "arrived", "at": 0.0}]
+    [told] = record_to_dict(record)["events"]
+    assert told.keys() == set(Event.__struct_fields__)
+    assert (told["observability"], told["attempt"], told["reason"]) == ("observed", 0, None)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Any
 
+import msgspec
 import pytest
 
 from dataplane import names
@@ -141,7 +142,7 @@ def test_a_retry_belongs_to_the_same_prefill() -> None:
 
 def test_an_interval_is_known_as_well_as_the_weaker_of_its_ends() -> None:
     events = tuple(
-        dataclasses.replace(event, observability=Observability.INFERRED, at_error=0.002)
+        msgspec.structs.replace(event, observability=Observability.INFERRED, at_error=0.002)
         if event.kind is EventKind.FIRST_TOKEN
         else event
         for event in golden_events()

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import dataclasses
 import json
 import os
 import socket
@@ -13,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
@@ -278,7 +278,7 @@ def test_each_event_is_shown_on_the_span_that_it_belongs_to() -> None:
 
 def test_what_was_inferred_says_so_and_names_its_error() -> None:
     events = tuple(
-        dataclasses.replace(event, observability=Observability.INFERRED, at_error=0.002)
+        msgspec.structs.replace(event, observability=Observability.INFERRED, at_error=0.002)
         if event.kind is EventKind.FIRST_TOKEN
         else event
         for event in golden_events()

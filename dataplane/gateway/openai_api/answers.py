@@ -5,7 +5,7 @@ difference, so that nobody else asks which endpoint a request came through.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -20,6 +20,8 @@ CHAT_ENDPOINT = "/v1/chat/completions"
 COMPLETION_ENDPOINT = "/v1/completions"
 
 END_OF_STREAM = b"data: [DONE]\n\n"
+_PLACE = msgspec.Raw(b"<text>")
+_ENCODER = msgspec.json.Encoder()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +59,8 @@ class AnswerShape:
     num_choices: int = 1
     """Sequences of the request (`n`)."""
     includes_logprobs: bool = False
+    _text_frames: dict[int, "_TextFrame"] = field(default_factory=dict, init=False, compare=False)
+    """What stands around the text of a chunk, by the choice's index."""
 
     @property
     def _is_chat(self) -> bool:
@@ -80,22 +84,11 @@ class AnswerShape:
 
     def content_chunks(self, pieces: Iterable[Piece]) -> bytes:
         """Fragments of the answer, one event for each part."""
-        return b"".join(chunk for piece in pieces for chunk in self._chunks_of(piece))
+        return b"".join([self._chunks_of(piece) for piece in pieces])
 
     def end_chunks(self, pieces: Iterable[Piece]) -> bytes:
         """The ends of those sequences that ended with one of `pieces`."""
-        says = {} if self._is_chat else {"text": ""}
-        return b"".join(
-            # What was told of a token without text, such as the model's end, goes here.
-            self._chunk(
-                piece.sequence,
-                says,
-                piece.finish_reason,
-                None if piece.parts or not piece.logprobs else self._logprobs((piece,)),
-            )
-            for piece in pieces
-            if piece.finish_reason is not None
-        )
+        return b"".join([self._end_chunk(p) for p in pieces if p.finish_reason is not None])
 
     def last_chunks(self, usage: Usage) -> bytes:
         """All that follows the last sequence's end, the end-of-stream mark included."""
@@ -121,16 +114,35 @@ class AnswerShape:
             "message": {"role": "assistant", "content": content, "refusal": None} | merged
         }
 
-    def _chunks_of(self, piece: Piece) -> Iterable[bytes]:
-        for number, part in enumerate(piece.parts):
-            if isinstance(part, str):
-                says: Mapping[str, Any] = {"content": part} if self._is_chat else {"text": part}
-            else:
-                says = part
-            is_last = number == len(piece.parts) - 1
-            yield self._chunk(
-                piece.sequence, says, logprobs=self._logprobs((piece,)) if is_last else None
-            )
+    def _end_chunk(self, piece: Piece) -> bytes:
+        # What was told of a token without text, such as the model's end, goes here.
+        logprobs = None if piece.parts or not piece.logprobs else self._logprobs((piece,))
+        says = {} if self._is_chat else {"text": ""}
+        return self._chunk(piece.sequence, says, piece.finish_reason, logprobs)
+
+    def _chunks_of(self, piece: Piece) -> bytes:
+        logprobs = self._logprobs((piece,)) if self.includes_logprobs else None
+        last = len(piece.parts) - 1
+        chunks = [
+            self._part_chunk(piece.sequence, part, logprobs if number == last else None)
+            for number, part in enumerate(piece.parts)
+        ]
+        return chunks[0] if last == 0 else b"".join(chunks)
+
+    def _part_chunk(
+        self, index: int, part: str | Mapping[str, Any], logprobs: dict[str, Any] | None
+    ) -> bytes:
+        if not isinstance(part, str):
+            return self._chunk(index, part, logprobs=logprobs)
+        if logprobs is not None:
+            return self._chunk(index, self._says(part), logprobs=logprobs)
+        frame = self._text_frames.get(index)
+        if frame is None:  # one encoding for a whole stream, all but the text
+            frame = self._text_frames[index] = _TextFrame(self._chunk(index, self._says(_PLACE)))
+        return frame.around(part)
+
+    def _says(self, text: str | msgspec.Raw) -> Mapping[str, Any]:
+        return {"content" if self._is_chat else "text": text}
 
     def _logprobs(self, pieces: Sequence[Piece]) -> dict[str, Any] | None:
         entries = [entry for piece in pieces for entry in piece.logprobs]
@@ -167,6 +179,19 @@ class AnswerShape:
             "model": self.model,
             "system_fingerprint": self.fingerprint,
         }
+
+
+class _TextFrame:
+    """A chunk that says a text and nothing else, cut where the text is."""
+
+    __slots__ = ("_after", "_before")
+
+    def __init__(self, chunk: bytes) -> None:
+        # Behind the place stands nothing that a caller chose.
+        self._before, _, self._after = chunk.rpartition(bytes(_PLACE))
+
+    def around(self, text: str) -> bytes:
+        return b"".join((self._before, _ENCODER.encode(text), self._after))
 
 
 def error_event(error: ApiError) -> bytes:

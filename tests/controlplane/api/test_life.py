@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import msgspec
+
 from controlplane.api.life import life_of_record
 from dataplane.lifecycle import EventKind
 from ops.sample_requests import Sample, answered
@@ -17,9 +19,9 @@ def note(first: float, rest: float) -> str:
     events = []
     for event in RECORD.events:
         if event.kind is EventKind.FIRST_WRITE:
-            event = replace(event, waited_seconds=first)
+            event = msgspec.structs.replace(event, waited_seconds=first)
         elif event is middle:
-            event = replace(event, waited_seconds=rest)
+            event = msgspec.structs.replace(event, waited_seconds=rest)
         events.append(event)
     life = life_of_record(replace(RECORD, events=tuple(events), client=None))
     [delivery] = [phase for phase in life.phases if phase.name == "delivery"]

@@ -12,6 +12,7 @@ from typing import Any
 from dataplane.clock import monotonic_clock
 from dataplane.engine import EngineEvent, EngineRequest, ReplicaSpec
 from dataplane.host.client import HostClient
+from dataplane.host.core import EngineCore
 from dataplane.host.engine_loop import LEAK_BOUND_SECONDS, EngineLoop
 from dataplane.host.mailbox import Shutdown
 from dataplane.host.metrics import HostMetrics
@@ -19,7 +20,6 @@ from dataplane.host.server import MAX_UNREAD_BYTES, HostServer
 from dataplane.lifecycle import EventKind
 from dataplane.policy import ReplicaEndpoint
 from dataplane.tokenizer import Tokenizer
-from tests.dataplane.host.echo_engine import EchoCore
 
 SPEC = ReplicaSpec(
     replica_id="replica-1",
@@ -76,7 +76,7 @@ class ServedEngine:
 
 @asynccontextmanager
 async def serve(
-    core: EchoCore,
+    core: EngineCore,
     tokenizer: Tokenizer,
     *,
     max_unread_bytes: int = MAX_UNREAD_BYTES,
@@ -97,6 +97,7 @@ async def serve(
         vocab_size=tokenizer.vocab_size,
         engine_loop=engine_loop,
         clock=monotonic_clock,
+        cached_prefixes=core.cached_prefixes,
         max_unread_bytes=max_unread_bytes,
     )
     address = await server.start("127.0.0.1")

@@ -33,6 +33,7 @@ from dataplane.host.wire import (
     read_replica_message,
 )
 from dataplane.lifecycle import Disposition, EventKind
+from dataplane.routing.prompt_blocks import DIGEST_BYTES, hash_blocks
 from dataplane.tokenizer import Tokenizer
 from tests.dataplane.host.echo_engine import MAX_MODEL_LEN, EchoCore
 from tests.dataplane.host.served_engine import (
@@ -45,6 +46,7 @@ from tests.dataplane.host.served_engine import (
     text_of,
     until,
 )
+from tests.dataplane.host.test_stepped_core import CountingCore, make_bounds
 
 MakeRequest = Callable[..., EngineRequest]
 
@@ -639,5 +641,50 @@ def test_metrics_keep_prompt_tokens_decode_steps_and_slots_apart(
             assert served.sample(names.REPLICA_SCHEDULED_DECODE_STEPS_TOTAL) == 3
             # This engine does not say how many blocks it has: absent, not zero.
             assert served.sample(names.REPLICA_KV_BLOCKS) is None
+
+    run(scenario())
+
+
+def test_a_replica_tells_what_it_can_find_again_and_then_what_changed(tokenizer: Tokenizer) -> None:
+    bounds = replace(make_bounds(), max_model_len=150, num_blocks=90, max_num_batched_tokens=256)
+
+    async def ask(client: HostClient, name: str, token_ids: tuple[int, ...]) -> None:
+        sampling = SamplingParams(max_output_tokens=2, ignore_eos=True)
+        request = EngineRequest(
+            request_id=name,
+            attempt=0,
+            endpoint="/v1/completions",
+            prompt_token_ids=token_ids,
+            sampling=sampling,
+            isolation_key="acme",
+        )
+        assert find(await collect(client, request), EventKind.FINISHED).disposition
+
+    async def scenario() -> None:
+        core = CountingCore(bounds)
+        core.load()
+        async with serve(core, tokenizer) as served:
+            client = await served.connect()
+            one, two = (1,) * 70, (2,) * 120
+            await ask(client, "one", one)
+            first = await client.cached_prefixes(None)
+            assert first is not None
+            assert first.is_whole
+            assert first.stored == b"".join(sorted(hash_blocks(one, "acme"), key=first.stored.find))
+            assert len(first.stored) == 2 * DIGEST_BYTES
+            await ask(client, "two", two)  # there is no room for both
+            second = await client.cached_prefixes(first.cursor)
+            assert second is not None
+            assert not second.is_whole
+            assert second.stored == b"".join(hash_blocks(two, "acme"))
+            assert second.removed == hash_blocks(one, "acme")[1]
+
+    run(scenario())
+
+
+def test_an_engine_without_a_cache_tells_nothing_of_one(tokenizer: Tokenizer) -> None:
+    async def scenario() -> None:
+        async with serve(EchoCore(), tokenizer) as served:
+            assert await (await served.connect()).cached_prefixes(None) is None
 
     run(scenario())

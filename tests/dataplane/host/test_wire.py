@@ -14,6 +14,7 @@ from dataplane.host.wire import (
     FrameTooLargeError,
     Greeting,
     ReplicaMessage,
+    ReplicaMessages,
     RequestEvent,
     StatsQuery,
     Submit,
@@ -72,6 +73,28 @@ def test_a_batch_of_events_survives_the_trip() -> None:
         assert await read_replica_message(_reader(encode_frame(batch))) == batch
 
     run(scenario())
+
+
+def test_messages_come_back_from_pieces_however_they_are_cut() -> None:
+    batches = [
+        EventBatch((RequestEvent(f"r{number}", EngineEvent(kind=EventKind.TOKENS)),) * number)
+        for number in range(3)
+    ]
+    data = b"".join(map(encode_frame, batches))
+    for size in (1, 3, 7, len(data) - 1, len(data)):
+        messages = ReplicaMessages()
+        told = [
+            message
+            for begin in range(0, len(data), size)
+            for message in messages.feed(data[begin : begin + size])
+        ]
+        assert (told, messages.is_inside) == (batches, False)
+
+
+def test_a_frame_above_the_limit_is_refused_before_it_is_there() -> None:
+    messages = ReplicaMessages()
+    with pytest.raises(WireError, match="above the limit"):
+        list(messages.feed(struct.pack(">I", MAX_FRAME_BYTES + 1)))
 
 
 def _framed(body: bytes) -> bytes:

@@ -1,7 +1,8 @@
 """Records as a gateway would write them of a replica whose costs are known."""
 
-import dataclasses
 import random
+
+import msgspec
 
 from dataplane.latency import derive_latencies
 from dataplane.lifecycle import Delivery, Disposition, Event, EventKind
@@ -84,7 +85,7 @@ def _record(
     transit: float,
 ) -> RequestRecord:
     placed = tuple(
-        dataclasses.replace(event, at=max(0.0, event.at - early), at_error=transit)
+        msgspec.structs.replace(event, at=max(0.0, event.at - early), at_error=transit)
         if event.kind in _ANCHORED
         else event
         for event in events

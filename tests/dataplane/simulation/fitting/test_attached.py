@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import msgspec
 import pytest
 
 from dataplane.lifecycle import Disposition, Event, EventKind, find_event
@@ -26,7 +27,9 @@ def _attached(record: RequestRecord) -> RequestRecord:
     submitted = find_event(record.events, EventKind.ADMITTED)
     assert submitted is not None
     events = tuple(
-        dataclasses.replace(event, at=submitted.at) if event.kind is EventKind.SCHEDULED else event
+        msgspec.structs.replace(event, at=submitted.at)
+        if event.kind is EventKind.SCHEDULED
+        else event
         for event in record.events
         if event.kind not in _UNSEEN
     )
@@ -69,7 +72,7 @@ def test_what_an_endpoint_does_not_show_is_listed(fit: Fit) -> None:
 
 def test_records_that_lack_something_are_counted_by_what(records: list[RequestRecord]) -> None:
     def second(event: Event) -> Event:
-        return dataclasses.replace(event, sequence=1)
+        return msgspec.structs.replace(event, sequence=1)
 
     some = [
         dataclasses.replace(records[0], disposition=Disposition.CANCELLED),
@@ -103,7 +106,7 @@ def _held_up(record: RequestRecord) -> RequestRecord:
     last = max(event.at for event in record.events)
     tokens = (EventKind.FIRST_TOKEN, EventKind.TOKENS)
     events = tuple(
-        dataclasses.replace(event, at=last + number * 1e-5) if event.kind in tokens else event
+        msgspec.structs.replace(event, at=last + number * 1e-5) if event.kind in tokens else event
         for number, event in enumerate(record.events)
     )
     return dataclasses.replace(record, events=events)

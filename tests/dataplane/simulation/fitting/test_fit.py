@@ -1,5 +1,6 @@
 import dataclasses
 
+import msgspec
 import pytest
 
 from dataplane.lifecycle import EventKind
@@ -102,7 +103,7 @@ def test_what_a_slow_client_makes_the_gateway_wait_is_no_overhead() -> None:
         dataclasses.replace(
             record,
             events=tuple(
-                dataclasses.replace(event, at=event.at + 5.0, waited_seconds=5.0)
+                msgspec.structs.replace(event, at=event.at + 5.0, waited_seconds=5.0)
                 if event.kind is EventKind.LAST_WRITE
                 else event
                 for event in record.events

@@ -1,6 +1,7 @@
 import dataclasses
 import random
 
+import msgspec
 import pytest
 
 from dataplane.lifecycle import EventKind
@@ -105,7 +106,7 @@ def test_steps_behind_joined_events_are_not_used() -> None:
     records = simulated_records(_COST, varied_requests(30, 2.0, seed=7))
     longest = max(records, key=lambda record: len(record.events))
     tokens = [event for event in longest.events if event.kind is EventKind.TOKENS]
-    joined = dataclasses.replace(tokens[3], num_tokens=4)
+    joined = msgspec.structs.replace(tokens[3], num_tokens=4)
     events = tuple(
         joined if event is tokens[3] else event
         for event in longest.events

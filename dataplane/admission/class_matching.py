@@ -119,7 +119,7 @@ class ClassMatcher:
         headers = self._reads.select(facts.headers)
         if not self._reads.is_told_by_few_values:
             return self._ask(tenant, facts, headers)
-        values = (tenant.name, tenant.tier, facts.model, facts.stream, *headers.items())
+        values = (*self._pick(tenant), facts.model, facts.stream, *headers.items())
         if values in self._found:
             return self._found[values]
         found = self._ask(tenant, facts, headers)
@@ -128,6 +128,11 @@ class ClassMatcher:
                 self._found.clear()
             self._found[values] = found
         return found
+
+    def _pick(self, tenant: TenantPolicy) -> _Values:
+        """What is read of a tenant, which many may have in common."""
+        reads = self._reads.tenant
+        return (tenant.name if "name" in reads else None, tenant.tier if "tier" in reads else None)
 
     def _ask(
         self, tenant: TenantPolicy, facts: RequestFacts, headers: Mapping[str, str]

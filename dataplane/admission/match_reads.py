@@ -1,4 +1,4 @@
-"""What an expression may read of a request, found in its text. Pure.
+"""What an expression may read of a request and its tenant, found in its text. Pure.
 
 CEL spells a name in one way only, so an expression in whose text `request` does not stand reads
 nothing of one, and where each `request` is followed by the name of a field these are all it reads.
@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+_TENANT = re.compile(r"\btenant\b")
+_TENANT_FIELD = re.compile(r"\btenant\s*\.\s*(name|tier)\b")
 _REQUEST = re.compile(r"\brequest\b")
 _FIELD = re.compile(r"\brequest\s*\.\s*(model|stream|num_prompt_tokens|max_output_tokens)\b")
 # One header by name: request.headers["x-class"], request.headers.absent, and one looked for as a
@@ -24,6 +26,8 @@ _HEADER = re.compile(
 class MatchReads:
     """Names of what is read."""
 
+    tenant: frozenset[str] = frozenset()
+    """Fields of the tenant."""
     fields: frozenset[str] = frozenset()
     """Of the request, `headers` aside."""
     headers: frozenset[str] | None = frozenset()
@@ -41,31 +45,35 @@ class MatchReads:
         return {name: headers[name] for name in self.headers if name in headers}
 
 
-EVERYTHING = MatchReads(
-    frozenset({"model", "stream", "num_prompt_tokens", "max_output_tokens"}), None
-)
+_ALL_OF_TENANT = frozenset({"name", "tier"})
+_ALL_OF_REQUEST = frozenset({"model", "stream", "num_prompt_tokens", "max_output_tokens"})
 
 
 def reads_of(expressions: Iterable[str]) -> MatchReads:
     """What all of them read together."""
-    fields: set[str] = set()
-    headers: set[str] | None = set()
+    tenant: frozenset[str] = frozenset()
+    fields: frozenset[str] = frozenset()
+    headers: frozenset[str] | None = frozenset()
     for expression in expressions:
-        found = _reads_of(expression)
-        fields |= found.fields
-        headers = None if headers is None or found.headers is None else headers | found.headers
-    return MatchReads(frozenset(fields), None if headers is None else frozenset(headers))
+        tenant |= _tenant_of(expression)
+        own_fields, own_headers = _request_of(expression)
+        fields |= own_fields
+        headers = None if headers is None or own_headers is None else headers | own_headers
+    return MatchReads(tenant, fields, headers)
 
 
-def _reads_of(expression: str) -> MatchReads:
+def _tenant_of(expression: str) -> frozenset[str]:
+    fields = _TENANT_FIELD.findall(expression)
+    return _ALL_OF_TENANT if len(_TENANT.findall(expression)) > len(fields) else frozenset(fields)
+
+
+def _request_of(expression: str) -> tuple[frozenset[str], frozenset[str] | None]:
     fields = _FIELD.findall(expression)
     headers = [_header_of(found) for found in _HEADER.finditer(expression)]
     if len(_REQUEST.findall(expression)) > len(fields) + len(headers):
-        return EVERYTHING  # it takes the request as a whole, or a field by a computed name
+        return _ALL_OF_REQUEST, None  # it takes it as a whole, or a field by a computed name
     is_all = any(name is None for name in headers)
-    return MatchReads(
-        frozenset(fields), None if is_all else frozenset(name for name in headers if name)
-    )
+    return frozenset(fields), None if is_all else frozenset(name for name in headers if name)
 
 
 def _header_of(found: re.Match[str]) -> str | None:

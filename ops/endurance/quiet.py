@@ -6,8 +6,10 @@ its tasks, its open files; of every replica its sequences, its unreleased reques
 
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -56,6 +58,12 @@ class Quiet:
     wrong: tuple[str, ...]
 
 
+def find_held(holdings: Mapping[str, Any]) -> list[str]:
+    """What a gateway holds that has nothing in flight, and which of its counts do not fit."""
+    held = [f"{number} {kind} are held" for kind, number in holdings["held"].items() if number]
+    return held + [f"counts do not fit: {why}" for why in holdings["broken"]]
+
+
 class QuietWatch:
     """Looks at an installation that was given nothing yet, and later at moments of quiet."""
 
@@ -78,13 +86,12 @@ class QuietWatch:
         settle_seconds = time.monotonic() - began
         holdings = self._installation.holdings()
         num_open_files = self._count_open_files()
-        wrong += [f"{n} {kind} are held" for kind, n in holdings["held"].items() if n]
+        wrong += find_held(holdings)
         wrong += [
             f"{n} {kind} are remembered, more than {_MOST_REMEMBERED[kind]}"
             for kind, n in holdings["remembered"].items()
             if n > _MOST_REMEMBERED[kind]
         ]
-        wrong += [f"counts do not fit: {why}" for why in holdings["broken"]]
         tasks = Counter(holdings["tasks"])
         wrong += [f"{n} more tasks {name}" for name, n in (tasks - self._tasks).items()]
         if num_open_files > self._num_open_files + _MAX_MORE_FILES:

@@ -29,6 +29,7 @@ from ops.endurance.installation import (
     processes_about,
     wait_for,
 )
+from ops.endurance.quiet import find_held
 from ops.endurance.tiny_model import write_tiny_model
 
 _SETTLE_SECONDS = 90.0
@@ -108,7 +109,11 @@ def _run(plan: Plan, installation: Installation) -> Verdict:
     wait_for(installation.holds_nothing, _SETTLE_SECONDS, "nothing to be held any more")
     watch.look()
     watch.hear_last_words()
-    wrong = [*watch.wrong, *_find_held_blocks(installation)]
+    wrong = [
+        *watch.wrong,
+        *find_held(installation.holdings()),
+        *_find_held_blocks(installation),
+    ]
     num_leaked = _num_leaked(installation)
     idle = {each.name: open_files(each.pid) for each in installation.alive()}
     wrong += _find_open_files(idle)

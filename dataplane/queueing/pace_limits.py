@@ -25,6 +25,8 @@ MIN_ANSWERS = 8
 """Fewer say nothing."""
 _FULL_WEIGHT_TOKENS = 16
 """Gaps of an answer that is counted whole; of a shorter one chance says more."""
+_MAX_LIMIT = 100_000
+"""Sequences: more than any engine runs at once."""
 
 
 @dataclass(slots=True)
@@ -69,7 +71,9 @@ class PaceLimits:
         if learned is None or learned.num_answers < MIN_ANSWERS:
             return None
         slow = learned.mean + LATE * learned.deviation
-        return max(1, int(self.tpot_seconds / slow)) if slow > 0 else None
+        if slow * _MAX_LIMIT <= self.tpot_seconds:
+            return None  # quicker than any limit matters
+        return max(1, int(self.tpot_seconds / slow))
 
     def keep_only(self, replica_ids: Set[str]) -> None:
         """All others are gone."""

@@ -7,7 +7,7 @@ the order of its lane.
 
 import heapq
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
 
 from dataplane.queueing.class_lane import Charge, ClassLane, LaneKey, lane_key
@@ -25,6 +25,8 @@ class WaitingLine:
         self.num_tokens = 0
         self.num_bytes = 0
         self.num_by_class: dict[str, int] = {}
+        self._oldest_at: dict[str, float] | None = {}
+        """By class; None: to be found anew. Many decisions read it between two that leave."""
         self.retries: OrderedDict[Ticket, None] = OrderedDict()
         """In order of arrival; they go before everybody."""
         # Ordered: the first of a plain dict costs as much as was taken from its front before.
@@ -68,15 +70,11 @@ class WaitingLine:
         firsts = [next(iter(each)) for each in self._groups() if each]
         return min(firsts, key=lambda ticket: ticket.number, default=None)
 
-    def oldest_by_class(self) -> dict[str, Ticket]:
-        """Who has waited for longest of each class of which somebody waits."""
-        oldest: dict[str, Ticket] = {}
-        lanes = [lane.waiting for lane in self._lanes.values() if lane.waiting]
-        for ticket in chain(self.retries, map(_first, lanes)):
-            known = oldest.get(ticket.class_name)
-            if known is None or ticket.number < known.number:
-                oldest[ticket.class_name] = ticket
-        return oldest
+    def oldest_by_class(self) -> Mapping[str, float]:
+        """When who has waited for longest entered, of each class of which somebody waits."""
+        if self._oldest_at is None:
+            self._oldest_at = self._find_oldest_at()
+        return self._oldest_at
 
     def num_before(self, class_name: str, tenant: str) -> int:
         """How many of a class would go before one more of the tenant that came now."""
@@ -101,6 +99,9 @@ class WaitingLine:
             self.retries[ticket] = None
         else:
             self._lane(ticket).add(ticket)
+        if self._oldest_at is not None:
+            known = self._oldest_at.get(ticket.class_name, ticket.entered_at)
+            self._oldest_at[ticket.class_name] = min(known, ticket.entered_at)
         self._count(ticket, 1)
 
     def remove(self, ticket: Ticket) -> None:
@@ -111,6 +112,9 @@ class WaitingLine:
             lane = self._lanes[lane_key(ticket.request_class)]
             lane.remove(ticket)
             self._drop_idle(lane)
+        oldest = self._oldest_at
+        if oldest is not None and oldest[ticket.class_name] >= ticket.entered_at:
+            self._oldest_at = None
         self._count(ticket, -1)
 
     def charge(self, ticket: Ticket) -> Charge:
@@ -141,10 +145,20 @@ class WaitingLine:
                 f"{counts} wait, with {num_tokens} tokens and {num_bytes} bytes, counted as "
                 f"{counted[0]}, {counted[1]} in all, {counted[2]} and {counted[3]}"
             )
+        if self._oldest_at is not None and self._oldest_at != self._find_oldest_at():
+            raise AssertionError(f"{self._oldest_at} are not the oldest of each class")
         for lane in self._lanes.values():
             lane.check_integrity()
             if lane.is_idle:
                 raise AssertionError(f"class {lane.key[0]} is kept, and nothing of it is there")
+
+    def _find_oldest_at(self) -> dict[str, float]:
+        oldest: dict[str, float] = {}
+        lanes = [lane.waiting for lane in self._lanes.values() if lane.waiting]
+        for ticket in chain(self.retries, map(_first, lanes)):
+            known = oldest.get(ticket.class_name, ticket.entered_at)
+            oldest[ticket.class_name] = min(known, ticket.entered_at)
+        return oldest
 
     def _groups(self) -> Iterator[OrderedDict[Ticket, None]]:
         yield self.retries

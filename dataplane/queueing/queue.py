@@ -129,9 +129,9 @@ class DeploymentQueue:
         oldest = self._line.find_oldest()
         return None if oldest is None else oldest.entered_at
 
-    def oldest_entered_at_by_class(self) -> dict[str, float]:
+    def oldest_entered_at_by_class(self) -> Mapping[str, float]:
         """When the longest waiting of each class entered that has any."""
-        return {name: oldest.entered_at for name, oldest in self._line.oldest_by_class().items()}
+        return self._line.oldest_by_class()
 
     def find_candidate(self, replica_id: str) -> Candidate | None:
         """What routing knows of a replica that is connected, or of which something is held."""

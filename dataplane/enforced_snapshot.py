@@ -12,6 +12,7 @@ from dataplane.policy import (
     AdmissionPolicyTerms,
     ClassPolicy,
     DeploymentPolicy,
+    QueueLimits,
     Snapshot,
     SnapshotError,
     TenantPolicy,
@@ -26,6 +27,8 @@ class CompiledPolicy:
     classes: ClassMatcher
     unlimited: AdmissionPolicyTerms
     """The same with nothing in it that keeps a request out: for whom an override lets pass."""
+    open_class: ClassPolicy | None
+    """Of a policy that asks nothing of a request: the class that takes all; None: it asks."""
 
     def find_class(self, tenant: TenantPolicy, facts: RequestFacts) -> ClassPolicy | None:
         """The first class that takes the request, or None."""
@@ -62,9 +65,28 @@ def _compile(deployment: DeploymentPolicy) -> CompiledPolicy:
     terms = deployment.policy
     try:
         return CompiledPolicy(
-            terms=terms, classes=ClassMatcher(terms.classes), unlimited=without_limits(terms)
+            terms=terms,
+            classes=ClassMatcher(terms.classes),
+            unlimited=without_limits(terms),
+            open_class=find_open_class(terms),
         )
     except MatchRefusedError as error:
         raise SnapshotError(
             f"snapshot refused: policy {terms.revision} of deployment {deployment.name}, {error}"
         ) from error
+
+
+def find_open_class(terms: AdmissionPolicyTerms) -> ClassPolicy | None:
+    """The class that takes every request of a policy that bounds nothing but how many wait."""
+    first = terms.classes[0]
+    asks = (
+        first.match is not None
+        or first.deadline_seconds is not None
+        or first.first_token_seconds is not None
+        or terms.queue != QueueLimits()
+        or terms.max_prompt_tokens_in_flight is not None
+        or terms.kv is not None
+        or terms.tenants
+        or terms.overload is not None
+    )
+    return None if asks else first

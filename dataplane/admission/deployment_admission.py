@@ -154,6 +154,24 @@ class DeploymentAdmission:
             overrides=applied,
         )
 
+    def let_in_openly(
+        self, policy: CompiledPolicy, max_output_tokens: int, num_slots: int, num_replicas: int
+    ) -> Admitted | None:
+        """What `consider` comes to of a policy that asks nothing of a request, at a fraction of
+        the cost; there is nothing to hold. None: it may come to something else."""
+        open_class = policy.open_class
+        if open_class is None or not num_replicas:
+            return None
+        queue = self.queue
+        num_waiting = queue.num_waiting_by_class().get(open_class.name, 0)
+        if num_waiting >= open_class.max_queue and not queue.has_room_for(num_slots):
+            return None
+        return Admitted(
+            request_class=open_class,
+            policy_revision=policy.terms.revision,
+            max_output_tokens=max_output_tokens,
+        )
+
     def may_refuse(self, policy: CompiledPolicy) -> bool:
         """Whether a request of one slot may be refused now however short it is, as far as can be
         told without its length: whose class depends on that, nobody can tell."""

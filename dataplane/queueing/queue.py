@@ -46,6 +46,10 @@ from dataplane.routing.router import Router, plain_router
 __all__ = ["Departure", "DeploymentQueue", "Lease", "LeavingListener", "QueueDemand", "Ticket"]
 
 
+_NO_LIMITS = (None, None)
+_NOBODY: Set[str] = frozenset()
+
+
 class DeploymentQueue:
     """Waiting requests of one deployment and the slots of its connected replicas."""
 
@@ -224,6 +228,18 @@ class DeploymentQueue:
         self._dispatch()
         return ticket
 
+    def start_at_once(self, request_class: ClassPolicy, demand: QueueDemand) -> Lease | None:
+        """What `enter` comes to where nobody waits and a slot is free; None: enter."""
+        if self._line.num_waiting or demand.deadline_at is not None:
+            return None
+        if (request_class.deadline_seconds, request_class.first_token_seconds) != _NO_LIMITS:
+            return None
+        candidates = self._slots.with_room(demand.num_slots, _NOBODY)
+        if demand.kv is not None or not candidates:
+            return None
+        self._num_entered += 1
+        return self._grant(demand, candidates, _NOBODY, None)
+
     def leave(self, ticket: Ticket, departure: Departure) -> bool:
         """Take a ticket out; False when it had left already."""
         if ticket.outcome is not None:
@@ -372,15 +388,18 @@ class DeploymentQueue:
         if ticket.deadline_at is not None and ticket.deadline_at <= ticket.entered_at:
             ticket.outcome = self._limits.explain(ticket, ticket.entered_at)
             return True
-        ticket.outcome = self._grant(ticket, candidates, None)
+        ticket.outcome = self._grant(ticket.demand, candidates, ticket.excluded, None)
         return True
 
     def _grant(
-        self, ticket: Ticket, candidates: Sequence[Candidate], charge: Charge | None
+        self,
+        demand: QueueDemand,
+        candidates: Sequence[Candidate],
+        excluded: Set[str],
+        charge: Charge | None,
     ) -> Lease:
         """Slots on the one of them that the router chooses."""
-        demand = ticket.demand
-        placement = self.router.choose(demand.routing, candidates, ticket.excluded)
+        placement = self.router.choose(demand.routing, candidates, excluded)
         self._slots.take(placement.replica_id, demand.num_slots)
         reservation = None
         if demand.kv is not None:
@@ -403,7 +422,8 @@ class DeploymentQueue:
         try:
             while (startable := self._find_next()) is not None:
                 ticket, candidates = startable
-                lease = self._grant(ticket, candidates, self._line.charge(ticket))
+                charge = self._line.charge(ticket)
+                lease = self._grant(ticket.demand, candidates, ticket.excluded, charge)
                 self.drain.note_begun(ticket.demand.num_tokens)
                 if (of_class := self._drains.get(ticket.class_name)) is not None:
                     of_class.note_begun(ticket.demand.num_tokens)

@@ -57,6 +57,7 @@ class BlockPool:
         self.block_size = block_size
         self._ref_counts = [0] * num_blocks
         self._is_cached = bytearray(num_blocks)
+        self._has_cached = False  # some block ever was
         self._blank = list(range(num_blocks - 1, -1, -1))  # popped from the end: block 0 first
         self._evictable: OrderedDict[int, None] = OrderedDict()
         self._lent: Counter[int] = Counter()
@@ -116,6 +117,26 @@ class BlockPool:
             ref_counts[block_id] = 1
         return block_ids
 
+    def allocate_each(self, tables: ReadableSequence[list[int]]) -> bool:
+        """One block for each table, appended; False, and nothing taken, when too few are free."""
+        blank = self._blank
+        if len(tables) > len(blank):
+            return self._allocate_evicted(tables)
+        ref_counts, pop = self._ref_counts, blank.pop
+        for table in tables:
+            block_id = pop()
+            ref_counts[block_id] = 1
+            table.append(block_id)
+        return True
+
+    def _allocate_evicted(self, tables: ReadableSequence[list[int]]) -> bool:
+        block_ids = self.allocate(len(tables))
+        if block_ids is None:
+            return False
+        for table, block_id in zip(tables, block_ids, strict=True):
+            table.append(block_id)
+        return True
+
     def reference(self, block_ids: Iterable[int]) -> None:
         """Share blocks: one more reference to each.
 
@@ -137,6 +158,10 @@ class BlockPool:
         Raises BlockReferenceError for a block that nobody references.
         """
         ref_counts, is_cached, blank = self._ref_counts, self._is_cached, self._blank
+        if not self._has_cached and self._clear_counts(block_ids):
+            # As below, where nothing is cached or shared, at a fraction of the cost.
+            blank += block_ids[::-1]
+            return
         for block_id in reversed(block_ids):
             ref_count = ref_counts[block_id]
             if ref_count == 1:
@@ -149,6 +174,17 @@ class BlockPool:
                 ref_counts[block_id] = ref_count - 1
             else:
                 raise BlockReferenceError(block_id, "is released more often than referenced")
+
+    def _clear_counts(self, block_ids: ReadableSequence[int]) -> bool:
+        """Of blocks that are referenced once; False, and nothing changed, where one is not."""
+        ref_counts = self._ref_counts
+        for place, block_id in enumerate(block_ids):
+            if ref_counts[block_id] != 1:
+                for cleared in block_ids[:place]:
+                    ref_counts[cleared] = 1
+                return False
+            ref_counts[block_id] = 0
+        return True
 
     def lend(self, num_blocks: int) -> list[int] | None:
         """As `allocate`, for what is no sequence: the blocks are in no table until `take_back`."""
@@ -177,6 +213,7 @@ class BlockPool:
         Raises BlockReferenceError unless somebody references them.
         """
         ref_counts, is_cached = self._ref_counts, self._is_cached
+        self._has_cached = True
         for block_id in block_ids:
             if not ref_counts[block_id]:
                 raise BlockReferenceError(

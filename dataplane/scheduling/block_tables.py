@@ -68,12 +68,7 @@ class BlockTables:
             for member in members
             if len(table := member.sequence.block_table) * size == member.offset + tick
         ]
-        block_ids = self._pool.allocate(len(tables))
-        if block_ids is None:
-            return False
-        for table, block_id in zip(tables, block_ids, strict=True):
-            table.append(block_id)
-        return True
+        return self._pool.allocate_each(tables)
 
     def release(self, sequence: Sequence) -> None:
         """Give every block of `sequence` back; it has no KV then."""

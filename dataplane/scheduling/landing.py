@@ -26,15 +26,17 @@ class Landing:
         `selected` as for `Scheduler.commit`. Raises SchedulerError, and changes nothing, for a
         wrong set of tokens.
         """
-        told = self._running.cohort.unscripted()
+        cohort, apart = self._running.cohort, plan.chunks_apart
+        told = cohort.unscripted() if cohort.num_unscripted else []
         if selected is None:
-            check_scripted(plan, told)
+            if told or apart:
+                check_scripted(plan, told)
             selected = _AS_SCRIPTED
         else:
             check_selected(plan, selected)
-        live = [chunk for chunk in plan.chunks_apart if not chunk.sequence.is_finished]
+        live = [chunk for chunk in apart if not chunk.sequence.is_finished] if apart else []
         self._advance(live)
-        complete = self._running.cohort.ending[:]
+        complete = cohort.ending[:]
         if told or live:
             complete += self._select(told, live, selected)
         if len(complete) > 1:

@@ -214,7 +214,7 @@ class Scheduler:
         if self._step_in_flight is not None:
             raise SchedulerError("the last plan was not committed; commit it before scheduling")
         self._num_added_before_step = self._num_added
-        released = self.retire()
+        released = self.retire() if self._finished.to_retire else []
         step = Step(self.config, self._running.num_decoding)
         if released:
             step.released = tuple(released)

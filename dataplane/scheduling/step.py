@@ -58,6 +58,8 @@ class StepPlan:
     """What keeps the front of the queue out of this step; None when nothing waits."""
     blocked_on: str | None = None
     """Only without chunks: what keeps anything from running. None then: nothing to do."""
+    is_empty = True
+    """Nothing is computed: there are no chunks."""
     num_prompt_tokens = 0
     """Includes what is recomputed after a preemption."""
     num_decode_steps = 0
@@ -81,11 +83,6 @@ class StepPlan:
         self.num_decode_steps = num_decode_steps
         self.num_reread_tokens = num_reread_tokens
         self.num_context_tokens = num_context_tokens
-
-    @property
-    def is_empty(self) -> bool:
-        """Nothing is computed: there are no chunks. Cheap."""
-        return not (self._members or self.chunks_apart)
 
     @property
     def prefill_chunks(self) -> tuple[ScheduledChunk, ...]:
@@ -181,5 +178,9 @@ class Step(StepPlan):
     def add_cohort(self, cohort: Cohort) -> None:
         """All that decode together, as they are now; once, when nothing else will change."""
         self._members = cohort.members
-        self._tick = cohort.tick.now
-        self.num_context_tokens += cohort.num_context_tokens
+        if self._members:
+            self._tick = cohort.tick.now
+            self.num_context_tokens += cohort.num_context_tokens
+            self.is_empty = False
+        else:
+            self.is_empty = not self.chunks_apart

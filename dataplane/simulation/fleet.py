@@ -316,6 +316,8 @@ class Fleet:
 
     def answered(self, request: FleetRequest) -> None:
         """Its client goes on."""
+        if request.status == 200 and request.call.conversation is None and not request.has_left:
+            return  # it has what it wanted
         self._callers.go_on(request)
 
     def ended(self, request: FleetRequest) -> None:

@@ -103,15 +103,20 @@ class FleetAdmission:
     ) -> tuple[Admitted | Rejected, AdmissionHold | None]:
         """Whether it may wait for so many slots, as the queue is now, and what it then holds until
         it is over. `num_tries` were answered with nothing before."""
+        num_replicas = len(self._deployment.replicas)
+        if not is_draining:
+            openly = self._admission.let_in_openly(
+                self._policy, max_output_tokens, num_slots, num_replicas
+            )
+            if openly is not None:
+                return openly, None
         arrival = Arrival(
             tenant=self._tenant(call),
             facts=self._facts(call, max_output_tokens),
             num_slots=num_slots,
             why_retry=None if num_tries == 0 else "the same call was not answered before",
         )
-        considered = self._admission.consider(
-            self._policy, arrival, len(self._deployment.replicas), is_draining
-        )
+        considered = self._admission.consider(self._policy, arrival, num_replicas, is_draining)
         decision = considered.decision
         if isinstance(decision, Rejected):
             self._admission.refuse(arrival)

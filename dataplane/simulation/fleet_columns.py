@@ -17,6 +17,9 @@ _NUMBER_BY_DISPOSITION = {disposition: number for number, disposition in enumera
 _NUMBER_BY_DELIVERY = {delivery: number for number, delivery in enumerate(Delivery)}
 
 
+_MOST_ADDED = 4096
+
+
 class Columns:
     """A row for each request, as arrays of the same length."""
 
@@ -42,36 +45,45 @@ class Columns:
         self.class_names: dict[str, int] = {}
         self.tenant_names: dict[str, int] = {}
         self.replica_names: dict[str, int] = {}
+        self._added: list[tuple[float, ...]] = []
+        """Not in the arrays yet: many at once are put there for less."""
+        self._arrays: tuple[array[Any], ...] = tuple(
+            value for value in vars(self).values() if isinstance(value, array)
+        )
 
     def __len__(self) -> int:
-        return len(self.number)
+        return len(self.number) + len(self._added)
 
     def add(self, request: FleetRequest, latencies: "Sequence[float]", verdict: int) -> None:
         """One row. `latencies` the queue time, TTFT, TPOT and E2E, NaN where there is none."""
-        self.number.append(request.number)
-        self.arrived_at.append(request.arrived_at)
-        self.queue_time.append(latencies[0])
-        self.ttft.append(latencies[1])
-        self.tpot.append(latencies[2])
-        self.e2e.append(latencies[3])
-        self.num_prompt_tokens.append(len(request.call.prompt))
-        self.num_cached_tokens.append(request.num_cached_tokens)
-        self.num_output_tokens.append(request.num_output_tokens)
         assert request.disposition is not None
         assert request.delivery is not None
-        self.disposition.append(_NUMBER_BY_DISPOSITION[request.disposition])
-        self.delivery.append(_NUMBER_BY_DELIVERY[request.delivery])
         of_class = request.request_class
         replica = request.replica
-        names = self.class_names
-        name = NO_CLASS if of_class is None else of_class.name
-        self.request_class.append(names.setdefault(name, len(names)))
-        names = self.tenant_names
-        self.tenant.append(names.setdefault(request.call.caller.tenant, len(names)))
-        names = self.replica_names
-        name = "" if replica is None else replica.replica_id
-        self.replica.append(names.setdefault(name, len(names)))
-        self.in_contract.append(verdict)
+        self._added.append(
+            (
+                request.number,
+                request.arrived_at,
+                *latencies,
+                len(request.call.prompt),
+                request.num_cached_tokens,
+                request.num_output_tokens,
+                _NUMBER_BY_DISPOSITION[request.disposition],
+                _NUMBER_BY_DELIVERY[request.delivery],
+                _number(self.class_names, NO_CLASS if of_class is None else of_class.name),
+                _number(self.tenant_names, request.call.caller.tenant),
+                _number(self.replica_names, "" if replica is None else replica.replica_id),
+                verdict,
+            )
+        )
+        if len(self._added) >= _MOST_ADDED:
+            self.settle()
+
+    def settle(self) -> None:
+        """Put the rows that were added into the arrays; who reads them calls it before."""
+        added, self._added = self._added, []
+        for column, values in zip(self._arrays, zip(*added, strict=True), strict=False):
+            column.extend(values)
 
     def rows_of_class(self, name: str) -> "np.ndarray[Any, Any]":
         """Which rows are of a class, as a mask."""
@@ -83,8 +95,18 @@ class Columns:
         """SHA-256 of all of it: the same for the same scenario and seed."""
         digest = hashlib.sha256()
         for name, value in vars(self).items():
+            if name.startswith("_"):
+                continue
             digest.update(name.encode())
             digest.update(
                 value.tobytes() if isinstance(value, array) else repr(list(value)).encode()
             )
         return digest.hexdigest()
+
+
+def _number(names: dict[str, int], name: str) -> int:
+    """Its position there; a new one is the last."""
+    number = names.get(name)
+    if number is None:
+        number = names[name] = len(names)
+    return number

@@ -198,14 +198,16 @@ class SimulatedGateway:
         return True
 
     def _enter_queue(self, request: FleetRequest) -> None:
-        assert request.request_class is not None
-        ticket = self.queue.enter(
-            request.request_class,
-            self._admission.demand(
-                request.call, request.max_output_tokens, self._num_slots(request), request.hold
-            ),
-            frozenset(request.lost_replica_ids),
+        request_class = request.request_class
+        assert request_class is not None
+        demand = self._admission.demand(
+            request.call, request.max_output_tokens, self._num_slots(request), request.hold
         )
+        lost = request.lost_replica_ids
+        if not lost and (lease := self.queue.start_at_once(request_class, demand)) is not None:
+            self.take_outcome(request, lease)
+            return
+        ticket = self.queue.enter(request_class, demand, frozenset(lost))
         outcome = ticket.outcome
         if outcome is not None:
             self.take_outcome(request, outcome)

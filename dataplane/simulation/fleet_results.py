@@ -65,9 +65,16 @@ class FleetResults:
     """
 
     def __init__(self, contract: ContractPolicy | None, keeps_rows: bool = True) -> None:
-        self.columns = Columns() if keeps_rows else None
+        self._columns = Columns() if keeps_rows else None
         self.by_class: dict[str, ClassResults] = {}
         self._terms_by_class = {} if contract is None else contract.terms_by_class
+
+    @property
+    def columns(self) -> Columns | None:
+        """A row for each that has ended; None: none are kept."""
+        if self._columns is not None:
+            self._columns.settle()
+        return self._columns
 
     @property
     def num_ended(self) -> int:
@@ -92,8 +99,8 @@ class FleetResults:
         if judgement is not None and judgement.in_contract is not None:
             verdict = int(judgement.in_contract)
         self._count(request, latencies, verdict)
-        if self.columns is not None:
-            self.columns.add(request, latencies, verdict)
+        if self._columns is not None:
+            self._columns.add(request, latencies, verdict)
 
     def _judge(self, request: FleetRequest, latencies: Sequence[float]) -> Judgement | None:
         terms = self.terms_of(request)
@@ -142,7 +149,7 @@ class FleetResults:
         """The results of a class, begun where there are none."""
         results = self.by_class.get(name)
         if results is None:
-            spreads = None if self.columns is not None else {each: Spread() for each in LATENCIES}
+            spreads = None if self._columns is not None else {each: Spread() for each in LATENCIES}
             results = self.by_class[name] = ClassResults(name, spreads)
         return results
 
@@ -152,10 +159,11 @@ class FleetResults:
         """Of each latency of a class, in seconds: the smallest value that so many are at most."""
         if results.spreads is not None:
             return {name: spread.quantiles(shares) for name, spread in results.spreads.items()}
-        assert self.columns is not None
-        rows = self.columns.rows_of_class(results.name)
+        columns = self.columns
+        assert columns is not None
+        rows = columns.rows_of_class(results.name)
         return {
-            name: exact_quantiles(np.frombuffer(getattr(self.columns, name))[rows], shares)
+            name: exact_quantiles(np.frombuffer(getattr(columns, name))[rows], shares)
             for name in LATENCIES
         }
 

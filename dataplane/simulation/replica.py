@@ -135,11 +135,12 @@ class SimulatedReplica:
                 self.wake()
             return
         self._plan = plan
-        self._timeline.after(self._seconds_of(plan), self._end_step)
+        seconds = self._seconds_of(plan) if self._has_dropped else self.cost.step_time(plan)
+        self._timeline.after(seconds, self._end_step)
 
     def _seconds_of(self, plan: StepPlan) -> float:
         """Nothing is run for those alone that were dropped."""
-        if self._has_dropped and all(chunk.sequence.is_finished for chunk in plan.chunks):
+        if all(chunk.sequence.is_finished for chunk in plan.chunks):
             return 0.0
         return self.cost.step_time(plan)
 

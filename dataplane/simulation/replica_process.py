@@ -169,7 +169,9 @@ class ReplicaProcess:
             self._note_pause(sequence, EventKind.PREEMPTED, reason="kv blocks")
         for sequence in plan.resumed:
             self._note_pause(sequence, EventKind.RESUMED)
-        dropped = [each for refusal in plan.refused for each in self._note_refused(refusal)]
+        dropped: list[Sequence] = []
+        if plan.refused:
+            dropped = [each for refusal in plan.refused for each in self._note_refused(refusal)]
         for observer in self._replica.observers:
             observer.step_began(plan)
             for sequence in dropped:
@@ -338,7 +340,9 @@ class ReplicaProcess:
 
     def _count_output(self, sequence: Sequence) -> None:
         """It has ended, whether its gateway waits for it still or not."""
-        self._counts.num_output_tokens += _num_selected(sequence)
+        self._counts.num_output_tokens += (
+            sequence.num_output_tokens - sequence.num_handed_over_tokens
+        )
 
 
 def _sequences_of(request: FleetRequest) -> list[Sequence]:

@@ -1,6 +1,7 @@
 """Virtual time: what is to happen, in order, and what time it is meanwhile."""
 
 import heapq
+import math
 from collections.abc import Callable
 
 Action = Callable[[], object]
@@ -49,9 +50,10 @@ class Timeline:
 
     def run(self, until: float | None = None) -> None:
         """Let time pass until nothing is left to happen, or `until`: what is put there happens."""
-        to_come = self._to_come
-        while to_come and (until is None or to_come[0][0] <= until):
-            self.now, _, action = heapq.heappop(to_come)
+        to_come, pop = self._to_come, heapq.heappop
+        last = math.inf if until is None else until
+        while to_come and to_come[0][0] <= last:
+            self.now, _, action = pop(to_come)
             action()
         if until is not None:
             self.now = max(self.now, until)

@@ -26,7 +26,7 @@ class PaceCurve:
     """The pace at any time."""
 
     def __init__(self, slowdowns: Iterable[Slowdown]) -> None:
-        spans = list(slowdowns)
+        spans = [span for span in slowdowns if span.pace != 1.0]
         times = {time for span in spans for time in (span.start, span.end)}
         self._changes = sorted(time for time in times if time < math.inf)
         self._paces = [

@@ -379,3 +379,37 @@ def test_whose_class_depends_on_its_length_is_not_refused_before_that_is_known()
 
     assert desk.admission.may_refuse(desk.policy)
     assert not desk.admission.may_refuse(compiled(classes=(by_length, BATCH)))
+
+
+@given(
+    max_queue=st.integers(0, 3),
+    num_slots=st.integers(1, 2),
+    num_before=st.integers(0, 6),
+    num_replicas=st.integers(0, 1),
+    terms=st.sampled_from(
+        [
+            {},
+            {"queue": QueueLimits(max_requests=1)},
+            {"tenants": LIMITS},
+            {"max_prompt_tokens_in_flight": 25},
+            {"overload": OverloadTerms(retry_budget=0.1)},
+        ]
+    ),
+)
+def test_what_is_let_in_openly_is_what_would_be_considered_to_be(
+    max_queue: int, num_slots: int, num_before: int, num_replicas: int, terms: dict[str, Any]
+) -> None:
+    policy = compiled(classes=(ClassPolicy(name="all", max_queue=max_queue),), **terms)
+    queue = DeploymentQueue(PlainClock(), 60)
+    queue.set_replicas({"r": 2})
+    admission = DeploymentAdmission("chat", queue, queue.clock)
+    for _ in range(num_before):
+        queue.enter(policy.terms.classes[0])
+    one = msgspec.structs.replace(arrival(), num_slots=num_slots)
+    openly = admission.let_in_openly(policy, 20, num_slots, num_replicas)
+    considered = admission.consider(policy, one, num_replicas)
+    if openly is not None:
+        assert considered.decision == openly
+        assert admission.hold(one, considered) is None
+    else:
+        assert policy.open_class is None or isinstance(considered.decision, Rejected)

@@ -43,6 +43,24 @@ def test_a_request_starts_at_once_on_the_replica_with_the_fewest_outstanding() -
     assert not queue.has_room_for(1)
 
 
+def test_who_is_started_at_once_is_where_it_had_been_and_nobody_is_who_would_have_waited() -> None:
+    entered, _ = open_queue({"a": 2, "b": 1})
+    started, _ = open_queue({"a": 2, "b": 1})
+    for _ in range(3):
+        lease = started.start_at_once(BATCH, QueueDemand())
+        assert lease is not None
+        assert lease.replica_id == lease_of(entered.enter(BATCH)).replica_id
+        assert started.num_outstanding("a") == entered.num_outstanding("a")
+    assert started.start_at_once(BATCH, QueueDemand()) is None
+    assert lease is not None
+    lease.release()
+    assert started.start_at_once(CHAT, QueueDemand()) is None, "it has a deadline: enter"
+    waiting = started.enter(BATCH, QueueDemand(num_slots=2))
+    assert waiting.outcome is None
+    assert started.start_at_once(BATCH, QueueDemand()) is None, "somebody waits"
+    started.check_integrity()
+
+
 def test_higher_priority_goes_first_and_equals_go_in_order_of_arrival() -> None:
     queue, _ = open_queue({"a": 1})
     running = lease_of(queue.enter(BATCH))

@@ -164,5 +164,5 @@ def test_columns_number_more_tenants_than_two_bytes_do() -> None:
     assert columns is not None
     columns.tenant_names.update({f"tenant-{number}": number for number in range(2**16)})
     fleet.put_call(call())
-    fleet.run()
+    assert fleet.run().columns is columns
     assert list(columns.tenant) == [2**16]

@@ -14,7 +14,7 @@ from dataplane.gateway.openai_api.answers import AnswerShape, Usage, error_event
 from dataplane.gateway.openai_api.errors import ApiError
 from dataplane.gateway.output import Ending, Fragment, Output, Piece
 from dataplane.gateway.registry import InFlightRequest
-from dataplane.lifecycle import Delivery, Disposition, EventKind, State
+from dataplane.lifecycle import Delivery, Disposition, Event, EventKind, State
 
 _MAX_VALUES_ON_LOOP = 2048
 """Writing that many tokens and alternatives down takes some milliseconds."""
@@ -146,12 +146,19 @@ class ClientSide:
         )
 
     def _note_write(self, num_tokens: int, waited: float) -> None:
-        is_first = not self.request.has_written
-        kind = EventKind.FIRST_WRITE if is_first else EventKind.WRITE
-        self.request.apply(kind, num_tokens=num_tokens, waited_seconds=waited)
+        request = self.request
+        is_first = not request.has_written
+        request.lifecycle.apply(
+            Event(
+                kind=EventKind.FIRST_WRITE if is_first else EventKind.WRITE,
+                at=request.now(),
+                num_tokens=num_tokens,
+                waited_seconds=waited,
+            )
+        )
         if is_first:
-            self.request.has_written = True
-            self.request.on_progress()
+            request.has_written = True
+            request.on_progress()
 
     def _note_gone(self) -> bool:
         self._close(Delivery.PARTIAL if self.request.has_written else Delivery.NONE, None)

@@ -79,7 +79,9 @@ class Fragment(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def has_content(self) -> bool:
         """It holds what a stream says before its own end."""
-        return any(piece.parts or self.ending is None for piece in self.pieces)
+        if self.ending is None:
+            return bool(self.pieces)
+        return any(piece.parts for piece in self.pieces)
 
 
 @dataclass(slots=True)
@@ -105,18 +107,19 @@ class _Buffer:
             self.pending_logprobs.clear()
 
     def take(self, sequence: int) -> Piece:
+        parts, logprobs = self.parts, self.logprobs
         piece = Piece(
             sequence=sequence,
-            parts=_join(self.parts),
+            parts=tuple(parts) if len(parts) < 2 else _join(parts),
             num_tokens=self.num_tokens,
-            logprobs=tuple(self.logprobs),
+            logprobs=tuple(logprobs) if logprobs else (),
             logprob_offset=self.num_taken_chars,
             finish_reason=self.finish_reason,
         )
-        if self.logprobs:
+        if logprobs:
             self.num_taken_chars += sum(len(entry.token) for entry in self.logprobs)
             self.logprobs.clear()
-        self.parts.clear()
+        parts.clear()
         self.num_tokens = 0
         self.finish_reason = None
         return piece
@@ -152,20 +155,24 @@ class Output:
         if buffer is None:
             buffer = self._buffers[sequence] = _Buffer()
         buffer.num_pending_tokens += num_tokens
-        if logprobs:
-            buffer.pending_logprobs += logprobs
-            self._count(sum(_LOGPROB_BYTES * (1 + len(entry.top)) for entry in logprobs))
+        num_bytes = 0
         if text:
             buffer.parts.append(text)
+            num_bytes = len(text) if text.isascii() else len(text.encode(errors="replace"))
             if len(buffer.parts) > _MAX_PARTS:  # a short text takes more memory than its bytes
                 buffer.parts[:] = _join(buffer.parts)
-            self._count(len(text) if text.isascii() else len(text.encode(errors="replace")))
         if delta:
             buffer.parts.append(delta)
-            self._count(len(msgspec.json.encode(delta)))
+            num_bytes += len(msgspec.json.encode(delta))
+        if logprobs:
+            buffer.pending_logprobs += logprobs
+            num_bytes += sum(_LOGPROB_BYTES * (1 + len(entry.top)) for entry in logprobs)
+        self._num_ready_bytes += num_bytes
+        self.backlog.put(num_bytes)
         if text or delta:
             buffer.release()
-            self.wake()
+            if not self._is_changed:
+                self.wake()
 
     def end_sequence(self, sequence: int, finish_reason: str) -> None:
         """Nothing of it follows."""
@@ -185,7 +192,9 @@ class Output:
     def wake(self) -> None:
         """Let the taker look around: there is something, or its client may have left."""
         self._is_changed = True
-        _set(self._taker)
+        if self._taker is not None:
+            _set(self._taker)
+            self._taker = None
 
     async def changed(self) -> None:
         """Wait until something was put, ended or woken since the last `take`. For one taker."""
@@ -197,11 +206,11 @@ class Output:
         """All that is ready, which may be nothing. It waits on until `note_taken`."""
         self._is_changed = False
         num_bytes, self._num_ready_bytes = self._num_ready_bytes, 0
-        buffers = self._buffers
+        buffers = self._buffers.items()
         pieces = tuple(
             [
                 buffer.take(sequence)
-                for sequence, buffer in (sorted(buffers.items()) if buffers else ())
+                for sequence, buffer in (buffers if len(buffers) < 2 else sorted(buffers))
                 if buffer.has_something
             ]
         )
@@ -210,7 +219,7 @@ class Output:
     def note_taken(self, fragment: Fragment) -> None:
         """The client has it, or it is kept elsewhere."""
         self.backlog.take(fragment.num_bytes)
-        if not self.backlog.is_over:
+        if self._putter is not None and not self.backlog.is_over:
             _set(self._putter)
 
     async def room(self) -> None:
@@ -222,22 +231,17 @@ class Output:
     def let_go(self) -> None:
         """Nobody is to wait for room any more."""
         self._is_let_go = True
-        _set(self._putter)
-
-    def _count(self, num_bytes: int) -> None:
-        self._num_ready_bytes += num_bytes
-        self.backlog.put(num_bytes)
+        if self._putter is not None:
+            _set(self._putter)
 
 
-def _set(future: asyncio.Future[None] | None) -> None:
-    if future is not None and not future.done():
+def _set(future: asyncio.Future[None]) -> None:
+    if not future.done():
         future.set_result(None)
 
 
 def _join(parts: list[str | Delta]) -> tuple[str | Delta, ...]:
     """Texts that follow each other become one."""
-    if len(parts) < 2:
-        return tuple(parts)
     joined: list[str | Delta] = []
     texts: list[str] = []
     for part in (*parts, None):

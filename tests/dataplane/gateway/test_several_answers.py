@@ -143,7 +143,7 @@ async def test_the_policys_limit_counts_answers_and_is_hard(
         replica.hold()
         calls = [asyncio.create_task(gateway.http.post(CHAT, json=say(n=2))) for _ in range(3)]
         await until(lambda: gateway.app.report().num_queued == 2)
-        assert len(replica.submitted) == 1
+        await until(lambda: len(replica.submitted) == 1)
         assert gateway.app.gateway.fleet.held() == {"replica-a": 2}
         refused = await gateway.http.post(CHAT, json=say(n=4))
         replica.resume()

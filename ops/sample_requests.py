@@ -280,8 +280,7 @@ def rejected(sample: Sample) -> RequestRecord:
     story.tell(
         EventKind.REJECTED, 0.0014, reason="queue of class interactive is full (64 of 64 wait)"
     )
-    story.tell(EventKind.FIRST_WRITE, 0.0016)
-    story.tell(EventKind.LAST_WRITE, 0.0019, delivery=Delivery.COMPLETE)
+    story.tell(EventKind.LAST_WRITE, 0.0019, delivery=Delivery.NONE)
     return story.record(503)
 
 
@@ -289,8 +288,7 @@ def invalid(sample: Sample) -> RequestRecord:
     """Refused as wrong before it was counted."""
     story = _Story(sample)
     story.tell(EventKind.INVALID, 0.0006, reason="temperature must lie between 0 and 2, got 7")
-    story.tell(EventKind.FIRST_WRITE, 0.0008)
-    story.tell(EventKind.LAST_WRITE, 0.0009, delivery=Delivery.COMPLETE)
+    story.tell(EventKind.LAST_WRITE, 0.0009, delivery=Delivery.NONE)
     record = story.record(400)
     return replace(record, request_class=None, contract_revision=None, policy_revision=None)
 

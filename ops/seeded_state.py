@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import msgspec
 from sqlalchemy.orm import Session
 
 from controlplane.operator.observed import ObservedReplica
@@ -24,6 +25,7 @@ from dataplane.record import RequestRecord
 from dataplane.report import GatewayReport, ReplicaReport
 
 MINUTE_NS = 60 * 10**9
+_POLICY = "chat@2"
 _DEMO = Path(__file__).parent / "demo"
 _STARTED, _READY = ReplicaState.STARTING, ReplicaState.READY
 _STAGES = {"acquire": 0.1, "load": 1.9, "warm_up": 0.8}
@@ -158,7 +160,9 @@ def under_seeded_config(records: list[RequestRecord]) -> list[RequestRecord]:
         replace(
             record,
             contract_revision=record.contract_revision and "chat@1",
-            policy_revision=record.policy_revision and "chat@2",
+            policy_revision=record.policy_revision and _POLICY,
+            decision=record.decision
+            and msgspec.structs.replace(record.decision, policy_revision=_POLICY),
             engine_config_revision=record.engine_config_revision and "paged@2",
         )
         for record in records

@@ -229,8 +229,7 @@ class Fleet:
     def check_integrity(self) -> None:
         """Raises AssertionError when counts, slots or blocks do not add up."""
         for gateway in self.gateways:
-            gateway.counts().check_integrity()
-            gateway.queue.check_integrity()
+            gateway.check_integrity()
         for queue in () if self.phases is None else self.phases.queues:
             queue.check_integrity()
         for replica in self.replicas.values():

@@ -2,7 +2,14 @@
 
 from dataplane.admission.admit import Admitted, Rejected
 from dataplane.admission.class_matching import RequestFacts
-from dataplane.admission.deployment_admission import AdmissionHold, Arrival, DeploymentAdmission
+from dataplane.admission.deployment_admission import (
+    AdmissionHold,
+    Arrival,
+    Considered,
+    DeploymentAdmission,
+)
+from dataplane.admission_record import admission_record, rejection_record
+from dataplane.decision import AdmissionDecision
 from dataplane.enforced_snapshot import EnforcedSnapshot
 from dataplane.policy import DeploymentPolicy, TenantPolicy
 from dataplane.queueing.demand import QueueDemand
@@ -10,6 +17,7 @@ from dataplane.queueing.queue import DeploymentQueue
 from dataplane.routing.prompt_blocks import hash_blocks
 from dataplane.routing.request import RoutingRequest
 from dataplane.simulation.call import Call
+from dataplane.simulation.request_trace import RequestTrace
 
 
 class FleetAdmission:
@@ -28,6 +36,7 @@ class FleetAdmission:
         self._policy = enforced.policy_of(deployment)
         self._admission = DeploymentAdmission(deployment.name, queue, queue.clock)
         self._tenants = {tenant.name: tenant for tenant in enforced.snapshot.tenants}
+        self._snapshot_version = enforced.snapshot.version
         self._weights: dict[str, float] = {}
         self._router = queue.router
 
@@ -100,11 +109,12 @@ class FleetAdmission:
         is_draining: bool,
         num_slots: int,
         num_tries: int,
+        trace: RequestTrace | None = None,
     ) -> tuple[Admitted | Rejected, AdmissionHold | None]:
         """Whether it may wait for so many slots, as the queue is now, and what it then holds until
-        it is over. `num_tries` were answered with nothing before."""
+        it is over. `num_tries` were answered with nothing before; `trace` is told why."""
         num_replicas = len(self._deployment.replicas)
-        if not is_draining:
+        if not is_draining and trace is None:
             openly = self._admission.let_in_openly(
                 self._policy, max_output_tokens, num_slots, num_replicas
             )
@@ -118,10 +128,21 @@ class FleetAdmission:
         )
         considered = self._admission.consider(self._policy, arrival, num_replicas, is_draining)
         decision = considered.decision
+        if trace is not None:
+            trace.decision = self._explain(considered, arrival.facts)
         if isinstance(decision, Rejected):
             self._admission.refuse(arrival)
             return decision, None
         return decision, self._admission.hold(arrival, considered)
+
+    def _explain(self, considered: Considered, facts: RequestFacts) -> AdmissionDecision:
+        decision = considered.decision
+        if isinstance(decision, Rejected):
+            return rejection_record(considered, decision, self._snapshot_version)
+        most = decision.max_output_tokens
+        degraded = (f"max_tokens={most}",) if most < facts.max_output_tokens else ()
+        why = decision.why_degraded if degraded else None
+        return admission_record(considered, decision, facts, self._snapshot_version, degraded, why)
 
     def may_retry(self) -> bool:
         """Whether a request that lost its replica may be sent to another."""
@@ -134,6 +155,17 @@ class FleetAdmission:
     def check_integrity(self) -> None:
         """Raises AssertionError when something is counted that nobody holds."""
         self._admission.check_integrity()
+        self._admission.queue.kv.check_integrity()
+
+    def held(self) -> dict[str, int]:
+        """What requests hold, by what it is; what nothing is held of is not in it."""
+        admission = self._admission
+        counts = {
+            "requests of tenants": sum(admission.use.in_flight_by_tenant().values()),
+            "prompt tokens in flight": admission.prompt_tokens.num_tokens,
+            "KV blocks": sum(admission.queue.kv.reserved_by_replica().values()),
+        }
+        return {name: number for name, number in counts.items() if number}
 
     def _facts(self, call: Call, max_output_tokens: int) -> RequestFacts:
         return RequestFacts(

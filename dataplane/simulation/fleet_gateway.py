@@ -115,6 +115,16 @@ class SimulatedGateway:
         """Where every request stands."""
         return self._registry.counts()
 
+    def check_integrity(self) -> None:
+        """Raises AssertionError when requests, slots or what admission gives out do not add up."""
+        self.counts().check_integrity()
+        self.queue.check_integrity()
+        self._admission.check_integrity()
+
+    def held(self) -> dict[str, int]:
+        """What requests hold of admission and of replicas' blocks, of which anything is held."""
+        return self._admission.held()
+
     def class_of(self, call: Call) -> str | None:
         """The request class that takes such a call; None: no class does."""
         return self._admission.class_of(call)
@@ -183,6 +193,7 @@ class SimulatedGateway:
             self.is_draining,
             self._num_slots(request),
             request.num_tries,
+            request.trace,
         )
         request.request_class = decision.request_class
         if isinstance(decision, Rejected):

@@ -157,6 +157,7 @@ class RecordWriter:
                 terms=terms,
                 elapsed=last - request.arrived_at,
                 cleanup_observability=Observability.OBSERVED,
+                decision=trace.decision,
                 routing=tuple(trace.routing),
             ),
         )

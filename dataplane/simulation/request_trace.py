@@ -4,14 +4,14 @@ from typing import Any
 
 import msgspec
 
-from dataplane.decision import RoutingDecision
+from dataplane.decision import AdmissionDecision, RoutingDecision
 from dataplane.lifecycle import Event, EventKind, Lifecycle
 
 
 class RequestTrace:
     """Takes events at virtual times. Raises LifecycleError for what cannot follow."""
 
-    __slots__ = ("_arrived_at", "attempt", "lifecycle", "num_tokens", "routing")
+    __slots__ = ("_arrived_at", "attempt", "decision", "lifecycle", "num_tokens", "routing")
 
     def __init__(self, request_id: str, arrived_at: float, arrived_at_unix_ns: int) -> None:
         self.lifecycle = Lifecycle(request_id=request_id, arrived_at_unix_ns=arrived_at_unix_ns)
@@ -19,6 +19,8 @@ class RequestTrace:
         self.attempt = 0
         self.num_tokens = 0
         """Of those that events tell of."""
+        self.decision: AdmissionDecision | None = None
+        """None: it was not decided on."""
         self.routing: list[RoutingDecision] = []
         """One for each attempt."""
         self.note(EventKind.ARRIVED, arrived_at)

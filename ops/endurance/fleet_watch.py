@@ -1,7 +1,8 @@
 """Looks at a fleet while it runs, and at what is left at its end.
 
 1. a request has one disposition, and keeps it; a call has one end;
-2. blocks, tables and the prefix cache agree, and no slot is lost or given twice;
+2. blocks, tables and the prefix cache agree, and no slot is lost or given twice, nor is what
+   admission gives out: places of tenants, prompt tokens, reserved blocks;
 3. what has finished is released within the gateway's bound;
 4. what is cached after a token was selected is everything but that token;
 5. arrived = invalid + undecided + rejected + admitted, admitted = active + finished, in every
@@ -49,6 +50,7 @@ class FleetWatch:
             counts = gateway.counts()
             assert (counts.active, counts.undecided) == (0, 0), counts
             assert gateway.num_live == 0
+            assert not gateway.held(), f"{gateway.gateway_id} still holds {gateway.held()}"
         self._check_queues_end()
         self._check_replicas_end()
         self._check_each_call_ended()
@@ -95,6 +97,9 @@ class FleetWatch:
             age = self.fleet.timeline.now - request.finished_at
             bound = self.fleet.scenario.bounds.release_seconds
             assert age <= bound, f"request {request.number}: finished {age} s ago, not released"
+        if request.state is State.REJECTED:
+            assert request.rejection is not None
+            assert (request.status or 0) >= 400, "whoever is refused is told so"
         if request.has_left:
             assert request.delivery is not Delivery.COMPLETE
 

@@ -8,7 +8,9 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
+from dataplane.policy import QueueLimits, RoutingTerms
 from dataplane.simulation.clients import PATIENT
 from dataplane.simulation.faults.fault import Fault
 from dataplane.simulation.fleet_scenario import FleetScenario
@@ -147,7 +149,26 @@ def _without_starts(scenario: FleetScenario) -> FleetScenario:
     return replace(scenario, replicas=tuple(replicas))
 
 
+def _without_terms(**without: Any) -> _Leave:
+    """Policies that ask less."""
+    return lambda scenario: replace(scenario, policy=replace(scenario.policy, **without))
+
+
+def _without_urgency(scenario: FleetScenario) -> FleetScenario:
+    """Classes that promise no first token, and do not age."""
+    less = {"first_token_seconds": None, "aging_per_second": 0.0}
+    classes = tuple(replace(each, **less) for each in scenario.policy.classes)  # type: ignore[arg-type]
+    return replace(scenario, policy=replace(scenario.policy, classes=classes))
+
+
 _LEAVES: dict[str, _Leave] = {
+    "routing": _without_terms(routing=RoutingTerms()),
+    "overload": _without_terms(overload=None),
+    "tenants": _without_terms(tenants={}),
+    "kv": _without_terms(kv=None),
+    "bounds": _without_terms(queue=QueueLimits(), max_prompt_tokens_in_flight=None),
+    "tpot": _without_terms(tpot_seconds=None),
+    "urgency": _without_urgency,
     "phases": partial(replace, phases=None),
     "overheads": partial(replace, overheads=None),
     "contract": partial(replace, contract=None),

@@ -2,7 +2,7 @@
 
 Some fleets compute prompts on other replicas than they decode on; replicas of some draft tokens,
 or load their weights over a link that they share; the gateways of some take their time; and some
-calls ask for several answers.
+calls ask for several answers; of half of them the policy asks for more (see `random_policy`).
 """
 
 import random
@@ -26,6 +26,7 @@ from dataplane.simulation.phased_replicas import PhasePlan
 from dataplane.simulation.speculation import SpeculativeCost, SpeculativeRound
 from dataplane.simulation.weights import SharedLink, WeightsOverLink
 from ops.endurance.random_faults import NEED_LINK, NEED_PHASES, NEED_SPECULATION
+from ops.endurance.random_policy import with_random_terms
 from ops.endurance.random_traffic import random_traffic
 
 DURATION = 20.0
@@ -62,7 +63,7 @@ def random_scenario(number: int, kinds: Collection[type[Fault]] = ()) -> FleetSc
             for name in replica_ids
         ),
         phases=_random_phases(number, num_replicas, bool(NEED_PHASES.intersection(kinds))),
-        policy=_random_policy(draw),
+        policy=with_random_terms(number, _random_policy(draw)),
         contract=draw.choice((None, _contract(Boundary.SERVER), _contract(Boundary.ENGINE))),
         tenants=(TenantPolicy(name="one", tier="gold"), TenantPolicy(name="two")),
         traffic=tuple(random_traffic(draw, name) for name in "abc"[: draw.randint(1, 3)]),

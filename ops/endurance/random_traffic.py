@@ -14,6 +14,7 @@ from dataplane.simulation.distributions import (
     Uniform,
 )
 from dataplane.simulation.traffic import SharedPrefixes, TrafficSpec, Turns
+from ops.endurance.random_policy import SESSION_HEADER
 
 TENANTS = ("one", "two", "unknown")
 """The last is nobody's."""
@@ -39,7 +40,7 @@ def random_traffic(draw: random.Random, name: str) -> TrafficSpec:
                 Caller(
                     tenant=tenant,
                     client=_random_client(draw),
-                    headers={},
+                    headers={SESSION_HEADER: tenant},
                     is_stream=draw.random() < 0.8,
                 ),
                 draw.uniform(0.1, 1),

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from dataplane.decision import AdmissionOutcome
 from dataplane.lifecycle import Disposition, EventKind, find_event
 from dataplane.policy import (
     ClassPolicy,
@@ -69,6 +70,27 @@ def test_nobody_waits_in_vain_for_a_deadline_and_no_slot_idles_for_it(times: int
     waits = [record.latencies.queue_time for record in served]
     # A slot in time, and then the step that begins.
     assert max(wait for wait in waits if wait is not None) <= 21
+
+
+def test_a_full_record_says_what_was_decided_and_by_what() -> None:
+    late = ClassPolicy(name="all", deadline_seconds=20, max_queue=10_000)
+    terms = {"overload": OverloadTerms(degrade=DegradeTerms(queue_age_seconds=5, max_tokens=2))}
+    traffic = [steady(0.2, output=Constant(6))]
+    fleet, records = small_fleet(classes=(late,), traffic=traffic, duration=60, terms=terms)
+    fleet.run()
+
+    by_outcome = {each.decision.outcome: each for each in records.taken if each.decision}
+    assert set(by_outcome) == set(AdmissionOutcome)
+    assert len([each for each in records.taken if each.decision is None]) == 0
+    told = by_outcome[AdmissionOutcome.REJECTED].decision
+    assert told is not None
+    assert told.kind == "deadline_unreachable"
+    assert (told.policy_revision, told.snapshot_version) == ("small@1", 1)
+    assert {each.name for each in told.signals} >= {"drain_rate", "expected_wait", "queue_age"}
+    degraded = by_outcome[AdmissionOutcome.DEGRADED].decision
+    assert degraded is not None
+    assert degraded.degraded == ("max_tokens=2",)
+    assert degraded.asked_output_tokens == 95
 
 
 def test_a_class_that_is_shed_leaves_the_slots_to_the_class_above() -> None:

@@ -103,7 +103,7 @@ def test_a_failing_case_is_shrunk_to_the_parts_that_its_failure_needs() -> None:
     smallest = shrink(case, error, failure_of)
     assert set(smallest.parts()) == {"fault-2", "phases", "strikes"}
     assert command_for(smallest).startswith(
-        "python -m ops.endurance.random_fleet --first 4 --scenarios 1 --without contract "
+        "python -m ops.endurance.random_fleet --first 4 --scenarios 1 --without bounds "
     )
 
 

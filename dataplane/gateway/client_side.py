@@ -158,7 +158,7 @@ class ClientSide:
         )
         if is_first:
             request.has_written = True
-            request.on_progress()
+            request.note_progress()
 
     def _note_gone(self) -> bool:
         self._close(Delivery.PARTIAL if self.request.has_written else Delivery.NONE, None)

@@ -201,7 +201,7 @@ class EngineSide:
         request.replica_ids.append(replica_id)
         request.capabilities = capabilities
         request.num_cached_tokens = None  # what a lost replica had cached spared nothing
-        request.on_progress()
+        request.note_progress()
         submitted_at = request.now()
         is_blind = capabilities.prefill is not Observability.OBSERVED
         if is_blind:

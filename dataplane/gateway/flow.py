@@ -95,7 +95,7 @@ async def _serve(
     call, decision = entry.call, entry.decision
     name = call.read.deployment.name
     request.apply(EventKind.ADMITTED)
-    request.on_progress()
+    request.note_progress()
     output = Output(Backlog(call.read.deployment.policy.slow_clients))
     engine_side = EngineSide(
         request=request,

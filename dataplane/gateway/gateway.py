@@ -132,11 +132,14 @@ class Gateway:
             gateway_sequence=next(self._sequence),
             clock=self.clock,
         )
-        request.on_progress = lambda: self.journal.update(build_entry(request, self.gateway_id))
+        request.on_progress = self._keep_progress
         request.apply(EventKind.ARRIVED, 0.0)
         self.registry.open(request)
         self.journal.open(build_entry(request, self.gateway_id))
         return request
+
+    def _keep_progress(self, request: InFlightRequest) -> None:
+        self.journal.update(build_entry(request, self.gateway_id))
 
     async def close(self, request: InFlightRequest, exchange: Exchange) -> None:
         """Nothing more is expected of it: write its record."""

@@ -93,8 +93,8 @@ class InFlightRequest:
     backlog: Backlog | None = None
     """What waits for its client, once an engine may have it."""
     has_written: bool = False
-    on_progress: Callable[[], None] = lambda: None
-    """Called when more is known of it than a crash should forget."""
+    on_progress: Callable[["InFlightRequest"], None] = lambda request: None
+    """Called with it when more is known of it than a crash should forget."""
     _bounds: dict[int, TransitBound] = field(default_factory=dict)
 
     @property
@@ -110,6 +110,10 @@ class InFlightRequest:
     def now(self) -> float:
         """Seconds since the first byte arrived."""
         return max(0.0, self.clock() - self.arrival.at)
+
+    def note_progress(self) -> None:
+        """More is known of it than a crash should forget."""
+        self.on_progress(self)
 
     def apply(self, kind: EventKind, at: float | None = None, **fields: Any) -> None:
         """Record an event, now unless `at` says when. Raises LifecycleError."""

@@ -25,6 +25,8 @@ from dataplane.logs import configure_logs
 from dataplane.service_manager import InheritedSocketError, inherited_listener
 
 _OBJECTS_TO_COLLECTION = 10_000
+_SWITCH_SECONDS = 0.001
+"""How long a thread that tokenizes may hold the event loop up."""
 
 
 @click.command()
@@ -127,6 +129,7 @@ def _serve(
         successors=Successors(sys.argv[1:]),
     )
     _spare_the_collector()
+    sys.setswitchinterval(_SWITCH_SECONDS)
     uvloop.run(process.run())
 
 

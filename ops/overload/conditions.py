@@ -28,8 +28,6 @@ SCENARIO = EXAMPLES / "scenario.yaml"
 POLICY = EXAMPLES / "start-here.yaml"
 INTERACTIVE = "chat"
 """The arrivals of the scenario that shapes change."""
-_SETTLING_SECONDS = 90.0
-_LAST_SECONDS = 120.0
 _BURST_SIZE = 24.0
 _BURST_SECONDS = 1.5
 _LONG = LogNormal(median=180, sigma=0.7, most=1024)
@@ -44,18 +42,16 @@ class Conditions:
     """Of all classes; their shares are the scenario's."""
     seed: int
     counted_seconds: float
-    """Requests that arrive for so long are counted; before and behind them as many more arrive as
-    it takes until nothing of the beginning, and nothing of the end, is felt."""
-
-    @property
-    def counts_from(self) -> float:
-        """When the first is counted."""
-        return _SETTLING_SECONDS
+    """Requests that arrive for so long are counted."""
+    counts_from: float = 90.0
+    """Requests before that settle what is learned, and fill the queue."""
+    last_seconds: float = 120.0
+    """Behind those that are counted as many more arrive: who waits has none of it easier."""
 
     @property
     def seconds(self) -> float:
         """How long requests arrive."""
-        return _SETTLING_SECONDS + self.counted_seconds + _LAST_SECONDS
+        return self.counts_from + self.counted_seconds + self.last_seconds
 
 
 def make_scenario(conditions: Conditions, policy: AdmissionPolicyTerms) -> FleetScenario:

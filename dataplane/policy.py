@@ -148,8 +148,9 @@ class SlowClientTerms:
     """Of one request."""
     then: SlowClientAction = SlowClientAction.PAUSE
     """What happens beyond that."""
-    pause_seconds: float = 60.0
-    """All pauses of a request together; it is ended then."""
+    pause_seconds: float = 15.0
+    """All pauses of a request together; it is ended then. Below the time after which a replica
+    that takes no step counts as hung: all its slots may be paused at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -230,9 +230,10 @@ class SlowClientsSpec(SpecModel):
     then: SlowClientAction = SlowClientAction.PAUSE
     """What happens beyond it: the engine waits until half of it is left, or the request is ended;
     the client gets what was produced, and is told."""
-    pause_at_most: Duration = 60.0
+    pause_at_most: Duration = 15.0
     """All pauses of a request together; it is ended then, since it keeps its slot and its KV
-    cache while it is paused."""
+    cache while it is paused. Keep it below 40s: a replica whose slots are all paused takes no
+    step, and for longer than that it counts as hung."""
 
 
 class AdmissionPolicySpec(SpecModel):
@@ -249,8 +250,8 @@ class AdmissionPolicySpec(SpecModel):
     routing: RoutingSpec | None = None
     """Which replica takes a request; None: the lesser used of two."""
     slow_clients: SlowClientsSpec | None = None
-    """What happens to streams whose clients read slowly; None: the engine waits for up to a
-    minute while 256KiB of an answer wait."""
+    """What happens to streams whose clients read slowly; None: beyond 256KiB
+    of an answer its engine waits for up to 15s."""
 
     @field_validator("classes")
     @classmethod

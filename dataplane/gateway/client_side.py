@@ -71,12 +71,13 @@ class ClientSide:
 
     async def _write(self, fragment: Fragment) -> bool:
         pieces, request = fragment.pieces, self.request
+        so_far = self._usage_so_far()
         if _is_much(pieces):
-            data = await asyncio.to_thread(self.shape.content_chunks, pieces)
+            data = await asyncio.to_thread(self.shape.content_chunks, pieces, so_far)
         else:
-            data = self.shape.content_chunks(pieces)
+            data = self.shape.content_chunks(pieces, so_far)
         if fragment.ending is None:
-            data += self.shape.end_chunks(pieces)
+            data += self.shape.end_chunks(pieces, so_far)
         if not request.has_written:
             await self.exchange.start_stream()
             data = self.shape.first_chunks() + data
@@ -93,7 +94,8 @@ class ClientSide:
             error = error_of(ending, self.retry_after, self.request.policy_revision)
             data = error_event(error)
         else:
-            data = self.shape.end_chunks(fragment.pieces) + self.shape.last_chunks(self._usage())
+            data = self.shape.end_chunks(fragment.pieces, self._usage_so_far())
+            data += self.shape.last_chunks(self._usage())
             if not self.request.has_written:  # an answer without any text
                 await self.exchange.start_stream()
                 data = self.shape.first_chunks() + data
@@ -137,6 +139,10 @@ class ClientSide:
         if waited is None:
             return self._note_gone()
         return self._close(Delivery.NONE, waited)
+
+    def _usage_so_far(self) -> Usage | None:
+        """What chunks tell along; None: they do not."""
+        return self._usage() if self.shape.tells_usage_along else None
 
     def _usage(self) -> Usage:
         return Usage(

@@ -27,6 +27,9 @@ from dataplane.gateway.openai_api.errors import ApiError, ApiRefusalError
 from dataplane.gateway.status import DEPLOYMENTS_PATH, PROBE_HEADER
 
 _MODELS_PATH = "/v1/models"
+_FOREIGN_HEALTH_PATH = "/health"
+"""Where other engines' servers tell it: clients made for those, such as guidellm, look there first
+and go away."""
 _SHOWN_PATH_CHARS = 200
 _NO_SNAPSHOT = ApiError(
     status=503,
@@ -75,6 +78,7 @@ class Endpoints:
     def __init__(self, gateway: Gateway, render_metrics: RenderMetrics) -> None:
         self._gateway = gateway
         self._render_metrics = render_metrics
+        health = _Endpoint("GET", self._tell_health, is_for_watchers=True)
         self._by_path: Mapping[str, _Endpoint] = {
             CHAT_ENDPOINT: _Endpoint(
                 "POST", self._chat, check_client, needs_snapshot=True, takes_probes=True
@@ -86,7 +90,8 @@ class Endpoints:
             DEPLOYMENTS_PATH: _Endpoint(
                 "GET", self._tell_deployments, check_reader, needs_snapshot=True, takes_probes=True
             ),
-            "/healthz": _Endpoint("GET", self._tell_health, is_for_watchers=True),
+            "/healthz": health,
+            _FOREIGN_HEALTH_PATH: health,
             "/metrics": _Endpoint("GET", self._tell_metrics, check_reader, is_for_watchers=True),
             "/internal/requests": _Endpoint(
                 "GET", self._tell_requests, check_reader, is_for_watchers=True

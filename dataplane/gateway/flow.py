@@ -186,13 +186,15 @@ def _demand(gateway: Gateway, exchange: Exchange, entry: Entry) -> QueueDemand:
 def _shape(request: InFlightRequest, entry: Entry) -> AnswerShape:
     read = entry.call.read
     options = read.document.stream_options
+    includes_usage = bool(options and options.include_usage)
     return AnswerShape(
         endpoint=request.endpoint,
         request_id=request.request_id,
         model=entry.model,
         created_at_unix=request.arrival.at_unix_ns // 10**9,
         fingerprint=read.deployment.model_revision,
-        includes_usage=bool(options and options.include_usage),
+        includes_usage=includes_usage,
+        tells_usage_along=includes_usage and bool(options and options.continuous_usage_stats),
         num_choices=read.document.num_choices,
         includes_logprobs=read.document.num_logprobs is not None,
     )

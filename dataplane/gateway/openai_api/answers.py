@@ -56,6 +56,8 @@ class AnswerShape:
     """What produced the answer: the model's revision."""
     includes_usage: bool = False
     """A stream ends with a usage chunk."""
+    tells_usage_along: bool = False
+    """Each chunk of it tells the usage so far, too."""
     num_choices: int = 1
     """Sequences of the request (`n`)."""
     includes_logprobs: bool = False
@@ -82,13 +84,13 @@ class AnswerShape:
         opening = {"role": "assistant", "content": ""}
         return b"".join(self._chunk(index, opening) for index in range(self.num_choices))
 
-    def content_chunks(self, pieces: Iterable[Piece]) -> bytes:
-        """Fragments of the answer, one event for each part."""
-        return b"".join([self._chunks_of(piece) for piece in pieces])
+    def content_chunks(self, pieces: Iterable[Piece], so_far: Usage | None = None) -> bytes:
+        """Fragments of the answer, one event for each part. `so_far` is what they tell along."""
+        return b"".join([self._chunks_of(piece, so_far) for piece in pieces])
 
-    def end_chunks(self, pieces: Iterable[Piece]) -> bytes:
+    def end_chunks(self, pieces: Iterable[Piece], so_far: Usage | None = None) -> bytes:
         """The ends of those sequences that ended with one of `pieces`."""
-        return b"".join([self._end_chunk(p) for p in pieces if p.finish_reason is not None])
+        return b"".join([self._end_chunk(p, so_far) for p in pieces if p.finish_reason is not None])
 
     def last_chunks(self, usage: Usage) -> bytes:
         """All that follows the last sequence's end, the end-of-stream mark included."""
@@ -114,28 +116,32 @@ class AnswerShape:
             "message": {"role": "assistant", "content": content, "refusal": None} | merged
         }
 
-    def _end_chunk(self, piece: Piece) -> bytes:
+    def _end_chunk(self, piece: Piece, so_far: Usage | None) -> bytes:
         # What was told of a token without text, such as the model's end, goes here.
         logprobs = None if piece.parts or not piece.logprobs else self._logprobs((piece,))
         says = {} if self._is_chat else {"text": ""}
-        return self._chunk(piece.sequence, says, piece.finish_reason, logprobs)
+        return self._chunk(piece.sequence, says, piece.finish_reason, logprobs, so_far)
 
-    def _chunks_of(self, piece: Piece) -> bytes:
+    def _chunks_of(self, piece: Piece, so_far: Usage | None) -> bytes:
         logprobs = self._logprobs((piece,)) if self.includes_logprobs else None
         last = len(piece.parts) - 1
         chunks = [
-            self._part_chunk(piece.sequence, part, logprobs if number == last else None)
+            self._part_chunk(piece.sequence, part, logprobs if number == last else None, so_far)
             for number, part in enumerate(piece.parts)
         ]
         return chunks[0] if last == 0 else b"".join(chunks)
 
     def _part_chunk(
-        self, index: int, part: str | Mapping[str, Any], logprobs: dict[str, Any] | None
+        self,
+        index: int,
+        part: str | Mapping[str, Any],
+        logprobs: dict[str, Any] | None,
+        so_far: Usage | None,
     ) -> bytes:
         if not isinstance(part, str):
-            return self._chunk(index, part, logprobs=logprobs)
-        if logprobs is not None:
-            return self._chunk(index, self._says(part), logprobs=logprobs)
+            return self._chunk(index, part, logprobs=logprobs, so_far=so_far)
+        if logprobs is not None or so_far is not None:
+            return self._chunk(index, self._says(part), logprobs=logprobs, so_far=so_far)
         frame = self._text_frames.get(index)
         if frame is None:  # one encoding for a whole stream, all but the text
             frame = self._text_frames[index] = _TextFrame(self._chunk(index, self._says(_PLACE)))
@@ -158,6 +164,7 @@ class AnswerShape:
         says: Mapping[str, Any],
         finish_reason: str | None = None,
         logprobs: dict[str, Any] | None = None,
+        so_far: Usage | None = None,
     ) -> bytes:
         choice: dict[str, Any] = {
             "index": index,
@@ -167,7 +174,7 @@ class AnswerShape:
         choice |= {"delta": says} if self._is_chat else says
         document = self._envelope("chat.completion.chunk") | {"choices": [choice]}
         if self.includes_usage:
-            document["usage"] = None
+            document["usage"] = None if so_far is None else so_far.body()
         return _event(document)
 
     def _envelope(self, chat_object: str) -> dict[str, Any]:

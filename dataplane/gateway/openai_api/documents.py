@@ -32,6 +32,9 @@ class StreamOptions(DocumentPart):
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
     include_usage: bool | None = None
+    continuous_usage_stats: bool | None = None
+    """Of vLLM, and of clients made for it: beside `include_usage`, each chunk tells the usage so
+    far."""
     include_obfuscation: Literal[False] | None = None
 
 

@@ -645,4 +645,5 @@ async def test_metrics_and_health_are_told(tmp_path: Path, replica: ScriptedRepl
         assert "pilothouse_gateway_requests_ended_total" in metrics.text
         health = await gateway.http.get("/healthz")
         assert health.json()["snapshot_version"] == 5
+        assert (await gateway.http.get("/health")).json() == health.json()
         assert health.headers["x-request-id"]

@@ -99,6 +99,24 @@ async def test_a_chat_streams_its_role_its_text_its_end_and_its_usage(
     assert len({chunk.id for chunk in chunks}) == 1
 
 
+async def test_each_chunk_tells_the_usage_so_far_where_a_client_of_vllm_asks_for_it(
+    client: openai.AsyncOpenAI,
+) -> None:
+    stream = await client.completions.create(
+        model=MODEL,
+        prompt="one two",
+        max_tokens=4,
+        stream=True,
+        extra_body={"stream_options": {"include_usage": True, "continuous_usage_stats": True}},
+    )
+    usages = [chunk.usage async for chunk in stream]
+    counts = [usage.completion_tokens for usage in usages if usage is not None]
+    assert len(counts) == len(usages)
+    assert counts == sorted(counts)
+    assert counts[-1] == 4
+    assert all(usage.prompt_tokens == 2 for usage in usages if usage is not None)
+
+
 @pytest.mark.parametrize("prompt", ["one two", ["one two"], [504, 1025]])
 async def test_a_completion_takes_text_a_list_of_one_text_or_token_ids(
     client: openai.AsyncOpenAI, prompt: str | list[str] | list[int]

@@ -5,12 +5,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: serve test install install-test lint unit clean wheel-check
+.PHONY: serve test install install-test lint unit browser e2e clean wheel-check
 
 serve: $(VENV)/.installed  ## Install, then serve the demo model until Ctrl-C
 	@exec $(BIN)/pilothouse serve
 
-test: lint unit  ## Lint, types, layers and tests
+test: lint unit browser e2e  ## Lint, types, layers and tests
 
 install: $(VENV)/.installed
 install-test: $(VENV)/.installed-test
@@ -29,13 +29,17 @@ lint: $(VENV)/.installed-test
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Many tests wait more than they compute, so three run at once; those that drive a browser, two, and
-# those that serve a whole installation have the machine to themselves. Apart from each other, because
-# Playwright leaves an event loop running in its process. The longest files (of plugins) go first: at
-# the end one of them would run alone.
-unit: $(VENV)/.installed-test
+# Many tests wait more than they compute, so three run at once. Those that drive a browser run apart
+# from the others, because Playwright leaves an event loop running in its process, and those that serve
+# a whole installation one after the other. The longest files (of plugins) go first: at the end one of
+# them would run alone. With `--jobs 2` the last two kinds run side by side.
+unit: lint
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder -m "not e2e and not browser" tests/plugins tests
+
+browser: unit
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m browser
+
+e2e: unit
 	$(BIN)/python -m pytest -m e2e
 
 wheel-check: $(VENV)/.installed-test  ## Build the wheel, install it alone and start it from there

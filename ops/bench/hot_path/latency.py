@@ -10,6 +10,7 @@ from ops.bench.hot_path.subjects import STUB, Subject
 
 GOAL_P50_MS = 2.0
 GOAL_P99_MS = 10.0
+_MUCH_WAITING = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +84,13 @@ def tell_run(run: RunFigures) -> str:
         f"{run.num_whole}/{run.num_sent} whole, sent late p99 {run.send_delay_p99:.1f} ms, "
         f"others used {run.cores_of_others + run.cores_stolen:.2f} cores"
     )
+    kept_waiting = [
+        f"{name} {100 * share:.0f} %"
+        for name, share in run.waiting_by_process.items()
+        if share > _MUCH_WAITING
+    ]
+    if kept_waiting:
+        line += f", ready and without a core: {', '.join(kept_waiting)} of the time"
     if not run.is_whole:
         line += f"; ends {run.ends}"
     if run.client_behind is not None:

@@ -7,7 +7,7 @@ are not kept away from either, so how much they used meanwhile is told beside ea
 import contextlib
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,6 +90,11 @@ def processor_seconds(pid: int) -> float:
     return (int(fields[_UTIME]) + int(fields[_STIME])) / _TICKS_PER_SECOND
 
 
+def waiting_seconds(pid: int) -> float:
+    """How long a process's first thread, its event loop, has stood ready and been given no core."""
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+
+
 def resident_bytes(pid: int) -> int:
     """Memory of a process that is in memory now."""
     return int(_stat_fields(pid)[_RESIDENT]) * _PAGE_BYTES
@@ -113,6 +118,8 @@ class Used:
     """Processor time between two moments."""
 
     seconds_by_name: Mapping[str, float]
+    waiting_by_name: Mapping[str, float]
+    """Share of the time in which an event loop stood ready and was given no core."""
     cores_of_others: float
     """Cores that were used on the mean by processes that are not the bench's."""
     cores_stolen: float
@@ -124,21 +131,26 @@ class UseWatch:
 
     def __init__(self, pids: Mapping[str, int]) -> None:
         self._pids = {**pids, "client": os.getpid()}
-        self._before = self._look()
+        self._before = self._look(processor_seconds)
+        self._waited = self._look(waiting_seconds)
         self._used, self._stolen = _core_seconds()
         self._began = time.monotonic()
 
     def used(self) -> Used:
         """Since the watch was made."""
         seconds = time.monotonic() - self._began
-        now, (used, stolen) = self._look(), _core_seconds()
+        now, (used, stolen) = self._look(processor_seconds), _core_seconds()
+        waited = self._look(waiting_seconds)
         by_name = {name: now[name] - self._before[name] for name in self._pids}
         others = used - self._used - sum(by_name.values())
         return Used(
             seconds_by_name=by_name,
+            waiting_by_name={
+                name: (waited[name] - self._waited[name]) / seconds for name in self._pids
+            },
             cores_of_others=max(0.0, others) / seconds,
             cores_stolen=(stolen - self._stolen) / seconds,
         )
 
-    def _look(self) -> dict[str, float]:
-        return {name: processor_seconds(pid) for name, pid in self._pids.items()}
+    def _look(self, read: Callable[[int], float]) -> dict[str, float]:
+        return {name: read(pid) for name, pid in self._pids.items()}

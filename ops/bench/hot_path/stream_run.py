@@ -53,6 +53,8 @@ class RunFigures:
     """Why the run says more of the client than of the subject; None where it does not."""
     processor_us_by_stream: dict[str, float]
     """Processor time by process, for each stream sent."""
+    waiting_by_process: dict[str, float]
+    """Share of the time in which a process stood ready and was given no core."""
     cores_of_others: float
     """Cores that processes used meanwhile which are not the bench's."""
     cores_stolen: float
@@ -150,6 +152,7 @@ def _add_up(subject: Subject, terms: RunTerms, result: LoadResult, watch: UseWat
         processor_us_by_stream={
             name: 1e6 * seconds / len(calls) for name, seconds in used.seconds_by_name.items()
         },
+        waiting_by_process=dict(used.waiting_by_name),
         cores_of_others=used.cores_of_others,
         cores_stolen=used.cores_stolen,
         ends=dict(Counter(f"{call.end} {call.status}" for call in calls)),

@@ -2,6 +2,7 @@
 
     in service --outlier--> ejected --its time is over--> returning --share grows--> in service
                                ^------------- one failure --------------'
+    (new) --others serve already--> warming --share grows--> in service
 
 A replica is an outlier when it fails several times in a row, when it fails much more often than
 the others do, or when its first tokens take much longer than theirs. All three compare: what every
@@ -40,6 +41,9 @@ class EjectionTerms:
     return_seconds: float = 30.0
     """From the first request after an ejection to the full share."""
     first_share: float = 0.1
+    warm_seconds: float = 0.0
+    """From its first connection to the full share, of one that joins others: its caches are cold.
+    0: it has that at once."""
     max_ejected_share: float = 0.5
 
 
@@ -49,6 +53,7 @@ class Service(StrEnum):
     IN_SERVICE = "in_service"
     EJECTED = "ejected"
     RETURNING = "returning"
+    WARMING = "warming"
 
 
 @dataclass(slots=True)
@@ -57,6 +62,7 @@ class _Health:
     since: float = 0.0
     until: float = 0.0
     why: str | None = None
+    was_connected: bool = False
     num_ejections: int = 0
     num_consecutive: int = 0
     num_ended: int = 0
@@ -92,7 +98,8 @@ class EjectionStatus:
         """In words."""
         if self.service is Service.EJECTED:
             return f"ejected for {self.seconds_left:.0f} s more: {self.why}"
-        return f"coming back, with {self.share:.0%} of a share: {self.why}"
+        doing = "warming up" if self.service is Service.WARMING else "coming back"
+        return f"{doing}, with {self.share:.0%} of a share: {self.why}"
 
 
 class Ejections:
@@ -114,13 +121,22 @@ class Ejections:
         waits = [each.until for each in self._out.values()]
         return min(waits, default=None)
 
-    def set_replicas(self, enforced: Collection[str], connected: Collection[str]) -> None:
+    def set_replicas(
+        self, enforced: Collection[str], connected: Collection[str], now: float
+    ) -> None:
         """All there are, and those that can be reached. Who is not enforced is forgotten."""
         for replica_id in self._health.keys() - set(enforced):
             for where in (self._health, self._out, self._returning):
                 where.pop(replica_id, None)
         for replica_id in enforced:
             self._health.setdefault(replica_id, _Health())
+        is_served = any(health.was_connected for health in self._health.values())
+        for replica_id in self._health.keys() & set(connected):
+            health = self._health[replica_id]
+            if is_served and not health.was_connected and self.terms.warm_seconds:
+                self._begin_share(replica_id, Service.WARMING, now)
+                health.why = "it is new"
+            health.was_connected = True
         self._connected = frozenset(connected)
         self.is_anybody_returning = bool(self._returning)
 
@@ -134,7 +150,7 @@ class Ejections:
         if health is None:
             return 1.0
         terms = self.terms
-        grown = min(1.0, (now - health.since) / terms.return_seconds)
+        grown = min(1.0, (now - health.since) / (health.until - health.since))
         return terms.first_share + (1.0 - terms.first_share) * grown
 
     def shares(self, now: float) -> dict[str, float]:
@@ -216,17 +232,23 @@ class Ejections:
     def _let_back(self, now: float) -> bool:
         due = [each for each, health in self._out.items() if health.until <= now]
         for replica_id in due:
-            health = self._returning[replica_id] = self._out.pop(replica_id)
-            health.service, health.since = Service.RETURNING, now
-            health.until = now + self.terms.return_seconds
-            health.forget_all()
+            del self._out[replica_id]
+            self._begin_share(replica_id, Service.RETURNING, now)
+            self._health[replica_id].forget_all()
         back = [each for each, health in self._returning.items() if health.until <= now]
         for replica_id in back:
             health = self._returning.pop(replica_id)
+            if health.service is Service.RETURNING:
+                health.num_ejections = max(0, health.num_ejections - 1)
             health.service, health.why = Service.IN_SERVICE, None
-            health.num_ejections = max(0, health.num_ejections - 1)
         self.is_anybody_returning = bool(self._returning)
         return bool(due)
+
+    def _begin_share(self, replica_id: str, service: Service, now: float) -> None:
+        health = self._returning[replica_id] = self._health[replica_id]
+        terms = self.terms
+        seconds = terms.warm_seconds if service is Service.WARMING else terms.return_seconds
+        health.service, health.since, health.until = service, now, now + seconds
 
     def _judge_failures(self, replica_id: str, health: _Health, now: float) -> bool:
         terms = self.terms

@@ -146,7 +146,7 @@ class Router:
         processes."""
         for replica_id in self.index.replica_ids() - connected:
             self.index.forget(replica_id)
-        self.ejections.set_replicas(enforced, connected)
+        self.ejections.set_replicas(enforced, connected, self.clock())
 
     def check(self) -> bool:
         """Look for who is slow, or may come back, now and then; True: it was time to."""

@@ -12,7 +12,7 @@ class Fleet:
     def __init__(self, names: tuple[str, ...] = NAMES, **terms: float) -> None:
         self.now = 0.0
         self.ejections = Ejections(EjectionTerms(**terms))  # type: ignore[arg-type]
-        self.ejections.set_replicas(names, names)
+        self.ejections.set_replicas(names, names, 0.0)
         self.number = 0
 
     def serve(self, name: str, seconds: float = 0.1, has_failed: bool = False) -> bool:
@@ -144,7 +144,7 @@ def test_never_more_than_half_are_out_and_the_last_that_is_there_is_used() -> No
     for name in NAMES:
         fleet.fail(name, 20)
     assert fleet.out() == {"a", "b"}
-    fleet.ejections.set_replicas(NAMES, ("a",))
+    fleet.ejections.set_replicas(NAMES, ("a",), fleet.now)
     assert fleet.ejections.usable() == {"a"}, "one that is ejected is better than none"
     alone = Fleet(("a",))
     alone.fail("a", 100)
@@ -154,11 +154,11 @@ def test_never_more_than_half_are_out_and_the_last_that_is_there_is_used() -> No
 def test_what_is_known_outlasts_a_connection_and_ends_with_the_replica() -> None:
     fleet = Fleet()
     fleet.fail("a", 4)
-    fleet.ejections.set_replicas(NAMES, ("b", "c", "d"))
-    fleet.ejections.set_replicas(NAMES, NAMES)
+    fleet.ejections.set_replicas(NAMES, ("b", "c", "d"), fleet.now)
+    fleet.ejections.set_replicas(NAMES, NAMES, fleet.now)
     assert fleet.fail("a", 1)
-    fleet.ejections.set_replicas(("b", "c", "d"), ("b", "c", "d"))
-    fleet.ejections.set_replicas(NAMES, NAMES)
+    fleet.ejections.set_replicas(("b", "c", "d"), ("b", "c", "d"), fleet.now)
+    fleet.ejections.set_replicas(NAMES, NAMES, fleet.now)
     assert not fleet.out()
 
 
@@ -200,3 +200,26 @@ def test_somebody_is_always_left_and_shares_stay_within_bounds(
             assert 0.1 <= fleet.ejections.share(each, fleet.now) <= 1.0
         due = fleet.ejections.next_change_at
         assert (due is None) == (not fleet.out())
+
+
+def test_one_that_joins_others_gets_its_share_slowly_and_is_not_held_to_what_warm_ones_do() -> None:
+    fleet = Fleet(NAMES[:3], warm_seconds=20.0, first_share=0.1)
+    assert not fleet.ejections.statuses(0.0), "the first ones are all new"
+    fleet.now = 5.0
+    fleet.ejections.set_replicas(NAMES, NAMES, fleet.now)
+    assert fleet.ejections.shares(5.0) == {"d": 0.1}
+    [status] = fleet.ejections.statuses(15.0)
+    assert status.service is Service.WARMING
+    assert status.describe() == "warming up, with 55% of a share: it is new"
+    assert not fleet.serve("d", has_failed=True), "one failure is no relapse"
+    fleet.wait(20.0)
+    assert not fleet.ejections.statuses(fleet.now)
+    fleet.ejections.set_replicas(NAMES, NAMES[:3], fleet.now)
+    fleet.ejections.set_replicas(NAMES, NAMES, fleet.now)
+    assert not fleet.ejections.statuses(fleet.now), "it was only away"
+
+
+def test_without_a_time_to_warm_up_one_that_joins_has_its_share_at_once() -> None:
+    fleet = Fleet(NAMES[:3])
+    fleet.ejections.set_replicas(NAMES, NAMES, 1.0)
+    assert not fleet.ejections.is_anybody_returning

@@ -57,6 +57,8 @@ class Tokenizer:
         self._control = re.compile(pattern)
         self._control_ahead = re.compile(f"(?={pattern})")  # finds overlapping ones, too
         self._longest_control = max(map(len, control_ids), default=0)
+        self._control_firsts = sorted({text[0] for text in self._control_ids})
+        self._template_characters = frozenset(self._template.source if self._template else "")
         self.max_chars_per_token = max(
             self._longest_control, *(len(piece.decode(errors="replace")) for piece in token_bytes)
         )
@@ -130,9 +132,9 @@ class Tokenizer:
     def _choose_stand_ins(self, messages: Sequence[Message]) -> dict[str, str]:
         """Stand-in -> the first character of control tokens that it stands for."""
         used = set[str]().union(*map(set, _strings(messages)))
-        used.update(self._template.source if self._template else "")
+        used |= self._template_characters
         free = (chr(code) for code in _PRIVATE_USE if chr(code) not in used)
-        return dict(zip(free, sorted({text[0] for text in self._control_ids}), strict=False))
+        return dict(zip(free, self._control_firsts, strict=False))
 
     def _guard(self, value: Any, stand_ins: dict[str, str]) -> Any:
         """`value` with every string in it guarded, at any depth."""
@@ -150,6 +152,8 @@ class Tokenizer:
                 return value
 
     def _guard_text(self, text: str, stand_ins: dict[str, str]) -> str:
+        if not any(first in text for first in self._control_firsts):
+            return text
         guarded = list(text)
         for index in self._find_control_starts(text):
             guarded[index] = stand_ins[text[index]]
@@ -163,6 +167,8 @@ class Tokenizer:
         yield from (match.start() for match in self._control_ahead.finditer(text))
         stripped = text.rstrip()
         for index in range(max(0, len(stripped) - self._longest_control), len(stripped)):
+            if stripped[index] not in self._control_firsts:
+                continue
             if any(control.startswith(stripped[index:]) for control in self._control_ids):
                 yield index
 

@@ -21,14 +21,16 @@ _REASONS = frozenset({*map(str, RejectionKind), str(Disposition.DEADLINE), str(D
 _STATUSES = frozenset({429, 503})
 
 
-class _Error(msgspec.Struct):
+class ErrorTold(msgspec.Struct):
+    """What an answer says of an error; None: it does not."""
+
     code: str | None = None
     message: str | None = None
     policy_revision: str | None = None
 
 
 class _Body(msgspec.Struct):
-    error: _Error
+    error: ErrorTold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +100,7 @@ def judge(
         num_in_time=sum(_is_in_time(call, contract_seconds) for call in served),
         num_unanswered=len(calls) - len(answered),
         num_unrecorded=sum(_end_of(call, ends) is None for call in refused),
-        reasons=dict(Counter(f"{call.status} {_read(call).code}" for call in refused)),
+        reasons=dict(Counter(f"{call.status} {read_error(call).code}" for call in refused)),
         faults=dict(Counter(fault for call in refused for fault in _faults(call))),
         on_arrival=_waited(on_arrival),
         on_arrival_by_kind={
@@ -133,7 +135,7 @@ def _is_in_time(call: StreamCall, contract_seconds: float) -> bool:
 
 
 def _faults(call: StreamCall) -> Iterator[str]:
-    error = _read(call)
+    error = read_error(call)
     if call.status not in _STATUSES:
         yield f"status {call.status}"
     if error.code not in _REASONS:
@@ -147,9 +149,9 @@ def _faults(call: StreamCall) -> Iterator[str]:
         yield "no Retry-After"
 
 
-def _read(call: StreamCall) -> _Error:
+def read_error(call: StreamCall) -> ErrorTold:
     """What a refusal says; of one that is no error of OpenAI's shape, nothing."""
     try:
         return msgspec.json.decode(call.body, type=_Body).error
     except (msgspec.DecodeError, msgspec.ValidationError):
-        return _Error()
+        return ErrorTold()

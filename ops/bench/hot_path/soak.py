@@ -12,6 +12,7 @@ from ops.bench.hot_path.chat_calls import chat_payload, prompt_of
 from ops.bench.hot_path.figures import milliseconds
 from ops.bench.hot_path.load import LoadClient
 from ops.bench.hot_path.machine import resident_bytes
+from ops.bench.hot_path.refusals import read_error
 from ops.bench.hot_path.stream_call import End, StreamCall
 from ops.bench.hot_path.subjects import Pace
 
@@ -54,7 +55,7 @@ class Sample:
     num_in_flight: int
     num_whole: int
     ends: Mapping[str, int]
-    """Streams that did not come whole, by how they ended and their status."""
+    """Streams that did not come whole, by how they ended, their status and their error."""
     chunk_delay_p99: float | None
     """Milliseconds, of all readers that are not slow."""
     send_delay_p99: float | None
@@ -108,7 +109,7 @@ class _Window:
         if call.end is End.WHOLE and call.status == 200:
             self.num_whole += 1
         else:
-            end = f"{call.end} {call.status}"
+            end = f"{call.end} {call.status} {read_error(call).code or ''}".rstrip()
             self.ends[end] = self.ends.get(end, 0) + 1
         delay = call.send_delay()
         if delay is not None:

@@ -1,7 +1,9 @@
-"""What changed within a span of time, as marks for charts: config and replicas."""
+"""What changed within a span of time, as marks for charts: from config to processes."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from controlplane.api.override_views import effect_of
 from controlplane.process_history import ProcessEvent, ProcessHistory
 from controlplane.store.database import Database
 from controlplane.store.deployments import (
@@ -9,6 +11,7 @@ from controlplane.store.deployments import (
     DesiredRevisions,
     list_changes_between,
 )
+from controlplane.store.overrides import StoredOverride, list_overrides_between
 from controlplane.store.replicas import ReplicaTransition, list_transitions_between
 from controlplane.store.series import SeriesSpan
 
@@ -36,7 +39,7 @@ class Mark:
 
     at_unix_ns: int
     kind: str
-    """config, replica, process or failure."""
+    """config, override, replica, process or failure."""
     deployment: str
     """Empty for what happened to a gateway or a control plane: that is of all of them."""
     text: str
@@ -52,8 +55,10 @@ def read_marks(
     start, end = span.start_unix * 10**9, span.end_unix * 10**9
     with database.reading() as session:
         changes = list_changes_between(session, start, end, deployment, _MAX_MARKS)
+        overrides = list_overrides_between(session, start, end, deployment, _MAX_MARKS)
         transitions = list_transitions_between(session, start, end, deployment, _MAX_MARKS)
     marks = [_of_change(change, before) for change, before in changes]
+    marks += [mark for each in overrides for mark in _of_override(each, start, end)]
     marks += [_of_transition(each) for each in transitions]
     if processes is not None:
         marks += [_of_process(each) for each in processes.read_between(start, end, _MAX_MARKS)]
@@ -88,6 +93,20 @@ def _of_change(change: DeploymentChange, before: DeploymentChange | None) -> Mar
         deployment=change.name,
         text=f"{change.name}: {what} by {change.author}{why}",
     )
+
+
+def _of_override(override: StoredOverride, start: int, end: int) -> Iterator[Mark]:
+    """Its beginning, and its end once it is over, where they lie within."""
+    what = f"{override.deployment}: override, {effect_of(override)}"
+    over_at = override.ended_at_unix_ns or override.until_unix_ns
+    ended = f"ended by {override.ended_by}" if override.ended_by else "ended at its time"
+    why = f": {override.end_reason}" if override.ended_by and override.end_reason else ""
+    for at, text in (
+        (override.created_at_unix_ns, f"{what}, by {override.created_by}: {override.reason}"),
+        (over_at, f"{what}, {ended}{why}"),
+    ):
+        if start <= at <= end:
+            yield Mark(at_unix_ns=at, kind="override", deployment=override.deployment, text=text)
 
 
 def _of_transition(transition: ReplicaTransition) -> Mark:

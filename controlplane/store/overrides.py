@@ -8,7 +8,7 @@ import secrets
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session
 
 from controlplane.specs.document import StoredDocumentError
@@ -177,6 +177,23 @@ def list_overrides(
 ) -> list[StoredOverride]:
     """All that ever were, the newest first."""
     query = select(OverrideRow)
+    if deployment is not None:
+        query = query.where(OverrideRow.deployment == deployment)
+    query = query.order_by(OverrideRow.created_at_unix_ns.desc(), OverrideRow.override_id)
+    return [_read(session, row) for row in session.scalars(query.limit(limit))]
+
+
+def list_overrides_between(
+    session: Session, start_unix_ns: int, end_unix_ns: int, deployment: str | None, limit: int
+) -> list[StoredOverride]:
+    """Those that were made or ended within, the newest first."""
+    over_at = func.coalesce(OverrideRow.ended_at_unix_ns, OverrideRow.until_unix_ns)
+    query = select(OverrideRow).where(
+        or_(
+            OverrideRow.created_at_unix_ns.between(start_unix_ns, end_unix_ns),
+            over_at.between(start_unix_ns, end_unix_ns),
+        )
+    )
     if deployment is not None:
         query = query.where(OverrideRow.deployment == deployment)
     query = query.order_by(OverrideRow.created_at_unix_ns.desc(), OverrideRow.override_id)

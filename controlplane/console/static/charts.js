@@ -137,7 +137,7 @@
       ctx.lineWidth = devicePixelRatio;
       for (const mark of this.series.marks) {
         const x = plot.valToPos(mark.at_unix_ns / 1e9, "x", true);
-        ctx.strokeStyle = css(mark.kind === "failure" ? "--page" : mark.kind === "config" ? "--accent" : "--faint");
+        ctx.strokeStyle = css(mark.kind === "failure" ? "--page" : mark.kind === "config" || mark.kind === "override" ? "--accent" : "--faint");
         ctx.setLineDash(mark.kind === "config" ? [] : [2 * devicePixelRatio, 3 * devicePixelRatio]);
         ctx.beginPath();
         ctx.moveTo(x, bbox.top);

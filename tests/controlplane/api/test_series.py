@@ -13,10 +13,12 @@ from controlplane.process_history import ProcessEvent, ProcessHistory
 from controlplane.specs.documents import load_documents
 from controlplane.store.catalog import StoreCatalog
 from controlplane.store.database import Database, DatabaseKind, create_or_open_database
+from controlplane.store.overrides import NewOverride, add_override, end_override
 from controlplane.store.records import RecordBatch, ReservoirSizes, store_batch
 from controlplane.store.revisions import apply_documents
 from controlplane.store.series import MinuteSample, add_samples
 from dataplane.lifecycle import RequestCounts
+from dataplane.policy import OverrideKind
 from dataplane.record import RequestRecord
 from dataplane.report import GatewayReport, ReplicaReport
 from ops.sample_requests import Sample, answered, invalid, rejected
@@ -171,6 +173,44 @@ def test_a_change_of_config_is_a_mark_that_says_what_who_and_why(
     first, _ = read_charts(config_db, request_db, "1h", NOW_NS, "chat").marks
     assert "first deployed" in first.text
     assert read_charts(config_db, request_db, "1h", NOW_NS, "nobody").marks == []
+
+
+def test_an_override_is_a_mark_where_it_begins_and_where_it_ends(
+    config_db: Database, request_db: Database
+) -> None:
+    with config_db.session() as session:
+        loaded = load_documents(
+            [(f"{n}.yaml", text) for n, text in enumerate(SERVICE)], StoreCatalog(session)
+        )
+        apply_documents(
+            session, loaded.documents, author="ann", reason="", clock=lambda: NOW_NS - 500 * MINUTE
+        )
+        for minutes_ago, seconds in ((50, 600), (20, 7200)):
+            wanted = NewOverride(
+                kind=OverrideKind.BYPASS, deployment="chat", reason="a storm", seconds=seconds
+            )
+            last = add_override(
+                session,
+                wanted,
+                actor="ben",
+                clock=lambda ago=minutes_ago: NOW_NS - ago * MINUTE,  # type: ignore[misc]
+            )
+        end_override(
+            session, last.override_id, actor="ann", reason="it passed",
+            clock=lambda: NOW_NS - 2 * MINUTE,
+        )  # fmt: skip
+
+    marks = read_charts(config_db, request_db, "1h", NOW_NS, "chat").marks
+    effect = "chat: override, "
+    assert [mark.kind for mark in marks] == ["override"] * 4
+    assert all(mark.text.startswith(effect) for mark in marks)
+    begun, at_its_time, begun_again, ended = (mark.text for mark in marks)
+    assert begun.endswith(", by ben: a storm")
+    assert begun_again == begun
+    assert at_its_time.endswith(", ended at its time")
+    assert ended.endswith(", ended by ann: it passed")
+    assert len(read_charts(config_db, request_db, "15m", NOW_NS, "chat").marks) == 1
+    assert read_charts(config_db, request_db, "1h", NOW_NS, "other").marks == []
 
 
 def test_a_gateway_that_failed_is_a_mark_of_every_deployment(

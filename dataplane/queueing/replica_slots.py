@@ -39,6 +39,7 @@ class ReplicaSlots:
                 )
             candidate.num_outstanding, candidate.max_outstanding = held, limit
             candidate.fewest_outstanding = min(held, candidate.fewest_outstanding)
+            candidate.most_outstanding = max(held, candidate.most_outstanding)
             self._connected[replica_id] = candidate
         for replica_id, candidate in self._known.items():
             candidate.position = None
@@ -128,6 +129,8 @@ class ReplicaSlots:
         self._outstanding[replica_id] = self._outstanding.get(replica_id, 0) + num_slots
         candidate = self._known[replica_id]
         candidate.num_outstanding += num_slots
+        if candidate.num_outstanding > candidate.most_outstanding:
+            candidate.most_outstanding = candidate.num_outstanding
         limit, position = candidate.max_outstanding, candidate.position
         if limit is not None and candidate.num_outstanding >= limit and position is not None:
             self._close(candidate, position)

@@ -21,6 +21,8 @@ class Candidate:
     """None: the replica does not say and no policy does."""
     fewest_outstanding: int = 0
     """Slots of it that were held at the same time, at least, since its last report."""
+    most_outstanding: int = 0
+    """The same, at most."""
     num_foreign: int = 0
     """What it reports to run or queue beyond ours, while that report is new and to be trusted."""
     num_prompt_tokens_ahead: int = 0

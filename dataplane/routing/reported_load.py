@@ -45,11 +45,14 @@ def judge_report(
     told_at: float,
     *,
     fewest_held: int,
+    most_held: int,
     max_num_seqs: int | None,
     before: ReportedLoad | None,
 ) -> ReportedLoad:
-    """A report. `fewest_held` is the least that this place held on the replica since its last one:
-    of what came and went in between it may have seen any part."""
+    """A report. `fewest_held` and `most_held` are the least and the most that this place held on
+    the replica at any time since its last one: of what came and went it may have seen any part. Too
+    low is what is too low for the least, foreign what is beyond the most: else whoever
+    tells the truth would seem to have work of others, and a liar would draw requests to it."""
     if num_running is None:
         return ReportedLoad(num_sequences=None, told_at=told_at)
     num_sequences = num_running + (num_waiting or 0)
@@ -71,7 +74,7 @@ def judge_report(
     return ReportedLoad(
         num_sequences=num_sequences,
         told_at=told_at,
-        num_foreign=0 if why_not is not None else max(0, num_sequences - fewest_held),
+        num_foreign=0 if why_not is not None else max(0, num_sequences - most_held),
         num_too_low=num_too_low,
         distrusted_until=until,
         why_not=why_not,

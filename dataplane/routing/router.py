@@ -172,11 +172,13 @@ class Router:
             num_waiting,
             self.clock() - age_seconds,
             fewest_held=candidate.fewest_outstanding,
+            most_held=candidate.most_outstanding,
             max_num_seqs=max_num_seqs,
             before=candidate.reported,
         )
         candidate.reported, candidate.num_foreign = report, report.num_foreign
         candidate.fewest_outstanding = candidate.num_outstanding
+        candidate.most_outstanding = candidate.num_outstanding
 
     def note_prefixes(self, replica_id: str, report: PrefixReport) -> bool:
         """An engine told what of prompts it can find again. False: ask it for all of it."""

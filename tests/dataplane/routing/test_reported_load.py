@@ -14,9 +14,16 @@ def judge(
     told_at: float = 0.0,
     num_waiting: int | None = 0,
     before: ReportedLoad | None = None,
+    most_held: int | None = None,
 ) -> ReportedLoad:
     return judge_report(
-        num_running, num_waiting, told_at, fewest_held=fewest_held, max_num_seqs=8, before=before
+        num_running,
+        num_waiting,
+        told_at,
+        fewest_held=fewest_held,
+        most_held=fewest_held if most_held is None else most_held,
+        max_num_seqs=8,
+        before=before,
     )
 
 
@@ -29,6 +36,11 @@ def test_a_report_adds_what_others_sent_and_takes_nothing_away(
 ) -> None:
     report = judge(num_running, fewest_held, num_waiting=num_waiting)
     assert (report.num_foreign, report.why_not) == (num_foreign, None)
+
+
+def test_what_came_and_went_since_the_last_report_is_not_taken_for_the_work_of_others() -> None:
+    assert judge(5, 2, most_held=6).num_foreign == 0
+    assert judge(7, 2, most_held=6).num_foreign == 1
 
 
 def test_one_low_report_may_have_missed_what_came_and_went_but_two_cannot() -> None:

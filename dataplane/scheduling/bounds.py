@@ -76,6 +76,8 @@ def find_refusal(config: SchedulerConfig, sequence: Sequence) -> Refusal | None:
     """
     most = sequence.num_prompt_tokens + sequence.max_output_tokens
     if most <= config.max_model_len:
+        if most <= config.num_blocks * config.block_size:
+            return None  # as nearly always
         return find_pool_refusal(config, sequence)
     return Refusal(
         sequence=sequence,

@@ -149,7 +149,10 @@ class Step(StepPlan):
         if is_decoding:
             return 1
         prompt_tokens_left = self._config.max_prompt_tokens - self.num_prompt_tokens
-        return min(num_behind, prompt_tokens_left, self.tokens_left)
+        tokens_left = self.tokens_left
+        if num_behind <= prompt_tokens_left and num_behind <= tokens_left:
+            return num_behind  # as nearly always
+        return min(prompt_tokens_left, tokens_left)
 
     def add_decode(self) -> None:
         """One more sequence decodes: it was admitted."""

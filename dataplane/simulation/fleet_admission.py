@@ -39,6 +39,9 @@ class FleetAdmission:
         self._snapshot_version = enforced.snapshot.version
         self._weights: dict[str, float] = {}
         self._router = queue.router
+        self._is_plainly_routed = (
+            queue.router.affinity_header is None and not queue.router.wants_prefixes
+        )
 
     def class_of(self, call: Call) -> str | None:
         """The request class that takes such a call; None: no class does."""
@@ -90,9 +93,9 @@ class FleetAdmission:
         )
 
     def _routing(self, call: Call, num_prompt: int, num_output: int) -> RoutingRequest:
-        header = self._router.affinity_header
-        if header is None and not self._router.wants_prefixes:
+        if self._is_plainly_routed:
             return RoutingRequest(num_prompt_tokens=num_prompt, num_output_tokens=num_output)
+        header = self._router.affinity_header
         caller = call.caller
         session = None if header is None else caller.headers.get(header)
         return RoutingRequest(

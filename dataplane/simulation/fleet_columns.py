@@ -60,6 +60,9 @@ class Columns:
         assert request.delivery is not None
         of_class = request.request_class
         replica = request.replica
+        classes, tenants, replicas = self.class_names, self.tenant_names, self.replica_names
+        class_name = NO_CLASS if of_class is None else of_class.name
+        replica_name = "" if replica is None else replica.replica_id
         self._added.append(
             (
                 request.number,
@@ -70,9 +73,9 @@ class Columns:
                 request.num_output_tokens,
                 _NUMBER_BY_DISPOSITION[request.disposition],
                 _NUMBER_BY_DELIVERY[request.delivery],
-                _number(self.class_names, NO_CLASS if of_class is None else of_class.name),
-                _number(self.tenant_names, request.call.caller.tenant),
-                _number(self.replica_names, "" if replica is None else replica.replica_id),
+                classes.setdefault(class_name, len(classes)),
+                tenants.setdefault(request.call.caller.tenant, len(tenants)),
+                replicas.setdefault(replica_name, len(replicas)),
                 verdict,
             )
         )
@@ -102,11 +105,3 @@ class Columns:
                 value.tobytes() if isinstance(value, array) else repr(list(value)).encode()
             )
         return digest.hexdigest()
-
-
-def _number(names: dict[str, int], name: str) -> int:
-    """Its position there; a new one is the last."""
-    number = names.get(name)
-    if number is None:
-        number = names[name] = len(names)
-    return number

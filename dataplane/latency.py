@@ -16,7 +16,7 @@ Clocks of two machines are never subtracted: client times count from the client'
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -87,23 +87,19 @@ def derive_latencies(
     `num_output_tokens` counts the tokens the engine selected; None: nobody knows. A request
     without a first token has no TTFT anywhere; one without a finished delivery has no server E2E.
     """
-    first_by_kind: dict[EventKind, Event] = {}
-    last_by_kind: dict[EventKind, Event] = {}
-    for event in events:
-        first_by_kind.setdefault(event.kind, event)
-        last_by_kind[event.kind] = event
-    streams = _streams(events)
+    by_kind = _by_kind(events)
+    streams = _streams(by_kind)
     counts = _counts(streams, num_output_tokens)
     longest = _longest(counts) if streams else num_output_tokens
     return Latencies(
-        queue_time=_at(first_by_kind.get(EventKind.SCHEDULED)),
+        queue_time=_at(_first(by_kind, EventKind.SCHEDULED)),
         engine=_at_engine(streams, counts),
-        server=_at_server(events, num_output_tokens, longest),
+        server=_at_server(by_kind, num_output_tokens, longest),
         client=client_latencies(client, longest),
-        first_content_transit=_transit(first_by_kind.get(EventKind.FIRST_TOKEN), client),
+        first_content_transit=_transit(_first(by_kind, EventKind.FIRST_TOKEN), client),
         # A request of several sequences ends with the last of them.
         deferred_cleanup=_between(
-            last_by_kind.get(EventKind.FINISHED), first_by_kind.get(EventKind.RELEASED)
+            _last(by_kind, EventKind.FINISHED), _first(by_kind, EventKind.RELEASED)
         ),
     )
 
@@ -127,8 +123,32 @@ def with_client(
 
 
 def _num_tokens_of_longest(events: Sequence[Event], num_output_tokens: int | None) -> int | None:
-    counts = _counts(_streams(events), num_output_tokens)
+    counts = _counts(_streams(_by_kind(events)), num_output_tokens)
     return _longest(counts) if counts else num_output_tokens
+
+
+_ByKind = Mapping[EventKind, Sequence[Event]]
+
+
+def _by_kind(events: Sequence[Event]) -> _ByKind:
+    """All of them in one pass, in their order: a long answer has thousands."""
+    by_kind: dict[EventKind, list[Event]] = {}
+    for event in events:
+        if (of_kind := by_kind.get(event.kind)) is None:
+            by_kind[event.kind] = [event]
+        else:
+            of_kind.append(event)
+    return by_kind
+
+
+def _first(by_kind: _ByKind, kind: EventKind) -> Event | None:
+    of_kind = by_kind.get(kind)
+    return of_kind[0] if of_kind else None
+
+
+def _last(by_kind: _ByKind, kind: EventKind) -> Event | None:
+    of_kind = by_kind.get(kind)
+    return of_kind[-1] if of_kind else None
 
 
 def _at(event: Event | None) -> float | None:
@@ -145,11 +165,11 @@ def _transit(first_token: Event | None, client: ReportedTimes | None) -> float |
     return None if client.first_content is None else client.first_content - first_token.at
 
 
-def _streams(events: Sequence[Event]) -> list[list[Event]]:
-    """The selections of each sequence that selected anything."""
+def _streams(by_kind: _ByKind) -> list[list[Event]]:
+    """The selections of each sequence that selected anything; its first one comes first."""
     selected: dict[int, list[Event]] = {}
-    for event in events:
-        if event.kind in (EventKind.FIRST_TOKEN, EventKind.TOKENS):
+    for kind in (EventKind.FIRST_TOKEN, EventKind.TOKENS):
+        for event in by_kind.get(kind, ()):
             selected.setdefault(event.sequence, []).append(event)
     return list(selected.values())
 
@@ -194,10 +214,10 @@ def _num_selected(stream: Sequence[Event]) -> int | None:
 
 
 def _at_server(
-    events: Sequence[Event], num_output_tokens: int | None, longest: int | None
+    by_kind: _ByKind, num_output_tokens: int | None, longest: int | None
 ) -> BoundaryLatencies:
     """Only an answer that was delivered whole has an end, and only one in parts a pace."""
-    writes = [e for e in events if e.kind in (EventKind.FIRST_WRITE, EventKind.WRITE)]
+    writes = [*by_kind.get(EventKind.FIRST_WRITE, ()), *by_kind.get(EventKind.WRITE, ())]
     if not writes:
         return BoundaryLatencies()
     first = writes[0]
@@ -207,11 +227,7 @@ def _at_server(
         and first.num_tokens >= num_output_tokens
     )
     end = next(
-        (
-            e.at
-            for e in events
-            if e.kind is EventKind.LAST_WRITE and e.delivery is Delivery.COMPLETE
-        ),
+        (e.at for e in by_kind.get(EventKind.LAST_WRITE, ()) if e.delivery is Delivery.COMPLETE),
         None,
     )
     return BoundaryLatencies(

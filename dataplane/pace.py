@@ -21,6 +21,8 @@ def join_pace(events: Sequence[Event], max_events: int) -> tuple[tuple[Event, ..
 
     All else stays as it is, and so do order and sums. Gaps do not: derive latencies before.
     """
+    if len(events) <= max_events:
+        return tuple(events), 0
     num_by_stream = Counter(_stream(event) for event in events if event.kind in _KINDS)
     per_group = -(-num_by_stream.total() // max_events)
     if per_group < 2:

@@ -117,7 +117,13 @@ def _parse() -> argparse.Namespace:
     parser.add_argument(
         "--contract-seconds", type=float, default=1.0, help="by when a first text is in time"
     )
-    parser.add_argument("--prompt-chars", type=int, nargs="+", default=[100, 2000, 20_000])
+    parser.add_argument(
+        "--prompt-chars",
+        type=int,
+        nargs="+",
+        default=[100, 2000, 20_000],
+        help="lengths of prompts; about a token each, since the tokenizer's vocabulary is bytes",
+    )
     parser.add_argument("--chunks", type=int, default=64, help="of an answer")
     parser.add_argument("--pace-ms", type=float, default=5.0, help="from chunk to chunk")
     parser.add_argument(

@@ -9,14 +9,15 @@ BLOCK_TOKENS and not in the engine's own::
     run of B              [ 2'][ 3']      behind (A, 1)
                           [    b1  ]      hashed behind a0
 
-A run that loses a block loses what hangs behind it as well, since nobody can reach that any more.
+A run that loses a block loses what hangs behind it as well, since nobody can reach that any more;
+and what begins behind a block that went before, is lost from the beginning.
 What comes and goes is written into a log of bounded length; who follows it is told what changed.
 """
 
 import itertools
 import secrets
 import threading
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 
 from dataplane.prefix_report import PrefixReport
@@ -53,7 +54,9 @@ class CachedPrefixes:
         self._epoch = secrets.token_hex(4)
         self._lock = threading.Lock()
         self._by_run: dict[Run, _Branch] = {}
-        self._stored: set[bytes] = set()
+        self._stored: dict[bytes, int] = {}
+        """How many runs have each: where the engine's blocks are longer than ours, two that differ
+        may begin alike."""
         self._log: deque[tuple[bytes, bool]] = deque(maxlen=_MAX_LOGGED)
         self._num_logged = 0
 
@@ -77,8 +80,7 @@ class CachedPrefixes:
         new = hash_behind(self._link(run, branch), tokens)
         branch.hashes += new
         with self._lock:
-            self._stored.update(new)
-            self._write(new, is_stored=True)
+            self._write([block for block in new if self._count(block, 1) == 1], is_stored=True)
 
     def note_cut(self, run: Run, num_left: int) -> None:
         """Only so many of its blocks can still be found."""
@@ -88,8 +90,8 @@ class CachedPrefixes:
             del self._by_run[run]
         if gone:
             with self._lock:
-                self._stored.difference_update(gone)
-                self._write(gone, is_stored=False)
+                last = [block for block in gone if not self._count(block, -1)]
+                self._write(last, is_stored=False)
 
     def report(self, cursor: str | None) -> PrefixReport | None:
         """None: there is more than can be told."""
@@ -120,11 +122,11 @@ class CachedPrefixes:
 
     def check_integrity(self) -> None:
         """Raises AssertionError when a run and what can be found disagree."""
-        found = {each for branch in self._by_run.values() for each in branch.hashes}
+        found = Counter(each for branch in self._by_run.values() for each in branch.hashes)
         if found != self._stored:
             raise AssertionError(
                 f"runs have {len(found)} blocks, {len(self._stored)} are told, and "
-                f"{len(found ^ self._stored)} of them are in one alone"
+                f"{len(found.items() ^ self._stored.items())} of them differ"
             )
         for run, branch in self._by_run.items():
             wanted = self._num_within(branch.depth + len(run.block_ids)) - branch.num_before
@@ -135,7 +137,10 @@ class CachedPrefixes:
         parent = run.identity.parent
         if parent is None:
             return _Branch(0, 0)
-        before = self._by_run[parent.run]
+        before = self._by_run.get(parent.run)
+        if before is None or parent.position >= len(parent.run.block_ids):
+            # Its sequence has copies of its own of blocks that went where they were found.
+            return _Branch(0, 0, is_lost=True)
         depth = before.depth + parent.position + 1
         before.branches.append((parent.position, run))
         return _Branch(depth, self._num_within(depth), is_lost=before.is_lost)
@@ -169,6 +174,15 @@ class CachedPrefixes:
                 other.hashes.clear()
                 lost += [run for _, run in other.branches]
         return gone
+
+    def _count(self, block: bytes, change: int) -> int:
+        """One run more or less has it; how many have it then."""
+        number = self._stored.get(block, 0) + change
+        if number:
+            self._stored[block] = number
+        else:
+            del self._stored[block]
+        return number
 
     def _write(self, blocks: list[bytes], *, is_stored: bool) -> None:
         self._log.extend((block, is_stored) for block in blocks)

@@ -5,9 +5,12 @@ needs neither the engine's own block size nor its block ids. A first report is w
 the cursor of the last one is told what changed since.
 """
 
+from collections.abc import Iterator
 from typing import Protocol, runtime_checkable
 
 import msgspec
+
+from dataplane.routing.prompt_blocks import DIGEST_BYTES
 
 
 class PrefixReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,6 +26,25 @@ class PrefixReport(msgspec.Struct, frozen=True, kw_only=True):
     """Hashes of DIGEST_BYTES each, one behind the other."""
     removed: bytes = b""
     """Alike. Of what came and went meanwhile, neither is told."""
+
+    def parts(self, max_blocks: int) -> "Iterator[PrefixReport]":
+        """The same in several reports, each of which tells of no more blocks: to be taken one
+        after the other."""
+        size = max_blocks * DIGEST_BYTES
+        for start in range(0, max(1, len(self.removed)), size):
+            yield PrefixReport(
+                cursor=self.cursor,
+                block_tokens=self.block_tokens,
+                is_whole=self.is_whole and not start,
+                removed=self.removed[start : start + size],
+            )
+        for start in range(0, len(self.stored), size):
+            yield PrefixReport(
+                cursor=self.cursor,
+                block_tokens=self.block_tokens,
+                is_whole=False,
+                stored=self.stored[start : start + size],
+            )
 
 
 @runtime_checkable

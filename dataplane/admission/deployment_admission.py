@@ -121,8 +121,11 @@ class DeploymentAdmission:
         num_replicas: int,
         is_draining: bool = False,
         overrides: Iterable[Override] = (),
+        *,
+        only_looks: bool = False,
     ) -> Considered:
-        """Whether a request may come in. Takes nothing, but for those that make way for it."""
+        """Whether a request may come in. Takes nothing, but for those that make way for it; with
+        `only_looks` nobody does, and it is decided as if somebody had."""
         request_class = policy.find_class(arrival.tenant, arrival.facts)
         applied: tuple[AppliedOverride, ...] = ()
         terms = policy.terms
@@ -138,7 +141,7 @@ class DeploymentAdmission:
                 terms, arrival, request_class, num_expected, kv, num_replicas, is_draining
             )
             decision = admit(terms, request_class, arrival.facts, load, may_shed=may_shed)
-            if isinstance(decision, Rejected) or not decision.makes_way:
+            if isinstance(decision, Rejected) or not decision.makes_way or only_looks:
                 break
             has_shed = self._shed_one(decision)
             num_shed += has_shed

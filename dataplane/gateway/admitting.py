@@ -8,7 +8,7 @@ decision and the place in the queue nothing else happens in this process.
 import dataclasses
 from dataclasses import dataclass
 
-from dataplane.admission.admit import Admitted, Rejected
+from dataplane.admission.admit import Admitted, Rejected, RejectionKind
 from dataplane.admission.class_matching import RequestFacts
 from dataplane.admission.deployment_admission import (
     AdmissionHold,
@@ -96,10 +96,12 @@ def refuse_uncounted(
     if not admission.may_refuse(policy):
         return None
     arrival = _arrival(admission, exchange, request, read, 1, 1)
-    considered = _decide(gateway, admission, read, arrival)
+    considered = _decide(gateway, admission, read, arrival, only_looks=True)
     decision = considered.decision
     if not isinstance(decision, Rejected) or decision.fallback is not None:
         return None
+    if decision.kind is RejectionKind.TENANT_TOKENS:
+        return None  # when to come again depends on how long it is
     return _reject(exchange, request, read, admission, arrival, considered, decision)
 
 
@@ -228,7 +230,12 @@ def _arrival(
 
 
 def _decide(
-    gateway: Gateway, admission: DeploymentAdmission, read: ReadCall, arrival: Arrival
+    gateway: Gateway,
+    admission: DeploymentAdmission,
+    read: ReadCall,
+    arrival: Arrival,
+    *,
+    only_looks: bool = False,
 ) -> Considered:
     return admission.consider(
         read.enforced.policy_of(read.deployment),
@@ -236,6 +243,7 @@ def _decide(
         num_replicas=len(read.deployment.replicas),
         is_draining=gateway.is_draining,
         overrides=read.enforced.snapshot.overrides,
+        only_looks=only_looks,
     )
 
 

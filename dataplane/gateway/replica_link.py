@@ -27,6 +27,8 @@ _FIRST_BACKOFF_SECONDS = 0.1
 _LAST_BACKOFF_SECONDS = 2.0
 _POLL_SECONDS = 1.0
 _DRAIN_POLL_SECONDS = 0.05
+_MAX_TAKEN_BLOCKS = 2048
+"""Of a prefix report at once: some milliseconds of the event loop."""
 
 _log = structlog.get_logger(__name__)
 
@@ -174,9 +176,14 @@ class ReplicaLink:
         if not isinstance(client, PrefixReporter) or not self._wants_prefixes(self):
             return
         report = await client.cached_prefixes(self._prefix_cursor)
-        if report is not None:
-            is_taken = self._on_prefixes(self, report)
-            self._prefix_cursor = report.cursor if is_taken else None
+        if report is None:
+            return
+        self._prefix_cursor = report.cursor
+        for part in report.parts(_MAX_TAKEN_BLOCKS):
+            if not self._on_prefixes(self, part):
+                self._prefix_cursor = None
+                return
+            await asyncio.sleep(0)  # streams go first
 
     async def _drop_client(self) -> None:
         client, self._client = self._client, None

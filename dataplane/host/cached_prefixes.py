@@ -39,8 +39,9 @@ class _Branch:
     num_before: int
     """Blocks of ours that end before it."""
     hashes: list[bytes] = field(default_factory=list)
-    branches: list[tuple[int, Run]] = field(default_factory=list)
-    """Runs behind one of its blocks, each with that one's position."""
+    branches: dict[Run, int] = field(default_factory=dict)
+    """Runs behind one of its blocks, each with that one's position; nothing of those that are
+    over."""
     is_lost: bool = False
     """What it hangs behind is gone."""
 
@@ -65,6 +66,11 @@ class CachedPrefixes:
         """Of ours, that can be found."""
         return len(self._stored)
 
+    @property
+    def num_runs(self) -> int:
+        """Of the engine's cache, that are kept in mind."""
+        return len(self._by_run)
+
     def note_extended(self, run: Run) -> None:
         """It begins, or has more blocks than before."""
         branch = self._by_run.get(run)
@@ -87,7 +93,7 @@ class CachedPrefixes:
         branch = self._by_run[run]
         gone = self._cut(branch, num_left)
         if not num_left:
-            del self._by_run[run]
+            self._end(run)
         if gone:
             with self._lock:
                 last = [block for block in gone if not self._count(block, -1)]
@@ -132,6 +138,8 @@ class CachedPrefixes:
             wanted = self._num_within(branch.depth + len(run.block_ids)) - branch.num_before
             if len(branch.hashes) != (0 if branch.is_lost else max(0, wanted)):
                 raise AssertionError(f"a run of {len(run.block_ids)} has {len(branch.hashes)}")
+            if not branch.branches.keys() <= self._by_run.keys():
+                raise AssertionError("runs that are over are kept behind one that is not")
 
     def _begin(self, run: Run) -> _Branch:
         parent = run.identity.parent
@@ -142,8 +150,15 @@ class CachedPrefixes:
             # Its sequence has copies of its own of blocks that went where they were found.
             return _Branch(0, 0, is_lost=True)
         depth = before.depth + parent.position + 1
-        before.branches.append((parent.position, run))
+        before.branches[run] = parent.position
         return _Branch(depth, self._num_within(depth), is_lost=before.is_lost)
+
+    def _end(self, run: Run) -> None:
+        del self._by_run[run]
+        parent = run.identity.parent
+        before = None if parent is None else self._by_run.get(parent.run)
+        if before is not None:
+            before.branches.pop(run, None)
 
     def _num_within(self, num_engine_blocks: int) -> int:
         return min(num_engine_blocks * self._block_size // BLOCK_TOKENS, MAX_BLOCKS)
@@ -164,15 +179,16 @@ class CachedPrefixes:
         num_kept = max(0, self._num_within(branch.depth + num_left) - branch.num_before)
         gone = branch.hashes[num_kept:]
         del branch.hashes[num_kept:]
-        lost = [run for position, run in branch.branches if position >= num_left]
-        branch.branches = [each for each in branch.branches if each[0] < num_left]
+        lost = [run for run, position in branch.branches.items() if position >= num_left]
+        for run in lost:
+            del branch.branches[run]
         while lost:
             other = self._by_run.get(lost.pop())
             if other is not None:
                 other.is_lost = True
                 gone += other.hashes
                 other.hashes.clear()
-                lost += [run for _, run in other.branches]
+                lost += other.branches
         return gone
 
     def _count(self, block: bytes, change: int) -> int:

@@ -17,6 +17,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+_SETTLED_SECONDS = 10.0
+"""So long after its start a gateway has reached whoever was there before it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EjectionTerms:
@@ -62,7 +65,7 @@ class _Health:
     since: float = 0.0
     until: float = 0.0
     why: str | None = None
-    was_connected: bool = False
+    first_connected_at: float | None = None
     num_ejections: int = 0
     num_consecutive: int = 0
     num_ended: int = 0
@@ -130,13 +133,15 @@ class Ejections:
                 where.pop(replica_id, None)
         for replica_id in enforced:
             self._health.setdefault(replica_id, _Health())
-        is_served = any(health.was_connected for health in self._health.values())
+        joins = self._is_settled(now) and self.terms.warm_seconds > 0
         for replica_id in self._health.keys() & set(connected):
             health = self._health[replica_id]
-            if is_served and not health.was_connected and self.terms.warm_seconds:
+            if health.first_connected_at is not None:
+                continue
+            health.first_connected_at = now
+            if joins:
                 self._begin_share(replica_id, Service.WARMING, now)
                 health.why = "it is new"
-            health.was_connected = True
         self._connected = frozenset(connected)
         self.is_anybody_returning = bool(self._returning)
 
@@ -243,6 +248,14 @@ class Ejections:
             health.service, health.why = Service.IN_SERVICE, None
         self.is_anybody_returning = bool(self._returning)
         return bool(due)
+
+    def _is_settled(self, now: float) -> bool:
+        """Somebody is here for a while: who comes now is new, and this place is not."""
+        return any(
+            health.first_connected_at is not None
+            and now - health.first_connected_at >= _SETTLED_SECONDS
+            for health in self._health.values()
+        )
 
     def _begin_share(self, replica_id: str, service: Service, now: float) -> None:
         health = self._returning[replica_id] = self._health[replica_id]

@@ -50,6 +50,8 @@ class _Generations:
     """Of what its engine told; 0: it tells nothing."""
     told_at: float | None = None
     """When it last did."""
+    is_told_whole: bool = True
+    """All of it is here; else this index had no room for it."""
     began_at: float = 0.0
     """The current one, where its engine tells."""
 
@@ -98,8 +100,7 @@ class PrefixIndex:
                 num_new += 1
             holders[block] = mask | bit
             holders.move_to_end(block)
-        while len(holders) > self._max_blocks:
-            holders.popitem(last=False)
+        self._shrink()
         generations.num_tokens += num_new * self.block_tokens
         if generations.capacity_tokens is not None and (
             2 * generations.num_tokens >= generations.capacity_tokens
@@ -117,6 +118,7 @@ class PrefixIndex:
             generations.told = 0
             self._sweep()
             generations.told = self._open_bit(replica_id)
+            generations.is_told_whole = True
         elif not generations.told:
             return False
         generations.told_at = now
@@ -127,17 +129,19 @@ class PrefixIndex:
                 del holders[block]
         for block in _split(report.stored):
             holders[block] = holders.get(block, 0) | told
-        while len(holders) > self._max_blocks:
-            holders.popitem(last=False)
+        self._shrink()
         if now - generations.began_at >= _SENT_SECONDS:
             generations.began_at = now
             self._begin_generation(replica_id, generations)
         return True
 
     def told_at(self, replica_id: str) -> float | None:
-        """When its engine last told what it has; None: it does not."""
+        """When its engine last told what it has, all of which is known here; None: it does not, or
+        there was no room for it."""
         generations = self._replicas.get(replica_id)
-        return None if generations is None else generations.told_at
+        if generations is None or not generations.is_told_whole:
+            return None
+        return generations.told_at
 
     def find(self, blocks: Sequence[bytes]) -> dict[str, int]:
         """Tokens of the prompt that each replica has. Who has none of it is not named."""
@@ -177,6 +181,16 @@ class PrefixIndex:
             raise AssertionError(f"bits {self._living:b} are held to live, {living:b} do")
         if self.num_blocks > self._max_blocks:
             raise AssertionError(f"{self.num_blocks} entries, more than {self._max_blocks}")
+
+    def _shrink(self) -> None:
+        """Within the bound; of whom something was told that goes now, not all is known any more."""
+        gone = 0
+        while len(self._holders) > self._max_blocks:
+            gone |= self._holders.popitem(last=False)[1]
+        if gone:
+            for generations in self._replicas.values():
+                if gone & generations.told:
+                    generations.is_told_whole = False
 
     def _find_depth(self, blocks: Sequence[bytes], wanted: int, end: int) -> int:
         """The most blocks, not more than `end`, that one of the wanted has."""

@@ -367,7 +367,8 @@ def test_who_is_refused_however_short_is_refused_at_any_length(
         desk.clock.now += 0.2
         desk.come(arrival(name, num_prompt_tokens=num_tokens))
 
-    short = desk.consider(arrival(tenant, num_prompt_tokens=1, max_output_tokens=1)).decision
+    shortest = arrival(tenant, num_prompt_tokens=1, max_output_tokens=1)
+    short = desk.admission.consider(desk.policy, shortest, 1, only_looks=True).decision
     if isinstance(short, Rejected):
         real = desk.consider(arrival(tenant, num_prompt_tokens=prompt, max_output_tokens=output))
         assert isinstance(real.decision, Rejected)
@@ -413,3 +414,16 @@ def test_what_is_let_in_openly_is_what_would_be_considered_to_be(
         assert admission.hold(one, considered) is None
     else:
         assert policy.open_class is None or isinstance(considered.decision, Rejected)
+
+
+def test_nobody_makes_way_for_one_that_is_only_looked_at() -> None:
+    terms = {"queue": QueueLimits(max_requests=1), "overload": OverloadTerms(shed=("batch",))}
+    desk = Desk(compiled(**terms))
+    desk.wait(arrival("other"))
+    waiting = desk.wait(arrival("other"))
+
+    looked = desk.admission.consider(desk.policy, arrival(), 1, only_looks=True)
+    assert isinstance(looked.decision, Admitted)
+    assert waiting.outcome is None
+    assert isinstance(desk.consider(arrival()).decision, Admitted)
+    assert isinstance(waiting.outcome, Departure)

@@ -189,3 +189,12 @@ def test_a_cache_too_large_to_tell_is_not_told(monkeypatch: pytest.MonkeyPatch) 
     assert engine.told.report(None) is not None
     engine.compute((2,) * 32, "acme", 1)
     assert engine.told.report(None) is None
+
+
+def test_nothing_is_kept_of_runs_that_are_over() -> None:
+    engine = Engine(16)
+    for number in range(200):
+        engine.compute((1,) * 64 + (2 + number,) * 64, "acme", 1)
+        engine.release(0)
+        engine.told.check_integrity()
+    assert engine.told.num_runs <= NUM_BLOCKS // 16

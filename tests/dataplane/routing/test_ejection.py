@@ -205,10 +205,10 @@ def test_somebody_is_always_left_and_shares_stay_within_bounds(
 def test_one_that_joins_others_gets_its_share_slowly_and_is_not_held_to_what_warm_ones_do() -> None:
     fleet = Fleet(NAMES[:3], warm_seconds=20.0, first_share=0.1)
     assert not fleet.ejections.statuses(0.0), "the first ones are all new"
-    fleet.now = 5.0
+    fleet.now = 15.0
     fleet.ejections.set_replicas(NAMES, NAMES, fleet.now)
-    assert fleet.ejections.shares(5.0) == {"d": 0.1}
-    [status] = fleet.ejections.statuses(15.0)
+    assert fleet.ejections.shares(15.0) == {"d": 0.1}
+    [status] = fleet.ejections.statuses(25.0)
     assert status.service is Service.WARMING
     assert status.describe() == "warming up, with 55% of a share: it is new"
     assert not fleet.serve("d", has_failed=True), "one failure is no relapse"
@@ -219,7 +219,14 @@ def test_one_that_joins_others_gets_its_share_slowly_and_is_not_held_to_what_war
     assert not fleet.ejections.statuses(fleet.now), "it was only away"
 
 
+def test_whoever_a_gateway_finds_at_its_own_start_is_not_new() -> None:
+    ejections = Ejections(EjectionTerms(warm_seconds=20.0))
+    for at, connected in ((0.0, "a"), (0.3, "ab"), (2.0, "abc")):
+        ejections.set_replicas(NAMES, connected, at)
+    assert not ejections.statuses(2.0)
+
+
 def test_without_a_time_to_warm_up_one_that_joins_has_its_share_at_once() -> None:
     fleet = Fleet(NAMES[:3])
-    fleet.ejections.set_replicas(NAMES, NAMES, 1.0)
+    fleet.ejections.set_replicas(NAMES, NAMES, 60.0)
     assert not fleet.ejections.is_anybody_returning

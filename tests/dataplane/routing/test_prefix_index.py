@@ -200,6 +200,27 @@ def test_what_was_sent_counts_beside_it_until_it_must_have_been_told() -> None:
     assert index.find(prompt(1, 2)) == {}, "it told, and did not have it"
 
 
+def test_of_whom_more_is_told_than_there_is_room_for_not_all_is_known() -> None:
+    index = PrefixIndex(BLOCK, max_blocks=4)
+    index.take_report("a", report(prompt(1, 2, 3), whole=True), 0.0)
+    index.take_report("b", report(prompt(7, 8), whole=True), 0.0)
+    assert (index.told_at("a"), index.told_at("b")) == (None, 0.0)
+    index.take_report("a", report(prompt(1), whole=True), 1.0)
+    assert index.told_at("a") == 1.0
+
+
+def test_a_long_report_is_taken_in_parts() -> None:
+    index = PrefixIndex(BLOCK)
+    index.take_report("a", report(prompt(5, 6), whole=True), 0.0)
+    parts = list(report(prompt(1, 2, 3), whole=True).parts(2))
+    assert [part.is_whole for part in parts] == [True, False, False]
+    changes = report(prompt(4), prompt(1, 2, 3), whole=False).parts(2)
+    for part in (*parts, *changes):
+        index.take_report("a", part, 1.0)
+    assert index.find(prompt(4)) == {"a": BLOCK}
+    assert index.find(prompt(1, 2, 3)) == index.find(prompt(5)) == {}
+
+
 def test_a_report_of_blocks_of_another_size_changes_nothing() -> None:
     index = PrefixIndex(2 * BLOCK)
     assert index.take_report("a", report(prompt(1), whole=True), 0.0)

@@ -21,6 +21,7 @@ from dataplane.record import RequestRecord
 from ops.endurance.attempt import Attempt, End, Kind, plan_attempt
 from ops.endurance.audit import Accounts, Tally, audit
 from ops.endurance.blows import Struck
+from ops.endurance.cancel_plan import plan_cancel
 from ops.sample_requests import Sample, answered
 
 NOW_NS = 1_796_000_000 * 10**9
@@ -183,4 +184,6 @@ def test_a_client_that_was_cut_off_is_excused_only_while_its_gateway_ended(
 def test_attempts_are_the_same_for_the_same_seed_and_of_every_kind() -> None:
     planned = [plan_attempt(7, number) for number in range(600)]
     assert planned == [plan_attempt(7, number) for number in range(600)]
-    assert {attempt.kind for attempt in planned} == set(Kind)
+    cancels = [plan_cancel(7, number) for number in range(600)]
+    assert cancels == [plan_cancel(7, number) for number in range(600)]
+    assert {attempt.kind for attempt in planned + cancels} == set(Kind)

@@ -41,8 +41,8 @@ class Placement:
     first_token_at: float | None = None
     """Where its router measures paces."""
     _num_held_then = 0
-    _is_first = True
-    _began_at = 0.0
+    _began_at: float | None = None
+    """Until its first token; None also where nobody asked for first tokens when it began."""
 
     def __init__(
         self,
@@ -103,9 +103,9 @@ class Placement:
             self._measure(now, self._scheduled_at)
         self._candidate.num_prompt_tokens_ahead -= self._num_ahead
         self._num_ahead = 0
-        if (seen := self._router.first_tokens) is not None and self._is_first:
-            self._is_first = False
-            seen.note(self._request.num_prompt_tokens, now - self._began_at)
+        began_at, self._began_at = self._began_at, None
+        if began_at is not None and (seen := self._router.first_tokens) is not None:
+            seen.note(self._request.num_prompt_tokens, now - began_at)
         if self._router.measures_pace:
             self.first_token_at = now
             self._num_held_then = self._candidate.num_outstanding

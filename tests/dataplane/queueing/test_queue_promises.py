@@ -95,6 +95,20 @@ def test_who_has_a_long_prompt_waits_for_less_and_leaves_before_it_is_too_late()
     assert short.outcome is None
 
 
+def test_what_runs_already_when_a_first_token_is_promised_says_nothing_of_it() -> None:
+    service = Service(now=40_000.0)
+    running = [service.enter() for _ in range(8)]
+    service.queue.keep_promises(AdmissionPolicyTerms(revision="p@2", classes=(CHAT,)))
+    for ticket in running:
+        service.answer(ticket)
+    assert service.queue.read_first_token(50) is None
+    for _ in range(MIN_FIRST_TOKENS):
+        service.answer(service.enter())
+    reading = service.queue.read_first_token(50)
+    assert reading is not None
+    assert reading.of_this == pytest.approx(0.5)
+
+
 def test_nothing_is_measured_for_a_policy_that_asks_for_nothing() -> None:
     service = Service()
     service.queue.keep_promises(

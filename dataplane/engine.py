@@ -249,6 +249,9 @@ class ReplicaSpec:
     """Path of the model's weights, or the base URL of an attached endpoint."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """The `EngineConfig` document's settings; the engine plugin validates them."""
+    protocol_version: int = 1
+    """What gateways speak with it. One that was started before an upgrade may speak another, and is
+    replaced like one of another revision. Specs from before this was said are of version 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

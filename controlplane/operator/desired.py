@@ -10,6 +10,7 @@ from controlplane.specs.engine_config import EngineConfigSpec
 from controlplane.specs.model import ArtifactError, ModelSpec
 from controlplane.store.deployments import DesiredDeployment
 from dataplane.engine import ReplicaSpec
+from dataplane.host.wire import PROTOCOL_VERSION
 
 _MAX_MODEL_LEN = "max_model_len"
 """The one setting that every engine has: a Model may bound it as well."""
@@ -52,6 +53,7 @@ def desired_replicas(deployment: DesiredDeployment) -> DesiredReplicas:
         engine_config_revision=revisions.engine_config.label,
         artifact=artifact,
         settings=_settings(model, engine_config),
+        protocol_version=PROTOCOL_VERSION,
     )
     return DesiredReplicas(
         deployment=deployment.name,

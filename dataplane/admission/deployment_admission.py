@@ -175,12 +175,15 @@ class DeploymentAdmission:
             max_output_tokens=max_output_tokens,
         )
 
-    def may_refuse(self, policy: CompiledPolicy) -> bool:
+    def may_refuse(self, policy: CompiledPolicy, tenant: str) -> bool:
         """Whether a request of one slot may be refused now however short it is, as far as can be
         told without its length: whose class depends on that, nobody can tell."""
         if policy.classes.reads_token_counts:
             return False
-        return bool(policy.terms.tenants) or not self.queue.has_room_for(1, None)
+        if not self.queue.has_room_for(1, None):
+            return True
+        most = policy.terms.limits_of(tenant).max_concurrent
+        return most is not None and self.use.num_in_flight(tenant) >= most
 
     def hold(self, arrival: Arrival, considered: Considered) -> AdmissionHold | None:
         """Let in what was considered just now: take what it holds. None: it holds nothing."""

@@ -93,7 +93,7 @@ def refuse_uncounted(
     """
     policy = read.enforced.policy_of(read.deployment)
     admission = gateway.fleet.admission_of(read.deployment.name)
-    if not admission.may_refuse(policy):
+    if not admission.may_refuse(policy, read.tenant.name):
         return None
     arrival = _arrival(admission, exchange, request, read, 1, 1)
     considered = _decide(gateway, admission, read, arrival, only_looks=True)

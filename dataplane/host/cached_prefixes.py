@@ -106,12 +106,16 @@ class CachedPrefixes:
                 return None
             since = self._find(cursor)
             now = f"{self._epoch}:{self._num_logged}"
-            if since is None:
-                whole = b"".join(self._stored)
-                return PrefixReport(
-                    cursor=now, block_tokens=BLOCK_TOKENS, is_whole=True, stored=whole
-                )
-            changes = list(itertools.islice(reversed(self._log), self._num_logged - since))
+            changes: list[tuple[bytes, bool]] = []
+            whole: list[bytes] | None = None
+            if since is None:  # copied here, joined where the engine need not wait for it
+                whole = list(self._stored)
+            else:
+                changes = list(itertools.islice(reversed(self._log), self._num_logged - since))
+        if whole is not None:
+            return PrefixReport(
+                cursor=now, block_tokens=BLOCK_TOKENS, is_whole=True, stored=b"".join(whole)
+            )
         first: dict[bytes, bool] = {}
         last: dict[bytes, bool] = {}
         for block, is_stored in reversed(changes):

@@ -130,7 +130,8 @@ class PrefixIndex:
         for block in _split(report.stored):
             holders[block] = holders.get(block, 0) | told
         self._shrink()
-        if now - generations.began_at >= _SENT_SECONDS:
+        # Where not all of it is known here, what was sent goes on to say the rest.
+        if generations.is_told_whole and now - generations.began_at >= _SENT_SECONDS:
             generations.began_at = now
             self._begin_generation(replica_id, generations)
         return True

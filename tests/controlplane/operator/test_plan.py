@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import msgspec
+
 from controlplane.operator.desired import DesiredReplicas, spec_digest
 from controlplane.operator.plan import ActualReplica, Plan, plan_replicas
 from dataplane.engine import ReplicaSpec
@@ -120,6 +122,16 @@ def test_a_digest_ignores_the_id_and_the_order_of_settings_and_nothing_else() ->
         replace(TEMPLATE, artifact="/other"),
     ):
         assert spec_digest(other) != CHAT.digest
+
+
+def test_a_replica_that_speaks_another_protocol_is_replaced() -> None:
+    old = replace(TEMPLATE, protocol_version=TEMPLATE.protocol_version + 1)
+    assert spec_digest(old) != CHAT.digest
+    before = msgspec.convert(
+        {k: v for k, v in msgspec.to_builtins(TEMPLATE).items() if k != "protocol_version"},
+        ReplicaSpec,
+    )
+    assert before.protocol_version == 1, "specs on disk from before say nothing"
 
 
 def test_a_deployment_that_can_start_nothing_still_gives_back_what_is_too_many() -> None:

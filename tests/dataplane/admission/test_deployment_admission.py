@@ -378,8 +378,17 @@ def test_whose_class_depends_on_its_length_is_not_refused_before_that_is_known()
     by_length = dataclasses.replace(CHAT, match="request.num_prompt_tokens < 100", max_queue=0)
     desk = Desk(compiled(), num_slots=0)
 
-    assert desk.admission.may_refuse(desk.policy)
-    assert not desk.admission.may_refuse(compiled(classes=(by_length, BATCH)))
+    assert desk.admission.may_refuse(desk.policy, "acme")
+    assert not desk.admission.may_refuse(compiled(classes=(by_length, BATCH)), "acme")
+
+
+def test_where_a_slot_is_free_only_a_tenant_at_its_limit_is_looked_at() -> None:
+    desk = Desk(compiled(tenants=LIMITS), num_slots=8)
+    for _ in range(2):
+        assert not desk.admission.may_refuse(desk.policy, "acme")
+        desk.wait(arrival())
+    assert desk.admission.may_refuse(desk.policy, "acme")
+    assert not desk.admission.may_refuse(desk.policy, "other")
 
 
 @given(

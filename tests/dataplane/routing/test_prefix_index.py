@@ -209,6 +209,18 @@ def test_of_whom_more_is_told_than_there_is_room_for_not_all_is_known() -> None:
     assert index.told_at("a") == 1.0
 
 
+def test_where_not_all_is_known_of_what_is_told_what_was_sent_goes_on_to_count() -> None:
+    index = PrefixIndex(BLOCK, max_blocks=6)
+    index.take_report("a", report(prompt(*range(10, 20)), whole=True), 0.0)
+    for second in range(60):
+        index.note_sent("a", prompt(1, 2))
+        if second < 40:
+            index.take_report("a", report((), whole=False), float(second))
+    assert index.find(prompt(1, 2)) == {"a": 2 * BLOCK}
+    index.take_report("a", report((), whole=False), 90.0)
+    assert index.find(prompt(1, 2)) == {"a": 2 * BLOCK}
+
+
 def test_a_long_report_is_taken_in_parts() -> None:
     index = PrefixIndex(BLOCK)
     index.take_report("a", report(prompt(5, 6), whole=True), 0.0)

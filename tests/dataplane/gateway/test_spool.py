@@ -102,6 +102,7 @@ def _left_in(directory: Path) -> list[Path]:
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spool_module, "_FIRST_WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(spool_module, "_GATHER_SECONDS", 0.01)
 
 
 async def test_records_arrive_whole_in_order_and_once(

@@ -38,8 +38,8 @@ from dataplane.policy import (
 )
 from dataplane.queueing.queue import DeploymentQueue
 
-_MOST_SHED = 64
-"""Requests that make way for one: what it costs to let it in is bounded."""
+_MOST_SHED = 16
+"""Requests that make way for one: it is decided anew after each, and streams wait meanwhile."""
 _EXPECTED_QUANTILE = 0.9
 
 

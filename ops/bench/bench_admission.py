@@ -12,11 +12,18 @@ tenth is a retry. Three ways to match classes:
     headers    each class compares a header that no request has, so that every expression fails
     plain      one class takes everything: what the rest of the decision costs
 
+and, where each class compares the tenant's tier alone, a queue that is short of room in three ways:
+
+    late       the deadline is about what the crowd takes to drain, so that the wait is estimated
+    full       as many of each class wait as may, so that tenants are weighed against each other
+    shed       as many wait as may, so that somebody makes way for whoever is worth more
+
 A decision is what happens between a counted prompt and the place in the queue: the class is found,
-the load is read, and the pure decision is made; nothing is taken. `record` is what it costs to
-write down what was decided. Each decision is timed alone, in processor time of this process
-(`process_time_ns`), so that other processes disturb it little. Of each round the median and the
-99th percentile; printed are the medians of the rounds, and their range.
+the load is read, and the pure decision is made; nothing is taken, and who made way is replaced.
+`record` is what it costs to write down what was decided. Each decision is timed alone, in
+processor time of this process (`process_time_ns`), so that other processes disturb it little. Of
+each round the median and the 99th percentile; printed are the medians of the rounds, and their
+range.
 """
 
 import argparse
@@ -24,6 +31,8 @@ import random
 import statistics
 import time
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from dataplane.admission.admit import Rejected
 from dataplane.admission.class_matching import RequestFacts
@@ -48,45 +57,70 @@ NUM_CLASSES = 20
 NUM_TENANTS = 200
 NUM_SLOTS = 64
 WARM_UP = 200
+TIER = 'tenant.tier == "t{number}"'
+ROOMY = 10**6
+"""More than any bench lets wait."""
 SHED = tuple(f"c{number}" for number in range(NUM_CLASSES - 3, NUM_CLASSES))
 MATCHES = {
     "tiers": 'tenant.tier == "t{number}" && request.num_prompt_tokens > {number}',
     "headers": 'request.headers["x-class"] == "{number}"',
     "plain": None,
 }
+SHORT = dict.fromkeys(("late", "full", "shed"), TIER)
 
 
-def compile_policy(match: str | None) -> CompiledPolicy:
-    """With every term that there is."""
-    classes = [
-        ClassPolicy(
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One policy to decide by, made to fit a crowd of so many."""
+
+    name: str
+    match: str | None
+    num_waiting: int
+
+    def compile(self) -> CompiledPolicy:
+        """With every term that there is."""
+        return compile_terms(self._terms())
+
+    def _terms(self) -> AdmissionPolicyTerms:
+        crowd = max(1, self.num_waiting)
+        return AdmissionPolicyTerms(
+            revision="bench@1",
+            classes=tuple(self._class(number) for number in range(NUM_CLASSES)),
+            max_prompt_tokens_in_flight=10**9,
+            queue=QueueLimits(
+                max_requests=crowd if self.name == "shed" else ROOMY,
+                max_tokens=10**9,
+                max_bytes=10**12,
+                max_age_seconds=1e6,
+            ),
+            kv=KVLimits(),
+            tenants={
+                f"tenant-{number}": TenantLimits(tokens_per_minute=10**9, max_concurrent=ROOMY)
+                for number in range(NUM_TENANTS)
+            },
+            overload=OverloadTerms(
+                shed=SHED,
+                degrade=DegradeTerms(queue_age_seconds=0.001, max_tokens=64),
+                retry_budget=0.1,
+            ),
+        )
+
+    def _class(self, number: int) -> ClassPolicy:
+        takes_rest = self.match is None or number == NUM_CLASSES - 1
+        share = max(1, self.num_waiting // NUM_CLASSES)
+        return ClassPolicy(
             name=f"c{number}",
-            match=None if match is None or number == NUM_CLASSES - 1 else _written(match, number),
+            match=None if takes_rest else _written(self.match or "", number),
             priority=10 * (NUM_CLASSES - number),
-            max_queue=1_000_000,
-            deadline_seconds=1e5,
+            max_queue=share if self.name == "full" else ROOMY,
+            # One begins every 10 ms in a crowd.
+            deadline_seconds=self.num_waiting / 200 if self.name == "late" else 1e5,
             aging_per_second=0.1,
         )
-        for number in range(NUM_CLASSES)
-    ]
-    terms = AdmissionPolicyTerms(
-        revision="bench@1",
-        classes=tuple(classes),
-        max_prompt_tokens_in_flight=10**9,
-        queue=QueueLimits(
-            max_requests=10**6, max_tokens=10**9, max_bytes=10**12, max_age_seconds=1e6
-        ),
-        kv=KVLimits(),
-        tenants={
-            f"tenant-{number}": TenantLimits(tokens_per_minute=10**9, max_concurrent=10**6)
-            for number in range(NUM_TENANTS)
-        },
-        overload=OverloadTerms(
-            shed=SHED,
-            degrade=DegradeTerms(queue_age_seconds=0.001, max_tokens=64),
-            retry_budget=0.1,
-        ),
-    )
+
+
+def compile_terms(terms: AdmissionPolicyTerms) -> CompiledPolicy:
+    """As a gateway does with a snapshot of one deployment."""
     deployment = DeploymentPolicy(
         name="bench",
         model_name="m",
@@ -101,6 +135,15 @@ def compile_policy(match: str | None) -> CompiledPolicy:
     return compile_snapshot(Snapshot(version=1, deployments=(deployment,))).policies["bench"]
 
 
+def cases(waiting: Sequence[int]) -> list[Case]:
+    """All of them; where nobody waits, nothing is short."""
+    return [
+        Case(name, match, number)
+        for number in waiting
+        for name, match in (*MATCHES.items(), *(SHORT if number else {}).items())
+    ]
+
+
 def _written(match: str, number: int) -> str:
     return match.replace("{number}", str(number))
 
@@ -112,6 +155,7 @@ class Crowd:
         self._draw = random.Random(seed)
         self._now = 0.0
         self.policy = policy
+        self._num_waiting = num_waiting
         self.queue = DeploymentQueue(lambda: self._now, 60.0)
         self.queue.set_replicas({"r": NUM_SLOTS})
         self.admission = DeploymentAdmission("bench", self.queue, lambda: self._now)
@@ -130,6 +174,11 @@ class Crowd:
     def consider(self, arrival: Arrival) -> Considered:
         """The decision."""
         return self.admission.consider(self.policy, arrival, num_replicas=1)
+
+    def refill(self) -> None:
+        """Somebody comes for each that made way."""
+        while self.queue.num_waiting < self._num_waiting:
+            self._enter()
 
     def _arrival(self, index: int) -> Arrival:
         draw = self._draw
@@ -179,6 +228,7 @@ def measure(crowd: Crowd, number: int) -> tuple[dict[str, float], Counter[str]]:
         made = time.process_time_ns()
         record(considered, arrival)
         written = time.process_time_ns()
+        crowd.refill()
         if index >= WARM_UP:
             decisions.append((made - began) / 1e3)
             records.append((written - made) / 1e3)
@@ -199,9 +249,8 @@ def main() -> None:
     parser.add_argument("--decisions", type=int, default=2000, help="of each round")
     options = parser.parse_args()
     crowds = {
-        (name, waiting): Crowd(compile_policy(match), waiting, seed=1)
-        for name, match in MATCHES.items()
-        for waiting in options.waiting
+        (case.name, case.num_waiting): Crowd(case.compile(), case.num_waiting, seed=1)
+        for case in cases(options.waiting)
     }
     rounds: dict[tuple[str, int], list[dict[str, float]]] = {key: [] for key in crowds}
     decided: dict[tuple[str, int], Counter[str]] = {key: Counter() for key in crowds}

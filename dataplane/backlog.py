@@ -60,8 +60,11 @@ class Backlog:
         """It is over: for how many seconds its engine may wait. 0: it is to be ended."""
         if self.terms.then is SlowClientAction.END:
             return 0.0
+        left = self.terms.pause_seconds - self._paused_before
+        if left <= 0:
+            return 0.0
         self._paused_at = now
-        return max(0.0, self.terms.pause_seconds - self._paused_before)
+        return left
 
     def resume(self, now: float) -> None:
         """Its engine goes on, or is ended."""

@@ -220,6 +220,10 @@ class Lifecycle:
         """`last_write` was seen: nothing more goes to the client."""
         return self.delivery is not None
 
+    def is_last(self, sequence: int) -> bool:
+        """With the end of `sequence` all have ended."""
+        return len(self._finished_sequences | {sequence}) == self.num_sequences
+
     @property
     def was_scheduled(self) -> bool:
         """Engine work began, so a release must follow (invariant 3)."""

@@ -135,6 +135,8 @@ class Output:
 
     backlog: Backlog = field(default_factory=lambda: Backlog(SlowClientTerms()))
     ending: Ending | None = None
+    has_gap: bool = False
+    """Something was dropped: what is here is no whole answer any more, and nothing more is put."""
     _buffers: dict[int, _Buffer] = field(default_factory=dict)
     _num_ready_bytes: int = 0
     _is_changed: bool = False

@@ -46,3 +46,10 @@ def test_where_it_is_to_be_ended_nothing_is_paused() -> None:
 @pytest.mark.parametrize("then", list(SlowClientAction))
 def test_the_reason_of_an_end_says_that_the_client_was_too_slow(then: SlowClientAction) -> None:
     assert make(then).why_ended.startswith(TOO_SLOW)
+
+
+def test_where_its_time_is_spent_it_is_not_paused_again() -> None:
+    backlog = make()
+    backlog.pause(now=0.0)
+    backlog.resume(now=10.1)
+    assert (backlog.pause(now=20.0), backlog.is_paused) == (0, False)

@@ -102,8 +102,8 @@ class RequestRecord:
     judgement: Judgement | None
     """None when no contract applies."""
     output_tokens_observability: Observability = Observability.OBSERVED
-    """`inferred`: the engine shows chunks, and each was counted as one token. `unobservable`:
-    there is no count."""
+    """`inferred`: the engine shows chunks, and each was counted as one token, or its own count
+    cannot be, and what it streamed was counted. `unobservable`: there is no count."""
     content: RecordedContent | None = None
     num_joined_events: int = 0
     """Events of tokens and writes that became one with the next of their sequence, because there

@@ -4,12 +4,17 @@ What an engine shows is anchored at the moment of its submission; what it does n
 stamped on receipt and marked `inferred`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
 from dataplane.engine import EngineClient, EngineEvent, EngineUse
-from dataplane.engine_claims import find_impossible_event, find_impossible_use
+from dataplane.engine_claims import (
+    Asked,
+    find_impossible_event,
+    find_impossible_use,
+    num_tokens_of,
+)
 from dataplane.gateway.early_end import EarlyEnd
 from dataplane.gateway.output import Ending, Output
 from dataplane.gateway.registry import InFlightRequest, TransitBound
@@ -45,6 +50,8 @@ class Attempt:
     output: Output
     early_end: EarlyEnd
     bound: TransitBound
+    asked: Asked
+    """What its engine may count is held against it."""
     is_scheduled_by_us: bool
     """Its engine does not show when its work began."""
     used: EngineUse | None = None
@@ -55,6 +62,8 @@ class Attempt:
         at all."""
         if event.kind is EventKind.SCHEDULED and self.is_scheduled_by_us:
             return
+        if event.num_cached_tokens is not None:
+            event = self._without_untrue_cached(event)
         self._apply(event)
         if event.kind is _TOKENS:  # nearly all are
             self._take_tokens(event)
@@ -76,7 +85,11 @@ class Attempt:
 
     def _apply(self, event: EngineEvent) -> None:
         received_at, offset = self.request.now(), event.offset
-        impossible = find_impossible_event(event) or self._find_too_soon(event, received_at)
+        impossible = (
+            find_impossible_event(event)
+            or self.asked.find_excess(event, self.request.num_output_tokens)
+            or self._find_too_soon(event, received_at)
+        )
         placed = Event(
             kind=event.kind,
             at=received_at if offset is None else self.bound.anchor(offset, received_at),
@@ -112,8 +125,38 @@ class Attempt:
         self.placement.fail()
         _log.error("an engine measures what cannot be", why=impossible, replica=self.replica_id)
 
+    def _is_untrue(self, why: str | None) -> bool:
+        """A count that cannot be, and why: it is not used, and its replica has failed."""
+        if why is not None:
+            self.placement.fail()
+            _log.error("an engine counts what cannot be", why=why, replica=self.replica_id)
+        return why is not None
+
+    def _without_untrue_cached(self, event: EngineEvent) -> EngineEvent:
+        told = event.num_cached_tokens or 0
+        if event.sequence == 0:
+            told += self.request.num_cached_tokens or 0
+        is_untrue = self._is_untrue(self.asked.find_untrue_cached(told))
+        return replace(event, num_cached_tokens=None) if is_untrue else event
+
+    def _take_counts(self, event: EngineEvent) -> None:
+        """Of the whole request. Ours stay where the engine's cannot be."""
+        request = self.request
+        num_output, num_prompt = event.num_output_tokens, event.num_prompt_tokens
+        if num_output is not None:
+            why = self.asked.find_untrue_output(num_output, request.num_output_tokens)
+            if self._is_untrue(why):
+                request.output_tokens_observability = _INFERRED
+            else:
+                request.num_output_tokens = num_output
+        if num_prompt is None or request.capabilities is None:
+            return
+        if not self._is_untrue(self.asked.find_untrue_prompt(num_prompt)):
+            request.num_prompt_tokens = num_prompt
+            request.prompt_tokens_observability = request.capabilities.token_counts
+
     def _take_tokens(self, event: EngineEvent) -> None:
-        num_tokens = _num_tokens(event)
+        num_tokens = num_tokens_of(event)
         self.request.num_output_tokens += num_tokens
         self._put(event, num_tokens)
 
@@ -146,11 +189,7 @@ class Attempt:
             self.output.end_sequence(event.sequence, event.finish_reason or disposition)
         if not request.lifecycle.is_terminal:
             return
-        if event.num_output_tokens is not None:
-            request.num_output_tokens = event.num_output_tokens
-        if event.num_prompt_tokens is not None and request.capabilities is not None:
-            request.num_prompt_tokens = event.num_prompt_tokens
-            request.prompt_tokens_observability = request.capabilities.token_counts
+        self._take_counts(event)
         # An engine that is told to end with an error cannot know whose doing it is.
         wish = self.early_end.find_wish(event)
         self.output.end(
@@ -170,9 +209,3 @@ class Attempt:
         self.output.put(text, num_tokens, event.sequence, event.logprobs, event.delta)
         if self.request.output_parts is not None:
             self.request.keep_output(event.sequence, text, event.delta)
-
-
-def _num_tokens(event: EngineEvent) -> int:
-    if event.num_tokens is not None:
-        return event.num_tokens
-    return len(event.token_ids) or 1

@@ -23,6 +23,7 @@ from dataplane.engine import (
     EngineRequest,
     EngineUnavailableError,
 )
+from dataplane.engine_claims import Asked
 from dataplane.gateway.attempt import Attempt
 from dataplane.gateway.early_end import EarlyEnd, Wish
 from dataplane.gateway.fleet import Fleet
@@ -221,6 +222,7 @@ class EngineSide:
             output=self.output,
             early_end=self._early_end,
             bound=TransitBound(submitted_at),
+            asked=Asked.of(self.template, capabilities, self.demand.num_bytes),
             is_scheduled_by_us=is_blind,
         )
 

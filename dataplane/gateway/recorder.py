@@ -61,9 +61,8 @@ def build_record(request: InFlightRequest, gateway_id: str) -> RequestRecord:
             status_code=request.status,
             num_cached_tokens=request.num_cached_tokens,
             num_output_tokens=request.num_output_tokens,
-            output_tokens_observability=(
-                capabilities.token_counts if capabilities else Observability.OBSERVED
-            ),
+            output_tokens_observability=request.output_tokens_observability
+            or (capabilities.token_counts if capabilities else Observability.OBSERVED),
             cleanup_observability=(
                 capabilities.cleanup if capabilities else Observability.UNOBSERVABLE
             ),

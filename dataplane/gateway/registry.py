@@ -80,6 +80,8 @@ class InFlightRequest:
     prompt_tokens_observability: Observability = Observability.UNOBSERVABLE
     num_cached_tokens: int | None = None
     num_output_tokens: int = 0
+    output_tokens_observability: Observability | None = None
+    """Where its engine's own count is not believed; None: as its engine counts."""
     replica_ids: list[str] = field(default_factory=list)
     capabilities: EngineCapabilities | None = None
     """Of the engine that has it, once one does."""

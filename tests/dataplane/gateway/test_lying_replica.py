@@ -9,7 +9,7 @@ import pytest
 
 from dataplane.engine import EngineEvent, EngineUse
 from dataplane.lifecycle import Disposition, EventKind, Observability
-from dataplane.policy import KVLimits, KVReserve
+from dataplane.policy import KVLimits, KVReserve, RoutingTerms, TenantLimits
 from tests.dataplane.gateway.running_gateway import (
     CHAT,
     add_replica,
@@ -44,6 +44,56 @@ async def test_an_end_that_cannot_be_is_an_error_and_no_number_of_it_is_recorded
     assert record.disposition is Disposition.ERROR
     assert "broke its contract" in (record.reason or "")
     assert record.num_output_tokens == 0
+
+
+async def test_counts_above_what_was_sent_are_neither_told_recorded_nor_charged(
+    tmp_path: Path, replica: ScriptedReplica
+) -> None:
+    replica.finish_instead = EngineEvent(
+        kind=EventKind.FINISHED,
+        disposition=Disposition.LENGTH,
+        num_prompt_tokens=10**7,
+        num_output_tokens=10**7,
+    )
+    terms = {"tenants": {"default": TenantLimits(tokens_per_minute=1000)}}
+    async with serving(tmp_path, deployment("a", terms=terms)) as gateway:
+        response = await gateway.http.post(CHAT, json=say(max_tokens=1))
+        record = await gateway.record_of(response.headers["x-request-id"])
+        replica.finish_instead = None
+        again = await gateway.http.post(CHAT, json=say(max_tokens=1))
+    assert response.status_code == 200
+    assert response.json()["usage"]["total_tokens"] == record.num_prompt_tokens
+    assert record.num_output_tokens == 0
+    assert record.output_tokens_observability is Observability.INFERRED
+    assert record.prompt_tokens_observability is Observability.INFERRED
+    assert again.status_code == 200
+
+
+async def test_more_cached_tokens_than_a_prompt_can_have_are_as_if_none_were_told(
+    tmp_path: Path, replica: ScriptedReplica
+) -> None:
+    replica.num_cached_tokens = 10**6
+    async with serving(tmp_path) as gateway:
+        response = await gateway.http.post(CHAT, json=say(max_tokens=1))
+        record = await gateway.record_of(response.headers["x-request-id"])
+    assert response.status_code == 200
+    assert "prompt_tokens_details" not in response.json()["usage"]
+    assert record.num_cached_tokens is None
+    assert all(event.num_cached_tokens is None for event in record.events)
+
+
+async def test_a_replica_that_counts_what_cannot_be_is_ejected(
+    tmp_path: Path, replica: ScriptedReplica
+) -> None:
+    honest = add_replica("b", capabilities=replica.capabilities)
+    replica.num_cached_tokens = 10**6
+    ejection = {"eject_seconds": 60.0, "return_seconds": 1.0}
+    terms = {"routing": RoutingTerms(settings={"ejection": ejection})}
+    async with serving(tmp_path, deployment("a", "b", terms=terms)) as gateway:
+        for _ in range(20):
+            answer = await gateway.http.post(CHAT, json=say(max_tokens=1))
+            assert answer.status_code == 200
+    assert len(replica.submitted) < 10 < len(honest.submitted)
 
 
 async def test_what_has_not_happened_yet_is_not_believed(

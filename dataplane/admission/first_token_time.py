@@ -9,6 +9,11 @@ prompt may wait for less, and nobody has to take a guess off the promise beforeh
             |      . / .
             |  . / .
             +------------- prompt tokens
+
+One replica that hangs, or compiles something, says nothing of what the others take. So a first
+token that takes much longer than nearly all counts as if it took OUTLIER times as long as those.
+Where all get slower at once, what nearly all take rises with each, and so does that bound: some
+forty tell of thirty times.
 """
 
 import msgspec
@@ -19,6 +24,10 @@ LATE = 2.0
 """Mean deviations above the line that must be in time: some nineteen of twenty."""
 MIN_FIRST_TOKENS = 8
 """Fewer say nothing."""
+OUTLIER = 3.0
+"""Times as long as nearly all take is the most that one first token counts."""
+_LEAST_OUTLIER_SECONDS = 0.1
+"""Below, none counts as one."""
 
 
 _LEAST_WAIT = 0.05
@@ -44,6 +53,8 @@ class FirstTokenTime:
     """Of one deployment. Learns in constant time and space."""
 
     def __init__(self) -> None:
+        self._first: list[tuple[float, int]] = []
+        """Seconds and prompt tokens, until they are enough to say which of them is an outlier."""
         self._number = 0
         self._mean_tokens = 0.0
         self._mean_seconds = 0.0
@@ -53,6 +64,22 @@ class FirstTokenTime:
 
     def note(self, num_prompt_tokens: int, seconds: float) -> None:
         """A first token came so long after the slot."""
+        if self._number:
+            self._learn(num_prompt_tokens, min(seconds, self._most_at(num_prompt_tokens)))
+            return
+        self._first.append((seconds, num_prompt_tokens))
+        if len(self._first) == MIN_FIRST_TOKENS:
+            self._learn_first()
+
+    def _learn_first(self) -> None:
+        """The quickest first: they say what an outlier is."""
+        (fastest, num_tokens), *others = sorted(self._first)
+        self._first.clear()
+        self._learn(num_tokens, fastest)
+        for seconds, num_tokens in others:
+            self.note(num_tokens, seconds)
+
+    def _learn(self, num_prompt_tokens: int, seconds: float) -> None:
         self._number += 1
         newest = max(_NEWEST_SHARE, 1 / self._number)
         off = abs(seconds - self._line_at(num_prompt_tokens))
@@ -68,13 +95,18 @@ class FirstTokenTime:
 
     def read(self, num_prompt_tokens: int) -> FirstTokenReading | None:
         """For a prompt of so many tokens; None: nobody can tell yet."""
-        if self._number < MIN_FIRST_TOKENS:
+        if not self._number:
             return None
         late = LATE * self._deviation
         return FirstTokenReading(
             of_this=max(0.0, self._line_at(num_prompt_tokens) + late),
             usual=self._mean_seconds + late,
         )
+
+    def _most_at(self, num_prompt_tokens: int) -> float:
+        """Seconds; longer ones are outliers."""
+        nearly_all = self._line_at(num_prompt_tokens) + LATE * self._deviation
+        return max(_LEAST_OUTLIER_SECONDS, OUTLIER * nearly_all)
 
     def _line_at(self, num_prompt_tokens: float) -> float:
         """A longer prompt never takes less."""

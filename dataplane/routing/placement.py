@@ -103,9 +103,9 @@ class Placement:
             self._measure(now, self._scheduled_at)
         self._candidate.num_prompt_tokens_ahead -= self._num_ahead
         self._num_ahead = 0
-        began_at, self._began_at = self._began_at, None
-        if began_at is not None and (seen := self._router.first_tokens) is not None:
-            seen.note(self._request.num_prompt_tokens, now - began_at)
+        if self._began_at is not None:
+            self._router.note_first_token(self, now - self._began_at)
+            self._began_at = None
         if self._router.measures_pace:
             self.first_token_at = now
             self._num_held_then = self._candidate.num_outstanding

@@ -192,6 +192,12 @@ class Router:
         elif now >= self.next_check_at:
             self.check()
 
+    def note_first_token(self, placement: Placement, seconds: float) -> None:
+        """It came so long after its slot. One that is ejected is sent nothing: what it takes says
+        nothing of what others will."""
+        if self.first_tokens is not None and self.ejections.why_out(placement.replica_id) is None:
+            self.first_tokens.note(placement.num_prompt_tokens, seconds)
+
     def note_found(self, replica_id: str, num_thought: int, num_found: int) -> None:
         """An engine told how much of a prompt it had. Of one that had less than half of what was
         thought, the older half is forgotten: it has evicted more than was counted."""

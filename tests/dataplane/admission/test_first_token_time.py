@@ -47,6 +47,48 @@ def test_of_a_machine_that_gets_slower_the_newest_is_believed() -> None:
     assert reading.of_this > 0.9 * 3 * 2.2
 
 
+def of_this(times: FirstTokenTime, num_prompt_tokens: int) -> float:
+    reading = times.read(num_prompt_tokens)
+    assert reading is not None
+    return reading.of_this
+
+
+def test_one_that_hung_for_a_minute_hardly_changes_what_all_the_others_take() -> None:
+    times = FirstTokenTime()
+    for _ in range(200):
+        times.note(100, 0.2)
+    times.note(100, 60.0)
+    assert of_this(times, 100) < 0.3
+
+
+def test_one_that_hung_among_the_very_first_counts_no_more_than_later() -> None:
+    draw = random.Random(3)
+    for place in range(MIN_FIRST_TOKENS):
+        times = FirstTokenTime()
+        for number in range(MIN_FIRST_TOKENS):
+            num_tokens = draw.randrange(20, 2000)
+            times.note(num_tokens, 60.0 if number == place else 0.2 + 0.0001 * num_tokens)
+        assert of_this(times, 1000) < 1.0
+
+
+def test_of_a_machine_that_gets_thirty_times_slower_some_forty_tell() -> None:
+    times = FirstTokenTime()
+    for _ in range(200):
+        times.note(100, 0.2)
+    for _ in range(40):
+        times.note(100, 6.0)
+    assert of_this(times, 100) > 0.9 * 6
+
+
+def test_of_prompts_far_longer_than_any_before_a_few_dozen_tell() -> None:
+    times = FirstTokenTime()
+    for number in range(400):
+        num_tokens = 8000 if number >= 200 and number % 5 == 0 else 50
+        times.note(num_tokens, 0.1 + 0.001 * num_tokens)
+    assert of_this(times, 8000) > 0.9 * 8.1
+    assert of_this(times, 50) < 4
+
+
 def test_nobody_can_tell_from_a_few() -> None:
     assert learned(MIN_FIRST_TOKENS - 1).read(100) is None
     assert learned(MIN_FIRST_TOKENS).read(100) is not None

@@ -109,6 +109,33 @@ def test_what_runs_already_when_a_first_token_is_promised_says_nothing_of_it() -
     assert reading.of_this == pytest.approx(0.5)
 
 
+def test_what_comes_of_a_replica_that_is_ejected_says_nothing_of_the_others() -> None:
+    service = Service()
+    service.queue.set_replicas({"r": 8, "hung": 8})
+    service.queue.router.set_replicas({"r", "hung"}, {"r", "hung"})
+    service.queue.keep_promises(AdmissionPolicyTerms(revision="p@1", classes=(CHAT,)))
+    tickets = [service.enter() for _ in range(16)]
+    leases = [ticket.outcome for ticket in tickets if isinstance(ticket.outcome, Lease)]
+    service.now += 0.2
+    for lease in leases:
+        if lease.replica_id == "r":
+            lease.placement.note_first_token()
+            lease.release()
+    served = [service.enter() for _ in range(8)]
+    for ticket in served:
+        service.answer(ticket, 20)
+    service.now += 60
+    service.queue.check_replicas()
+    assert set(service.queue.router.ejections.ejected()) == {"hung"}
+    before = service.queue.read_first_token(50)
+    assert before is not None
+    for lease in leases:
+        if lease.replica_id == "hung":
+            lease.placement.note_first_token()
+            lease.release()
+    assert service.queue.read_first_token(50) == before
+
+
 def test_nothing_is_measured_for_a_policy_that_asks_for_nothing() -> None:
     service = Service()
     service.queue.keep_promises(

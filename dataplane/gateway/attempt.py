@@ -15,7 +15,7 @@ from dataplane.engine_claims import (
     find_impossible_use,
     num_tokens_of,
 )
-from dataplane.gateway.early_end import EarlyEnd
+from dataplane.gateway.early_end import EarlyEnd, Wish
 from dataplane.gateway.output import Ending, Output
 from dataplane.gateway.registry import InFlightRequest, TransitBound
 from dataplane.lifecycle import (
@@ -64,6 +64,8 @@ class Attempt:
             return
         if event.num_cached_tokens is not None:
             event = self._without_untrue_cached(event)
+        if self.early_end.wish is not None:
+            event = self._drop(event, self.early_end.wish)
         self._apply(event)
         if event.kind is _TOKENS:  # nearly all are
             self._take_tokens(event)
@@ -82,6 +84,19 @@ class Attempt:
                 self._take_finish(event)
             case EventKind.RELEASED:
                 self._take_use(event.used)
+
+    def _drop(self, event: EngineEvent, wish: Wish) -> EngineEvent:
+        """It is being ended, and past its backlog nobody takes what comes meanwhile. Its engine may
+        have come to its end by itself before it heard; without what was dropped that is no answer,
+        and the request ends as was wished."""
+        output = self.output
+        if output.backlog.is_over and _has_content(event):
+            output.has_gap = True
+        if not output.has_gap or event.disposition not in ANSWERS:
+            return event
+        if not self.request.lifecycle.is_last(event.sequence):
+            return event
+        return replace(event, disposition=wish.disposition, reason=None, finish_reason=None)
 
     def _apply(self, event: EngineEvent) -> None:
         received_at, offset = self.request.now(), event.offset
@@ -185,7 +200,7 @@ class Attempt:
         disposition = event.disposition
         assert disposition is not None  # the lifecycle refused it otherwise
         self._put(event, 0)
-        if disposition in ANSWERS:
+        if disposition in ANSWERS and not self.output.has_gap:
             self.output.end_sequence(event.sequence, event.finish_reason or disposition)
         if not request.lifecycle.is_terminal:
             return
@@ -203,9 +218,13 @@ class Attempt:
         self.early_end.bound_wait()
 
     def _put(self, event: EngineEvent, num_tokens: int) -> None:
-        if self.early_end.wish is not None and self.output.backlog.is_over:
-            return  # it is being ended, and nobody takes what comes meanwhile
+        if self.output.has_gap:
+            return
         text = event.text or ""
         self.output.put(text, num_tokens, event.sequence, event.logprobs, event.delta)
         if self.request.output_parts is not None:
             self.request.keep_output(event.sequence, text, event.delta)
+
+
+def _has_content(event: EngineEvent) -> bool:
+    return bool(event.text or event.delta or event.num_tokens or event.token_ids)

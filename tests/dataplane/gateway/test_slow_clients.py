@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import re
 import socket
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -120,6 +121,28 @@ async def test_it_is_ended_gets_what_was_produced_and_is_told_why(
     assert "[DONE]" not in answer
     assert report.held_back is None  # its replica is not to blame
     assert f'{names.GATEWAY_SLOW_CLIENTS_TOTAL}{{deployment="chat",kind="ended"' in metrics
+
+
+async def test_what_was_dropped_makes_no_whole_answer_of_it_whatever_its_engine_says(
+    tmp_path: Path, fast: ScriptedReplica
+) -> None:
+    fast.ignores_cancel = True  # it had come to its end before it heard
+    terms = SlowClientTerms(max_waiting_bytes=8 * 2**10, then=SlowClientAction.END)
+    async with serving(tmp_path, served(terms)) as gateway:
+        async with asking(gateway) as client:
+            await until(lambda: bool(fast.cancelled))
+            await until(lambda: not fast.held)
+            answer = await read_all(client)
+        await until(lambda: len(gateway.records) == 1)
+    [record] = gateway.records
+    assert (record.disposition, record.delivery) == (Disposition.CANCELLED, Delivery.PARTIAL)
+    words = [int(word) for word in re.findall(r"w(\d+) ", answer)]
+    assert words == list(range(len(words)))
+    assert len(words) < NUM_TOKENS == record.num_output_tokens
+    error = json.loads(answer.rpartition("data: ")[2].splitlines()[0])["error"]
+    assert (error["code"], error["message"]) == (TOO_SLOW_CODE, record.reason)
+    assert "[DONE]" not in answer
+    assert '"finish_reason":"length"' not in answer
 
 
 async def test_one_that_leaves_while_it_is_paused_is_cancelled(

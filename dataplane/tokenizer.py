@@ -126,8 +126,8 @@ class Tokenizer:
     def _encode_plain(self, text: str) -> list[int]:
         if not text:
             return []
-        # A batch, of one: it lets other threads run meanwhile, and leaves offsets out. `encode` holds
-        # the interpreter for 10 ms of a prompt of 20,000 characters, and with it every stream.
+        # A batch, of one: it lets other threads run meanwhile, and leaves offsets out. `encode`
+        # holds the interpreter for 10 ms of 20,000 characters, and with it every stream.
         [encoding] = self._encoder.encode_batch_fast([text], add_special_tokens=False)
         ids: list[int] = encoding.ids
         return ids

@@ -92,8 +92,8 @@ def add_override(
     if not wanted.reason.strip():
         raise OverrideError("reason: say why, for everybody who sees it until it ends")
     _check_time(wanted)
-    _check_scope(session, wanted, desired)
     now = clock()
+    _check_scope(session, wanted, desired, now)
     row = OverrideRow(
         override_id=secrets.token_hex(4),
         kind=wanted.kind.value,
@@ -216,7 +216,9 @@ def _check_time(wanted: NewOverride) -> None:
         raise OverrideError("an override lasts for 1s at least and for 30d at most")
 
 
-def _check_scope(session: Session, wanted: NewOverride, desired: DesiredDeployment) -> None:
+def _check_scope(
+    session: Session, wanted: NewOverride, desired: DesiredDeployment, now_unix_ns: int
+) -> None:
     """It says what its kind needs, and nothing that its kind does not know."""
     given = {
         "policy": wanted.policy is not None,
@@ -236,7 +238,7 @@ def _check_scope(session: Session, wanted: NewOverride, desired: DesiredDeployme
         case OverrideKind.PIN_REPLICAS:
             _check_replicas(session, wanted)
         case OverrideKind.BYPASS:
-            _check_class(wanted, desired)
+            _check_class(wanted, _enforced_policy(session, wanted, desired, now_unix_ns))
             _check_tenant(session, wanted.tenant)
 
 
@@ -254,11 +256,23 @@ def _check_replicas(session: Session, wanted: NewOverride) -> None:
         )
 
 
-def _check_class(wanted: NewOverride, desired: DesiredDeployment) -> None:
-    names = [each.name for each in desired.revisions.policy.spec(AdmissionPolicySpec).classes]
+def _enforced_policy(
+    session: Session, wanted: NewOverride, desired: DesiredDeployment, now_unix_ns: int
+) -> Revision:
+    """The one that is pinned now, by the newest override that pins one; else the desired one."""
+    pinned = (
+        each.policy
+        for each in list_in_force(session, now_unix_ns)
+        if each.deployment == wanted.deployment and each.policy is not None
+    )
+    return next(pinned, desired.revisions.policy)
+
+
+def _check_class(wanted: NewOverride, policy: Revision) -> None:
+    names = [each.name for each in policy.spec(AdmissionPolicySpec).classes]
     if wanted.request_class is not None and wanted.request_class not in names:
         raise OverrideError(
-            f"request_class: policy {desired.revisions.policy.label} has no class "
+            f"request_class: policy {policy.label}, which is enforced now, has no class "
             f"{wanted.request_class!r}; it has {', '.join(names)}"
         )
 

@@ -25,7 +25,7 @@ from controlplane.store.replicas import add_replica
 from controlplane.store.revisions import apply_documents
 from dataplane.engine import ReplicaSpec
 from dataplane.policy import OverrideKind
-from tests.controlplane.config_documents import SERVICE, documents
+from tests.controlplane.config_documents import DESIGN_POLICY, SERVICE, documents
 from tests.databases import Databases
 
 _SECOND = 10**9
@@ -194,3 +194,19 @@ def test_longer_than_a_day_only_where_somebody_says_so(database: Database) -> No
 def test_the_newest_is_listed_first(database: Database) -> None:
     first, second = make(database, _PIN, at=100), make(database, _BYPASS, at=101)
     assert in_force(database, 102) == [second.override_id, first.override_id]
+
+
+def test_a_bypass_names_a_class_of_the_policy_that_is_pinned(database: Database) -> None:
+    text = DESIGN_POLICY.replace("name: interactive", "name: vip")
+    with database.session() as session:
+        apply_documents(session, documents(text), author="ann", reason="", clock=lambda: 2)
+        with pytest.raises(OverrideError, match="policy chat@2, which is enforced now, has no"):
+            add_override(session, _BYPASS, actor="ann", clock=lambda: 5)
+        add_override(session, _PIN, actor="ann", clock=lambda: 10)
+        add_override(session, _BYPASS, actor="ann", clock=lambda: 20)
+        with pytest.raises(
+            OverrideError, match="chat@1, which is enforced now, has no class 'vip'"
+        ):
+            add_override(
+                session, replace(_BYPASS, request_class="vip"), actor="ann", clock=lambda: 20
+            )

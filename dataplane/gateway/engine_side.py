@@ -108,11 +108,11 @@ class EngineSide:
             self._note_routing(number, outcome.placement)
             with outcome as lease:
                 error = await self._run_attempt(number, lease)
-                if error is not None:
-                    lease.placement.fail()
-                lease.settle(0 if error else self._num_tokens())
-            if error is None:
-                return
+                if error is None:
+                    self._settle(lease)
+                    return
+                lease.placement.fail()
+                lease.settle(0)
             lost.append(error)
             self.fleet.doubt(error.replica_id, error.why)
             if self._early_end.wish or not may_try_again(self.request.state, number + 1):
@@ -189,12 +189,14 @@ class EngineSide:
         self._untold_end.finish_if_open(Disposition.ERROR, why, status=502)
         await self._early_end.cancel_at(attempt.client, Disposition.ERROR)
 
-    def _num_tokens(self) -> int:
+    def _settle(self, lease: Lease) -> None:
         """What it took of an engine: of one that never came to work, nothing."""
         request = self.request
         if not request.lifecycle.was_scheduled:
-            return 0
-        return (request.num_prompt_tokens or 0) + request.num_output_tokens
+            lease.settle(0)
+            return
+        num_output = request.num_output_tokens
+        lease.settle((request.num_prompt_tokens or 0) + num_output, num_output_tokens=num_output)
 
     def _open_attempt(self, number: int, placement: Placement, client: EngineClient) -> Attempt:
         request, replica_id = self.request, placement.replica_id

@@ -333,10 +333,10 @@ class DeploymentQueue:
         return longest_wait(first_token_seconds, 0.0 if reading is None else reading.of_this)
 
     def _learn_pace(self, pace: PaceLimits, lease: Lease) -> None:
-        placement, num_tokens = lease.placement, lease.num_tokens
+        num_tokens = lease.num_output_tokens
         if num_tokens is None or lease.num_slots != 1:
             return
-        seen = placement.read_pace(num_tokens - placement.num_prompt_tokens)
+        seen = lease.placement.read_pace(num_tokens)
         if seen is not None:
             replica_id = lease.replica_id
             pace.note_answer(replica_id, seen.tpot_seconds, seen.num_tokens, seen.num_held)

@@ -38,6 +38,7 @@ class Lease:
         "_is_held",
         "_owner",
         "charge",
+        "num_output_tokens",
         "num_slots",
         "num_tokens",
         "placement",
@@ -61,6 +62,7 @@ class Lease:
         self.charge = charge
         self.reservation = reservation
         self.num_tokens: int | None = None
+        self.num_output_tokens: int | None = None
         self._owner = owner
         self._is_held = True
 
@@ -75,10 +77,11 @@ class Lease:
     ) -> None:
         self.release()
 
-    def settle(self, num_tokens: int) -> None:
+    def settle(self, num_tokens: int, *, num_output_tokens: int | None = None) -> None:
         """With its end its tenant is charged what it really took, prompt and output. Without it
-        what was expected stays charged."""
+        what was expected stays charged. Of the output alone it is learned how fast it came."""
         self.num_tokens = num_tokens
+        self.num_output_tokens = num_output_tokens
 
     def release(self) -> None:
         """Give back what is held. Twice is no error."""

@@ -156,7 +156,8 @@ class FleetRegistry:
             self._close(request)
         if lease is not None:
             if lease.charge is not None or lease.placement.first_token_at is not None:
-                lease.settle(request.num_taken_tokens)
+                num_output = request.num_output_tokens
+                lease.settle(request.num_taken_tokens, num_output_tokens=num_output)
             lease.release()
 
     def _release_hold(self, request: FleetRequest, hold: AdmissionHold) -> None:

@@ -121,7 +121,8 @@ class Handover:
                 request.trace.note(EventKind.PAUSED, now, reason=_PAUSED, replica_id=source)
             self._wait()
         if lease is not None:
-            lease.settle(len(request.call.prompt) + self.num_selected_tokens)
+            num_selected = self.num_selected_tokens
+            lease.settle(len(request.call.prompt) + num_selected, num_output_tokens=num_selected)
             lease.release()
         return True
 

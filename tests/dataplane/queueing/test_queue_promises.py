@@ -38,7 +38,7 @@ class Service:
         self.now += 0.01 * num_prompt_tokens
         lease.placement.note_first_token()
         self.now += self.tpot * (NUM_OUTPUT - 1)
-        lease.settle(num_prompt_tokens + NUM_OUTPUT)
+        lease.settle(num_prompt_tokens + NUM_OUTPUT, num_output_tokens=NUM_OUTPUT)
         lease.release()
         self.queue.check_integrity()
 
@@ -58,6 +58,16 @@ def test_a_replica_is_given_as_many_at_once_as_keep_the_pace() -> None:
     assert service.queue.pace is None
 
 
+@pytest.mark.parametrize("num_told", [20, 50, 450])
+def test_a_pace_is_of_output_tokens_however_wrong_the_prompt_was_guessed(num_told: int) -> None:
+    service = Service(tpot=0.9)
+    service.queue.set_pace(0.45)
+    for _ in range(2 * MIN_ANSWERS):
+        service.answer(service.enter(num_prompt_tokens=50), num_told)
+    assert service.queue.pace is not None
+    assert service.queue.pace.limit("r") == 1
+
+
 def test_what_its_client_held_up_says_nothing_of_a_replicas_pace() -> None:
     service = Service(tpot=5.0)
     service.queue.set_pace(0.45)
@@ -68,7 +78,7 @@ def test_what_its_client_held_up_says_nothing_of_a_replicas_pace() -> None:
         lease.placement.note_first_token()
         lease.placement.forget_pace()
         service.now += 60
-        lease.settle(50 + NUM_OUTPUT)
+        lease.settle(50 + NUM_OUTPUT, num_output_tokens=NUM_OUTPUT)
         lease.release()
     assert service.queue.pace is not None
     assert service.queue.pace.limit("r") is None

@@ -298,8 +298,9 @@ class DeploymentAdmission:
             load.oldest_age_by_class = self._ages()
             load.drain = queue.drain.read()
             if request_class is not None:
-                load.own_drain = queue.read_drain_of(request_class.name)
-            load.first_token = queue.read_first_token(arrival.facts.num_prompt_tokens)
+                load.own_drain = queue.promises.read_drain_of(request_class.name)
+            num_prompt = arrival.facts.num_prompt_tokens
+            load.first_token = queue.promises.read_first_token(num_prompt)
             if request_class is not None and _is_full(terms, request_class, load):
                 weight = terms.limits_of(tenant).weight
                 load.is_outweighed = queue.is_outweighed(

@@ -24,8 +24,7 @@ replica, and each class once.
 from collections.abc import Mapping, Sequence, Set
 from types import MappingProxyType
 
-from dataplane.admission.drain_rate import DrainRate, DrainReading
-from dataplane.admission.first_token_time import FirstTokenReading, FirstTokenTime, longest_wait
+from dataplane.admission.drain_rate import DrainRate
 from dataplane.clock import MonotonicClock
 from dataplane.leases.kv_decision import with_blocks
 from dataplane.leases.kv_reservation import KVDemand, KVReservations, KVSight
@@ -34,7 +33,7 @@ from dataplane.lifecycle import Disposition
 from dataplane.policy import AdmissionPolicyTerms, ClassPolicy
 from dataplane.queueing.class_lane import Charge
 from dataplane.queueing.demand import ONE_SLOT, QueueDemand
-from dataplane.queueing.pace_limits import PaceLimits
+from dataplane.queueing.promises import Promises
 from dataplane.queueing.replica_slots import ReplicaSlots
 from dataplane.queueing.ticket import Departure, Lease, LeavingListener, Ticket
 from dataplane.queueing.wait_limits import WaitLimits
@@ -64,13 +63,11 @@ class DeploymentQueue:
         """How fast those who wait begin. For reading alone."""
         self.kv = KVReservations(clock)
         """Blocks of KV cache of those that were given slots. For reading alone."""
-        self.pace: PaceLimits | None = None
-        """How many each replica is given so that answers keep a pace; None: nobody asks for one.
-        For reading alone."""
-        self._drains: dict[str, DrainRate] = {}
         self._slots = ReplicaSlots()
         self._line = WaitingLine()
         self._limits = WaitLimits(unserved_seconds)
+        self.promises = Promises(clock, self.router, self._slots, self._line, self.drain)
+        """What is learned so that its policy's are kept. For reading alone."""
         self._num_entered = 0
         self._is_dispatching = False
 
@@ -184,8 +181,7 @@ class DeploymentQueue:
         Leases on a replica that is gone stay valid until their holders end.
         """
         self._slots.set_replicas(slots, held_elsewhere)
-        if self.pace is not None:
-            self.pace.keep_only(slots.keys())
+        self.promises.keep_replicas(slots.keys())
         for ticket in self._line:
             self._note_service(ticket)
         self._dispatch()
@@ -209,7 +205,7 @@ class DeploymentQueue:
             of_class = entered_at + request_class.deadline_seconds
             deadline_at = of_class if deadline_at is None else min(of_class, deadline_at)
         if request_class.first_token_seconds is not None:
-            first_slot_at = entered_at + self._longest_wait(
+            first_slot_at = entered_at + self.promises.longest_wait(
                 request_class.first_token_seconds, demand
             )
             deadline_at = first_slot_at if deadline_at is None else min(first_slot_at, deadline_at)
@@ -219,8 +215,8 @@ class DeploymentQueue:
             return ticket
         self._line.add(ticket)
         self.drain.note_waiting(True)
-        if self._drains:
-            self._note_class(ticket)
+        if self.promises.class_drains:
+            self.promises.note_waiting(ticket.class_name)
         if excluded or not self._slots.has_replicas:
             self._note_service(ticket)
         if deadline_at is not None:
@@ -268,55 +264,13 @@ class DeploymentQueue:
 
     def keep_promises(self, terms: AdmissionPolicyTerms) -> None:
         """Learn what these terms ask about. The same again is no change."""
-        self.set_pace(terms.tpot_seconds)
-        self._watch_first_tokens(
-            any(each.first_token_seconds is not None for each in terms.classes)
-        )
-        behind = [each.name for each in terms.classes if _waits_behind(each, terms.classes)]
-        self._watch_classes(set(behind))
-
-    def _watch_first_tokens(self, is_asked: bool) -> None:
-        """Whether classes promise a first token, so that it is learned how long they take."""
-        if is_asked is (self.router.first_tokens is None):
-            self.router.first_tokens = FirstTokenTime() if is_asked else None
-
-    def _watch_classes(self, names: Set[str]) -> None:
-        """Classes that have a deadline behind another one."""
-        kept = {name: drain for name, drain in self._drains.items() if name in names}
-        for name in names - kept.keys():
-            drain = kept[name] = DrainRate(self.clock)
-            drain.note_waiting(name in self._line.num_by_class)
-        self._drains = kept
-
-    def read_drain_of(self, class_name: str) -> DrainReading | None:
-        """How fast those of a class begin, where it has a deadline and another one goes before
-        it; None: it has not, or nobody can tell yet."""
-        own, of_all = self._drains.get(class_name), self.drain.read()
-        if own is None or of_all is None or not of_all.is_current:
-            return None
-        return own.read_behind(of_all)
-
-    def read_first_token(self, num_prompt_tokens: int) -> FirstTokenReading | None:
-        """How long the first token of such a prompt takes from its slot; None: nobody asks, or
-        nobody can tell yet."""
-        first_tokens = self.router.first_tokens
-        return None if first_tokens is None else first_tokens.read(num_prompt_tokens)
-
-    def set_pace(self, tpot_seconds: float | None) -> None:
-        """From now on replicas are given no more than they answer at this pace, in seconds for a
-        token; None: as many as they take. The same again is no change."""
-        if (None if self.pace is None else self.pace.tpot_seconds) == tpot_seconds:
-            return
-        self.router.measures_pace = tpot_seconds is not None
-        self.pace = None if tpot_seconds is None else PaceLimits(tpot_seconds)
-        for replica_id in self._slots.replica_ids():
-            self._slots.set_lower_limit(replica_id, None)
-        self._dispatch()
+        if self.promises.keep(terms):
+            self._dispatch()
 
     def give_back(self, lease: Lease) -> None:
         """What it held is free again. For leases alone."""
-        if self.pace is not None:
-            self._learn_pace(self.pace, lease)
+        if self.promises.pace is not None:
+            self.promises.note_answer(lease)
         self._slots.give_back(lease.replica_id, lease.num_slots)
         if lease.charge is not None:
             self._line.settle(lease.charge, lease.num_tokens)
@@ -325,22 +279,6 @@ class DeploymentQueue:
             lease.reservation.release()
         if self._line.num_waiting:
             self._dispatch()
-
-    def _longest_wait(self, first_token_seconds: float, demand: QueueDemand) -> float:
-        """For a slot, so that its first token comes in time."""
-        routing = demand.routing
-        reading = None if routing is None else self.read_first_token(routing.num_prompt_tokens)
-        return longest_wait(first_token_seconds, 0.0 if reading is None else reading.of_this)
-
-    def _learn_pace(self, pace: PaceLimits, lease: Lease) -> None:
-        num_tokens = lease.num_output_tokens
-        if num_tokens is None or lease.num_slots != 1:
-            return
-        seen = lease.placement.read_pace(num_tokens)
-        if seen is not None:
-            replica_id = lease.replica_id
-            pace.note_answer(replica_id, seen.tpot_seconds, seen.num_tokens, seen.num_held)
-            self._slots.set_lower_limit(replica_id, pace.limit(replica_id))
 
     def check_integrity(self) -> None:
         """Raises AssertionError when a slot is counted wrongly, or one idles while others wait."""
@@ -369,13 +307,9 @@ class DeploymentQueue:
         self._line.remove(ticket)
         if not self._line.num_waiting:
             self.drain.note_waiting(False)
-        if self._drains:
-            self._note_class(ticket)
+        if self.promises.class_drains:
+            self.promises.note_waiting(ticket.class_name)
         self._limits.forget(ticket)
-
-    def _note_class(self, ticket: Ticket) -> None:
-        if (drain := self._drains.get(ticket.class_name)) is not None:
-            drain.note_waiting(ticket.class_name in self._line.num_by_class)
 
     def _usable(self, ticket: Ticket) -> Set[str]:
         return self._slots.replica_ids() - ticket.excluded
@@ -425,8 +359,8 @@ class DeploymentQueue:
                 charge = self._line.charge(ticket)
                 lease = self._grant(ticket.demand, candidates, ticket.excluded, charge)
                 self.drain.note_begun(ticket.demand.num_tokens)
-                if (of_class := self._drains.get(ticket.class_name)) is not None:
-                    of_class.note_begun(ticket.demand.num_tokens)
+                if self.promises.class_drains:
+                    self.promises.note_begun(ticket.class_name, ticket.demand.num_tokens)
                 self._remove(ticket)
                 ticket.settle(lease)
         finally:
@@ -474,9 +408,3 @@ class DeploymentQueue:
         if wanted is None:
             return candidates
         return [each for each in candidates if self.kv.room(each.replica_id, wanted).fits]
-
-
-def _waits_behind(request_class: ClassPolicy, classes: Sequence[ClassPolicy]) -> bool:
-    """It has a deadline, and another class goes before it."""
-    limits = (request_class.deadline_seconds, request_class.first_token_seconds)
-    return limits != (None, None) and any(c.priority > request_class.priority for c in classes)

@@ -24,7 +24,8 @@ PROMISING = (ClassPolicy(name="only", first_token_seconds=5.0),)
 
 
 def limit_of(queue: DeploymentQueue) -> int | None:
-    return None if queue.pace is None else queue.pace.limit("replica-a")
+    pace = queue.promises.pace
+    return None if pace is None else pace.limit("replica-a")
 
 
 async def test_a_replica_is_given_fewer_where_its_answers_do_not_keep_the_pace(
@@ -42,9 +43,9 @@ async def test_a_replica_is_given_fewer_where_its_answers_do_not_keep_the_pace(
         candidate = queue.find_candidate("replica-a")
         assert candidate is not None
         assert candidate.max_outstanding == 1
-        assert queue.read_first_token(5) is not None
+        assert queue.promises.read_first_token(5) is not None
 
         gateway.app.gateway.enforce(encode_snapshot(snapshot(deployment("a"), version=6)))
         assert limit_of(queue) is None
         assert candidate.max_outstanding is None or candidate.max_outstanding > 1
-        assert queue.read_first_token(5) is None
+        assert queue.promises.read_first_token(5) is None

@@ -28,6 +28,10 @@ class Service:
         self.queue = DeploymentQueue(clock=lambda: self.now, unserved_seconds=60)
         self.queue.set_replicas({"r": 8})
 
+    def promise_pace(self, tpot_seconds: float | None) -> None:
+        terms = AdmissionPolicyTerms(revision="p@1", classes=(CHAT,), tpot_seconds=tpot_seconds)
+        self.queue.keep_promises(terms)
+
     def enter(self, num_prompt_tokens: int = 50) -> Ticket:
         routing = RoutingRequest(num_prompt_tokens=num_prompt_tokens, num_output_tokens=100)
         return self.queue.enter(CHAT, QueueDemand(routing=routing))
@@ -45,7 +49,7 @@ class Service:
 
 def test_a_replica_is_given_as_many_at_once_as_keep_the_pace() -> None:
     service = Service()
-    service.queue.set_pace(0.45)
+    service.promise_pace(0.45)
     for _ in range(2 * MIN_ANSWERS):
         service.answer(service.enter())
     running = [service.enter() for _ in range(6)]
@@ -53,24 +57,24 @@ def test_a_replica_is_given_as_many_at_once_as_keep_the_pace() -> None:
     service.answer(running[0])
     assert isinstance(running[4].outcome, Lease)
 
-    service.queue.set_pace(None)
+    service.promise_pace(None)
     assert isinstance(running[5].outcome, Lease)
-    assert service.queue.pace is None
+    assert service.queue.promises.pace is None
 
 
 @pytest.mark.parametrize("num_told", [20, 50, 450])
 def test_a_pace_is_of_output_tokens_however_wrong_the_prompt_was_guessed(num_told: int) -> None:
     service = Service(tpot=0.9)
-    service.queue.set_pace(0.45)
+    service.promise_pace(0.45)
     for _ in range(2 * MIN_ANSWERS):
         service.answer(service.enter(num_prompt_tokens=50), num_told)
-    assert service.queue.pace is not None
-    assert service.queue.pace.limit("r") == 1
+    assert service.queue.promises.pace is not None
+    assert service.queue.promises.pace.limit("r") == 1
 
 
 def test_what_its_client_held_up_says_nothing_of_a_replicas_pace() -> None:
     service = Service(tpot=5.0)
-    service.queue.set_pace(0.45)
+    service.promise_pace(0.45)
     for _ in range(2 * MIN_ANSWERS):
         ticket = service.enter()
         lease = ticket.outcome
@@ -80,8 +84,8 @@ def test_what_its_client_held_up_says_nothing_of_a_replicas_pace() -> None:
         service.now += 60
         lease.settle(50 + NUM_OUTPUT, num_output_tokens=NUM_OUTPUT)
         lease.release()
-    assert service.queue.pace is not None
-    assert service.queue.pace.limit("r") is None
+    assert service.queue.promises.pace is not None
+    assert service.queue.promises.pace.limit("r") is None
 
 
 def test_who_has_a_long_prompt_waits_for_less_and_leaves_before_it_is_too_late() -> None:
@@ -111,10 +115,10 @@ def test_what_runs_already_when_a_first_token_is_promised_says_nothing_of_it() -
     service.queue.keep_promises(AdmissionPolicyTerms(revision="p@2", classes=(CHAT,)))
     for ticket in running:
         service.answer(ticket)
-    assert service.queue.read_first_token(50) is None
+    assert service.queue.promises.read_first_token(50) is None
     for _ in range(MIN_FIRST_TOKENS):
         service.answer(service.enter())
-    reading = service.queue.read_first_token(50)
+    reading = service.queue.promises.read_first_token(50)
     assert reading is not None
     assert reading.of_this == pytest.approx(0.5)
 
@@ -137,13 +141,13 @@ def test_what_comes_of_a_replica_that_is_ejected_says_nothing_of_the_others() ->
     service.now += 60
     service.queue.check_replicas()
     assert set(service.queue.router.ejections.ejected()) == {"hung"}
-    before = service.queue.read_first_token(50)
+    before = service.queue.promises.read_first_token(50)
     assert before is not None
     for lease in leases:
         if lease.replica_id == "hung":
             lease.placement.note_first_token()
             lease.release()
-    assert service.queue.read_first_token(50) == before
+    assert service.queue.promises.read_first_token(50) == before
 
 
 def test_nothing_is_measured_for_a_policy_that_asks_for_nothing() -> None:
@@ -152,8 +156,8 @@ def test_nothing_is_measured_for_a_policy_that_asks_for_nothing() -> None:
         AdmissionPolicyTerms(revision="p@1", classes=(ClassPolicy(name="all"),))
     )
     service.answer(service.enter())
-    assert service.queue.pace is None
-    assert service.queue.read_first_token(50) is None
+    assert service.queue.promises.pace is None
+    assert service.queue.promises.read_first_token(50) is None
 
 
 def test_of_a_class_that_waits_behind_another_it_is_known_how_fast_it_begins() -> None:
@@ -169,9 +173,9 @@ def test_of_a_class_that_waits_behind_another_it_is_known_how_fast_it_begins() -
         assert isinstance(ticket.outcome, Lease)
         ticket.outcome.release()
     of_all = service.queue.drain.read()
-    own = service.queue.read_drain_of("batch")
+    own = service.queue.promises.read_drain_of("batch")
     assert of_all is not None
     assert own is not None
     assert of_all.requests_per_second == pytest.approx(10, rel=0.1)
     assert own.requests_per_second < 0.3 * of_all.requests_per_second
-    assert service.queue.read_drain_of("chat") is None
+    assert service.queue.promises.read_drain_of("chat") is None

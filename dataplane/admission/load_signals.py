@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 import msgspec
 
-from dataplane.admission.drain_rate import DrainReading
-from dataplane.admission.first_token_time import FirstTokenReading
 from dataplane.admission.retry_budget import RetryStanding
 from dataplane.leases.prompt_tokens_in_flight import PromptShortage
 from dataplane.leases.tenant_use import UseShortage
+from dataplane.queueing.drain_rate import DrainReading
+from dataplane.routing.first_token_time import FirstTokenReading
 
 
 class QueueLoad(msgspec.Struct, kw_only=True):

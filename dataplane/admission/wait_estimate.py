@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dataplane.admission.first_token_time import longest_wait
 from dataplane.admission.load_signals import QueueLoad
 from dataplane.policy import ClassPolicy
+from dataplane.routing.first_token_time import longest_wait
 
 _HOUR = 3600
 

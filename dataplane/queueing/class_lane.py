@@ -18,8 +18,8 @@ import heapq
 from collections import OrderedDict
 from collections.abc import Iterator
 
-from dataplane.leases.tenant_account import TenantAccount
 from dataplane.policy import ClassPolicy
+from dataplane.queueing.tenant_account import TenantAccount
 from dataplane.queueing.ticket import Ticket
 from dataplane.taken_share import TakenShare
 

@@ -9,15 +9,15 @@ What nobody promises is not measured, and costs nothing.
 
 from collections.abc import Mapping, Sequence, Set
 
-from dataplane.admission.drain_rate import DrainRate, DrainReading
-from dataplane.admission.first_token_time import FirstTokenReading, FirstTokenTime, longest_wait
 from dataplane.clock import MonotonicClock
 from dataplane.policy import AdmissionPolicyTerms, ClassPolicy
 from dataplane.queueing.demand import QueueDemand
+from dataplane.queueing.drain_rate import DrainRate, DrainReading
 from dataplane.queueing.pace_limits import PaceLimits
 from dataplane.queueing.replica_slots import ReplicaSlots
 from dataplane.queueing.ticket import Lease
 from dataplane.queueing.waiting_line import WaitingLine
+from dataplane.routing.first_token_time import FirstTokenReading, FirstTokenTime, longest_wait
 from dataplane.routing.router import Router
 
 

@@ -24,7 +24,6 @@ replica, and each class once.
 from collections.abc import Mapping, Sequence, Set
 from types import MappingProxyType
 
-from dataplane.admission.drain_rate import DrainRate
 from dataplane.clock import MonotonicClock
 from dataplane.leases.kv_decision import with_blocks
 from dataplane.leases.kv_reservation import KVDemand, KVReservations, KVSight
@@ -33,6 +32,7 @@ from dataplane.lifecycle import Disposition
 from dataplane.policy import AdmissionPolicyTerms, ClassPolicy
 from dataplane.queueing.class_lane import Charge
 from dataplane.queueing.demand import ONE_SLOT, QueueDemand
+from dataplane.queueing.drain_rate import DrainRate
 from dataplane.queueing.promises import Promises
 from dataplane.queueing.replica_slots import ReplicaSlots
 from dataplane.queueing.ticket import Departure, Lease, LeavingListener, Ticket

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from operator import itemgetter
 from random import Random
 
-from dataplane.admission.first_token_time import FirstTokenTime
 from dataplane.clock import MonotonicClock
 from dataplane.decision import MAX_CANDIDATES, RoutingCandidate, RoutingDecision, clip, keep_best
 from dataplane.policy import RoutingTerms
@@ -20,6 +19,7 @@ from dataplane.prefix_report import PrefixReport
 from dataplane.routing import least_outstanding
 from dataplane.routing.candidate import Candidate
 from dataplane.routing.ejection import Ejections, EjectionTerms
+from dataplane.routing.first_token_time import FirstTokenTime
 from dataplane.routing.least_outstanding import LeastOutstanding
 from dataplane.routing.placement import Placement
 from dataplane.routing.policy import Pick

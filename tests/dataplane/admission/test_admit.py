@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from dataplane.admission.admit import Admitted, Rejected, RejectionKind, admit
 from dataplane.admission.class_matching import RequestFacts
-from dataplane.admission.drain_rate import DrainReading
 from dataplane.admission.load_signals import QueueLoad
 from dataplane.admission.retry_budget import RetryStanding
 from dataplane.enforced_snapshot import CompiledPolicy, compile_snapshot
@@ -27,6 +26,7 @@ from dataplane.policy import (
     SnapshotError,
     TenantPolicy,
 )
+from dataplane.queueing.drain_rate import DrainReading
 
 GOLD = TenantPolicy(name="acme", tier="gold")
 FACTS = RequestFacts(

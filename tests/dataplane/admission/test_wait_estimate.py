@@ -1,8 +1,6 @@
 import msgspec
 import pytest
 
-from dataplane.admission.drain_rate import DrainReading
-from dataplane.admission.first_token_time import FirstTokenReading
 from dataplane.admission.load_signals import QueueLoad
 from dataplane.admission.wait_estimate import (
     estimate_wait,
@@ -12,6 +10,8 @@ from dataplane.admission.wait_estimate import (
     may_be_late,
 )
 from dataplane.policy import ClassPolicy
+from dataplane.queueing.drain_rate import DrainReading
+from dataplane.routing.first_token_time import FirstTokenReading
 
 CHAT = ClassPolicy(name="chat", first_token_seconds=4)
 BATCH = ClassPolicy(name="batch", priority=-90, aging_per_second=1, deadline_seconds=60)

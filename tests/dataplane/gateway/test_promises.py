@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from dataplane.admission.first_token_time import MIN_FIRST_TOKENS
 from dataplane.policy import ClassPolicy, encode_snapshot
 from dataplane.queueing.pace_limits import MIN_ANSWERS
 from dataplane.queueing.queue import DeploymentQueue
+from dataplane.routing.first_token_time import MIN_FIRST_TOKENS
 from tests.dataplane.gateway.running_gateway import (
     CHAT,
     deployment,

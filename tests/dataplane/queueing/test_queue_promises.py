@@ -4,11 +4,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from dataplane.admission.first_token_time import MIN_FIRST_TOKENS
 from dataplane.lifecycle import Disposition
 from dataplane.policy import AdmissionPolicyTerms, ClassPolicy
 from dataplane.queueing.pace_limits import MIN_ANSWERS
 from dataplane.queueing.queue import Departure, DeploymentQueue, Lease, QueueDemand, Ticket
+from dataplane.routing.first_token_time import MIN_FIRST_TOKENS
 from dataplane.routing.request import RoutingRequest
 
 CHAT = ClassPolicy(name="chat", first_token_seconds=4)

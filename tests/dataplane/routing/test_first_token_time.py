@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dataplane.admission.first_token_time import (
+from dataplane.routing.first_token_time import (
     MIN_FIRST_TOKENS,
     FirstTokenTime,
     longest_wait,

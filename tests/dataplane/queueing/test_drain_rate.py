@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataplane.admission.drain_rate import DrainRate, DrainReading
+from dataplane.queueing.drain_rate import DrainRate, DrainReading
 from tests.dataplane.plain_clock import PlainClock
 
 

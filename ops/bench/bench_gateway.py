@@ -58,6 +58,7 @@ _GOAL_OF_LITELLM = 20.0
 _FIRST_LEVELS = {STUB: 100.0, GATEWAY: 12.0, PASS_THROUGH: 30.0, RELAY: 60.0, LITELLM: 1.0}
 _WARM_RATE, _WARM_SECONDS = 10.0, 1.0
 _FULL = {"rounds": 5, "seconds": 5.0, "searches": 3, "level_seconds": 3.0, "precision": 0.06}
+_KEPT = {True: "kept", False: "NOT kept"}
 _QUICK = {"rounds": 3, "seconds": 1.5, "searches": 1, "level_seconds": 1.0, "precision": 0.2}
 
 
@@ -149,7 +150,8 @@ def _tell_latency(report: LatencyReport, rate: float) -> None:
     for added in report.added.values():
         _tell(added.tell())
     if GATEWAY in report.added:
-        kept = "kept" if report.added[GATEWAY].keeps_goal else "NOT kept"
+        keeps = report.added[GATEWAY].keeps_goal
+        kept = "no verdict, nothing was measured" if keeps is None else _KEPT[keeps]
         _tell(f"goal p50 < {GOAL_P50_MS:g} ms and p99 < {GOAL_P99_MS:g} ms: {kept}")
 
 
@@ -157,13 +159,15 @@ def _tell_capacity(report: CapacityReport) -> None:
     _tell("paced streams at once with chunks on time:")
     for name, at_once in report.at_once.items():
         behind = report.client_behind.get(name)
-        note = f"   (at some level the client was behind: {behind})" if behind else ""
+        note = f"   at least: the client was behind, which limits it ({behind})" if behind else ""
         _tell(f"{name:12} {at_once.tell(digits=1)}{note}")
     for other, goal in ((PASS_THROUGH, _GOAL_OF_PASS_THROUGH), (LITELLM, _GOAL_OF_LITELLM)):
         share = report.share(GATEWAY, other)
         if share is not None:
-            kept = "kept" if share >= goal else "NOT kept"
+            kept = _KEPT[share >= goal]
             _tell(f"the gateway keeps {share:.2f} times as many as {other}; goal {goal:g}: {kept}")
+        elif other in report.at_once and GATEWAY in report.at_once:
+            _tell(f"the gateway and {other}: no verdict, not all of the load was the subjects'")
 
 
 def _find_litellm(options: argparse.Namespace) -> Path | None:

@@ -95,15 +95,16 @@ def spread(values: Sequence[float], unit: float = 1.0) -> str:
 
 def tell(name: str, outcomes: Sequence[Outcome], best: float) -> None:
     """One line."""
-    share = median(outcomes) / best if best else 0.0
+    share = f"{100 * median(outcomes) / best:4.0f} % of the best" if best else "nothing to compare"
     told = [f"attainment {spread([each.attainment for each in outcomes], 100)} %"]
-    for class_name in sorted(outcomes[0].attainment_by_class):
-        shares = [each.attainment_by_class.get(class_name, 0.0) for each in outcomes]
+    for class_name in sorted({name for each in outcomes for name in each.attainment_by_class}):
+        by_class = [each.attainment_by_class for each in outcomes]
+        shares = [each[class_name] for each in by_class if class_name in each]
         told.append(f"{class_name} {100 * statistics.median(shares):.1f} %")
     goodput = statistics.median(each.goodput_per_second for each in outcomes)
     tokens = statistics.median(each.good_tokens_per_second for each in outcomes)
     told.append(f"goodput {goodput:.2f}/s, {tokens:.0f} tokens/s")
-    sys.stdout.write(f"  {name:22} {100 * share:4.0f} % of the best  {'  '.join(told)}\n")
+    sys.stdout.write(f"  {name:22} {share}  {'  '.join(told)}\n")
     sys.stdout.flush()
 
 
@@ -124,8 +125,9 @@ def tell_answers(outcomes: Sequence[Outcome]) -> None:
     )
 
 
-def compare(shape: str, times: int, capacity: float, options: argparse.Namespace) -> float:
-    """One shape at one overload; the share of the best static attainment that is reached."""
+def compare(shape: str, times: int, capacity: float, options: argparse.Namespace) -> float | None:
+    """One shape at one overload; the share of the best static attainment that is reached. None:
+    no static limits keep anything of the contract, and there is nothing to compare with."""
     rate = times * capacity
     runs = [
         Conditions(
@@ -144,7 +146,7 @@ def compare(shape: str, times: int, capacity: float, options: argparse.Namespace
         tell(name, outcomes, of_best)
         adaptive = adaptive or outcomes
     tell_answers(adaptive)
-    return median(adaptive) / of_best
+    return median(adaptive) / of_best if of_best else None
 
 
 def main() -> None:
@@ -161,7 +163,10 @@ def main() -> None:
     for shape in options.shapes:
         capacity = measure_capacity(shape, options.seconds)
         for times in options.overloads:
-            shares[shape, times] = compare(shape, times, capacity, options)
+            share = compare(shape, times, capacity, options)
+            if share is None:
+                raise SystemExit(f"{shape} at {times} x: static limits keep nothing: no verdict")
+            shares[shape, times] = share
     worst = min(shares, key=lambda each: shares[each])
     told = f"{worst[0]} at {worst[1]} x, {100 * shares[worst]:.0f} % of the best static limits"
     sys.stdout.write(f"worst: {told}\n")

@@ -56,6 +56,7 @@ class Outcome:
     attainment: float
     """In contract, of all that were offered and that are judged, refused ones included."""
     attainment_by_class: dict[str, float]
+    """Of classes of which somebody was judged."""
     goodput_per_second: float
     """Answers in contract."""
     good_tokens_per_second: float
@@ -70,7 +71,8 @@ class Outcome:
 
 
 def run_trial(conditions: Conditions, policy: AdmissionPolicyTerms) -> Outcome:
-    """Let it happen. Raises AssertionError where a request is in two places or in none."""
+    """Let it happen. Raises AssertionError where a request is in two places or in none, and
+    ValueError where nobody was judged."""
     fleet = _CountedFleet(make_scenario(conditions, policy))
     fleet.answers = Answers()
     fleet.run()
@@ -84,9 +86,13 @@ def run_trial(conditions: Conditions, policy: AdmissionPolicyTerms) -> Outcome:
     columns = fleet.results.columns
     assert columns is not None
     rows = Rows.of(columns, conditions)
+    attainment = rows.find_attainment()
+    if attainment is None:
+        raise ValueError("of the requests that count nobody was judged: there is no attainment")
+    by_class = {name: rows.find_attainment(name) for name in fleet.results.by_class}
     return Outcome(
-        attainment=rows.attainment(),
-        attainment_by_class={name: rows.attainment(name) for name in fleet.results.by_class},
+        attainment=attainment,
+        attainment_by_class={n: share for n, share in by_class.items() if share is not None},
         goodput_per_second=rows.num_in_contract() / conditions.counted_seconds,
         good_tokens_per_second=rows.num_good_tokens() / conditions.counted_seconds,
         answered_per_second=rows.num_answered() / conditions.counted_seconds,
@@ -129,13 +135,13 @@ class Rows:
             {name: columns.rows_of_class(name)[kept] for name in columns.class_names},
         )
 
-    def attainment(self, class_name: str | None = None) -> float:
-        """Of a class; None: of all."""
+    def find_attainment(self, class_name: str | None = None) -> float | None:
+        """Of a class, or of all; None: nobody of it was judged."""
         verdicts = self._in_contract
         if class_name is not None:
             verdicts = verdicts[self._is_of[class_name]]
         num_judged = int((verdicts >= 0).sum())
-        return float((verdicts == 1).sum()) / num_judged if num_judged else 0.0
+        return float((verdicts == 1).sum()) / num_judged if num_judged else None
 
     def num_in_contract(self) -> int:
         """Answers, and none besides: who is refused is not in contract."""

@@ -20,7 +20,9 @@ _MAX_LEVEL = 4096.0
 class LevelSearch:
     """The highest level that is kept, to within `precision` of itself.
 
-    A level counts as failed when it has failed twice: once may be another process's doing.
+    A level counts as failed when it has failed twice: once may be another process's doing. One
+    that fails while the client is behind says nothing of the subject: where that happens twice
+    at a level the search is over, without a verdict.
     """
 
     def __init__(self, first: float, growth: float = 1.6, precision: float = 0.08) -> None:
@@ -30,6 +32,10 @@ class LevelSearch:
         self._kept = 0.0
         self._failed: float | None = None
         self._has_failed_once = False
+        self._was_client_behind = False
+        self.why_undecided: str | None = None
+        """The client was behind at the level that would have decided; `best` is a bound from
+        below."""
 
     @property
     def best(self) -> float:
@@ -37,19 +43,26 @@ class LevelSearch:
         return self._kept
 
     def next_level(self) -> float | None:
-        """What to try; None once the answer is known well enough."""
+        """What to try; None once the answer is known well enough, or cannot be known."""
+        if self.why_undecided is not None:
+            return None
         if self._failed is None:
             return self._next if self._next <= _MAX_LEVEL else None
         if self._failed - self._kept <= max(self._precision * self._failed, 0.5):
             return None
         return self._next
 
-    def note(self, level: float, is_kept: bool) -> None:
-        """What came of a level."""
+    def note(self, level: float, is_kept: bool, client_behind: str | None = None) -> None:
+        """What came of a level, and why the client was behind with it, where it was."""
+        if not is_kept and client_behind is not None:
+            if self._was_client_behind:
+                self.why_undecided = client_behind
+            self._was_client_behind = True
+            return
         if not is_kept and not self._has_failed_once:
             self._has_failed_once = True
             return
-        self._has_failed_once = False
+        self._has_failed_once = self._was_client_behind = False
         if is_kept:
             self._kept = max(self._kept, level)
         else:
@@ -71,12 +84,16 @@ class CapacityReport:
 
     at_once: Mapping[str, Spread]
     client_behind: Mapping[str, str]
-    """Subjects of which a failed level failed for the client's sake, and why."""
+    """Subjects of which a search was limited by the client, and why: they keep at least so many,
+    and there is no verdict on them."""
     runs: Sequence[RunFigures]
 
     def share(self, name: str, other: str) -> float | None:
-        """How many times as many `name` keeps as `other`, by medians; None where one is missing."""
+        """How many times as many `name` keeps as `other`, by medians; None where one is missing,
+        or is only known from below."""
         if name not in self.at_once or other not in self.at_once:
+            return None
+        if name in self.client_behind or other in self.client_behind:
             return None
         base = self.at_once[other].median
         return self.at_once[name].median / base if base else None
@@ -121,12 +138,13 @@ async def measure_capacity(
                 rate = level / plan.terms.pace.stream_seconds
                 run = await quiet.run(subjects[name], replace(plan.terms, rate=rate))
                 tell(tell_run(run))
-                searches[name].note(level, keeps_level(run, plan.limit_ms))
+                is_kept = keeps_level(run, plan.limit_ms)
+                searches[name].note(level, is_kept, run.client_behind)
                 runs.append(run)
-                if run.client_behind is not None:
-                    behind[name] = run.client_behind
         for name, search in searches.items():
             found[name].append(search.best)
+            if search.why_undecided is not None:
+                behind[name] = search.why_undecided
     return CapacityReport(
         at_once={name: spread(levels) for name, levels in found.items()},
         client_behind=behind,

@@ -18,23 +18,27 @@ class Added:
     """Milliseconds that one subject adds to the stub's own, over rounds."""
 
     subject: str
-    p50: Spread
-    p99: Spread
-    chunk_p99: Spread
+    p50: Spread | None
+    """None, as of the others: there is no round in which it was measured."""
+    p99: Spread | None
+    chunk_p99: Spread | None
     """Of the delay of chunks, without the stub's own taken off."""
     processor_us: Spread
     """Of one stream, without the stub's and the client's."""
 
     @property
-    def keeps_goal(self) -> bool:
-        """Both goals, by the medians of the rounds."""
+    def keeps_goal(self) -> bool | None:
+        """Both goals, by the medians of the rounds; None: nothing was measured."""
+        if self.p50 is None or self.p99 is None:
+            return None
         return self.p50.median < GOAL_P50_MS and self.p99.median < GOAL_P99_MS
 
     def tell(self) -> str:
         """One line."""
+        p50, p99, late = _told_spread(self.p50), _told_spread(self.p99), self.chunk_p99
         return (
-            f"{self.subject:12} adds p50 {self.p50.tell(' ms')}, p99 {self.p99.tell(' ms')} to "
-            f"the first byte; chunks late p99 {self.chunk_p99.tell(' ms', 1)}; "
+            f"{self.subject:12} adds p50 {p50}, p99 {p99} to "
+            f"the first byte; chunks late p99 {_told_spread(late, 1)}; "
             f"{self.processor_us.tell(' us', 0)} of a core for a stream"
         )
 
@@ -102,15 +106,28 @@ def _told(value: float | None, digits: int = 2) -> str:
     return "none" if value is None else f"{value:.{digits}f}"
 
 
+def _told_spread(figure: Spread | None, digits: int = 2) -> str:
+    return "none" if figure is None else figure.tell(" ms", digits)
+
+
 def _add_up(name: str, own: Sequence[RunFigures], stub: Sequence[RunFigures]) -> Added:
-    def difference(figure: str) -> Spread:
-        pairs = zip(own, stub, strict=True)
-        return spread([getattr(mine, figure) - getattr(its, figure) for mine, its in pairs])
+    def difference(figure: str) -> Spread | None:
+        pairs = [
+            (getattr(mine, figure), getattr(its, figure))
+            for mine, its in zip(own, stub, strict=True)
+        ]
+        return _spread_of_known([None if None in pair else pair[0] - pair[1] for pair in pairs])
 
     return Added(
         subject=name,
         p50=difference("first_chunk_p50"),
         p99=difference("first_chunk_p99"),
-        chunk_p99=spread([run.chunk_delay_p99 or 0.0 for run in own]),
+        chunk_p99=_spread_of_known([run.chunk_delay_p99 for run in own]),
         processor_us=spread([run.processor_us_by_stream[name] for run in own]),
     )
+
+
+def _spread_of_known(values: Sequence[float | None]) -> Spread | None:
+    """A round that measured nothing is none, not one of zero."""
+    known = [value for value in values if value is not None]
+    return spread(known) if known else None

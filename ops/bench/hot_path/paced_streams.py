@@ -46,6 +46,9 @@ class PacedStream:
     starts_at: float = 0.0
     num_sent: int = 0
     is_over: bool = False
+    paused_at: float | None = None
+    is_parked: bool = False
+    """A chunk of it was due while it was paused."""
 
 
 class PacedStreams:
@@ -84,12 +87,28 @@ class PacedStreams:
         if stream not in self._waiting:
             self._free_slot(self._clock())
 
+    def pause(self, stream: PacedStream) -> None:
+        """Nothing more of it comes until it goes on. It keeps its slot."""
+        if stream.paused_at is None:
+            stream.paused_at = self._clock()
+
+    def go_on(self, stream: PacedStream) -> None:
+        """Its schedule goes on where it was."""
+        if stream.paused_at is None:
+            return
+        stream.starts_at += self._clock() - stream.paused_at
+        stream.paused_at = None
+        if stream.is_parked and not stream.is_over:
+            stream.is_parked = False
+            self._wheel.add(stream, stream.starts_at + stream.num_sent * self._pace_seconds)
+
     def run_due(self) -> None:
         """Send all chunks that are due. Called at every tick."""
         now = self._clock()
         doors = dict[Door, None]()
         for stream in self._wheel.take_due(now):
-            if not stream.is_over:
+            stream.is_parked = stream.paused_at is not None
+            if not stream.is_over and not stream.is_parked:
                 doors[stream.door] = None
                 self._send_due(stream, now)
         for door in doors:

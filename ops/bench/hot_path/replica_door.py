@@ -17,6 +17,7 @@ from dataplane.host.wire import (
     ClientMessage,
     Greeting,
     Hello,
+    Pause,
     ReplicaMessage,
     StatsQuery,
     StatsReply,
@@ -103,6 +104,8 @@ class ReplicaDoor(asyncio.Protocol):
                 )
             case Cancel(request_id, disposition):
                 self._cancel(request_id, disposition)
+            case Pause(request_id, is_paused):
+                self._pause(request_id, is_paused)
             case StatsQuery(query_id):
                 self._say(StatsReply(query_id, self._stats()))
 
@@ -122,6 +125,15 @@ class ReplicaDoor(asyncio.Protocol):
             self._streams.end_early(stream)
             self._end(stream, disposition, 0.0)
             self.flush()
+
+    def _pause(self, request_id: str, is_paused: bool) -> None:
+        stream = self._by_id.get(request_id)
+        if stream is None:
+            return
+        if is_paused:
+            self._streams.pause(stream)
+        else:
+            self._streams.go_on(stream)
 
     def _end(self, stream: PacedStream, disposition: Disposition, offset: float) -> None:
         asked = _asked(stream)

@@ -4,6 +4,7 @@ hot path's benches would say more of them than of the gateway."""
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import TypeVar
 
 from dataplane.clock import monotonic_clock
@@ -12,10 +13,10 @@ from dataplane.host.client import HostClient
 from dataplane.lifecycle import EventKind
 from dataplane.policy import ReplicaEndpoint
 from ops.bench.hot_path.arrivals import Arrivals, arrival_times
-from ops.bench.hot_path.capacity import LevelSearch
+from ops.bench.hot_path.capacity import CapacityReport, LevelSearch
 from ops.bench.hot_path.chat_calls import chat_calls, chat_payload
 from ops.bench.hot_path.chunks import ENDING, FIRST_WRITE, TEXT, WRITE
-from ops.bench.hot_path.figures import percentile
+from ops.bench.hot_path.figures import percentile, spread
 from ops.bench.hot_path.http_connection import HttpConnection
 from ops.bench.hot_path.load import LoadClient, LoadResult
 from ops.bench.hot_path.openai_door import OpenAIDoor
@@ -91,6 +92,19 @@ def test_chunks_keep_the_pace_and_a_late_one_makes_none_of_the_later_ones_late()
     run_ticks(stub, 0.030)
     assert [round(at, 3) for at in stub.door.times_of("a")] == [0.0, 0.005, 0.016, 0.016, 0.020]
     assert stub.door.put[-1][1] == "end"
+    assert stub.streams.num_running == 0
+
+
+def test_a_paused_stream_brings_nothing_and_goes_on_at_its_pace_where_it_was() -> None:
+    stub = Stub(num_slots=8)
+    paused = stub.begin("a", num_chunks=4)
+    run_ticks(stub, 0.006)
+    stub.streams.pause(paused)
+    run_ticks(stub, 0.030)
+    assert len(stub.door.times_of("a")) == 2
+    stub.streams.go_on(paused)
+    run_ticks(stub, 0.050)
+    assert [round(at, 3) for at in stub.door.times_of("a")] == [0.0, 0.005, 0.034, 0.039]
     assert stub.streams.num_running == 0
 
 
@@ -212,6 +226,27 @@ def test_a_search_finds_the_highest_level_that_is_kept() -> None:
     while (level := nothing.next_level()) is not None:
         nothing.note(level, is_kept=False)
     assert nothing.best == 0
+
+
+def test_a_level_that_failed_while_the_client_was_behind_is_no_verdict_on_the_subject() -> None:
+    search = LevelSearch(first=10.0)
+    search.note(10.0, is_kept=True)
+    search.note(16.0, is_kept=True, client_behind="late")
+    for _ in range(2):
+        level = search.next_level()
+        assert level is not None
+        search.note(level, is_kept=False, client_behind="late")
+    assert search.next_level() is None
+    assert search.best == 16.0
+    assert search.why_undecided == "late"
+
+
+def test_no_share_is_told_of_subjects_of_which_one_was_limited_by_the_client() -> None:
+    at_once = {"gateway": spread([40.0]), "pass-through": spread([50.0])}
+    known = CapacityReport(at_once=at_once, client_behind={}, runs=())
+    assert known.share("gateway", "pass-through") == 0.8
+    limited = replace(known, client_behind={"pass-through": "late"})
+    assert limited.share("gateway", "pass-through") is None
 
 
 def test_a_percentile_is_a_value_that_was_measured() -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import collections
-import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -27,6 +26,7 @@ from ops.endurance.client import send_all
 from ops.endurance.installation import START_SECONDS, Installation, wait_for
 from ops.endurance.quiet import Quiet, QuietWatch
 from ops.endurance.tiny_model import write_tiny_model
+from ops.scraped_counts import counts_by_label
 
 _SETTLE_SECONDS = 90.0
 _WATCH_SECONDS = 0.2
@@ -189,10 +189,7 @@ class Canceller:
 
 
 def _read_rejected(metrics: str) -> dict[str, int]:
-    found: collections.Counter[str] = collections.Counter()
-    line = rf'^{names.GATEWAY_REJECTED_TOTAL}{{.*{names.LABEL_REASON}="(\w+)".*}} (\S+)$'
-    for reason, number in re.findall(line, metrics, re.M):
-        found[reason] += int(float(number))
+    found = counts_by_label(metrics, names.GATEWAY_REJECTED_TOTAL, names.LABEL_REASON)
     return dict(found.most_common())
 
 

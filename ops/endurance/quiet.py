@@ -8,7 +8,6 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -17,6 +16,7 @@ from dataplane import names
 from dataplane.admission.retry_budget import MAX_REMEMBERED
 from dataplane.gateway.holdings import Remembered
 from dataplane.routing.prefix_index import MAX_BLOCKS
+from ops.bench.hot_path.machine import resident_bytes
 from ops.endurance.cancel_documents import NUM_REPLICAS
 from ops.endurance.cancel_plan import TENANTS
 from ops.endurance.installation import Installation, NotInTimeError, open_files, wait_for
@@ -145,6 +145,4 @@ class QuietWatch:
         return sum(open_files(self._gateway_pid()).values())
 
     def _read_resident_bytes(self) -> int:
-        status = Path(f"/proc/{self._gateway_pid()}/status").read_text()
-        [line] = [line for line in status.splitlines() if line.startswith("VmRSS:")]
-        return int(line.split()[1]) * 1024
+        return resident_bytes(self._gateway_pid())

@@ -1,5 +1,6 @@
 """The records that a gateway wrote: without a control plane they stay in its spool."""
 
+from collections import Counter
 from pathlib import Path
 
 import msgspec
@@ -24,5 +25,6 @@ def find_gaps(records: list[RequestRecord]) -> list[str]:
     numbers = sorted(record.gateway_sequence for record in records)
     if numbers == list(range(len(numbers))):
         return []
-    missing = sorted(set(range(numbers[-1] + 1)) - set(numbers)) if numbers else []
-    return [f"{len(numbers)} records, missing numbers {missing[:5]}"]
+    missing = sorted(set(range(numbers[-1] + 1)) - set(numbers))
+    twice = sorted(number for number, times in Counter(numbers).items() if times > 1)
+    return [f"{len(numbers)} records: numbers {missing[:5]} are missing, {twice[:5]} come again"]

@@ -5,7 +5,6 @@ admitted = active + finished. What is held is looked at too: once nothing is in 
 """
 
 import asyncio
-import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -15,15 +14,11 @@ import msgspec
 
 from dataplane import names
 from dataplane.lifecycle import RequestCounts
+from ops.scraped_counts import counts_by_label
 
 _GAP_SECONDS = 0.1
 _SETTLE_SECONDS = 45.0
 _MAX_TOLD = 5
-_REQUESTS = re.compile(rf'^{names.GATEWAY_REQUESTS}{{{names.LABEL_STATE}="(\w+)"}} (\S+)$', re.M)
-_HELD = re.compile(rf'^{names.GATEWAY_HELD}{{{names.LABEL_KIND}="(\w+)"}} (\S+)$', re.M)
-_REJECTED = re.compile(
-    rf'^{names.GATEWAY_REJECTED_TOTAL}{{.*{names.LABEL_REASON}="(\w+)".*}} (\S+)$', re.M
-)
 _OUTSTANDING = "num_outstanding"
 
 
@@ -32,6 +27,8 @@ class Scraper:
     """Of one gateway."""
 
     http: httpx.AsyncClient
+    settle_seconds: float = _SETTLE_SECONDS
+    """After which what is held is held by nobody's wish."""
     num_scrapes: int = 0
     wrong: list[str] = field(default_factory=list)
     most_held: dict[str, int] = field(default_factory=dict)
@@ -50,23 +47,21 @@ class Scraper:
         text = (await self.http.get("/metrics")).text
         live = (await self.http.get("/internal/requests")).json()
         self.num_scrapes += 1
-        scraped = {state: int(float(number)) for state, number in _REQUESTS.findall(text)}
+        scraped = counts_by_label(text, names.GATEWAY_REQUESTS, names.LABEL_STATE)
         self._check("metrics", RequestCounts(**scraped))
         counts = msgspec.convert(live["counts"], RequestCounts)
         self._check("requests", counts)
         if counts.active + counts.undecided > len(live["requests"]):
             self._tell(f"{counts} counts more than the {len(live['requests'])} in flight")
-        self.last_held = {kind: int(float(number)) for kind, number in _HELD.findall(text)}
+        self.last_held = counts_by_label(text, names.GATEWAY_HELD, names.LABEL_KIND)
         for kind, number in self.last_held.items():
             self.most_held[kind] = max(number, self.most_held.get(kind, 0))
-        self.rejected = {}
-        for reason, number in _REJECTED.findall(text):
-            self.rejected[reason] = self.rejected.get(reason, 0) + int(float(number))
+        self.rejected = counts_by_label(text, names.GATEWAY_REJECTED_TOTAL, names.LABEL_REASON)
 
     async def settle(self) -> None:
         """Wait until nothing is held; what still is after long is wrong."""
         try:
-            async with asyncio.timeout(_SETTLE_SECONDS):
+            async with asyncio.timeout(self.settle_seconds):
                 while True:
                     await self.look()
                     if not any(self.last_held.values()):

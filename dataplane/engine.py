@@ -99,7 +99,8 @@ class EngineEvent:
     `offset` counts seconds on the engine's own clock since it received the submission;
     None where the engine cannot show the moment, and then the gateway stamps the event
     on receipt and marks it `inferred`. Kinds used: SCHEDULED, PREFILL_CHUNK, FIRST_TOKEN,
-    TOKENS, PREEMPTED, RESUMED, PAUSED, FINISHED, RELEASED.
+    TOKENS, PREEMPTED, RESUMED, PAUSED, FINISHED, RELEASED; PAUSED only where it really waits
+    (see dataplane.engine_pause).
     """
 
     kind: EventKind

@@ -130,8 +130,9 @@ GATEWAY_REJECTED_TOTAL = "pilothouse_gateway_requests_rejected_total"
 GATEWAY_DEGRADED_TOTAL = "pilothouse_gateway_requests_degraded_total"
 """Admitted with less than was asked for, or answered by a fallback."""
 GATEWAY_SLOW_CLIENTS_TOTAL = "pilothouse_gateway_slow_clients_total"
-"""Requests whose client read too slowly; the kind is paused (its engine was, at least once) or
-ended. One that was paused and then ended counts as both."""
+"""Requests whose client read too slowly; the kind is paused (its engine said that it was, at
+least once), held_up (its engine does not say; no more of it was taken for a while) or ended. One of
+several kinds counts as each."""
 GATEWAY_INPUT_TOKENS_TOTAL = "pilothouse_gateway_input_tokens_total"
 GATEWAY_CACHED_INPUT_TOKENS_TOTAL = "pilothouse_gateway_cached_input_tokens_total"
 GATEWAY_OUTPUT_TOKENS_TOTAL = "pilothouse_gateway_output_tokens_total"

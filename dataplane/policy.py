@@ -135,7 +135,7 @@ class SlowClientAction(StrEnum):
     """What becomes of a stream whose client takes it more slowly than its engine produces it."""
 
     PAUSE = "pause"
-    """Its engine waits."""
+    """Its engine is asked to wait, or held up where it cannot be asked."""
     END = "end"
     """It is ended early."""
 
@@ -145,7 +145,7 @@ class SlowClientTerms:
     """What a gateway keeps of an answer that its client does not take, and what follows."""
 
     max_waiting_bytes: int = 256 * 2**10
-    """Of one request."""
+    """Of one request. No more is taken of its engine where twice as much waits."""
     then: SlowClientAction = SlowClientAction.PAUSE
     """What happens beyond that."""
     pause_seconds: float = 15.0

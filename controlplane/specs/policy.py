@@ -226,7 +226,8 @@ class SlowClientsSpec(SpecModel):
     """Streams whose clients take them more slowly than engines produce them."""
 
     buffer: Size = Field(default=256 * 2**10, ge=4 * 2**10, le=2**30)
-    """How much of one answer may wait for its client."""
+    """How much of one answer may wait for its client. An engine that cannot be asked to wait, an
+    attached endpoint, is held up where twice as much does."""
     then: SlowClientAction = SlowClientAction.PAUSE
     """What happens beyond it: the engine waits until half of it is left, or the request is ended;
     the client gets what was produced, and is told."""

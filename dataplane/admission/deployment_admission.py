@@ -86,10 +86,15 @@ class AdmissionHold:
     _prompt: Lease | None
     kv: KVDemand | None = None
     """Blocks that are to be reserved for it where it goes; the lease of its slots holds them."""
+    _is_settled: bool = False
 
     def settle(self, num_tokens: int, answer_lengths: Sequence[int] = ()) -> None:
         """What it really took, prompt and output, is known: its tenant is charged with it. Of
-        answers that came to their end, it is also known how long such answers are. Once."""
+        answers that came to their end, it is also known how long such answers are. Once: what
+        comes later is no error and changes nothing."""
+        if self._is_settled:
+            return
+        self._is_settled = True
         if self._tokens is not None:
             self._tokens.settle(num_tokens)
         for length in answer_lengths:

@@ -63,18 +63,21 @@ class Entry:
         return self.admission.may_retry(self.call.read.deployment.policy)
 
     def settle(self, request: InFlightRequest) -> None:
-        """What it took is known."""
+        """What it took is known, and it takes no more: a client that only reads the rest keeps
+        nothing of its tenant's. Twice is no error."""
         if self.hold is None:
             return
+        self._charge(self.hold, request)
+        self.hold.release()
+
+    def _charge(self, hold: AdmissionHold, request: InFlightRequest) -> None:
         lifecycle, num_output = request.lifecycle, request.num_output_tokens
         if not lifecycle.was_scheduled:
-            self.hold.settle(0)
+            hold.settle(0)
             return
         lengths = [num_output // lifecycle.num_sequences] * lifecycle.num_sequences
         is_answer = lifecycle.disposition in ANSWERS
-        self.hold.settle(
-            (request.num_prompt_tokens or 0) + num_output, lengths if is_answer else ()
-        )
+        hold.settle((request.num_prompt_tokens or 0) + num_output, lengths if is_answer else ())
 
     def end(self, request: InFlightRequest) -> None:
         """It is over, however it ended."""

@@ -31,6 +31,7 @@ from dataplane.routing.placement import Placement
 _CLOCK_SECONDS = 1.0
 _CLOCK_RATE = 0.01
 """By how much an engine's clock may run faster than the gateway's."""
+_GATEWAY_IS_BUSY = "its gateway takes what it tells too slowly"
 _log = structlog.get_logger(__name__)
 # Read with every token, and a name costs a fraction of what a member of an enum does.
 _TOKENS = EventKind.TOKENS
@@ -78,6 +79,11 @@ class Attempt:
             case EventKind.FIRST_TOKEN:
                 self.placement.note_first_token()
                 self._take_tokens(event)
+            case EventKind.PAUSED:
+                self.output.backlog.is_engine_paused = True
+                self.placement.forget_pace()
+            case EventKind.RESUMED:
+                self.output.backlog.is_engine_paused = False
             case EventKind.FINISHED:
                 if self._is_failure(event):
                     self.placement.fail()
@@ -191,6 +197,9 @@ class Attempt:
         )
 
     def _reason_of(self, event: EngineEvent) -> str | None:
+        if event.kind is EventKind.PAUSED and event.reason is None:
+            backlog = self.output.backlog
+            return backlog.why_paused if backlog.is_paused else _GATEWAY_IS_BUSY
         wish = None if self.early_end.wish is None else self.early_end.find_wish(event)
         return event.reason or (wish.reason if wish else None)
 

@@ -15,7 +15,6 @@ import msgspec
 import structlog
 
 from dataplane.attempts import MAX_ATTEMPTS, RETRY_BUDGET_SPENT, may_try_again
-from dataplane.backlog import TOO_SLOW_CODE
 from dataplane.engine import (
     EngineCapabilities,
     EngineClient,
@@ -30,6 +29,7 @@ from dataplane.gateway.fleet import Fleet
 from dataplane.gateway.output import Output
 from dataplane.gateway.queue_place import QueuePlace
 from dataplane.gateway.registry import InFlightRequest, TransitBound
+from dataplane.gateway.slow_client import SlowClient
 from dataplane.gateway.untold_end import UntoldEnd
 from dataplane.lifecycle import Disposition, EventKind, LifecycleError, Observability
 from dataplane.policy import ClassPolicy
@@ -230,45 +230,17 @@ class EngineSide:
 
     async def _drain(self, attempt: Attempt) -> None:
         submission = dataclasses.replace(self.template, attempt=attempt.number)
-        async with _closing(attempt.client.submit(submission)) as events:
-            async for event in events:
-                attempt.take(event)
-                if self.output.backlog.is_over:
-                    await self._wait_for_client(attempt)
+        slow_client = SlowClient(attempt, self._end_early)
+        try:
+            async with _closing(attempt.client.submit(submission)) as events:
+                async for event in events:
+                    attempt.take(event)
+                    if self.output.backlog.is_over:
+                        await slow_client.attend()
+        finally:
+            slow_client.close()
         if not self.request.lifecycle.is_terminal:
             raise EngineUnavailableError(attempt.replica_id, "its events ended without an end")
-
-    async def _wait_for_client(self, attempt: Attempt) -> None:
-        """More waits for the client than may. What is not drained holds its engine up; so it is
-        resumed, or ended, as the policy says."""
-        if self.request.lifecycle.is_terminal or self._early_end.wish is not None:
-            return
-        backlog = self.output.backlog
-        seconds = backlog.pause(self.request.now())
-        try:
-            if seconds > 0:
-                self._note_pause(EventKind.PAUSED, attempt, backlog.why_paused)
-                async with asyncio.timeout(seconds):
-                    await self.output.room()
-        except TimeoutError:
-            seconds = 0.0
-        finally:
-            if backlog.is_paused:
-                backlog.resume(self.request.now())
-                self._note_pause(EventKind.RESUMED, attempt)
-        if seconds == 0:
-            self._end_early(
-                Wish(
-                    disposition=Disposition.CANCELLED,
-                    reason=backlog.why_ended,
-                    status=408,
-                    code=TOO_SLOW_CODE,
-                )
-            )
-
-    def _note_pause(self, kind: EventKind, attempt: Attempt, why: str | None = None) -> None:
-        attempt.placement.forget_pace()
-        self.request.apply(kind, attempt=attempt.number, replica_id=attempt.replica_id, reason=why)
 
 
 def explain_lacking(parameters: Set[str], capabilities: EngineCapabilities) -> str:

@@ -117,7 +117,8 @@ async def _serve(
         retry_after=entry.admission.retry_after_seconds,
     )
     engine_side.enter_queue()
-    engine_task = asyncio.create_task(engine_side.run(), name=f"engine side {request.request_id}")
+    work = _work(engine_side, request, entry)
+    engine_task = asyncio.create_task(work, name=f"engine side {request.request_id}")
     with gateway.ending_with(engine_side.cancel):
         try:
             if not await client_side.deliver():
@@ -133,6 +134,13 @@ async def _serve(
                 engine_side.close()
                 entry.settle(request)
             client_side.close_delivery()
+
+
+async def _work(engine_side: EngineSide, request: InFlightRequest, entry: Entry) -> None:
+    try:
+        await engine_side.run()
+    finally:
+        entry.settle(request)
 
 
 async def _outlast(task: "asyncio.Task[None]") -> None:

@@ -15,11 +15,11 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from dataplane import names
-from dataplane.backlog import is_too_slow
+from dataplane.backlog import is_for_client, is_too_slow
 from dataplane.decision import AdmissionDecision, AdmissionOutcome
 from dataplane.judgement import Verdict
 from dataplane.latency import Boundary
-from dataplane.lifecycle import Disposition, EventKind, RequestCounts, find_event
+from dataplane.lifecycle import Disposition, EventKind, Observability, RequestCounts
 from dataplane.metering import Metered
 from dataplane.record import RequestRecord
 from dataplane.report import GatewayReport
@@ -28,6 +28,7 @@ _SCOPE = (names.LABEL_DEPLOYMENT, names.LABEL_REQUEST_CLASS)
 _AT_BOUNDARY = (*_SCOPE, names.LABEL_BOUNDARY)
 
 # Seconds. Dense where contracts usually draw their line, so that a quantile near it is sharp.
+_PAUSE_KINDS = {Observability.OBSERVED: "paused", Observability.INFERRED: "held_up"}
 _TTFT_BUCKETS = (
     *(0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75),
     *(1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 30.0, 60.0),
@@ -73,7 +74,8 @@ class GatewayMetrics:
         )
         self._slow_clients = self._counter(
             names.GATEWAY_SLOW_CLIENTS_TOTAL,
-            "Requests whose client read too slowly: their engine was paused, or they were ended.",
+            "Requests whose client read too slowly: their engine paused, was held up without "
+            "saying so, or they were ended.",
             (*_SCOPE, names.LABEL_KIND),
         )
         self._input = self._counter(
@@ -166,8 +168,12 @@ class GatewayMetrics:
             self._degraded.labels(*scope).inc()
 
     def _observe_slow_client(self, record: RequestRecord, scope: tuple[str, str]) -> None:
-        if find_event(record.events, EventKind.PAUSED) is not None:
-            self._slow_clients.labels(*scope, "paused").inc()
+        pauses = [
+            e for e in record.events if e.kind is EventKind.PAUSED and is_for_client(e.reason)
+        ]
+        for observability, kind in _PAUSE_KINDS.items():
+            if any(pause.observability is observability for pause in pauses):
+                self._slow_clients.labels(*scope, kind).inc()
         if record.disposition is Disposition.CANCELLED and is_too_slow(record.reason):
             self._slow_clients.labels(*scope, "ended").inc()
 

@@ -156,7 +156,9 @@ class InFlightRequest:
             case State.PREFILL:
                 return "its first token"
             case State.DECODE if self.backlog is not None and self.backlog.is_paused:
-                return "the client to read, with its engine paused"
+                if self.backlog.is_engine_paused:
+                    return "the client to read, with its engine paused"
+                return "the client to read; its engine does not say that it is paused"
             case State.DECODE:
                 return "the client to read" if self.waits_for_client else "the next token"
             case _:

@@ -91,6 +91,11 @@ class HostClient:
         if self._link is not None:
             self._link.send(Cancel(request_id, disposition))
 
+    async def pause(self, request_id: str, is_paused: bool) -> None:
+        """As EnginePauser says it."""
+        if self._link is not None:
+            self._link.pause(request_id, is_paused)
+
     async def stats(self) -> EngineStats:
         """The engine's latest snapshot, with its age."""
         return await self._require_link().ask_stats()

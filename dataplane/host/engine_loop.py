@@ -56,6 +56,8 @@ class _Open:
     finished_at: float | None = None
     cancelled_at: float | None = None
     is_leaked: bool = False
+    is_paused: bool = False
+    """As was told."""
 
 
 class EngineLoop:
@@ -140,8 +142,7 @@ class EngineLoop:
             case Cancellation():
                 self._cancel(command)
             case Pausing():
-                core_id = _core_id(command.connection_id, command.request_id)
-                self._core.pause(core_id, command.is_paused)
+                self._pause(command)
             case Departure():
                 self._depart(command)
             case Shutdown():
@@ -171,6 +172,19 @@ class EngineLoop:
             opened.output.explain_end(command.reason, command.status_code)
             opened.cancelled_at = command.received_at
             self._send(self._finish(opened, command.disposition))
+
+    def _pause(self, command: Pausing) -> None:
+        """Between two steps it is so at once; whoever has it submitted is told."""
+        core_id, is_paused = _core_id(command.connection_id, command.request_id), command.is_paused
+        self._core.pause(core_id, is_paused)
+        opened = self._open.get(core_id)
+        if opened is None or opened.finished_at is not None or opened.is_paused is is_paused:
+            return
+        if opened.output.was_scheduled:
+            opened.is_paused = is_paused
+            kind = EventKind.PAUSED if is_paused else EventKind.RESUMED
+            event = CoreEvent(request_id=core_id, kind=kind, at=self._clock())
+            self._send(self._convert([event]))
 
     def _depart(self, command: Departure) -> None:
         for opened in list(self._open.values()):

@@ -46,6 +46,8 @@ class HostLink(asyncio.Protocol):
         self._messages = ReplicaMessages()
         self._ended = asyncio.Event()
         self._events_by_request: dict[str, EventQueue] = {}
+        self._pauses_by_request: dict[str, set[str]] = {}
+        """Why each is given no steps; what is not paused is not here."""
         self._release_by_given_up: dict[str, asyncio.Event] = {}
         self._queries: dict[int, asyncio.Future[Any]] = {}
         self._query_ids = itertools.count()
@@ -91,15 +93,34 @@ class HostLink(asyncio.Protocol):
         if request_id in self._events_by_request:
             raise ValueError(f"request {request_id} is still open on replica {self._replica_id}")
 
-        def pause(is_paused: bool) -> None:
-            self.send(Pause(request_id, is_paused))
+        def pause(is_full: bool) -> None:
+            self._pause(request_id, is_full, "its queue is full")
 
         events = self._events_by_request[request_id] = EventQueue(pause)
         return events
 
+    def pause(self, request_id: str, is_paused: bool) -> None:
+        """Have an open request be given no steps, or (False) steps again."""
+        if request_id in self._events_by_request:
+            self._pause(request_id, is_paused, "it was asked for")
+
+    def _pause(self, request_id: str, is_paused: bool, why: str) -> None:
+        """It goes on when nothing speaks against it any more."""
+        reasons = self._pauses_by_request.setdefault(request_id, set())
+        was_paused = bool(reasons)
+        if is_paused:
+            reasons.add(why)
+        else:
+            reasons.discard(why)
+        if bool(reasons) != was_paused:
+            self.send(Pause(request_id, bool(reasons)))
+        if not reasons:
+            del self._pauses_by_request[request_id]
+
     def close_request(self, request_id: str, is_released: bool) -> None:
         """Nobody reads the request any more; cancel it when it is not over."""
         del self._events_by_request[request_id]
+        self._pauses_by_request.pop(request_id, None)
         if not is_released and self.lost is None:
             self._release_by_given_up[request_id] = asyncio.Event()
             self.send(Cancel(request_id, Disposition.CANCELLED))

@@ -71,7 +71,8 @@ def check_tokens(record: RequestRecord) -> None:
         last = max(event.attempt for event in record.events)
         kinds = Counter(event.kind for event in record.events if event.attempt == last)
         num_pauses = sum(kinds[kind] for kind in _PAUSES)
-        assert num_pauses == kinds[EventKind.RESUMED], kinds
+        # What was under way when it was paused may have been its last.
+        assert 0 <= num_pauses - kinds[EventKind.RESUMED] <= 1, kinds
 
 
 def check_row(record: RequestRecord, columns: Columns, row: int) -> None:

@@ -61,6 +61,10 @@ class ScriptedReplica:
     is_mute: bool = False
     """It is there and answers no question."""
     ignores_cancel: bool = False
+    can_pause: bool = False
+    """It waits with a request when it is asked to, and says so."""
+    ignores_pause: bool = False
+    paused: set[str] = field(default_factory=set)
     told_running: int | None = None
     """What it says it runs; None: the truth."""
     told_stats: dict[str, Any] = field(default_factory=dict)
@@ -116,6 +120,11 @@ class ScriptedReplica:
             except TimeoutError:
                 continue
             return
+
+    async def go_on(self, request_id: str) -> None:
+        """Wait while it is paused, and not ended."""
+        while request_id in self.paused and not self.held.get(request_id):  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
 
 
 @dataclass(eq=False)
@@ -187,6 +196,15 @@ class ScriptedClient:
         pass
 
 
+class PausingClient(ScriptedClient):
+    """Of a replica whose engine can wait."""
+
+    async def pause(self, request_id: str, is_paused: bool) -> None:
+        if self.replica.ignores_pause:
+            return
+        (self.replica.paused.add if is_paused else self.replica.paused.discard)(request_id)
+
+
 def _select(request: EngineRequest, sequence: int, number: int) -> Iterator[EngineEvent]:
     """Token `number` of one sequence. Sequence k says "<k>w0 <k>w1 ..." and ends k tokens early."""
     num_tokens = request.sampling.max_output_tokens - sequence
@@ -235,6 +253,10 @@ async def _events(replica: ScriptedReplica, request: EngineRequest) -> AsyncIter
             return
         for number in range(request.sampling.max_output_tokens):
             await replica.next_step(request.request_id)
+            if request.request_id in replica.paused:
+                yield EngineEvent(kind=EventKind.PAUSED)
+                await replica.go_on(request.request_id)
+                yield EngineEvent(kind=EventKind.RESUMED)
             disposition = replica.held.get(request.request_id)
             if disposition is not None:
                 break
@@ -257,4 +279,6 @@ def pilothouse_create_engine_client(endpoint: ReplicaEndpoint) -> EngineClient |
     """The client of a scripted replica."""
     if endpoint.engine != ENGINE:
         return None
-    return ScriptedClient(endpoint.replica_id, endpoint.address)
+    replica = REPLICAS.get(endpoint.address)
+    kind = PausingClient if replica is not None and replica.can_pause else ScriptedClient
+    return kind(endpoint.replica_id, endpoint.address)

@@ -88,6 +88,7 @@ class Lease:
         if self._is_held:
             self._is_held = False
             self._owner.give_back(self)
+            self.charge = None  # it is settled; its lane may know this lease's ticket for a while
 
 
 LeavingListener = Callable[[Lease | Departure], None]

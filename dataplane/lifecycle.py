@@ -167,6 +167,10 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     """WRITE, LAST_WRITE: how long the client made the gateway wait."""
 
 
+CLIENT_LEFT = "the client left"
+"""The reason of a cancelled request whose client hung up; another says who cut it off, and why."""
+
+
 def settle_error(event: Event, seconds: float) -> None:
     """Say how far off `event.at` may be: nobody knows before the event's attempt has ended.
 

@@ -14,6 +14,7 @@ from dataplane.gateway.inflight import InFlightEntry, lost_record
 from dataplane.judgement import judge
 from dataplane.latency import Boundary, derive_latencies
 from dataplane.lifecycle import (
+    CLIENT_LEFT,
     Delivery,
     Disposition,
     Event,
@@ -268,7 +269,7 @@ def cancelled(sample: Sample) -> RequestRecord:
     first = story.prefill(sample.queue_seconds)
     end = story.decode(first, sample.num_output_tokens // 3)
     story.tell(EventKind.LAST_WRITE, end + 0.004, delivery=Delivery.PARTIAL, waited_seconds=0.002)
-    story.finish(end + 0.007, Disposition.CANCELLED, "the client closed the connection")
+    story.finish(end + 0.007, Disposition.CANCELLED, CLIENT_LEFT)
     story.tell(EventKind.RELEASED, end + 0.019, reason="a step was in flight")
     return story.record(200)
 

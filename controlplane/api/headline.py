@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from dataplane.contract_terms import ObjectiveSignal
 from dataplane.judgement import Verdict
 from dataplane.latency import Boundary
+from dataplane.lifecycle import CLIENT_LEFT
 from dataplane.record import RequestRecord
 
 if TYPE_CHECKING:  # whoever only reads answers (the command line) does without the database
@@ -53,7 +54,7 @@ class Headline:
 
 def headline_of(row: "RequestRow", record: RequestRecord | None) -> Headline:
     """The sentence about one request."""
-    ending = _ENDINGS.get(row.disposition, row.disposition)
+    ending = _ending_of(row)
     if row.disposition in _REMEDIES:
         why = f": {row.reason.rstrip('.')}" if row.reason else ""
         return Headline(
@@ -76,6 +77,12 @@ def headline_of(row: "RequestRow", record: RequestRecord | None) -> Headline:
     return Headline(
         tone="ticket", text=f"{ending}, out of contract{_misses(record)}.", remedy=_cause(row)
     )
+
+
+def _ending_of(row: "RequestRow") -> str:
+    if row.disposition == "cancelled" and row.reason and row.reason != CLIENT_LEFT:
+        return f"Cut off ({row.reason.rstrip('.')})"  # by the gateway, and it says why
+    return _ENDINGS.get(row.disposition, row.disposition)
 
 
 def _lacks_report(record: RequestRecord | None) -> bool:

@@ -7,9 +7,11 @@ from controlplane.specs.deployment import DeploymentSpec
 from controlplane.specs.engine_config import EngineConfigSpec
 from controlplane.specs.kind import nearest
 from controlplane.specs.model_files import check_model_files
+from controlplane.specs.policy import AdmissionPolicySpec
 from controlplane.specs.problem import Path, Problem
 from controlplane.specs.references import LoadedDocument
 from dataplane.plugins import PluginError, PluginGroup, list_plugins, load_plugins
+from dataplane.routing.builtin import BUILTIN_POLICIES
 
 
 def check_engine_settings(loaded: LoadedDocument) -> list[Problem]:
@@ -30,7 +32,24 @@ def check_launcher(loaded: LoadedDocument) -> list[Problem]:
     return [loaded.source.problem(("spec", "launcher"), what)]
 
 
-INSTALLED_CHECKS = (check_engine_settings, check_launcher, check_model_files)
+def check_routing(loaded: LoadedDocument) -> list[Problem]:
+    """An AdmissionPolicy whose routing policy neither comes with Pilothouse nor is installed."""
+    spec = loaded.document.spec
+    if not isinstance(spec, AdmissionPolicySpec) or spec.routing is None:
+        return []
+    installed = [plugin.name for plugin in list_plugins(PluginGroup.GATEWAY)]
+    if spec.routing.policy in (*BUILTIN_POLICIES, *installed):
+        return []
+    near = nearest(spec.routing.policy, [*BUILTIN_POLICIES, *installed])
+    hint = f"; did you mean {near}?" if near else "."
+    what = (
+        f"no routing policy {spec.routing.policy!r}{hint} Built in: "
+        f"{', '.join(BUILTIN_POLICIES)}; a plugin's is found once its gateways' environment has it"
+    )
+    return [loaded.source.problem(("spec", "routing", "policy"), what)]
+
+
+INSTALLED_CHECKS = (check_engine_settings, check_launcher, check_model_files, check_routing)
 """For load_documents, where documents are accepted."""
 
 

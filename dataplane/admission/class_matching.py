@@ -24,6 +24,7 @@ from dataplane.policy import ClassPolicy, TenantPolicy
 _MAX_REMEMBERED = 4096
 _MAX_REMEMBERED_CHARS = 256
 """Of one request's values: headers are what callers make of them."""
+_TOO_LONG = "it takes too many steps"
 _MAX_LISTED = 8
 """Expressions in one list: one that fails costs no more than these."""
 
@@ -75,13 +76,13 @@ class _Group:
 
     def find(self, activation: Any) -> ClassPolicy | None:
         if self.listed is not None:
-            held = self.listed.eval(activation).plain_value()
+            held = _evaluate(self.listed, activation)
             if isinstance(held, list):  # an error is a text
                 return _first_true(self.classes, held)
-        if self.any_of is not None and self.any_of.eval(activation).plain_value() is not True:
+        if self.any_of is not None and _evaluate(self.any_of, activation) not in (True, _TOO_LONG):
             return None
         for request_class, expression in zip(self.classes, self.expressions, strict=True):
-            if expression.eval(activation).plain_value() is True:
+            if _evaluate(expression, activation) is True:
                 return request_class
         return None
 
@@ -145,6 +146,14 @@ class ClassMatcher:
         return self._rest
 
 
+def _evaluate(expression: _Expression, activation: Any) -> Any:
+    """What it comes to; a text where it fails on this request, which is no bool."""
+    try:
+        return expression.eval(activation).plain_value()
+    except RuntimeError:  # more steps than CEL takes for one request: of many headers, say
+        return _TOO_LONG
+
+
 def _first_true(classes: Sequence[ClassPolicy], held: Sequence[Any]) -> ClassPolicy | None:
     for request_class, value in zip(classes, held, strict=True):
         if value is True:
@@ -194,6 +203,8 @@ def _compile(request_class: ClassPolicy) -> _Expression:
     if returned not in (cel.Type.BOOL, cel.Type.DYN):
         raise MatchRefusedError(request_class, f"gives {returned.name()}, and must give a bool")
     compiled: _Expression = expression
+    if _evaluate(compiled, _environment().Activation(data=_NOBODY)) == _TOO_LONG:
+        raise MatchRefusedError(request_class, f"{_TOO_LONG} for any request")
     return compiled
 
 
@@ -211,3 +222,11 @@ def _variables(
             "headers": headers,
         },
     }
+
+
+_NOBODY = _variables(
+    TenantPolicy(name="", tier=""),
+    RequestFacts(model="", stream=False, num_prompt_tokens=0, max_output_tokens=0, headers={}),
+    {},
+)
+"""A request as small as one may be."""

@@ -66,16 +66,13 @@ class Fleet:
         self._expiry = asyncio.create_task(self._expire(), name="queue deadlines")
 
     def load_engines(self, snapshot: Snapshot) -> None:
-        """Load the plugins that `snapshot` names. Raises PluginError, and changes nothing."""
+        """Load the plugins that `snapshot` names. Raises PluginError for an engine's, and changes
+        nothing."""
         engines = {r.engine for d in snapshot.deployments for r in d.replicas}
-        plugins = load_plugins(
-            PluginGroup.GATEWAY,
-            [*sorted(engines), *self._routing.needed(snapshot)],
-            hooks,
-            project=hooks.PROJECT,
+        self._plugins = load_plugins(
+            PluginGroup.GATEWAY, sorted(engines), hooks, project=hooks.PROJECT
         )
-        self._routing.load(snapshot, plugins)
-        self._plugins = plugins
+        self._routing.load(snapshot)
 
     def enforce(self, enforced: EnforcedSnapshot) -> None:
         """Link new replicas, retire removed ones. Its engines are loaded already."""

@@ -36,7 +36,7 @@ from dataplane.gateway.output import Output
 from dataplane.gateway.receiving import receive
 from dataplane.gateway.registry import InFlightRequest
 from dataplane.gateway.routing_requests import routing_request
-from dataplane.lifecycle import Delivery, Disposition, EventKind
+from dataplane.lifecycle import CLIENT_LEFT, Delivery, Disposition, EventKind
 from dataplane.logs import request_context
 from dataplane.queueing.demand import QueueDemand
 from dataplane.telemetry import traceparent_of
@@ -122,7 +122,7 @@ async def _serve(
     with gateway.ending_with(engine_side.cancel):
         try:
             if not await client_side.deliver():
-                why = exchange.gave_up_reason or "the client left"
+                why = exchange.gave_up_reason or CLIENT_LEFT
                 engine_side.cancel(Disposition.CANCELLED, why)
         except BaseException:
             engine_side.cancel(Disposition.ERROR, "the gateway failed")

@@ -106,7 +106,9 @@ class Gateway:
         ended = ended_by(self._override_ends, self.clock())
         over = [o for o in self.enforced.snapshot.overrides if o.override_id in ended]
         if over:
-            self._switch(compile_snapshot(in_force(self._received, ended)))
+            enforced = compile_snapshot(in_force(self._received, ended))
+            self.fleet.load_engines(enforced.snapshot)  # the same engines, perhaps other routing
+            self._switch(enforced)
         for each in over:
             _log.warning(
                 "override ended at its time", override_id=each.override_id, effect=effect_of(each)

@@ -1,19 +1,23 @@
-"""The routing of each deployment of a snapshot: which policies its gateways must have, and theirs.
+"""The routing of each deployment of a snapshot.
 
 A policy lives as long as its terms do: a snapshot that changes something else leaves what it has
 learned alone.
 """
 
-from collections.abc import Iterable
+from dataclasses import replace
 from random import Random
 
 import pluggy
+import structlog
 
-from dataplane.plugins import PluginError
+from dataplane import hooks
+from dataplane.plugins import PluginError, PluginGroup, load_plugins
 from dataplane.policy import DeploymentPolicy, RoutingTerms, Snapshot
 from dataplane.routing import builtin
 from dataplane.routing.routing import Routing
 from dataplane.routing.terms import create_builtin, create_routing
+
+_log = structlog.get_logger(__name__)
 
 
 class RoutingPlugins:
@@ -24,17 +28,12 @@ class RoutingPlugins:
         self._random = Random()
         self._by_deployment: dict[str, Routing] = {}
 
-    @staticmethod
-    def needed(snapshot: Snapshot) -> Iterable[str]:
-        """Plugins that it names, beside those that are built in."""
-        named = {deployment.policy.routing.policy for deployment in snapshot.deployments}
-        return sorted(named.difference(builtin.BUILTIN_POLICIES))
-
-    def load(self, snapshot: Snapshot, plugins: pluggy.PluginManager) -> None:
-        """Make what it asks for. Raises PluginError, and changes nothing."""
-        plugins.register(builtin, name="built-in routing")
+    def load(self, snapshot: Snapshot) -> None:
+        """Make what it asks for. A policy that cannot be made costs its deployment no request:
+        what it had before goes on, or else the default stands in, and decisions say so."""
+        manager = self._load_plugins(snapshot)
         self._by_deployment = {
-            deployment.name: self._create(deployment, plugins)
+            deployment.name: self._create(deployment, manager)
             for deployment in snapshot.deployments
         }
 
@@ -43,21 +42,42 @@ class RoutingPlugins:
         found = self._by_deployment.get(deployment)
         return found or create_routing(RoutingTerms(), self._random, create_builtin)
 
-    def _create(self, deployment: DeploymentPolicy, plugins: pluggy.PluginManager) -> Routing:
+    @staticmethod
+    def _load_plugins(snapshot: Snapshot) -> pluggy.PluginManager:
+        """With those that can be loaded of what it names, and the built-in ones."""
+        named = {deployment.policy.routing.policy for deployment in snapshot.deployments}
+        usable = []
+        for name in sorted(named.difference(builtin.BUILTIN_POLICIES)):
+            try:
+                load_plugins(PluginGroup.GATEWAY, [name], hooks, hooks.PROJECT)
+            except PluginError as error:
+                _log.error("routing plugin cannot be loaded", plugin=name, error=str(error))
+            else:
+                usable.append(name)
+        manager = load_plugins(PluginGroup.GATEWAY, usable, hooks, hooks.PROJECT)
+        manager.register(builtin, name="built-in routing")
+        return manager
+
+    def _create(self, deployment: DeploymentPolicy, manager: pluggy.PluginManager) -> Routing:
         terms = deployment.policy.routing
         before = self._by_deployment.get(deployment.name)
-        if before is not None and before.terms == terms:
+        if before is not None and before.terms == terms and before.problem is None:
             return before
         try:
             return create_routing(
                 terms,
                 self._random,
-                lambda terms, random: plugins.hook.pilothouse_create_router(
+                lambda terms, random: manager.hook.pilothouse_create_router(
                     terms=terms, random=random
                 ),
             )
         except ValueError as error:
-            revision = deployment.policy.revision
-            raise PluginError(
-                f"policy {revision} of deployment {deployment.name}: {error}"
-            ) from error
+            return self._stand_in(deployment, before, str(error))
+
+    def _stand_in(self, deployment: DeploymentPolicy, before: Routing | None, why: str) -> Routing:
+        found = before or create_routing(RoutingTerms(), self._random, create_builtin)
+        revision = deployment.policy.revision
+        problem = f"policy {revision}: {why}; {found.policy.name} stands in"
+        if before is None or before.problem != problem:
+            _log.error("routing stands in", deployment=deployment.name, why=problem)
+        return replace(found, problem=problem)

@@ -108,6 +108,7 @@ class Router:
         self.ejections.terms = routing.ejection
 
     def _take_routing(self, routing: Routing) -> None:
+        self._problems = () if routing.problem is None else (routing.problem,)
         self._routing, self._policy = routing, routing.policy
         self._draws_two = isinstance(routing.policy, TwoChoices)
 
@@ -272,7 +273,7 @@ class Router:
             reason=clip(pick.reason),
             candidates=keep_best(told, chosen.replica_id),
             num_candidates=num_candidates,
-            degraded=tuple(clip(each) for each in (*pick.degraded, *distrust)),
+            degraded=tuple(clip(each) for each in (*self._problems, *pick.degraded, *distrust)),
         )
 
     def _left_out(self, excluded: Set[str]) -> list[RoutingCandidate]:

@@ -14,3 +14,5 @@ class Routing:
     terms: RoutingTerms
     policy: RoutingPolicy
     ejection: EjectionTerms
+    problem: str | None = None
+    """Why `policy` stands in for the one that the terms ask for; None: it is that one."""

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from dataplane.admission.admit import RejectionKind
 from dataplane.admission.deployment_admission import AdmissionHold
-from dataplane.lifecycle import Delivery, Disposition, State
+from dataplane.lifecycle import CLIENT_LEFT, Delivery, Disposition, State
 from dataplane.policy import ClassPolicy
 from dataplane.queueing.queue import Departure, Lease, Ticket
 from dataplane.scheduling.sequence import Sequence
@@ -119,11 +119,11 @@ class FleetRequest:
     def lose_patience_for_first_token(self) -> None:
         """A timer of its client's."""
         if self.first_write_at is None:
-            self.gateway.client_side.lose(self, "the client left")
+            self.gateway.client_side.lose(self, CLIENT_LEFT)
 
     def lose_patience(self) -> None:
         """A timer of its client's."""
-        self.gateway.client_side.lose(self, "the client left")
+        self.gateway.client_side.lose(self, CLIENT_LEFT)
 
     def stop_waiting_for_release(self) -> None:
         """A timer of its gateway's."""

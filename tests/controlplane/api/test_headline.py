@@ -7,6 +7,7 @@ from controlplane.store.request_tables import RequestRow
 from dataplane.contract_terms import Objective, ObjectiveSignal
 from dataplane.judgement import judge
 from dataplane.latency import Boundary
+from dataplane.lifecycle import CLIENT_LEFT
 from dataplane.outcome import Outcome
 from dataplane.record import ClientReport, RequestRecord
 from ops.sample_requests import CHAT_TERMS, Sample, answered
@@ -43,3 +44,11 @@ def test_a_reason_that_is_a_sentence_of_its_own_gets_no_second_full_stop() -> No
 def test_a_reason_that_is_a_fragment_is_closed() -> None:
     row = RequestRow(disposition="error", reason="replica chat-1 vanished")
     assert headline_of(row, None).text.endswith("replica chat-1 vanished.")
+
+
+def test_who_was_cut_off_is_not_said_to_have_left() -> None:
+    slow = "the client read too slowly: 4100 bytes waited"
+    row = RequestRow(disposition="cancelled", reason=slow, in_contract=True)
+    assert headline_of(row, None).text == f"Cut off ({slow}), in contract."
+    row.reason = CLIENT_LEFT
+    assert headline_of(row, None).text == "The client left, in contract."

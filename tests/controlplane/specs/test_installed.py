@@ -2,7 +2,7 @@
 
 from controlplane.specs.documents import load_documents
 from controlplane.specs.installed import INSTALLED_CHECKS
-from tests.controlplane.config_documents import DEPLOYMENT, ENGINE
+from tests.controlplane.config_documents import DEPLOYMENT, DESIGN_POLICY, ENGINE
 
 
 def problems(text: str) -> list[str]:
@@ -48,3 +48,11 @@ def test_a_launcher_that_is_not_installed_is_refused() -> None:
     assert message.startswith("f.yaml:3:82: spec.launcher: no plugin 'locl' is installed")
     assert "did you mean local?" in message
     assert problems(DEPLOYMENT) == []
+
+
+def test_a_routing_policy_that_nobody_has_is_located_with_the_nearest_one() -> None:
+    routing = "  routing: {policy: prefx}\n"
+    [message] = problems(DESIGN_POLICY.rstrip("\n") + "\n" + routing)
+
+    assert "spec.routing.policy: no routing policy 'prefx'; did you mean prefix?" in message
+    assert problems(DESIGN_POLICY.rstrip("\n") + "\n" + routing.replace("prefx", "prefix")) == []

@@ -96,3 +96,22 @@ def test_what_callers_make_up_is_not_remembered_without_bound() -> None:
         matcher.find(GOLD, msgspec.structs.replace(FACTS, headers=headers))
 
     assert 0 < matcher.num_remembered <= 4096
+
+
+_EACH_PAIR = "request.headers.exists(a, request.headers.exists(b, a != b && a + b == '1'))"
+
+
+def test_an_expression_that_takes_too_many_steps_of_a_request_does_not_hold() -> None:
+    many = msgspec.structs.replace(FACTS, headers={f"x-{number}": "1" for number in range(150)})
+    for matches in ([_EACH_PAIR], [_EACH_PAIR, 'tenant.tier == "gold"']):
+        found = ClassMatcher(classes_of(matches, has_rest=True)).find(GOLD, many)
+        assert found is not None
+        assert found.name == ("rest" if len(matches) == 1 else "c1")
+
+
+def test_an_expression_that_takes_too_many_steps_of_any_request_is_refused() -> None:
+    ten = str(list(range(10)))
+    endless = f"{ten}.all(a, {ten}.all(b, {ten}.all(c, {ten}.all(d, a + b + c + d >= 0))))"
+
+    with pytest.raises(MatchRefusedError, match="it takes too many steps for any request"):
+        ClassMatcher([ClassPolicy(name="endless", match=endless)])

@@ -5,9 +5,7 @@ from typing import Any
 
 import pytest
 
-from dataplane import hooks
 from dataplane.gateway.routing_plugins import RoutingPlugins
-from dataplane.plugins import PluginError, PluginGroup, load_plugins
 from dataplane.policy import DeploymentPolicy, RoutingTerms, Snapshot
 from tests.dataplane.gateway.running_gateway import deployment
 
@@ -19,9 +17,7 @@ def routed(policy: str, name: str = "chat", **settings: Any) -> DeploymentPolicy
 
 
 def load(routing: RoutingPlugins, *deployments: DeploymentPolicy) -> None:
-    snapshot = Snapshot(version=1, deployments=deployments)
-    names = routing.needed(snapshot)
-    routing.load(snapshot, load_plugins(PluginGroup.GATEWAY, names, hooks, hooks.PROJECT))
+    routing.load(Snapshot(version=1, deployments=deployments))
 
 
 def test_a_policy_keeps_what_it_learned_until_its_own_terms_change() -> None:
@@ -35,16 +31,28 @@ def test_a_policy_keeps_what_it_learned_until_its_own_terms_change() -> None:
     assert routing.of("batch").policy.name == "two_choices", "a deployment that is gone"
 
 
-def test_a_policy_that_no_plugin_has_refuses_the_snapshot_and_changes_nothing() -> None:
+@pytest.mark.parametrize(
+    ("policy", "settings", "why"),
+    [
+        ("nearest", {}, "no plugin makes the routing policy 'nearest'"),
+        ("simulator", {}, "no plugin makes the routing policy 'simulator'"),
+        ("prefix", {"prefill_rate": 3}, "routing policy prefix has no setting 'prefill_rate'"),
+    ],
+)
+def test_a_policy_that_cannot_be_made_costs_its_own_deployment_no_request_and_others_nothing(
+    policy: str, settings: dict[str, Any], why: str
+) -> None:
     routing = RoutingPlugins()
+    load(routing, routed("least_outstanding"))
+    wrong = [routed(policy, name, **settings) for name in ("chat", "new")]
+    load(routing, *wrong, routed("prefix", "batch"))
+
+    assert routing.of("chat").policy.name == "least_outstanding", "what it had before"
+    assert routing.of("new").policy.name == "two_choices"
+    assert routing.of("batch").problem is None
+    problem = routing.of("new").problem or ""
+    assert problem.startswith(f"policy policy@3: {why}")
+    assert problem.endswith("; two_choices stands in")
+
     load(routing, routed("prefix"))
-    with pytest.raises(PluginError, match="no plugin 'nearest' in group"):
-        load(routing, routed("nearest"))
-    with pytest.raises(PluginError, match="no plugin makes the routing policy 'simulator'"):
-        load(routing, routed("simulator"))
-    with pytest.raises(PluginError) as error:
-        load(routing, routed("prefix", prefill_rate=3))
-    assert str(error.value).startswith(
-        "policy policy@3 of deployment chat: routing policy prefix has no setting 'prefill_rate'"
-    )
-    assert routing.of("chat").policy.name == "prefix"
+    assert (routing.of("chat").policy.name, routing.of("chat").problem) == ("prefix", None)

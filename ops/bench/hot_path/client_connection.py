@@ -7,7 +7,6 @@ is, is no delay of chunks: it is the time to the first one, which is told apart.
 """
 
 import asyncio
-import socket
 from collections.abc import Callable, Sequence
 
 import httptools
@@ -17,7 +16,6 @@ from ops.bench.hot_path.chunks import MARK
 from ops.bench.hot_path.stream_call import End, StreamCall
 
 _END_MARK = b"[DONE]"
-_SMALL_BUFFER_BYTES = 4096
 
 
 class ClientConnection(asyncio.Protocol):
@@ -58,12 +56,10 @@ class ClientConnection(asyncio.Protocol):
             self._finish(End.CUT)
 
     def read_slowly(self, pause_seconds: float) -> None:
-        """From now on take little at a time, and pause after each read. Chunks that come late
-        by that are no server's doing, and their delays are not told."""
+        """From now on pause after each read. Chunks that come late by that are no server's doing,
+        and their delays are not told."""
         self._pause_seconds = pause_seconds
         self._put_delays = _forget
-        sock = self._transport.get_extra_info("socket")
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SMALL_BUFFER_BYTES)
 
     def send(self, call: StreamCall) -> None:
         """Send a call's request; the connection carries no other until that one has ended."""

@@ -7,6 +7,7 @@ there, and on the way records lie on disk as they do in production.
 import contextlib
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 
 import httpx
 
+from dataplane import names
 from dataplane.gateway.status import read_status
 from dataplane.policy import (
     AdmissionPolicyTerms,
@@ -28,6 +30,7 @@ from ops.bench.hot_path.machine import Cores
 from ops.bench.hot_path.server_process import NotStartedError, ServerProcess, announced, running
 from ops.bench.hot_path.stub_engine import REPLICA_ID
 from ops.endurance.tiny_model import write_tiny_model
+from ops.scraped_counts import counts_by_label
 
 MODEL = "stub"
 _START_SECONDS = 120.0
@@ -56,6 +59,13 @@ class GatewayUnderTest:
     def ends(self) -> dict[str, str]:
         """How each request ended on record, by its id, where that is kept."""
         return _get(self.taker_address, "/ends")
+
+    def slow_clients(self) -> Counter[str]:
+        """Requests whose client read too slowly, by what became of them."""
+        answer = httpx.get(f"http://{self.address}/metrics", timeout=_CALL_SECONDS, trust_env=False)
+        answer.raise_for_status()
+        metric, label = names.GATEWAY_SLOW_CLIENTS_TOTAL, names.LABEL_KIND
+        return counts_by_label(answer.text, metric, label)
 
     def live(self) -> dict[str, Any]:
         """What it has in flight, and its counts."""

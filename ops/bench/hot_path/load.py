@@ -5,6 +5,7 @@ that falls behind would otherwise be told as a slow server.
 """
 
 import asyncio
+import socket
 import statistics
 import time
 from array import array
@@ -21,6 +22,8 @@ _MAX_LATE_SECONDS = 0.003
 """A client whose sends or whose loop come later than this at the 99th percentile is behind."""
 _MAX_BUSY = 0.9
 _GRACE_SECONDS = 15.0
+_SMALL_BUFFER_BYTES = 4096
+"""Of a slow reader."""
 
 
 @dataclass(slots=True, eq=False)
@@ -165,7 +168,7 @@ class LoadClient:
 
     async def _send_on_new(self, call: StreamCall) -> None:
         try:
-            connection = await self._connect()
+            connection = await self._connect(is_slow=self._is_slow(call))
         except OSError:
             self._note_ended(call)  # refused a connection: it has no answer
             return
@@ -173,9 +176,9 @@ class LoadClient:
             connection.read_slowly(self.slow_pause_seconds)
         connection.send(call)
 
-    async def _connect(self) -> ClientConnection:
-        host, _, port = self.address.rpartition(":")
-        _, connection = await asyncio.get_running_loop().create_connection(
+    async def _connect(self, *, is_slow: bool = False) -> ClientConnection:
+        loop = asyncio.get_running_loop()
+        _, connection = await loop.create_connection(
             lambda: ClientConnection(
                 clock=self.clock,
                 pace_seconds=self.pace_seconds,
@@ -184,12 +187,24 @@ class LoadClient:
                 on_ended=self._note_ended,
                 on_lost=self._all.discard,
             ),
-            host,
-            int(port),
+            sock=await self._open_socket(is_slow=is_slow),
         )
         self._all.add(connection)
         self._num_made += 1
         return connection
+
+    async def _open_socket(self, *, is_slow: bool) -> socket.socket:
+        host, _, port = self.address.rpartition(":")
+        sock = socket.socket()
+        sock.setblocking(False)
+        if is_slow:  # known before the handshake: the server's kernel buffers by it
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SMALL_BUFFER_BYTES)
+        try:
+            await asyncio.get_running_loop().sock_connect(sock, (host, int(port)))
+        except BaseException:
+            sock.close()
+            raise
+        return sock
 
     def _put_delays(self, delays: Sequence[float]) -> None:
         self.chunk_delays.extend(delays)

@@ -87,20 +87,27 @@ class PacedStreams:
         if stream not in self._waiting:
             self._free_slot(self._clock())
 
-    def pause(self, stream: PacedStream) -> None:
-        """Nothing more of it comes until it goes on. It keeps its slot."""
-        if stream.paused_at is None:
-            stream.paused_at = self._clock()
+    def age_of(self, stream: PacedStream) -> float:
+        """Seconds since it was taken on."""
+        return self._clock() - stream.received_at
 
-    def go_on(self, stream: PacedStream) -> None:
-        """Its schedule goes on where it was."""
+    def pause(self, stream: PacedStream) -> bool:
+        """Nothing more of it comes until it goes on. It keeps its slot. False: it is so already."""
+        if stream.paused_at is not None:
+            return False
+        stream.paused_at = self._clock()
+        return True
+
+    def go_on(self, stream: PacedStream) -> bool:
+        """Its schedule goes on where it was. False: it was not paused."""
         if stream.paused_at is None:
-            return
+            return False
         stream.starts_at += self._clock() - stream.paused_at
         stream.paused_at = None
         if stream.is_parked and not stream.is_over:
             stream.is_parked = False
             self._wheel.add(stream, stream.starts_at + stream.num_sent * self._pace_seconds)
+        return True
 
     def run_due(self) -> None:
         """Send all chunks that are due. Called at every tick."""

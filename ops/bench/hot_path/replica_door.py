@@ -24,7 +24,7 @@ from dataplane.host.wire import (
     Submit,
     encode_frame,
 )
-from dataplane.lifecycle import Disposition, Observability
+from dataplane.lifecycle import Disposition, EventKind, Observability
 from ops.bench.hot_path.paced_streams import PacedStream, PacedStreams
 from ops.bench.hot_path.replica_frames import ReplicaFrames, join_batch
 
@@ -130,10 +130,11 @@ class ReplicaDoor(asyncio.Protocol):
         stream = self._by_id.get(request_id)
         if stream is None:
             return
-        if is_paused:
-            self._streams.pause(stream)
-        else:
-            self._streams.go_on(stream)
+        has_turned = self._streams.pause(stream) if is_paused else self._streams.go_on(stream)
+        if has_turned:
+            kind = EventKind.PAUSED if is_paused else EventKind.RESUMED
+            self._events.append(_asked(stream).frames.turn(kind, self._streams.age_of(stream)))
+            self.flush()
 
     def _end(self, stream: PacedStream, disposition: Disposition, offset: float) -> None:
         asked = _asked(stream)

@@ -57,6 +57,10 @@ class ReplicaFrames:
         before, after = self._token
         return before + _TIME.pack(offset) + after
 
+    def turn(self, kind: EventKind, offset: float) -> bytes:
+        """It is paused, or goes on."""
+        return self._encode(EngineEvent(kind=kind, offset=offset))
+
     def end(
         self, disposition: Disposition, offset: float, num_prompt_tokens: int, num_tokens: int
     ) -> list[bytes]:

@@ -18,6 +18,9 @@ from ops.bench.hot_path.subjects import Pace
 
 GOAL_SHARE = 0.05
 _WARM_CONNECTIONS = 64
+_SLOW_PAUSE_SECONDS = 0.5
+"""After each read of a slow reader: so few bytes a second that the gateway has to wait for it even
+where it joins chunks that wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +131,7 @@ async def soak(
         address=address,
         pace_seconds=plan.pace.seconds,
         slow_every=plan.slow_every,
+        slow_pause_seconds=_SLOW_PAUSE_SECONDS,
         on_ended=lambda call: window.note(call),
     )
     samples: list[Sample] = []

@@ -1,11 +1,15 @@
-"""A random admission policy: everything that one may ask of requests, queues and replicas.
+"""A random admission policy: what one may ask of requests, queues and replicas.
 
 Every other fleet keeps the few bounds that it was drawn with; of the others each part is there or
-not, with numbers small enough to be met.
+not, with numbers small enough to be met. A simulated fleet is one deployment, whose calls have
+tokens and no bytes: its fallback is never there and nobody is let in by it, and what a policy says
+of bytes (`limits.queue.bytes`, `slow_clients`) means nothing to the simulator and is not drawn.
+Those are met by real gateways (ops/hostile, bench_endurance.py --cancels).
 """
 
 import random
 from dataclasses import replace
+from typing import Any
 
 from dataplane.policy import (
     AdmissionPolicyTerms,
@@ -22,6 +26,7 @@ from dataplane.routing.builtin import BUILTIN_POLICIES
 
 SESSION_HEADER = "x-session"
 """That callers of random traffic name."""
+_NOWHERE = "a-deployment-elsewhere"
 
 
 def with_random_terms(number: int, policy: AdmissionPolicyTerms) -> AdmissionPolicyTerms:
@@ -41,8 +46,27 @@ def with_random_terms(number: int, policy: AdmissionPolicyTerms) -> AdmissionPol
         routing=RoutingTerms(
             policy=draw.choice(BUILTIN_POLICIES),
             affinity_header=draw.choice((None, None, SESSION_HEADER)),
+            settings=_random_routing(random.Random(f"routing of {number}")),
         ),
     )
+
+
+def _random_routing(draw: random.Random) -> dict[str, Any]:
+    """Replicas are ejected soon, and new ones get their share slowly."""
+    if draw.random() < 0.5:
+        return {}
+    ejection = {
+        "consecutive_failures": draw.choice((1, 3)),
+        "latency_factor": draw.choice((1.5, 5.0)),
+        "min_latency_seconds": draw.choice((0.05, 1.0)),
+        "stall_seconds": draw.choice((0.3, 3.0)),
+        "min_requests": 3,
+        "eject_seconds": draw.choice((0.2, 3.0)),
+        "return_seconds": draw.choice((0.5, 5.0)),
+    }
+    if draw.random() < 0.5:
+        ejection["warm_seconds"] = draw.choice((1.0, 10.0))
+    return {"ejection": ejection}
 
 
 def _with_more(draw: random.Random, request_class: ClassPolicy) -> ClassPolicy:
@@ -87,8 +111,17 @@ def _random_overload(draw: random.Random, classes: list[str]) -> OverloadTerms |
     if draw.random() < 0.4:
         return None
     age, most = draw.choice((0.1, 1.0)), draw.choice((1, 5))
-    return OverloadTerms(
+    overload = OverloadTerms(
         shed=tuple(draw.sample(classes, draw.randint(0, len(classes)))),
         degrade=draw.choice((None, DegradeTerms(queue_age_seconds=age, max_tokens=most))),
         retry_budget=draw.choice((None, 0.0, 0.2)),
     )
+    if overload.degrade is None or draw.random() < 0.5:
+        return overload
+    degrade = replace(
+        overload.degrade,
+        fallback=_NOWHERE,
+        includes_bound=draw.random() < 0.5,
+        max_tokens=draw.choice((None, most)),
+    )
+    return replace(overload, degrade=degrade)

@@ -6,12 +6,14 @@ import pytest
 
 from controlplane.specs.documents import load_documents
 from controlplane.specs.installed import INSTALLED_CHECKS
+from controlplane.specs.scenario_compiling import read_scenario
+from controlplane.specs.yaml_reader import read_yaml
 
-# A Scenario is read by `pilothouse simulate` and never applied; those of simulate/ have their tests.
+# What `pilothouse simulate` reads is never applied.
 EXAMPLES = sorted(
     path
     for path in (Path(__file__).parents[2] / "ops" / "examples").glob("*/*.yaml")
-    if "kind: Scenario" not in path.read_text()
+    if path.parent.name != "simulate" and path.name != "scenario.yaml"
 )
 
 
@@ -20,3 +22,11 @@ def test_an_example_has_no_problems(path: Path) -> None:
     loaded = load_documents([(path.name, path.read_text())], checks=INSTALLED_CHECKS)
     assert loaded.problems == ()
     assert loaded.documents
+
+
+def test_the_scenario_of_overload_can_be_simulated() -> None:
+    path = Path(__file__).parents[2] / "ops/examples/overload/scenario.yaml"
+    [source], problems = read_yaml(path.name, path.read_text())
+    document, more = read_scenario(source, path.parent)
+    assert [*problems, *more] == []
+    assert document is not None

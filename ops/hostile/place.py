@@ -28,6 +28,7 @@ from dataplane.policy import (
     TenantPolicy,
     encode_snapshot,
 )
+from ops.bench.hot_path.machine import resident_bytes
 
 ENGINE = "simulator"
 DEPLOYMENT = "chat"
@@ -64,6 +65,8 @@ class Place:
     """One folder, its replicas and its gateway."""
 
     folder: Path
+    artifact: str
+    """Of the Model that its replicas serve."""
     replicas: list[Replica] = field(default_factory=list)
     gateway: subprocess.Popen[bytes] | None = None
 
@@ -84,7 +87,7 @@ class Place:
             model_name=MODEL,
             model_revision=f"{MODEL}@1",
             engine_config_revision="simulator@1",
-            artifact=vocabulary(),
+            artifact=self.artifact,
             settings=settings,
         )
         spec_path = self.folder / f"{replica_id}.spec.json"
@@ -110,7 +113,7 @@ class Place:
             model_name=MODEL,
             model_revision=f"{MODEL}@1",
             engine_config_revision="simulator@1",
-            tokenizer_artifact=vocabulary(),
+            tokenizer_artifact=self.artifact,
             max_model_len=4096,
             policy=terms,
             contract=None,
@@ -139,9 +142,7 @@ class Place:
 
     def gateway_bytes(self) -> int:
         """Resident memory of the gateway."""
-        text = Path(f"/proc/{self.status.pid}/status").read_text()
-        [line] = [line for line in text.splitlines() if line.startswith("VmRSS:")]
-        return int(line.split()[1]) * 1024
+        return resident_bytes(self.status.pid)
 
     def end(self) -> None:
         """Everything that was started."""
@@ -184,10 +185,11 @@ class Place:
 
 
 @contextlib.contextmanager
-def open_place(folder: Path) -> Iterator[Place]:
-    """In `folder`, which is empty; nothing of it runs any more at the end."""
+def open_place(folder: Path, artifact: str | None = None) -> Iterator[Place]:
+    """In `folder`, which is empty; nothing of it runs any more at the end. `artifact`: of the
+    Model; None: one whose tokens are bytes."""
     folder.mkdir(parents=True, exist_ok=True)
-    place = Place(folder)
+    place = Place(folder, artifact or vocabulary())
     try:
         yield place
     finally:

@@ -60,4 +60,4 @@ async def clients_of(place: Place, outcome: Outcome) -> AsyncIterator[tuple[Clie
     )
     outcome.figures["num_calls"] = len(clients.calls)
     outcome.figures["num_scrapes"] = scraper.num_scrapes
-    outcome.figures["rejected"] = scraper.rejected
+    outcome.figures["rejected"] = dict(scraper.rejected)

@@ -23,13 +23,15 @@ from ops.hostile.outcome import Outcome
 from ops.hostile.place import open_place
 from ops.hostile.records import read_records
 from ops.hostile.relay import Lie, relaying, tell_the_truth
-from ops.hostile.setting import NUM_SEQUENCES, call, capacity, clients_of, simulator
+from ops.hostile.setting import NUM_SEQUENCES, NUM_TOKENS, call, capacity, clients_of, simulator
 
 _LIAR, _HONEST = "replica-0", "replica-1"
 _MOST_FAILED = 20
 """Five in a row, and a replica is ejected; what it has by then fails too."""
-_MOST = 1e6
-"""Of tokens or seconds of one request."""
+_MOST_PROMPT_TOKENS = 200
+"""Of a prompt whose bytes are tokens."""
+_MOST_USE = 1e4
+"""Seconds, and blocks times seconds, of one request."""
 _SECONDS = 4.0
 _SHARE = 0.6
 """Of what both can do."""
@@ -80,18 +82,15 @@ def run(folder: Path) -> Outcome:
     outcome.figures |= {"share_of_liar": shares, "failed": dict(failed)}
     for name in (*_STATS, "frozen"):
         outcome.expect(failed[name] == 0, f"{failed[name]} calls failed while it lied: {name}")
-        outcome.expect(
-            shares[name] <= _MOST_SHARE, f"it got {shares[name]:.0%} of the calls by lying: {name}"
-        )
-    outcome.expect(failed["use"] == 0, f"{failed['use']} calls failed for an untrue measurement")
+        _expect_share(shares, name, _MOST_SHARE, outcome)
+    for name in ("use", "counts"):
+        outcome.expect(failed[name] == 0, f"{failed[name]} calls failed for an untrue {name}")
     outcome.expect(
         0 < failed["end"] + failed["after"] <= _MOST_FAILED,
         f"{failed['end']} and {failed['after']} calls failed for untrue counts",
     )
-    for name in ("use", "end", "after"):
-        outcome.expect(
-            shares[name] <= _MOST_SHARE_EJECTED, f"once ejected it got {shares[name]:.0%}: {name}"
-        )
+    for name in ("use", "counts", "end", "after"):
+        _expect_share(shares, name, _MOST_SHARE_EJECTED, outcome)
     _find_untrue(records, outcome)
     return outcome
 
@@ -103,6 +102,8 @@ def _lies() -> dict[str, Lie]:
         "frozen": _frozen(),
         "use": _of_work(_untrue_use),
         "truth again": tell_the_truth,
+        "counts": _of_work(_untrue_counts),
+        "once more the truth": tell_the_truth,
         "end": _of_work(_untrue_end),
         "after": _of_work(_untrue_end),
     }
@@ -158,6 +159,15 @@ def _untrue_use(event: EngineEvent) -> EngineEvent:
     return replace(event, used=EngineUse(engine_seconds=-1e6, kv_block_seconds=math.nan))
 
 
+def _untrue_counts(event: EngineEvent) -> EngineEvent:
+    """Each could be of some request, and not of these."""
+    if event.kind is EventKind.PREFILL_CHUNK:
+        return replace(event, num_cached_tokens=10**5)
+    if event.kind is EventKind.FINISHED:
+        return replace(event, num_prompt_tokens=10**6, num_output_tokens=10**6)
+    return event
+
+
 def _untrue_end(event: EngineEvent) -> EngineEvent:
     if event.kind is not EventKind.FIRST_TOKEN:
         return event
@@ -165,21 +175,43 @@ def _untrue_end(event: EngineEvent) -> EngineEvent:
 
 
 def _shares_of_liar(records: list[RequestRecord]) -> dict[str, float]:
-    """Of the calls that came while it told each lie, the share that was sent to it first."""
+    """Of the calls that came while it told each lie, the share that was sent to it first. A lie of
+    which no call was sent anywhere has none."""
     shares = {}
     for name in _lies():
-        sent = [r.replica_ids[0] for r in records if r.trace.trace_id == _trace_id(name)]
-        shares[name] = sent.count(_LIAR) / max(1, len(sent))
+        sent = [
+            record.replica_ids[0]
+            for record in records
+            if record.trace.trace_id == _trace_id(name) and record.replica_ids
+        ]
+        if sent:
+            shares[name] = sent.count(_LIAR) / len(sent)
     return shares
+
+
+def _expect_share(shares: dict[str, float], name: str, most: float, outcome: Outcome) -> None:
+    share = shares.get(name)
+    outcome.expect(
+        share is not None and share <= most,
+        f"it got {share} of the calls while it lied, of {most} at most: {name}",
+    )
 
 
 def _find_untrue(records: list[RequestRecord], outcome: Outcome) -> None:
     """No record holds what cannot be."""
     for record in records:
-        metered = record.metered
-        numbers: list[float] = [record.num_output_tokens or 0, record.num_cached_tokens or 0]
+        metered, num_prompt = record.metered, record.num_prompt_tokens or 0
+        numbers: list[tuple[float, float]] = [
+            (num_prompt, _MOST_PROMPT_TOKENS),
+            (record.num_cached_tokens or 0, num_prompt),
+            (record.num_output_tokens or 0, NUM_TOKENS),
+        ]
         if metered is not None:
-            numbers += [metered.engine_seconds, metered.kv_block_seconds or 0.0]
-        if not all(0 <= number < _MOST for number in numbers):
-            outcome.wrong.append(f"record {record.request_id} holds {numbers}")
+            numbers += [
+                (metered.engine_seconds, _MOST_USE),
+                (metered.kv_block_seconds or 0.0, _MOST_USE),
+            ]
+        if not all(0 <= number <= most for number, most in numbers):
+            told = ", ".join(f"{number:g} of {most:g}" for number, most in numbers)
+            outcome.wrong.append(f"record {record.request_id} holds {told}")
             return

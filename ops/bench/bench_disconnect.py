@@ -21,6 +21,8 @@ from dataclasses import dataclass
 
 import httpx
 
+from ops.bench.hot_path.figures import milliseconds
+
 _GOAL_BEYOND_STEP_SECONDS = 0.1
 _GIVE_UP_SECONDS = 30.0
 _POLL_SECONDS = 0.02
@@ -110,7 +112,7 @@ async def run(url: str, model: str, num_trials: int, concurrency: int, num_chunk
     print(f"{len(trials)} disconnects in mid-stream, {concurrency} at a time")
     print(
         f"disconnect to released: median {statistics.median(released) * 1e3:.1f} ms, "
-        f"p95 {released[int(0.95 * (len(released) - 1))] * 1e3:.1f} ms, "
+        f"p95 {milliseconds(released, 0.95):.1f} ms, "
         f"max {released[-1] * 1e3:.1f} ms"
     )
     step = statistics.median(trial.step for trial in trials)

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from dataplane.gateway.holdings import Held, find_broken, read_held
+from dataplane.leases.kv_reservation import KVDemand
 from dataplane.lifecycle import Disposition
 from dataplane.policy import (
     AdmissionPolicyTerms,
@@ -31,6 +32,7 @@ from tests.dataplane.gateway.running_gateway import (
     deployment,
     running_gateway,
     snapshot,
+    until,
 )
 from tests.dataplane.gateway.scripted_engine import BLIND, REPLICAS
 
@@ -63,6 +65,8 @@ EVERYTHING = AdmissionPolicyTerms(
     routing=RoutingTerms(policy="prefix", affinity_header="x-session-id"),
 )
 
+ONE_TOKEN = KVDemand(num_prompt_tokens=1, num_output_tokens=1)
+
 
 def plans_while_looking(gateway: RunningGateway, seen: Counter[str]) -> Iterator[Attempt]:
     """Each next attempt, after a look at what is held for those under way."""
@@ -82,6 +86,9 @@ async def test_whoever_leaves_at_a_random_moment_leaves_nothing_behind(tmp_path:
         snapshot(served, spare), tenants=tuple(TenantPolicy(name=name) for name in TENANTS)
     )
     async with running_gateway(tmp_path, enforced) as gateway:
+        queue = gateway.app.gateway.fleet.queue_of("chat")
+        for replica_id in ("replica-a", "replica-b"):  # blocks are reserved once they are told of
+            await until(lambda: queue.kv.room(replica_id, ONE_TOKEN).num_usable is not None)  # noqa: B023
         seen = Counter[str]()
         url = urlsplit(gateway.url)
         address = (url.hostname or "", url.port or 0)

@@ -56,7 +56,8 @@ def headline_of(row: "RequestRow", record: RequestRecord | None) -> Headline:
     """The sentence about one request."""
     ending = _ending_of(row)
     if row.disposition in _REMEDIES:
-        why = f": {row.reason.rstrip('.')}" if row.reason else ""
+        told = (row.reason or "").removeprefix(f"{ending}: ")
+        why = f": {told.rstrip('.')}" if told else ""
         return Headline(
             tone="ok" if row.disposition in ("invalid",) else "page",
             text=f"{ending}{why}.",

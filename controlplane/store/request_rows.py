@@ -45,9 +45,11 @@ def minute_of(record: RequestRecord) -> int:
 
 
 def reason_to_keep(record: RequestRecord) -> str:
-    """The reservoir that the full record is offered to: error, violator or sample."""
+    """The reservoir that the full record is offered to: error, rejected, violator or sample."""
     if record.disposition in _ERRORS:
         return "error"
+    if record.disposition is Disposition.REJECTED:
+        return "rejected"  # its decision is all that there is of it, contract or not
     if record.judgement is not None and record.judgement.in_contract is False:
         return "violator"
     return "sample"

@@ -35,6 +35,7 @@ class ReservoirSizes:
     """Full records kept per class and minute, by the reason for keeping them."""
 
     error: int = 40
+    rejected: int = 40
     violator: int = 40
     sample: int = 20
 

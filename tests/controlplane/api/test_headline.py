@@ -52,3 +52,8 @@ def test_who_was_cut_off_is_not_said_to_have_left() -> None:
     assert headline_of(row, None).text == f"Cut off ({slow}), in contract."
     row.reason = CLIENT_LEFT
     assert headline_of(row, None).text == "The client left, in contract."
+
+
+def test_a_reason_that_begins_with_the_ending_says_it_once() -> None:
+    row = RequestRow(disposition="rejected", reason="Rejected: 79 requests go before it.")
+    assert headline_of(row, None).text == "Rejected: 79 requests go before it."

@@ -285,10 +285,12 @@ def _refuse_late(case: _Case) -> Rejected | Sequence[str] | None:
     best = estimate_wait(classes, own, case.load, waiting) if waiting else None
     if best is not None and best.seconds <= deadline:
         return waiting
+    rate = f"{expected.requests_per_second:.2g} begin in a second"
+    if expected.own_requests_per_second is not None:
+        rate += f", {expected.own_requests_per_second:.2g} of class {own.name}"
     reason = (
-        f"{expected.num_ahead} requests go before it and {expected.requests_per_second:.2g} "
-        f"begin in a second: engine work would begin in {expected}, and "
-        f"{explain_deadline(own, case.load)}"
+        f"{expected.num_ahead} requests go before it and {rate}: engine work would begin in "
+        f"{expected}, and {explain_deadline(own, case.load)}"
     )
     return case.reject(RejectionKind.DEADLINE, reason, expected.seconds - deadline)
 

@@ -18,6 +18,9 @@ class WaitEstimate:
     seconds: float
     num_ahead: int
     requests_per_second: float
+    """Of all classes."""
+    own_requests_per_second: float | None = None
+    """Of its class alone, where that decided; None: it did not."""
 
     def __str__(self) -> str:
         return f"{self.seconds:.1f} s" if self.seconds < _HOUR else "more than an hour"
@@ -98,16 +101,18 @@ def estimate_wait(
     num_ahead = sum(
         _num_ahead(other, request_class, load) for other in classes if other.name not in without
     )
-    seconds = load.drain.seconds_for(num_ahead + 1)
+    seconds, own_rate = load.drain.seconds_for(num_ahead + 1), None
     if load.own_drain is not None and request_class.name not in without:
         num_own = _num_ahead(request_class, request_class, load)
         behind = load.own_drain.seconds_for(num_own + 1)
         if behind > seconds:
             seconds = min(behind, _seconds_to_rise(classes, request_class) + seconds)
+            own_rate = load.own_drain.requests_per_second
     return WaitEstimate(
         seconds=seconds,
         num_ahead=num_ahead,
         requests_per_second=load.drain.requests_per_second,
+        own_requests_per_second=own_rate,
     )
 
 

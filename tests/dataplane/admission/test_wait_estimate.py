@@ -90,6 +90,8 @@ def test_who_is_behind_waits_as_fast_as_its_own_class_begins_or_until_it_has_ris
     expected = estimate_wait([CHAT, BATCH], BATCH, behind(num_batch, per_second))
     assert expected is not None
     assert expected.seconds == pytest.approx(seconds)
+    # Whoever reads the wait is told by which rate it came about.
+    assert expected.own_requests_per_second == (None if per_second == 10 else per_second)
 
 
 def test_who_does_not_rise_waits_for_what_others_leave() -> None:

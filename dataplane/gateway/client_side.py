@@ -193,7 +193,7 @@ def error_of(
     return ApiError(
         status=status,
         message=message,
-        code=str(ending.disposition),
+        code=ending.code or str(ending.disposition),
         retry_after_seconds=retry_after() if status == 503 else None,
         policy_revision=policy_revision if is_late else None,
     )

@@ -12,6 +12,9 @@ from dataplane.gateway.registry import InFlightRequest
 from dataplane.lifecycle import Disposition, EventKind, Observability
 from dataplane.queueing.queue import Departure
 
+_UNREACHED = "no_replica"
+_LOST = "replica_lost"
+"""Codes of the errors that callers get."""
 _log = structlog.get_logger(__name__)
 
 
@@ -49,13 +52,14 @@ class UntoldEnd:
         reason = departure.reason
         if lost and departure.disposition is Disposition.ERROR:
             reason = f"{lost[-1]}; {reason}"
-        self.finish(departure.disposition, reason)
+        is_unreached = departure.disposition is Disposition.ERROR
+        self.finish(departure.disposition, reason, code=_UNREACHED if is_unreached else None)
         if lost:
             self._release_with_replica(lost[-1])
 
     def finish_lost(self, error: EngineUnavailableError) -> None:
         """Its replica is gone, and no other is tried."""
-        self.finish(Disposition.ERROR, str(error))
+        self.finish(Disposition.ERROR, str(error), code=_LOST)
         self._release_with_replica(error)
 
     def finish_gone(self, error: EngineUnavailableError) -> bool:

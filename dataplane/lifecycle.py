@@ -162,7 +162,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     disposition: Disposition | None = None
     delivery: Delivery | None = None
     reason: str | None = None
-    """REJECTED, INVALID, FINISHED, PREEMPTED, PAUSED, RELEASED (why it was deferred)."""
+    """REJECTED, INVALID, FINISHED, PREEMPTED, PAUSED, RELEASED (why it was deferred), LAST_WRITE
+    (why the gateway gave the client up)."""
     waited_seconds: float | None = None
     """WRITE, LAST_WRITE: how long the client made the gateway wait."""
 

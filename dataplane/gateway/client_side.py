@@ -52,7 +52,11 @@ class ClientSide:
         if self.request.state is State.QUEUED:
             return
         at, delivery, waited = self._closing
-        self.request.apply(EventKind.LAST_WRITE, at, delivery=delivery, waited_seconds=waited)
+        # Also of an answer that had ended well: whoever looks wonders why it was cut off.
+        why = self.exchange.gave_up_reason
+        self.request.apply(
+            EventKind.LAST_WRITE, at, delivery=delivery, waited_seconds=waited, reason=why
+        )
 
     async def _deliver_stream(self) -> bool:
         while True:

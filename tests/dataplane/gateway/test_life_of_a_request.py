@@ -477,6 +477,9 @@ async def test_a_client_that_does_not_read_hurts_only_itself(
         writer.close()
     assert end_of(record) == (Disposition.CANCELLED, Delivery.PARTIAL, 200)
     assert record.reason == "the client read nothing for 0.3 s"
+    last_write = find_event(record.events, EventKind.LAST_WRITE)
+    assert last_write is not None
+    assert last_write.reason == record.reason, "told also where the answer had ended well before"
 
 
 async def test_a_client_that_reads_slowly_is_waited_for(

@@ -54,7 +54,7 @@ def sample_routing(replica_ids: Sequence[str]) -> tuple[RoutingDecision, ...]:
     return tuple(
         RoutingDecision(
             attempt=attempt,
-            policy="prefix_affinity",
+            policy="prefix",
             chosen=chosen,
             reason="the prompt's beginning is in its cache, and that outweighs who waits there",
             snapshot_version=SNAPSHOT_VERSION,
@@ -65,11 +65,11 @@ def sample_routing(replica_ids: Sequence[str]) -> tuple[RoutingDecision, ...]:
                     replica_id="chat-9",
                     score=0.44,
                     signals=(
-                        _signal("outstanding", 4, "requests"),
+                        _signal("outstanding", 4, "sequences"),
                         Signal(
-                            name="kv_free",
-                            value=211,
-                            unit="blocks",
+                            name="reported",
+                            value=4,
+                            unit="sequences",
                             source="chat-9",
                             age_seconds=14.2,
                             is_used=False,
@@ -114,6 +114,10 @@ def _signal(
     return Signal(name=name, value=value, unit=unit, limit=limit, is_decisive=is_decisive)
 
 
+def _told(name: str, value: float, unit: str, replica_id: str, age: float) -> Signal:
+    return Signal(name=name, value=value, unit=unit, source=replica_id, age_seconds=age)
+
+
 def _candidate(
     replica_id: str, score: float, *, num_outstanding: int, cached: int, age: float
 ) -> RoutingCandidate:
@@ -121,8 +125,8 @@ def _candidate(
         replica_id=replica_id,
         score=score,
         signals=(
-            _signal("outstanding", num_outstanding, "requests"),
-            _signal("cached_prompt", cached, "tokens"),
-            Signal(name="kv_free", value=311, unit="blocks", source=replica_id, age_seconds=age),
+            _signal("outstanding", num_outstanding, "sequences"),
+            _told("cached_prefix", cached, "tokens", replica_id, age),
+            _told("reported", num_outstanding, "sequences", replica_id, age),
         ),
     )

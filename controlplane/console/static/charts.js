@@ -18,6 +18,7 @@
     active: { color: "--accent" },
     queued: { color: "--queue", dash: [5, 4] },
   };
+  const CHANGES = new Set(["config", "override"]); // marks of what somebody decided
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const element = (tag, className, text) => {
     const made = document.createElement(tag);
@@ -137,8 +138,8 @@
       ctx.lineWidth = devicePixelRatio;
       for (const mark of this.series.marks) {
         const x = plot.valToPos(mark.at_unix_ns / 1e9, "x", true);
-        ctx.strokeStyle = css(mark.kind === "failure" ? "--page" : mark.kind === "config" || mark.kind === "override" ? "--accent" : "--faint");
-        ctx.setLineDash(mark.kind === "config" ? [] : [2 * devicePixelRatio, 3 * devicePixelRatio]);
+        ctx.strokeStyle = css(mark.kind === "failure" ? "--page" : CHANGES.has(mark.kind) ? "--accent" : "--faint");
+        ctx.setLineDash(CHANGES.has(mark.kind) ? [] : [2 * devicePixelRatio, 3 * devicePixelRatio]);
         ctx.beginPath();
         ctx.moveTo(x, bbox.top);
         ctx.lineTo(x, bbox.top + bbox.height);
@@ -151,7 +152,7 @@
       if (!this.plot) return;
       this.plot.over.querySelectorAll(".mark").forEach((each) => each.remove());
       for (const group of this.grouped()) {
-        const worst = group.marks.some((mark) => mark.kind === "failure") ? "failure" : group.marks.some((mark) => mark.kind === "config") ? "config" : "replica";
+        const worst = group.marks.some((mark) => mark.kind === "failure") ? "failure" : group.marks.some((mark) => CHANGES.has(mark.kind)) ? "config" : "replica";
         const button = element("button", `mark k-${worst}`, worst === "failure" ? "▲" : worst === "config" ? "◇" : "·");
         button.type = "button";
         button.style.left = `${group.x}px`;

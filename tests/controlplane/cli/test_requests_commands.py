@@ -272,10 +272,10 @@ def test_a_rejected_request_is_explained_with_who_decided_on_what_and_what_else(
 
 def test_every_attempt_is_explained_with_the_replicas_it_was_chosen_among(url: str) -> None:
     told = run(url, "explain", RECORDS["retried"].request_id[:12], columns=200).output
-    assert "Attempt 1: Routing policy prefix_affinity chose" in told
-    assert "Attempt 2: Routing policy prefix_affinity chose" in told
+    assert "Attempt 1: Routing policy prefix chose" in told
+    assert "Attempt 2: Routing policy prefix chose" in told
     assert "it failed this request" in told
-    assert "kv free 211 blocks (not used, 14.2 s old)" in told
+    assert "reported 4 sequences (not used, 14.2 s old)" in told
     assert "and 996 more" in told
 
 

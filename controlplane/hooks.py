@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import pluggy
 
+from controlplane.diagnosis.rule import Rule
 from dataplane.engine import EngineProcess, ReplicaSpec, ReplicaStatus
 
 PROJECT = "pilothouse"
@@ -75,3 +76,9 @@ def pilothouse_check_engine_settings(
 def pilothouse_check_model_folder(folder: Path) -> list[str] | None:
     """Why your engine cannot run the model in a folder of safetensors, each naming its file; []
     when it can, None when it runs none. No weights are read, and no torch is imported."""
+
+
+@hookspec
+def pilothouse_diagnosis_rules() -> list[Rule]:
+    """Rules of diagnosis beside the built-in ones; see `controlplane.diagnosis.rule`. Pure: they
+    see a window and nothing else. An id that another rule has is an error."""

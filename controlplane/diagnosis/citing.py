@@ -1,0 +1,84 @@
+"""How findings cite what they saw: the name and the figures as they stand at their source."""
+
+from controlplane.diagnosis.fact import Fact
+from controlplane.diagnosis.reading import HistogramSeries, Series, SourceKind
+from controlplane.diagnosis.verdict import Cited
+from controlplane.diagnosis.window import Window
+
+
+def moved(series: Series) -> str:
+    """`vllm:num_preemptions_total 371 -> 603 in 60 s`; one reading stands as it is."""
+    if len(series.readings) == 1:
+        return f"{series.origin.name} {series.last.raw}"
+    return (
+        f"{series.origin.name} {series.first.raw} -> {series.last.raw} in {series.span_seconds:g} s"
+    )
+
+
+def course(series: Series, most: int = 8) -> str:
+    """All readings of a short series, or as many as `most` of a long one, ends included:
+    `Waiting 43, 42, 33, 23, 23`."""
+    readings = series.readings
+    if len(readings) > most:
+        step = (len(readings) - 1) / (most - 1)
+        readings = tuple(readings[round(index * step)] for index in range(most))
+    return f"{series.origin.name} {', '.join(reading.raw for reading in readings)}"
+
+
+def stands(series: Series) -> str:
+    """`vllm:num_requests_running 2 for 300 s`."""
+    return f"{series.origin.name} {series.last.raw} for {series.span_seconds:g} s"
+
+
+def says(fact: Fact) -> str:
+    """`in_flight 61`."""
+    return f"{fact.key} {fact.raw}"
+
+
+def number(value: float) -> str:
+    """As people write it: `1234567`, `0.25`, `3.9`; four significant digits below a thousand."""
+    if value == round(value) and abs(value) < 1e15:
+        return f"{value:.0f}"
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def cited_series(window: Window, series: Series) -> Cited:
+    """The newest value of `series`."""
+    return Cited(
+        signal=series.signal.value,
+        value=series.last.value,
+        unit=series.signal.terms.unit.value,
+        source=series.origin.kind,
+        name=series.origin.name,
+        at=series.last.at,
+        age_seconds=window.age_seconds(series.last),
+    )
+
+
+def cited_histogram(window: Window, histogram: HistogramSeries, value: float) -> Cited:
+    """A mean or a percentile of `histogram`."""
+    last = histogram.readings[-1]
+    return Cited(
+        signal=histogram.signal.value,
+        value=value,
+        unit=histogram.signal.terms.unit.value,
+        source=histogram.origin.kind,
+        name=histogram.origin.name,
+        at=last.at,
+        age_seconds=window.age_seconds(last),
+    )
+
+
+def cited_fact(window: Window, fact: Fact) -> Cited | None:
+    """A fact that is a number; None for one that is not."""
+    if fact.value is None:
+        return None
+    return Cited(
+        signal=fact.key,
+        value=fact.value,
+        unit=fact.unit.value if fact.unit is not None else "",
+        source=SourceKind.GATEWAY,
+        name=fact.key,
+        at=fact.at,
+        age_seconds=window.age_seconds(fact),
+    )

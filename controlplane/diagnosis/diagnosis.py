@@ -1,0 +1,49 @@
+"""The answer: what is wrong, how sure that is, and what would have to be known."""
+
+from dataclasses import dataclass
+
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.verdict import Verdict
+from controlplane.diagnosis.window import Window
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A rule's verdict, with what the rule says of its mechanism."""
+
+    rule: Rule
+    verdict: Verdict
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """What was found."""
+        return self.rule.mechanism
+
+    @property
+    def confidence(self) -> Confidence:
+        """How sure it is."""
+        return self.verdict.confidence
+
+    @property
+    def remedy(self) -> str:
+        """The direction of the fix, in this case."""
+        return self.verdict.remedy or self.rule.remedy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """What the rules say of one window."""
+
+    window: Window
+    mechanism: Mechanism
+    """Of the first finding that is likely at least; otherwise `cannot_tell`."""
+    confidence: Confidence | None
+    """None for `cannot_tell`."""
+    findings: tuple[Finding, ...]
+    """The surest first; those that only may be stand last."""
+    explained: tuple[Finding, ...]
+    """Found as well, and a consequence of one of `findings`."""
+    needs: tuple[str, ...]
+    """What would settle it, where it is not settled."""

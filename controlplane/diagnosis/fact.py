@@ -1,0 +1,31 @@
+"""What is known beside series: settings, limits, a probe's answer, somebody's note.
+
+Whoever writes it down chooses the words (`gpu_memory_in_use_gib`, `probe_one_token`), so a rule
+asks by the words that it needs and not by a key. `sources.facts` splits keys into words, takes
+units and percentiles out of them, and puts one word for several that mean the same.
+"""
+
+from dataclasses import dataclass
+
+from controlplane.diagnosis.signal import Unit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """One thing that is known, as of one time."""
+
+    key: str
+    """As it was written."""
+    raw: str
+    """Its value as it was written, with its unit; findings cite `key` and this."""
+    words: frozenset[str]
+    """What the key says, in the words of `sources.facts`."""
+    at: float
+    value: float | None = None
+    """In `unit`; None where it is no number."""
+    unit: Unit | None = None
+    """None: the key does not say."""
+    quantile: float | None = None
+    """0.95 for a p95; None for a mean, a total or a plain value."""
+    load: float | None = None
+    """So many streams or requests at once, where the key says `at_48`."""

@@ -1,0 +1,6 @@
+"""Memory that ran out, of a device or of the host: which line of the ledger broke, in which phase."""
+
+from controlplane.diagnosis.rule import Rule
+
+RULES: tuple[Rule, ...] = ()
+"""The surer to be right, the earlier."""

@@ -1,0 +1,1 @@
+"""Logs of engines, kernels and service managers, line by line."""

@@ -1,0 +1,217 @@
+"""The window: everything that a rule may look at, in one normal form, over one stretch of time."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from controlplane.diagnosis.fact import Fact
+from controlplane.diagnosis.log_event import LogEvent, LogKind
+from controlplane.diagnosis.reading import HistogramReading, HistogramSeries, Reading, Series
+from controlplane.diagnosis.signal import Signal, Unit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """Something was changed: a revision, a setting, a version, a replica."""
+
+    at: float
+    what: str
+
+
+class DoubtKind(StrEnum):
+    """Why a value is not to be trusted as it stands."""
+
+    COUNTER_RESET = "counter_reset"
+    STUCK = "stuck"
+    """A gauge stays the same to the digit while counters say that nothing, or much, happens."""
+    OUT_OF_RANGE = "out_of_range"
+    UNIT_GUESSED = "unit_guessed"
+    """Such as percent under a name that says ratio."""
+    RENAMED = "renamed"
+    """Found under a name of another version."""
+    DUPLICATE = "duplicate"
+    """Said twice, by two series or sources that disagree."""
+    MISSING = "missing"
+    """Expected of this engine and not there."""
+    UNREADABLE = "unreadable"
+    """A line or a sample that could not be read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doubt:
+    """One thing about the telemetry itself."""
+
+    kind: DoubtKind
+    name: str
+    """Of the series or the place."""
+    what: str
+    at: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineName:
+    """Which engine it is, as far as could be seen."""
+
+    name: str
+    """vllm, sglang, llama.cpp, tgi, trtllm, pilothouse."""
+    version: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """All that could be seen between `start` and `end`, in seconds on one clock.
+
+    The clock is Unix time where the sources know it, otherwise relative to their first moment.
+    """
+
+    start: float
+    end: float
+    engine: EngineName | None = None
+    series: tuple[Series, ...] = ()
+    histograms: tuple[HistogramSeries, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    """In time order."""
+    events: tuple[LogEvent, ...] = ()
+    """In the order of their lines."""
+    lines: tuple[str, ...] = ()
+    """Of all logs, as they were."""
+    changes: tuple[Change, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
+    exported_names: frozenset[str] = frozenset()
+    """Every metric name that a /metrics page had, known or not."""
+
+    # --- series -------------------------------------------------------------------------
+    def all_series(self, signal: Signal, **labels: str) -> tuple[Series, ...]:
+        """Those of `signal` that carry `labels`."""
+        return tuple(
+            series
+            for series in self.series
+            if series.signal is signal and labels.items() <= series.labels.items()
+        )
+
+    def find(self, signal: Signal, **labels: str) -> Series | None:
+        """One series of `signal`: the only one, or the sum (of a ratio: the greatest; of a
+        throughput: the sum) over all ranks and replicas, at the times of the one read most often.
+
+        None where there is none.
+        """
+        found = self.all_series(signal, **labels)
+        if len(found) < 2:
+            return found[0] if found else None
+        return _joined(found)
+
+    def find_histogram(self, signal: Signal, **labels: str) -> HistogramSeries | None:
+        """One histogram of `signal`: the only one, or the sum of those with the same bounds as the
+        first. None where there is none."""
+        found = [
+            histogram
+            for histogram in self.histograms
+            if histogram.signal is signal and labels.items() <= histogram.labels.items()
+        ]
+        return _joined_histograms(found) if found else None
+
+    # --- facts --------------------------------------------------------------------------
+    def fact(
+        self, *phrases: str, unit: Unit | None = None, without: Iterable[str] = ()
+    ) -> Fact | None:
+        """The newest fact whose words hold all words of a phrase, the first phrase that is found
+        first. `fact("in flight", "outstanding")`."""
+        return next(iter(reversed(self.facts_of(*phrases, unit=unit, without=without))), None)
+
+    def facts_of(
+        self, *phrases: str, unit: Unit | None = None, without: Iterable[str] = ()
+    ) -> tuple[Fact, ...]:
+        """All of them, in time order, for the first phrase that is found."""
+        unwanted = frozenset(without)
+        for phrase in phrases:
+            wanted = frozenset(phrase.split())
+            found = tuple(
+                fact
+                for fact in self.facts
+                if wanted <= fact.words
+                and not unwanted & fact.words
+                and (unit is None or fact.unit in (unit, None))
+            )
+            if found:
+                return found
+        return ()
+
+    def number(
+        self, *phrases: str, unit: Unit | None = None, without: Iterable[str] = ()
+    ) -> float | None:
+        """The value of such a fact; None where it is not there or is no number."""
+        fact = self.fact(*phrases, unit=unit, without=without)
+        return None if fact is None else fact.value
+
+    # --- log ----------------------------------------------------------------------------
+    def events_of(self, *kinds: LogKind) -> tuple[LogEvent, ...]:
+        """Of these kinds, in the order of their lines."""
+        return tuple(event for event in self.events if event.kind in kinds)
+
+    def last_event(self, *kinds: LogKind) -> LogEvent | None:
+        """The last of these kinds."""
+        return next(iter(reversed(self.events_of(*kinds))), None)
+
+    def lines_with(self, pattern: str) -> tuple[str, ...]:
+        """Log lines that match the regular expression, whatever their case."""
+        compiled = re.compile(pattern, re.IGNORECASE)
+        return tuple(line for line in self.lines if compiled.search(line))
+
+    def changes_with(self, pattern: str) -> tuple[Change, ...]:
+        """Changes that match the regular expression, whatever their case."""
+        compiled = re.compile(pattern, re.IGNORECASE)
+        return tuple(change for change in self.changes if compiled.search(change.what))
+
+    # --- doubts -------------------------------------------------------------------------
+    def doubts_of(self, *kinds: DoubtKind) -> tuple[Doubt, ...]:
+        """Of these kinds."""
+        return tuple(doubt for doubt in self.doubts if doubt.kind in kinds)
+
+    def age_seconds(self, reading: Reading | HistogramReading | Fact) -> float:
+        """How old it is at the end of the window."""
+        return self.end - reading.at
+
+
+_WHOLE_IS_GREATEST = frozenset({Unit.RATIO, Unit.SECONDS, Unit.UNIX_SECONDS})
+
+
+def _joined(found: tuple[Series, ...]) -> Series:
+    lead = max(found, key=lambda series: len(series.readings))
+    is_greatest = lead.signal.terms.unit in _WHOLE_IS_GREATEST
+    readings = []
+    for moment in (reading.at for reading in lead.readings):
+        parts = [part.value for series in found if (part := series.at(moment)) is not None]
+        whole = max(parts) if is_greatest else sum(parts)
+        readings.append(Reading(moment, whole, f"{whole:g}"))
+    return Series(signal=lead.signal, origin=lead.origin, readings=tuple(readings))
+
+
+def _joined_histograms(found: list[HistogramSeries]) -> HistogramSeries:
+    first = found[0]
+    if len(found) == 1:
+        return first
+    bounds = first.readings[-1].bounds
+    by_moment: dict[float, list[HistogramReading]] = {}
+    for histogram in found:
+        for reading in histogram.readings:
+            if reading.bounds == bounds:
+                by_moment.setdefault(reading.at, []).append(reading)
+    most = max(len(parts) for parts in by_moment.values())
+    return HistogramSeries(
+        signal=first.signal,
+        origin=first.origin,
+        readings=tuple(
+            _sum(moment, parts) for moment, parts in sorted(by_moment.items()) if len(parts) == most
+        ),
+    )
+
+
+def _sum(moment: float, parts: list[HistogramReading]) -> HistogramReading:
+    return HistogramReading(
+        moment,
+        parts[0].bounds,
+        tuple(sum(counts) for counts in zip(*(part.counts for part in parts), strict=True)),
+        sum(part.sum for part in parts),
+        sum(part.count for part in parts),
+    )

@@ -79,6 +79,6 @@ def pilothouse_check_model_folder(folder: Path) -> list[str] | None:
 
 
 @hookspec
-def pilothouse_diagnosis_rules() -> list[Rule]:
+def pilothouse_diagnosis_rules() -> list[Rule] | None:
     """Rules of diagnosis beside the built-in ones; see `controlplane.diagnosis.rule`. Pure: they
-    see a window and nothing else. An id that another rule has is an error."""
+    see a window and nothing else. An id that another rule has is an error. None: you have none."""

@@ -1,4 +1,4 @@
-"""Memory that ran out, of a device or of the host: which line of the ledger broke, in which phase."""
+"""Memory that ran out, of a device or of the host: which line of the ledger broke, and when."""
 
 from controlplane.diagnosis.rule import Rule
 

@@ -38,12 +38,14 @@ class Diagnosis:
 
     window: Window
     mechanism: Mechanism
-    """Of the first finding that is likely at least; otherwise `cannot_tell`."""
+    """Of the first of `findings`; `cannot_tell` where there is none."""
     confidence: Confidence | None
     """None for `cannot_tell`."""
     findings: tuple[Finding, ...]
-    """The surest first; those that only may be stand last."""
+    """Likely at least, the surest first."""
+    possible: tuple[Finding, ...]
+    """Something speaks for them, and what would settle it was not seen."""
     explained: tuple[Finding, ...]
-    """Found as well, and a consequence of one of `findings`."""
+    """Found as well, and consequences of one of `findings`."""
     needs: tuple[str, ...]
-    """What would settle it, where it is not settled."""
+    """What would settle it, or make it surer."""

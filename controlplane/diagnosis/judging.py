@@ -12,25 +12,23 @@ from controlplane.diagnosis.window import Window
 def diagnose(window: Window, rules: Sequence[Rule]) -> Diagnosis:
     """What is wrong in `window`. Rules that stand earlier win where two are equally sure."""
     found = _judge(window, rules)
-    findings, explained = _without_consequences(found)
+    likely = [finding for finding in found if finding.confidence >= Confidence.LIKELY]
+    explained = [finding for finding in likely if _is_explained(finding, likely)]
+    findings = tuple(finding for finding in likely if finding not in explained)
+    possible = tuple(
+        finding
+        for finding in found
+        if finding.confidence < Confidence.LIKELY and not _is_explained(finding, findings)
+    )
     first = findings[0] if findings else None
-    if first is not None and first.confidence >= Confidence.LIKELY:
-        return Diagnosis(
-            window=window,
-            mechanism=first.mechanism,
-            confidence=first.confidence,
-            findings=findings,
-            explained=explained,
-            needs=first.verdict.needs,
-        )
     return Diagnosis(
         window=window,
-        mechanism=Mechanism.CANNOT_TELL,
-        confidence=None,
+        mechanism=first.mechanism if first else Mechanism.CANNOT_TELL,
+        confidence=first.confidence if first else None,
         findings=findings,
-        explained=explained,
-        needs=_once(need for finding in findings for need in finding.verdict.needs)
-        or _once(need for rule in rules for need in rule.needs),
+        possible=possible,
+        explained=tuple(explained),
+        needs=first.verdict.needs if first else _needs(possible, rules),
     )
 
 
@@ -44,24 +42,16 @@ def _judge(window: Window, rules: Sequence[Rule]) -> list[Finding]:
     return sorted(found, key=lambda finding: -finding.confidence)
 
 
-def _without_consequences(
-    found: list[Finding],
-) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
-    """Those that stand, and those that another explains. Only what is likely can explain."""
-    explained = {
-        index
-        for index, finding in enumerate(found)
-        for cause in found
+def _is_explained(finding: Finding, causes: Iterable[Finding]) -> bool:
+    """Whether it is a consequence of one of `causes`; two that explain each other both stand."""
+    return any(
+        finding.mechanism in cause.rule.explains and cause.mechanism not in finding.rule.explains
+        for cause in causes
         if cause is not finding
-        and cause.confidence >= Confidence.LIKELY
-        and finding.mechanism in cause.rule.explains
-        and cause.mechanism not in finding.rule.explains
-    }
-    return (
-        tuple(finding for index, finding in enumerate(found) if index not in explained),
-        tuple(finding for index, finding in enumerate(found) if index in explained),
     )
 
 
-def _once(needs: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(needs))
+def _needs(possible: Sequence[Finding], rules: Sequence[Rule]) -> tuple[str, ...]:
+    """What the possible ones lack; where there are none, what rules look at in general."""
+    asked = [need for finding in possible for need in finding.verdict.needs]
+    return tuple(dict.fromkeys(asked or (need for rule in rules for need in rule.needs)))

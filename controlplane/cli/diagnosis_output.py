@@ -1,0 +1,108 @@
+"""A diagnosis as the terminal shows it: the answer first, then why, then what to do."""
+
+import shutil
+import textwrap
+from collections.abc import Iterable, Iterator
+
+from controlplane.diagnosis.diagnosis import Diagnosis, Finding
+from controlplane.diagnosis.json_form import GATHER
+from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.window import Window
+
+_MAX_WIDTH = 110
+_MAX_DOUBTS = 8
+
+
+def diagnosis_text(diagnosis: Diagnosis) -> str:
+    """The whole answer."""
+    lines = [*_head(diagnosis), ""]
+    for number, finding in enumerate(diagnosis.findings):
+        if number:
+            lines += ["", *_wrapped(f"Also {_title(finding)}"), ""]
+        lines += _body(finding)
+    if not diagnosis.findings:
+        lines += _undecided(diagnosis)
+    if diagnosis.explained:
+        names = ", ".join(finding.mechanism.value for finding in diagnosis.explained)
+        lines += ["", *_wrapped(f"Seen as well, and explained by this: {names}.")]
+    lines += _telemetry(diagnosis.window)
+    return "\n".join(lines)
+
+
+def _head(diagnosis: Diagnosis) -> Iterator[str]:
+    if diagnosis.findings:
+        yield from _wrapped(_title(diagnosis.findings[0]))
+    else:
+        cannot_tell = Mechanism.CANNOT_TELL
+        yield from _wrapped(f"{cannot_tell.value}: {cannot_tell.meaning}")
+    yield _seen(diagnosis.window)
+
+
+def _title(finding: Finding) -> str:
+    detail = f" [{finding.verdict.detail}]" if finding.verdict.detail else ""
+    mechanism = finding.mechanism
+    return f"{mechanism.value} ({finding.confidence.word}){detail}: {mechanism.meaning}"
+
+
+def _seen(window: Window) -> str:
+    engine = window.engine
+    name = "engine not known"
+    if engine is not None:
+        name = f"{engine.name} {engine.version}" if engine.version else engine.name
+    parts = [name, f"{window.end - window.start:g} s watched"]
+    signals = {series.signal for series in window.series}
+    signals |= {histogram.signal for histogram in window.histograms}
+    parts.append(f"{len(signals)} signals")
+    if window.events:
+        parts.append(f"{len(window.events)} log events")
+    return "(" + ", ".join(parts) + ")"
+
+
+def _body(finding: Finding) -> Iterator[str]:
+    verdict, rule = finding.verdict, finding.rule
+    yield from _section("What speaks for it", verdict.evidence)
+    yield from _section("What else was weighed", (*verdict.against, rule.told_apart))
+    yield from _section("Would make it surer", verdict.needs)
+    if finding.mechanism is Mechanism.HEALTHY:
+        return
+    yield from _section("What to do", (finding.remedy, f"What that may hide: {rule.hides}"))
+    yield f"Runbook: {rule.runbook}"
+
+
+def _undecided(diagnosis: Diagnosis) -> Iterator[str]:
+    yield from _section("To settle it, find out", diagnosis.needs)
+    for finding in diagnosis.possible:
+        yield f"{finding.mechanism.value} (possible)"
+        yield from _items(finding.verdict.evidence)
+        yield from _items(finding.verdict.against, mark="but")
+    yield from _section("What to do", (GATHER,))
+    yield f"Runbook: {Mechanism.CANNOT_TELL.runbook}"
+
+
+def _section(title: str, items: Iterable[str]) -> Iterator[str]:
+    said = [item for item in items if item]
+    if said:
+        yield title
+        yield from _items(said)
+
+
+def _items(items: Iterable[str], mark: str = "-") -> Iterator[str]:
+    for item in items:
+        yield from _wrapped(f"  {mark} {item}", indent="    ")
+
+
+def _telemetry(window: Window) -> Iterator[str]:
+    if not window.doubts:
+        return
+    yield ""
+    said = list(dict.fromkeys(f"{d.name}: {d.what} ({d.kind.value})" for d in window.doubts))
+    yield from _section("About the telemetry itself", said[:_MAX_DOUBTS])
+    if len(said) > _MAX_DOUBTS:
+        yield f"  - and {len(said) - _MAX_DOUBTS} more: see them with -o json"
+
+
+def _wrapped(text: str, indent: str = "") -> list[str]:
+    width = min(_MAX_WIDTH, shutil.get_terminal_size((_MAX_WIDTH, 24)).columns)
+    return textwrap.wrap(
+        text, width=width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )

@@ -1,0 +1,83 @@
+"""A diagnosis as programs read it: one form for the command, the API and what is stored."""
+
+from dataclasses import asdict
+from typing import Any
+
+from controlplane.diagnosis.diagnosis import Diagnosis, Finding
+from controlplane.diagnosis.mechanism import Mechanism
+
+
+def diagnosis_as_json(diagnosis: Diagnosis) -> dict[str, Any]:
+    """`mechanism`, `confidence`, `findings`, `needs`, and what else is known.
+
+    Where it cannot be told, the first finding says so with all that was seen, and those that are
+    only possible follow.
+    """
+    window = diagnosis.window
+    return {
+        "mechanism": diagnosis.mechanism.value,
+        "confidence": diagnosis.confidence.word if diagnosis.confidence else None,
+        "findings": _findings(diagnosis),
+        "needs": list(diagnosis.needs),
+        "explained": [finding_as_json(finding) for finding in diagnosis.explained],
+        "possible": [finding_as_json(finding) for finding in diagnosis.possible],
+        "engine": asdict(window.engine) if window.engine else None,
+        "window": {"start": window.start, "end": window.end},
+        "telemetry": [
+            {"kind": doubt.kind.value, "name": doubt.name, "what": doubt.what, "at": doubt.at}
+            for doubt in window.doubts
+        ],
+    }
+
+
+def finding_as_json(finding: Finding) -> dict[str, Any]:
+    """One finding; values with unit, source, time and age."""
+    rule, verdict = finding.rule, finding.verdict
+    return {
+        "mechanism": rule.mechanism.value,
+        "confidence": verdict.confidence.word,
+        "evidence": list(verdict.evidence),
+        "against": list(verdict.against),
+        "needs": list(verdict.needs),
+        "remedy": finding.remedy,
+        "runbook": rule.runbook,
+        "rule": rule.id,
+        "meaning": rule.mechanism.meaning,
+        "detail": verdict.detail,
+        "told_apart": rule.told_apart,
+        "hides": rule.hides,
+        "values": [asdict(cited) | {"source": cited.source.value} for cited in verdict.cited],
+    }
+
+
+def _findings(diagnosis: Diagnosis) -> list[dict[str, Any]]:
+    if diagnosis.findings:
+        return [finding_as_json(finding) for finding in diagnosis.findings]
+    possible = [finding_as_json(finding) for finding in diagnosis.possible]
+    return [_undecided(diagnosis, possible), *possible]
+
+
+def _undecided(diagnosis: Diagnosis, possible: list[dict[str, Any]]) -> dict[str, Any]:
+    def merged(key: str) -> list[str]:
+        return list(dict.fromkeys(text for finding in possible for text in finding[key]))
+
+    cannot_tell = Mechanism.CANNOT_TELL
+    return {
+        "mechanism": cannot_tell.value,
+        "confidence": None,
+        "evidence": merged("evidence"),
+        "against": merged("against"),
+        "needs": list(diagnosis.needs),
+        "remedy": GATHER,
+        "runbook": cannot_tell.runbook,
+        "rule": None,
+        "meaning": cannot_tell.meaning,
+        "detail": "",
+        "told_apart": "",
+        "hides": "",
+        "values": [value for finding in possible for value in finding["values"]],
+    }
+
+
+GATHER = "Gather what is needed before anything is changed or restarted, and diagnose again."
+"""The remedy where it cannot be told."""

@@ -1,0 +1,141 @@
+"""Several sources of one incident, joined into one window.
+
+A signal that several sources carry stands in the window once, from the one that saw most of it:
+otherwise whatever adds up ranks and replicas would count it twice. Where the others say something
+else at the same time, that is a doubt.
+"""
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from controlplane.diagnosis.fact import Fact
+from controlplane.diagnosis.log_event import LogEvent
+from controlplane.diagnosis.reading import HistogramSeries, Series, SourceKind
+from controlplane.diagnosis.signal import Signal
+from controlplane.diagnosis.sources.part import Part
+from controlplane.diagnosis.window import Doubt, DoubtKind, EngineName, Window
+
+_SURER_FIRST = (
+    SourceKind.METRICS,
+    SourceKind.PROMETHEUS,
+    SourceKind.LOG,
+    SourceKind.RECORDS,
+    SourceKind.GATEWAY,
+)
+"""Where two sources saw a signal equally often: what is exported is not rounded, a log line is."""
+
+
+def join(parts: Sequence[Part], engine: EngineName | None = None) -> Window:
+    """One window of all `parts`. `engine` is what is known of it beside them, and it wins."""
+    series, doubts = _each_signal_once(parts)
+    facts = sorted(itertools.chain.from_iterable(part.facts for part in parts), key=_at)
+    start, end = _span(parts, facts)
+    return Window(
+        start=start,
+        end=end,
+        engine=engine or _engine(parts),
+        series=series,
+        histograms=_each_histogram_once(parts),
+        facts=tuple(facts),
+        events=_numbered_on(parts),
+        lines=tuple(itertools.chain.from_iterable(part.lines for part in parts)),
+        changes=tuple(
+            sorted(
+                itertools.chain.from_iterable(part.changes for part in parts),
+                key=lambda change: change.at,
+            )
+        ),
+        doubts=(*itertools.chain.from_iterable(part.doubts for part in parts), *doubts),
+        exported_names=frozenset().union(*(part.exported_names for part in parts)),
+    )
+
+
+def _at(fact: Fact) -> float:
+    return fact.at
+
+
+def _span(parts: Sequence[Part], facts: Sequence[Fact]) -> tuple[float, float]:
+    """Of what was observed; a change may lie far before it."""
+    moments = [moment for part in parts for moment in (part.start, part.end) if moment is not None]
+    moments += [fact.at for fact in facts]
+    return (min(moments), max(moments)) if moments else (0.0, 0.0)
+
+
+def _engine(parts: Sequence[Part]) -> EngineName | None:
+    """The first that is named, with the newest version that is."""
+    named = [part.engine for part in parts if part.engine is not None]
+    if not named:
+        return None
+    name = named[0].name
+    versions = [each.version for each in named if each.name == name and each.version]
+    return EngineName(name=name, version=versions[-1] if versions else None)
+
+
+def _numbered_on(parts: Sequence[Part]) -> tuple[LogEvent, ...]:
+    events: list[LogEvent] = []
+    before = 0
+    for part in parts:
+        events += (replace(event, index=event.index + before) for event in part.events)
+        before += max(part.num_lines, len(part.lines))
+    return tuple(events)
+
+
+def _each_signal_once(parts: Sequence[Part]) -> tuple[tuple[Series, ...], tuple[Doubt, ...]]:
+    by_signal: dict[Signal, dict[SourceKind, list[Series]]] = {}
+    for series in itertools.chain.from_iterable(part.series for part in parts):
+        kinds = by_signal.setdefault(series.signal, {})
+        kinds.setdefault(series.origin.kind, []).append(series)
+    kept: list[Series] = []
+    doubts: list[Doubt] = []
+    for kinds in by_signal.values():
+        best = max(kinds, key=lambda kind: (_moments(kinds[kind]), -_SURER_FIRST.index(kind)))
+        kept += kinds[best]
+        for other in kinds.keys() - {best}:
+            doubts += _disagreement(kinds[best], kinds[other])
+    return tuple(kept), tuple(doubts)
+
+
+def _moments(found: Iterable[Series | HistogramSeries]) -> int:
+    return max(len(series.readings) for series in found)
+
+
+def _disagreement(kept: Sequence[Series], other: Sequence[Series]) -> Iterable[Doubt]:
+    """Where each is one series, and they were read within a second of each other."""
+    if len(kept) != 1 or len(other) != 1:
+        return
+    for reading in other[0].readings:
+        near = kept[0].at(reading.at + _SAME_MOMENT_SECONDS)
+        if near is None or reading.at - near.at > _SAME_MOMENT_SECONDS:
+            continue
+        if abs(near.value - reading.value) > _SAME_SHARE * max(
+            abs(near.value), abs(reading.value), 1.0
+        ):
+            yield Doubt(
+                kind=DoubtKind.DUPLICATE,
+                name=other[0].origin.name,
+                what=f"{other[0].origin.name} says {reading.raw} where {kept[0].origin.name} "
+                f"says {near.raw}; the latter is used",
+                at=reading.at,
+            )
+            return
+
+
+_SAME_MOMENT_SECONDS = 1.0
+"""Engines round the times of log lines to seconds."""
+_SAME_SHARE = 0.02
+"""Logs round percentages to a tenth, and a batch changes by a request within the second."""
+
+
+def _each_histogram_once(parts: Sequence[Part]) -> tuple[HistogramSeries, ...]:
+    by_signal: dict[Signal, dict[SourceKind, list[HistogramSeries]]] = {}
+    for histogram in itertools.chain.from_iterable(part.histograms for part in parts):
+        kinds = by_signal.setdefault(histogram.signal, {})
+        kinds.setdefault(histogram.origin.kind, []).append(histogram)
+    return tuple(
+        histogram
+        for kinds in by_signal.values()
+        for histogram in kinds[
+            max(kinds, key=lambda kind: (_moments(kinds[kind]), -_SURER_FIRST.index(kind)))
+        ]
+    )

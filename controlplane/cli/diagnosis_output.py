@@ -7,10 +7,12 @@ from collections.abc import Iterable, Iterator
 from controlplane.diagnosis.diagnosis import Diagnosis, Finding
 from controlplane.diagnosis.json_form import GATHER
 from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.onset import find_onset
 from controlplane.diagnosis.window import Window
 
 _MAX_WIDTH = 110
 _MAX_DOUBTS = 8
+_MAX_CHANGES = 3
 
 
 def diagnosis_text(diagnosis: Diagnosis) -> str:
@@ -19,7 +21,7 @@ def diagnosis_text(diagnosis: Diagnosis) -> str:
     for number, finding in enumerate(diagnosis.findings):
         if number:
             lines += ["", *_wrapped(f"Also {_title(finding)}"), ""]
-        lines += _body(finding)
+        lines += _body(diagnosis.window, finding)
     if not diagnosis.findings:
         lines += _undecided(diagnosis)
     if diagnosis.explained:
@@ -58,15 +60,25 @@ def _seen(window: Window) -> str:
     return "(" + ", ".join(parts) + ")"
 
 
-def _body(finding: Finding) -> Iterator[str]:
+def _body(window: Window, finding: Finding) -> Iterator[str]:
     verdict, rule = finding.verdict, finding.rule
     yield from _section("What speaks for it", verdict.evidence)
+    yield from _section("Since when", _since(window, finding))
     yield from _section("What else was weighed", (*verdict.against, rule.told_apart))
     yield from _section("Would make it surer", verdict.needs)
     if finding.mechanism is Mechanism.HEALTHY:
         return
     yield from _section("What to do", (finding.remedy, f"What that may hide: {rule.hides}"))
     yield f"Runbook: {rule.runbook}"
+
+
+def _since(window: Window, finding: Finding) -> Iterator[str]:
+    onset = find_onset(window, finding)
+    if onset is None:
+        return
+    yield f"{onset.sentence}, {window.end - onset.at:.0f} s before the end of what was watched"
+    for lag in onset.preceded_by[:_MAX_CHANGES]:
+        yield f"changed {lag.seconds:.0f} s before that, which makes it no cause: {lag.change.what}"
 
 
 def _undecided(diagnosis: Diagnosis) -> Iterator[str]:

@@ -5,6 +5,7 @@ from typing import Any
 
 from controlplane.diagnosis.diagnosis import Diagnosis, Finding
 from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.onset import Onset, find_onset
 
 
 def diagnosis_as_json(diagnosis: Diagnosis) -> dict[str, Any]:
@@ -19,6 +20,7 @@ def diagnosis_as_json(diagnosis: Diagnosis) -> dict[str, Any]:
         "confidence": diagnosis.confidence.word if diagnosis.confidence else None,
         "findings": _findings(diagnosis),
         "needs": list(diagnosis.needs),
+        "since": _since(diagnosis),
         "explained": [finding_as_json(finding) for finding in diagnosis.explained],
         "possible": [finding_as_json(finding) for finding in diagnosis.possible],
         "engine": asdict(window.engine) if window.engine else None,
@@ -48,6 +50,28 @@ def finding_as_json(finding: Finding) -> dict[str, Any]:
         "hides": rule.hides,
         "values": [asdict(cited) | {"source": cited.source.value} for cited in verdict.cited],
     }
+
+
+def onset_as_json(onset: Onset) -> dict[str, Any]:
+    """The moment, the signal that tells it, and what was changed before."""
+    return {
+        "at": onset.at,
+        "signal": onset.name,
+        "before": onset.before,
+        "after": onset.after,
+        "is_rate": onset.is_rate,
+        "preceded_by": [
+            {"what": lag.change.what, "at": lag.change.at, "lag_seconds": lag.seconds}
+            for lag in onset.preceded_by
+        ],
+    }
+
+
+def _since(diagnosis: Diagnosis) -> dict[str, Any] | None:
+    if not diagnosis.findings:
+        return None
+    onset = find_onset(diagnosis.window, diagnosis.findings[0])
+    return None if onset is None else onset_as_json(onset)
 
 
 def _findings(diagnosis: Diagnosis) -> list[dict[str, Any]]:

@@ -1,0 +1,153 @@
+"""Since when: the moment at which a signal that a finding cites changed its level.
+
+The moment is searched by `ruptures` (PELT, squared error), on gauges as they are and on counters as
+rates. What was changed shortly before is told with its lag and never called a cause: that one thing
+follows another says no more.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controlplane.diagnosis.citing import number
+from controlplane.diagnosis.diagnosis import Finding
+from controlplane.diagnosis.reading import Series
+from controlplane.diagnosis.signal import SignalKind
+from controlplane.diagnosis.window import Change, Window
+
+_MIN_READINGS = 8
+_MIN_SEGMENT = 3
+"""Readings; fewer are an outlier and no level."""
+_PENALTY = 6.0
+"""Times noise² x log n: twice what the Bayesian information criterion asks of a change of mean and
+its place, since readings a second apart are not independent."""
+_MIN_SHIFT_IN_NOISE = 3.0
+_MIN_SHIFT_SHARE = 0.1
+"""Of the larger level: less is no trouble that anybody looks for."""
+_MAX_LAG_SECONDS = 6 * 3600
+"""What was changed longer before is not told; a deployment's history has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LevelShift:
+    """One change of level."""
+
+    at: float
+    """The first reading of the new level."""
+    before: float
+    after: float
+    noise: float
+    """Standard deviation within a level, from the differences of neighbours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """A change, and how long before the onset it was made."""
+
+    change: Change
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Onset:
+    """Since when, by which signal."""
+
+    at: float
+    name: str
+    """Of the series, as its source calls it."""
+    is_rate: bool
+    """A counter's, per second."""
+    before: float
+    after: float
+    preceded_by: tuple[Lag, ...]
+    """The nearest first."""
+
+    @property
+    def sentence(self) -> str:
+        """`vllm:num_requests_waiting went from 2 to 40`."""
+        rate = " per second" if self.is_rate else ""
+        return f"{self.name} went from {number(self.before)} to {number(self.after)}{rate}"
+
+
+def find_onset(window: Window, finding: Finding) -> Onset | None:
+    """By the cited signal that changed most, against its own noise. None where none was read often
+    enough or none changed: then it was so from the beginning of the window, or nobody can say."""
+    names = {cited.name for cited in finding.verdict.cited}
+    found = [
+        (series, shift)
+        for series in window.series
+        if series.origin.name in names and (shift := find_shift(series)) is not None
+    ]
+    if not found:
+        return None
+    series, shift = max(found, key=lambda pair: abs(pair[1].after - pair[1].before) / pair[1].noise)
+    return Onset(
+        at=shift.at,
+        name=series.origin.name,
+        is_rate=series.signal.terms.kind is SignalKind.COUNTER,
+        before=shift.before,
+        after=shift.after,
+        preceded_by=_preceding(window.changes, shift.at),
+    )
+
+
+def find_shift(series: Series) -> LevelShift | None:
+    """The greatest change of level; None where there is none beyond its noise."""
+    points = list(_levels(series))
+    if len(points) < _MIN_READINGS:
+        return None
+    values = np.array([value for _, value in points])
+    noise = _noise(values)
+    shifts = [
+        LevelShift(points[place][0], float(before.mean()), float(after.mean()), noise)
+        for before, place, after in _segments(values, noise)
+    ]
+    greatest = max(shifts, key=lambda shift: abs(shift.after - shift.before), default=None)
+    return greatest if greatest is not None and _is_a_shift(greatest) else None
+
+
+def _levels(series: Series) -> Iterator[tuple[float, float]]:
+    """A gauge's values; a counter's rates, without the steps over a restart."""
+    if series.signal.terms.kind is not SignalKind.COUNTER:
+        yield from ((reading.at, reading.value) for reading in series.readings)
+        return
+    for before, after in itertools.pairwise(series.readings):
+        if after.at > before.at and after.value >= before.value:
+            yield after.at, (after.value - before.value) / (after.at - before.at)
+
+
+def _noise(values: NDArray[np.float64]) -> float:
+    """Of neighbours' differences, by their median: a shift is one outlier among them. Never zero,
+    since a signal that stood still to the digit may shift by any amount."""
+    median = float(np.median(np.abs(np.diff(values))))
+    spread = float(values.max() - values.min())
+    return max(median / (0.6745 * math.sqrt(2)), 1e-3 * spread, 1e-12)
+
+
+def _segments(
+    values: NDArray[np.float64], noise: float
+) -> Iterator[tuple[NDArray[np.float64], int, NDArray[np.float64]]]:
+    """Each change point with the levels on both sides of it."""
+    from ruptures import Pelt  # scipy takes a second to import, and most uses of a window need none
+
+    search = Pelt(model="l2", min_size=_MIN_SEGMENT, jump=1).fit(values)
+    ends: Sequence[int] = search.predict(pen=_PENALTY * noise**2 * math.log(len(values)))
+    starts = [0, *ends[:-1]]
+    for (start, end), (_, last) in itertools.pairwise(zip(starts, ends, strict=True)):
+        yield values[start:end], end, values[end:last]
+
+
+def _is_a_shift(shift: LevelShift) -> bool:
+    size = abs(shift.after - shift.before)
+    larger = max(abs(shift.after), abs(shift.before))
+    return size > _MIN_SHIFT_IN_NOISE * shift.noise and size > _MIN_SHIFT_SHARE * larger
+
+
+def _preceding(changes: Sequence[Change], at: float) -> tuple[Lag, ...]:
+    lags = [Lag(change, at - change.at) for change in changes if change.at <= at]
+    near = [lag for lag in lags if lag.seconds <= _MAX_LAG_SECONDS]
+    return tuple(sorted(near, key=lambda lag: lag.seconds))

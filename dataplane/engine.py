@@ -108,6 +108,8 @@ class EngineEvent:
     sequence: int = 0
     num_tokens: int | None = None
     num_cached_tokens: int | None = None
+    """PREFILL_CHUNK: prompt tokens that were reused instead of computed. FINISHED: those of the
+    whole request, from an engine that tells them only then."""
     token_ids: tuple[int, ...] = ()
     """FIRST_TOKEN, TOKENS: what was selected, where the engine shows ids."""
     text: str | None = None
@@ -121,6 +123,9 @@ class EngineEvent:
     reason: str | None = None
     status_code: int | None = None
     """FINISHED with ERROR or INVALID: the HTTP status that the caller should see."""
+    error_code: str | None = None
+    """FINISHED with a status: the name that callers' programs know the error by, where it has
+    one (`context_length_exceeded`)."""
     finish_reason: str | None = None
     """FINISHED: what a client is told where it is more than the disposition (`tool_calls`)."""
     num_prompt_tokens: int | None = None

@@ -27,7 +27,7 @@ _COUNTS_BY_KIND: Mapping[EventKind, tuple[str, ...]] = {
     EventKind.PREEMPTED: (),
     EventKind.RESUMED: (),
     EventKind.PAUSED: (),
-    EventKind.FINISHED: ("num_prompt_tokens", "num_output_tokens"),
+    EventKind.FINISHED: ("num_prompt_tokens", "num_output_tokens", "num_cached_tokens"),
     EventKind.RELEASED: (),
 }
 """All that an engine tells, and what is counted of it."""

@@ -118,7 +118,7 @@ class Attempt:
             sequence=event.sequence,
             observability=_INFERRED if offset is None else _OBSERVED,
             num_tokens=event.num_tokens,
-            num_cached_tokens=event.num_cached_tokens,
+            num_cached_tokens=_cached_at_prefill(event),
             replica_id=self.replica_id,
             disposition=event.disposition,
             reason=self._reason_of(event),
@@ -155,7 +155,7 @@ class Attempt:
 
     def _without_untrue_cached(self, event: EngineEvent) -> EngineEvent:
         told = event.num_cached_tokens or 0
-        if event.sequence == 0:
+        if event.sequence == 0 and event.kind is EventKind.PREFILL_CHUNK:
             told += self.request.num_cached_tokens or 0
         is_untrue = self._is_untrue(self.asked.find_untrue_cached(told))
         return replace(event, num_cached_tokens=None) if is_untrue else event
@@ -164,6 +164,8 @@ class Attempt:
         """Of the whole request. Ours stay where the engine's cannot be."""
         request = self.request
         num_output, num_prompt = event.num_output_tokens, event.num_prompt_tokens
+        if event.num_cached_tokens is not None:
+            request.num_cached_tokens = event.num_cached_tokens
         if num_output is not None:
             why = self.asked.find_untrue_output(num_output, request.num_output_tokens)
             if self._is_untrue(why):
@@ -221,7 +223,7 @@ class Attempt:
                 disposition=disposition,
                 reason=self._reason_of(event),
                 status=wish.status if wish else event.status_code,
-                code=wish.code if wish else None,
+                code=wish.code if wish else event.error_code,
             )
         )
         self.early_end.bound_wait()
@@ -233,6 +235,11 @@ class Attempt:
         self.output.put(text, num_tokens, event.sequence, event.logprobs, event.delta)
         if self.request.output_parts is not None:
             self.request.keep_output(event.sequence, text, event.delta)
+
+
+def _cached_at_prefill(event: EngineEvent) -> int | None:
+    """Of the end it says nothing: what is told only then belongs to the whole request."""
+    return event.num_cached_tokens if event.kind is EventKind.PREFILL_CHUNK else None
 
 
 def _has_content(event: EngineEvent) -> bool:

@@ -7,8 +7,7 @@ marked: prefill and decode times are inferred from chunks, cleanup is unobservab
 from dataplane.engine import EngineClient
 from dataplane.hooks import hookimpl
 from dataplane.policy import ReplicaEndpoint
-
-ENGINE = "openai"
+from pilothouse_openai.settings import ENGINE, parse_settings
 
 
 @hookimpl
@@ -16,7 +15,6 @@ def pilothouse_create_engine_client(endpoint: ReplicaEndpoint) -> EngineClient |
     """The client of an attached endpoint, not yet connected."""
     if endpoint.engine != ENGINE:
         return None
-    from pilothouse_openai.client import OpenAIClient
-    from pilothouse_openai.settings import parse_settings
+    from pilothouse_openai.client import create_client
 
-    return OpenAIClient(endpoint.replica_id, endpoint.address, parse_settings(endpoint.settings))
+    return create_client(endpoint.replica_id, endpoint.address, parse_settings(endpoint.settings))

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from controlplane.hooks import hookimpl
-from pilothouse_openai import ENGINE
-from pilothouse_openai.settings import check_settings
+from pilothouse_openai.settings import ENGINE, check_settings
 
 
 @hookimpl

@@ -1,135 +1,35 @@
-"""The settings of an attached endpoint, as an EngineConfig document gives them."""
+"""The settings of any OpenAI-compatible endpoint, as an EngineConfig document gives them."""
 
-import difflib
-import os
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from dataplane import engine_settings
+from dataplane.openai_endpoint.settings import EndpointSettings
 
-from dataplane.invalid_input import say_invalid
-
-# What servers of this kind take in the body, beyond what all engines do.
-_USUAL_PARAMETERS = frozenset(
-    {
-        "frequency_penalty",
-        "logit_bias",
-        "logprobs",
-        "n",
-        "parallel_tool_calls",
-        "presence_penalty",
-        "response_format",
-        "tool_choice",
-        "tools",
-        "top_logprobs",
-        "user",
-    }
-)
-KEYS_DIRECTORY = "ENGINE_KEYS_DIR"
-"""Environment variable of the gateway: the only folder that config can name a key in."""
-ParameterName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")]
+ENGINE = "openai"
 
 
-class OpenAISettings(BaseModel):
-    """How to talk to one OpenAI-compatible endpoint."""
+class OpenAISettings(EndpointSettings):
+    """How to talk to an endpoint of which nothing more is known."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    model: str | None = Field(default=None, min_length=1)
-    """The name the endpoint serves the model under; None: the first that it lists."""
-    api_key_env: str | None = Field(default=None, pattern=r"^ENGINE_KEY_[A-Z0-9_]{1,64}$")
-    """Environment variable of the gateway that holds the key, as ENGINE_KEY_UPSTREAM; the key
-    itself is never config. No other variable can be named: who writes config must not be able
-    to send whatever else the gateway knows to an address of their choice."""
-    api_key_file: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$")
-    """Name of a file that holds the key and nothing else, in the folder that ENGINE_KEYS_DIR
-    names in the gateway's environment."""
-    max_model_len: int | None = Field(default=None, gt=0)
-    """Prompt plus output tokens; None: what the endpoint says, if it does."""
-    max_num_seqs: int | None = Field(default=None, gt=0)
-    """Requests it may be given at once; None: the admission policy alone decides."""
-    connect_timeout_seconds: float = Field(default=5.0, gt=0)
-    read_timeout_seconds: float = Field(default=120.0, gt=0)
-    """Longest silence between two chunks."""
     ignore_eos: bool = False
     """The endpoint understands the `ignore_eos` extension (vLLM and SGLang do)."""
-    parameters: list[ParameterName] | None = None
-    """Request parameters beyond the common ones that it takes, such as reasoning_effort; the
-    gateway refuses what is not here. None: tools, tool_choice, parallel_tool_calls,
-    response_format, n, logprobs, top_logprobs, logit_bias, both penalties and user."""
+    prove_ready: bool = False
+    """Whether a token is generated before the endpoint is sent requests, whenever a gateway
+    connects to it. Where tokens are paid for, that is yours to decide; without it an endpoint that
+    lists its models counts as ready."""
 
     @property
-    def taken_parameters(self) -> frozenset[str]:
-        """What the gateway may pass on."""
-        named = _USUAL_PARAMETERS if self.parameters is None else frozenset(self.parameters)
-        return named | ({"ignore_eos"} if self.ignore_eos else frozenset())
-
-    @model_validator(mode="after")
-    def _has_one_key(self) -> Self:
-        if self.api_key_env is not None and self.api_key_file is not None:
-            raise ValueError("give api_key_env or api_key_file, not both")
-        return self
-
-    def read_api_key(self) -> str | None:
-        """The key, from where the settings point.
-
-        Raises ValueError, which never shows it, when it is not there or no header could carry it.
-        """
-        if self.api_key_file is not None:
-            where, key = f"settings.api_key_file names {self.api_key_file}", self._key_in_file()
-        elif self.api_key_env is not None:
-            where = f"settings.api_key_env names {self.api_key_env}"
-            key = os.environ.get(self.api_key_env, "").strip()
-        else:
-            return None
-        if not key:
-            raise ValueError(
-                f"{where}, and the gateway finds no key there: put it there before the gateway "
-                f"starts"
-            )
-        if not (key.isascii() and key.isprintable()):
-            raise ValueError(f"{where}, and what is there is no key: no header can carry it")
-        return key
-
-    def _key_in_file(self) -> str:
-        folder = os.environ.get(KEYS_DIRECTORY)
-        if not folder:
-            raise ValueError(
-                f"settings.api_key_file names {self.api_key_file}, and the gateway's environment "
-                f"does not say in {KEYS_DIRECTORY} which folder engines' keys are in"
-            )
-        try:
-            return (Path(folder) / (self.api_key_file or "")).read_text(errors="replace").strip()
-        except OSError as error:
-            raise ValueError(
-                f"settings.api_key_file names {self.api_key_file}, which the gateway cannot "
-                f"read in {folder}: {error.strerror}"
-            ) from error
+    def granted_parameters(self) -> frozenset[str]:
+        """The extension that the settings name."""
+        return frozenset({"ignore_eos"} if self.ignore_eos else ())
 
 
 def parse_settings(settings: Mapping[str, Any]) -> OpenAISettings:
     """Raises ValueError naming every key that is wrong."""
-    problems = check_settings(settings)
-    if problems:
-        raise ValueError("; ".join(f"settings.{key}: {what}" for key, what in problems))
-    return OpenAISettings.model_validate(dict(settings))
+    return engine_settings.parse_settings(OpenAISettings, settings)
 
 
 def check_settings(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Problems as (key, what is wrong and the remedy)."""
-    try:
-        OpenAISettings.model_validate(dict(settings))
-    except ValidationError as error:
-        return [_explain(item["loc"], item["type"], item["msg"]) for item in error.errors()]
-    return []
-
-
-def _explain(location: tuple[int | str, ...], kind: str, message: str) -> tuple[str, str]:
-    key = ".".join(str(part) for part in location) or "settings"
-    if kind != "extra_forbidden":
-        return key, say_invalid(kind, message)
-    valid = sorted(OpenAISettings.model_fields)
-    near = difflib.get_close_matches(key, valid, n=1)
-    hint = f"did you mean {near[0]}? " if near else ""
-    return key, f"unknown setting; {hint}Valid: {', '.join(valid)}"
+    """Problems as (key, what is wrong and the remedy); the key is "" for several together."""
+    return engine_settings.check_settings(OpenAISettings, settings)

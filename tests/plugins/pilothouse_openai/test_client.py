@@ -21,8 +21,9 @@ from dataplane.engine import (
     SamplingParams,
 )
 from dataplane.lifecycle import Disposition, EventKind, Observability
-from pilothouse_openai.chunks import ChunkReader
-from pilothouse_openai.client import OpenAIClient
+from dataplane.openai_endpoint.chunks import ChunkReader
+from dataplane.openai_endpoint.client import EndpointClient
+from pilothouse_openai.client import create_client
 from pilothouse_openai.settings import OpenAISettings, check_settings, parse_settings
 
 TOOL_DELTAS: list[dict[str, Any]] = [
@@ -152,13 +153,13 @@ def a_request(scene: str, num_sequences: int = 1, **body: Any) -> EngineRequest:
     )
 
 
-async def connected(url: str, **settings: Any) -> OpenAIClient:
-    client = OpenAIClient("attached-1", url, OpenAISettings(**settings))
+async def connected(url: str, **settings: Any) -> EndpointClient:
+    client = create_client("attached-1", url, OpenAISettings(**settings))
     await client.connect()
     return client
 
 
-async def events_of(client: OpenAIClient, request: EngineRequest) -> list[EngineEvent]:
+async def events_of(client: EndpointClient, request: EngineRequest) -> list[EngineEvent]:
     return [event async for event in client.submit(request)]
 
 
@@ -226,7 +227,7 @@ def test_only_what_every_endpoint_or_this_one_takes_is_forwarded(
 
 
 def test_what_the_endpoint_cannot_show_is_declared(endpoint: tuple[Endpoint, str]) -> None:
-    async def scenario() -> OpenAIClient:
+    async def scenario() -> EndpointClient:
         client = await connected(endpoint[1])
         await client.close()
         return client
@@ -378,10 +379,16 @@ def test_logprobs_of_a_completion_are_told_from_columns() -> None:
 
 
 def test_what_the_endpoint_takes_is_a_setting(endpoint: tuple[Endpoint, str]) -> None:
-    assert {"tools", "n", "response_format"} <= OpenAISettings().taken_parameters
-    assert "reasoning_effort" not in OpenAISettings().taken_parameters
-    named = parse_settings({"parameters": ["reasoning_effort"], "ignore_eos": True})
-    assert named.taken_parameters == {"reasoning_effort", "ignore_eos"}
+    async def taken(**settings: Any) -> frozenset[str]:
+        client = await connected(endpoint[1], **settings)
+        await client.close()
+        return client.capabilities.parameters
+
+    usual = asyncio.run(taken())
+    assert {"tools", "n", "response_format"} <= usual
+    assert "reasoning_effort" not in usual
+    named = asyncio.run(taken(parameters=["reasoning_effort"], ignore_eos=True))
+    assert named == {"reasoning_effort", "ignore_eos"}
     ((key, _),) = check_settings({"parameters": ["no name"]})
     assert key == "parameters.0"
 
@@ -403,7 +410,7 @@ def test_a_malformed_stream_makes_the_replica_unavailable_for_that_request(
 
 def test_an_endpoint_that_is_not_there_is_unavailable_with_the_reason() -> None:
     async def scenario() -> None:
-        client = OpenAIClient("attached-1", "http://127.0.0.1:9", OpenAISettings())
+        client = create_client("attached-1", "http://127.0.0.1:9", OpenAISettings())
         try:
             with pytest.raises(EngineUnavailableError, match="GET /v1/models"):
                 await client.connect()
@@ -417,7 +424,7 @@ def test_a_model_the_endpoint_does_not_serve_is_named_with_those_it_does(
     endpoint: tuple[Endpoint, str],
 ) -> None:
     async def scenario() -> None:
-        client = OpenAIClient("attached-1", endpoint[1], OpenAISettings(model="other"))
+        client = create_client("attached-1", endpoint[1], OpenAISettings(model="other"))
         try:
             with pytest.raises(EngineUnavailableError, match="upstream-model"):
                 await client.connect()
@@ -434,7 +441,7 @@ def test_a_list_of_models_that_is_none_makes_the_endpoint_unavailable(
     endpoint[0].listed = listed
 
     async def scenario() -> None:
-        client = OpenAIClient("attached-1", endpoint[1], OpenAISettings())
+        client = create_client("attached-1", endpoint[1], OpenAISettings())
         try:
             with pytest.raises(EngineUnavailableError, match="GET /v1/models"):
                 await client.connect()

@@ -62,7 +62,7 @@ def test_config_cannot_point_at_what_is_not_an_engines_key(settings: dict[str, s
     [
         ({"api_key": SECRET}, "api_key"),
         ({"api_key_env": SECRET}, "api_key_env"),
-        ({"api_key_env": "ENGINE_KEY_A", "api_key_file": "a.key"}, "settings"),
+        ({"api_key_env": "ENGINE_KEY_A", "api_key_file": "a.key"}, ""),
     ],
 )
 def test_a_key_in_a_document_is_refused_and_never_repeated(
@@ -77,4 +77,4 @@ def test_a_key_in_a_document_is_refused_and_never_repeated(
 def test_settings_that_exclude_each_other_are_told_in_our_words_alone() -> None:
     both = {"api_key_env": "ENGINE_KEY_A", "api_key_file": "a.key"}
 
-    assert check_settings(both) == [("settings", "give api_key_env or api_key_file, not both")]
+    assert check_settings(both) == [("", "give api_key_env or api_key_file, not both")]

@@ -12,9 +12,11 @@ from typing import Any
 
 from dataplane.engine import EngineEvent, TokenLogprob
 from dataplane.lifecycle import Disposition, EventKind
-from pilothouse_openai.logprobs import read_logprobs
+from dataplane.openai_endpoint.logprobs import read_logprobs
 
 _DISPOSITIONS = {"stop": Disposition.STOP, "length": Disposition.LENGTH}
+_FAILURES = frozenset({"abort", "error"})
+"""What vLLM and SGLang call an answer that they gave up themselves."""
 _NOT_CONTENT = frozenset({"role", "content"})
 
 
@@ -39,6 +41,8 @@ class ChunkReader:
     num_sequences: int = 1
     num_prompt_tokens: int | None = None
     num_output_tokens: int | None = None
+    num_cached_tokens: int | None = None
+    """Of the prompt; None: it does not say."""
     _choices: dict[int, _Choice] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -53,6 +57,7 @@ class ChunkReader:
         if not isinstance(chunk, Mapping):
             raise MalformedChunkError(f"no object: {str(chunk)[:200]}")
         self._read_usage(chunk.get("usage"))
+        self._read_timings(chunk.get("timings"))
         choices = chunk.get("choices")
         if not isinstance(choices, list):
             raise MalformedChunkError(f"no list of choices in it: {str(chunk)[:200]}")
@@ -121,6 +126,14 @@ class ChunkReader:
     def _finished(self, index: int, choice: _Choice) -> EngineEvent:
         choice.is_told = True
         said = choice.finish_reason or ""
+        if said in _FAILURES:
+            return EngineEvent(
+                kind=EventKind.FINISHED,
+                sequence=index,
+                disposition=Disposition.ERROR,
+                status_code=502,
+                reason=f"the endpoint gave the answer up: its finish reason is {said}",
+            )
         # Anything else a server may say (content_filter, tool_calls) ended of its own accord.
         return EngineEvent(
             kind=EventKind.FINISHED,
@@ -130,6 +143,7 @@ class ChunkReader:
             reason=None if said in _DISPOSITIONS else said,
             num_prompt_tokens=self.num_prompt_tokens,
             num_output_tokens=self.num_output_tokens,
+            num_cached_tokens=self.num_cached_tokens,
         )
 
     def _read_usage(self, usage: object) -> None:
@@ -137,6 +151,14 @@ class ChunkReader:
             return
         self.num_prompt_tokens = _count(usage.get("prompt_tokens"), self.num_prompt_tokens)
         self.num_output_tokens = _count(usage.get("completion_tokens"), self.num_output_tokens)
+        details = usage.get("prompt_tokens_details")
+        if isinstance(details, Mapping):
+            self.num_cached_tokens = _count(details.get("cached_tokens"), self.num_cached_tokens)
+
+    def _read_timings(self, timings: object) -> None:
+        """llama.cpp's, in its last chunks."""
+        if isinstance(timings, Mapping):
+            self.num_cached_tokens = _count(timings.get("cache_n"), self.num_cached_tokens)
 
 
 _NOTHING: tuple[object, ...] = (None, "", [], {})

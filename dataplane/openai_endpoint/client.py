@@ -1,0 +1,265 @@
+"""The client of one OpenAI-compatible endpoint, whatever engine is behind it.
+
+The upstream call always streams, whatever our own caller asked for: only so does the first
+token have a time. A reader task per request feeds a queue, so that a cancel can end the
+upstream response at once by cancelling that task. While too much waits in the queue nothing is
+read, and the endpoint finds its connection full.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from dataplane.engine import (
+    EngineCapabilities,
+    EngineEvent,
+    EngineRequest,
+    EngineStats,
+)
+from dataplane.event_queue import EventQueue
+from dataplane.lifecycle import ANSWERS, Disposition, EventKind, Observability
+from dataplane.line_stream import LineTooLongError, read_lines
+from dataplane.openai_endpoint.chunks import ChunkReader, MalformedChunkError
+from dataplane.openai_endpoint.dialect import Dialect, Learned
+from dataplane.openai_endpoint.http import EndpointHttp, say
+from dataplane.openai_endpoint.parameters import USUAL
+from dataplane.openai_endpoint.proof import prove
+from dataplane.openai_endpoint.refusal import Refusal, status_of
+from dataplane.openai_endpoint.settings import EndpointSettings
+
+_MAX_ERROR_BODY_BYTES = 4096
+_MODELS_SECONDS = 10.0
+# What every such endpoint takes, beside what is said about model, limit and stream.
+_BASE_FIELDS = frozenset({"messages", "prompt", "seed", "stop", "temperature", "top_p"})
+_MAX_LINE_BYTES = 4 * 2**20
+"""A chunk is one line."""
+_DONE = b"[DONE]"
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """One request under way at the endpoint."""
+
+    events: EventQueue = field(default_factory=EventQueue)
+    reader: asyncio.Task[None] | None = None
+
+
+class EndpointClient:
+    """EngineClient over HTTP."""
+
+    def __init__(
+        self,
+        replica_id: str,
+        address: str,
+        settings: EndpointSettings,
+        dialect: Dialect,
+        proof_seconds: float | None = None,
+    ) -> None:
+        """`address`: a base URL with or without /v1, or host:port. `proof_seconds`: how long a
+        token may take that is generated before the endpoint counts as ready; None: none is."""
+        self._replica_id = replica_id
+        self._settings = settings
+        self._dialect = dialect
+        self._proof_seconds = proof_seconds
+        self._http = EndpointHttp(replica_id, address, settings)
+        self._model: str | None = settings.model
+        self._capabilities: EngineCapabilities | None = None
+        self._attempts: dict[str, _Attempt] = {}
+
+    @property
+    def capabilities(self) -> EngineCapabilities:
+        """Valid after `connect`."""
+        if self._capabilities is None:
+            raise RuntimeError("capabilities are known only after connect()")
+        return self._capabilities
+
+    async def connect(self) -> None:
+        """Ask what it serves, take the configured model or the first, and let it prove itself."""
+        entry = await self._choose_model()
+        learned = await self._dialect.learn(self._http, entry)
+        shows_cached = False
+        if self._proof_seconds is not None:
+            proof = await prove(self._http, str(self._model), self._proof_seconds)
+            shows_cached = proof.shows_cached_tokens
+        self._capabilities = self._derive(learned, shows_cached)
+
+    async def submit(self, request: EngineRequest) -> AsyncIterator[EngineEvent]:
+        """Stream one request. The queue span closes now: nothing shows when work really begins."""
+        attempt = _Attempt()
+        num_open = request.sampling.num_sequences
+        self._attempts[request.request_id] = attempt
+        yield EngineEvent(kind=EventKind.SCHEDULED)
+        attempt.reader = asyncio.create_task(self._read(request, attempt))
+        attempt.reader.add_done_callback(lambda task: self._report_bug(task, attempt))
+        try:
+            while True:
+                if attempt.events.is_empty:
+                    await attempt.events.wait()
+                event = attempt.events.take()
+                yield event
+                if event.kind is EventKind.FINISHED:
+                    num_open = num_open - 1 if event.disposition in ANSWERS else 0
+                    if not num_open:
+                        return
+        finally:
+            self._attempts.pop(request.request_id, None)
+            await _end(attempt.reader)
+
+    async def cancel(self, request_id: str, disposition: Disposition) -> None:
+        """Hang up on the endpoint; whether it stops computing cannot be seen from here."""
+        attempt = self._attempts.pop(request_id, None)
+        if attempt is None:
+            return
+        await _end(attempt.reader)
+        attempt.events.put(EngineEvent(kind=EventKind.FINISHED, disposition=disposition))
+
+    async def stats(self) -> EngineStats:
+        """What its engine exports of itself, as its dialect reads it."""
+        return await self._dialect.stats(self._http)
+
+    async def count_prompt(self, endpoint: str, body: Mapping[str, Any]) -> int | None:
+        """The tokens of the prompt in `body`, by the engine's own tokenizer; None: it offers none.
+        Raises EngineUnavailableError."""
+        return await self._dialect.count_prompt(self._http, str(self._model), endpoint, body)
+
+    async def close(self) -> None:
+        """Hang up on everything."""
+        for attempt in list(self._attempts.values()):
+            await _end(attempt.reader)
+            attempt.events.put(self._http.unavailable("the gateway closed the connection"))
+        await self._http.close()
+
+    async def _choose_model(self) -> Mapping[str, Any]:
+        listed = await self._list_models()
+        names = [str(entry.get("id")) for entry in listed]
+        if self._model is None:
+            if not names:
+                raise self._http.unavailable("it lists no model; name one in settings.model")
+            self._model = names[0]
+        elif names and self._model not in names:
+            raise self._http.unavailable(
+                f"it does not serve settings.model {self._model!r}; it lists {', '.join(names)}"
+            )
+        return next((each for each in listed if each.get("id") == self._model), {})
+
+    async def _list_models(self) -> list[Mapping[str, Any]]:
+        response = await self._http.get("/v1/models", _MODELS_SECONDS)
+        try:
+            response.raise_for_status()
+            listed: list[Mapping[str, Any]] = response.json()["data"]
+            if not all(isinstance(entry, Mapping) for entry in listed):
+                raise TypeError("an entry of data is no object")
+        except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
+            raise self._http.unavailable(f"GET /v1/models: {say(error)}") from error
+        return listed
+
+    def _derive(self, learned: Learned, shows_cached: bool) -> EngineCapabilities:
+        settings = self._settings
+        named = settings.parameters
+        told = USUAL if learned.parameters is None else learned.parameters
+        return EngineCapabilities(
+            engine=self._dialect.engine,
+            version=learned.version,
+            takes_token_ids=False,
+            max_model_len=_least(settings.max_model_len, learned.max_model_len),
+            max_num_seqs=_least(settings.max_num_seqs, learned.max_num_seqs),
+            prefill=Observability.INFERRED,
+            decode=Observability.INFERRED,
+            cleanup=Observability.UNOBSERVABLE,
+            token_counts=Observability.INFERRED,
+            cached_tokens=Observability.OBSERVED if shows_cached else Observability.UNOBSERVABLE,
+            parameters=(told if named is None else frozenset(named)) | settings.granted_parameters,
+        )
+
+    async def _read(self, request: EngineRequest, attempt: _Attempt) -> None:
+        """Put the events of one upstream response into the attempt's queue."""
+        try:
+            async with self._http.client.stream(
+                "POST", request.endpoint, json=self._body(request), headers=_headers(request)
+            ) as response:
+                if response.status_code != httpx.codes.OK:
+                    attempt.events.put(_refused(await self._read_refusal(response)))
+                    return
+                await self._follow(request, response, attempt)
+        except (httpx.HTTPError, LineTooLongError, MalformedChunkError, ValueError) as error:
+            attempt.events.put(self._http.unavailable(say(error)))
+
+    async def _follow(
+        self, request: EngineRequest, response: httpx.Response, attempt: _Attempt
+    ) -> None:
+        reader = ChunkReader(num_sequences=request.sampling.num_sequences)
+        async for line in read_lines(response.aiter_bytes(), _MAX_LINE_BYTES):
+            data = line.removeprefix(b"data:").strip() if line.startswith(b"data:") else b""
+            if data == _DONE:
+                break
+            if not data:
+                continue
+            chunk = json.loads(data.decode(errors="replace"))
+            if isinstance(chunk, dict) and chunk.get("error"):
+                refusal = self._dialect.read_refusal(status_of(chunk, default=502), chunk)
+                attempt.events.put(_refused(refusal))
+                return
+            for event in reader.read(chunk):
+                attempt.events.put(event)
+            if attempt.events.is_full:
+                await attempt.events.room()
+        for event in reader.end():
+            attempt.events.put(event)
+
+    def _body(self, request: EngineRequest) -> dict[str, Any]:
+        # What asks for nothing (top_k: 0) is accepted from callers and yet a name that the endpoint
+        # may refuse. The limit goes under one name: the gateway settled it (its default, a policy).
+        parameters = self.capabilities.parameters
+        taken = (_BASE_FIELDS | parameters) - {"max_completion_tokens"}
+        return {
+            **{key: value for key, value in request.body.items() if key in taken},
+            "model": self._model,
+            "max_tokens": request.sampling.max_output_tokens,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            **self._dialect.more_of(request, parameters),
+        }
+
+    async def _read_refusal(self, response: httpx.Response) -> Refusal:
+        raw = (await response.aread())[:_MAX_ERROR_BODY_BYTES]
+        try:
+            body: object = json.loads(raw)
+        except ValueError:
+            body = raw.decode(errors="replace")
+        return self._dialect.read_refusal(response.status_code, body)
+
+    def _report_bug(self, task: asyncio.Task[None], attempt: _Attempt) -> None:
+        """A reader that died of something unforeseen must not leave its request waiting."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            attempt.events.put(self._http.unavailable(f"reading its stream failed: {error!r}"))
+
+
+async def _end(task: asyncio.Task[None] | None) -> None:
+    if task is not None and not task.done():
+        task.cancel()
+        await asyncio.wait({task})
+
+
+def _headers(request: EngineRequest) -> dict[str, str]:
+    """The trace that it belongs to, and its name: engines that take one log and trace it so."""
+    number = f"-{request.attempt}" if request.attempt else ""
+    named = {"x-request-id": f"{request.request_id}{number}"}
+    return named | ({"traceparent": request.traceparent} if request.traceparent else {})
+
+
+def _refused(refusal: Refusal) -> EngineEvent:
+    return EngineEvent(
+        kind=EventKind.FINISHED,
+        disposition=Disposition.ERROR,
+        status_code=refusal.status_code,
+        error_code=refusal.code,
+        reason=refusal.reason,
+    )
+
+
+def _least(*bounds: int | None) -> int | None:
+    return min((each for each in bounds if each is not None), default=None)

@@ -1,0 +1,148 @@
+"""Which findings belong to one incident, when one is opened, and when it is over.
+
+A finding that stays for two looks, or is certain at the first, belongs to the open incident that
+found its mechanism before; otherwise to one that was opened just now, because one trouble shows in
+several ways; otherwise it opens its own. An incident is over when nothing of it was seen for a
+while although somebody looked; what comes back soon reopens it, so that a trouble that flaps is one
+incident and not thirty.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.diagnosis import Diagnosis, Finding
+from controlplane.diagnosis.json_form import finding_as_json
+from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.onset import find_onset
+from controlplane.store.database import Database
+from controlplane.store.incidents import (
+    FoundFinding,
+    IncidentState,
+    StoredIncident,
+    list_current,
+    open_incident,
+    resolve_incident,
+    see_again,
+)
+
+_NS = 10**9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncidentSettings:
+    """How patient the keeping of incidents is."""
+
+    min_looks: int = 2
+    """In a row, until what is only likely opens one."""
+    joins_within_seconds: float = 600.0
+    """Another mechanism is part of the same trouble if it is found so soon after the opening."""
+    resolves_after_seconds: float = 60.0
+    reopens_within_seconds: float = 1800.0
+
+
+class IncidentKeeper:
+    """Keeps the incidents of all deployments. One thread uses it."""
+
+    def __init__(self, database: Database, settings: IncidentSettings | None = None) -> None:
+        self._database = database
+        self._settings = settings or IncidentSettings()
+        self._looks: dict[tuple[str, str], int] = {}
+
+    def take(self, deployment: str, diagnosis: Diagnosis, now_unix_ns: int) -> None:
+        """What was found at one look. `diagnosis.window` has a Unix clock."""
+        troubles = [f for f in diagnosis.findings if f.mechanism is not Mechanism.HEALTHY]
+        lasting = self._lasting(deployment, troubles)
+        with self._database.session() as session:
+            since = now_unix_ns - round(self._settings.reopens_within_seconds * _NS)
+            known = list_current(session, deployment, since)
+            for incident, findings in group(lasting, known, now_unix_ns, self._settings):
+                found = [_found(finding) for finding in findings]
+                if incident is None:
+                    onset = find_onset(diagnosis.window, findings[0])
+                    at = None if onset is None else round(onset.at * _NS)
+                    open_incident(session, deployment, found, at, now_unix_ns)
+                else:
+                    see_again(session, incident.incident_id, found, now_unix_ns)
+            if _could_see(diagnosis):
+                seen = {finding.mechanism.value for finding in troubles}
+                for incident, mechanisms in known:
+                    if self._is_over(incident, mechanisms & seen, now_unix_ns):
+                        what = _why_over(diagnosis, incident, now_unix_ns)
+                        resolve_incident(session, incident.incident_id, what, now_unix_ns)
+
+    def _lasting(self, deployment: str, troubles: Sequence[Finding]) -> list[Finding]:
+        """Those that were there long enough to be told of."""
+        looks = {
+            (deployment, finding.rule.id): self._looks.get((deployment, finding.rule.id), 0) + 1
+            for finding in troubles
+        }
+        others = {key: count for key, count in self._looks.items() if key[0] != deployment}
+        self._looks = others | looks
+        return [
+            finding
+            for finding in troubles
+            if finding.confidence is Confidence.CERTAIN
+            or looks[deployment, finding.rule.id] >= self._settings.min_looks
+        ]
+
+    def _is_over(
+        self, incident: StoredIncident, still_seen: frozenset[str], now_unix_ns: int
+    ) -> bool:
+        if incident.state is not IncidentState.OPEN or still_seen:
+            return False
+        unseen_seconds = (now_unix_ns - incident.last_seen_at_unix_ns) / _NS
+        return unseen_seconds >= self._settings.resolves_after_seconds
+
+
+Known = tuple[StoredIncident, frozenset[str]]
+"""An incident with the mechanisms found in it."""
+
+
+def group(
+    findings: Sequence[Finding],
+    known: Sequence[Known],
+    now_unix_ns: int,
+    settings: IncidentSettings,
+) -> list[tuple[StoredIncident | None, list[Finding]]]:
+    """To which incident each finding belongs; None: to a new one, all such together."""
+    parts: dict[str, tuple[StoredIncident | None, list[Finding]]] = {}
+    for finding in findings:
+        incident = _belongs_to(finding, known, now_unix_ns, settings)
+        key = "" if incident is None else incident.incident_id
+        parts.setdefault(key, (incident, []))[1].append(finding)
+    return list(parts.values())
+
+
+def _belongs_to(
+    finding: Finding, known: Sequence[Known], now_unix_ns: int, settings: IncidentSettings
+) -> StoredIncident | None:
+    is_open = [each for each in known if each[0].state is IncidentState.OPEN]
+    is_resolved = [each for each in known if each[0].state is not IncidentState.OPEN]
+    for incident, mechanisms in (*is_open, *is_resolved):
+        if finding.mechanism.value in mechanisms:
+            return incident
+    fresh_ns = round(settings.joins_within_seconds * _NS)
+    for incident, _ in is_open:
+        if now_unix_ns - incident.opened_at_unix_ns <= fresh_ns:
+            return incident
+    return None
+
+
+def _could_see(diagnosis: Diagnosis) -> bool:
+    """A look that saw nothing of the engine says nothing about an end either."""
+    return diagnosis.mechanism is not Mechanism.CANNOT_TELL or bool(diagnosis.window.series)
+
+
+def _why_over(diagnosis: Diagnosis, incident: StoredIncident, now_unix_ns: int) -> str:
+    seconds = (now_unix_ns - incident.last_seen_at_unix_ns) / _NS
+    return f"not seen for {seconds:.0f} s; now: {diagnosis.mechanism.value}"
+
+
+def _found(finding: Finding) -> FoundFinding:
+    return FoundFinding(
+        rule_id=finding.rule.id,
+        mechanism=finding.mechanism.value,
+        confidence=finding.confidence.word,
+        finding=finding_as_json(finding),
+    )

@@ -1,0 +1,373 @@
+"""Incidents in the database: opened, seen again, resolved, reopened, acknowledged.
+
+What belongs together is decided in `controlplane.diagnosis.incidents`; here it is kept.
+"""
+
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from controlplane.store.incident_tables import IncidentEventRow, IncidentFindingRow, IncidentRow
+
+BY_ITSELF = "pilothouse"
+"""The actor of what nobody asked for."""
+_MAX_TEXT = 1024
+
+
+class IncidentState(StrEnum):
+    """Whether the trouble is there."""
+
+    OPEN = "open"
+    RESOLVED = "resolved"
+
+
+class IncidentEventKind(StrEnum):
+    """What can happen to an incident."""
+
+    OPENED = "opened"
+    FOUND = "found"
+    """A rule that had not said anything in it before."""
+    CHANGED = "changed"
+    """Another finding is the surest now."""
+    ACKNOWLEDGED = "acknowledged"
+    NOTE = "note"
+    RESOLVED = "resolved"
+    REOPENED = "reopened"
+
+
+class IncidentError(ValueError):
+    """What cannot be done to an incident; the message says why."""
+
+
+class UnknownIncidentError(IncidentError):
+    """No incident has that id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundFinding:
+    """What a rule found, at one look."""
+
+    rule_id: str
+    mechanism: str
+    confidence: str
+    finding: dict[str, Any]
+    """In the form of `controlplane.diagnosis.json_form`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredFinding:
+    """What a rule said in the course of an incident."""
+
+    rule_id: str
+    mechanism: str
+    confidence: str
+    first_seen_at_unix_ns: int
+    last_seen_at_unix_ns: int
+    num_seen: int
+    finding: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncidentEvent:
+    """One line of an incident's timeline."""
+
+    at_unix_ns: int
+    kind: IncidentEventKind
+    actor: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredIncident:
+    """One incident without its findings and its timeline."""
+
+    incident_id: str
+    deployment: str
+    state: IncidentState
+    mechanism: str
+    confidence: str
+    opened_at_unix_ns: int
+    since_unix_ns: int | None
+    last_seen_at_unix_ns: int
+    resolved_at_unix_ns: int | None
+    num_reopened: int
+    acknowledged_at_unix_ns: int | None
+    acknowledged_by: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeIncident:
+    """One incident with all that is kept of it."""
+
+    incident: StoredIncident
+    findings: tuple[StoredFinding, ...]
+    """The last seen first."""
+    events: tuple[IncidentEvent, ...]
+    """Oldest first."""
+
+
+def open_incident(
+    session: Session,
+    deployment: str,
+    found: Sequence[FoundFinding],
+    since_unix_ns: int | None,
+    now_unix_ns: int,
+) -> StoredIncident:
+    """A new one; the first of `found` is the surest."""
+    first = found[0]
+    row = IncidentRow(
+        incident_id=secrets.token_hex(4),
+        deployment=deployment,
+        state=IncidentState.OPEN.value,
+        mechanism=first.mechanism,
+        confidence=first.confidence,
+        opened_at_unix_ns=now_unix_ns,
+        since_unix_ns=since_unix_ns,
+        last_seen_at_unix_ns=now_unix_ns,
+        num_reopened=0,
+    )
+    session.add(row)
+    session.flush()
+    _add_event(session, row, IncidentEventKind.OPENED, now_unix_ns, _words(first))
+    _keep(session, row, found, now_unix_ns, tell=False)
+    return _read(row)
+
+
+def see_again(
+    session: Session, incident_id: str, found: Sequence[FoundFinding], now_unix_ns: int
+) -> StoredIncident:
+    """The trouble is still there, or there again: a resolved one is reopened."""
+    row = _get(session, incident_id)
+    first = found[0]
+    if row.state == IncidentState.RESOLVED:
+        row.state, row.resolved_at_unix_ns = IncidentState.OPEN.value, None
+        row.num_reopened += 1
+        row.acknowledged_at_unix_ns = row.acknowledged_by = None
+        _add_event(session, row, IncidentEventKind.REOPENED, now_unix_ns, _words(first))
+    if first.mechanism != row.mechanism and _is_surer(first.confidence, row.confidence):
+        what = f"{row.mechanism} ({row.confidence}) is {_words(first)} now"
+        _add_event(session, row, IncidentEventKind.CHANGED, now_unix_ns, what)
+        row.mechanism, row.confidence = first.mechanism, first.confidence
+    elif first.mechanism == row.mechanism:
+        row.confidence = max(first.confidence, row.confidence, key=_SURENESS.index)
+    row.last_seen_at_unix_ns = now_unix_ns
+    _keep(session, row, found, now_unix_ns, tell=True)
+    return _read(row)
+
+
+def resolve_incident(
+    session: Session, incident_id: str, what: str, now_unix_ns: int, actor: str = BY_ITSELF
+) -> StoredIncident:
+    """The trouble is gone. Raises UnknownIncidentError, and IncidentError for one that is."""
+    row = _get(session, incident_id)
+    if row.state == IncidentState.RESOLVED:
+        raise IncidentError(f"incident {incident_id} is resolved already; nothing was changed")
+    row.state, row.resolved_at_unix_ns = IncidentState.RESOLVED.value, now_unix_ns
+    _add_event(session, row, IncidentEventKind.RESOLVED, now_unix_ns, what, actor)
+    return _read(row)
+
+
+def acknowledge_incident(
+    session: Session, incident_id: str, actor: str, what: str, now_unix_ns: int
+) -> StoredIncident:
+    """Somebody looks after it. Raises UnknownIncidentError, and IncidentError for one that is
+    resolved or looked after."""
+    row = _get(session, incident_id)
+    if row.state == IncidentState.RESOLVED:
+        raise IncidentError(f"incident {incident_id} is resolved; nobody need look after it")
+    if row.acknowledged_by is not None:
+        raise IncidentError(f"{row.acknowledged_by} looks after incident {incident_id} already")
+    row.acknowledged_at_unix_ns, row.acknowledged_by = now_unix_ns, actor
+    _add_event(session, row, IncidentEventKind.ACKNOWLEDGED, now_unix_ns, what, actor)
+    return _read(row)
+
+
+def note_on_incident(
+    session: Session, incident_id: str, actor: str, what: str, now_unix_ns: int
+) -> None:
+    """A line for its timeline. Raises UnknownIncidentError."""
+    _add_event(
+        session, _get(session, incident_id), IncidentEventKind.NOTE, now_unix_ns, what, actor
+    )
+
+
+def list_incidents(
+    session: Session,
+    *,
+    deployment: str | None = None,
+    state: IncidentState | None = None,
+    mechanism: str | None = None,
+    limit: int = 100,
+) -> list[StoredIncident]:
+    """The newest first."""
+    query = select(IncidentRow)
+    if deployment is not None:
+        query = query.where(IncidentRow.deployment == deployment)
+    if state is not None:
+        query = query.where(IncidentRow.state == state.value)
+    if mechanism is not None:
+        query = query.where(IncidentRow.mechanism == mechanism)
+    query = query.order_by(IncidentRow.opened_at_unix_ns.desc(), IncidentRow.incident_id)
+    return [_read(row) for row in session.scalars(query.limit(limit))]
+
+
+def list_current(
+    session: Session, deployment: str, resolved_since_unix_ns: int
+) -> list[tuple[StoredIncident, frozenset[str]]]:
+    """Those of `deployment` that are open, and those resolved since, last seen first; each with the
+    mechanisms that were found in it."""
+    rows = session.scalars(
+        select(IncidentRow)
+        .where(IncidentRow.deployment == deployment)
+        .where(
+            (IncidentRow.state == IncidentState.OPEN.value)
+            | (IncidentRow.resolved_at_unix_ns >= resolved_since_unix_ns)
+        )
+        .order_by(IncidentRow.last_seen_at_unix_ns.desc(), IncidentRow.incident_id)
+    ).all()
+    found = session.execute(
+        select(IncidentFindingRow.incident_id, IncidentFindingRow.mechanism).where(
+            IncidentFindingRow.incident_id.in_([row.incident_id for row in rows])
+        )
+    ).all()
+    return [
+        (_read(row), frozenset(name for owner, name in found if owner == row.incident_id))
+        for row in rows
+    ]
+
+
+def find_incident(session: Session, incident_id: str) -> WholeIncident | None:
+    """One by its id, whole; or None."""
+    row = session.get(IncidentRow, incident_id)
+    if row is None:
+        return None
+    findings = session.scalars(
+        select(IncidentFindingRow)
+        .where(IncidentFindingRow.incident_id == incident_id)
+        .order_by(IncidentFindingRow.last_seen_at_unix_ns.desc(), IncidentFindingRow.id)
+    )
+    events = session.scalars(
+        select(IncidentEventRow)
+        .where(IncidentEventRow.incident_id == incident_id)
+        .order_by(IncidentEventRow.at_unix_ns, IncidentEventRow.id)
+    )
+    return WholeIncident(
+        incident=_read(row),
+        findings=tuple(_read_finding(each) for each in findings),
+        events=tuple(
+            IncidentEvent(
+                at_unix_ns=each.at_unix_ns,
+                kind=IncidentEventKind(each.kind),
+                actor=each.actor,
+                what=each.what,
+            )
+            for each in events
+        ),
+    )
+
+
+_SURENESS = ("possible", "likely", "certain")
+
+
+def _is_surer(word: str, other: str) -> bool:
+    return _SURENESS.index(word) > _SURENESS.index(other)
+
+
+def _words(found: FoundFinding) -> str:
+    return f"{found.mechanism} ({found.confidence})"
+
+
+def _get(session: Session, incident_id: str) -> IncidentRow:
+    row = session.get(IncidentRow, incident_id)
+    if row is None:
+        raise UnknownIncidentError(f"there is no incident {incident_id!r}; see the list of them")
+    return row
+
+
+def _keep(
+    session: Session,
+    incident: IncidentRow,
+    found: Iterable[FoundFinding],
+    now_unix_ns: int,
+    *,
+    tell: bool,
+) -> None:
+    """Note what each rule says now; where it is new, also in the timeline if `tell`."""
+    known = {
+        row.rule_id: row
+        for row in session.scalars(
+            select(IncidentFindingRow).where(IncidentFindingRow.incident_id == incident.incident_id)
+        )
+    }
+    for each in found:
+        row = known.get(each.rule_id)
+        if row is None:
+            row = IncidentFindingRow(
+                incident_id=incident.incident_id,
+                rule_id=each.rule_id,
+                mechanism=each.mechanism,
+                first_seen_at_unix_ns=now_unix_ns,
+                num_seen=0,
+            )
+            session.add(row)
+            if tell and each.mechanism != incident.mechanism:
+                kind = IncidentEventKind.FOUND
+                _add_event(session, incident, kind, now_unix_ns, f"also {_words(each)}")
+        row.confidence, row.finding = each.confidence, each.finding
+        row.last_seen_at_unix_ns = now_unix_ns
+        row.num_seen += 1
+    session.flush()
+
+
+def _add_event(
+    session: Session,
+    incident: IncidentRow,
+    kind: IncidentEventKind,
+    now_unix_ns: int,
+    what: str,
+    actor: str = BY_ITSELF,
+) -> None:
+    session.add(
+        IncidentEventRow(
+            incident_id=incident.incident_id,
+            at_unix_ns=now_unix_ns,
+            kind=kind.value,
+            actor=actor,
+            what=what[:_MAX_TEXT],
+        )
+    )
+    session.flush()
+
+
+def _read(row: IncidentRow) -> StoredIncident:
+    return StoredIncident(
+        incident_id=row.incident_id,
+        deployment=row.deployment,
+        state=IncidentState(row.state),
+        mechanism=row.mechanism,
+        confidence=row.confidence,
+        opened_at_unix_ns=row.opened_at_unix_ns,
+        since_unix_ns=row.since_unix_ns,
+        last_seen_at_unix_ns=row.last_seen_at_unix_ns,
+        resolved_at_unix_ns=row.resolved_at_unix_ns,
+        num_reopened=row.num_reopened,
+        acknowledged_at_unix_ns=row.acknowledged_at_unix_ns,
+        acknowledged_by=row.acknowledged_by,
+    )
+
+
+def _read_finding(row: IncidentFindingRow) -> StoredFinding:
+    return StoredFinding(
+        rule_id=row.rule_id,
+        mechanism=row.mechanism,
+        confidence=row.confidence,
+        first_seen_at_unix_ns=row.first_seen_at_unix_ns,
+        last_seen_at_unix_ns=row.last_seen_at_unix_ns,
+        num_seen=row.num_seen,
+        finding=row.finding,
+    )

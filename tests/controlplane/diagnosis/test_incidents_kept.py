@@ -1,0 +1,189 @@
+"""Incidents: opened once, deduplicated, grouped, resolved, and reopened when it comes back."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.incidents import IncidentKeeper
+from controlplane.diagnosis.judging import diagnose
+from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.reading import Origin, Reading, Series, SourceKind
+from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.signal import Signal
+from controlplane.diagnosis.verdict import Verdict
+from controlplane.diagnosis.window import Window
+from controlplane.store.connection import DatabaseKind
+from controlplane.store.database import Database
+from controlplane.store.incidents import (
+    IncidentError,
+    IncidentEventKind,
+    IncidentState,
+    StoredIncident,
+    UnknownIncidentError,
+    WholeIncident,
+    acknowledge_incident,
+    find_incident,
+    list_incidents,
+    note_on_incident,
+    resolve_incident,
+)
+from tests.databases import Databases
+
+_S = 10**9
+LIKELY, CERTAIN = Confidence.LIKELY, Confidence.CERTAIN
+OVERLOAD, THRASH = Mechanism.QUEUE_OVERLOAD, Mechanism.CACHE_THRASH
+
+
+@pytest.fixture
+def database(databases: Databases) -> Iterator[Database]:
+    made = databases.open(DatabaseKind.CONFIG)
+    yield made
+    made.close()
+
+
+class Looks:
+    """One look after another at one deployment."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._keeper = IncidentKeeper(database)
+
+    def look(
+        self, at: int, *found: tuple[Mechanism, Confidence], deployment: str = "chat"
+    ) -> list[StoredIncident]:
+        """What the database holds after a look at second `at`."""
+        rules = [_rule(mechanism, confidence) for mechanism, confidence in found]
+        reading = Reading(float(at), 1.0, "1")
+        origin = Origin(kind=SourceKind.METRICS, name="vllm:num_requests_running")
+        series = Series(signal=Signal.RUNNING, origin=origin, readings=(reading,))
+        window = Window(start=at - 60, end=at, series=(series,))
+        self._keeper.take(deployment, diagnose(window, rules), at * _S)
+        return self.incidents()
+
+    def incidents(self) -> list[StoredIncident]:
+        with self._database.reading() as session:
+            return list_incidents(session)
+
+    def whole(self, incident_id: str) -> WholeIncident:
+        with self._database.reading() as session:
+            found = find_incident(session, incident_id)
+        assert found is not None
+        return found
+
+
+def _rule(mechanism: Mechanism, confidence: Confidence) -> Rule:
+    verdict = Verdict(confidence=confidence, evidence=(f"saw {mechanism.value}",))
+    return Rule(
+        id=mechanism.value,
+        mechanism=mechanism,
+        judge=lambda window: verdict,
+        needs=(),
+        told_apart="by hand",
+        remedy="wait",
+        hides="nothing",
+    )
+
+
+@pytest.fixture
+def looks(database: Database) -> Looks:
+    return Looks(database)
+
+
+def test_what_is_likely_opens_an_incident_when_it_lasts_and_only_one(looks: Looks) -> None:
+    assert looks.look(0, (OVERLOAD, LIKELY)) == []
+    assert looks.look(5) == []
+    assert looks.look(10, (OVERLOAD, LIKELY)) == []
+    [opened] = looks.look(15, (OVERLOAD, LIKELY))
+    [again] = looks.look(20, (OVERLOAD, LIKELY))
+    assert again.incident_id == opened.incident_id
+    assert (again.state, again.mechanism) == (IncidentState.OPEN, "queue.overload")
+    assert (again.opened_at_unix_ns, again.last_seen_at_unix_ns) == (15 * _S, 20 * _S)
+    [finding] = looks.whole(opened.incident_id).findings
+    assert (finding.num_seen, finding.finding["evidence"]) == (2, ["saw queue.overload"])
+
+
+def test_what_is_certain_opens_at_the_first_look(looks: Looks) -> None:
+    [opened] = looks.look(0, (Mechanism.OOM_GRAPH_CAPTURE, CERTAIN))
+    assert opened.confidence == "certain"
+
+
+def test_healthy_and_cannot_tell_open_nothing(looks: Looks) -> None:
+    for at in range(0, 30, 5):
+        assert looks.look(at, (Mechanism.HEALTHY, CERTAIN)) == []
+
+
+def test_another_sign_soon_after_is_part_of_the_same_trouble_and_the_surest_names_it(
+    looks: Looks,
+) -> None:
+    looks.look(0, (OVERLOAD, LIKELY))
+    [opened] = looks.look(5, (OVERLOAD, LIKELY))
+    [grouped] = looks.look(10, (THRASH, CERTAIN), (OVERLOAD, LIKELY))
+    assert grouped.incident_id == opened.incident_id
+    assert grouped.mechanism == "cache.thrash"
+    kinds = [event.kind for event in looks.whole(opened.incident_id).events]
+    assert kinds == [IncidentEventKind.OPENED, IncidentEventKind.CHANGED]
+
+
+def test_another_trouble_much_later_and_that_of_another_deployment_are_incidents_of_their_own(
+    looks: Looks,
+) -> None:
+    looks.look(0, (Mechanism.TELEMETRY_MISSING, CERTAIN))
+    assert len(looks.look(2000, (Mechanism.TELEMETRY_MISSING, CERTAIN), (THRASH, CERTAIN))) == 2
+    assert len(looks.look(2005, (THRASH, CERTAIN), deployment="batch")) == 3
+
+
+def test_it_is_resolved_when_nobody_sees_it_any_more_and_reopened_when_it_comes_back(
+    looks: Looks,
+) -> None:
+    looks.look(0, (THRASH, CERTAIN))
+    [unseen] = looks.look(59)
+    assert unseen.state is IncidentState.OPEN
+    [resolved] = looks.look(60)
+    assert (resolved.state, resolved.resolved_at_unix_ns) == (IncidentState.RESOLVED, 60 * _S)
+    [reopened] = looks.look(300, (THRASH, CERTAIN))
+    assert (reopened.state, reopened.num_reopened) == (IncidentState.OPEN, 1)
+    assert reopened.resolved_at_unix_ns is None
+    looks.look(400)
+    assert len(looks.look(400 + 1801, (THRASH, CERTAIN))) == 2
+
+
+def test_a_look_that_saw_nothing_of_the_engine_ends_nothing(
+    looks: Looks, database: Database
+) -> None:
+    looks.look(0, (THRASH, CERTAIN))
+    blind = diagnose(Window(start=0, end=500), [])
+    IncidentKeeper(database).take("chat", blind, 500 * _S)
+    [still] = looks.incidents()
+    assert still.state is IncidentState.OPEN
+
+
+def test_somebody_looks_after_it_once_and_says_so(looks: Looks, database: Database) -> None:
+    [opened] = looks.look(0, (THRASH, CERTAIN))
+    with database.session() as session:
+        acknowledge_incident(session, opened.incident_id, "ann", "on it", 3 * _S)
+        note_on_incident(session, opened.incident_id, "ann", "fewer seats applied", 4 * _S)
+    with pytest.raises(IncidentError, match="ann looks after"), database.session() as session:
+        acknowledge_incident(session, opened.incident_id, "bob", "me too", 5 * _S)
+    events = looks.whole(opened.incident_id).events
+    assert [(each.kind.value, each.actor, each.what) for each in events[1:]] == [
+        ("acknowledged", "ann", "on it"),
+        ("note", "ann", "fewer seats applied"),
+    ]
+    [reopened] = [looks.look(60), looks.look(70, (THRASH, CERTAIN))][1]
+    assert reopened.acknowledged_by is None
+
+
+def test_an_unknown_or_resolved_incident_is_refused_with_the_reason(
+    looks: Looks, database: Database
+) -> None:
+    with (
+        pytest.raises(UnknownIncidentError, match="no incident 'x'"),
+        database.session() as session,
+    ):
+        resolve_incident(session, "x", "gone", 1)
+    [opened] = looks.look(0, (THRASH, CERTAIN))
+    with database.session() as session:
+        resolve_incident(session, opened.incident_id, "a false alarm", 1, actor="ann")
+    with pytest.raises(IncidentError, match="resolved already"), database.session() as session:
+        resolve_incident(session, opened.incident_id, "again", 2)

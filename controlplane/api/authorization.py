@@ -27,6 +27,9 @@ FOR_OPERATORS = frozenset(
         ("POST", "/api/v1/apply"),
         ("POST", "/api/v1/overrides"),
         ("DELETE", "/api/v1/overrides/{override_id}"),
+        ("POST", "/api/v1/incidents/{incident_id}/acknowledge"),
+        ("POST", "/api/v1/incidents/{incident_id}/notes"),
+        ("POST", "/api/v1/incidents/{incident_id}/resolve"),
         ("POST", "/break-glass"),
         ("POST", "/break-glass/end"),
     }

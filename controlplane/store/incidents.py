@@ -108,7 +108,7 @@ class WholeIncident:
     findings: tuple[StoredFinding, ...]
     """The last seen first."""
     events: tuple[IncidentEvent, ...]
-    """Oldest first."""
+    """In the order in which they were told."""
 
 
 def open_incident(
@@ -254,7 +254,7 @@ def find_incident(session: Session, incident_id: str) -> WholeIncident | None:
     events = session.scalars(
         select(IncidentEventRow)
         .where(IncidentEventRow.incident_id == incident_id)
-        .order_by(IncidentEventRow.at_unix_ns, IncidentEventRow.id)
+        .order_by(IncidentEventRow.id)
     )
     return WholeIncident(
         incident=_read(row),

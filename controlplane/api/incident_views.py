@@ -1,0 +1,225 @@
+"""Incidents as API, console and terminal show them. Pure conversions."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from controlplane.diagnosis.mechanism import Mechanism
+
+if TYPE_CHECKING:  # whoever only reads answers (the command line) does without the database
+    from controlplane.api.marks import Mark
+    from controlplane.store.incidents import StoredIncident, WholeIncident
+    from controlplane.store.usage import UsageKey
+
+_MAX_HURT = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncidentLine:
+    """One incident in a list."""
+
+    incident_id: str
+    deployment: str
+    state: str
+    """open or resolved."""
+    mechanism: str
+    """Of the surest finding."""
+    meaning: str
+    confidence: str
+    opened_at_unix_ns: int
+    since_unix_ns: int | None
+    """When the signal that tells it changed its level; None where that could not be seen."""
+    last_seen_at_unix_ns: int
+    resolved_at_unix_ns: int | None
+    num_reopened: int
+    acknowledged_at_unix_ns: int | None
+    acknowledged_by: str | None
+    runbook: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncidentList:
+    """Incidents, the newest first."""
+
+    as_of_unix_ns: int
+    incidents: list[IncidentLine]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindingView:
+    """What one rule said in the course of an incident; `finding` is its last word."""
+
+    rule_id: str
+    mechanism: str
+    confidence: str
+    first_seen_at_unix_ns: int
+    last_seen_at_unix_ns: int
+    num_seen: int
+    finding: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncidentEventView:
+    """One line of its timeline."""
+
+    at_unix_ns: int
+    kind: str
+    actor: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncidentChange:
+    """Something that was changed before it began or while it lasted. That makes it no cause."""
+
+    at_unix_ns: int
+    kind: str
+    text: str
+    lag_seconds: float
+    """Until the incident began; negative for what came later."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hurt:
+    """How requests of one class and tenant fared while it lasted."""
+
+    request_class: str
+    tenant: str
+    num_offered: int
+    num_judged: int
+    num_missed: int
+    """Out of contract."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncidentDetail:
+    """One incident, whole."""
+
+    as_of_unix_ns: int
+    incident: IncidentLine
+    findings: list[FindingView]
+    """The last seen first."""
+    events: list[IncidentEventView]
+    """Oldest first."""
+    changes: list[IncidentChange]
+    """The last before it began first; those that came later behind them."""
+    hurt: list[Hurt]
+    """Who missed most first; whoever missed nothing is left out."""
+    requests_query: str
+    """For /requests: those of its time that broke their contract."""
+
+
+def view_line(stored: "StoredIncident") -> IncidentLine:
+    """One incident in a list."""
+    mechanism = _find_mechanism(stored.mechanism)
+    return IncidentLine(
+        incident_id=stored.incident_id,
+        deployment=stored.deployment,
+        state=stored.state.value,
+        mechanism=stored.mechanism,
+        meaning=mechanism.meaning if mechanism else "",
+        confidence=stored.confidence,
+        opened_at_unix_ns=stored.opened_at_unix_ns,
+        since_unix_ns=stored.since_unix_ns,
+        last_seen_at_unix_ns=stored.last_seen_at_unix_ns,
+        resolved_at_unix_ns=stored.resolved_at_unix_ns,
+        num_reopened=stored.num_reopened,
+        acknowledged_at_unix_ns=stored.acknowledged_at_unix_ns,
+        acknowledged_by=stored.acknowledged_by,
+        runbook=mechanism.runbook if mechanism else None,
+    )
+
+
+def view_detail(
+    whole: "WholeIncident",
+    marks: Sequence["Mark"],
+    usage: Mapping["UsageKey", Mapping[str, int]],
+    now_unix_ns: int,
+) -> IncidentDetail:
+    """All of one; `usage` is of its time alone."""
+    incident = whole.incident
+    began = began_at(incident)
+    return IncidentDetail(
+        as_of_unix_ns=now_unix_ns,
+        incident=view_line(incident),
+        findings=[
+            FindingView(
+                rule_id=each.rule_id,
+                mechanism=each.mechanism,
+                confidence=each.confidence,
+                first_seen_at_unix_ns=each.first_seen_at_unix_ns,
+                last_seen_at_unix_ns=each.last_seen_at_unix_ns,
+                num_seen=each.num_seen,
+                finding=each.finding,
+            )
+            for each in whole.findings
+        ],
+        events=[
+            IncidentEventView(
+                at_unix_ns=each.at_unix_ns, kind=each.kind.value, actor=each.actor, what=each.what
+            )
+            for each in whole.events
+        ],
+        changes=_changes(marks, began),
+        hurt=_hurt(incident.deployment, usage),
+        requests_query=urlencode(
+            {
+                "deployment": incident.deployment,
+                "in_contract": "false",
+                "since": _iso(began),
+                "until": _iso(ended_at(incident, now_unix_ns)),
+            }
+        ),
+    )
+
+
+def began_at(incident: "StoredIncident") -> int:
+    """Its onset where that is known, otherwise when it was opened."""
+    return incident.since_unix_ns or incident.opened_at_unix_ns
+
+
+def ended_at(incident: "StoredIncident", now_unix_ns: int) -> int:
+    """When it was resolved; now while it is open."""
+    return incident.resolved_at_unix_ns or now_unix_ns
+
+
+def _find_mechanism(word: str) -> Mechanism | None:
+    """None for one that a plugin of another version named."""
+    return next((each for each in Mechanism if each.value == word), None)
+
+
+def _changes(marks: Sequence["Mark"], began: int) -> list[IncidentChange]:
+    changes = [
+        IncidentChange(
+            at_unix_ns=mark.at_unix_ns,
+            kind=mark.kind,
+            text=mark.text,
+            lag_seconds=(began - mark.at_unix_ns) / 1e9,
+        )
+        for mark in marks
+    ]
+    before = sorted((c for c in changes if c.lag_seconds >= 0), key=lambda c: c.lag_seconds)
+    after = sorted((c for c in changes if c.lag_seconds < 0), key=lambda c: -c.lag_seconds)
+    return [*before, *after]
+
+
+def _hurt(deployment: str, usage: Mapping["UsageKey", Mapping[str, int]]) -> list[Hurt]:
+    found = [
+        Hurt(
+            request_class=key.request_class,
+            tenant=key.tenant,
+            num_offered=counts.get("offered", 0),
+            num_judged=counts.get("in_contract.total", 0),
+            num_missed=counts.get("in_contract.total", 0) - counts.get("in_contract.good", 0),
+        )
+        for key, counts in usage.items()
+        if key.deployment == deployment
+    ]
+    missed = [each for each in found if each.num_missed > 0]
+    return sorted(missed, key=lambda each: -each.num_missed)[:_MAX_HURT]
+
+
+def _iso(unix_ns: int) -> str:
+    return datetime.fromtimestamp(unix_ns // 10**9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,107 @@
+"""Incidents through the API: what, since when, what changed before, who looks after it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from controlplane.store.incidents import FoundFinding, open_incident
+from dataplane.access import Role
+from dataplane.clock import wall_clock
+from tests.controlplane.config_documents import SERVICE
+from tests.controlplane.guarded_plane import GuardedPlane, guarded_plane
+
+_FOUND = FoundFinding(
+    rule_id="cache-thrash",
+    mechanism="cache.thrash",
+    confidence="certain",
+    finding={"mechanism": "cache.thrash", "evidence": ["preemptions 371 -> 603 in 60 s"]},
+)
+
+
+@pytest.fixture
+def plane(tmp_path: Path) -> Iterator[GuardedPlane]:
+    with guarded_plane(tmp_path) as plane:
+        files = [{"name": f"f{i}.yaml", "text": text} for i, text in enumerate(SERVICE)]
+        admin = plane.bearing(plane.key(Role.ADMIN, name="root"))
+        answer = admin.post("/api/v1/apply", json={"files": files, "reason": "fewer seats"})
+        assert answer.status_code == 200, answer.text
+        yield plane
+
+
+@pytest.fixture
+def operator(plane: GuardedPlane) -> TestClient:
+    return plane.bearing(plane.key(Role.OPERATOR, name="anna"))
+
+
+@pytest.fixture
+def incident_id(plane: GuardedPlane) -> str:
+    """One that was opened two minutes after the config was applied."""
+    with plane.app.state.config_db.session() as session:
+        now = wall_clock() + 120 * 10**9
+        return open_incident(session, "chat", [_FOUND], None, now).incident_id
+
+
+def test_it_is_listed_by_deployment_state_and_mechanism(
+    operator: TestClient, incident_id: str
+) -> None:
+    def ids(query: str) -> list[str]:
+        listed = operator.get(f"/api/v1/incidents{query}").json()["incidents"]
+        return [each["incident_id"] for each in listed]
+
+    assert ids("") == ids("?deployment=chat&state=open&mechanism=cache.thrash") == [incident_id]
+    assert ids("?state=resolved") == ids("?deployment=other") == ids("?mechanism=host.bound") == []
+    assert operator.get("/api/v1/incidents?state=gone").status_code == 422
+
+
+def test_whole_it_says_what_was_found_and_what_was_changed_before_with_its_lag(
+    operator: TestClient, incident_id: str
+) -> None:
+    detail = operator.get(f"/api/v1/incidents/{incident_id}").json()
+    assert detail["incident"]["mechanism"] == "cache.thrash"
+    assert detail["incident"]["runbook"] == "ops/runbooks/cache-thrash.md"
+    assert detail["findings"][0]["finding"]["evidence"] == ["preemptions 371 -> 603 in 60 s"]
+    assert [event["kind"] for event in detail["events"]] == ["opened"]
+    config = [change for change in detail["changes"] if change["kind"] == "config"]
+    assert "fewer seats" in config[0]["text"]
+    assert 110 < config[0]["lag_seconds"] < 130
+    assert detail["hurt"] == []
+    assert "deployment=chat" in detail["requests_query"]
+
+
+def test_an_operator_acknowledges_notes_and_resolves_and_the_timeline_says_who(
+    operator: TestClient, incident_id: str
+) -> None:
+    path = f"/api/v1/incidents/{incident_id}"
+    for action in ("acknowledge", "notes", "resolve"):
+        answer = operator.post(f"{path}/{action}", json={"what": f"I {action}"})
+        assert answer.status_code == 200, answer.text
+    events = operator.get(path).json()["events"]
+    assert [(e["kind"], e["actor"], e["what"]) for e in events[1:]] == [
+        ("acknowledged", "anna", "I acknowledge"),
+        ("note", "anna", "I notes"),
+        ("resolved", "anna", "I resolve"),
+    ]
+    again = operator.post(f"{path}/resolve", json={"what": "again"})
+    assert (again.status_code, "resolved already" in again.text) == (409, True)
+
+
+def test_what_cannot_be_meant_is_refused(operator: TestClient, incident_id: str) -> None:
+    assert operator.get("/api/v1/incidents/none").status_code == 404
+    assert operator.post("/api/v1/incidents/none/resolve", json={"what": "x"}).status_code == 404
+    path = f"/api/v1/incidents/{incident_id}/acknowledge"
+    for body in ({}, {"what": ""}, {"what": "x" * 1025}, {"what": "x", "who": "y"}):
+        assert operator.post(path, json=body).status_code == 422, body
+
+
+def test_viewers_read_and_do_not_write_and_tenants_do_not_even_read(
+    plane: GuardedPlane, incident_id: str
+) -> None:
+    path = f"/api/v1/incidents/{incident_id}"
+    viewer = plane.bearing(plane.key(Role.VIEWER))
+    assert viewer.get(path).status_code == 200
+    assert viewer.post(f"{path}/acknowledge", json={"what": "me"}).status_code == 403
+    bound = plane.bearing(plane.key(Role.VIEWER, "default", name="bound"))
+    assert bound.get("/api/v1/incidents").status_code == 403
+    assert bound.get(path).status_code == 403

@@ -1,0 +1,106 @@
+"""A log line out of its wrappers: JSON, colours, container and process prefixes."""
+
+import json
+import re
+from dataclasses import dataclass
+
+from controlplane.diagnosis.sources.log.stamp import Stamp, epoch_stamp, find_stamp
+
+_COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_REPLICA = re.compile(r"^(?:\[pod/(?P<pod>[\w.-]+)/[\w.-]+\]|(?P<service>[\w.-]+) +\|) ")
+_LEVEL = re.compile(r"\b(DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL|Error|error)\b")
+_RANK = re.compile(r"(?<![A-Za-z])(DP|TP|PP|EP|[Rr]ank[ =]?)_?(\d{1,4})(?!\d)")
+_HEAD = 160
+_MESSAGE_KEYS = ("log", "message", "msg", "event", "MESSAGE", "text", "textPayload")
+_TIME_KEYS = ("time", "timestamp", "ts", "@timestamp", "asctime", "__REALTIME_TIMESTAMP")
+_LEVEL_KEYS = ("level", "levelname", "severity", "lvl", "loglevel")
+_DEEPEST = 3
+"""A JSON line of a program inside that of Docker inside that of a collector."""
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """One line without its wrappers."""
+
+    text: str
+    """The message, with whatever prefix its writer gave it."""
+    stamp: Stamp | None
+    level: str
+    """In capitals; empty where the line does not say."""
+    replica: str
+    """Pod or service that a container tool put before the line; empty where there is none."""
+
+    @property
+    def ranks(self) -> dict[str, int]:
+        """`{"dp": 0, "tp": 3}` of a prefix such as `DP0 TP3`."""
+        found = _RANK.findall(self.text[:_HEAD])
+        return {kind.rstrip(" =").lower(): int(number) for kind, number in found}
+
+
+def open_line(line: str) -> list[Envelope]:
+    """What `line` holds: one message, or several where JSON holds one with line breaks."""
+    if "\x1b" in line:
+        line = _COLOUR.sub("", line)
+    replica = _REPLICA.match(line)
+    name = (replica["pod"] or replica["service"]) if replica else ""
+    body = line[replica.end() :] if replica else line
+    stamp, level = None, ""
+    for _ in range(_DEEPEST):
+        opened = _from_json(body)
+        if opened is None:
+            break
+        body, own_stamp, own_level = opened
+        stamp, level = stamp or own_stamp, own_level or level
+    parts = body.rstrip("\n").split("\n") if "\n" in body else [body]
+    outer = stamp or find_stamp(line if body is line else body)
+    return [
+        Envelope(part, outer if index == 0 or stamp else None, level or _level(part), name)
+        for index, part in enumerate(parts)
+    ]
+
+
+def _level(text: str) -> str:
+    found = _LEVEL.search(text, 0, _HEAD)
+    if found is None:
+        return ""
+    return {"WARN": "WARNING", "FATAL": "CRITICAL"}.get(found[1].upper(), found[1].upper())
+
+
+def _from_json(text: str) -> tuple[str, Stamp | None, str] | None:
+    """The message of a JSON object that is a log record; None for anything else."""
+    start = text.find("{", 0, 80)
+    if start < 0 or not text.rstrip().endswith("}") or text[:start].strip():
+        return None
+    try:
+        record = json.loads(text)
+    except ValueError:
+        return None
+    if not isinstance(record, dict):
+        return None
+    fields = record.get("fields")
+    merged = {**record, **fields} if isinstance(fields, dict) else record
+    message = next((merged[key] for key in _MESSAGE_KEYS if isinstance(merged.get(key), str)), None)
+    if message is None:
+        return None
+    for extra in ("exc_info", "exception", "stack_trace", "error", "err"):
+        if isinstance(merged.get(extra), str):
+            message = f"{message.rstrip()}\n{merged[extra]}"
+    target = merged.get("target")
+    if isinstance(target, str):
+        message = f"{target}: {message}"
+    level = next((merged[key] for key in _LEVEL_KEYS if isinstance(merged.get(key), str)), "")
+    return message, _json_stamp(merged), level.upper()
+
+
+def _json_stamp(record: dict[str, object]) -> Stamp | None:
+    for key in _TIME_KEYS:
+        value = record.get(key)
+        if isinstance(value, str):
+            found = find_stamp(value)
+            if found is not None:
+                return found
+            if value.replace(".", "", 1).isdigit():
+                value = float(value)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return epoch_stamp(float(value))
+    return None

@@ -1,0 +1,47 @@
+"""Device memory that ran out, as PyTorch, CUDA and HIP say it in versions old and new."""
+
+from controlplane.diagnosis.log_event import LogKind
+from controlplane.diagnosis.sources.log.shape import shape
+
+_SIZE = r"[\d.]+ ?(?:[KMGT]i?B|bytes)"
+
+SHAPES = (
+    shape(
+        "sampler",
+        LogKind.OUT_OF_MEMORY,
+        r"out of memory occurred when warming up (?P<w_stage>sampler) with (?P<seats>\d+) dummy",
+        "vllm",
+    ),
+    shape(
+        "capacity",
+        LogKind.OUT_OF_MEMORY,
+        rf"out of memory\. Tried to allocate (?P<wanted_bytes>{_SIZE})\."
+        rf".*?GPU (?P<device>\d+) has a total capacity of (?P<total_bytes>{_SIZE}) of which "
+        rf"(?P<free_bytes>{_SIZE}) is free"
+        rf"(?:.*?this process has (?P<process_bytes>{_SIZE}) memory in use)?"
+        rf"(?:.*?(?P<allocated_bytes>{_SIZE}) is allocated by PyTorch)?"
+        rf"(?:, with (?P<pool_bytes>{_SIZE}) allocated in private pools)?"
+        rf"(?:.*?and (?P<reserved_bytes>{_SIZE}) is reserved by PyTorch but unallocated)?",
+    ),
+    shape(
+        "allocate",
+        LogKind.OUT_OF_MEMORY,
+        rf"out of memory\. Tried to allocate (?P<wanted_bytes>{_SIZE})"
+        rf"(?: \(GPU (?P<device>\d+); (?P<total_bytes>{_SIZE}) total capacity; "
+        rf"(?P<allocated_bytes>{_SIZE}) already allocated; (?P<free_bytes>{_SIZE}) free; "
+        rf"(?P<pool_bytes>{_SIZE}) (?:reserved in total by PyTorch|cached))?",
+    ),
+    shape(
+        "OutOfMemoryError",
+        LogKind.OUT_OF_MEMORY,
+        r"\bOutOfMemoryError\b",
+    ),
+    shape("memory", LogKind.OUT_OF_MEMORY, r"(?:CUDA|HIP|NPU|XPU)(?: error:)? out of memory"),
+    shape(
+        "Decode",
+        LogKind.OUT_OF_MEMORY,
+        r"Decode out of memory\. Try to lower your batch size",
+        "sglang",
+        stage="decode",
+    ),
+)

@@ -1,0 +1,175 @@
+"""The time at the head of a log line, in the many ways that people's logs have it.
+
+Engines, Python's logging, glog, journald, the kernel, Docker and Kubernetes each have their own.
+Where a container runtime put its stamp before the engine's, the first one counts: it is there on
+every line, also on those of a traceback.
+"""
+
+import functools
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+
+
+class Clock(StrEnum):
+    """What a stamp counts from. Stamps of the calendar can be compared with each other."""
+
+    DATED = "dated"
+    """Unix seconds; a stamp without a zone is taken for UTC."""
+    YEARLESS = "yearless"
+    """Seconds since the year 1972 began, a leap year: the line does not say which year."""
+    TIME_OF_DAY = "time_of_day"
+    """Seconds since midnight."""
+    UPTIME = "uptime"
+    """Since the machine started: the kernel."""
+    PROCESS = "process"
+    """Since the process started: llama.cpp."""
+
+
+CALENDAR = frozenset({Clock.DATED, Clock.YEARLESS, Clock.TIME_OF_DAY})
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """One stamp as it stands."""
+
+    clock: Clock
+    seconds: float
+
+
+_HEAD = 140
+"""Stamps further into a line belong to its message."""
+_TIME = r"(?P<h{0}>[01]\d|2[0-3]):(?P<m{0}>[0-5]\d):(?P<s{0}>[0-5]\d|60)(?P<f{0}>[.,]\d{{1,9}})?"
+_MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+_STAMP = re.compile(
+    "|".join(
+        (
+            r"(?P<iso>\b(?P<y1>(?:19|20)\d\d)[-/](?P<mo1>\d\d)[-/](?P<d1>\d\d)[T _]"
+            + _TIME.format(1)
+            + r" ?(?P<z1>Z|[+-]\d\d:?\d\d)?)",
+            r"(?P<american>\b(?P<mo2>\d\d)/(?P<d2>\d\d)/(?P<y2>20\d\d)[- ]" + _TIME.format(2) + ")",
+            r"(?P<access>\b(?P<d3>\d\d)/(?P<n3>"
+            + "|".join(_MONTHS)
+            + r")/(?P<y3>20\d\d):"
+            + _TIME.format(3)
+            + r"(?: (?P<z3>[+-]\d{4}))?)",
+            r"(?P<yearless>(?<![\d-])(?P<mo4>\d\d)-(?P<d4>\d\d) " + _TIME.format(4) + ")",
+            r"(?P<glog>(?<![A-Za-z])[IWEF](?P<mo5>\d?\d)(?P<d5>\d\d) " + _TIME.format(5) + ")",
+            r"(?P<syslog>\b(?P<n6>"
+            + "|".join(_MONTHS)
+            + r") +(?P<d6>\d?\d) "
+            + _TIME.format(6)
+            + r"(?: (?P<y6>20\d\d)\b)?)",
+            r"(?P<uptime>(?:^|kernel: |>)\[ *(?P<u7>\d+\.\d{3,9})\])",
+            r"(?P<process>^(?P<pm>\d+)\.(?P<ps>[0-5]\d)\.(?P<pms>\d{3})\.(?P<pus>\d{3}) )",
+            r"(?P<daytime>^\W{0,2}" + _TIME.format(9) + r"\b)",
+        )
+    )
+)
+
+
+def find_stamp(line: str) -> Stamp | None:
+    """The first stamp at the head of `line`; None where there is none, or it is no date."""
+    found = _STAMP.search(line, 0, _HEAD)
+    if found is None:
+        return None
+    try:
+        return _READ[found.lastgroup or ""](found)
+    except ValueError:
+        return None
+
+
+def epoch_stamp(value: float) -> Stamp | None:
+    """Of a number in a JSON line: Unix time in seconds, milliseconds, micro- or nanoseconds."""
+    for scale in (1.0, 1e3, 1e6, 1e9):
+        if 1e9 <= value / scale < 4e9:
+            return Stamp(Clock.DATED, value / scale)
+    return None
+
+
+@functools.lru_cache(maxsize=512)
+def _day(year: int, month: int, day: int) -> float:
+    return datetime(year, month, day, tzinfo=UTC).timestamp()
+
+
+LEAP_YEAR = 1972
+
+
+def _of_day(found: re.Match[str], group: int) -> float:
+    fraction = found[f"f{group}"]
+    return (
+        int(found[f"h{group}"]) * 3600
+        + int(found[f"m{group}"]) * 60
+        + int(found[f"s{group}"])
+        + (float("0." + fraction[1:]) if fraction else 0.0)
+    )
+
+
+def _zone(text: str | None) -> float:
+    if not text or text == "Z":
+        return 0.0
+    seconds = int(text[1:3]) * 3600 + int(text[-2:]) * 60
+    return -seconds if text[0] == "-" else seconds
+
+
+def _iso(found: re.Match[str]) -> Stamp:
+    day = _day(int(found["y1"]), int(found["mo1"]), int(found["d1"]))
+    return Stamp(Clock.DATED, day + _of_day(found, 1) - _zone(found["z1"]))
+
+
+def _american(found: re.Match[str]) -> Stamp:
+    day = _day(int(found["y2"]), int(found["mo2"]), int(found["d2"]))
+    return Stamp(Clock.DATED, day + _of_day(found, 2))
+
+
+def _access(found: re.Match[str]) -> Stamp:
+    day = _day(int(found["y3"]), _MONTHS.index(found["n3"]) + 1, int(found["d3"]))
+    return Stamp(Clock.DATED, day + _of_day(found, 3) - _zone(found["z3"]))
+
+
+def _yearless(found: re.Match[str]) -> Stamp:
+    day = _since_new_year(int(found["mo4"]), int(found["d4"]))
+    return Stamp(Clock.YEARLESS, day + _of_day(found, 4))
+
+
+def _glog(found: re.Match[str]) -> Stamp:
+    day = _since_new_year(int(found["mo5"]), int(found["d5"]))
+    return Stamp(Clock.YEARLESS, day + _of_day(found, 5))
+
+
+def _syslog(found: re.Match[str]) -> Stamp:
+    month, day = _MONTHS.index(found["n6"]) + 1, int(found["d6"])
+    if found["y6"]:
+        return Stamp(Clock.DATED, _day(int(found["y6"]), month, day) + _of_day(found, 6))
+    return Stamp(Clock.YEARLESS, _since_new_year(month, day) + _of_day(found, 6))
+
+
+def _since_new_year(month: int, day: int) -> float:
+    return _day(LEAP_YEAR, month, day) - _day(LEAP_YEAR, 1, 1)
+
+
+def _uptime(found: re.Match[str]) -> Stamp:
+    return Stamp(Clock.UPTIME, float(found["u7"]))
+
+
+def _process(found: re.Match[str]) -> Stamp:
+    micros = int(found["pms"]) * 1000 + int(found["pus"])
+    return Stamp(Clock.PROCESS, int(found["pm"]) * 60 + int(found["ps"]) + micros / 1e6)
+
+
+def _daytime(found: re.Match[str]) -> Stamp:
+    return Stamp(Clock.TIME_OF_DAY, _of_day(found, 9))
+
+
+_READ = {
+    "iso": _iso,
+    "american": _american,
+    "access": _access,
+    "yearless": _yearless,
+    "glog": _glog,
+    "syslog": _syslog,
+    "uptime": _uptime,
+    "process": _process,
+    "daytime": _daytime,
+}

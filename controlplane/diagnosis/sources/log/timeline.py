@@ -1,0 +1,83 @@
+"""From the stamps of a log's lines to seconds on one axis."""
+
+from datetime import UTC, datetime
+
+from controlplane.diagnosis.sources.log.stamp import CALENDAR, LEAP_YEAR, Clock, Stamp
+
+_DAY = 86400.0
+_HALF_YEAR = 180 * _DAY
+
+
+class Timeline:
+    """Seconds for each stamp, in the order of the lines.
+
+    All stamps of the calendar go onto one axis: a date without a year takes that of the last line
+    that had one, or `year`, and a time without a date its day. A step back by more than half a year
+    is a new year's eve, one by more than half a day a midnight. The kernel's and llama.cpp's own
+    clocks have an axis each, which cannot be compared with it.
+    """
+
+    def __init__(self, year: int | None = None) -> None:
+        """`year`: of the first line, where it is known from elsewhere."""
+        self._year = year
+        self._last: float | None = None
+        self.knows_year = year is not None
+
+    def axis(self, stamp: Stamp) -> Clock:
+        """DATED for every stamp of the calendar."""
+        return Clock.DATED if stamp.clock in CALENDAR else stamp.clock
+
+    def seconds(self, stamp: Stamp) -> float:
+        """On the axis of `stamp`; Unix seconds on the calendar's, where `knows_year`."""
+        match stamp.clock:
+            case Clock.DATED:
+                self.knows_year = True
+                self._last = stamp.seconds
+            case Clock.YEARLESS:
+                self._last = self._with_year(stamp.seconds)
+            case Clock.TIME_OF_DAY:
+                self._last = self._with_day(stamp.seconds)
+            case _:
+                return stamp.seconds
+        return self._last
+
+    def _with_year(self, seconds: float) -> float:
+        year = self._year_of_last()
+        found = _new_year(year) + _without_leap_day(seconds, year)
+        if self._last is None:
+            return found
+        if found < self._last - _HALF_YEAR:
+            return _new_year(year + 1) + _without_leap_day(seconds, year + 1)
+        if found > self._last + _HALF_YEAR:
+            return _new_year(year - 1) + _without_leap_day(seconds, year - 1)
+        return found
+
+    def _year_of_last(self) -> int:
+        if self._last is not None:
+            return datetime.fromtimestamp(self._last, UTC).year
+        return self._year or LEAP_YEAR
+
+    def _with_day(self, seconds: float) -> float:
+        if self._last is None:
+            return _new_year(self._year or LEAP_YEAR) + seconds
+        found = self._last - self._last % _DAY + seconds
+        if found < self._last - _DAY / 2:
+            return found + _DAY
+        if found > self._last + _DAY / 2:
+            return found - _DAY
+        return found
+
+
+def _new_year(year: int) -> float:
+    return datetime(year, 1, 1, tzinfo=UTC).timestamp()
+
+
+_END_OF_FEBRUARY = 59 * _DAY
+
+
+def _without_leap_day(seconds: float, year: int) -> float:
+    """Of a leap year's seconds those of `year`."""
+    is_leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    if is_leap or seconds < _END_OF_FEBRUARY + _DAY:
+        return seconds
+    return seconds - _DAY

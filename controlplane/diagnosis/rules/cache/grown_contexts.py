@@ -1,0 +1,197 @@
+"""Requests became longer, so that fewer fit at once; nothing is computed twice."""
+
+from dataclasses import dataclass
+
+from controlplane.diagnosis.citing import number
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.reading import HistogramReading, HistogramSeries
+from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.signal import Signal
+from controlplane.diagnosis.verdict import Verdict
+from controlplane.diagnosis.views.activity import FULL, Activity, activity_of
+from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.contrast import contrasts
+from controlplane.diagnosis.views.course import early, late
+from controlplane.diagnosis.views.draining import drain_of
+from controlplane.diagnosis.views.preempting import preempting
+from controlplane.diagnosis.window import Window
+
+_GROWN = 1.5
+"""Half as long again: fits two where three fitted."""
+_FEWER = 0.8
+"""Of those that ran before."""
+_LEAST_SECONDS = 60.0
+"""Shorter, and it is one batch that gets older."""
+_NEARLY_FULL = 0.8
+_LENGTHS = (
+    r"(?=.*\b(prompt|context|input|output|request|conversation|history)\w*\b)"
+    r"(?=.*\b(tokens?|len|length)\b)(?!.*\b(max|limit|longest|largest|batched|per s|chunk)\b)"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    """Tokens of a request, before and now."""
+
+    before: float
+    now: float
+    says: str
+    """How it is known."""
+    is_measured: bool = True
+    """False where it is worked out from the cache and the batch."""
+
+    @property
+    def factor(self) -> float:
+        """How many times as long."""
+        return self.now / self.before
+
+
+def judge(window: Window) -> Verdict | None:
+    """LIKELY where requests are half as long again, fewer run, the cache is full and nothing is
+    thrown out."""
+    now = activity_of(window)
+    growth = _growth(now)
+    if growth is None or growth.factor < _GROWN:
+        return None
+    thrown = preempting(now)
+    if thrown is not None and thrown.is_costly:
+        return None
+    argument = Argument(window)
+    argument.says(growth.says)
+    is_fuller = now.kv is not None and max(late(now.kv), now.kv.last.value) >= _NEARLY_FULL
+    argument.series(now.kv, "the cache is full" if is_fuller else "")
+    fits_fewer = _fits_fewer(argument, now)
+    argument.series(now.waiting)
+    for change in window.changes:
+        argument.says(f"change: {change.what}")
+    if thrown is not None:
+        argument.against(
+            f"cache.thrash: nothing is thrown out at a rate that costs ({thrown.says})"
+        )
+    else:
+        argument.need("preemptions or retractions over time")
+    argument.against("queue.overload: as many arrive as before, and each takes more room")
+    if is_fuller and fits_fewer and (growth.is_measured or drain_of(now) is None):
+        return argument.verdict(Confidence.LIKELY)
+    if now.kv is None:
+        argument.need("KV cache usage")
+    argument.need("prompt and output lengths over time", "requests running over time")
+    return argument.verdict(Confidence.POSSIBLE)
+
+
+def _growth(now: Activity) -> Growth | None:
+    for find in (_by_told, _by_histogram, _by_contexts, _by_cache):
+        growth = find(now)
+        if growth is not None and growth.factor >= _GROWN:
+            return growth
+    return None
+
+
+def _by_told(now: Activity) -> Growth | None:
+    for contrast in contrasts(now.window, _LENGTHS):
+        if contrast.base_value > 0 and contrast.value / contrast.base_value >= _GROWN:
+            return Growth(before=contrast.base_value, now=contrast.value, says=contrast.says)
+    return None
+
+
+def _by_histogram(now: Activity) -> Growth | None:
+    """Prompts, or prompts and outputs, of the second half of the window against the first; or of
+    the window against all before."""
+    for signal in (Signal.PROMPT_LENGTH, Signal.OUTPUT_LENGTH):
+        histogram = now.window.find_histogram(signal)
+        means = None if histogram is None else _two_means(histogram)
+        if histogram is None or means is None or means[1] < _GROWN * means[0]:
+            continue
+        return Growth(
+            before=means[0],
+            now=means[1],
+            says=f"{histogram.origin.name}: mean {number(round(means[0]))} -> "
+            f"{number(round(means[1]))} tokens",
+        )
+    return None
+
+
+def _two_means(histogram: HistogramSeries) -> tuple[float, float] | None:
+    readings = histogram.readings
+    if len(readings) < 2:
+        return None
+    if len(readings) == 2:
+        before, after = _mean(None, readings[0]), _mean(readings[0], readings[1])
+    else:
+        middle = readings[len(readings) // 2]
+        before, after = _mean(readings[0], middle), _mean(middle, readings[-1])
+    return None if not before or after is None else (before, after)
+
+
+def _mean(start: HistogramReading | None, end: HistogramReading) -> float | None:
+    count = end.count - (0.0 if start is None else start.count)
+    total = end.sum - (0.0 if start is None else start.sum)
+    return total / count if count > 0 else None
+
+
+def _by_contexts(now: Activity) -> Growth | None:
+    """Tokens in the contexts of the batch, for each that runs."""
+    contexts, running = now.window.find(Signal.CONTEXT_TOKENS), now.running
+    if contexts is None or running is None or len(contexts.readings) < 2:
+        return None
+    if contexts.span_seconds < _LEAST_SECONDS:
+        return None
+    before, after = early(contexts) / max(early(running), 1), late(contexts) / max(late(running), 1)
+    if before <= 0:
+        return None
+    return Growth(
+        before=before,
+        now=after,
+        says=f"{contexts.origin.name} for each running: {number(round(before))} -> "
+        f"{number(round(after))}",
+    )
+
+
+def _by_cache(now: Activity) -> Growth | None:
+    """Where the cache is full at both ends, fewer in it are longer."""
+    kv, running = now.kv, now.running
+    if kv is None or running is None or len(kv.readings) < 2 or kv.span_seconds < _LEAST_SECONDS:
+        return None
+    if min(early(kv), late(kv)) < _NEARLY_FULL * FULL or late(running) <= 0 or early(running) <= 0:
+        return None
+    before, after = early(kv) / early(running), late(kv) / late(running)
+    return Growth(
+        before=before,
+        now=after,
+        says=f"{running.origin.name} {running.first.raw} -> {running.last.raw} in the same cache "
+        f"({kv.origin.name} {kv.first.raw} -> {kv.last.raw})",
+        is_measured=False,
+    )
+
+
+def _fits_fewer(argument: Argument, now: Activity) -> bool:
+    running = now.running
+    if running is not None and len(running.readings) > 1:
+        argument.series(running)
+        if late(running) <= _FEWER * early(running):
+            return True
+    for contrast in contrasts(now.window, r"running|concurren|fits?|batch size|seats used"):
+        if contrast.value <= _FEWER * contrast.base_value:
+            argument.says(f"{contrast.says}: fewer fit at once")
+            return True
+    return running is not None and now.waiting is not None and now.waiting.last.value > 0
+
+
+GROWN_CONTEXTS = Rule(
+    id="cache-grown-contexts",
+    mechanism=Mechanism.CACHE_GROWN_CONTEXTS,
+    judge=judge,
+    needs=(
+        "prompt and output lengths over time",
+        "requests running over time",
+        "KV cache usage",
+        "preemptions over time",
+    ),
+    told_apart="From thrash by few preemptions, from overload by requests that are longer and not "
+    "more, from a leak by usage that belongs to what runs.",
+    remedy="Bound contexts (history, retrieved text, max_tokens), give long ones replicas of their "
+    "own, or a larger or smaller-typed cache.",
+    hides="More cache hides what made the requests longer, and it goes on growing.",
+    explains=frozenset({Mechanism.QUEUE_OVERLOAD}),
+)

@@ -1,0 +1,160 @@
+"""There is nothing to reuse: no common prefix, or one shorter than a block."""
+
+import re
+
+from controlplane.diagnosis.citing import number
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.reading import Series
+from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.signal import Signal
+from controlplane.diagnosis.verdict import Verdict
+from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.figure import Figure, figure_of
+from controlplane.diagnosis.views.prefix import hit_rates
+from controlplane.diagnosis.views.told import number_of, told_all, told_number, value_of
+from controlplane.diagnosis.window import Window
+
+_NO_HITS = 0.01
+"""Of what was looked up: as good as none; chat templates alone share a few tokens."""
+_FEWEST_QUERIES = 2_000
+"""Tokens looked up; fewer is a handful of prompts."""
+_SHARED = (
+    r"(shared|common|system|identical) .*?(prefix|prompt|tokens|len)|prefix (tokens|len|length)"
+)
+_UNIQUE = (
+    r"unique|random|differs?|different|uuid|nonce|date|time ?stamp|salt|every request|per request"
+    r"|each request|distinct"
+)
+_ABOUT = r"prefix|cache (hit|salt)|hit (rate|ratio)|cached tokens|system prompt|template|block size"
+
+
+def judge(window: Window) -> Verdict | None:
+    """CERTAIN where no request, or no shared part, fills one block; LIKELY where prompts are known
+    to differ; otherwise no hits are a fact and no trouble."""
+    argument = Argument(window)
+    queried = _no_hits(argument, window)
+    if queried is None:
+        return None
+    block = _block_size(window)
+    if block is not None and _is_below_a_block(argument, window, block):
+        argument.against("cache.prefix_loss: nothing was ever found that could be lost")
+        argument.against("cache.thrash: no hits throw nobody out")
+        return argument.verdict(Confidence.CERTAIN)
+    differs = _prompts_differ(argument, window)
+    argument.against("cache.prefix_loss: nothing was found before either")
+    if differs or (_is_about_it(window) and queried):
+        return argument.verdict(Confidence.LIKELY)
+    argument.need(
+        "how many tokens the prompts share at their start",
+        "block size of the prefix cache",
+        "whether prefix caching is on and what changes from prompt to prompt",
+    )
+    return argument.verdict(Confidence.POSSIBLE)
+
+
+def _no_hits(argument: Argument, window: Window) -> bool | None:
+    """None where there are hits or nobody looked; True where much was looked up."""
+    queries, hits = window.find(Signal.PREFIX_QUERIES), window.find(Signal.PREFIX_HITS)
+    if queries is not None and hits is not None:
+        return _of_counters(argument, queries, hits)
+    cached = window.find(Signal.CACHED_PROMPT_TOKENS)
+    prompts = window.find(Signal.PROMPT_TOKENS)
+    if cached is not None and prompts is not None:
+        return _of_counters(argument, prompts, cached)
+    rates = hit_rates(window)
+    if rates is None or rates.max > _NO_HITS:
+        return None
+    prompt_rate = window.find(Signal.PROMPT_RATE)
+    if rates.signal is Signal.HIT_RATE and prompt_rate is not None and prompt_rate.max == 0:
+        return None
+    argument.series(rates)
+    return False
+
+
+def _of_counters(argument: Argument, queries: Series, hits: Series) -> bool | None:
+    if queries.last.value <= 0 or hits.last.value > _NO_HITS * queries.last.value:
+        return None
+    argument.series(hits)
+    argument.series(queries)
+    argument.says(f"{hits.last.raw} hits of {queries.last.raw} queried tokens")
+    return queries.last.value >= _FEWEST_QUERIES
+
+
+def _block_size(window: Window) -> Figure | None:
+    series = window.find(Signal.KV_BLOCK_SIZE)
+    if series is not None:
+        return Figure(series.last.value, f"block_size {series.last.raw}")
+    fact = told_number(window, r"(block|page) size|block tokens|tokens per (block|page)")
+    return figure_of(fact, number_of(fact))
+
+
+def _is_below_a_block(argument: Argument, window: Window, block: Figure) -> bool:
+    """The shared part, the longest request or the longest prompt."""
+    shared = told_number(window, _SHARED, without=r"hit|rate|block|share of")
+    value = number_of(shared)
+    if shared is not None and value is not None and value < block.value:
+        argument.fact(shared, f"shorter than one block ({block.says})")
+        return True
+    limit = value_of(window, r"max model len|max (context|seq|sequence) (len|length)")
+    if limit is not None and limit < block.value:
+        argument.says(
+            f"{block.says} > max_model_len {number(limit)}: no request can fill one block"
+        )
+        return True
+    longest = told_number(
+        window, r"(longest|largest|max|p99|typical|median|mean).*prompt|prompt.*len"
+    )
+    value = number_of(longest)
+    if longest is not None and value is not None and value < block.value:
+        argument.fact(longest, f"shorter than one block ({block.says})")
+        return True
+    return _all_prompts_below(argument, window, block)
+
+
+def _all_prompts_below(argument: Argument, window: Window, block: Figure) -> bool:
+    histogram = window.find_histogram(Signal.PROMPT_LENGTH)
+    most = None if histogram is None else histogram.quantile(0.999)
+    if histogram is None or most is None or most >= block.value:
+        return False
+    argument.histogram(histogram, most, f"prompts up to {number(round(most))} tokens; {block.says}")
+    return True
+
+
+def _prompts_differ(argument: Argument, window: Window) -> bool:
+    """Somebody says that they begin differently."""
+
+    found = False
+    for fact in told_all(window, r"prompt|prefix|template|request|salt|shared"):
+        if re.search(_UNIQUE, f"{fact.key} {fact.raw}".replace("_", " ").lower()):
+            argument.fact(fact)
+            found = True
+    shared = told_number(window, _SHARED, without=r"hit|rate|block")
+    if shared is not None and number_of(shared) == 0:
+        argument.fact(shared, "nothing in common")
+        found = True
+    for change in window.changes_with(_UNIQUE):
+        argument.says(f"change: {change.what}")
+        found = True
+    return found
+
+
+def _is_about_it(window: Window) -> bool:
+    """Whoever gathered this asked about hits and about nothing else."""
+    others = (Signal.RUNNING, Signal.WAITING, Signal.GENERATION_TOKENS, Signal.GENERATION_RATE)
+    if all(window.find(signal) is None for signal in others):
+        return True
+    return any(told_all(window, _ABOUT)) and window.find(Signal.WAITING) is None
+
+
+NOTHING_SHARED = Rule(
+    id="cache-nothing-shared",
+    mechanism=Mechanism.CACHE_NOTHING_SHARED,
+    judge=judge,
+    needs=("prefix cache hits and queries", "block size, or what prompts have in common"),
+    told_apart="From a lost prefix by hits that never were, from thrash by nobody thrown out; "
+    "no hits alone are no trouble where prompts differ.",
+    remedy="Accept an idle cache for this traffic, or put what is common first and make it "
+    "longer than a block.",
+    hides="Switching the cache off hides that a template could be reordered so that it pays.",
+)

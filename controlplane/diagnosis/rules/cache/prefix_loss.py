@@ -1,0 +1,188 @@
+"""A prefix that is shared was in the cache and is not any more."""
+
+from controlplane.diagnosis.citing import number
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.log_event import LogEvent, LogKind
+from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.reading import Series
+from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.signal import Signal
+from controlplane.diagnosis.verdict import Verdict
+from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.contrast import contrasts
+from controlplane.diagnosis.views.course import late
+from controlplane.diagnosis.views.prefix import hit_rates
+from controlplane.diagnosis.views.told import told_all
+from controlplane.diagnosis.window import DoubtKind, Window
+
+_WAS = 0.2
+"""A hit rate that somebody would miss."""
+_LOST = 0.5
+"""Of the rate before; what chats and batches vary by chance is less."""
+_GONE = 0.25
+"""Of the rate before: hardly anything is left, which traffic alone does not do within a window."""
+_SIMILAR = 0.5
+"""Of a prompt that a slot held already."""
+_COMPUTED = 0.8
+"""Of that prompt, computed all the same."""
+_FEWEST_TOKENS = 64
+_REASONS = (
+    r"restart|redeploy|roll(ed)?.?out|upgrade|version|template|system.?prompt|date|timestamp|salt"
+    r"|seed|rout(e|ing)|balanc|affinit|sticky|hash|evict|cache|block|kv|adapter|lora|tool|prefix"
+    r"|replica|scal|engine|bump|flag|deploy|config|context"
+)
+_REPROCESS = (
+    r"full prompt re-?processing|cache (was )?(reset|flushed|cleared)|prefix cache.*(reset|disabled"
+    r"|not supported)|reset(ting)? prefix cache|flush(ing|ed)? (the )?cache"
+)
+
+
+def judge(window: Window) -> Verdict | None:
+    """CERTAIN where the engine says that it throws a similar prompt away; LIKELY where hits fell to
+    hardly any, or fell by half after a change that can do it."""
+    argument = Argument(window)
+    if _says_so(argument, window):
+        argument.against("cache.nothing_shared: the prompt was found similar to what was cached")
+        argument.against("interference.prefill: the request computes its own prompt again")
+        return argument.verdict(Confidence.CERTAIN)
+    fallen_to = _fallen_to(argument, window)
+    if fallen_to is None or fallen_to > _LOST:
+        return None
+    reasons = _reasons(argument, window)
+    _cite(argument, window)
+    argument.against("cache.nothing_shared: hits were there before")
+    if fallen_to <= _GONE or reasons:
+        if not reasons:
+            argument.need("what was changed: template, routing, restart, cache size")
+        return argument.verdict(Confidence.LIKELY)
+    argument.need(
+        "what was changed: template, routing, restart, cache size",
+        "whether the mix of callers changed",
+        "evictions or block lifetime",
+    )
+    return argument.verdict(Confidence.POSSIBLE)
+
+
+def _says_so(argument: Argument, window: Window) -> bool:
+    """Engines that keep a slot or a tree tell what they found, and what they compute all the
+    same."""
+    chosen = [
+        event
+        for event in window.events_of(LogKind.SLOT_CHOSEN)
+        if event.fields.get("similarity", 0.0) >= _SIMILAR
+    ]
+    thrown = window.events_of(LogKind.FULL_REPROCESS)
+    computed = window.events_of(LogKind.PROMPT_EVALUATED)
+    if thrown:
+        if chosen:
+            argument.says(
+                f"similarity {number(chosen[-1].fields['similarity'])} to the cached prompt: "
+                f"{chosen[-1].line.strip()}"
+            )
+        argument.says(thrown[-1].line.strip())
+        for line in window.lines_with(r"memory_seq_rm|kv_cache_seq_rm|cache_tokens")[-1:]:
+            argument.says(line.strip())
+        _cite_computed(argument, computed)
+        return True
+    return _is_computed_again(argument, window, chosen, computed)
+
+
+def _is_computed_again(
+    argument: Argument,
+    window: Window,
+    chosen: list[LogEvent],
+    computed: tuple[LogEvent, ...],
+) -> bool:
+    """A slot that holds most of the prompt, and nearly all of it evaluated."""
+    lengths = [
+        event.fields["tokens"]
+        for event in window.events_of(LogKind.PROMPT_STARTED)
+        if event.fields.get("tokens", 0.0) >= _FEWEST_TOKENS
+    ]
+    evaluated = [event.fields.get("tokens", 0.0) for event in computed]
+    if not chosen or not lengths or not evaluated or evaluated[-1] < _COMPUTED * lengths[-1]:
+        return False
+    argument.says(
+        f"similarity {number(chosen[-1].fields['similarity'])} to the cached prompt, and yet "
+        f"{number(evaluated[-1])} of {number(lengths[-1])} tokens were evaluated"
+    )
+    _cite_computed(argument, computed)
+    return True
+
+
+def _cite_computed(argument: Argument, computed: tuple[LogEvent, ...]) -> None:
+    if not computed:
+        return
+    fields = computed[-1].fields
+    tokens, seconds = fields.get("tokens"), fields.get("seconds")
+    if tokens is not None and seconds is not None:
+        argument.says(
+            f"{number(tokens)} tokens evaluated again, {seconds * 1000:.2f} ms: "
+            f"{computed[-1].line.strip()}"
+        )
+
+
+def _fallen_to(argument: Argument, window: Window) -> float | None:
+    """The hit rate of late over that before; None where it was never worth mentioning."""
+    rates = hit_rates(window)
+    if rates is not None and len(rates.readings) > 1:
+        before = _before(rates)
+        if before >= _WAS:
+            argument.series(rates)
+            return late(rates) / before
+    pattern = r"hit (rate|ratio|share|percent)|cached (tokens )?(share|ratio)|prefix reuse|hits\b"
+    for contrast in contrasts(window, pattern, is_share=True):
+        if _WAS <= contrast.base_value <= 1.0:
+            argument.says(contrast.says)
+            return contrast.factor
+    for contrast in contrasts(window, r"cached tokens|reused tokens|prefix hits|cache n"):
+        if contrast.base_value >= _FEWEST_TOKENS:
+            argument.says(contrast.says)
+            return contrast.factor
+    return None
+
+
+def _before(rates: Series) -> float:
+    """The median of what came before the last quarter: one high interval is no state."""
+    values = sorted(rates.values[: max(1, len(rates.values) * 3 // 4)])
+    return max(rates.first.value, values[len(values) // 2])
+
+
+def _reasons(argument: Argument, window: Window) -> bool:
+    found = False
+    for change in window.changes_with(_REASONS):
+        argument.says(f"change: {change.what}")
+        found = True
+    for line in window.lines_with(_REPROCESS)[-1:]:
+        argument.says(line.strip())
+        found = True
+    for doubt in window.doubts_of(DoubtKind.COUNTER_RESET)[:1]:
+        argument.says(f"restarted: {doubt.what}")
+        found = True
+    pattern = r"evict|restart|template|salt|rout(ing|e)\b|system prompt|cache reset"
+    for fact in told_all(window, pattern)[-2:]:
+        argument.fact(fact)
+        found = True
+    return found
+
+
+def _cite(argument: Argument, window: Window) -> None:
+    for signal in (Signal.PREFIX_QUERIES, Signal.PREFIX_HITS, Signal.COMPUTED_PROMPT_TOKENS):
+        argument.series(window.find(signal))
+    for contrast in contrasts(window, r"\bttft\b|prefill|prompt eval|first token")[:2]:
+        argument.says(contrast.says)
+
+
+PREFIX_LOSS = Rule(
+    id="cache-prefix-loss",
+    mechanism=Mechanism.CACHE_PREFIX_LOSS,
+    judge=judge,
+    needs=("prefix cache hits and queries over time, or what the engine says of a slot",),
+    told_apart="From nothing shared by hits that were there before; from a rate that is merely low "
+    "by its fall; from thrash by nobody thrown out; from cache usage that falls when requests "
+    "end, which is no loss.",
+    remedy="Undo what made the prefix differ or go: a stable template head, cache-aware routing, a "
+    "cache that holds the shared part.",
+    hides="A larger cache or more replicas hide a prefix that always differs; a restart "
+    "warms up again and hides what emptied it.",
+)

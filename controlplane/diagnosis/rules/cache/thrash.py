@@ -1,0 +1,141 @@
+"""Running requests are thrown out for room and computed again, at a rate that costs."""
+
+from controlplane.diagnosis.citing import number
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.signal import Signal
+from controlplane.diagnosis.verdict import Verdict
+from controlplane.diagnosis.views.activity import Activity, activity_of
+from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.course import stretch_while
+from controlplane.diagnosis.views.preempting import Preempting, preempting
+from controlplane.diagnosis.views.told import number_of, told_number
+from controlplane.diagnosis.window import Window
+
+_FEWEST = 3
+_SLOWER = 0.5
+"""Of the best: no batch that changes by a request or two does that."""
+_SWAPPED_SHARE = 0.1
+"""Of the batch: moved out to host memory and back."""
+
+
+def judge(window: Window) -> Verdict | None:
+    """LIKELY with a full cache and preemptions that cost; CERTAIN where the tokens that are
+    computed again were counted too."""
+    now = activity_of(window)
+    argument = Argument(window)
+    thrown = preempting(now)
+    if thrown is None:
+        return _swapping(argument, now)
+    if thrown.count <= 0:
+        return None
+    if thrown.series is not None:
+        argument.series(thrown.series, thrown.cost)
+    else:
+        argument.says(thrown.says + (f" ({thrown.cost})" if thrown.cost else ""))
+    again = _counted_again(argument, window)
+    _cite(argument, now)
+    if thrown.is_costly:
+        if now.is_full is False and not again and thrown.series is not None:
+            argument.against("the cache is not full, and yet requests are thrown out")
+            argument.need("KV cache usage at the time of the preemptions")
+            return argument.verdict(Confidence.POSSIBLE)
+        argument.against("queue.overload: work that is done twice, not only work that waits")
+        argument.against("interference.prefill: what is prefilled again was running before")
+        return argument.verdict(Confidence.CERTAIN if again else Confidence.LIKELY)
+    if _is_settled_otherwise(thrown, again):
+        return None
+    return _may_be(argument, now)
+
+
+def _is_settled_otherwise(thrown: Preempting, again: bool) -> bool:
+    """Measured against the work, and cheap."""
+    return thrown.is_measured and not again and thrown.series is not None
+
+
+def _may_be(argument: Argument, now: Activity) -> Verdict:
+    argument.need(
+        "preemptions over time (num_preemptions_total, num_retracted_requests_total)",
+        "requests finished in the same time",
+        "prefill tokens computed, and step time",
+    )
+    graph = now.window.find(Signal.CUDA_GRAPH)
+    if now.decode is not None and now.decode.last.value < _SLOWER * now.decode.max:
+        argument.series(now.decode, "it got slower")
+        if graph is None or graph.last.at < now.decode.last.at:
+            argument.need("cuda graph flag or cuda_graph_passes_total after the retraction")
+    return argument.verdict(Confidence.POSSIBLE)
+
+
+def _counted_again(argument: Argument, window: Window) -> bool:
+    """Tokens given up by retractions, or more computed than prompts have."""
+    lost = window.find(Signal.RETRACTED_TOKENS)
+    if lost is not None and (lost.increase or 0.0) > 0:
+        argument.series(lost, "given up, and computed again")
+        return True
+    computed, asked = window.find(Signal.COMPUTED_PROMPT_TOKENS), window.find(Signal.PROMPT_TOKENS)
+    done = None if computed is None else computed.increase
+    wanted = None if asked is None else asked.increase
+    if computed is not None and done and wanted and done > 1.15 * wanted:
+        argument.says(
+            f"{number(done)} prompt tokens computed for prompts of {number(wanted)} tokens"
+        )
+        return True
+    fact = told_number(window, r"recomput\w* .*(token|share|percent)|tokens? .*recomput")
+    if (number_of(fact) or 0.0) > 0:
+        argument.fact(fact)
+        return True
+    return False
+
+
+def _cite(argument: Argument, now: Activity) -> None:
+    argument.series(now.kv, "the cache is full" if now.is_full else "")
+    argument.series(now.running)
+    argument.series(now.waiting)
+    itl = now.window.find_histogram(Signal.ITL)
+    slow = None if itl is None else itl.quantile(0.99)
+    if itl is not None and slow is not None:
+        argument.histogram(itl, slow, f"{itl.origin.name}: p99 about {slow * 1000:.4g} ms")
+    argument.fact(told_number(now.window, r"\b(itl|tpot|inter token)\b"))
+    argument.series(now.decode)
+
+
+def _swapping(argument: Argument, now: Activity) -> Verdict | None:
+    """Older engines move what they throw out to host memory instead of computing it again."""
+    swapped = stretch_while(now.window.find(Signal.SWAPPED), lambda value: value > 0)
+    if swapped is None or now.running is None:
+        return None
+    argument.series(swapped, "moved out to host memory")
+    _cite(argument, now)
+    is_much = swapped.mean >= max(_FEWEST, _SWAPPED_SHARE * now.running.mean)
+    if is_much and now.is_full and len(swapped.readings) > 1:
+        return argument.verdict(Confidence.LIKELY)
+    argument.need("preemptions over time", "requests swapped out over time")
+    return argument.verdict(Confidence.POSSIBLE)
+
+
+THRASH = Rule(
+    id="cache-thrash",
+    mechanism=Mechanism.CACHE_THRASH,
+    judge=judge,
+    needs=(
+        "preemptions or retractions over time",
+        "KV cache usage",
+        "requests finished, or requests running, over time",
+    ),
+    told_apart="From overload by preemptions for each answer and not by a full cache alone; from "
+    "grown contexts by work done twice; from a low hit rate, which throws nobody out.",
+    remedy="Keep headroom at admission: a watermark of 2 to 5 %, fewer seats, or reservations for "
+    "outputs.",
+    hides="Fewer seats make the queue longer: TTFT rises while tokens get faster; a larger cache "
+    "hides contexts that grew.",
+    explains=frozenset(
+        {
+            Mechanism.QUEUE_OVERLOAD,
+            Mechanism.INTERFERENCE_PREFILL,
+            Mechanism.CACHE_GROWN_CONTEXTS,
+            Mechanism.QUEUE_BURST_DRAINING,
+        }
+    ),
+)

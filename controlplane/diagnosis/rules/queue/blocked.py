@@ -1,0 +1,135 @@
+"""Requests wait, there is room, and the scheduler admits none."""
+
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.rules.queue.stuck import Stuck, stuck_of
+from controlplane.diagnosis.signal import Signal
+from controlplane.diagnosis.verdict import Verdict
+from controlplane.diagnosis.views.activity import Activity, activity_of
+from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.course import is_sustained, stretch_while
+from controlplane.diagnosis.views.prompts import longest_prompt
+from controlplane.diagnosis.window import Window
+
+_LEAST_SECONDS = 15.0
+_FEW = 0.5
+"""Of the cache: the rest would hold a typical request many times over."""
+_HELD_BACK_NEEDS = (
+    "the seat limit (max-num-seqs, max-running-requests, slots)",
+    "LoRA slots and the adapters of the waiting requests",
+    "whether waiting requests are structured output (a grammar that is being compiled)",
+    "prompt lengths of the waiting requests",
+)
+
+
+def judge(window: Window) -> Verdict | None:
+    """CERTAIN with nothing running, room, no progress, and requests that are known to be there."""
+    now = activity_of(window)
+    stuck = stuck_of(now)
+    if stuck is None:
+        return _held_back(now)
+    if stuck.denial is not None or stuck.moves or _is_asleep(now):
+        return None
+    argument = Argument(window)
+    _cite(argument, now, stuck)
+    _weigh_never_fits(argument, now)
+    if _ask(argument, now, stuck):
+        return argument.verdict(Confidence.POSSIBLE)
+    is_exact = now.in_flight is not None and longest_prompt(window) is not None
+    return argument.verdict(Confidence.CERTAIN if is_exact else Confidence.LIKELY)
+
+
+def _is_asleep(now: Activity) -> bool:
+    asleep = now.window.find(Signal.SLEEPING)
+    return asleep is not None and asleep.last.value > 0
+
+
+def _cite(argument: Argument, now: Activity, stuck: Stuck) -> None:
+    argument.series(stuck.running, "nothing runs")
+    argument.series(stuck.waiting, "requests wait")
+    for part in now.window.all_series(Signal.WAITING_BY_REASON):
+        reason = part.labels.get("reason", "")
+        argument.says(f"{part.origin.name} {reason} {part.last.raw}")
+    argument.series(now.kv, "there is room")
+    for signal in (Signal.GENERATION_TOKENS, Signal.PROMPT_TOKENS, Signal.FINISHED):
+        argument.series(now.window.find(signal), "unchanged")
+    if now.window.find(Signal.GENERATION_TOKENS) is None:
+        argument.series(now.decode, "no token comes")
+    if stuck.truth is not None:
+        argument.says(f"{stuck.truth.says}: the requests are really there")
+    argument.against("queue.overload: what is overloaded still makes progress")
+    argument.against("engine.hung: nothing runs that could hang in a step")
+
+
+def _weigh_never_fits(argument: Argument, now: Activity) -> None:
+    longest, capacity = longest_prompt(now.window), now.capacity
+    if longest is not None and capacity is not None and longest.value <= capacity:
+        argument.against(
+            f"queue.never_fits: {longest.says} is below the KV cache of {capacity:.0f} tokens"
+        )
+
+
+def _ask(argument: Argument, now: Activity, stuck: Stuck) -> bool:
+    """Whether something has to be known first."""
+    asked = False
+    if not stuck.is_lasting:
+        argument.need("the same figures half a minute later")
+        asked = True
+    if stuck.truth is None:
+        argument.need("requests in flight at the gateway", "a one-token probe")
+        asked = True
+    if stuck.moves is None:
+        argument.need("generated tokens over time")
+        asked = True
+    if now.kv is None:
+        argument.need("KV cache usage")
+        asked = True
+    elif now.kv.last.value >= _FEW:
+        argument.against(f"the cache is not free ({now.kv.last.raw}), and nobody runs")
+        argument.need("who holds the blocks of the KV cache")
+        asked = True
+    longest, capacity = longest_prompt(now.window), now.capacity
+    if longest is None or capacity is None:
+        argument.need("the prompt at the head of the queue against the KV cache's tokens")
+    return asked
+
+
+def _held_back(now: Activity) -> Verdict | None:
+    """Something runs and makes progress, others wait beside free blocks, and no limit is known."""
+    waiting = stretch_while(now.waiting, lambda value: value > 0)
+    running = now.running
+    if waiting is None or running is None or now.kv is None or now.kv.max >= _FEW:
+        return None
+    is_flat = running.is_constant and waiting.last.value >= waiting.first.value
+    if not is_flat or not is_sustained(waiting, _LEAST_SECONDS) or now.seats is not None:
+        return None
+    argument = Argument(now.window)
+    argument.series(running, "they make progress")
+    argument.series(waiting, "none is admitted")
+    argument.series(now.kv, "there is room")
+    argument.series(now.decode)
+    argument.against("what runs makes progress, so the scheduler itself is alive")
+    argument.need(*_HELD_BACK_NEEDS)
+    return argument.verdict(Confidence.POSSIBLE, detail="something keeps requests out")
+
+
+BLOCKED = Rule(
+    id="queue-blocked",
+    mechanism=Mechanism.QUEUE_BLOCKED,
+    judge=judge,
+    needs=(
+        "requests running and waiting over time",
+        "KV cache usage",
+        "generated tokens over time",
+        "requests in flight at the gateway or a one-token probe",
+    ),
+    told_apart="From frozen gauges by the gateway's own count or a probe, from a request that "
+    "never fits by its length against the cache, from a hung engine by nothing running, from "
+    "overload by no progress.",
+    remedy="Fence the replica, keep its logs and stacks, restart it; watch for no progress while "
+    "requests wait.",
+    hides="A restart drops the queue and the scheduler's state, the only evidence of "
+    "why it admitted nothing.",
+    explains=frozenset({Mechanism.QUEUE_OVERLOAD}),
+)

@@ -1,0 +1,73 @@
+"""Many came at once, none follow, and the queue gets shorter by itself."""
+
+from controlplane.diagnosis.citing import number
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.verdict import Verdict
+from controlplane.diagnosis.views.activity import Activity, activity_of
+from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.draining import Drain, drain_of
+from controlplane.diagnosis.views.preempting import preempting
+from controlplane.diagnosis.window import Window
+
+_LEAST_PEAK = 4
+"""Fewer come and go in any healthy queue."""
+_LEAST_SECONDS = 10.0
+_HALF = 0.5
+
+
+def judge(window: Window) -> Verdict | None:
+    """LIKELY where the queue falls, work goes on, and no arrivals are known to keep it up."""
+    now = activity_of(window)
+    drain = drain_of(now)
+    if drain is None or drain.course.first.value < _LEAST_PEAK or drain.course.last.value <= 0:
+        return None
+    moving = now.moves(drain.course.first.at, window.end)
+    thrown = preempting(now)
+    if moving is False or (thrown is not None and thrown.is_costly):
+        return None
+    argument = Argument(window)
+    argument.series(drain.course, "the queue gets shorter")
+    argument.series(drain.in_flight)
+    argument.series(now.running)
+    argument.series(now.decode, "work goes on")
+    argument.series(now.kv)
+    if thrown is not None:
+        argument.against(f"cache.thrash: few preemptions ({thrown.says})")
+    seconds = drain.seconds_left
+    forecast = f"at this rate the queue is empty in {number(round(seconds or 0))} s"
+    if _is_sure(now, drain, argument) and moving:
+        argument.says(forecast)
+        argument.against("queue.overload: a queue that falls is no overload")
+        return argument.verdict(Confidence.LIKELY, detail=forecast)
+    argument.need("arrivals during the window")
+    if moving is None:
+        argument.need("generated tokens over time")
+    return argument.verdict(Confidence.POSSIBLE, detail=forecast)
+
+
+def _is_sure(now: Activity, drain: Drain, argument: Argument) -> bool:
+    if drain.course.span_seconds < _LEAST_SECONDS:
+        return False
+    if drain.arrivals is not None and drain.arrivals.value == 0:
+        argument.says(f"no arrivals ({drain.arrivals.says})")
+        return True
+    inside = drain.in_flight
+    if inside is not None and len(inside.readings) > 1:
+        return inside.change < 0
+    fallen_by = 1 - drain.course.last.value / drain.course.first.value
+    return len(drain.course.readings) > 2 and fallen_by >= _HALF
+
+
+BURST_DRAINING = Rule(
+    id="queue-burst-draining",
+    mechanism=Mechanism.QUEUE_BURST_DRAINING,
+    judge=judge,
+    needs=("requests waiting over time", "arrivals or requests in flight over time"),
+    told_apart="From overload by a queue and in-flight count that fall while nothing arrives, from "
+    "a blocked scheduler by tokens that come.",
+    remedy="None is needed: forecast the end from the rate at which it drains.",
+    hides="A replica added for it is ready after it is over; if bursts return, smooth them at the "
+    "sender or at admission.",
+)

@@ -1,0 +1,207 @@
+"""Short requests wait behind a long prompt that is being worked at, or that waits for room itself.
+
+Chunked prefill gives a step's whole budget to the prompt in front, for as many steps as it has
+chunks; what arrives meanwhile waits beside an almost empty cache.
+"""
+
+import re
+
+from controlplane.diagnosis.citing import number
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.signal import Signal
+from controlplane.diagnosis.verdict import Verdict
+from controlplane.diagnosis.views.activity import Activity, activity_of
+from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.course import early, is_sustained, late, stretch_while
+from controlplane.diagnosis.views.figure import Figure
+from controlplane.diagnosis.views.preempting import preempting
+from controlplane.diagnosis.views.prompts import longest_prompt, other_prompts, prompts_by_histogram
+from controlplane.diagnosis.views.told import number_of, told_number
+from controlplane.diagnosis.window import Window
+
+_LONG_TOKENS = 8_000
+"""A prompt that takes a second or more on anything that serves models of interest."""
+_MANY_STEPS = 8
+"""Chunks: shorter ones pass within a second."""
+_LONGER = 8
+"""Times the others: what is only somewhat longer holds nobody up."""
+_STEADY = 0.25
+"""A single prompt that is worked at in chunks keeps the prefill rate within so much of its mean."""
+_SLOWED = 0.35
+"""Of the decode rate before: what remains beside full chunks."""
+_LEAST_SECONDS = 5.0
+_CHUNK_LINE = r"prefill batch.*#new-seq:\s*1\b.*#new-token:\s*(\d+).*#queue-req:\s*([1-9]\d*)"
+"""SGLang tells each chunk; one sequence in several of the same size is one long prompt."""
+
+
+def judge(window: Window) -> Verdict | None:
+    """CERTAIN where the long prompt and the short ones are known, with room in the cache."""
+    now = activity_of(window)
+    waiting = stretch_while(now.backlog, lambda value: value > 0)
+    if waiting is None or now.is_full or (now.running is not None and now.running.last.value == 0):
+        return None
+    if now.running is None and now.kv is None and now.prefill is None:
+        return None
+    thrown = preempting(now)
+    if thrown is not None and thrown.is_costly:
+        return None
+    argument = Argument(window)
+    argument.series(now.backlog, "they pile up" if waiting.change > 0 else "they wait")
+    argument.series(now.kv, "there is room")
+    argument.series(now.running)
+    is_long = _names_long_prompt(argument, now)
+    is_worked_at = _is_worked_at(argument, now)
+    is_waiting_for_room = _waits_for_room(argument, now)
+    if not is_long and not is_worked_at:
+        return None
+    _weigh(argument, now)
+    if is_long and (is_worked_at or is_waiting_for_room) and not _is_at_its_limit(now):
+        sure = now.has_room and is_sustained(waiting, _LEAST_SECONDS) and is_worked_at
+        return argument.verdict(Confidence.CERTAIN if sure else Confidence.LIKELY)
+    argument.need(
+        *(() if is_long else ("prompt lengths: the longest, and those that wait",)),
+        *(() if is_worked_at else ("prefill rate and decode rate over time",)),
+    )
+    if is_worked_at and now.has_room and now.has_all_seats_taken is False:
+        return argument.verdict(Confidence.LIKELY)
+    return argument.verdict(Confidence.POSSIBLE)
+
+
+def _names_long_prompt(argument: Argument, now: Activity) -> bool:
+    """One is long, by what was told, and the others are not."""
+    window = now.window
+    longest, others = longest_prompt(window), other_prompts(window)
+    budget = told_number(
+        window, r"max (num )?batched tokens|chunk(ed)? (prefill )?size|prefill chunk|n ?u?batch$"
+    )
+    chunk = number_of(budget)
+    if longest is None:
+        return _by_histogram(argument, now)
+    steps = longest.value / chunk if chunk else None
+    is_long = longest.value >= _LONG_TOKENS or (steps is not None and steps >= _MANY_STEPS)
+    if others is not None and longest.value < _LONGER * others.value:
+        return False
+    if not is_long:
+        return False
+    _cite_long(argument, longest, steps, budget.raw if budget is not None else "")
+    if others is not None:
+        argument.says(f"the others are short ({others.says})")
+    return True
+
+
+def _cite_long(argument: Argument, longest: Figure, steps: float | None, chunk: str) -> None:
+    why = "a long prompt"
+    if steps is not None and steps > 1:
+        why = f"a long prompt, about {number(round(steps))} steps of {chunk} tokens"
+    if longest.fact is not None:
+        argument.fact(longest.fact, why)
+    else:
+        argument.says(f"{longest.says}: {why}")
+
+
+def _by_histogram(argument: Argument, now: Activity) -> bool:
+    lengths = prompts_by_histogram(now.window)
+    if lengths is None or lengths[1] < _LONG_TOKENS or lengths[1] < _LONGER * lengths[0]:
+        return False
+    argument.says(
+        f"prompt lengths: median {number(round(lengths[0]))}, 99th percentile "
+        f"{number(round(lengths[1]))} tokens"
+    )
+    return True
+
+
+def _is_worked_at(argument: Argument, now: Activity) -> bool:
+    """Prefill goes on at one pace while little is decoded."""
+    chunks = _chunks(now)
+    if chunks:
+        argument.says(chunks)
+        return True
+    prefill = now.prefill
+    if prefill is None:
+        return _is_told_to_be_worked_at(argument, now)
+    if prefill.last.value <= 0:
+        return False
+    busy = stretch_while(prefill, lambda value: value > 0)
+    is_steady = (
+        busy is not None
+        and len(busy.readings) > 1
+        and max(abs(value - busy.mean) for value in busy.values) <= _STEADY * busy.mean
+    )
+    is_slowed = now.decode is not None and late(now.decode) <= _SLOWED * now.decode.max
+    if not is_steady and not is_slowed:
+        return False
+    argument.series(busy, "prefill at one pace" if is_steady else "prefill goes on")
+    argument.series(now.decode, "hardly any decoding beside it" if is_slowed else "")
+    return True
+
+
+def _is_told_to_be_worked_at(argument: Argument, now: Activity) -> bool:
+    fact = told_number(now.window, r"prefill (in )?(progress|share|done)|prefilling|chunks? done")
+    argument.fact(fact)
+    return fact is not None
+
+
+def _chunks(now: Activity) -> str:
+    """Consecutive chunks of one sequence, of the same size, with a queue behind."""
+    sizes = [
+        int(found[1])
+        for line in now.window.lines_with(_CHUNK_LINE)
+        if (found := re.search(_CHUNK_LINE, line, re.IGNORECASE)) is not None
+    ]
+    if len(sizes) < 2:
+        return ""
+    same = max(sizes.count(size) for size in set(sizes))
+    if same < max(2, len(sizes) // 2):
+        return ""
+    return f"{same} prefill batches of one sequence with {max(sizes, key=sizes.count)} tokens each"
+
+
+def _waits_for_room(argument: Argument, now: Activity) -> bool:
+    """It fits the cache, but not beside what runs."""
+    longest, capacity = longest_prompt(now.window), now.capacity
+    if longest is None or capacity is None or now.kv is None:
+        return False
+    free = (1 - now.kv.last.value) * capacity
+    if not free < longest.value <= capacity:
+        return False
+    argument.says(
+        f"about {number(round(free))} tokens are free, and the prompt in front wants more"
+    )
+    return True
+
+
+def _is_at_its_limit(now: Activity) -> bool:
+    """Of seats: then it is the batch that is full, whatever is in it."""
+    return bool(now.has_all_seats_taken) and (now.seats or 0) > 1
+
+
+def _weigh(argument: Argument, now: Activity) -> None:
+    if now.has_room:
+        argument.against("queue.overload: the cache is far from full")
+    moved = now.window.find(Signal.GENERATION_TOKENS)
+    if now.is_moving or moved is not None:
+        argument.against("queue.blocked: tokens are computed")
+    if now.decode is not None and early(now.decode) > late(now.decode):
+        argument.against("interference.prefill is part of it: what decodes is slowed as well")
+
+
+HEAD_OF_LINE = Rule(
+    id="queue-head-of-line",
+    mechanism=Mechanism.QUEUE_HEAD_OF_LINE,
+    judge=judge,
+    needs=(
+        "requests waiting over time",
+        "prompt lengths: the longest, and those that wait",
+        "prefill rate over time",
+        "KV cache usage",
+    ),
+    told_apart="From overload by a cache and a batch with room, from a blocked scheduler by "
+    "prefill that goes on, from interference by requests that wait for their first token and not "
+    "between tokens.",
+    remedy="Let several prompts be prefilled at once with a limit on long ones, or give long "
+    "prompts a class or a replica of their own.",
+    hides="A larger chunk ends the long prompt sooner and slows everybody's tokens meanwhile.",
+    explains=frozenset({Mechanism.QUEUE_OVERLOAD, Mechanism.INTERFERENCE_PREFILL}),
+)

@@ -1,0 +1,158 @@
+"""The request at the head of the queue is larger than the KV cache will ever be."""
+
+import re
+
+from controlplane.diagnosis.citing import number
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.log_event import LogKind
+from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.rules.queue.stuck import Stuck, stuck_of
+from controlplane.diagnosis.verdict import Verdict
+from controlplane.diagnosis.views.activity import Activity, activity_of
+from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.figure import Figure
+from controlplane.diagnosis.views.prompts import longest_prompt
+from controlplane.diagnosis.views.told import says_no, told, told_number, value_of
+from controlplane.diagnosis.window import Window
+
+_MAX_MODEL_LEN = r"(?:max.?model.?len|context.?len(?:gth)?)[^\d]{1,4}(\d[\d,]*)"
+_SAID = (
+    r"(exceeds|larger than|too (long|large|big) for|does not fit|cannot fit|can't fit|never fit).*"
+    r"(capacity of (the )?block.?manager|kv.?cache|token pool|kv pool|memory pool)"
+)
+"""Engines that notice it say that a request is more than their pool."""
+
+
+def judge(window: Window) -> Verdict | None:
+    """CERTAIN where the head is known to be longer than the whole cache."""
+    now = activity_of(window)
+    stuck = stuck_of(now)
+    said = window.lines_with(_SAID)
+    if stuck is None and not said:
+        return None
+    if stuck is not None and (stuck.denial is not None or stuck.moves):
+        return None
+    argument = Argument(window)
+    longest, capacity = longest_prompt(window), now.capacity
+    if said:
+        argument.says(said[-1].strip())
+    is_too_long = _compare(argument, now, longest, capacity)
+    _cite(argument, now, stuck)
+    if is_too_long or (said and stuck is None):
+        return argument.verdict(Confidence.CERTAIN)
+    if said or _exceeds_the_budget(argument, window, longest):
+        return argument.verdict(Confidence.LIKELY)
+    if longest is not None and capacity is not None:
+        return None
+    return _may_be(argument, now, stuck, longest, capacity)
+
+
+def _compare(
+    argument: Argument, now: Activity, longest: Figure | None, capacity: float | None
+) -> bool:
+    if longest is None or capacity is None:
+        return False
+    output = value_of(now.window, r"^(head )?(request )?max (new |output |completion )?tokens$")
+    if longest.value > capacity:
+        _cite_length(argument, longest, f"more than the {number(capacity)} tokens of the KV cache")
+    elif output is not None and longest.value + output > capacity:
+        _cite_length(
+            argument,
+            longest,
+            f"with max_tokens {number(output)} more than the {number(capacity)} tokens of the "
+            "KV cache",
+        )
+    else:
+        return False
+    limit = _max_model_len(now.window)
+    if limit is not None and limit > capacity:
+        argument.says(f"max model len {number(limit)} lets it in")
+    return True
+
+
+def _cite_length(argument: Argument, longest: Figure, why: str) -> None:
+    if longest.fact is not None:
+        argument.fact(longest.fact, why)
+    else:
+        argument.says(f"{longest.says}: {why}")
+
+
+def _exceeds_the_budget(argument: Argument, window: Window, longest: Figure | None) -> bool:
+    """A prompt that is longer than a step's budget, and is not allowed to be cut into chunks."""
+    chunks = told(window, r"chunked prefill", without=r"size")
+    budget = told_number(window, r"max (num )?batched tokens|max prefill tokens|prefill budget")
+    if longest is None or budget is None or budget.value is None or not says_no(chunks):
+        return False
+    if longest.value <= budget.value:
+        return False
+    _cite_length(argument, longest, f"more than a step takes ({budget.key} {budget.raw})")
+    argument.fact(chunks, "it cannot be cut")
+    return True
+
+
+def _cite(argument: Argument, now: Activity, stuck: Stuck | None) -> None:
+    if stuck is None:
+        return
+    argument.series(stuck.running, "nothing runs")
+    argument.series(stuck.waiting, "all wait behind it")
+    argument.series(now.kv)
+    argument.series(now.decode)
+    if stuck.truth is not None:
+        argument.says(stuck.truth.says)
+    argument.against("queue.blocked: the length of the head explains it")
+
+
+def _may_be(
+    argument: Argument,
+    now: Activity,
+    stuck: Stuck | None,
+    longest: Figure | None,
+    capacity: float | None,
+) -> Verdict | None:
+    limit = _max_model_len(now.window)
+    if stuck is None or capacity is None or limit is None or limit <= capacity:
+        return None
+    argument.says(
+        f"max model len {number(limit)} lets in more than the {number(capacity)} tokens of the "
+        "KV cache"
+    )
+    argument.need("prompt length of the request at the head", "its max_tokens")
+    return argument.verdict(Confidence.POSSIBLE)
+
+
+def _max_model_len(window: Window) -> float | None:
+    told_limit = value_of(
+        window, r"max model len|max (seq|sequence|context) (len|length)|^context (len|length|size)$"
+    )
+    if told_limit is not None:
+        return told_limit
+    kinds = (LogKind.STARTING, LogKind.KV_CACHE_SIZED, LogKind.KV_CACHE_TOO_SMALL)
+    found = [
+        event.fields["max_model_len"]
+        for event in window.events_of(*kinds)
+        if "max_model_len" in event.fields
+    ]
+    if found:
+        return found[-1]
+    lines = window.lines_with(_MAX_MODEL_LEN)
+    said = re.search(_MAX_MODEL_LEN, lines[-1], re.IGNORECASE) if lines else None
+    return None if said is None else float(said[1].replace(",", ""))
+
+
+NEVER_FITS = Rule(
+    id="queue-never-fits",
+    mechanism=Mechanism.QUEUE_NEVER_FITS,
+    judge=judge,
+    needs=(
+        "prompt length of the request at the head",
+        "size of the KV cache in tokens",
+        "requests running and waiting over time",
+    ),
+    told_apart="From a blocked scheduler by the head's length against the whole cache, from "
+    "overload by nothing running.",
+    remedy="Refuse it at admission, or set the longest context to what the cache holds.",
+    hides="A restart lets the queue go, and the next such request brings it back; a larger cache "
+    "only moves the limit.",
+    explains=frozenset({Mechanism.QUEUE_BLOCKED, Mechanism.QUEUE_OVERLOAD}),
+)

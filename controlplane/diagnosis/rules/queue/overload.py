@@ -1,0 +1,200 @@
+"""More arrives than is done: a full batch, a queue that does not get less, and progress."""
+
+from controlplane.diagnosis.citing import number
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.reading import Series
+from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.signal import Signal
+from controlplane.diagnosis.verdict import Verdict
+from controlplane.diagnosis.views.activity import Activity, activity_of
+from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.course import is_sustained, stretch_while
+from controlplane.diagnosis.views.draining import drain_of
+from controlplane.diagnosis.views.figure import Figure
+from controlplane.diagnosis.views.preempting import preempting
+from controlplane.diagnosis.views.told import number_of, told_number
+from controlplane.diagnosis.window import Window
+
+_LEAST_SECONDS = 10.0
+"""Of waiting: an engine looks at its queue every step, and a step takes well under a second."""
+_LONG_WAIT_SECONDS = 5.0
+"""A mean or median in the queue that no burst of some steps explains."""
+_USUAL_SEATS = 16
+"""Limits of a batch are powers of two from here on; a batch that stands at one is at its limit."""
+_PLATEAU = 0.1
+"""So much of its mean may a batch vary and still stand at a limit."""
+_DEEP = 0.5
+"""Of the batch: a queue that long is no fluctuation."""
+
+
+def judge(window: Window) -> Verdict | None:
+    """LIKELY with a full batch and a queue that stays while tokens come."""
+    now = activity_of(window)
+    waiting = stretch_while(now.backlog, lambda value: value > 0)
+    if now.backlog is None or waiting is None or _nothing_runs(now):
+        return None
+    moving = now.moves(waiting.first.at, window.end)
+    if moving is False or drain_of(now) is not None:
+        return None
+    argument = Argument(window)
+    limit = _limit(now)
+    _cite(argument, now, waiting, limit)
+    lasts = _lasts(now, waiting, argument)
+    is_thrash = _weigh_preemptions(now, argument)
+    if is_thrash:
+        return None
+    if limit and lasts and moving:
+        return argument.verdict(Confidence.LIKELY, detail=limit)
+    _ask(argument, now, limit=limit, lasts=lasts, moving=moving)
+    return argument.verdict(Confidence.POSSIBLE, detail=limit)
+
+
+def _nothing_runs(now: Activity) -> bool:
+    return now.running is not None and now.running.last.value == 0
+
+
+def _limit(now: Activity) -> str:
+    """What is full; empty where nothing that is known is."""
+    if now.is_full:
+        return "the KV cache is full"
+    if now.has_all_seats_taken:
+        return f"all {number(now.seats or 0)} seats are taken"
+    running = now.running
+    if running is None:
+        return ""
+    mean = running.mean
+    is_plateau = len(running.readings) > 1 and running.max - running.min <= _PLATEAU * mean
+    if not is_plateau or mean < 1:
+        return ""
+    is_usual = running.is_constant and mean >= _USUAL_SEATS and _is_power_of_two(mean)
+    if is_usual and now.seats is None:
+        return f"the batch stands at {number(mean)}, as one at its limit does"
+    if now.kv is None and now.seats is None and len(running.readings) > 2:
+        return f"the batch stands at {number(mean)}"
+    if now.kv is not None and not now.has_room and now.seats is None:
+        return f"the batch stands at {number(mean)}, and the cache is nearly full"
+    return ""
+
+
+def _is_power_of_two(value: float) -> bool:
+    return value == int(value) and int(value) & (int(value) - 1) == 0
+
+
+def _cite(argument: Argument, now: Activity, waiting: Series, limit: str) -> None:
+    argument.series(now.running, limit)
+    argument.series(waiting, "the queue does not get less" if len(waiting.readings) > 1 else "")
+    argument.series(now.in_flight)
+    argument.series(now.kv)
+    for signal in (Signal.GENERATION_TOKENS, Signal.FINISHED):
+        argument.series(now.window.find(signal), "work goes on")
+    if now.window.find(Signal.GENERATION_TOKENS) is None:
+        argument.series(now.decode, "work goes on")
+
+
+def _lasts(now: Activity, waiting: Series, argument: Argument) -> bool:
+    """Whether it is a state and no moment: read over time, or the waits are long, or more is known
+    to arrive than is done."""
+    wait = _wait(now)
+    if wait is not None:
+        if wait.fact is not None:
+            argument.fact(wait.fact, "time spent waiting")
+        else:
+            argument.says(wait.says)
+    growth = _more_arrives(now)
+    if growth:
+        argument.says(growth)
+    if is_sustained(waiting, _LEAST_SECONDS):
+        return _is_deep(now, waiting) or wait is not None or bool(growth)
+    return wait is not None or bool(growth)
+
+
+def _is_deep(now: Activity, waiting: Series) -> bool:
+    """Against the batch, or all the time that could be seen."""
+    running = now.running
+    batch = running.mean if running is not None else 0.0
+    return waiting.mean >= _DEEP * batch or len(waiting.readings) == len(
+        now.backlog.readings if now.backlog is not None else ()
+    )
+
+
+def _wait(now: Activity) -> Figure | None:
+    """A mean or median wait that is long."""
+    for signal in (Signal.QUEUE_TIME, Signal.GATEWAY_QUEUE_TIME):
+        histogram = now.window.find_histogram(signal)
+        mean = None if histogram is None else histogram.mean
+        if histogram is not None and mean is not None and mean >= _LONG_WAIT_SECONDS:
+            return Figure(mean, f"{histogram.origin.name}: {mean:.3g} s in the queue on average")
+    oldest = now.window.find(Signal.GATEWAY_OLDEST_QUEUED)
+    if oldest is not None and oldest.last.value >= _LONG_WAIT_SECONDS:
+        return Figure(oldest.last.value, f"{oldest.origin.name} {oldest.last.raw}")
+    fact = told_number(
+        now.window, r"queue (time|wait|delay)|wait(ing)? time|\bttft\b|time in queue|oldest"
+    )
+    value = number_of(fact)
+    if fact is not None and value is not None and value >= _LONG_WAIT_SECONDS:
+        return Figure(value, f"{fact.key} {fact.raw}", fact)
+    return None
+
+
+def _more_arrives(now: Activity) -> str:
+    received, finished = now.window.find(Signal.RECEIVED), now.finished
+    if received is not None and finished is not None:
+        came, done = received.increase, finished.increase
+        if came is not None and done is not None and came > done * (1 + _PLATEAU):
+            return f"{number(came)} came and {number(done)} were answered in the same time"
+    came_fact = told_number(
+        now.window, r"(arriv|offered|incoming|demand|sent|request).*per s|(arrival|offered) rate"
+    )
+    done_fact = told_number(
+        now.window, r"(finish|complet|answer|served|serv|success|capacity).*per s|service rate"
+    )
+    came, done = number_of(came_fact), number_of(done_fact)
+    if came_fact is None or done_fact is None or came is None or done is None:
+        return ""
+    if came_fact is done_fact or came <= done * (1 + _PLATEAU):
+        return ""
+    return f"{came_fact.key} {came_fact.raw} against {done_fact.key} {done_fact.raw}"
+
+
+def _weigh_preemptions(now: Activity, argument: Argument) -> bool:
+    """True where preemptions are the story."""
+    thrown = preempting(now)
+    if thrown is None:
+        if now.is_full:
+            argument.need("preemptions or retractions over time")
+        return False
+    if thrown.is_costly:
+        return True
+    argument.against(f"cache.thrash: few preemptions ({thrown.says}; {thrown.cost or 'no more'})")
+    return False
+
+
+def _ask(
+    argument: Argument, now: Activity, *, limit: str, lasts: bool, moving: bool | None
+) -> None:
+    if not limit:
+        if now.has_room:
+            argument.against("the KV cache has room, and no limit is known that keeps requests out")
+        argument.need("the seat limit (max-num-seqs, max-running-requests, slots)")
+        if now.kv is None:
+            argument.need("KV cache usage")
+    if not lasts:
+        argument.need("the queue over a minute, and arrivals against answers")
+    if moving is None:
+        argument.need("generated tokens over time")
+
+
+OVERLOAD = Rule(
+    id="queue-overload",
+    mechanism=Mechanism.QUEUE_OVERLOAD,
+    judge=judge,
+    needs=("requests waiting over time", "requests running", "KV cache usage or the seat limit"),
+    told_apart="From a blocked scheduler by progress, from thrash by few preemptions for each "
+    "answer, from a burst by a queue that stays, from a head-of-line prompt by a batch or cache "
+    "that is full.",
+    remedy="Admit what fits at once, shed or slow what does not, or add replicas; the engine is "
+    "sound.",
+    hides="A longer queue or more seats turn waiting into slower tokens and preemptions; more "
+    "replicas hide that arrivals grew by retries or by one caller.",
+)

@@ -1,0 +1,192 @@
+"""Most of what arrives are retries of what was refused or given up."""
+
+import re
+
+from controlplane.diagnosis.citing import number
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.fact import Fact
+from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.signal import Signal
+from controlplane.diagnosis.verdict import Verdict
+from controlplane.diagnosis.views.activity import Activity, activity_of
+from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.told import number_of, plain, told, told_all, told_number
+from controlplane.diagnosis.window import Window
+
+_MOST = 0.5
+"""More than half of what arrives: each original request then comes twice at least."""
+_ATTEMPTS = 2.0
+_MANY_GIVEN_UP = 0.3
+"""Of what arrives; a healthy service loses a few percent."""
+_RETRIES = r"\bretr(y|ies|ied|ying)\b|re ?attempts?|resubmi|re ?sent|duplicates?"
+_SETTING = r"limit|max|budget|allowed|backoff|after|policy|interval|delay|jitter|config"
+_ALL = (
+    r"^(requests?|attempts|arriv(als|ed)|received|incoming|offered|total|sent)( requests)?"
+    r"( (total|per s|last \d+ s?|in all))*$"
+)
+_ORIGINALS = (
+    r"(original|unique|distinct|first|user|logical|organic)\b.*(request|attempt|quer|call|s$)"
+)
+
+
+def judge(window: Window) -> Verdict | None:
+    """LIKELY where the share of retries, or attempts for each request, is known and large."""
+    argument = Argument(window)
+    share = _share(argument, window)
+    now = activity_of(window)
+    failing = _failures(argument, now)
+    if share is not None:
+        if share < _MOST:
+            return None
+        argument.says(f"about {share * 100:.0f} % of what arrives are retries")
+        _cite_load(argument, now)
+        argument.against("queue.overload: the load is made of requests that came before")
+        argument.against("tenant.flood: it is everybody's failed requests that come again")
+        return argument.verdict(Confidence.LIKELY if failing else Confidence.POSSIBLE)
+    if not failing or not _hints(argument, window):
+        return None
+    _cite_load(argument, now)
+    argument.need("how many arrivals are retries, or attempts for each request")
+    return argument.verdict(Confidence.POSSIBLE)
+
+
+def _share(argument: Argument, window: Window) -> float | None:
+    """Of all arrivals; None where nobody counts retries."""
+    for find in (_share_told, _share_of_attempts, _share_of_counts, _share_beyond_originals):
+        share = find(argument, window)
+        if share is not None:
+            return share
+    return None
+
+
+def _retry_facts(window: Window) -> list[Fact]:
+    return [
+        fact for fact in told_all(window, _RETRIES, without=_SETTING) if number_of(fact) is not None
+    ]
+
+
+def _share_told(argument: Argument, window: Window) -> float | None:
+    for fact in reversed(_retry_facts(window)):
+        if re.search(r"share|ratio|fraction|percent|pct|rate of", plain(fact.key)) or (
+            "%" in fact.raw
+        ):
+            value = number_of(fact) or 0.0
+            argument.fact(fact)
+            return value / 100.0 if value > 1.0 else value
+    return None
+
+
+def _share_of_attempts(argument: Argument, window: Window) -> float | None:
+    fact = told_number(
+        window,
+        r"(attempts|retries|tries) (per|for each|by) (request|call|query|original)",
+        r"(mean|avg|average) (attempts|retries|tries)",
+        r"retry (amplification|multiplier|factor)|amplification",
+    )
+    value = number_of(fact)
+    if fact is None or value is None or value <= 0:
+        return None
+    attempts = value + 1 if re.search(r"retries", plain(fact.key)) else value
+    argument.fact(fact)
+    return max(0.0, 1 - 1 / attempts)
+
+
+def _share_of_counts(argument: Argument, window: Window) -> float | None:
+    facts, every = _retry_facts(window), told_number(window, _ALL, without=_RETRIES)
+    total = number_of(every)
+    received = window.find(Signal.RECEIVED)
+    if total is None and received is not None:
+        total = received.increase
+    if not facts:
+        return None
+    retries = number_of(facts[-1]) or 0.0
+    argument.fact(facts[-1])
+    originals = number_of(told_number(window, _ORIGINALS))
+    if originals is not None and originals + retries > 0:
+        argument.fact(told_number(window, _ORIGINALS))
+        return retries / (originals + retries)
+    if total is None or total <= 0 or retries > total:
+        return None
+    argument.fact(every)
+    return retries / total
+
+
+def _share_beyond_originals(argument: Argument, window: Window) -> float | None:
+    originals = told_number(window, _ORIGINALS)
+    every = told_number(
+        window, _ALL, r"(attempts|arriv|requests|received|offered)", without=r"uniq"
+    )
+    first, total = number_of(originals), number_of(every)
+    if originals is None or every is None or originals is every or not first or not total:
+        return None
+    if total < first:
+        return None
+    argument.fact(originals)
+    argument.fact(every)
+    return 1 - first / total
+
+
+def _failures(argument: Argument, now: Activity) -> bool:
+    """Something makes callers try again."""
+    found = False
+    for signal in (Signal.REJECTED, Signal.ABORTED, Signal.FAILED, Signal.GATEWAY_REJECTED):
+        series = now.window.find(signal)
+        if series is not None and (series.increase or 0.0) > 0:
+            argument.series(series)
+            found = True
+    fact = told_number(
+        now.window,
+        r"\b(429|503|504|502|500|408)\b",
+        r"time ?outs?\b(?!.* (s|ms)$)|timed out|reject|refus|given up|abandon|cancel|disconnect"
+        r"|abort|fail|error|shed",
+        without=r"limit|config|after|setting|client timeout|retr",
+    )
+    if (number_of(fact) or 0.0) > 0:
+        argument.fact(fact)
+        found = True
+    timeout = told(now.window, r"(client|request|sdk|caller) (timeout|deadline)")
+    if timeout is not None:
+        argument.fact(timeout, "after which callers give up and try again")
+        found = True
+    return found
+
+
+def _hints(argument: Argument, window: Window) -> bool:
+    """Somebody speaks of retries, or more is given up than ends."""
+    for change in window.changes_with(r"\bretr(y|ies)|max_?attempts|backoff"):
+        argument.says(f"change: {change.what}")
+        return True
+    fact = told(window, _RETRIES)
+    argument.fact(fact)
+    return fact is not None
+
+
+def _cite_load(argument: Argument, now: Activity) -> None:
+    argument.series(now.backlog)
+    argument.series(now.in_flight)
+    received = now.window.find(Signal.RECEIVED)
+    argument.series(received)
+    if received is not None and now.finished is not None:
+        came, done = received.increase, now.finished.increase
+        if came and done is not None:
+            argument.says(f"{number(came)} came, {number(done)} were answered")
+
+
+RETRY_STORM = Rule(
+    id="queue-retry-storm",
+    mechanism=Mechanism.QUEUE_RETRY_STORM,
+    judge=judge,
+    needs=(
+        "retries among arrivals, or attempts for each request",
+        "refusals, timeouts or requests that were given up over time",
+    ),
+    told_apart="From overload and from a flood by one caller by the share of retries, from a limit "
+    "that merely refuses by load that the refusals bring back.",
+    remedy="Give retries a budget and growing, jittered pauses; answer refusals with Retry-After; "
+    "shed retries before first attempts.",
+    hides="More replicas carry the retries too, and hide what made the first attempts fail.",
+    explains=frozenset(
+        {Mechanism.QUEUE_OVERLOAD, Mechanism.POLICY_REJECTING, Mechanism.TENANT_FLOOD}
+    ),
+)

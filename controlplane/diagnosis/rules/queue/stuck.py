@@ -1,0 +1,94 @@
+"""Requests that wait while nothing runs and nothing moves: what blocked and never-fits share."""
+
+from dataclasses import dataclass
+
+from controlplane.diagnosis.reading import Series
+from controlplane.diagnosis.signal import Signal
+from controlplane.diagnosis.views.activity import Activity
+from controlplane.diagnosis.views.course import stretch_while
+from controlplane.diagnosis.views.figure import Figure, figure_of
+from controlplane.diagnosis.views.told import number_of, says_no, told, told_number
+
+LEAST_SECONDS = 15.0
+"""A scheduler that has room admits within a step; a compilation or a long first step takes a few
+seconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stuck:
+    """Since when nothing runs while something waits."""
+
+    waiting: Series
+    running: Series
+    seconds: float
+    moves: bool | None
+    """None where nobody counts tokens or answers."""
+    truth: Figure | None
+    """What shows, beside the engine's gauges, that requests are really there."""
+    denial: Figure | None
+    """What shows that they are not."""
+
+    @property
+    def is_lasting(self) -> bool:
+        """Longer than any admission takes."""
+        return self.seconds >= LEAST_SECONDS
+
+
+def stuck_of(now: Activity) -> Stuck | None:
+    """None where something runs or nothing waits."""
+    idle = stretch_while(now.running, lambda value: value == 0)
+    waiting = stretch_while(now.backlog, lambda value: value > 0)
+    if idle is None or waiting is None:
+        return None
+    start = max(idle.first.at, waiting.first.at)
+    seconds = max(now.window.end, waiting.last.at) - start
+    return Stuck(
+        waiting=waiting,
+        running=idle,
+        seconds=seconds if min(len(idle.readings), len(waiting.readings)) > 1 else _told_for(now),
+        moves=now.moves(start, now.window.end),
+        truth=_truth(now, waiting),
+        denial=_denial(now),
+    )
+
+
+def _told_for(now: Activity) -> float:
+    """How long somebody says that it stands."""
+    fact = told_number(
+        now.window, r"(stuck|waiting|blocked|no progress|unchanged|since|oldest|duration).*"
+    )
+    value = number_of(fact)
+    return 0.0 if value is None else value
+
+
+def _truth(now: Activity, waiting: Series) -> Figure | None:
+    inside = now.in_flight
+    if inside is not None:
+        if inside.last.value <= 0:
+            return None
+        return Figure(inside.last.value, f"{inside.origin.name} {inside.last.raw}")
+    unanswered = told(now.window, r"probe|one token|canary")
+    if unanswered is not None and _is_unanswered(unanswered.raw):
+        return Figure(0.0, f"{unanswered.key} {unanswered.raw}", unanswered)
+    queued = now.window.find(Signal.GATEWAY_QUEUED)
+    if queued is not None and queued.last.value > 0 and queued is not now.backlog:
+        return Figure(queued.last.value, f"{queued.origin.name} {queued.last.raw}")
+    if len(waiting.readings) > 1 and not waiting.is_constant:
+        values = f"{waiting.first.raw} -> {waiting.last.raw}"
+        return Figure(waiting.last.value, f"{waiting.origin.name} {values}: the gauge is alive")
+    return None
+
+
+def _denial(now: Activity) -> Figure | None:
+    inside = now.in_flight
+    if inside is not None and inside.last.value == 0:
+        return Figure(0.0, f"{inside.origin.name} {inside.last.raw}")
+    probe = told(now.window, r"probe|one token|canary")
+    if probe is not None and not _is_unanswered(probe.raw) and not says_no(probe):
+        return figure_of(probe, number_of(probe) or 0.0)
+    return None
+
+
+def _is_unanswered(raw: str) -> bool:
+    text = raw.lower()
+    return any(word in text for word in ("no answer", "timeout", "timed out", "unanswered", "hang"))

@@ -1,0 +1,1 @@
+"""How rules look at a window: by the words of facts, by the course of a signal, by what goes on."""

@@ -1,0 +1,190 @@
+"""What runs, what waits, what moves: what most rules ask first, derived once.
+
+Everything may be missing, and missing is None, never zero.
+"""
+
+from dataclasses import dataclass
+
+from controlplane.diagnosis.log_event import LogKind
+from controlplane.diagnosis.reading import Series
+from controlplane.diagnosis.signal import Signal
+from controlplane.diagnosis.views.course import course_of, from_on, late, rate_of
+from controlplane.diagnosis.views.told import number_of, told_number
+from controlplane.diagnosis.window import Window
+
+FULL = 0.9
+"""Of the KV cache: an engine keeps a few percent back (watermarks of 1 to 5 %), and a batch of
+long contexts is full before the last block is."""
+ROOM = 0.7
+"""Below it a third of the cache is free: whoever waits does not wait for blocks."""
+
+_IN_FLIGHT = r"^(requests )?in ?flight|\bin ?flight (requests|streams)|outstanding|active streams"
+_RUNNING = r"^(num )?(requests |reqs )?running( (requests|reqs|seqs))?$|^running\b|^active requests"
+_WAITING = (
+    r"^(num )?(requests |reqs )?(waiting|queued|pending|deferred)( (requests|reqs|seqs))?$"
+    r"|queue (depth|length|len|size)$|^(engine )?queue( reqs| requests)?$|^waiting\b"
+)
+_QUEUED = r"(gateway|router|proxy|ingress) (queue|queued|waiting|pending)( depth| len(gth)?)?$"
+_KV = r"(kv|cache|token|block)s? (cache )?(usage|used share|utili[sz]ation|util|fill)"
+_SEATS = (
+    r"max (num )?(seqs|running|active|concurrent (requests|seqs)|batch size)|^(num )?(slots|seats)$"
+    r"|^n ?(slots|parallel)$|^parallel( slots)?$|max running requests|^seat limit|max batch size$"
+)
+_CAPACITY = (
+    r"(kv|cache)( cache)? (pool )?(size |capacity |total )?(in )?tokens|pool (size )?tokens"
+    r"|max total (num )?tokens|(kv|cache) (pool|capacity)( tokens)?$|tokens in (kv )?pool"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Activity:
+    """Of one window."""
+
+    window: Window
+    running: Series | None
+    waiting: Series | None
+    """In the engine's own queue."""
+    queued: Series | None
+    """In the queue of a gateway before it."""
+    kv: Series | None
+    """Of the cache, 0 to 1."""
+    in_flight: Series | None
+    """Known beside the engine."""
+    decode: Series | None
+    """Tokens a second."""
+    prefill: Series | None
+    """Tokens a second."""
+    preemptions: Series | None
+    finished: Series | None
+
+    @property
+    def backlog(self) -> Series | None:
+        """What waits before the engine starts on it, wherever more does."""
+        known = [series for series in (self.waiting, self.queued) if series is not None]
+        return max(known, key=lambda series: series.last.value) if known else None
+
+    @property
+    def seats(self) -> float | None:
+        """How many may run at once by configuration."""
+        series = self.window.find(Signal.SEATS)
+        if series is not None:
+            return series.last.value
+        told = number_of(told_number(self.window, _SEATS, without=_NOT_SEATS))
+        if told is not None:
+            return told
+        return self._of_events("max_num_seqs")
+
+    @property
+    def capacity(self) -> float | None:
+        """Of the KV cache, in tokens."""
+        series = self.window.find(Signal.KV_CAPACITY)
+        if series is not None:
+            return series.last.value
+        blocks, size = self.window.find(Signal.KV_BLOCKS), self.window.find(Signal.KV_BLOCK_SIZE)
+        if blocks is not None and size is not None:
+            return blocks.last.value * size.last.value
+        told = number_of(told_number(self.window, _CAPACITY, without=_NOT_CAPACITY))
+        if told is not None:
+            return told
+        sized = self.window.last_event(LogKind.KV_CACHE_SIZED)
+        return None if sized is None else sized.fields.get("tokens")
+
+    @property
+    def is_full(self) -> bool | None:
+        """The cache, of late; None where its usage is not known."""
+        return None if self.kv is None else max(late(self.kv), self.kv.last.value) >= FULL
+
+    @property
+    def has_room(self) -> bool | None:
+        """In the cache, all the time; None where its usage is not known."""
+        return None if self.kv is None else self.kv.max < ROOM
+
+    @property
+    def has_all_seats_taken(self) -> bool | None:
+        """None where the number of seats, or what runs, is not known."""
+        seats = self.seats
+        if seats is None or self.running is None:
+            return None
+        return max(late(self.running), self.running.last.value) >= _NEARLY * seats
+
+    def moves(self, start: float, end: float) -> bool | None:
+        """Whether any token came or any request ended from `start` to `end`; None where nothing
+        was seen that would show it."""
+        seen = [
+            increase > 0
+            for signal in _COUNTED
+            for series in (from_on(self.window.find(signal), start),)
+            if series is not None and (increase := series.increase) is not None
+        ]
+        for signal in (Signal.GENERATION_RATE, Signal.PROMPT_RATE):
+            rate = self.window.find(signal)
+            part = None if rate is None else rate.between(start, end)
+            if part is not None:
+                seen.append(part.max > 0)
+        for histogram in self.window.histograms:
+            if histogram.signal in _OBSERVED:
+                counts = [reading.count for reading in histogram.readings if reading.at >= start]
+                if len(counts) > 1:
+                    seen.append(counts[-1] > counts[0])
+        told = told_number(self.window, _SPEED)
+        if told is not None:
+            seen.append((number_of(told) or 0.0) > 0)
+        return any(seen) if seen else None
+
+    @property
+    def is_moving(self) -> bool | None:
+        """Of late: within the last third of the window, two readings at least."""
+        start = self.window.start + (self.window.end - self.window.start) * 2 / 3
+        return self.moves(start, self.window.end)
+
+    def _of_events(self, name: str) -> float | None:
+        found = [event.fields[name] for event in self.window.events if name in event.fields]
+        return found[-1] if found else None
+
+
+def activity_of(window: Window) -> Activity:
+    """What goes on in `window`."""
+    return Activity(
+        window=window,
+        running=course_of(window, Signal.RUNNING, _RUNNING, without=_NOT_NOW),
+        waiting=course_of(window, Signal.WAITING, _WAITING, without=_NOT_NOW),
+        queued=course_of(window, Signal.GATEWAY_QUEUED, _QUEUED, without=_NOT_NOW),
+        kv=course_of(window, Signal.KV_USAGE, _KV, without=_NOT_NOW),
+        in_flight=course_of(window, Signal.GATEWAY_IN_FLIGHT, _IN_FLIGHT, without=_NOT_NOW),
+        decode=_decode(window),
+        prefill=_prefill(window),
+        preemptions=window.find(Signal.PREEMPTIONS),
+        finished=window.find(Signal.FINISHED),
+    )
+
+
+def _decode(window: Window) -> Series | None:
+    told = window.find(Signal.GENERATION_RATE)
+    counted = rate_of(window.find(Signal.GENERATION_TOKENS), Signal.GENERATION_RATE)
+    if told is None or (counted is not None and len(counted.readings) >= len(told.readings)):
+        return counted if counted is not None else told
+    return told
+
+
+def _prefill(window: Window) -> Series | None:
+    told = window.find(Signal.PROMPT_RATE)
+    for signal in (Signal.COMPUTED_PROMPT_TOKENS, Signal.PROMPT_TOKENS):
+        counted = rate_of(window.find(signal), Signal.PROMPT_RATE)
+        if counted is not None and (told is None or len(counted.readings) >= len(told.readings)):
+            return counted
+    return told
+
+
+_NOT_NOW = r"before|baseline|expected|limit|max|longest|wrong"
+_NOT_SEATS = r"batched|tokens|model len|client"
+_NOT_CAPACITY = r"batched|prompt|cached|free|used|available|evictable|per "
+_SPEED = r"(tokens|tok) per s|throughput|tokens? rate|tps\b"
+_NEARLY = 0.95
+_COUNTED = (
+    Signal.GENERATION_TOKENS,
+    Signal.COMPUTED_PROMPT_TOKENS,
+    Signal.PROMPT_TOKENS,
+    Signal.STEPS,
+    Signal.FINISHED,
+)
+_OBSERVED = frozenset({Signal.ITL, Signal.TTFT, Signal.E2E, Signal.STEP_TIME, Signal.STEP_TOKENS})

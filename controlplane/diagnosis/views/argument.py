@@ -1,0 +1,87 @@
+"""What speaks for and against one mechanism, gathered while a rule looks at a window."""
+
+from controlplane.diagnosis import citing
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.fact import Fact
+from controlplane.diagnosis.reading import HistogramSeries, Series
+from controlplane.diagnosis.signal import SignalKind
+from controlplane.diagnosis.verdict import Cited, Verdict
+from controlplane.diagnosis.window import Window
+
+_MOST_NEEDS = 5
+
+
+class Argument:
+    """Sentences and figures in the order in which they came up, each once."""
+
+    def __init__(self, window: Window) -> None:
+        self._window = window
+        self._evidence: dict[str, None] = {}
+        self._against: dict[str, None] = {}
+        self._needs: dict[str, None] = {}
+        self._cited: dict[str, Cited] = {}
+
+    def says(self, sentence: str) -> None:
+        """Something that speaks for it."""
+        self._evidence[sentence] = None
+
+    def series(self, series: Series | None, why: str = "") -> None:
+        """How a series went; nothing where there is none."""
+        if series is None:
+            return
+        self.says(_with(course(series), why))
+        self._cited[series.origin.name] = citing.cited_series(self._window, series)
+
+    def histogram(self, histogram: HistogramSeries, value: float, sentence: str) -> None:
+        """A mean or percentile of a histogram."""
+        self.says(sentence)
+        cited = citing.cited_histogram(self._window, histogram, value)
+        self._cited[histogram.origin.name] = cited
+
+    def fact(self, fact: Fact | None, why: str = "") -> None:
+        """What was told; nothing where it was not."""
+        if fact is None:
+            return
+        self.says(_with(citing.says(fact), why))
+        cited = citing.cited_fact(self._window, fact)
+        if cited is not None:
+            self._cited[fact.key] = cited
+
+    def against(self, sentence: str) -> None:
+        """Something that does not fit, or a look-alike with why it is not that one."""
+        self._against[sentence] = None
+
+    def need(self, *what: str) -> None:
+        """What would settle it."""
+        for each in what:
+            self._needs[each] = None
+
+    def verdict(
+        self, confidence: Confidence, *, detail: str = "", remedy: str | None = None
+    ) -> Verdict:
+        """What was gathered, as a verdict."""
+        return Verdict(
+            confidence=confidence,
+            evidence=tuple(self._evidence),
+            against=tuple(self._against),
+            needs=tuple(self._needs)[:_MOST_NEEDS],
+            cited=tuple(self._cited.values()),
+            detail=detail,
+            remedy=remedy,
+        )
+
+
+def course(series: Series) -> str:
+    """`Waiting 43, 42, 33, 23, 23 in 40 s`; a counter by its ends and its rate."""
+    if len(series.readings) == 1:
+        return f"{series.origin.name} {series.last.raw}"
+    if series.signal.terms.kind is SignalKind.COUNTER:
+        rate = series.per_second
+        return citing.moved(series) + (f" ({citing.number(rate)} a second)" if rate else "")
+    if series.is_constant:
+        return citing.stands(series)
+    return f"{citing.course(series)} in {series.span_seconds:g} s"
+
+
+def _with(what: str, why: str) -> str:
+    return f"{what}: {why}" if why else what

@@ -1,0 +1,47 @@
+"""How much of what is looked up in the prefix cache is found there."""
+
+import itertools
+
+from controlplane.diagnosis.reading import Reading, Series
+from controlplane.diagnosis.signal import Signal
+from controlplane.diagnosis.views.course import course_of
+from controlplane.diagnosis.window import Window
+
+_HIT_RATE = r"hit (rate|ratio|share|percent)|hits share|prefix reuse|cached share"
+_PAIRS = (
+    (Signal.PREFIX_QUERIES, Signal.PREFIX_HITS),
+    (Signal.PROMPT_TOKENS, Signal.CACHED_PROMPT_TOKENS),
+)
+
+
+def hit_rates(window: Window) -> Series | None:
+    """The share of tokens that were found, each over a time: between readings of the counters, and
+    before the first of them since the process started; else the engine's own figure, else what was
+    told."""
+    for asked, found in _PAIRS:
+        rates = _between(window.find(asked), window.find(found))
+        if rates is not None:
+            return rates
+    return course_of(window, Signal.HIT_RATE, _HIT_RATE, without=r"expected|before|target|old")
+
+
+def _between(queries: Series | None, hits: Series | None) -> Series | None:
+    if queries is None or hits is None:
+        return None
+    readings = []
+    first, first_hits = queries.first, hits.at(queries.first.at)
+    if first_hits is not None and first.value > 0:
+        readings.append(_reading(first.at, first_hits.value, first.value))
+    for before, after in itertools.pairwise(queries.readings):
+        old, new = hits.at(before.at), hits.at(after.at)
+        asked = after.value - before.value
+        if old is not None and new is not None and asked > 0 and new.value >= old.value:
+            readings.append(_reading(after.at, new.value - old.value, asked))
+    if not readings:
+        return None
+    return Series(signal=Signal.HIT_RATE, origin=hits.origin, readings=tuple(readings))
+
+
+def _reading(at: float, found: float, asked: float) -> Reading:
+    share = found / asked
+    return Reading(at, share, f"{share * 100:.3g} %")

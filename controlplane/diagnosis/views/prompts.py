@@ -1,0 +1,69 @@
+"""How long prompts are: the longest that is known of, and the others."""
+
+from controlplane.diagnosis.citing import number
+from controlplane.diagnosis.log_event import LogKind
+from controlplane.diagnosis.signal import Signal
+from controlplane.diagnosis.views.figure import Figure
+from controlplane.diagnosis.views.told import numbers_in, told_all
+from controlplane.diagnosis.window import Window
+
+_PROMPT = r"(?=.*(\b(prompts?|inputs?|context|document)\b|\brequests?\b.*\btokens\b))"
+_LONG = (
+    _PROMPT + r"(?=.*\b(longest|largest|biggest|head|oversized|blocking|first|long|huge|big|stuck"
+    r"|oldest|giant)\b)(?!.*\b(limit|threshold|allowed|short|s|ttft|latency|wait|age)\b)"
+)
+_ANY_LONG = r"^(new |request |incoming )?(prompts?|inputs?)( (arrived|tokens|length|len|sent))*$"
+_SEEN = _PROMPT + r"(?=.*\bmax(imum)?\b)(?=.*\b(seen|observed|arrived|sent|yesterday|today)\b)"
+_OTHERS = (
+    r"(?=.*\b(prompts?|inputs?|requests?)\b)(?=.*\b(others?|short|typical|usual|median|mean"
+    r"|average|avg|behind|waiting|p50|p90|p95|small)\b)"
+    r"(?!.*\b(output|ttft|latency|limit|longest|largest|per s|rate|hit)\b)"
+)
+_FEWEST_TOKENS = 16
+"""A number below it beside the word prompt is a count of prompts and not a length."""
+
+
+def longest_prompt(window: Window) -> Figure | None:
+    """In tokens: as it was told, else as a log line had it."""
+    for pattern in (_LONG, _SEEN, _ANY_LONG):
+        found = _lengths(window, pattern, most=True)
+        if found is not None:
+            return found
+    return _logged(window)
+
+
+def other_prompts(window: Window) -> Figure | None:
+    """In tokens: what the rest is like."""
+    return _lengths(window, _OTHERS, most=False)
+
+
+def prompts_by_histogram(window: Window) -> tuple[float, float] | None:
+    """Median and 99th percentile in tokens; None where no histogram has them."""
+    histogram = window.find_histogram(Signal.PROMPT_LENGTH)
+    if histogram is None:
+        return None
+    middle, most = histogram.quantile(0.5), histogram.quantile(0.99)
+    return None if middle is None or most is None else (middle, most)
+
+
+def _lengths(window: Window, pattern: str, *, most: bool) -> Figure | None:
+    found = []
+    for fact in told_all(window, pattern):
+        values = [fact.value] if fact.value is not None else numbers_in(fact.raw)
+        lengths = [value for value in values if value >= _FEWEST_TOKENS]
+        if lengths:
+            value = max(lengths) if most else min(lengths)
+            found.append(Figure(value, f"{fact.key} {fact.raw}", fact))
+    if not found:
+        return None
+    return (max if most else min)(found, key=lambda figure: figure.value)
+
+
+def _logged(window: Window) -> Figure | None:
+    kinds = (LogKind.PROMPT_STARTED, LogKind.PROMPT_EVALUATED, LogKind.PROMPT_TOO_LONG)
+    lengths = [
+        event.fields["tokens"] for event in window.events_of(*kinds) if "tokens" in event.fields
+    ]
+    if not lengths:
+        return None
+    return Figure(max(lengths), f"a prompt of {number(max(lengths))} tokens in the log")

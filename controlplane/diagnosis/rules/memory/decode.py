@@ -1,0 +1,118 @@
+"""oom.decode_growth: each step of a full batch wants a little more, until there is none."""
+
+import re
+
+from controlplane.diagnosis.citing import cited_series, course
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.rules.memory.failure import Failure, find_failure
+from controlplane.diagnosis.rules.memory.ledger import asked_for, facts_named, known, shortened
+from controlplane.diagnosis.rules.memory.stage import Stage
+from controlplane.diagnosis.signal import Signal
+from controlplane.diagnosis.verdict import Verdict
+from controlplane.diagnosis.window import Window
+
+_FULL = 0.9
+"""Of the KV cache: what is left is smaller than what a full batch takes in a second or two."""
+_TOPICS = r"page|block|token|clients|seq|seat|slots|context|ctx|max|headroom|util|fraction|vram|gpu"
+_POOL_FIGURES = re.compile(
+    r"(tr(y|ied) to allocate|ava?i?l\w*(_size)?(\(\))? ?tokens?|evictable_size|available_size)"
+    r".*?(\d[\d,]*)",
+    re.IGNORECASE,
+)
+
+
+def _judge(window: Window) -> Verdict | None:
+    failure = find_failure(window)
+    if failure is None or not failure.stage.is_serving or failure.stage is Stage.PREFILL:
+        return None
+    usage, rate = window.find(Signal.KV_USAGE), window.find(Signal.PROMPT_RATE)
+    is_full = usage is not None and usage.last.value >= _FULL
+    is_decoding = rate is not None and rate.last.value == 0
+    if failure.stage is Stage.SERVING and not is_full and not is_decoding:
+        return None
+    evidence = [*asked_for(failure), *_pool(failure)]
+    if failure.stage_line and failure.stage is Stage.DECODE:
+        evidence.append(f"in a decode step: {shortened(failure.stage_line)}")
+    for signal in (Signal.RUNNING, Signal.CONTEXT_TOKENS, Signal.KV_USAGE, Signal.WAITING):
+        series = window.find(signal)
+        if series is not None:
+            evidence.append(course(series))
+    evidence += _pages(window)
+    return Verdict(
+        confidence=_confidence(failure, is_full=is_full, is_decoding=is_decoding),
+        evidence=(*evidence, *known(window, _TOPICS)),
+        against=(
+            "not oom.prefill_transient: the step that failed decoded",
+            *_not_in_gaps(failure),
+        )
+        if failure.stage is Stage.DECODE
+        else _not_in_gaps(failure),
+        needs=() if failure.is_named else ("the traceback of the failure",),
+        cited=() if usage is None else (cited_series(window, usage),),
+        detail="decode growth",
+    )
+
+
+def _confidence(failure: Failure, *, is_full: bool, is_decoding: bool) -> Confidence:
+    if failure.fits_in_gaps:
+        return Confidence.POSSIBLE
+    if failure.stage is Stage.DECODE and failure.is_named:
+        return Confidence.CERTAIN
+    return Confidence.LIKELY if is_full and is_decoding else Confidence.POSSIBLE
+
+
+def _pool(failure: Failure) -> tuple[str, ...]:
+    """The pool's own figures, in tokens."""
+    lines = [shortened(line) for line in failure.lines if _POOL_FIGURES.search(line)]
+    return tuple(dict.fromkeys(line for line in lines if line != shortened(failure.line)))
+
+
+def _pages(window: Window) -> tuple[str, ...]:
+    """Each sequence may open a block in the same step."""
+    running = window.find(Signal.RUNNING)
+    page = next(
+        (
+            fact.value
+            for fact in facts_named(window, r"(page|block)_?size")
+            if fact.value is not None
+        ),
+        None,
+    )
+    if running is None or page is None or page <= 1:
+        return ()
+    most = running.last.value * page
+    return (
+        f"{running.last.raw} running x {page:g} tokens a block = {most:.0f} tokens of new blocks "
+        "in one step at worst",
+    )
+
+
+def _not_in_gaps(failure: Failure) -> tuple[str, ...]:
+    if failure.reserved is None:
+        return ()
+    if failure.fits_in_gaps:
+        return (f"{failure.reserved.raw} reserved and unallocated would have been enough",)
+    return (f"not oom.fragmentation: only {failure.reserved.raw} are reserved and unallocated",)
+
+
+DECODE_GROWTH = Rule(
+    id="oom-decode-growth",
+    mechanism=Mechanism.OOM_DECODE_GROWTH,
+    judge=_judge,
+    needs=("the engine's log around the failure", "KV cache usage"),
+    told_apart=(
+        "From oom.prefill_transient by a full cache and a step that decoded; from cache.thrash by "
+        "a death where an engine with headroom preempts."
+    ),
+    remedy=(
+        "Headroom for growth: admit fewer sequences at once, keep a block free for each of them, "
+        "or bound the length of outputs."
+    ),
+    hides=(
+        "Fewer seats leave the device idle while outputs are short; the same load then waits in "
+        "the queue."
+    ),
+    explains=frozenset({Mechanism.CACHE_THRASH, Mechanism.QUEUE_OVERLOAD}),
+)

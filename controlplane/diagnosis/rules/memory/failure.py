@@ -1,0 +1,195 @@
+"""The moment at which device memory ran out: in which stage, for how much, beside what."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from controlplane.diagnosis.log_event import LogEvent, LogKind
+from controlplane.diagnosis.rules.memory.amount import Amount, amounts_in, as_written
+from controlplane.diagnosis.rules.memory.stage import Stage, named_stage, stage_by_order
+from controlplane.diagnosis.window import Window
+
+_RUN_OUT = (LogKind.OUT_OF_MEMORY, LogKind.KV_CACHE_TOO_SMALL)
+_MOST_TRACEBACK_LINES = 200
+"""Deep enough for any engine's traceback; a runaway log is not searched to its beginning."""
+_MOST_LINES_AFTER = 60
+_QUIET_LINE = re.compile(
+    r"\b(INFO|WARNING|DEBUG)\b|Decode batch|Prefill batch|Avg prompt throughput|"
+    r"print_info|llama_kv_cache.*size =|load_tensors: +offload",
+)
+"""Ends a failure's lines: an engine that goes on, or what it said before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """What is known of it. Amounts that nobody wrote down are None."""
+
+    line: str
+    index: int
+    """Of `line` among the window's lines; -1 where it is a fact's text."""
+    at: float | None
+    stage: Stage
+    stage_line: str
+    """Which line says the stage; empty where none does."""
+    is_named: bool
+    """A traceback or the engine's own words say the stage, and not the order of its lines alone."""
+    lines: tuple[str, ...]
+    """Those that belong to it."""
+    is_refusal: bool
+    """The engine calculated that it cannot fit, and asked for nothing."""
+    ranks: frozenset[str]
+    """That failed."""
+    wanted: Amount | None = None
+    free: Amount | None = None
+    total: Amount | None = None
+    allocated: Amount | None = None
+    reserved: Amount | None = None
+    """Held by the allocator and unallocated."""
+    process: Amount | None = None
+    """What the failing process itself holds."""
+
+    @property
+    def shortfall(self) -> float | None:
+        """Bytes that were missing."""
+        if self.wanted is None or self.free is None:
+            return None
+        return self.wanted.size - self.free.size
+
+    @property
+    def fits_in_gaps(self) -> bool:
+        """The allocator holds at least what was wanted, unused, and the device has no more."""
+        return (
+            self.wanted is not None
+            and self.reserved is not None
+            and self.reserved.size >= self.wanted.size
+            and (self.free is None or self.free.size < self.wanted.size)
+        )
+
+
+def find_failure(window: Window) -> Failure | None:
+    """The first failure that the engine did not get over; None where memory of a
+    device did not run out, as far as could be seen."""
+    events = tuple(event for event in window.events_of(*_RUN_OUT) if not _got_over(window, event))
+    if not events:
+        return None
+    first = events[0]
+    together = tuple(event for event in events if event.index - first.index <= _MOST_LINES_AFTER)
+    return _describe(window, first, together)
+
+
+def _got_over(window: Window, event: LogEvent) -> bool:
+    """It came up afterwards without starting again: it had asked for less."""
+    before_ready = True
+    for later in window.events:
+        if later.index < event.index and later.kind is LogKind.READY:
+            before_ready = False
+        if later.index > event.index and later.kind in (
+            LogKind.STARTING,
+            LogKind.DIED,
+            LogKind.FAILED_TO_START,
+        ):
+            return False
+        if later.index > event.index and later.kind is LogKind.READY:
+            return before_ready
+    return False
+
+
+def _describe(window: Window, first: LogEvent, together: tuple[LogEvent, ...]) -> Failure:
+    rank = first.words.get("rank")
+    frames, after = _lines_around(window.lines, first.index, together[-1].index)
+    stage, stage_line, is_named = _stage(window, first, rank, (*frames, first.line, *after))
+    measured = next((event for event in together if "wanted_bytes" in event.fields), first)
+    texts = (measured.line, *after)
+    return Failure(
+        line=measured.line,
+        index=first.index,
+        at=first.at,
+        stage=stage,
+        stage_line=stage_line,
+        is_named=is_named,
+        lines=(*reversed(frames), first.line, *after),
+        is_refusal=all(event.kind is LogKind.KV_CACHE_TOO_SMALL for event in together),
+        ranks=frozenset(
+            event.words["rank"]
+            for event in window.events_of(*_RUN_OUT, LogKind.DIED)
+            if "rank" in event.words and event.index >= first.index - _MOST_TRACEBACK_LINES
+        ),
+        wanted=_field(measured, ("wanted_bytes", "needed_bytes"), texts),
+        free=_field(measured, ("free_bytes", "available_bytes"), texts),
+        total=_field(measured, ("total_bytes",), texts),
+        allocated=_field(measured, ("allocated_bytes",), texts),
+        reserved=_unallocated(measured, texts),
+        process=_field(measured, ("process_bytes",), texts),
+    )
+
+
+def _lines_around(
+    lines: tuple[str, ...], first: int, last: int
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The traceback above, its deepest frame first, and what the engine says of it below."""
+    frames = []
+    for line in reversed(lines[max(0, first - _MOST_TRACEBACK_LINES) : first]):
+        if _QUIET_LINE.search(line):
+            break
+        frames.append(line)
+    after = list(lines[first + 1 : last + 1])
+    for line in lines[last + 1 : last + 1 + _MOST_LINES_AFTER]:
+        if _QUIET_LINE.search(line):
+            break
+        after.append(line)
+    return tuple(frames), tuple(after)
+
+
+def _stage(
+    window: Window, event: LogEvent, rank: str | None, around: tuple[str, ...]
+) -> tuple[Stage, str, bool]:
+    ordered, ordered_line, is_said = stage_by_order(window, event.index, rank)
+    around = (*around, *_told(window))
+    if ordered is Stage.UNKNOWN:
+        named = named_stage(around, is_serving=False) or named_stage(around, is_serving=True)
+    else:
+        named = named_stage(around, is_serving=ordered.is_serving)
+    if event.kind is LogKind.KV_CACHE_TOO_SMALL:
+        return Stage.KV_CACHE, event.line, True
+    if named is None or _contradicts(named[0], ordered):
+        return ordered, ordered_line, is_said
+    return named[0], named[1], True
+
+
+def _contradicts(named: Stage, ordered: Stage) -> bool:
+    """What was done before the graphs were finished is not a profile afterwards."""
+    return ordered is Stage.WARMUP and named in (Stage.PROFILE, Stage.LOAD)
+
+
+def _told(window: Window) -> tuple[str, ...]:
+    """What somebody wrote of the stage: `failed_during: decode`."""
+    asked = {"phase", "during", "stage", "died", "crash", "failed"}
+    return tuple(
+        f"{fact.key} {fact.raw}"
+        for fact in window.facts
+        if fact.value is None and asked & fact.words
+    )
+
+
+def _field(event: LogEvent, names: tuple[str, ...], texts: Iterable[str]) -> Amount | None:
+    for name in names:
+        if name in event.fields:
+            return as_written(event.fields[name], texts)
+    return None
+
+
+def _unallocated(event: LogEvent, texts: Iterable[str]) -> Amount | None:
+    """As newer allocators say it, or what older ones held in total less what they had given out."""
+    found = _field(event, ("reserved_bytes",), texts)
+    held, given = event.fields.get("pool_bytes"), event.fields.get("allocated_bytes")
+    if found is not None or held is None or given is None:
+        return found
+    if "reserved in total" not in event.line or held < given:
+        return None
+    return as_written(held - given, ())
+
+
+def listed_processes(line: str) -> tuple[Amount, ...]:
+    """What the allocator's message says of each process on the device but the one that fails."""
+    found = re.findall(r"Process \d+ has ([\d.,]+ ?[KMGT]?i?B) memory in use", line)
+    return tuple(amount for text in found for amount in amounts_in(text))

@@ -1,0 +1,136 @@
+"""oom.host_memory: the host's memory, or a container's limit of it."""
+
+import re
+
+from controlplane.diagnosis.citing import cited_series, moved, says
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.fact import Fact
+from controlplane.diagnosis.log_event import LogKind
+from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.rules.memory.failure import find_failure
+from controlplane.diagnosis.rules.memory.ledger import facts_named, known, shortened
+from controlplane.diagnosis.signal import Signal, Unit
+from controlplane.diagnosis.verdict import Verdict
+from controlplane.diagnosis.window import Window
+
+_KILLED = re.compile(r"oom[-_ ]?kill|out of memory.*kill|killed.*out of memory", re.IGNORECASE)
+_SIGNAL_9 = re.compile(r"\b(137|-9|sigkill|signal 9)\b", re.IGNORECASE)
+_NEAR_LIMIT = 0.95
+"""Of a limit: the kernel kills at the limit, and the last reading is from before."""
+_STATE = r"prompt_save|cache state:|saving prompt|prompt cache.*limit|swap space|offload.*(GiB|MiB)"
+_TOPICS = r"mem|ram|limit|exit|oom|kill|cache|vram|gpu|rss|swap|models|reuse|host|shm|offload"
+
+
+def _judge(window: Window) -> Verdict | None:
+    events = window.events_of(LogKind.HOST_OUT_OF_MEMORY)
+    told = [
+        fact for fact in window.facts if _KILLED.search(f"{fact.key} {fact.raw}") and _is_yes(fact)
+    ]
+    if events or told:
+        return Verdict(
+            confidence=Confidence.CERTAIN,
+            evidence=(
+                *(shortened(event.line) for event in events[:4]),
+                *(says(fact) for fact in told),
+                *_context(window),
+            ),
+            against=_against(window),
+            detail="host",
+        )
+    return _killed(window)
+
+
+def _is_yes(fact: Fact) -> bool:
+    return fact.raw.strip().lower() not in ("false", "no", "0", "none")
+
+
+def _killed(window: Window) -> Verdict | None:
+    """Ended by signal 9, by whomever."""
+    exits = [
+        fact
+        for fact in facts_named(window, r"exit|code|signal|status|reason|died|ended")
+        if _SIGNAL_9.search(fact.raw)
+    ]
+    lines = window.lines_with(r"(exit|exited|code|status)\D{0,12}\b(137|-9)\b|SIGKILL|signal 9\b")
+    if not exits and not lines:
+        return None
+    near = _near_limit(window)
+    return Verdict(
+        confidence=Confidence.LIKELY if near else Confidence.POSSIBLE,
+        evidence=(
+            *(says(fact) for fact in exits),
+            *(shortened(line) for line in lines[:2]),
+            *near,
+            *_context(window),
+        ),
+        against=(
+            "a probe or a person that ends a process leaves the same code",
+            *_against(window),
+        ),
+        needs=("the kernel's log or the container's reason", "host memory at the end"),
+        detail="host",
+    )
+
+
+def _near_limit(window: Window) -> tuple[str, ...]:
+    limit = next(
+        (
+            fact
+            for fact in facts_named(window, r"limit|host.*(mem|ram)|(mem|ram).*total")
+            if fact.value is not None and fact.unit is Unit.BYTES
+        ),
+        None,
+    )
+    used = window.find(Signal.HOST_MEMORY_USED)
+    if limit is None or limit.value is None or used is None:
+        return ()
+    if used.max < _NEAR_LIMIT * limit.value:
+        return ()
+    return (f"{moved(used)}, and {says(limit)}",)
+
+
+def _context(window: Window) -> tuple[str, ...]:
+    states = window.lines_with(_STATE)
+    used = window.find(Signal.HOST_MEMORY_USED)
+    return (
+        *(f"its last step on the host: {shortened(line)}" for line in states[-2:]),
+        *(() if used is None else (moved(used),)),
+        *known(window, _TOPICS),
+    )
+
+
+def _against(window: Window) -> tuple[str, ...]:
+    against = []
+    if find_failure(window) is None:
+        against.append("not the device: no allocation on it failed")
+    against += [
+        f"not the device: {says(fact)}"
+        for fact in facts_named(window, r"vram|gpu.*mem|device.*mem")
+        if "flat" in fact.raw.lower() or "used" in fact.key.lower()
+    ]
+    series = window.find(Signal.DEVICE_MEMORY_USED)
+    if series is not None:
+        against.append(f"not the device: {moved(series)} ({cited_series(window, series).unit})")
+    return tuple(against)
+
+
+HOST_MEMORY = Rule(
+    id="oom-host-memory",
+    mechanism=Mechanism.OOM_HOST_MEMORY,
+    judge=_judge,
+    needs=("the kernel's log or the container's reason", "host memory of the process"),
+    told_apart=(
+        "From the failures on the device by who killed it: a kernel or a container runtime, with "
+        "no failed allocation on the device; from a probe's kill by the reason beside code 137."
+    ),
+    remedy=(
+        "Cap what the engine keeps on the host (prompt cache, swap, offloaded KV, multimodal "
+        "cache) well below the limit, or raise the limit on purpose."
+    ),
+    hides=(
+        "A higher limit gives a growing cache or a leak more days; a restart frees the memory and "
+        "with it what held it."
+    ),
+    explains=frozenset({Mechanism.ENGINE_HUNG}),
+)

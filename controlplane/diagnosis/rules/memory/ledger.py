@@ -1,0 +1,86 @@
+"""What of a device's memory had gone to what, in sentences that findings cite."""
+
+import re
+
+from controlplane.diagnosis.citing import says
+from controlplane.diagnosis.fact import Fact
+from controlplane.diagnosis.log_event import LogEvent, LogKind
+from controlplane.diagnosis.rules.memory.amount import as_written
+from controlplane.diagnosis.rules.memory.failure import Failure
+from controlplane.diagnosis.window import Window
+
+_MOST_FACTS = 8
+_MOST_LINE = 240
+"""Characters of a log line that a finding repeats."""
+
+
+def asked_for(failure: Failure) -> tuple[str, ...]:
+    """`136.00 MiB wanted, 120.88 MiB free of 22.36 GiB`; the line where it has no figures."""
+    if failure.wanted is None and failure.free is None:
+        return (f"the failure: {shortened(failure.line)}",)
+    parts = []
+    if failure.wanted is not None:
+        parts.append(f"{failure.wanted.raw} wanted")
+    if failure.free is not None:
+        of_total = "" if failure.total is None else f" of {failure.total.raw}"
+        parts.append(f"{failure.free.raw} free{of_total}")
+    return (", ".join(parts),)
+
+
+def placed(window: Window, failure: Failure) -> tuple[str, ...]:
+    """What stood before the failure: weights, KV cache, graphs."""
+    sentences = []
+    for kind, what in (
+        (LogKind.WEIGHTS_LOADED, "weights are in"),
+        (LogKind.KV_CACHE_SIZED, "KV cache sized"),
+        (LogKind.GRAPH_CAPTURE_FINISHED, "graph capture finished"),
+    ):
+        found = before(window, failure, kind)
+        if found:
+            sentences.append(f"{what}: {_figures(found)}")
+    return tuple(sentences)
+
+
+def before(window: Window, failure: Failure, kind: LogKind) -> tuple[LogEvent, ...]:
+    """Events of that kind above the failure."""
+    return tuple(event for event in window.events_of(kind) if event.index < failure.index)
+
+
+def _figures(events: tuple[LogEvent, ...]) -> str:
+    parts: dict[str, None] = {}
+    for event in events:
+        message = _message(event.line)
+        for name, value in event.fields.items():
+            if name.endswith("bytes"):
+                parts[as_written(value, (message,)).raw] = None
+        for figure in re.findall(r"[\d,]+ tokens|#tokens: \d+|[\d.]+ ?sec(?:ond)?s?\b", message):
+            parts[figure] = None
+    return ", ".join(parts) if parts else shortened(_message(events[-1].line))
+
+
+def _message(line: str) -> str:
+    """Without the head that a logger puts before it."""
+    return re.sub(r"^.*?\[?[\w./]+\.(?:py|rs|cpp|cc):\d+\]?:? ", "", line, count=1)
+
+
+def shortened(line: str) -> str:
+    """A log line as a finding repeats it."""
+    line = " ".join(line.split())
+    return line if len(line) <= _MOST_LINE else f"{line[:_MOST_LINE]}..."
+
+
+def known(window: Window, pattern: str) -> tuple[str, ...]:
+    """What was told beside the log about these things, as one sentence; nothing where it was not.
+
+    `pattern` is a regular expression over the keys as they were written.
+    """
+    found = facts_named(window, pattern)[:_MOST_FACTS]
+    return (f"known besides: {', '.join(says(fact) for fact in found)}",) if found else ()
+
+
+def facts_named(window: Window, pattern: str) -> tuple[Fact, ...]:
+    """Facts whose key, as it was written, holds the pattern; the newest of each key."""
+    newest = {
+        fact.key: fact for fact in window.facts if re.search(pattern, fact.key, re.IGNORECASE)
+    }
+    return tuple(newest.values())

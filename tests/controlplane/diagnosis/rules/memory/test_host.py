@@ -1,0 +1,59 @@
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.log_event import LogKind
+from controlplane.diagnosis.rules.memory.host import HOST_MEMORY
+from controlplane.diagnosis.signal import Signal, Unit
+from tests.controlplane.diagnosis.rules.build_window import fact, said, series, window
+
+GIB = 1024.0**3
+
+
+def test_a_kernel_that_kills_for_memory_is_certain() -> None:
+    verdict = HOST_MEMORY.judge(
+        window(
+            said(LogKind.HOST_STATE_SAVED, "prompt_save: - saving prompt, size = 3462.850 MiB"),
+            said(LogKind.HOST_OUT_OF_MEMORY, "Out of memory: Killed process 77 (llama-server)"),
+            fact("cache_ram_mib", "2048", 2048 * 1024.0**2, Unit.BYTES),
+            fact("gpu_memory", "flat"),
+        )
+    )
+    assert verdict is not None
+    assert verdict.confidence is Confidence.CERTAIN
+    told = "\n".join(verdict.evidence)
+    assert "Killed process 77" in told
+    assert "3462.850 MiB" in told
+    assert "cache_ram_mib 2048" in told
+    assert "not the device: gpu_memory flat" in verdict.against
+
+
+def test_a_container_that_was_killed_for_memory_is_certain_without_a_log() -> None:
+    verdict = HOST_MEMORY.judge(window(fact("k8s_reason", "OOMKilled"), fact("exit_code", 137)))
+    assert verdict is not None
+    assert verdict.confidence is Confidence.CERTAIN
+
+
+def test_code_137_alone_may_be_a_probe() -> None:
+    verdict = HOST_MEMORY.judge(window(fact("container_exit_code", 137)))
+    assert verdict is not None
+    assert verdict.confidence is Confidence.POSSIBLE
+    assert verdict.needs
+
+
+def test_code_137_at_the_limit_is_likely() -> None:
+    verdict = HOST_MEMORY.judge(
+        window(
+            fact("container_exit_code", 137),
+            fact("memory_limit_gib", "6", 6 * GIB, Unit.BYTES),
+            series(Signal.HOST_MEMORY_USED, 4 * GIB, 5 * GIB, 5.9 * GIB),
+        )
+    )
+    assert verdict is not None
+    assert verdict.confidence is Confidence.LIKELY
+
+
+def test_a_kill_for_memory_that_did_not_happen_is_none() -> None:
+    assert HOST_MEMORY.judge(window(fact("oom_killed", "false"))) is None
+
+
+def test_a_failure_on_the_device_is_not_the_hosts() -> None:
+    out = said(LogKind.OUT_OF_MEMORY, "torch.OutOfMemoryError: CUDA out of memory.")
+    assert HOST_MEMORY.judge(window(out)) is None

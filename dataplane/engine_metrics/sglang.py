@@ -20,6 +20,10 @@ SGLANG = EngineVocabulary(
         _of.gauge(signals.RUNNING, "num_running_reqs", Unit.REQUESTS),
         _of.gauge(signals.WAITING, "num_queue_reqs", Unit.REQUESTS),
         _of.gauge(signals.PAUSED, "num_paused_reqs", Unit.REQUESTS),
+        _of.gauge(signals.PREFILL_QUEUE, "num_prefill_bootstrap_queue_reqs", Unit.REQUESTS),
+        _of.gauge(signals.DECODE_QUEUE, "num_decode_prealloc_queue_reqs", Unit.REQUESTS),
+        _of.gauge(signals.TRANSFER_QUEUE, "num_decode_transfer_queue_reqs", Unit.REQUESTS),
+        _of.gauge(signals.TRANSFER_QUEUE, "num_prefill_inflight_queue_reqs", Unit.REQUESTS),
         _of.gauge(
             signals.KV_USED_RATIO,
             "token_usage",

@@ -1,0 +1,28 @@
+"""llama.cpp's server. It tells no latencies, no reuse, and in current versions no KV usage."""
+
+from controlplane.diagnosis.signal import Signal
+from controlplane.diagnosis.sources.aliases.alias import AliasTable
+from controlplane.diagnosis.sources.aliases.meaning import SHARED, aliases_of, plain
+from dataplane.engine_metrics import signals
+from dataplane.engine_metrics.llamacpp import LLAMACPP as VOCABULARY
+
+_OWN = (
+    plain(signals.GENERATION_TOKENS, Signal.GENERATION_TOKENS),
+    plain(signals.PROMPT_TOKENS_CACHED, Signal.CACHED_PROMPT_TOKENS),
+)
+
+LLAMACPP = AliasTable(
+    engine="llama.cpp",
+    prefixes=(VOCABULARY.prefix,),
+    aliases=aliases_of(VOCABULARY, (*SHARED, *_OWN)),
+    expected=frozenset(
+        {
+            Signal.RUNNING,
+            Signal.WAITING,
+            Signal.STEPS,
+            Signal.PROMPT_TOKENS,
+            Signal.GENERATION_TOKENS,
+        }
+    ),
+    whole_from=8,
+)

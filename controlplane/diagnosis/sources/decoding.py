@@ -1,0 +1,19 @@
+"""Bytes of a file or an answer into text, whatever wrote them."""
+
+import codecs
+import zlib
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_GZIP = 16 + zlib.MAX_WBITS
+
+
+def decoded(data: bytes) -> str:
+    """gzip is unpacked (as much of it as there is), a byte order mark obeyed, lines end as they
+    should; bytes that are no UTF-8 become replacement characters."""
+    if data.startswith(_GZIP_MAGIC):
+        data = zlib.decompressobj(_GZIP).decompress(data)
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        text = data.decode("utf-16", errors="replace")
+    else:
+        text = data.decode("utf-8-sig", errors="replace")
+    return text.replace("\r\n", "\n")

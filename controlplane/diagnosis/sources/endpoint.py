@@ -1,0 +1,197 @@
+"""One endpoint over time: what its pages told, as signals with doubts."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from controlplane.diagnosis.fact import Fact
+from controlplane.diagnosis.reading import (
+    HistogramReading,
+    HistogramSeries,
+    Origin,
+    Reading,
+    Series,
+    SourceKind,
+)
+from controlplane.diagnosis.signal import Signal, SignalKind
+from controlplane.diagnosis.sources.aliases import TABLES
+from controlplane.diagnosis.sources.aliases.alias import AliasTable
+from controlplane.diagnosis.sources.derived import derived
+from controlplane.diagnosis.sources.exposition import Sample
+from controlplane.diagnosis.sources.gathering import Gatherer, SeriesKey
+from controlplane.diagnosis.sources.part import Part
+from controlplane.diagnosis.sources.plain_number import plain_number
+from controlplane.diagnosis.sources.settings import SettingsReader
+from controlplane.diagnosis.sources.targets import canonical
+from controlplane.diagnosis.sources.trust import counters, presence, stillness, values
+from controlplane.diagnosis.window import Doubt, DoubtKind, EngineName
+
+_ONLY_WHERE_SEVERAL = ("engine", "model", "role")
+"""Labels that say nothing where all series of an endpoint have the same."""
+
+Labels = tuple[tuple[str, str], ...]
+
+
+@dataclass(slots=True)
+class Endpoint:
+    """Takes pages in time order; `tell` says what they told in all."""
+
+    labels: Mapping[str, str]
+    """Its own, which all its series get."""
+    place: str
+    kind: SourceKind
+    gatherer: Gatherer
+    _told: dict[SeriesKey, list[presence.At]] = field(default_factory=dict)
+    _settings: dict[SeriesKey, tuple[str, list[Reading]]] = field(default_factory=dict)
+    _settings_reader: SettingsReader = field(default_factory=SettingsReader)
+    _facts: list[Fact] = field(default_factory=list)
+    _doubts: list[Doubt] = field(default_factory=list)
+    _names: set[str] = field(default_factory=set)
+    _last_names: frozenset[str] = frozenset()
+    _moments: list[float] = field(default_factory=list)
+
+    def take(self, samples: Sequence[Sample], names: frozenset[str], at: float) -> None:
+        """The page of `at`."""
+        self._moments.append(at)
+        self._names |= names
+        self._last_names = names
+        for key, gathered in self.gatherer.gather(samples).items():
+            self._told.setdefault(key, []).append(presence.At(at, gathered))
+        settings, facts = self._settings_reader.read(samples, at)
+        for each in settings:
+            _, readings = self._settings.setdefault((each.signal, each.labels), (each.name, []))
+            readings.append(Reading(at, each.value, plain_number(each.value)))
+        self._facts += facts
+
+    def tell(self) -> Part:
+        """All of it."""
+        needless = _needless(self._told)
+        series: list[Series] = []
+        histograms: list[HistogramSeries] = []
+        for (signal, labels), told in self._told.items():
+            self._doubts += presence.renamed(told)
+            self._doubts += presence.disagreeing(told)
+            kept = self._kept(labels, needless)
+            if signal.terms.kind is SignalKind.HISTOGRAM:
+                histograms += self._histogram(signal, kept, told)
+            else:
+                series += self._series(signal, kept, told)
+        series += self._from_settings(series, needless)
+        series += derived(series)
+        self._doubt(series, histograms)
+        return Part(
+            series=tuple(series),
+            histograms=tuple(histograms),
+            facts=tuple(self._facts),
+            doubts=tuple(dict.fromkeys(self._doubts)),
+            exported_names=frozenset(self._names),
+            engine=self._engine(),
+            start=self._moments[0],
+            end=self._moments[-1],
+        )
+
+    def _kept(self, labels: Labels, needless: frozenset[str]) -> Mapping[str, str]:
+        return {
+            **{key: value for key, value in labels if key not in needless},
+            **self.labels,
+        }
+
+    def _origin(self, name: str) -> Origin:
+        return Origin(kind=self.kind, name=name, place=self.place)
+
+    def _series(
+        self, signal: Signal, labels: Mapping[str, str], told: Sequence[presence.At]
+    ) -> Iterable[Series]:
+        last = told[-1].gathered
+        readings, doubts = values.readings_of(
+            last.name,
+            signal,
+            last.known.alias.factor,
+            [
+                values.Told(at, gathered.value)
+                for at, gathered in told
+                if gathered.value is not None
+            ],
+        )
+        self._doubts += doubts
+        if readings:
+            yield Series(
+                signal=signal, origin=self._origin(last.name), readings=readings, labels=labels
+            )
+
+    def _histogram(
+        self, signal: Signal, labels: Mapping[str, str], told: Sequence[presence.At]
+    ) -> Iterable[HistogramSeries]:
+        name = told[-1].gathered.name
+        readings: list[HistogramReading] = []
+        for at, gathered in told:
+            reading = gathered.histogram(at)
+            if reading is not None:
+                readings.append(reading)
+                continue
+            self._doubts.append(
+                Doubt(
+                    kind=DoubtKind.OUT_OF_RANGE,
+                    name=name,
+                    what=f"the buckets of {name} do not rise, as those of a histogram do; that "
+                    "state of it was left out",
+                    at=at,
+                )
+            )
+        if readings:
+            yield HistogramSeries(
+                signal=signal, origin=self._origin(name), readings=tuple(readings), labels=labels
+            )
+
+    def _from_settings(
+        self, series: Sequence[Series], needless: frozenset[str]
+    ) -> Iterable[Series]:
+        """Those that no gauge tells."""
+        told = {each.signal for each in series}
+        for (signal, labels), (name, readings) in self._settings.items():
+            if signal not in told:
+                yield Series(
+                    signal=signal,
+                    origin=self._origin(name),
+                    readings=tuple(readings),
+                    labels=self._kept(labels, needless),
+                )
+
+    def _doubt(self, series: Sequence[Series], histograms: Sequence[HistogramSeries]) -> None:
+        self._doubts += counters.doubts_of(series, histograms)
+        for rank in sorted({each.labels.get("engine", "") for each in series}):
+            self._doubts += stillness.doubts_of(
+                [each for each in series if each.labels.get("engine", "") == rank],
+                [each for each in histograms if each.labels.get("engine", "") == rank],
+            )
+        self._doubts += presence.vanished(series, self._moments)
+        table = self._table()
+        if table is not None:
+            found = {each.signal for each in series} | {each.signal for each in histograms}
+            self._doubts += presence.missing(
+                table, frozenset(found), self._last_names, self._moments[-1]
+            )
+
+    def _table(self) -> AliasTable | None:
+        """Of the engine that most names are of."""
+        known = [canonical(name) for name in self._names]
+        counts = {
+            index: sum(name.startswith(table.prefixes) for name in known)
+            for index, table in enumerate(TABLES)
+            if table.engine is not None
+        }
+        best = max(counts, key=lambda index: counts[index])
+        return TABLES[best] if counts[best] else None
+
+    def _engine(self) -> EngineName | None:
+        table = self._table()
+        return None if table is None or table.engine is None else EngineName(name=table.engine)
+
+
+def _needless(told: Iterable[SeriesKey]) -> frozenset[str]:
+    """Of the labels that tell ranks, models and roles apart, those that have one value."""
+    seen: dict[str, set[str]] = {label: set() for label in _ONLY_WHERE_SEVERAL}
+    for _, labels in told:
+        for key, value in labels:
+            if key in seen:
+                seen[key].add(value)
+    return frozenset(label for label, found in seen.items() if len(found) < 2)

@@ -1,0 +1,142 @@
+"""From the samples of one page to one value, or one state of a histogram, of each series."""
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from controlplane.diagnosis.reading import HistogramReading
+from controlplane.diagnosis.signal import Signal, SignalKind, Unit
+from controlplane.diagnosis.sources.exposition import Sample, SampleHead
+from controlplane.diagnosis.sources.targets import Known, Role, Target, targets_of
+
+_WHOLE_IS_GREATEST = frozenset({Unit.RATIO, Unit.UNIX_SECONDS})
+
+SeriesKey = tuple[Signal, tuple[tuple[str, str], ...]]
+"""Signal and labels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """What one page says of one series, in the unit of the page."""
+
+    known: Known
+    name: str
+    value: float | None
+    """None: a histogram."""
+    buckets: Mapping[float, float] = field(default_factory=dict)
+    """Cumulative, by upper bound."""
+    sum: float = 0.0
+    count: float = 0.0
+    timestamp: float | None = None
+    superseded: tuple["Gathered", ...] = ()
+    """The same under older names of the same page."""
+
+    def histogram(self, at: float) -> HistogramReading | None:
+        """Its state; None where its buckets are no histogram's."""
+        factor = self.known.alias.factor
+        bounds = tuple(sorted(self.buckets))
+        counts = tuple(self.buckets[bound] for bound in bounds)
+        if not all(map(math.isfinite, counts)) or any(
+            after < before for before, after in itertools.pairwise(counts)
+        ):
+            return None
+        count = max(self.count, counts[-1] if counts else 0.0)
+        if not bounds or bounds[-1] != math.inf:
+            bounds, counts = (*bounds, math.inf), (*counts, count)
+        return HistogramReading(
+            at,
+            tuple(bound * factor for bound in bounds),
+            counts,
+            self.sum * factor,
+            count,
+        )
+
+
+@dataclass(slots=True)
+class Gatherer:
+    """Remembers what heads mean."""
+
+    _targets: dict[SampleHead, tuple[Target, ...]] = field(default_factory=dict)
+
+    def gather(self, samples: Iterable[Sample]) -> dict[SeriesKey, Gathered]:
+        """By signal and labels; of several names for one signal the best one."""
+        by_alias: dict[tuple[SeriesKey, int], list[tuple[Target, Sample]]] = {}
+        for sample in samples:
+            targets = self._targets.get(sample.head)
+            if targets is None:
+                targets = self._targets[sample.head] = targets_of(sample.head)
+            for target in targets:
+                key = (target.known.alias.signal, target.labels)
+                by_alias.setdefault((key, target.known.place), []).append((target, sample))
+        ranked: dict[SeriesKey, list[tuple[int, Gathered]]] = {}
+        for (key, place), told in by_alias.items():
+            ranked.setdefault(key, []).append((place, _one(told)))
+        return {key: _best(found) for key, found in ranked.items()}
+
+
+def _best(found: list[tuple[int, Gathered]]) -> Gathered:
+    if len(found) == 1:
+        return found[0][1]
+    best, *rest = (each for _, each in sorted(found, key=lambda pair: pair[0]))
+    return Gathered(
+        known=best.known,
+        name=best.name,
+        value=best.value,
+        buckets=best.buckets,
+        sum=best.sum,
+        count=best.count,
+        timestamp=best.timestamp,
+        superseded=tuple(rest),
+    )
+
+
+def _one(told: list[tuple[Target, Sample]]) -> Gathered:
+    """Copies are left out, parts beside their total too; the rest is added up."""
+    target = told[0][0]
+    if len(told) > 1:
+        told = _without_copies(_without_parts(told))
+    stamps = [each.timestamp for _, each in told if each.timestamp is not None]
+    stamp = max(stamps) if stamps else None
+    if target.known.role is not Role.VALUE:
+        return _histogram(told, stamp)
+    signal = target.known.alias.signal
+    values = [each.value for _, each in told]
+    if len(values) == 1:
+        whole = values[0]
+    elif signal.terms.unit in _WHOLE_IS_GREATEST and signal.terms.kind is SignalKind.GAUGE:
+        whole = max(values)
+    else:
+        whole = math.fsum(values) if all(map(math.isfinite, values)) else math.nan
+    return Gathered(target.known, target.name, whole, timestamp=stamp)
+
+
+def _without_parts(told: list[tuple[Target, Sample]]) -> list[tuple[Target, Sample]]:
+    if any(target.is_total for target, _ in told):
+        return [(target, sample) for target, sample in told if not target.is_part]
+    return told
+
+
+def _without_copies(told: list[tuple[Target, Sample]]) -> list[tuple[Target, Sample]]:
+    first = min(target.copy for target, _ in told)
+    return [(target, sample) for target, sample in told if target.copy == first]
+
+
+def _histogram(told: list[tuple[Target, Sample]], stamp: float | None) -> Gathered:
+    buckets: dict[float, float] = {}
+    totals = {Role.SUM: 0.0, Role.COUNT: 0.0}
+    for target, sample in told:
+        if target.bound is not None:
+            buckets[target.bound] = buckets.get(target.bound, 0.0) + sample.value
+        elif target.known.role in totals:
+            totals[target.known.role] += sample.value
+    target = told[0][0]
+    return Gathered(
+        target.known,
+        target.name,
+        None,
+        buckets,
+        totals[Role.SUM],
+        totals[Role.COUNT],
+        stamp,
+    )

@@ -1,0 +1,112 @@
+"""Metrics text of all kinds of writers, read line by line."""
+
+import gzip
+import math
+
+import pytest
+
+from controlplane.diagnosis.sources.decoding import decoded
+from controlplane.diagnosis.sources.exposition import (
+    ExpositionReader,
+    NotMetricsError,
+    Page,
+    split_scrapes,
+)
+from controlplane.diagnosis.sources.plain_number import plain_number
+
+
+def _read(text: str) -> Page:
+    return ExpositionReader().read(text, "here")
+
+
+def test_names_labels_values_and_timestamps_are_read() -> None:
+    page = _read('a 1\nb{x="1",y="q\\"{}, #"} 2.5 1700000000000\nc\t+Inf\n')
+    assert [(each.head.name, dict(each.head.labels)) for each in page.samples] == [
+        ("a", {}),
+        ("b", {"x": "1", "y": 'q"{}, #'}),
+        ("c", {}),
+    ]
+    assert [each.value for each in page.samples] == [1, 2.5, math.inf]
+    assert page.samples[1].timestamp == 1.7e9
+
+
+def test_openmetrics_has_seconds_as_timestamps_and_exemplars_which_are_no_values() -> None:
+    page = _read(
+        "# TYPE a histogram\n"
+        'a_bucket{le="1.0"} 5 # {trace_id="x"} 0.3 1700000000.1\n'
+        "a_count 6 1700000000.5\na_created 1600000000\n# EOF\n"
+    )
+    assert [each.value for each in page.samples] == [5, 6, 1600000000]
+    assert page.samples[1].timestamp == 1700000000.5
+    assert page.names == {"a"}
+
+
+def test_a_mark_like_that_of_an_exemplar_may_stand_in_a_label() -> None:
+    assert dict(_read('a{b="x # {y}"} 1\n').samples[0].head.labels) == {"b": "x # {y}"}
+
+
+def test_lines_that_are_no_samples_are_told_and_cost_only_themselves() -> None:
+    page = _read('a 1\nb{x="1" 2\nc one\nd 1_000\ne 1 2 3\nf 7\n')
+    assert [each.head.name for each in page.samples] == ["a", "f"]
+    assert [bad.number for bad in page.bad_lines] == [2, 3, 4, 5]
+
+
+def test_names_of_histograms_lose_their_suffix_and_others_keep_theirs() -> None:
+    page = _read('a_bucket{le="1"} 1\na_sum 1\na_count 1\nb_count 3\n# TYPE c summary\nc_sum 1\n')
+    assert page.names == {"a", "b_count", "c"}
+
+
+def test_a_page_that_ends_within_a_line_says_so() -> None:
+    assert _read("a 1\n").is_complete
+    assert not _read("a 1\nb 12").is_complete
+    assert _read("a 1\n# EOF").is_complete
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("<html><head><title>502 Bad Gateway</title>", "an HTML page titled `502 Bad Gateway`"),
+        ('\n[{"iter": 1}]', "is JSON"),
+        ("upstream connect error\n", "whose first line is `upstream connect error`"),
+    ],
+)
+def test_what_is_no_metrics_page_is_named_with_its_place(text: str, what: str) -> None:
+    with pytest.raises(NotMetricsError, match="here is") as raised:
+        _read(text)
+    assert what in str(raised.value)
+    assert raised.value.remedy
+
+
+def test_an_empty_page_is_a_page_without_samples() -> None:
+    assert _read("\n").samples == ()
+
+
+def test_scrapes_that_were_appended_to_one_file_come_apart() -> None:
+    one = '# TYPE a gauge\na{x="1"} 1\na{x="2"} 2\n'
+    parts = list(split_scrapes(one + one + one))
+    assert len(parts) == 3
+    assert [len(_read(part).samples) for part in parts] == [2, 2, 2]
+    assert parts[1].startswith("# TYPE a gauge\n")
+    assert list(split_scrapes("")) == [""]
+
+
+def test_bytes_are_unpacked_and_decoded_whoever_wrote_them() -> None:
+    packed = gzip.compress(b"a 1\r\nb 2\r\n")
+    assert decoded(packed) == "a 1\nb 2\n"
+    assert decoded(packed[:-9]).startswith("a 1")
+    assert decoded("a 1\r\n".encode("utf-16")) == "a 1\n"
+    assert decoded(b"\xef\xbb\xbfa 1\n") == "a 1\n"
+    assert decoded(b'a{b="\xff"} 1') == 'a{b="\ufffd"} 1'
+
+
+def test_numbers_are_written_as_people_write_them() -> None:
+    told = (371.0, 0.993, 1.35484e6, 12050.123456, 0.41237113402, 1e-5, 1234567.25)
+    assert [plain_number(value) for value in told] == [
+        "371",
+        "0.993",
+        "1354840",
+        "12050.1",
+        "0.412371",
+        "0.00001",
+        "1234567.2",
+    ]

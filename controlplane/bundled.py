@@ -1,4 +1,4 @@
-"""Files that ship beside the code: migrations and the demos' documents.
+"""Files that ship beside the code: migrations, the demos' documents and the runbooks.
 
 In a source tree they lie at the root, in a wheel inside this package (see pyproject,
 `force-include`), and nothing else may care which.
@@ -17,6 +17,7 @@ class Bundled(Enum):
     REQUEST_MIGRATIONS = ("migrations/requests", "migrations/requests")
     DEMO = ("demo", "ops/demo")
     SIMULATOR_DEMO = ("simulator_demo", "ops/examples/simulator")
+    RUNBOOKS = ("runbooks", "ops/runbooks")
 
 
 def locate(bundled: Bundled) -> Path:

@@ -38,13 +38,29 @@ def find_pages(url: str) -> dict[str, str]:
         "usage-by-tenant": "/usage?by=tenant&since=7d",
         "usage-none": "/usage?tenant=nobody",
         "break-glass": "/break-glass",
+        "incidents": "/incidents",
+        "runbooks": "/runbooks/README",
+        "runbook": "/runbooks/overload",
         "audit": "/audit",
         "access": "/access",
         "login": "/login",
         "not-found": "/requests/there-is-none",
         "wrong-filter": "/requests?since=yesterday",
     }
-    return pages | _deployment_pages(url) | _config_pages(url) | _request_pages(url)
+    return (
+        pages
+        | _incident_pages(url)
+        | _deployment_pages(url)
+        | _config_pages(url)
+        | _request_pages(url)
+    )
+
+
+def _incident_pages(url: str) -> dict[str, str]:
+    """The newest that is open, and the newest that is over."""
+    found = _read(url, "/api/v1/incidents")["incidents"]
+    newest = {each["state"]: each["incident_id"] for each in reversed(found)}
+    return {f"incident-{state}": f"/incidents/{its_id}" for state, its_id in newest.items()}
 
 
 def _deployment_pages(url: str) -> dict[str, str]:

@@ -25,6 +25,7 @@ from controlplane.api import (
     config_history,
     deployments,
     events,
+    incidents,
     otlp,
     overrides,
     overview,
@@ -51,6 +52,7 @@ from dataplane.access import AuthMode
 from dataplane.policy import OverrideKind
 from dataplane.record import RequestRecord
 from ops.sample_requests import KINDS, Sample, traffic
+from ops.seeded_incidents import store_incidents
 from ops.seeded_state import (
     MINUTE_NS,
     deploy,
@@ -63,8 +65,8 @@ from ops.seeded_state import (
 )
 
 _MODULES = (
-    access, audit, config, config_history, deployments, events, otlp, overview, records, requests,
-    series, usage,
+    access, audit, config, config_history, deployments, events, incidents, otlp, overview, records,
+    requests, series, usage,
     overrides,
 )  # fmt: skip
 
@@ -118,6 +120,8 @@ def seed(
     state.observed.set_replicas(observed_replicas(now_unix_ns, has_trouble))
     state.observed.put_gateway(gateway_report(now_unix_ns, gateway_address))
     store_gauges(state.request_db, now_unix_ns)
+    if has_trouble:
+        store_incidents(state.config_db, now_unix_ns)
     store(app, under_seeded_config(traffic(num_requests, now_unix_ns - MINUTE_NS)))
     store(app, under_seeded_config(every_kind(now_unix_ns, 10_000)))
 

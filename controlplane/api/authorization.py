@@ -30,6 +30,7 @@ FOR_OPERATORS = frozenset(
         ("POST", "/api/v1/incidents/{incident_id}/acknowledge"),
         ("POST", "/api/v1/incidents/{incident_id}/notes"),
         ("POST", "/api/v1/incidents/{incident_id}/resolve"),
+        ("POST", "/incidents/{incident_id}"),
         ("POST", "/break-glass"),
         ("POST", "/break-glass/end"),
     }

@@ -5,6 +5,7 @@ from controlplane.api.authorization import find_refusal
 
 _PAGES = (
     ("/", "overview", "Overview"),
+    ("/incidents", "incidents", "Incidents"),
     ("/deployments", "deployments", "Deployments"),
     ("/requests", "requests", "Requests"),
     ("/usage", "usage", "Usage"),

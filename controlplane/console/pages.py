@@ -26,6 +26,7 @@ from controlplane.console import (
     break_glass_pages,
     config_pages,
     deployment_pages,
+    incident_pages,
     login_pages,
     usage_pages,
 )
@@ -55,6 +56,7 @@ def install_console(app: FastAPI) -> None:
         router,
         config_pages.router,
         deployment_pages.router,
+        incident_pages.router,
         login_pages.router,
         access_pages.router,
         audit_pages.router,

@@ -1,0 +1,79 @@
+"""Made-up incidents for the seeded console, found by the real rules in made-up signals."""
+
+import math
+
+from controlplane.diagnosis.incidents import IncidentKeeper
+from controlplane.diagnosis.judging import diagnose
+from controlplane.diagnosis.reading import Origin, Reading, Series, SourceKind
+from controlplane.diagnosis.rules import BUILT_IN_RULES
+from controlplane.diagnosis.signal import Signal
+from controlplane.diagnosis.window import EngineName, Window
+from controlplane.store.database import Database
+from controlplane.store.incidents import acknowledge_incident, list_incidents
+
+_NS = 10**9
+_EVERY = 5
+_WATCHED = 600
+_DEPLOYMENT = "chat"
+_CALM_AGO, _OVER_AGO, _THRASH_AGO = 5400, 4800, 240
+"""Seconds before now: an incident that is over lasted from the first to the second."""
+
+
+def store_incidents(database: Database, now_unix_ns: int) -> None:
+    """One of an hour ago that is over, and one that is open and looked after."""
+    keeper = IncidentKeeper(database)
+    now = now_unix_ns / _NS
+    for begins, ends in ((_CALM_AGO, _OVER_AGO), (_THRASH_AGO, 0)):
+        for ago in range(begins + 60, ends - 120, -30):
+            at = now - max(ago, 0)
+            is_over = ends > 0 and ago <= ends
+            window = _window(at, now - begins, is_over=is_over)
+            keeper.take(_DEPLOYMENT, diagnose(window, BUILT_IN_RULES), round(at * _NS))
+            if ago <= 0:
+                break
+    with database.session() as session:
+        newest = list_incidents(session, limit=1)[0]
+        acknowledge_incident(
+            session, newest.incident_id, "anna", "fewer seats: trying 96", now_unix_ns
+        )
+
+
+def _window(end: float, thrashes_from: float, *, is_over: bool) -> Window:
+    """Ten minutes up to `end`: a cache that is half full until preemptions begin."""
+    times = [end - _WATCHED + _EVERY * step for step in range(_WATCHED // _EVERY + 1)]
+    bad = [not is_over and at >= thrashes_from for at in times]
+    wave = [math.sin(at / 17) for at in times]
+    preemptions = 0.0
+    counted, tokens, finished = [], [], []
+    for step, is_bad in enumerate(bad):
+        preemptions += 19 if is_bad else 0
+        counted.append(371 + preemptions)
+        tokens.append(1_000_000 + 40_000.0 * step)
+        finished.append(800 + 12.0 * step)
+    return Window(
+        start=times[0],
+        end=end,
+        engine=EngineName(name="vllm", version="0.22.0"),
+        series=(
+            _series(Signal.RUNNING, "vllm:num_requests_running", times,
+                    [118.0 if b else round(40 + 3 * w) for b, w in zip(bad, wave, strict=True)]),
+            _series(Signal.WAITING, "vllm:num_requests_waiting", times,
+                    [10.0 if b else 0.0 for b in bad]),
+            _series(Signal.KV_USAGE, "vllm:kv_cache_usage_perc", times,
+                    [0.993 if b else round(0.45 + 0.02 * w, 3)
+                     for b, w in zip(bad, wave, strict=True)]),
+            _series(Signal.PREEMPTIONS, "vllm:num_preemptions_total", times, counted),
+            _series(Signal.GENERATION_TOKENS, "vllm:generation_tokens_total", times, tokens),
+            _series(Signal.FINISHED, "vllm:request_success_total", times, finished),
+        ),
+    )  # fmt: skip
+
+
+def _series(signal: Signal, name: str, times: list[float], values: list[float]) -> Series:
+    return Series(
+        signal=signal,
+        origin=Origin(kind=SourceKind.METRICS, name=name),
+        readings=tuple(
+            Reading(at, value, f"{value:g}") for at, value in zip(times, values, strict=True)
+        ),
+    )

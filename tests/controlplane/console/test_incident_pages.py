@@ -1,0 +1,114 @@
+"""Incident pages: what, since when, what changed before, who is hurt, what to do; and runbooks."""
+
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from controlplane.bundled import Bundled, locate
+from controlplane.diagnosis.mechanism import Mechanism
+from ops.seeded_console import close_app, create_app, seed
+
+NOW_NS = time.time_ns()
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Iterator[FastAPI]:
+    made = create_app(tmp_path)
+    yield made
+    close_app(made)
+
+
+@pytest.fixture
+def client(app: FastAPI) -> TestClient:
+    return TestClient(
+        app,
+        base_url="http://127.0.0.1",
+        headers={"accept": "text/html"},
+        follow_redirects=False,
+    )
+
+
+def page(client: TestClient, path: str, status: int = 200) -> str:
+    response = client.get(path)
+    assert response.status_code == status, response.text[:400]
+    return response.text
+
+
+def words(html: str) -> str:
+    return " ".join(re.sub(r"<[^>]*>", " ", html).split())
+
+
+def newest(client: TestClient) -> str:
+    incident_id: str = client.get("/api/v1/incidents").json()["incidents"][0]["incident_id"]
+    return incident_id
+
+
+def test_without_an_incident_the_list_says_so(client: TestClient) -> None:
+    assert "No incident is open." in words(page(client, "/incidents"))
+
+
+def test_the_list_has_what_is_open_and_what_was(app: FastAPI, client: TestClient) -> None:
+    seed(app, NOW_NS, num_requests=0)
+    said = words(page(client, "/incidents"))
+    assert "1 incident is open." in said
+    assert "cache.thrash Running requests are preempted" in said
+    assert "Resolved the newest 1" in said
+    assert "anna" in said
+
+
+def test_one_answers_all_five_questions(app: FastAPI, client: TestClient) -> None:
+    seed(app, NOW_NS, num_requests=0)
+    html = page(client, f"/incidents/{newest(client)}")
+    said = words(html)
+    assert "◆ open Running requests are preempted or retracted" in said
+    assert "The signal changed at" in said
+    assert "Keep headroom at admission" in said
+    assert "vllm:num_preemptions_total" in said
+    assert "chat: policy chat@1 → chat@2 by ben" in said
+    assert "interactive acme" in said
+    assert 'href="/runbooks/cache-thrash"' in html
+    assert "acknowledged anna fewer seats: trying 96" in said
+
+
+def test_what_is_said_of_it_stands_in_its_timeline(app: FastAPI, client: TestClient) -> None:
+    seed(app, NOW_NS, num_requests=0)
+    path = f"/incidents/{newest(client)}"
+    same_site = {"origin": "http://127.0.0.1"}
+    form = {"action": "note", "what": "<b>64 seats</b>"}
+    answer = client.post(path, data=form, headers=same_site)
+    assert (answer.status_code, answer.headers["location"]) == (303, path)
+    assert "&lt;b&gt;64 seats&lt;/b&gt;" in page(client, path)
+    refused = client.post(path, data={"action": "smash", "what": "x"}, headers=same_site)
+    assert refused.status_code == 422
+    assert "none of acknowledge, note and resolve" in words(refused.text)
+
+
+def test_an_unknown_incident_and_an_unknown_runbook_are_404_with_the_way_on(
+    client: TestClient,
+) -> None:
+    assert "There is no incident" in words(page(client, "/incidents/none", 404))
+    for name in ("none", "..%2f..%2fREADME", "Overload"):
+        page(client, f"/runbooks/{name}", 404)
+
+
+def test_every_runbook_is_a_page_and_links_to_others_lead_to_theirs(client: TestClient) -> None:
+    names = [path.stem for path in locate(Bundled.RUNBOOKS).glob("*.md")]
+    assert {"README", "overload"} <= set(names)
+    for name in names:
+        html = page(client, f"/runbooks/{name}")
+        body = html.partition('<article class="prose">')[2]
+        assert ".md" not in " ".join(re.findall(r'href="([^"]*)"', body)), name
+        for linked in re.findall(r'href="/runbooks/([\w-]+)', body):
+            assert linked in names, (name, linked)
+    index = page(client, "/runbooks/README")
+    assert "<table>" in index
+
+
+def test_the_runbook_of_a_mechanism_is_named_after_it() -> None:
+    assert Mechanism.HEALTHY.runbook is None
+    assert Mechanism.OOM_PREFILL_TRANSIENT.runbook == "ops/runbooks/oom-prefill-transient.md"

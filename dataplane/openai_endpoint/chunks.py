@@ -44,6 +44,7 @@ class ChunkReader:
     num_cached_tokens: int | None = None
     """Of the prompt; None: it does not say."""
     _choices: dict[int, _Choice] = field(default_factory=dict)
+    _num_reported: int = 0
 
     def __post_init__(self) -> None:
         self._choices = {index: _Choice() for index in range(self.num_sequences)}
@@ -56,9 +57,9 @@ class ChunkReader:
         """
         if not isinstance(chunk, Mapping):
             raise MalformedChunkError(f"no object: {str(chunk)[:200]}")
-        self._read_usage(chunk.get("usage"))
-        self._read_timings(chunk.get("timings"))
         choices = chunk.get("choices")
+        self._read_usage(chunk.get("usage"), is_report=choices == [])
+        self._read_timings(chunk.get("timings"))
         if not isinstance(choices, list):
             raise MalformedChunkError(f"no list of choices in it: {str(chunk)[:200]}")
         for choice in choices:
@@ -146,11 +147,16 @@ class ChunkReader:
             num_cached_tokens=self.num_cached_tokens,
         )
 
-    def _read_usage(self, usage: object) -> None:
+    def _read_usage(self, usage: object, is_report: bool) -> None:
+        """Beside an answer it is a total so far. In a chunk of its own it is of all answers, or,
+        as llama.cpp tells it, of the answer that just ended: these add up."""
         if not isinstance(usage, Mapping):
             return
         self.num_prompt_tokens = _count(usage.get("prompt_tokens"), self.num_prompt_tokens)
-        self.num_output_tokens = _count(usage.get("completion_tokens"), self.num_output_tokens)
+        told = _count(usage.get("completion_tokens"), None)
+        if told is not None:
+            self._num_reported += told if is_report else 0
+            self.num_output_tokens = self._num_reported if is_report else told
         details = usage.get("prompt_tokens_details")
         if isinstance(details, Mapping):
             self.num_cached_tokens = _count(details.get("cached_tokens"), self.num_cached_tokens)

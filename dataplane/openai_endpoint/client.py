@@ -46,6 +46,8 @@ class _Attempt:
 
     events: EventQueue = field(default_factory=EventQueue)
     reader: asyncio.Task[None] | None = None
+    is_answered: bool = False
+    """Some of an answer came."""
 
 
 class EndpointClient:
@@ -81,11 +83,11 @@ class EndpointClient:
         """Ask what it serves, take the configured model or the first, and let it prove itself."""
         entry = await self._choose_model()
         learned = await self._dialect.learn(self._http, entry)
-        shows_cached = False
+        shows_cached = learned.shows_cached_tokens
         if self._proof_seconds is not None:
             proof = await prove(self._http, str(self._model), self._proof_seconds)
-            shows_cached = proof.shows_cached_tokens
-        self._capabilities = self._derive(learned, shows_cached)
+            shows_cached = proof.shows_cached_tokens if shows_cached is None else shows_cached
+        self._capabilities = self._derive(learned, bool(shows_cached))
 
     async def submit(self, request: EngineRequest) -> AsyncIterator[EngineEvent]:
         """Stream one request. The queue span closes now: nothing shows when work really begins."""
@@ -178,15 +180,33 @@ class EndpointClient:
     async def _read(self, request: EngineRequest, attempt: _Attempt) -> None:
         """Put the events of one upstream response into the attempt's queue."""
         try:
-            async with self._http.client.stream(
-                "POST", request.endpoint, json=self._body(request), headers=_headers(request)
-            ) as response:
-                if response.status_code != httpx.codes.OK:
-                    attempt.events.put(_refused(await self._read_refusal(response)))
-                    return
-                await self._follow(request, response, attempt)
+            if not self._dialect.keeps_connections or not await self._ask_again(request, attempt):
+                await self._ask(self._http.fresh, request, attempt)
         except (httpx.HTTPError, LineTooLongError, MalformedChunkError, ValueError) as error:
             attempt.events.put(self._http.unavailable(say(error)))
+
+    async def _ask_again(self, request: EngineRequest, attempt: _Attempt) -> bool:
+        """On a connection that was used before, if there is one; False when the endpoint hung up
+        on it without a word, which says nothing about the endpoint."""
+        try:
+            await self._ask(self._http.kept, request, attempt)
+        except httpx.RemoteProtocolError:
+            if attempt.is_answered:
+                raise
+            return False
+        return True
+
+    async def _ask(
+        self, http: httpx.AsyncClient, request: EngineRequest, attempt: _Attempt
+    ) -> None:
+        async with http.stream(
+            "POST", request.endpoint, json=self._body(request), headers=_headers(request)
+        ) as response:
+            attempt.is_answered = True
+            if response.status_code != httpx.codes.OK:
+                attempt.events.put(_refused(await self._read_refusal(response)))
+                return
+            await self._follow(request, response, attempt)
 
     async def _follow(
         self, request: EngineRequest, response: httpx.Response, attempt: _Attempt

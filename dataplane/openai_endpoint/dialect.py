@@ -19,6 +19,8 @@ class Learned:
     max_num_seqs: int | None = None
     parameters: frozenset[str] | None = None
     """Of the body, beyond what every engine takes."""
+    shows_cached_tokens: bool | None = None
+    """Usage tells how much of a prompt was reused; None: the token that proves it shows."""
 
 
 class Dialect(Protocol):
@@ -27,6 +29,12 @@ class Dialect(Protocol):
     @property
     def engine(self) -> str:
         """The plugin's name."""
+        ...
+
+    @property
+    def keeps_connections(self) -> bool:
+        """It can be sent another request where it has streamed an answer. False for servers that
+        promise to and then hang up: a request that meets them is lost."""
         ...
 
     async def learn(self, http: EndpointHttp, model: Mapping[str, Any]) -> Learned:

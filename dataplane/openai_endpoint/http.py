@@ -11,6 +11,9 @@ from dataplane.openai_endpoint.settings import EndpointSettings
 _NOT_OFFERED = frozenset({403, 404, 405, 501})
 """What servers answer for a path that they do not have, or were told not to serve."""
 _MAX_KEPT_CONNECTIONS = 256
+_KEPT_SECONDS = 2.0
+"""Servers hang up on idle connections after five seconds, and one that is used at that moment is
+lost with its request."""
 
 
 class EndpointHttp:
@@ -18,23 +21,34 @@ class EndpointHttp:
 
     def __init__(self, replica_id: str, address: str, settings: EndpointSettings) -> None:
         key = settings.read_api_key()
-        self._replica_id = replica_id
         url = address if "://" in address else f"http://{address}"
-        self.client = httpx.AsyncClient(
-            base_url=url.rstrip("/").removesuffix("/v1"),
-            headers={"authorization": f"Bearer {key}"} if key else {},
-            timeout=httpx.Timeout(
-                settings.read_timeout_seconds, connect=settings.connect_timeout_seconds
-            ),
+        self._replica_id = replica_id
+        self._url = url.rstrip("/").removesuffix("/v1")
+        self._headers = {"authorization": f"Bearer {key}"} if key else {}
+        self._timeout = httpx.Timeout(
+            settings.read_timeout_seconds, connect=settings.connect_timeout_seconds
+        )
+        self.kept = self._create(_MAX_KEPT_CONNECTIONS)
+        """Uses connections again."""
+        self.fresh = self._create(0)
+        """Opens one for every request."""
+
+    def _create(self, num_kept: int) -> httpx.AsyncClient:
+        return httpx.AsyncClient(
+            base_url=self._url,
+            headers=self._headers,
+            timeout=self._timeout,
             limits=httpx.Limits(
-                max_connections=None, max_keepalive_connections=_MAX_KEPT_CONNECTIONS
+                max_connections=None,
+                max_keepalive_connections=num_kept,
+                keepalive_expiry=_KEPT_SECONDS,
             ),
         )
 
     async def get(self, path: str, timeout_seconds: float) -> httpx.Response:
         """Whatever it answers. Raises EngineUnavailableError when it does not."""
         try:
-            return await self.client.get(path, timeout=timeout_seconds)
+            return await self.kept.get(path, timeout=timeout_seconds)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise self.unavailable(f"GET {path}: {say(error)}") from error
 
@@ -54,7 +68,7 @@ class EndpointHttp:
     async def post_json(self, path: str, body: Mapping[str, Any], timeout_seconds: float) -> Any:
         """What it answers as JSON. Raises EngineUnavailableError, also for any error status."""
         try:
-            response = await self.client.post(path, json=body, timeout=timeout_seconds)
+            response = await self.kept.post(path, json=body, timeout=timeout_seconds)
             response.raise_for_status()
             return response.json()
         except (httpx.HTTPError, ValueError) as error:
@@ -66,7 +80,8 @@ class EndpointHttp:
 
     async def close(self) -> None:
         """Hang up."""
-        await self.client.aclose()
+        await self.kept.aclose()
+        await self.fresh.aclose()
 
 
 def say(error: Exception) -> str:

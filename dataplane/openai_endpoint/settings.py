@@ -10,6 +10,8 @@ KEYS_DIRECTORY = "ENGINE_KEYS_DIR"
 """Environment variable of the gateway: the only folder that config can name a key in."""
 ParameterName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")]
 
+EnvironmentEntry = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*=")]
+
 
 class EndpointSettings(BaseModel):
     """How to talk to one OpenAI-compatible endpoint."""
@@ -85,3 +87,24 @@ class EndpointSettings(BaseModel):
                 f"settings.api_key_file names {self.api_key_file}, which the gateway cannot "
                 f"read in {folder}: {error.strerror}"
             ) from error
+
+
+class EngineEndpointSettings(EndpointSettings):
+    """How to talk to an engine that is known, and how to start one of our own.
+
+    A Model with a url is attached to; one with weights is launched, and what begins with
+    `server_` says how.
+    """
+
+    proof_seconds: float = Field(default=60.0, gt=0)
+    """How long the one token may take that is generated before the endpoint counts as ready,
+    whenever a gateway connects to it."""
+    metrics_seconds: float = Field(default=2.0, gt=0)
+    """How often its metrics are read."""
+    server_executable: str | None = Field(default=None, min_length=1)
+    """The server's program, by its path or its name; None: by its usual name."""
+    server_args: list[str] = Field(default_factory=list)
+    """More arguments for the server, as it names them. Address, port, model and its name are
+    given by Pilothouse."""
+    server_environment: list[EnvironmentEntry] = Field(default_factory=list)
+    """More of the server's environment, each as NAME=value; a secret does not belong here."""

@@ -17,6 +17,7 @@ class OpenAIDialect:
     """What every such endpoint has in common."""
 
     engine = ENGINE
+    keeps_connections = True
 
     def __init__(self, settings: OpenAISettings) -> None:
         self._settings = settings

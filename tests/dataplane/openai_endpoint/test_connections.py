@@ -1,0 +1,106 @@
+"""Servers that hang up: on a connection that was used before, or in the middle of an answer."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from dataplane.engine import EngineEvent, EngineUnavailableError
+from dataplane.lifecycle import Disposition
+from pilothouse_openai.client import create_client
+from pilothouse_openai.settings import OpenAISettings
+from tests.endpoint_transcripts.asking import a_chat, text_of
+
+MODELS = json.dumps({"data": [{"id": "m"}]}).encode()
+CHUNK = json.dumps({"choices": [{"index": 0, "delta": {"content": "hi"}, "finish_reason": "stop"}]})
+STREAM = f"data: {CHUNK}\n\ndata: [DONE]\n\n".encode()
+
+Answer = Callable[[int], bytes | None]
+"""For the number of a request on its connection; None: hang up without a word."""
+
+
+asked_for: list[int] = []
+
+
+def breaks_off(number: int) -> bytes:
+    asked_for.append(number)
+    return b"HTTP/1.1 200 OK\r\ncontent-length: 4000\r\n\r\n" + STREAM[:20]
+
+
+def plain(body: bytes) -> bytes:
+    head = f"HTTP/1.1 200 OK\r\ncontent-length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+async def serving(answer: Answer, ask: Callable[[str], Awaitable[None]]) -> None:
+    connections: set[asyncio.Task[None]] = set()
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for number in range(100):
+            try:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+            except asyncio.IncompleteReadError:
+                break
+            length = head.partition("content-length:")[2].partition("\r\n")[0]
+            await reader.readexactly(int(length or 0))
+            said = answer(number) if head.startswith("post") else plain(MODELS)
+            if said is None:
+                break
+            writer.write(said)
+            if answer is breaks_off:
+                await writer.drain()
+                break
+        writer.close()
+        await writer.wait_closed()
+
+    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.add(asyncio.create_task(connected(reader, writer)))
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    try:
+        await ask(f"http://127.0.0.1:{port}")
+    finally:
+        server.close()
+        await asyncio.wait(connections)
+
+
+def asked(answer: Answer, times: int) -> list[list[EngineEvent]]:
+    found: list[list[EngineEvent]] = []
+
+    async def ask(url: str) -> None:
+        client = create_client("attached-1", url, OpenAISettings())
+        try:
+            await client.connect()
+            while len(found) < times:
+                found.append([event async for event in client.submit(a_chat("hello"))])
+        finally:
+            await client.close()
+
+    asyncio.run(serving(answer, ask))
+    return found
+
+
+def test_a_request_that_meets_a_connection_which_was_hung_up_on_is_sent_on_a_new_one() -> None:
+    """The list of models opened the connection, so that no request of ours is the first on it."""
+
+    def only_the_first(number: int) -> bytes | None:
+        return plain(STREAM) if number == 0 else None
+
+    first, second = asked(only_the_first, times=2)
+    for events in (first, second):
+        assert text_of(events) == "hi"
+        assert events[-1].disposition is Disposition.STOP
+
+
+def test_a_server_that_hangs_up_without_a_word_on_a_new_connection_too_is_unavailable() -> None:
+    with pytest.raises(EngineUnavailableError, match="disconnected"):
+        asked(lambda number: None, times=1)
+
+
+def test_an_answer_that_breaks_off_is_not_asked_for_again() -> None:
+    asked_for.clear()
+    with pytest.raises(EngineUnavailableError):
+        asked(breaks_off, times=1)
+    assert len(asked_for) == 1

@@ -29,3 +29,7 @@ class Fact:
     """0.95 for a p95; None for a mean, a total or a plain value."""
     load: float | None = None
     """So many streams or requests at once, where the key says `at_48`."""
+    over_seconds: float | None = None
+    """The time that a count is over, or that a share is beyond, where the key says `last_60_s`."""
+    part: str | None = None
+    """For which of several, where one key holds a value for each: a caller, a worker."""

@@ -17,6 +17,7 @@ class Unit(StrEnum):
     PER_SECOND = "1/s"
     SECONDS = "s"
     BYTES = "bytes"
+    BYTES_PER_SECOND = "bytes/s"
     RATIO = "ratio"
     BLOCKS = "blocks"
     COUNT = "count"

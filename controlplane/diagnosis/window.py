@@ -116,8 +116,14 @@ class Window:
         self, *phrases: str, unit: Unit | None = None, without: Iterable[str] = ()
     ) -> Fact | None:
         """The newest fact whose words hold all words of a phrase, the first phrase that is found
-        first. `fact("in flight", "outstanding")`."""
-        return next(iter(reversed(self.facts_of(*phrases, unit=unit, without=without))), None)
+        first; of equally new ones that whose key says least besides.
+        `fact("in flight", "outstanding")`."""
+        found = self.facts_of(*phrases, unit=unit, without=without)
+        return max(
+            found,
+            key=lambda fact: (fact.at, fact.part is None, fact.value is not None, -len(fact.words)),
+            default=None,
+        )
 
     def facts_of(
         self, *phrases: str, unit: Unit | None = None, without: Iterable[str] = ()
@@ -181,9 +187,13 @@ def _joined(found: tuple[Series, ...]) -> Series:
     is_greatest = lead.signal.terms.unit in _WHOLE_IS_GREATEST
     readings = []
     for moment in (reading.at for reading in lead.readings):
-        parts = [part.value for series in found if (part := series.at(moment)) is not None]
-        whole = max(parts) if is_greatest else sum(parts)
-        readings.append(Reading(moment, whole, f"{whole:g}"))
+        parts = [part for series in found if (part := series.at(moment)) is not None]
+        if is_greatest:
+            greatest = max(parts, key=lambda part: part.value)
+            readings.append(Reading(moment, greatest.value, greatest.raw))
+        else:
+            whole = sum(part.value for part in parts)
+            readings.append(Reading(moment, whole, f"{whole:.15g}"))
     return Series(signal=lead.signal, origin=lead.origin, readings=tuple(readings))
 
 

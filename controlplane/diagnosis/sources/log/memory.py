@@ -13,10 +13,10 @@ SHAPES = (
         "vllm",
     ),
     shape(
-        "capacity",
+        "free",
         LogKind.OUT_OF_MEMORY,
         rf"out of memory\. Tried to allocate (?P<wanted_bytes>{_SIZE})\."
-        rf".*?GPU (?P<device>\d+) has a total capacity of (?P<total_bytes>{_SIZE}) of which "
+        rf".*?GPU (?P<device>\d+) has a total capaci?ty of (?P<total_bytes>{_SIZE}) of which "
         rf"(?P<free_bytes>{_SIZE}) is free"
         rf"(?:.*?this process has (?P<process_bytes>{_SIZE}) memory in use)?"
         rf"(?:.*?(?P<allocated_bytes>{_SIZE}) is allocated by PyTorch)?"

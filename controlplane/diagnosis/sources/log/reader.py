@@ -92,15 +92,15 @@ class LogReader:
         """Its times are Unix seconds."""
         return self._timeline.knows_year
 
-    def finish(self, zero: float | None = None) -> Part:
-        """What was read, with times that count from `zero` on the log's own axis; None: from its
-        first stamped line."""
+    def finish(self, zero: float | None = None, first_at: float = 0.0) -> Part:
+        """What was read. Its times count from `zero`, in Unix seconds, which wants `knows_year`;
+        None: its first stamped line stands at `first_at`."""
         if self._unstamped_line is not None:
             self._mark(open_line(self._unstamped_line)[0])
         axis = self._axis()
         times = self._times.get(axis, [])
         first = times[0] if times else 0.0
-        shift = first if zero is None else zero
+        shift = first - first_at if zero is None else zero - self._timeline.to_unix
         return Part(
             series=self._series.series(shift),
             events=tuple(self._event(seen, axis, shift) for seen in self._kept.events()),

@@ -22,17 +22,21 @@ class Timeline:
         self._year = year
         self._last: float | None = None
         self.knows_year = year is not None
+        self.to_unix = 0.0
+        """To be added to the calendar's seconds, where `knows_year`, for Unix seconds."""
 
     def axis(self, stamp: Stamp) -> Clock:
         """DATED for every stamp of the calendar."""
         return Clock.DATED if stamp.clock in CALENDAR else stamp.clock
 
     def seconds(self, stamp: Stamp) -> float:
-        """On the axis of `stamp`; Unix seconds on the calendar's, where `knows_year`."""
+        """On the axis of `stamp`."""
         match stamp.clock:
             case Clock.DATED:
+                if not self.knows_year and self._last is not None:
+                    self.to_unix = stamp.seconds - _in_leap_year(stamp.seconds)
                 self.knows_year = True
-                self._last = stamp.seconds
+                self._last = stamp.seconds - self.to_unix
             case Clock.YEARLESS:
                 self._last = self._with_year(stamp.seconds)
             case Clock.TIME_OF_DAY:
@@ -66,6 +70,20 @@ class Timeline:
         if found > self._last + _DAY / 2:
             return found - _DAY
         return found
+
+
+def _in_leap_year(seconds: float) -> float:
+    """The same day and time of the year that stands for an unknown one."""
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return (
+        _new_year(LEAP_YEAR)
+        + (
+            moment.replace(year=LEAP_YEAR)
+            - moment.replace(
+                year=LEAP_YEAR, month=1, day=1, hour=0, minute=0, second=0, microsecond=0
+            )
+        ).total_seconds()
+    )
 
 
 def _new_year(year: int) -> float:

@@ -16,7 +16,9 @@ STATISTICS_START = re.compile(
     r"Avg prompt throughput|Prefix cache hit rate: GPU|SpecDecoding metrics|Speculative metrics"
 )
 
-_PAIR = re.compile(r"([A-Z][A-Za-z ]*?): (?:GPU: )?(-?[\d.]+)\s?(%|tokens/s|reqs|tokens|(?=,)|(?<=\.))")
+_PAIR = re.compile(
+    r"([A-Z][A-Za-z ]*?): (?:GPU: )?(-?[\d.]+)\s?(%|tokens/s|reqs|tokens|(?=,)|(?<=\.))"
+)
 _ENGINE = re.compile(r"\bEngine (\d{1,4}): ")
 _SIGNALS = {
     "Avg prompt throughput": Signal.PROMPT_RATE,

@@ -38,7 +38,8 @@ def test_a_statistics_line_becomes_one_series_for_each_signal_with_figures_as_th
     ]
     assert running.origin.name == "Running"
     usage = the(part, Signal.KV_USAGE)
-    assert (usage.last.value, usage.last.raw) == (pytest.approx(0.425), "42.5 %")
+    assert usage.last.value == pytest.approx(0.425)
+    assert usage.last.raw == "42.5 %"
     assert the(part, Signal.PROMPT_RATE).last.raw == "120.5"
     assert part.engine is not None
     assert part.engine.name == "vllm"

@@ -1,0 +1,48 @@
+"""What several sources saw stands in a window once."""
+
+from controlplane.diagnosis.log_event import LogEvent, LogKind
+from controlplane.diagnosis.reading import Origin, Reading, Series, SourceKind
+from controlplane.diagnosis.signal import Signal
+from controlplane.diagnosis.sources.joining import join
+from controlplane.diagnosis.sources.part import Part
+from controlplane.diagnosis.window import Change, DoubtKind, EngineName
+
+
+def running(kind: SourceKind, *values: tuple[float, float]) -> Part:
+    readings = tuple(Reading(at, value, f"{value:g}") for at, value in values)
+    origin = Origin(kind=kind, name=f"running in {kind.value}")
+    return Part(series=(Series(signal=Signal.RUNNING, origin=origin, readings=readings),))
+
+
+def test_a_signal_of_log_and_metrics_is_not_added_up() -> None:
+    window = join([running(SourceKind.LOG, (0, 3)), running(SourceKind.METRICS, (0, 3), (60, 4))])
+    found = window.find(Signal.RUNNING)
+    assert found is not None
+    assert found.origin.kind is SourceKind.METRICS
+    assert list(found.values) == [3, 4]
+    assert not window.doubts
+
+
+def test_sources_that_disagree_at_the_same_moment_are_a_doubt() -> None:
+    window = join([running(SourceKind.LOG, (0, 9)), running(SourceKind.METRICS, (0, 3), (60, 4))])
+    [doubt] = window.doubts
+    assert doubt.kind is DoubtKind.DUPLICATE
+    assert "9" in doubt.what
+    assert "3" in doubt.what
+
+
+def test_events_of_later_parts_are_numbered_on() -> None:
+    event = LogEvent(kind=LogKind.READY, index=0, line="up")
+    window = join([Part(events=(event,), num_lines=10), Part(events=(event,), num_lines=1)])
+    assert [each.index for each in window.events] == [0, 10]
+
+
+def test_a_change_long_before_does_not_stretch_the_window() -> None:
+    window = join([Part(start=0.0, end=60.0), Part(changes=(Change(at=-3600.0, what="image"),))])
+    assert (window.start, window.end) == (0.0, 60.0)
+
+
+def test_what_is_known_of_the_engine_goes_before_what_its_log_shows() -> None:
+    seen = Part(engine=EngineName(name="vllm", version="0.20"))
+    assert join([seen]).engine == EngineName(name="vllm", version="0.20")
+    assert join([seen], EngineName(name="sglang")).engine == EngineName(name="sglang")

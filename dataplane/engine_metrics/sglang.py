@@ -9,6 +9,7 @@ _of = Prefixed("sglang:")
 _GIGABYTES = 1e9
 _MEGABYTES = 1e6
 _MILLISECONDS = 1e-3
+_PERCENT = 1e-2
 
 SGLANG = EngineVocabulary(
     engine="sglang",
@@ -20,6 +21,7 @@ SGLANG = EngineVocabulary(
         _of.gauge(signals.RUNNING, "num_running_reqs", Unit.REQUESTS),
         _of.gauge(signals.WAITING, "num_queue_reqs", Unit.REQUESTS),
         _of.gauge(signals.PAUSED, "num_paused_reqs", Unit.REQUESTS),
+        _of.gauge(signals.GRAMMAR_QUEUE, "num_grammar_queue_reqs", Unit.REQUESTS),
         _of.gauge(signals.PREFILL_QUEUE, "num_prefill_bootstrap_queue_reqs", Unit.REQUESTS),
         _of.gauge(signals.DECODE_QUEUE, "num_decode_prealloc_queue_reqs", Unit.REQUESTS),
         _of.gauge(signals.TRANSFER_QUEUE, "num_decode_transfer_queue_reqs", Unit.REQUESTS),
@@ -107,6 +109,15 @@ SGLANG = EngineVocabulary(
         ),
         _of.gauge(signals.SPEC_ACCEPT_LENGTH, "spec_accept_length", Unit.TOKENS),
         _of.gauge(signals.SPEC_ACCEPT_RATIO, "spec_accept_rate", Unit.RATIO),
+        _of.gauge(signals.LORA_SLOTS_USED_RATIO, "lora_pool_utilization", Unit.RATIO),
+        _of.gauge(signals.KV_HOST_USED_TOKENS, "hicache_host_used_tokens", Unit.TOKENS),
+        _of.gauge(
+            signals.FORWARD_RATIO,
+            "fwd_occupancy",
+            Unit.RATIO,
+            factor=_PERCENT,
+            trap="NaN unless SGLANG_ENABLE_METRICS_DEVICE_TIMER is set, and at each window's edge",
+        ),
         _of.gauge(signals.IS_GRAPH, "is_cuda_graph", Unit.NONE),
         _of.counter(signals.GRAPH_PASSES, "cuda_graph_passes", Unit.STEPS, by="mode"),
         _of.gauge(signals.WEIGHT_BYTES, "weight_memory_usage_gb", Unit.BYTES, factor=_GIGABYTES),

@@ -28,6 +28,9 @@ VLLM = EngineVocabulary(
         _of.gauge(
             signals.WAITING_BY_REASON, "num_requests_waiting_by_reason", Unit.REQUESTS, by="reason"
         ),
+        _of.gauge(
+            signals.KV_FETCH_BY_STAGE, "num_requests_kv_fetch_by_stage", Unit.REQUESTS, by="stage"
+        ),
         _of.gauge(signals.SWAPPED, "num_requests_swapped", Unit.REQUESTS, until="0.8"),
         _of.gauge(signals.KV_USED_RATIO, "kv_cache_usage_perc", Unit.RATIO, trap=_PERCENT_TRAP),
         _of.gauge(
@@ -155,5 +158,9 @@ VLLM = EngineVocabulary(
             trap="only with --enable-fault-tolerance",
         ),
         _of.counter(signals.CORRUPTED, "corrupted_requests", Unit.REQUESTS),
+        _of.histogram(signals.TRANSFER_SECONDS, "nixl_xfer_time_seconds", Unit.SECONDS),
+        _of.histogram(signals.TRANSFER_BYTES, "nixl_bytes_transferred", Unit.BYTES),
+        _of.counter(signals.TRANSFERS_FAILED, "nixl_num_failed_transfers", Unit.REQUESTS),
+        _of.counter(signals.TRANSFERS_EXPIRED, "nixl_num_kv_expired_reqs", Unit.REQUESTS),
     ),
 )

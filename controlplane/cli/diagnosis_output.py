@@ -56,7 +56,8 @@ def _seen(window: Window) -> str:
     signals |= {histogram.signal for histogram in window.histograms}
     parts.append(f"{len(signals)} signals")
     if window.events:
-        parts.append(f"{len(window.events)} log events")
+        plural = "" if len(window.events) == 1 else "s"
+        parts.append(f"{len(window.events)} log event{plural}")
     return "(" + ", ".join(parts) + ")"
 
 

@@ -36,8 +36,10 @@ def test_what_the_driver_takes_of_an_empty_card_is_not_foreign() -> None:
 
 
 def _run_out(text: str, **fields: float) -> Line:
-    return said(
-        LogKind.OUT_OF_MEMORY, f"torch.OutOfMemoryError: CUDA out of memory. {text}", **fields
+    return Line(
+        text=f"torch.OutOfMemoryError: CUDA out of memory. {text}",
+        kind=LogKind.OUT_OF_MEMORY,
+        fields=fields,
     )
 
 

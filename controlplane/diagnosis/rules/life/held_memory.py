@@ -1,0 +1,102 @@
+"""Memory that does not come back: what is left after a sleep, a drain or an idle hour grows."""
+
+import itertools
+import re
+from collections.abc import Iterable
+
+from controlplane.diagnosis.citing import course
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.fact import Fact
+from controlplane.diagnosis.log_event import LogKind
+from controlplane.diagnosis.reading import Origin, Reading, Series, SourceKind
+from controlplane.diagnosis.signal import Signal, Unit
+from controlplane.diagnosis.verdict import Verdict
+from controlplane.diagnosis.views.activity import Activity
+from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.told import texts_of, told_all
+from controlplane.diagnosis.window import Window
+
+_GROWTH = 1.5
+"""From the first to the last reading: caches that warm up stay below it."""
+_LEAST_READINGS = 3
+_MEMORY = r"\b(mem(ory)?|vram|rss|ram|host memory|gpu memory|gib|mib|gb)\b"
+_NOT_HELD = r"limit|total|capacity|free|avail|cache ram|wanted|weights|kv|max"
+
+
+def grown_memory(now: Activity) -> Verdict | None:
+    """POSSIBLE, since growth alone does not say who holds it; LIKELY where requests were counted
+    through an idle end and the engine's own process is what grew."""
+    series = _grown_series(now) or _grown_facts(now.window)
+    if series is None or _is_run_out(now.window):
+        return None
+    argument = Argument(now.window)
+    argument.says(f"{course(series)}: it does not come back")
+    for change in now.window.changes:
+        before = series.first.at - change.at
+        if before >= 0:
+            argument.says(f"{before:g} s before the first reading was changed: {change.what}")
+    is_idle = now.in_flight is not None and now.in_flight.last.value == 0
+    argument.series(now.in_flight)
+    argument.against("oom.foreign_memory: nobody says that another process is there")
+    is_own = series.signal is Signal.HOST_MEMORY_USED and bool(now.window.series)
+    if is_idle and is_own and now.in_flight is not None and len(now.in_flight.readings) > 1:
+        argument.need("which objects or cache hold the memory")
+        return argument.verdict(Confidence.LIKELY, detail="host memory")
+    argument.need("which process and allocator pool holds the memory")
+    argument.need("reserved against allocated bytes")
+    if _mentions(now.window, r"sleep|wake"):
+        argument.need("sleep level and engine_sleep_state")
+    else:
+        argument.need("requests in flight at each reading")
+    return argument.verdict(Confidence.POSSIBLE, detail="memory")
+
+
+def _grown_series(now: Activity) -> Series | None:
+    for signal in (Signal.HOST_MEMORY_USED, Signal.DEVICE_MEMORY_USED):
+        series = now.window.find(signal)
+        if series is not None and _grows(series.values):
+            return series
+    return None
+
+
+def _grown_facts(window: Window) -> Series | None:
+    """One key, told at several times."""
+    by_key: dict[str, list[Fact]] = {}
+    for fact in told_all(window, _MEMORY, without=_NOT_HELD):
+        if fact.value is not None and fact.unit in (Unit.BYTES, None):
+            by_key.setdefault(fact.key, []).append(fact)
+    for facts in by_key.values():
+        values = [fact.value or 0.0 for fact in facts]
+        if _grows(values):
+            return _as_series(facts)
+    return None
+
+
+def _as_series(facts: list[Fact]) -> Series:
+    signal = (
+        Signal.DEVICE_MEMORY_USED
+        if re.search(r"gpu|vram|device|cuda", facts[0].key, re.IGNORECASE)
+        else Signal.HOST_MEMORY_USED
+    )
+    return Series(
+        signal=signal,
+        origin=Origin(kind=SourceKind.GATEWAY, name=facts[0].key),
+        readings=tuple(Reading(fact.at, fact.value or 0.0, fact.raw) for fact in facts),
+    )
+
+
+def _grows(values: Iterable[float]) -> bool:
+    """Never back, and by much: what is used by turns falls between."""
+    found = list(values)
+    if len(found) < _LEAST_READINGS or found[0] <= 0:
+        return False
+    never_falls = all(after >= before for before, after in itertools.pairwise(found))
+    return never_falls and found[-1] >= _GROWTH * found[0]
+
+
+def _is_run_out(window: Window) -> bool:
+    return bool(window.events_of(LogKind.HOST_OUT_OF_MEMORY, LogKind.OUT_OF_MEMORY))
+
+
+def _mentions(window: Window, pattern: str) -> bool:
+    return any(re.search(pattern, text, re.IGNORECASE) for text in texts_of(window))

@@ -1,0 +1,73 @@
+"""What is known beside an engine's own gauges: whether requests are there, and whether it answers.
+
+An engine that hangs, gauges that are frozen, an engine that was put to sleep and one that holds on
+to what nobody wants look alike in its own figures. The gateway's count and a probe are not its own.
+"""
+
+import re
+from dataclasses import dataclass
+
+from controlplane.diagnosis.citing import says, stands
+from controlplane.diagnosis.fact import Fact
+from controlplane.diagnosis.reading import Series
+from controlplane.diagnosis.signal import Signal
+from controlplane.diagnosis.views.activity import Activity
+from controlplane.diagnosis.views.told import told
+
+NEEDS = ("requests in flight at the gateway", "a one-token probe")
+"""What settles it where neither is known."""
+
+_PROBE = r"probe|one token|canary|test (request|prompt)|ping request|completion check"
+_NOT_A_PROBE = r"liveness|readiness|startup|interval|period|timeout (limit|setting)|fail(ed|ures)"
+_NO_ANSWER = re.compile(
+    r"no (answer|response|reply|token)|time(d)? ?out|unanswered|never|hang|hung|stuck|fail|refused"
+    r"|\bnone\b|\bno\b|\bfalse\b|nothing|\b50[0-9]\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truth:
+    """Of one window."""
+
+    in_flight: Series | None
+    probe: Fact | None
+    is_answered: bool | None
+    """The newest probe; None where there was none."""
+    is_asleep: bool
+
+    @property
+    def is_wanted(self) -> bool | None:
+        """Somebody waits for an answer; None where the gateway's count is not known."""
+        return None if self.in_flight is None else self.in_flight.last.value > 0
+
+    @property
+    def says(self) -> tuple[str, ...]:
+        """What is known, as findings cite it."""
+        sentences = []
+        if self.in_flight is not None:
+            series = self.in_flight
+            sentences.append(
+                stands(series) if series.is_constant else f"{series.origin.name} {series.last.raw}"
+            )
+        if self.probe is not None:
+            sentences.append(says(self.probe))
+        return tuple(sentences)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What is not known."""
+        known = (self.in_flight is not None, self.probe is not None)
+        return tuple(need for need, is_known in zip(NEEDS, known, strict=True) if not is_known)
+
+
+def truth_of(now: Activity) -> Truth:
+    """What is known of `now` beside the engine's gauges."""
+    probe = told(now.window, _PROBE, without=_NOT_A_PROBE)
+    asleep = now.window.find(Signal.SLEEPING)
+    return Truth(
+        in_flight=now.in_flight,
+        probe=probe,
+        is_answered=None if probe is None else not _NO_ANSWER.search(probe.raw),
+        is_asleep=asleep is not None and asleep.last.value > 0,
+    )

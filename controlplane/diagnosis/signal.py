@@ -150,6 +150,8 @@ class Signal(StrEnum):
     SLEEPING = "sleeping"
     ENGINE_HEALTHY = "engine_healthy"
     GATEWAY_IN_FLIGHT = "gateway_in_flight"
+    GATEWAY_ARRIVED = "gateway_arrived"
+    GATEWAY_UNDELIVERED = "gateway_undelivered"
     GATEWAY_QUEUED = "gateway_queued"
     GATEWAY_HELD_BACK_REPLICAS = "gateway_held_back_replicas"
     GATEWAY_PROMPT_TOKENS = "gateway_prompt_tokens"
@@ -297,6 +299,10 @@ _TERMS = {
         Unit.COUNT, _GAUGE, "1 where the engine says that it is well"
     ),
     Signal.GATEWAY_IN_FLIGHT: SignalTerms(Unit.REQUESTS, _GAUGE, "arrived at us and not ended"),
+    Signal.GATEWAY_ARRIVED: SignalTerms(Unit.REQUESTS, _COUNTER, "that arrived at us"),
+    Signal.GATEWAY_UNDELIVERED: SignalTerms(
+        Unit.REQUESTS, _GAUGE, "arrived at us and not yet read to their end by their clients"
+    ),
     Signal.GATEWAY_QUEUED: SignalTerms(Unit.REQUESTS, _GAUGE, "waiting in our own queue"),
     Signal.GATEWAY_HELD_BACK_REPLICAS: SignalTerms(
         Unit.COUNT, _GAUGE, "replicas that we send less, because they do worse"

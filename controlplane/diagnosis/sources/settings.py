@@ -1,6 +1,5 @@
 """Settings that engines export: in the labels of info metrics, and in gauges that never move."""
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -10,6 +9,7 @@ from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.sources.aliases import TABLES
 from controlplane.diagnosis.sources.aliases.alias import AliasTable, FactAlias, InfoAlias
 from controlplane.diagnosis.sources.exposition import Sample, SampleHead
+from controlplane.diagnosis.sources.facts import facts_of
 from controlplane.diagnosis.sources.plain_number import plain_number
 from controlplane.diagnosis.sources.targets import canonical
 
@@ -55,7 +55,7 @@ class SettingsReader:
         for key, raw in pairs:
             if self._said.get(key) != raw:
                 self._said[key] = raw
-                yield _fact(key, raw, at)
+                yield from facts_of({key: raw}, at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +103,6 @@ def _number(text: str) -> float | None:
         return float(text)
     except ValueError:
         return None
-
-
-def _fact(key: str, raw: str, at: float) -> Fact:
-    words = frozenset(word.lower() for word in re.findall(r"[A-Za-z]+|[0-9]+", key))
-    return Fact(key=key, raw=raw, words=words, at=at, value=_number(raw))
 
 
 @cache

@@ -15,6 +15,11 @@ GATEWAY = AliasTable(
             signal=Signal.GATEWAY_IN_FLIGHT,
             only={names.LABEL_STATE: frozenset({"active"})},
         ),
+        Alias(
+            exported=names.GATEWAY_REQUESTS,
+            signal=Signal.GATEWAY_ARRIVED,
+            only={names.LABEL_STATE: frozenset({"arrived"})},
+        ),
         Alias(exported=names.GATEWAY_QUEUED, signal=Signal.GATEWAY_QUEUED, keep=_CLASS),
         Alias(
             exported=names.GATEWAY_OLDEST_QUEUED_SECONDS,

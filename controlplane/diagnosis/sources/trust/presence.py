@@ -104,8 +104,6 @@ def vanished(series: Sequence[Series], moments: Sequence[float]) -> Iterable[Dou
         yield Doubt(
             kind=DoubtKind.MISSING,
             name=names[0],
-            what=f"{', '.join(names[:_SHOWN])}{more} are gone from {moment:g} s on"
-            if len(names) > 1
-            else f"{names[0]} is gone from {moment:g} s on",
+            what=f"no longer on the page, and was before: {', '.join(names[:_SHOWN])}{more}",
             at=moment,
         )

@@ -1,0 +1,87 @@
+"""Finding the metrics page of one address."""
+
+from dataclasses import dataclass
+
+import httpx
+
+from controlplane.diagnosis.sources.decoding import decoded
+from controlplane.diagnosis.sources.exposition import ExpositionReader, NotMetricsError
+from controlplane.diagnosis.sources.live.address import Address, beside
+from controlplane.diagnosis.sources.live.failures import NoMetricsError, Try
+
+_SHOWN = 160
+_MOST_MODELS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsPage:
+    """Where metrics are."""
+
+    address: Address
+    url: httpx.URL
+    text: str
+    """As it was first answered."""
+
+
+async def find_metrics(http: httpx.AsyncClient, address: Address) -> MetricsPage:
+    """The first of its addresses that answers metrics. Raises NoMetricsError with all that was
+    tried."""
+    tries: list[Try] = []
+    for url in address.metrics:
+        found = await _try(http, address, url, tries)
+        if found is not None:
+            return found
+    for model in await _models(http, address) if _wants_model(tries) else ():
+        url = address.metrics[0].copy_merge_params({"model": model})
+        found = await _try(http, address, url, tries)
+        if found is not None:
+            return found
+    raise NoMetricsError(str(address.root), tries)
+
+
+async def _try(
+    http: httpx.AsyncClient, address: Address, url: httpx.URL, tries: list[Try]
+) -> MetricsPage | None:
+    try:
+        response = await http.get(url)
+        text = decoded(response.content)
+        if not response.is_success:
+            tries.append(Try(str(url), f"{response.status_code} {' '.join(text.split())[:_SHOWN]}"))
+            return None
+        page = ExpositionReader().read(text, str(url))
+    except NotMetricsError as error:
+        tries.append(Try(str(url), f"{error.what}, not a metrics page"))
+        return None
+    except httpx.HTTPError as error:
+        tries.append(Try(str(url), said(error)))
+        return None
+    if not page.samples:
+        tries.append(Try(str(url), "an empty page"))
+        return None
+    return MetricsPage(address, url, text)
+
+
+def said(error: httpx.HTTPError) -> str:
+    """What happened, in words; many errors of connections have none of their own."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def _wants_model(tries: list[Try]) -> bool:
+    """llama.cpp with several models asks for one, by a 400."""
+    return any(each.answer.startswith("400 ") and "model" in each.answer for each in tries)
+
+
+async def _models(http: httpx.AsyncClient, address: Address) -> list[str]:
+    try:
+        answer = (await http.get(beside(address, "/v1/models"))).json()
+    except (httpx.HTTPError, ValueError):
+        return []
+    listed = answer.get("data") if isinstance(answer, dict) else None
+    models = [each for each in listed or () if isinstance(each, dict) and each.get("id")]
+    models.sort(key=lambda each: _status(each) != "loaded")
+    return [str(each["id"]) for each in models[:_MOST_MODELS]]
+
+
+def _status(model: dict[str, object]) -> object:
+    status = model.get("status")
+    return status.get("value") if isinstance(status, dict) else status

@@ -1,0 +1,195 @@
+"""Engines that answer over HTTP are found, asked who they are, and scraped for a while."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from controlplane.diagnosis.signal import Signal
+from controlplane.diagnosis.sources.live import NoMetricsError, Progress, watch
+from controlplane.diagnosis.sources.live.address import read_address
+from controlplane.diagnosis.window import DoubtKind, EngineName, Window
+
+Answer = tuple[int, str]
+Pages = dict[str, Answer | Callable[[], Answer]]
+
+
+@contextmanager
+def engine(pages: Pages) -> Iterator[tuple[str, list[str]]]:
+    """A server of `pages` by path and query; its address, and what it was asked."""
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(f"{self.command} {self.path}")
+            found = pages.get(self.path, (404, "not here"))
+            status, text = found() if callable(found) else found
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            self.do_GET()
+
+        def log_message(self, *_: object) -> None:
+            """Nothing: tests are quiet."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", asked
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def counting(name: str) -> Callable[[], Answer]:
+    """A page whose counter rises by one at each scrape."""
+    counts = iter(range(1, 1000))
+    return lambda: (200, f"vllm:num_requests_running 2\n{name} {next(counts)}\n")
+
+
+async def _watch(*urls: str, should_probe: bool = False) -> tuple[list[Progress], Window]:
+    progress: list[Progress] = []
+    windows: list[Window] = []
+    async for told in watch(
+        urls, seconds=0.15, every=0.05, should_probe=should_probe, probe_deadline_seconds=0.2
+    ):
+        (windows if isinstance(told, Window) else progress).append(told)  # type: ignore[arg-type]
+    (window,) = windows
+    return progress, window
+
+
+def test_an_engine_is_watched_and_says_who_it_is() -> None:
+    pages: Pages = {
+        "/metrics": counting("vllm:generation_tokens_total"),
+        "/version": (200, '{"version": "0.32.0"}'),
+        "/v1/models": (200, '{"data": [{"id": "demo", "max_model_len": 4096}]}'),
+        "/health": (200, ""),
+    }
+    with engine(pages) as (url, asked):
+        progress, window = asyncio.run(_watch(f"{url}/v1"))
+    assert window.engine == EngineName(name="vllm", version="0.32.0")
+    tokens = window.find(Signal.GENERATION_TOKENS)
+    assert tokens is not None
+    assert len(tokens.readings) == 1 + len(progress)
+    assert tokens.increase == len(progress)
+    assert tokens.first.at > 1.7e9, "the clock is Unix time"
+    assert window.number("max model len") == 4096
+    assert window.number("health") == 200
+    assert progress[-1].num_failed == 0
+    assert not any(line.startswith("POST") for line in asked)
+
+
+def test_a_model_is_chosen_where_llamacpp_serves_several() -> None:
+    pages: Pages = {
+        "/metrics": (400, '{"error": {"message": "model name is missing from the request"}}'),
+        "/metrics?model=loaded": (200, "llamacpp:requests_processing 3\n"),
+        "/v1/models": (
+            200,
+            json.dumps(
+                {
+                    "data": [
+                        {"id": "other", "status": {"value": "unloaded"}},
+                        {"id": "loaded", "status": {"value": "loaded"}},
+                    ]
+                }
+            ),
+        ),
+        "/slots": (200, '[{"id": 0, "n_ctx": 2048, "is_processing": true}, {"n_ctx": 2048}]'),
+        "/props": (200, '{"total_slots": 2, "build_info": "b7000-abc"}'),
+    }
+    with engine(pages) as (url, asked):
+        _, window = asyncio.run(_watch(url))
+    assert window.engine == EngineName(name="llama.cpp", version="b7000-abc")
+    assert window.number("slots busy") == 1
+    assert window.number("n ctx") == 2048
+    assert "GET /metrics?model=other" not in asked
+
+
+def test_several_engines_are_replicas_of_one_window() -> None:
+    with (
+        engine({"/metrics": (200, "vllm:num_requests_running 1\n")}) as (one, _),
+        engine({"/metrics": (200, "vllm:num_requests_running 7\n")}) as (two, _),
+    ):
+        _, window = asyncio.run(_watch(one, two))
+    found = {each.labels["replica"]: each.last.value for each in window.series}
+    assert found == {one.removeprefix("http://"): 1, two.removeprefix("http://"): 7}
+
+
+def test_scrapes_that_fail_are_counted_and_told() -> None:
+    answers = iter([(200, "vllm:num_requests_running 1\n")])
+    with engine({"/metrics": lambda: next(answers, (503, "no"))}) as (url, _):
+        progress, window = asyncio.run(_watch(url))
+    num_failed = progress[-1].num_failed
+    assert num_failed == len(progress)
+    assert window.number("scrapes unanswered") == num_failed
+    assert any(
+        doubt.kind is DoubtKind.MISSING and f"{num_failed} scrapes (503)" in doubt.what
+        for doubt in window.doubts
+    )
+
+
+def test_a_probe_is_sent_when_asked_for_and_its_answer_is_a_fact() -> None:
+    pages: Pages = {
+        "/metrics": (200, "vllm:num_requests_running 1\n"),
+        "/v1/completions": (200, "{}"),
+    }
+    with engine(pages) as (url, asked):
+        _, window = asyncio.run(_watch(url, should_probe=True))
+    fact = window.fact("probe one token")
+    assert fact is not None
+    assert fact.raw.startswith("answered in ")
+    assert asked.count("POST /v1/completions") == 1
+
+
+def test_a_probe_without_an_answer_says_how_long_it_waited() -> None:
+    answered = threading.Event()
+
+    def late() -> Answer:
+        answered.wait(10)
+        return 200, "{}"
+
+    pages: Pages = {
+        "/metrics": (200, "vllm:num_requests_running 1\n"),
+        "/v1/completions": late,
+    }
+    with engine(pages) as (url, _):
+        _, window = asyncio.run(_watch(url, should_probe=True))
+        answered.set()
+    fact = window.fact("probe one token")
+    assert fact is not None
+    assert fact.raw == "no answer in 0.2 s"
+
+
+def test_an_address_without_metrics_tells_what_was_tried_and_what_helps() -> None:
+    with (
+        engine({"/metrics": (200, "<html><title>Welcome</title>")}) as (url, _),
+        pytest.raises(NoMetricsError) as raised,
+    ):
+        asyncio.run(_watch(url))
+    assert [each.url for each in raised.value.tries] == [
+        f"{url}/metrics",
+        f"{url}/prometheus/metrics",
+    ]
+    assert "an HTML page titled `Welcome`" in str(raised.value)
+    assert "--enable-metrics" in str(raised.value)
+
+
+def test_addresses_are_read_with_and_without_their_paths() -> None:
+    for text in ("h:8000", "http://h:8000/", "http://h:8000/v1", "h:8000/v1/"):
+        address = read_address(text)
+        assert str(address.metrics[0]) == "http://h:8000/metrics"
+        assert address.label == "h:8000"
+    one = read_address("https://h/vllm/metrics?model=a")
+    assert [str(each) for each in one.metrics] == ["https://h/vllm/metrics?model=a"]
+    assert str(one.root) == "https://h/vllm"
+    with pytest.raises(ValueError, match="is no address"):
+        read_address("ftp://x")

@@ -24,5 +24,27 @@ SHAPES = (
         r"Consumed .*?, (?P<bytes>[\d.]+[KMGT]) memory peak",
         by="systemd",
     ),
+    shape(
+        "DefaultCPUAllocator",
+        LogKind.HOST_OUT_OF_MEMORY,
+        r"DefaultCPUAllocator: (?:can't allocate|not enough) memory"
+        r"(?:: you tried to allocate (?P<wanted_bytes>\d+) bytes)?",
+        by="allocator",
+    ),
+    shape("bad_alloc", LogKind.HOST_OUT_OF_MEMORY, r"std::bad_alloc", by="allocator"),
+    shape("allocate", LogKind.HOST_OUT_OF_MEMORY, r"[Cc]annot allocate memory", by="allocator"),
+    shape(
+        "pinned",
+        LogKind.HOST_OUT_OF_MEMORY,
+        r"failed to allocate (?P<wanted_bytes>[\d.,]+ ?[KMG]i?B) of pinned memory",
+        by="allocator",
+    ),
+    shape(
+        "killed",
+        LogKind.HOST_OUT_OF_MEMORY,
+        r"killed due to (?:the node running low on memory|memory pressure)",
+        by="ray",
+    ),
+    shape("shm", LogKind.HOST_OUT_OF_MEMORY, r"insufficient shared memory \(shm\)", by="kernel"),
     shape("OOMKilled", LogKind.HOST_OUT_OF_MEMORY, r"\bOOMKilled\b", by="container"),
 )

@@ -24,10 +24,17 @@ SHAPES = (
         rf"(?:.*?and (?P<reserved_bytes>{_SIZE}) is reserved by PyTorch but unallocated)?",
     ),
     shape(
+        "OOM",
+        LogKind.OUT_OF_MEMORY,
+        r"allocation failed with OOM on device (?P<device>\d+) while trying to allocate "
+        r"(?P<wanted_bytes>\d+) bytes"
+        r"(?: \(free: (?P<free_bytes>\d+), total: (?P<total_bytes>\d+))?",
+    ),
+    shape(
         "allocate",
         LogKind.OUT_OF_MEMORY,
         rf"out of memory\. Tried to allocate (?P<wanted_bytes>{_SIZE})"
-        rf"(?: \(GPU (?P<device>\d+); (?P<total_bytes>{_SIZE}) total capacity; "
+        rf"(?: \((?:GPU|NPU|XPU) (?P<device>\d+); (?P<total_bytes>{_SIZE}) total capacity; "
         rf"(?P<allocated_bytes>{_SIZE}) already allocated; (?P<free_bytes>{_SIZE}) free; "
         rf"(?P<pool_bytes>{_SIZE}) (?:reserved in total by PyTorch|cached))?",
     ),
@@ -38,10 +45,29 @@ SHAPES = (
     ),
     shape("memory", LogKind.OUT_OF_MEMORY, r"(?:CUDA|HIP|NPU|XPU)(?: error:)? out of memory"),
     shape(
+        "memory", LogKind.OUT_OF_MEMORY, r"(?:CUDA|HIP) (?:runtime |driver )?error.*out of memory"
+    ),
+    shape("cudaErrorMemoryAllocation", LogKind.OUT_OF_MEMORY, r"cudaErrorMemoryAllocation"),
+    shape("hipErrorOutOfMemory", LogKind.OUT_OF_MEMORY, r"hipErrorOutOfMemory"),
+    shape("CUBLAS_STATUS_ALLOC_FAILED", LogKind.OUT_OF_MEMORY, r"CUBLAS_STATUS_ALLOC_FAILED"),
+    shape("ErrorOutOfDeviceMemory", LogKind.OUT_OF_MEMORY, r"ErrorOutOfDeviceMemory"),
+    shape(
+        "kIOGPUCommandBufferCallbackErrorOutOfMemory",
+        LogKind.OUT_OF_MEMORY,
+        r"Insufficient Memory",
+    ),
+    shape(
         "Decode",
         LogKind.OUT_OF_MEMORY,
         r"Decode out of memory\. Try to lower your batch size",
         "sglang",
         stage="decode",
+    ),
+    shape(
+        "Prefill",
+        LogKind.OUT_OF_MEMORY,
+        r"Prefill out of memory\. Try to lower your batch size",
+        "sglang",
+        stage="prefill",
     ),
 )

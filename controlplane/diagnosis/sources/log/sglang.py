@@ -138,6 +138,12 @@ SHAPES = (
         rf"(?:.*?mem usage=(?P<bytes>{_GB}))?(?:.*?avail mem=(?P<free_bytes>{_GB}))?",
         _SGLANG,
     ),
+    shape(
+        "mem-fraction-static",
+        LogKind.KV_CACHE_TOO_SMALL,
+        r"Not enough memory\. Please try to increase --mem-fraction-static",
+        _SGLANG,
+    ),
     shape("fired", LogKind.READY, r"The server is fired up and ready to roll", _SGLANG),
     shape(
         "Retract",

@@ -17,6 +17,13 @@ SHAPES = (
     shape("Shard", LogKind.WEIGHTS_LOADED, r"Shard ready in (?P<seconds>\S+)", _TGI),
     shape("Warming", LogKind.WARMUP_STARTED, r"Warming up model", _TGI),
     shape(
+        "prefill",
+        LogKind.OUT_OF_MEMORY,
+        r"Not enough memory to handle (?P<tokens>\d+) prefill tokens",
+        _TGI,
+        stage="warmup",
+    ),
+    shape(
         "Setting",
         LogKind.KV_CACHE_SIZED,
         r"Setting max batch total tokens to (?P<tokens>\d+)",

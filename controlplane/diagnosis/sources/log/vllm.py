@@ -208,6 +208,12 @@ SHAPES = (
         r"(?: \(compilation: (?P<compile_seconds>[\d.]+ s)\))?",
         _VLLM,
     ),
+    shape(
+        "swap",
+        LogKind.HOST_OUT_OF_MEMORY,
+        r"Too large swap space\. (?P<wanted_bytes>[\d.]+ GiB) out of the (?P<bytes>[\d.]+ GiB)",
+        _VLLM,
+    ),
     # --- it runs --------------------------------------------------------------------------
     shape(
         "preempted",
@@ -215,6 +221,13 @@ SHAPES = (
         r"Sequence group (?P<w_request_id>\S+) is preempted by (?:PreemptionMode\.)?(?P<w_mode>\w+)"
         r" mode(?:.*?total_(?:num_)?cumulative_preemption(?:_cnt)?=(?P<cumulative>\d+))?",
         _VLLM,
+    ),
+    shape(
+        "swap",
+        LogKind.OUT_OF_MEMORY,
+        r"Aborted due to the lack of CPU swap space",
+        _VLLM,
+        stage="decode",
     ),
     shape(
         "broadcast",

@@ -4,6 +4,7 @@ import shutil
 import textwrap
 from collections.abc import Iterable, Iterator
 
+from controlplane.diagnosis.citing import seconds
 from controlplane.diagnosis.diagnosis import Diagnosis, Finding
 from controlplane.diagnosis.json_form import GATHER
 from controlplane.diagnosis.mechanism import Mechanism
@@ -51,7 +52,7 @@ def _seen(window: Window) -> str:
     name = "engine not known"
     if engine is not None:
         name = f"{engine.name} {engine.version}" if engine.version else engine.name
-    parts = [name, f"{window.end - window.start:g} s watched"]
+    parts = [name, f"{seconds(window.end - window.start)} s watched"]
     signals = {series.signal for series in window.series}
     signals |= {histogram.signal for histogram in window.histograms}
     parts.append(f"{len(signals)} signals")

@@ -10,9 +10,7 @@ def moved(series: Series) -> str:
     """`vllm:num_preemptions_total 371 -> 603 in 60 s`; one reading stands as it is."""
     if len(series.readings) == 1:
         return f"{series.origin.name} {series.last.raw}"
-    return (
-        f"{series.origin.name} {series.first.raw} -> {series.last.raw} in {series.span_seconds:g} s"
-    )
+    return f"{series.origin.name} {series.first.raw} -> {series.last.raw} in {seconds(series.span_seconds)} s"
 
 
 def course(series: Series, most: int = 8) -> str:
@@ -27,7 +25,7 @@ def course(series: Series, most: int = 8) -> str:
 
 def stands(series: Series) -> str:
     """`vllm:num_requests_running 2 for 300 s`."""
-    return f"{series.origin.name} {series.last.raw} for {series.span_seconds:g} s"
+    return f"{series.origin.name} {series.last.raw} for {seconds(series.span_seconds)} s"
 
 
 def says(fact: Fact) -> str:
@@ -40,6 +38,11 @@ def number(value: float) -> str:
     if value == round(value) and abs(value) < 1e15:
         return f"{value:.0f}"
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def seconds(value: float) -> str:
+    """A duration: `0.25`, `12.5`, `300`. Nobody reads the fractions of a long one."""
+    return f"{round(value, 3 if value < 1 else 1 if value < 60 else 0):g}"
 
 
 def cited_series(window: Window, series: Series) -> Cited:

@@ -10,7 +10,8 @@ def moved(series: Series) -> str:
     """`vllm:num_preemptions_total 371 -> 603 in 60 s`; one reading stands as it is."""
     if len(series.readings) == 1:
         return f"{series.origin.name} {series.last.raw}"
-    return f"{series.origin.name} {series.first.raw} -> {series.last.raw} in {seconds(series.span_seconds)} s"
+    span = seconds(series.span_seconds)
+    return f"{series.origin.name} {series.first.raw} -> {series.last.raw} in {span} s"
 
 
 def course(series: Series, most: int = 8) -> str:

@@ -293,6 +293,11 @@ class ReplicaStatus:
 class EngineProcess(Protocol):
     """How a replica of one engine is started and proven. Used by launchers and the operator."""
 
+    @property
+    def attaches(self) -> bool:
+        """A Model with a url is attached to: an endpoint that runs already, and is not started."""
+        ...
+
     def command(self, spec_path: str, status_path: str) -> tuple[str, ...]:
         """The argv that runs one replica.
 

@@ -1,10 +1,21 @@
 """Attached endpoints: somebody else's running servers, which are listed and never started."""
 
 from controlplane.hooks import ReplicaObservation
-from dataplane.engine import ReplicaSpec, ReplicaStatus
+from dataplane.engine import EngineProcess, ReplicaSpec, ReplicaStatus
 
 LAUNCHER = "attached"
 """Stands where the launcher of a replica is named."""
+ATTACHED_REASON = "attached, not probed"
+PROVEN_REASON = "attached; a gateway sends it requests once it has generated a token"
+"""Of an engine whose client lets it prove itself: only gateways have the endpoint's key."""
+
+
+def is_attached(artifact: str, process: EngineProcess | None) -> bool:
+    """A replica of `artifact` is somebody else's running server: its engine cannot be started, or
+    can, and the Model names a server that runs."""
+    if process is None:
+        return True
+    return process.attaches and artifact.startswith(("http://", "https://"))
 
 
 class AttachedEndpoints:

@@ -10,7 +10,12 @@ from dataclasses import replace
 
 from controlplane.hooks import ReplicaObservation
 from controlplane.operator.attached import LAUNCHER as ATTACHED
-from controlplane.operator.attached import AttachedEndpoints
+from controlplane.operator.attached import (
+    ATTACHED_REASON,
+    PROVEN_REASON,
+    AttachedEndpoints,
+    is_attached,
+)
 from controlplane.operator.backoff import Backoff
 from controlplane.operator.desired import DesiredReplicas, desired_replicas
 from controlplane.operator.drains import Drains
@@ -112,7 +117,8 @@ class Reconciler:
     def _with_plugins(self, desired: DesiredReplicas) -> DesiredReplicas:
         """Name what keeps a deployment from starting, and mark attached endpoints."""
         try:
-            if self._plugins.find_engine_process(desired.template.engine) is None:
+            process = self._plugins.find_engine_process(desired.template.engine)
+            if is_attached(desired.template.artifact, process):
                 # One endpoint is one replica, whatever number was asked for.
                 number = min(desired.num_replicas, 1)
                 return replace(desired, launcher=ATTACHED, num_replicas=number)
@@ -178,7 +184,7 @@ class Reconciler:
 
     def _follow_start(self, replica: Replica) -> None:
         if replica.launcher == ATTACHED:
-            self._roster.make_ready(replica, "attached, not probed")
+            self._roster.make_ready(replica, ATTACHED_REASON)
         elif replica.stage == "serving" and replica.address is not None:
             self._probe(replica, self._settings.probe_seconds)
         elif self._clock() - replica.since_at > self._settings.start_seconds:
@@ -279,10 +285,10 @@ class Reconciler:
         replica = self._roster.enter_new(desired, reason)
         spec = replica.spec
         process = self._plugins.find_engine_process(spec.engine)
-        if process is None:
+        if process is None or desired.launcher == ATTACHED:
             self._attached.attach(spec)
             replica.address = spec.artifact
-            self._roster.make_ready(replica, "attached, not probed")
+            self._roster.make_ready(replica, ATTACHED_REASON if process is None else PROVEN_REASON)
         else:
             self._launch(replica, process)
 

@@ -18,6 +18,8 @@ _PROBE_TOKEN_ID = 0  # every vocabulary has it
 class HostProcess:
     """EngineProcess of an engine whose core runs under `dataplane.host`."""
 
+    attaches = False
+
     def __init__(self, engine: str, clock: MonotonicClock = monotonic_clock) -> None:
         self._engine = engine
         self._clock = clock

@@ -19,6 +19,7 @@ from dataplane.engine import (
     EngineEvent,
     EngineRequest,
     EngineStats,
+    EngineUnavailableError,
 )
 from dataplane.event_queue import EventQueue
 from dataplane.lifecycle import ANSWERS, Disposition, EventKind, Observability
@@ -29,6 +30,7 @@ from dataplane.openai_endpoint.http import EndpointHttp, say
 from dataplane.openai_endpoint.parameters import USUAL
 from dataplane.openai_endpoint.proof import prove
 from dataplane.openai_endpoint.refusal import Refusal, status_of
+from dataplane.openai_endpoint.scraping import check_health
 from dataplane.openai_endpoint.settings import EndpointSettings
 
 _MAX_ERROR_BODY_BYTES = 4096
@@ -88,6 +90,14 @@ class EndpointClient:
             proof = await prove(self._http, str(self._model), self._proof_seconds)
             shows_cached = proof.shows_cached_tokens if shows_cached is None else shows_cached
         self._capabilities = self._derive(learned, bool(shows_cached))
+
+    async def is_well(self) -> bool:
+        """It answers, and says that it is well, for whatever that is worth."""
+        try:
+            await check_health(self._http)
+        except EngineUnavailableError:
+            return False
+        return True
 
     async def submit(self, request: EngineRequest) -> AsyncIterator[EngineEvent]:
         """Stream one request. The queue span closes now: nothing shows when work really begins."""

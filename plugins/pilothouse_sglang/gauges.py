@@ -9,6 +9,7 @@ from dataplane.engine_metrics.sglang import SGLANG
 _READ = (
     *(signals.RUNNING, signals.WAITING, signals.PREEMPTIONS, signals.BLOCK_SIZE),
     *(signals.KV_CAPACITY_TOKENS, signals.KV_USED_TOKENS, signals.KV_EVICTABLE_TOKENS),
+    signals.GRAPH_PASSES,
 )
 NAMES = frozenset(series.exported for each in _READ for series in SGLANG.of_signal(each))
 """Of the samples that are read."""
@@ -30,6 +31,7 @@ def read_stats(scrape: Scrape, page_size: int | None) -> EngineStats:
         num_free_blocks=capacity - used if is_known and capacity and used is not None else None,
         num_referenced_blocks=used if is_known else None,
         num_evictable_blocks=_blocks(_total(scrape, signals.KV_EVICTABLE_TOKENS), block_size),
+        num_steps=_whole(_total(scrape, signals.GRAPH_PASSES)),  # its modes are all there are
         num_preemptions=_whole(_counted(scrape, signals.PREEMPTIONS)),
     )
 

@@ -398,6 +398,16 @@ def test_an_attached_endpoint_is_listed_at_once_and_survives_a_restart(room: Roo
     assert room.endpoints() == []
 
 
+def test_a_server_that_runs_is_attached_also_where_its_engine_could_be_started(
+    room: Room,
+) -> None:
+    room.apply(replicas=3, engine="vllm", model='url: "http://127.0.0.1:9"')
+    room.reconcile_until(room.is_settled)
+    (seen,) = room.observed.replicas()
+    assert (seen.state, seen.pid, seen.address) == ("ready", None, "http://127.0.0.1:9")
+    assert "once it has generated a token" in seen.reason
+
+
 def test_a_snapshot_carries_policy_contract_and_revisions_and_grows_with_changes(
     room: Room,
 ) -> None:

@@ -36,6 +36,8 @@ while True:
 class FakeEngine:
     """Starts the program above."""
 
+    attaches = False
+
     def __init__(self, folder: Path) -> None:
         self.program = folder / "fake_replica.py"
         self.program.write_text(PROGRAM)

@@ -1,0 +1,165 @@
+"""Tokens are there and the server's own front end does not get them out."""
+
+import itertools
+import re
+
+from controlplane.diagnosis.citing import says
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.reading import Series
+from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.rules.delivery.engine_pace import is_engine_fine, late_delivery
+from controlplane.diagnosis.signal import Signal, Unit
+from controlplane.diagnosis.verdict import Verdict
+from controlplane.diagnosis.views.activity import activity_of
+from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.course import rate_of
+from controlplane.diagnosis.views.device import BUSY_CORE, cpu_of, is_device_idle
+from controlplane.diagnosis.views.figure import Figure
+from controlplane.diagnosis.views.told import number_of, plain, says_no, told, told_all, told_number
+from controlplane.diagnosis.window import Window
+
+_FRONT = (
+    r"front\w*|api( server)?|apiserver|http|tokenizer( manager)?|detokenizer|uvicorn|event loop"
+    r"|proxy|gateway|router|server process|serving"
+)
+_ENGINE = r"engine( core)?|enginecore|scheduler|core|worker"
+_GROWS = 3.0
+"""Times as long under more load, where the engine's own pace stays."""
+_LOOP = (
+    r"event ?loop.*(lag|block|delay|stall|latency)|loop (lag|delay)|executing <task.* took"
+    r"|(asyncio|slow callback).*(took|seconds)|output (pull|handler|queue)|asyncio.*blocked"
+)
+_LAG_SECONDS = 0.1
+
+
+def judge(window: Window) -> Verdict | None:
+    """LIKELY where the front end is busy, or the way out gets longer with streams, while the engine
+    keeps its pace and clients take what they get."""
+    argument = Argument(window)
+    busy = _busy_front(argument, window)
+    grows = _grows_with_streams(argument, window)
+    lags = _lags(argument, window)
+    if not (busy or grows or lags):
+        return None
+    blocked = told(window, r"client\w*.*block|block\w*.*client|slow clients")
+    if blocked is not None and not says_no(blocked) and (number_of(blocked) or 0.0) > 0:
+        return None
+    core = cpu_of(window, _ENGINE)
+    if core is not None and core.value >= BUSY_CORE:
+        argument.against(f"the engine's own process is busy too ({core.says})")
+        if busy is None or core.value >= busy.value:
+            return None
+    fine = is_engine_fine(argument, window)
+    if fine is False:
+        return None
+    if core is not None:
+        argument.fact(core.fact, "the engine waits")
+    late = late_delivery(argument, window)
+    _cite(argument, window)
+    if blocked is not None:
+        argument.fact(blocked)
+        argument.against("delivery.slow_client: no client blocks")
+    signs = sum(
+        map(
+            bool,
+            (busy, grows, lags, late, fine, blocked is not None, is_device_idle(window), core),
+        )
+    )
+    if fine and signs >= _SIGNS_FOR_CERTAIN and (busy or lags):
+        return argument.verdict(Confidence.CERTAIN)
+    if signs >= _SIGNS and (fine or core is not None or is_device_idle(window)):
+        return argument.verdict(Confidence.LIKELY)
+    argument.need(
+        *(() if fine else ("time between tokens at the engine",)),
+        *(() if busy else ("CPU of the front process, by thread",)),
+        *(() if blocked is not None else ("clients that block on write",)),
+    )
+    return argument.verdict(Confidence.POSSIBLE)
+
+
+_SIGNS = 3
+_SIGNS_FOR_CERTAIN = 5
+"""Of eight independent ones, the engine's pace among them."""
+
+
+def _busy_front(argument: Argument, window: Window) -> Figure | None:
+    busy = cpu_of(window, _FRONT)
+    if busy is not None:
+        if busy.value < BUSY_CORE:
+            return None
+        argument.fact(busy.fact, "one event loop can use one core")
+        return busy
+    rate = _cpu_rate(window.find(Signal.PROCESS_CPU))
+    if rate is None or rate.last.value < BUSY_CORE:
+        return None
+    sentence = f"{rate.origin.name} {rate.last.raw}: seconds of CPU a second"
+    argument.says(sentence)
+    return Figure(rate.last.value, sentence)
+
+
+def _cpu_rate(series: Series | None) -> Series | None:
+    return rate_of(series, Signal.PROCESS_CPU)
+
+
+def _grows_with_streams(argument: Argument, window: Window) -> bool:
+    """`output_pull_ms_at_1: 51` and `output_pull_ms_at_48: 2416`: a time that grows with load and
+    is none of the engine's."""
+    facts = [
+        fact
+        for fact in window.facts
+        if fact.load is not None and fact.unit is Unit.SECONDS and fact.value
+    ]
+    for one, two in itertools.combinations(facts, 2):
+        low, high = sorted((one, two), key=lambda fact: fact.load or 0.0)
+        same = _stem(low.key) == _stem(high.key)
+        if not same or (low.value or 0.0) <= 0 or low.load == high.load:
+            continue
+        if (high.value or 0.0) >= _GROWS * (low.value or 0.0):
+            argument.says(f"{says(low)}, {says(high)}: it grows with the streams")
+            return True
+    return False
+
+
+def _stem(key: str) -> str:
+    return re.sub(r"\bat \d+\b", "", plain(key)).strip()
+
+
+def _lags(argument: Argument, window: Window) -> bool:
+    found = False
+    for fact in told_all(window, r"(event )?loop (lag|delay|block\w*|stall\w*|latency)"):
+        if (number_of(fact) or 0.0) >= _LAG_SECONDS:
+            argument.fact(fact)
+            found = True
+    for line in window.lines_with(_LOOP)[-2:]:
+        argument.says(line.strip()[:200])
+        found = True
+    return found
+
+
+def _cite(argument: Argument, window: Window) -> None:
+    now = activity_of(window)
+    argument.series(now.running)
+    argument.series(now.waiting)
+    argument.series(now.kv)
+    argument.fact(told_number(window, r"^(num )?(concurrent )?(streams|connections|clients)$"))
+    for change in window.changes:
+        argument.says(f"change: {change.what}")
+    argument.against("host.bound: the engine's own steps are in time")
+    argument.against("queue.overload: nothing waits for the engine")
+
+
+FRONT_END_BOUND = Rule(
+    id="delivery-front-end-bound",
+    mechanism=Mechanism.DELIVERY_FRONT_END_BOUND,
+    judge=judge,
+    needs=(
+        "CPU of the front process, or a time of delivery that grows with streams",
+        "time between tokens at the engine",
+        "clients that block on write",
+    ),
+    told_apart="From slow clients by none that blocks, from a busy host by an engine process that "
+    "idles, from overload by nothing that waits for the engine.",
+    remedy="More front-end processes, and blocking work off the event loop; fewer, larger chunks.",
+    hides="Fewer streams at once hide it; more engines behind one front end change nothing.",
+)

@@ -1,0 +1,131 @@
+"""Tokens are there and the client does not take them."""
+
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.rules.delivery.engine_pace import is_engine_fine, late_delivery
+from controlplane.diagnosis.signal import Signal
+from controlplane.diagnosis.verdict import Verdict
+from controlplane.diagnosis.views.activity import activity_of
+from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.device import BUSY_CORE, cpu_of
+from controlplane.diagnosis.views.told import number_of, says_no, told, told_all, told_number
+from controlplane.diagnosis.window import Window
+
+_BLOCKED = (
+    r"(client|consumer|reader|stream|connection|write|send|socket|peer)\w*\b.*\b(block\w*|stall\w*"
+    r"|backpressure|not read\w*|full|paused|slow)\b|\b(blocked|slow|stalled|paused)\b.*\b(client"
+    r"|reader|consumer|write|socket|connection|stream)s?\b"
+)
+_BUFFERED = (
+    r"(send|socket|write|output|tcp|response|egress)\b.*\b(buffer\w*|queue\w*|q|backlog|unsent)"
+    r"|undelivered|unacked|not ?sent|buffered (tokens|bytes|chunks)|zero window|send ?q"
+)
+_READS = (
+    r"(client|consumer|reader|downlink|network|link|mobile)\b.*\b(read\w*|rate|per s|kbit|mbit"
+    r"|bandwidth|tokens|drain\w*)\b.*"
+)
+_LOGGED = (
+    r"slow (client|consumer|reader)|client (reads|read) too slow\w*|write (would block|timed? ?out)"
+    r"|send (buffer|queue) (is )?full|backpressure|client (is )?not reading|flow control (stall"
+    r"|block)"
+)
+_FRONT = r"front\w*|api|http|gateway|proxy|server|router"
+
+
+def judge(window: Window) -> Verdict | None:
+    """LIKELY where clients are known to block while the engine keeps its pace; CERTAIN where the
+    server's own processes are known to be idle as well."""
+    argument = Argument(window)
+    blocked = _blocked(argument, window)
+    if blocked is False:
+        return None
+    buffered = _buffered(argument, window)
+    logged = _logged(argument, window)
+    if not (blocked or buffered or logged):
+        return None
+    fine = is_engine_fine(argument, window)
+    if fine is False:
+        return None
+    _cite(argument, window)
+    front = cpu_of(window, _FRONT)
+    if front is not None and front.value >= BUSY_CORE:
+        argument.against(f"the server's front process is busy itself ({front.says})")
+        argument.need("whether clients block on write")
+        return argument.verdict(Confidence.POSSIBLE)
+    late = late_delivery(argument, window)
+    argument.against("queue.overload, interference.prefill: the engine made the tokens in time")
+    if fine and blocked and (front is not None or late or buffered):
+        argument.against("delivery.front_end_bound: it is the client that does not take them")
+        return argument.verdict(Confidence.CERTAIN)
+    if fine or late or (blocked and buffered):
+        return argument.verdict(Confidence.LIKELY)
+    argument.need("time between tokens at the engine", "CPU of the server's front process")
+    return argument.verdict(Confidence.POSSIBLE)
+
+
+def _blocked(argument: Argument, window: Window) -> bool | None:
+    """False where somebody says that none is; None where nobody counts."""
+    series = window.find(Signal.GATEWAY_SLOW_CLIENTS)
+    if series is not None:
+        grown = series.increase
+        argument.series(series)
+        if grown:
+            return True
+        if grown == 0 and not told_all(window, _BLOCKED):
+            return False
+    fact = told(window, _BLOCKED, without=r"limit|max|cpu|event loop|request time|timeout")
+    if fact is None:
+        return None
+    value = number_of(fact)
+    if says_no(fact) or value == 0:
+        return False
+    argument.fact(fact)
+    return True
+
+
+def _buffered(argument: Argument, window: Window) -> bool:
+    found = False
+    for fact in told_all(window, _BUFFERED, without=r"max|limit|size limit"):
+        if (number_of(fact) or 0.0) > 0 or "full" in fact.raw.lower():
+            argument.fact(fact, "made, and not taken")
+            found = True
+    return found
+
+
+def _logged(argument: Argument, window: Window) -> bool:
+    lines = window.lines_with(_LOGGED)
+    for line in lines[-2:]:
+        argument.says(line.strip()[:200])
+    return bool(lines)
+
+
+def _cite(argument: Argument, window: Window) -> None:
+    now = activity_of(window)
+    argument.series(now.running)
+    argument.series(now.waiting)
+    argument.series(now.kv)
+    argument.fact(
+        told_number(window, _READS, without=r"blocked|buffer|max"), "what the client takes"
+    )
+    for change in window.changes:
+        argument.says(f"change: {change.what}")
+
+
+SLOW_CLIENT = Rule(
+    id="delivery-slow-client",
+    mechanism=Mechanism.DELIVERY_SLOW_CLIENT,
+    judge=judge,
+    needs=(
+        "clients that block on write, or bytes that wait in send buffers",
+        "time between tokens at the engine",
+    ),
+    told_apart="From a front end that is bound by clients that block while the server idles, from "
+    "a "
+    "slow engine by tokens that are made in time.",
+    remedy="Bound what is buffered for a client and end those that do not read; let the engine go "
+    "on "
+    "without them.",
+    hides="Larger buffers hide it until memory runs out, and hold blocks of requests that are "
+    "done.",
+)

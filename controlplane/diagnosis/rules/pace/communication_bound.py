@@ -1,0 +1,152 @@
+"""Collectives between devices take most of a step."""
+
+import re
+
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.log_event import LogKind
+from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.signal import Unit
+from controlplane.diagnosis.verdict import Verdict
+from controlplane.diagnosis.views.activity import activity_of
+from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.slowdown import slowdowns
+from controlplane.diagnosis.views.told import number_of, plain, share_of, told, told_all
+from controlplane.diagnosis.window import Window
+
+_COLLECTIVE = (
+    r"\b(nccl|rccl|hccl|all ?reduce\w*|all ?gather|reduce ?scatter|all ?to ?all|a2a|collectives?"
+    r"|communication|comms?|inter ?gpu|cross device reduce|expert dispatch|ring|broadcast)\b"
+)
+_STEP = r"\b(step|iteration|itl|tpot|per token|decode step|layer|total|forward)\b"
+_SHARE = 0.3
+"""Of a step; over NVLink or the like it is under a tenth for large models."""
+_MOST = 0.5
+_ONE = (
+    r"\b(tp ?1|1 ?gpus?|one gpu|single( gpu)?|1 card|pp|pipeline|replicas|dp|nvlink|nvl|before"
+    r"|baseline|without|same switch|one node|1 node)\b"
+)
+_SEVERAL = (
+    r"\b(tp ?\d+|[2-9] ?gpus?|1[0-9] ?gpus?|two gpus?|four gpus?|eight gpus?|[2-9] cards|tensor"
+    r"|tensor parallel|pcie|pci|ethernet|tcp|sockets?|after|now|with|two nodes|[2-9] nodes"
+    r"|cross node)\b"
+)
+_DEVICES = r"\b(tp ?\d*|tensor|gpus?|cards|nodes?|nvlink|pcie|socket|tcp|ethernet)\b"
+_NOT_FASTER = 0.95
+"""Two devices that take as long as one: what they gain is spent on talking."""
+_SLOW_PATH = (
+    r"custom all-?reduce is disabled|lacks GPU P2P|P2P is (disabled|not available)|via SHM"
+    r"|NET/Socket|NCCL_P2P_DISABLE|NCCL_IB_DISABLE|no (RDMA|NVLink|IB) |Using network Socket"
+)
+_LINKS = (
+    r"nvlink|pcie|interconnect|\blink\b|p2p|topology|infiniband|\bib\b|rdma|roce|ethernet|nic\b"
+    r"|network"
+)
+_SLOW_LINK = (
+    r"\b(none|no|off|disabled|absent|phb|sys|node|pix|pxb|x1|x4|x8|gen ?[123]|socket|tcp|shm|1 ?g"
+    r"|10 ?g|25 ?g)\b"
+)
+
+
+def judge(window: Window) -> Verdict | None:
+    """LIKELY where collectives have a large share of a step, or more devices are not faster over a
+    link that is known to be slow."""
+    argument = Argument(window)
+    share = _share(argument, window)
+    if share is not None and share < _SHARE:
+        return None
+    scaled = share is None and _is_not_faster(argument, window)
+    slow_path = _slow_path(argument, window)
+    if share is None and not scaled and not slow_path:
+        return None
+    now = activity_of(window)
+    argument.series(now.running)
+    argument.series(now.waiting)
+    argument.series(now.decode)
+    argument.against("host.bound: the devices wait for each other and not for the host")
+    if now.waiting is not None and now.waiting.last.value == 0:
+        argument.against("queue.overload: nothing waits")
+    if share is not None:
+        sure = share >= _MOST or slow_path
+        return argument.verdict(Confidence.CERTAIN if sure else Confidence.LIKELY)
+    if scaled:
+        return argument.verdict(Confidence.LIKELY)
+    if not _is_several(window):
+        return None
+    argument.need("share of a step spent in collectives", "speed with fewer devices for one model")
+    return argument.verdict(Confidence.POSSIBLE)
+
+
+def _share(argument: Argument, window: Window) -> float | None:
+    for fact in reversed(told_all(window, _COLLECTIVE)):
+        if re.search(r"share|percent|pct|fraction|%|of step", f"{plain(fact.key)} {fact.raw}"):
+            share = share_of(fact)
+            if share is not None:
+                argument.fact(fact, "of a step")
+                return share
+    step = [
+        fact
+        for fact in told_all(window, _STEP, without=rf"{_COLLECTIVE}|ttft|tokens|queue")
+        if fact.unit in (Unit.SECONDS, None) and number_of(fact)
+    ]
+    for fact in reversed(told_all(window, _COLLECTIVE)):
+        value = number_of(fact)
+        whole = number_of(step[-1]) if step else None
+        if fact.unit is Unit.SECONDS and value is not None and whole:
+            argument.fact(fact)
+            argument.fact(step[-1])
+            return value / whole
+    return None
+
+
+def _is_not_faster(argument: Argument, window: Window) -> bool:
+    """More devices for one model, or the same over another link."""
+    for slow in slowdowns(window, base=_ONE, other=_SEVERAL):
+        keys = f"{plain(slow.contrast.base.key)} {plain(slow.contrast.other.key)}"
+        is_about = re.search(
+            r"\b(tp|tensor|gpus?|cards|nodes?|nvlink|pcie|socket|tcp|ethernet)\b", keys
+        )
+        if is_about and slow.factor >= _NOT_FASTER:
+            argument.says(slow.says)
+            return True
+    return False
+
+
+def _slow_path(argument: Argument, window: Window) -> bool:
+    found = False
+    for line in window.lines_with(_SLOW_PATH)[-1:]:
+        argument.says(line.strip()[:200])
+        found = True
+    for event in window.events_of(LogKind.COLLECTIVE_SLOW)[-1:]:
+        argument.says(event.line.strip()[:200])
+        found = True
+    for change in window.changes_with(_SLOW_PATH):
+        argument.says(f"change: {change.what}")
+        found = True
+    for fact in told_all(window, _LINKS, without=r"kv|transfer|client|download|weights"):
+        if re.search(_SLOW_LINK, f"{plain(fact.key)} {fact.raw}".lower()):
+            argument.fact(fact)
+            found = True
+    return found
+
+
+def _is_several(window: Window) -> bool:
+    fact = told(window, r"tensor parallel|^tp( size)?$|world size|^gpus$|num gpus|nodes")
+    value = number_of(fact)
+    return value is None or value > 1
+
+
+COMMUNICATION_BOUND = Rule(
+    id="communication-bound",
+    mechanism=Mechanism.COMMUNICATION_BOUND,
+    judge=judge,
+    needs=(
+        "share of a step spent in collectives, or speed with fewer devices",
+        "the link between the devices",
+    ),
+    told_apart="From a busy host by collectives in the gap, from KV transfer by traffic in every "
+    "step and not once for a request.",
+    remedy="Fewer devices for each model (replicas instead of tensor parallel), pipeline over slow "
+    "links, or restore the fast path between devices.",
+    hides="A larger batch hides the latency of collectives and makes each token later.",
+)

@@ -1,0 +1,203 @@
+"""The device waits for the host: scheduling, sampling, tokenizing, launching kernels."""
+
+import re
+
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.fact import Fact
+from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.signal import Signal, Unit
+from controlplane.diagnosis.verdict import Verdict
+from controlplane.diagnosis.views.activity import Activity, activity_of
+from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.device import BUSY_CORE, IDLE_BELOW, cpu_of, device_usage
+from controlplane.diagnosis.views.slowdown import slowdowns
+from controlplane.diagnosis.views.told import (
+    number_of,
+    plain,
+    says_yes,
+    share_of,
+    told,
+    told_all,
+    told_number,
+)
+from controlplane.diagnosis.window import Window
+
+_ENGINE = r"engine|core|enginecore|scheduler|worker|python|main|model|rank|tp0|single|decode|runner"
+_HOST = (
+    r"\b(cpu|host|python|schedul\w*|launch\w*|sampl\w*|detokeni[sz]\w*|tokeni[sz]\w*|grammar"
+    r"|overhead|gap|bubble|gil|bookkeeping|prepare|preparation|input prep|post ?process\w*|between"
+    r" (steps|kernels))\b"
+)
+_DEVICE = r"\b(gpu|device|kernels?|forward|compute|cuda|model exec\w*|execution)\b"
+_STEP = r"\b(step|iteration|itl|tpot|per token|total|cycle|loop|decode step)\b"
+_SHARE = 0.4
+"""Of a step: more than a third that the device waits is worth more than any kernel."""
+_EAGER = r"enforce[_-]?eager|cuda ?graphs?.{0,30}(disabled|off|not supported|skipp)|eager mode"
+_THROTTLED = r"throttl|steal|cpu (limit|quota)|cgroup cpu|governor|powersave|nice"
+_SLOWER = 1.3
+
+
+def judge(window: Window) -> Verdict | None:
+    """LIKELY where the device idles while requests run and the host is known to be the reason."""
+    now = activity_of(window)
+    if now.running is not None and now.running.max == 0:
+        return None
+    usage = device_usage(window)
+    if usage is not None and usage.value >= _BUSY_DEVICE:
+        return None
+    argument = Argument(window)
+    measured = _shares(argument, window)
+    busy = _busy_engine(argument, window)
+    eager = _eager(argument, window)
+    starved = _starved(argument, window)
+    if not (measured or busy or eager or starved):
+        return None
+    is_idle = usage is not None and usage.value < IDLE_BELOW
+    if usage is not None:
+        if usage.fact is not None:
+            argument.fact(usage.fact, "the device waits")
+        else:
+            argument.says(f"{usage.says}: the device waits")
+    _cite(argument, now)
+    if measured or ((busy or starved) and is_idle) or (eager and is_idle and _is_slow(window)):
+        return argument.verdict(Confidence.CERTAIN if measured and busy else Confidence.LIKELY)
+    if eager and not (busy or starved or is_idle):
+        return None if now.waiting is None else _ask(argument, usage is None)
+    return _ask(argument, usage is None)
+
+
+def _ask(argument: Argument, is_usage_unknown: bool) -> Verdict:
+    if is_usage_unknown:
+        argument.need("how busy the device is")
+    argument.need("CPU of the engine's process", "step time against the time of its kernels")
+    return argument.verdict(Confidence.POSSIBLE)
+
+
+def _shares(argument: Argument, window: Window) -> bool:
+    """A profile: what of a step is the host's, or how little is the device's."""
+    for fact in reversed(told_all(window, _HOST, without=_NOT_SHARE)):
+        share = _share(fact)
+        if share is not None and share >= _SHARE:
+            argument.fact(fact)
+            return True
+    step = _time(window, _STEP, without=rf"{_DEVICE}|{_HOST}|ttft|request")
+    host = _time(window, _HOST, without=r"ttft|queue|client")
+    device = _time(window, _DEVICE, without=r"ttft|memory|idle")
+    if step and host and host[1] >= _SHARE * step[1]:
+        argument.fact(host[0], "of a step, the host's")
+        argument.fact(step[0])
+        return True
+    if step and device and device[1] <= (1 - _SHARE) * step[1]:
+        argument.fact(device[0], "of a step, the device's")
+        argument.fact(step[0])
+        return True
+    if host and device and host[1] >= device[1]:
+        argument.fact(host[0])
+        argument.fact(device[0])
+        return True
+    return False
+
+
+def _share(fact: Fact) -> float | None:
+    text = f"{plain(fact.key)} {fact.raw}"
+    if not re.search(r"share|percent|pct|fraction|ratio|%", text):
+        return None
+    if re.search(r"\bcpu\b", text) and not re.search(r"overhead|of step|share|time", text):
+        return None
+    return share_of(fact)
+
+
+def _time(window: Window, pattern: str, *, without: str) -> tuple[Fact, float] | None:
+    for fact in reversed(told_all(window, pattern, without=without)):
+        value = number_of(fact)
+        is_time = fact.unit is Unit.SECONDS or re.search(r"\b(ms|us|s|time)\b", plain(fact.key))
+        if value and is_time and fact.unit in (Unit.SECONDS, None):
+            return fact, value
+    return None
+
+
+def _busy_engine(argument: Argument, window: Window) -> bool:
+    busy = cpu_of(window, _ENGINE)
+    if busy is None or busy.value < BUSY_CORE:
+        return False
+    front = cpu_of(window, r"front\w*|api|http|router|gateway|client")
+    if front is not None and front.value > busy.value:
+        return False
+    argument.fact(busy.fact, "one core is all that such a process can use")
+    return True
+
+
+def _eager(argument: Argument, window: Window) -> bool:
+    """No graphs are replayed: each kernel is launched by the host."""
+    graph = window.find(Signal.CUDA_GRAPH)
+    if graph is not None and graph.max == 0 and len(graph.readings) > 1:
+        argument.series(graph, "no step replays a graph")
+        return True
+    fact = told(window, r"enforce eager|eager( mode)?$|cuda graphs? (disabled|off)")
+    if says_yes(fact):
+        argument.fact(fact, "each kernel is launched by the host")
+        return True
+    for line in window.lines_with(_EAGER)[-1:]:
+        if not re.search(r"enforce_eager=False", line):
+            argument.says(line.strip()[:200])
+            return True
+    for change in window.changes_with(_EAGER):
+        argument.says(f"change: {change.what}")
+        return True
+    return False
+
+
+def _starved(argument: Argument, window: Window) -> bool:
+    fact = told_number(window, r"throttl|steal|load (avg|average)|run ?queue")
+    value = number_of(fact)
+    if (
+        fact is not None
+        and value is not None
+        and value > 0
+        and not re.search(_GPU, plain(fact.key))
+    ):
+        argument.fact(fact, "the host's processors are short")
+        return True
+    for change in window.changes_with(_THROTTLED):
+        if not re.search(_GPU, change.what.lower()):
+            argument.says(f"change: {change.what}")
+            return True
+    return False
+
+
+def _is_slow(window: Window) -> bool:
+    """Slower than another way that was measured."""
+    return any(slow.factor >= _SLOWER for slow in slowdowns(window))
+
+
+def _cite(argument: Argument, now: Activity) -> None:
+    argument.series(now.running)
+    argument.series(now.waiting)
+    argument.series(now.kv)
+    argument.series(now.decode)
+    for slow in slowdowns(now.window)[:1]:
+        if slow.factor >= _SLOWER:
+            argument.says(slow.says)
+    argument.against("batch.underfilled: requests run, and the step itself is late")
+    argument.against("delivery.front_end_bound: it is the engine's own step, not what follows it")
+
+
+_NOT_SHARE = r"util|usage|front|client|memory|cache|hit|budget|kv"
+_BUSY_DEVICE = 0.85
+_GPU = r"gpu|thermal|power|clock"
+
+HOST_BOUND = Rule(
+    id="host-bound",
+    mechanism=Mechanism.HOST_BOUND,
+    judge=judge,
+    needs=(
+        "how busy the device is",
+        "CPU of the engine's process, or step time against the time of its kernels",
+    ),
+    told_apart="From an underfilled batch by late steps with requests at hand, from a front "
+    "end by the engine's own process being busy, from communication by no collectives in the gap.",
+    remedy="Replay graphs, schedule ahead (asynchronous scheduling, several steps), take work off "
+    "the engine's thread, give it a faster or free core.",
+    hides="More replicas on one host make it worse; a larger batch hides the gap and keeps it.",
+)

@@ -1,0 +1,270 @@
+"""Requests that decode wait between their tokens for the prefill of others."""
+
+from dataclasses import dataclass
+
+from controlplane.diagnosis.citing import number
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.reading import Reading, Series
+from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.signal import Signal
+from controlplane.diagnosis.verdict import Verdict
+from controlplane.diagnosis.views.activity import Activity, activity_of
+from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.preempting import preempting
+from controlplane.diagnosis.views.prompts import longest_prompt, prompts_by_histogram
+from controlplane.diagnosis.views.slowdown import slowdowns
+from controlplane.diagnosis.views.told import number_of, told, told_all, told_number
+from controlplane.diagnosis.window import Window
+
+_COLLAPSED = 0.35
+"""Of the decode rate without prefill: chunked prefill beside a full decode batch costs less."""
+_SURELY_COLLAPSED = 0.2
+_HIGH = 0.5
+"""Of the highest prefill rate: the readings in which prefill goes on."""
+_LOW = 0.2
+_LEAST_PREFILL = 100.0
+"""Tokens a second: less is no load on anything."""
+_TAIL = 8.0
+"""Times the median: a token that waits for one chunk of thousands of tokens."""
+_TAIL_SECONDS = 0.2
+_MUCH_PREFILL = 4.0
+"""Times the decoded tokens: then steps are mostly prefill."""
+_LONG_PROMPT = 4_000
+_SLOWER = 2.5
+_WHILE_PREFILL = (
+    r"\b(during|with|while|beside|under|mixed|after)\b|prefill|long( |$)|prompt|document|ingest"
+)
+_ALONE = r"\b(alone|without|no|idle|before|baseline|quiet|normal|usual|unloaded|only|decode only)\b"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collapse:
+    """Decode rates without and beside prefill."""
+
+    alone: float
+    beside: float
+    prefill: float
+    moments: int
+    """Readings in which both were seen."""
+
+    @property
+    def share(self) -> float:
+        """What is left."""
+        return self.beside / self.alone
+
+
+def judge(window: Window) -> Verdict | None:
+    """CERTAIN where decoding collapses in exactly the readings in which prefill goes on."""
+    now = activity_of(window)
+    thrown = preempting(now)
+    if thrown is not None and thrown.is_costly:
+        return None
+    argument = Argument(window)
+    collapse = _collapse(now)
+    if collapse is not None and collapse.share <= _COLLAPSED:
+        return _of_collapse(argument, now, collapse)
+    if _told(argument, window):
+        _cite_chunk(argument, now)
+        return argument.verdict(Confidence.LIKELY)
+    return _of_tail(argument, now)
+
+
+def _of_collapse(argument: Argument, now: Activity, collapse: Collapse) -> Verdict:
+    argument.series(
+        now.decode,
+        f"{number(round(collapse.alone, 1))} -> {number(round(collapse.beside, 1))} tokens/s while "
+        f"prefill does about {number(round(collapse.prefill))}",
+    )
+    argument.series(now.prefill)
+    argument.series(now.running, "as many run as before")
+    argument.series(now.kv)
+    argument.series(now.waiting)
+    _cite_chunk(argument, now)
+    _weigh(argument, now)
+    sure = collapse.share <= _SURELY_COLLAPSED and collapse.moments > 1 and now.has_room
+    return argument.verdict(Confidence.CERTAIN if sure else Confidence.LIKELY)
+
+
+def _collapse(now: Activity) -> Collapse | None:
+    decode, prefill = now.decode, now.prefill or _prefill_of_batches(now)
+    if decode is None or prefill is None or prefill.max < _LEAST_PREFILL:
+        return None
+    pairs = [
+        (reading.value, at_once.value, _running_at(now, reading.at))
+        for reading in decode.readings
+        if (at_once := prefill.at(reading.at)) is not None
+    ]
+    alone = [pair for pair in pairs if pair[1] <= _LOW * prefill.max and pair[0] > 0]
+    beside = [pair for pair in pairs if pair[1] >= _HIGH * prefill.max]
+    if not alone or not beside:
+        return None
+    best = max(alone)
+    kept = [pair for pair in beside if pair[2] is None or best[2] is None or pair[2] >= best[2]]
+    if not kept:
+        return None
+    return Collapse(
+        alone=best[0],
+        beside=sorted(pair[0] for pair in kept)[len(kept) // 2],
+        prefill=sum(pair[1] for pair in kept) / len(kept),
+        moments=len(kept),
+    )
+
+
+def _running_at(now: Activity, moment: float) -> float | None:
+    reading = None if now.running is None else now.running.at(moment)
+    return None if reading is None else reading.value
+
+
+def _prefill_of_batches(now: Activity) -> Series | None:
+    """Where a log tells each prefill batch: the tokens between two readings of the decode rate."""
+    batches, decode = now.window.find(Signal.BATCH_COMPUTED_TOKENS), now.decode
+    if batches is None or decode is None or len(decode.readings) < 2:
+        return None
+    readings = [Reading(decode.first.at, 0.0, "0")]
+    for before, after in zip(decode.readings, decode.readings[1:], strict=False):
+        part = batches.between(before.at, after.at)
+        seconds = max(after.at - before.at, 1.0)
+        rate = (sum(part.values) if part is not None else 0.0) / seconds
+        readings.append(Reading(after.at, rate, number(round(rate))))
+    return Series(signal=Signal.PROMPT_RATE, origin=batches.origin, readings=tuple(readings))
+
+
+def _cite_chunk(argument: Argument, now: Activity) -> None:
+    """How long one step with a full chunk takes."""
+    budget = told_number(
+        now.window,
+        r"max (num )?batched tokens|chunk(ed)? (prefill )?size|prefill chunk|n ?u?batch$",
+    )
+    longest = longest_prompt(now.window)
+    if longest is not None:
+        argument.says(f"prompts: {longest.says}")
+    chunk = number_of(budget)
+    if budget is None or not chunk:
+        return
+    told_rate = told_number(now.window, r"prefill.*per s|prompt.*per s")
+    rate = number_of(told_rate) or (now.prefill.max if now.prefill is not None else None)
+    if not rate:
+        argument.fact(budget)
+        return
+    argument.fact(budget, f"one chunk at {number(round(rate))} tokens/s is {chunk / rate:.2g} s")
+
+
+def _weigh(argument: Argument, now: Activity) -> None:
+    if now.has_room:
+        argument.against("cache.thrash: the cache has room, nobody is thrown out")
+    if now.waiting is not None and now.waiting.last.value == 0:
+        argument.against("queue.overload, queue.head_of_line: nothing waits")
+    argument.against("engine.hung: prefill goes on")
+
+
+def _told(argument: Argument, window: Window) -> bool:
+    """Slower beside prefill than without it, in figures of somebody who measured both."""
+    texts = " ".join(f"{fact.key} {fact.raw}" for fact in window.facts).lower()
+    if not any(word in texts for word in ("prefill", "prompt", "document", "long")):
+        return False
+    pattern = r"(?=.*\b(itl|tpot|inter token|decode|generation|gen|token|stream|stall|tps)\b)"
+    found = [
+        slow
+        for slow in slowdowns(window, base=_ALONE, other=_WHILE_PREFILL, pattern=pattern)
+        if slow.factor >= _SLOWER
+        and "ttft" not in slow.contrast.other.key.lower()
+        and slow.contrast.base.key != slow.contrast.other.key
+    ]
+    is_about = [
+        slow
+        for slow in found
+        if any(
+            word in slow.contrast.other.key.lower() for word in ("prefill", "prompt", "long", "doc")
+        )
+    ]
+    for slow in is_about[:2]:
+        argument.says(slow.says)
+    return bool(is_about)
+
+
+def _of_tail(argument: Argument, now: Activity) -> Verdict | None:
+    """A few tokens that wait very long, among many that do not, while much is prefilled."""
+    tail = _tail_of_histogram(argument, now) or _tail_told(argument, now)
+    if not tail or (now.is_full and now.preemptions is None):
+        return None
+    is_prefilling = _is_mostly_prefill(argument, now)
+    argument.series(now.kv)
+    argument.series(now.waiting)
+    _cite_chunk(argument, now)
+    _weigh(argument, now)
+    if is_prefilling:
+        return argument.verdict(Confidence.LIKELY)
+    argument.need(
+        "prefill tokens computed over time", "tokens of a step (prefill and decode)", "step time"
+    )
+    return argument.verdict(Confidence.POSSIBLE)
+
+
+def _tail_of_histogram(argument: Argument, now: Activity) -> bool:
+    for signal in (Signal.ITL, Signal.TPOT, Signal.GATEWAY_TPOT):
+        histogram = now.window.find_histogram(signal)
+        if histogram is None:
+            continue
+        middle, tail = histogram.quantile(0.5), histogram.quantile(0.99)
+        if middle is None or tail is None or tail < max(_TAIL_SECONDS, _TAIL * middle):
+            continue
+        argument.histogram(
+            histogram,
+            tail,
+            f"{histogram.origin.name}: median about {middle * 1000:.3g} ms, p99 about "
+            f"{tail * 1000:.3g} ms",
+        )
+        return True
+    return False
+
+
+def _tail_told(argument: Argument, now: Activity) -> bool:
+    facts = told_all(now.window, r"\b(itl|tpot|inter token|decode latency|token gap|gap)\b")
+    middles = [fact for fact in facts if fact.quantile == 0.5 and fact.value]
+    tails = [fact for fact in facts if (fact.quantile or 0) >= 0.95 and fact.value]
+    if not middles or not tails:
+        return False
+    middle, tail = middles[-1].value or 0.0, tails[-1].value or 0.0
+    if tail < max(_TAIL_SECONDS, _TAIL * middle):
+        return False
+    argument.fact(middles[-1])
+    argument.fact(tails[-1])
+    return True
+
+
+def _is_mostly_prefill(argument: Argument, now: Activity) -> bool:
+    prefill, decode = now.prefill, now.decode
+    if prefill is not None and decode is not None and prefill.mean >= _MUCH_PREFILL * decode.mean:
+        argument.says(
+            f"{number(round(prefill.mean))} tokens/s of prefill beside "
+            f"{number(round(decode.mean))} of decode"
+        )
+        return prefill.mean >= _LEAST_PREFILL
+    lengths = prompts_by_histogram(now.window)
+    if lengths is not None and lengths[1] >= _LONG_PROMPT:
+        argument.says(f"prompts up to about {number(round(lengths[1]))} tokens (p99)")
+        return True
+    longest = longest_prompt(now.window)
+    beside = told(now.window, r"long prompts|prefill share|prefill tokens")
+    if longest is not None and longest.value >= _LONG_PROMPT:
+        argument.says(longest.says)
+        return True
+    argument.fact(beside)
+    return beside is not None
+
+
+INTERFERENCE = Rule(
+    id="interference-prefill",
+    mechanism=Mechanism.INTERFERENCE_PREFILL,
+    judge=judge,
+    needs=(
+        "decode rate or time between tokens over time",
+        "prefill rate or prompt lengths over time",
+        "KV cache usage or preemptions",
+    ),
+    told_apart="From thrash by a cache with room and no preemptions, from head of line by requests "
+    "that already decode, from a hung engine by prefill that goes on.",
+    remedy="Smaller prefill chunks (max-num-batched-tokens), or prefill on workers of its own.",
+    hides="Smaller chunks make first tokens later: look at TTFT of long prompts after it.",
+)

@@ -1,0 +1,109 @@
+"""Lower precision was bought and does not make it faster."""
+
+import re
+
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.verdict import Verdict
+from controlplane.diagnosis.views.activity import activity_of
+from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.slowdown import Slowdown, slowdowns
+from controlplane.diagnosis.views.told import plain, texts_of, told_all
+from controlplane.diagnosis.window import Window
+
+_LOW = (
+    r"(fp8|f8|e4m3|e5m2|fp4|nvfp4|mxfp[468]|int8|int4|w8a8|w4a16|w4a8|w8a16|awq|gptq|marlin|bnb"
+    r"|bitsandbytes|nf4|q[2-8](_?k?_?[sml0]?)?|iq\d\w*|gguf|[48] ?bits?|quant\w*|low precision"
+    r"|compressed|turboquant|kv ?cache ?dtype)"
+)
+_FULL = (
+    r"(bf16|bfloat16|fp16|float16|f16|half|16 ?bits?|fp32|unquantized|unquantised|full precision"
+    r"|dense|original|auto|baseline|before|without)"
+)
+_NO_GAIN = 0.97
+"""A format of half the bytes should halve what decoding reads; nothing gained within the noise is
+nothing bought."""
+_SLOWER = 1.1
+_ENGINE_SAYS = (
+    r"native support for (fp8|fp4|int8)|weight-only (fp8|fp4)|not fully optimi[sz]ed yet"
+    r"|may degrade performance|slower than non-quantized|performance might be sub-?optimal"
+    r"|dequanti[sz](e|ing|ation)|falling? back to .*(kernel|marlin|triton|dequant|torch)"
+    r"|no (native|optimi[sz]ed|suitable) .*(kernel|fp8|fp4|int8)|emulat(ed|ion)"
+)
+
+
+def judge(window: Window) -> Verdict | None:
+    """LIKELY where both precisions were measured and the lower is no faster; CERTAIN where it is
+    slower and the engine says why."""
+    compared = _compared(window)
+    said = [
+        line
+        for line in window.lines_with(_ENGINE_SAYS)
+        if re.search(_LOW, line, re.IGNORECASE) or "quant" in line.lower()
+    ]
+    argument = Argument(window)
+    worst = compared[0] if compared else None
+    if worst is not None and worst.factor < _NO_GAIN:
+        return None
+    if worst is None and not said:
+        return None
+    for slow in compared[:3]:
+        argument.says(slow.says)
+    for line in said[-2:]:
+        argument.says(line.strip()[:220])
+    for change in window.changes_with(_LOW):
+        argument.says(f"change: {change.what}")
+    for fact in told_all(window, _LOW)[:4]:
+        argument.fact(fact)
+    now = activity_of(window)
+    argument.series(now.running)
+    argument.series(now.waiting)
+    argument.against("queue.overload, cache.thrash: the two were compared under one load")
+    if worst is not None:
+        sure = worst.factor >= _SLOWER and bool(said or _is_explained(window))
+        return argument.verdict(Confidence.CERTAIN if sure else Confidence.LIKELY)
+    argument.need("speed of the unquantized model under the same load", "which kernel serves it")
+    return argument.verdict(Confidence.POSSIBLE)
+
+
+def _compared(window: Window) -> list[Slowdown]:
+    """Pairs of which one is of the lower precision; where keys say only before and after, a change
+    has to name the precision."""
+    pairs = slowdowns(window, base=rf"\b{_FULL}\b", other=rf"\b{_LOW}\b")
+    named = [slow for slow in pairs if _names(slow, _LOW)]
+    if named:
+        return named
+    if window.changes_with(rf"\b{_LOW}\b"):
+        return [slow for slow in slowdowns(window) if "ttft" not in slow.contrast.other.key]
+    return []
+
+
+def _names(slow: Slowdown, pattern: str) -> bool:
+    other, base = plain(slow.contrast.other.key), plain(slow.contrast.base.key)
+    return bool(re.search(pattern, other)) and not re.search(rf"\b{_LOW}\b", base)
+
+
+def _is_explained(window: Window) -> bool:
+    """Somebody says that the lower precision is not native here."""
+    return any(
+        re.search(
+            _ENGINE_SAYS + r"|no tensor core|not native|compute capability|ampere|turing|sm ?8\d",
+            text,
+            re.I,
+        )
+        for text in texts_of(window)
+    )
+
+
+PRECISION = Rule(
+    id="precision-not-paying",
+    mechanism=Mechanism.PRECISION_NOT_PAYING,
+    judge=judge,
+    needs=("speed with and without the lower precision under one load", "which kernel serves it"),
+    told_apart="From a busy host or slow collectives, which also eat the gain, by kernels that are "
+    "slower themselves; from overload by the same load on both.",
+    remedy="Use a format that the device computes natively and a kernel that is tuned for the "
+    "shapes, or go back for speed and keep it for memory only.",
+    hides="Going back needs the memory again: the KV cache shrinks, and with it the batch.",
+)

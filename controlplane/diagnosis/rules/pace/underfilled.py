@@ -1,0 +1,196 @@
+"""A limit or the way of sending keeps the batch small, and the device idle."""
+
+import re
+
+from controlplane.diagnosis.citing import number
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.verdict import Verdict
+from controlplane.diagnosis.views.activity import Activity, activity_of
+from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.course import late, stretch_while
+from controlplane.diagnosis.views.device import BUSY_CORE, IDLE_BELOW, cpu_of, device_usage
+from controlplane.diagnosis.views.figure import Figure, figure_of
+from controlplane.diagnosis.views.told import number_of, plain, told, told_all, told_number
+from controlplane.diagnosis.window import Window
+
+_FREE_CACHE = 0.5
+"""Twice the batch would fit."""
+_MUCH_FREE_CACHE = 0.3
+_FEW_SEATS = 64
+"""Decoding reads all weights for each step: up to some hundred rows of a batch cost hardly more."""
+_QUARTER = 0.25
+_LIMIT = (
+    r"(max|limit|cap)\b.*\b(in ?flight|active|concurren\w*|parallel|batch( size)?|seqs|seats"
+    r"|connections|workers)\b|^(num )?(slots|seats)$|\bmax num seqs|max running requests|semaphore"
+    r"|pool size|batch size limit"
+)
+_SENDING = (
+    r"\b(client|sender|caller|bench|job|load|user|script|worker)\w*\b.*\b(concurren\w*|threads"
+    r"|workers|parallel\w*|batch( size)?|connections|in ?flight)\b|^(concurren\w*|batch size"
+    r"|threads)$"
+)
+_ONE_BY_ONE = (
+    r"one (at a time|by one)|sequential|serial|sync(hronous)?\b|in turn|awaits each|batch size 1"
+)
+_BACKLOG = (
+    r"\b(items|rows|prompts|requests|jobs|documents|tasks|backlog|work)\b.*\b(left|remaining"
+    r"|pending"
+    r"|total|to do|queued|outstanding|waiting)\b|^backlog|queue (depth|length)|dataset size"
+)
+
+
+def judge(window: Window) -> Verdict | None:
+    """LIKELY where work waits behind a limit that the cache and the device do not need, or where
+    it is sent in small portions to an idle device."""
+    now = activity_of(window)
+    if now.running is not None and now.running.max == 0:
+        return None
+    argument = Argument(window)
+    usage = device_usage(window)
+    is_idle = usage is not None and usage.value < IDLE_BELOW
+    if _is_somebody_elses(now):
+        return None
+    verdict = _behind_a_limit(argument, now, usage, is_idle=is_idle)
+    if verdict is None:
+        verdict = _by_sending(Argument(window), now, usage, is_idle=is_idle)
+    return verdict
+
+
+def _is_somebody_elses(now: Activity) -> bool:
+    """A process on the host is the bottleneck: then the batch is small because of that."""
+    busy = cpu_of(
+        now.window, r"engine|core|scheduler|front\w*|api|server|tokenizer|detokenizer|client"
+    )
+    return busy is not None and busy.value >= BUSY_CORE
+
+
+def _behind_a_limit(
+    argument: Argument, now: Activity, usage: Figure | None, *, is_idle: bool
+) -> Verdict | None:
+    limit = _limit(now)
+    waiting = stretch_while(now.backlog, lambda value: value > 0)
+    backlog = told_number(now.window, _BACKLOG) if waiting is None else None
+    if limit is None or (waiting is None and not (number_of(backlog) or 0) > 0):
+        return None
+    if now.kv is not None and now.kv.max >= _FREE_CACHE:
+        return None
+    argument.says(f"as many run as a limit lets in ({limit.says})")
+    argument.series(now.running)
+    argument.series(waiting, "work waits")
+    argument.fact(backlog, "work waits")
+    argument.series(now.kv, "the cache would take more")
+    _cite_usage(argument, usage)
+    has_free_cache = now.kv is not None and now.kv.max < _MUCH_FREE_CACHE
+    argument.against("queue.overload: it is the limit that is full, not the cache or the device")
+    if is_idle or (has_free_cache and limit.value < _FEW_SEATS and usage is None):
+        return argument.verdict(Confidence.LIKELY, detail=limit.says)
+    if usage is not None:
+        return None
+    argument.need("how busy the device is", *(() if now.kv else ("KV cache usage",)))
+    return argument.verdict(Confidence.POSSIBLE, detail=limit.says)
+
+
+def _limit(now: Activity) -> Figure | None:
+    """One that is reached."""
+    running = now.running if now.running is not None else now.in_flight
+    if running is None:
+        return None
+    high = max(late(running), running.last.value)
+    for fact in told_all(
+        now.window, _LIMIT, without=r"tokens|model len|per request|seq len|client"
+    ):
+        value = number_of(fact)
+        if value is not None and value >= 1 and 0.95 * value <= high <= 1.1 * value:
+            return figure_of(fact, value)
+    seats = now.seats
+    if seats is not None and now.has_all_seats_taken:
+        return Figure(seats, f"{number(seats)} seats")
+    return None
+
+
+def _by_sending(
+    argument: Argument, now: Activity, usage: Figure | None, *, is_idle: bool
+) -> Verdict | None:
+    """Few at a time, though there is more to do."""
+    if now.waiting is not None and now.waiting.last.value > 0:
+        return None
+    sent = told_number(now.window, _SENDING, without=r"max num|gateway|limit")
+    portion = number_of(sent)
+    in_turn = [
+        fact
+        for fact in told_all(
+            now.window, r"client|send|mode|pattern|job|bench|batch|request|load|call"
+        )
+        if re.search(_ONE_BY_ONE, f"{plain(fact.key)} {fact.raw.lower()}")
+    ]
+    few = _is_few(now, portion)
+    if not few and not in_turn:
+        return None
+    wants_more = _wants_more(argument, now)
+    argument.fact(sent)
+    for fact in in_turn[:1]:
+        argument.fact(fact, "one after the other")
+    argument.series(now.running, "the batch is small")
+    argument.series(now.waiting, "nothing waits at the engine")
+    argument.series(now.kv)
+    _cite_usage(argument, usage)
+    if is_idle and (in_turn or wants_more):
+        argument.against("host.bound: no process of the host is known to be busy")
+        argument.against("healthy: there is more to do than is sent")
+        return argument.verdict(Confidence.LIKELY, detail="the way of sending")
+    if not wants_more and not in_turn:
+        return None
+    argument.need("how busy the device is", "how many requests the client keeps in flight")
+    return argument.verdict(Confidence.POSSIBLE)
+
+
+def _is_few(now: Activity, portion: float | None) -> bool:
+    running = now.running.mean if now.running is not None else portion
+    if running is None or running <= 0:
+        return False
+    seats = now.seats
+    if seats is not None:
+        return running <= _QUARTER * seats
+    return running <= 4 or (portion is not None and portion <= 4)
+
+
+def _wants_more(argument: Argument, now: Activity) -> bool:
+    backlog = told_number(now.window, _BACKLOG)
+    if (number_of(backlog) or 0) > 0:
+        argument.fact(backlog, "there is more to do")
+        return True
+    wanted = told(
+        now.window,
+        r"(expected|target|wanted|peak|reference|spec).*(tok|throughput|per s|rps)",
+    )
+    argument.fact(wanted)
+    return wanted is not None
+
+
+def _cite_usage(argument: Argument, usage: Figure | None) -> None:
+    if usage is None:
+        return
+    if usage.fact is not None:
+        argument.fact(usage.fact, "the device is idle much of the time")
+    else:
+        argument.says(f"{usage.says}: the device is idle much of the time")
+
+
+UNDERFILLED = Rule(
+    id="batch-underfilled",
+    mechanism=Mechanism.BATCH_UNDERFILLED,
+    judge=judge,
+    needs=(
+        "requests running, and the limit or the sender's concurrency",
+        "how busy the device is",
+        "KV cache usage",
+    ),
+    told_apart="From overload by a cache and a device with room, from a busy host by idle "
+    "processes, from a healthy quiet engine by work that waits somewhere.",
+    remedy="Raise the limit (seats, in-flight at the gateway) or send more at once, while tokens "
+    "stay fast enough.",
+    hides="A larger batch makes tokens slower, and brings preemptions where contexts are long.",
+    explains=frozenset({Mechanism.QUEUE_OVERLOAD}),
+)

@@ -1,0 +1,196 @@
+"""Prefill and decode workers are in the wrong proportion for this traffic."""
+
+import re
+from dataclasses import dataclass
+
+from controlplane.diagnosis.citing import says
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.reading import Series
+from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.signal import Signal
+from controlplane.diagnosis.verdict import Verdict
+from controlplane.diagnosis.views.argument import Argument, course
+from controlplane.diagnosis.views.course import early, late
+from controlplane.diagnosis.views.told import number_of, plain, share_of, told_all, told_number
+from controlplane.diagnosis.window import Window
+
+_QUEUE = 4.0
+"""Requests: fewer come and go with single steps."""
+_TIMES = 3.0
+"""The queue of the other phase."""
+_BUSY = 0.8
+_IDLE = 0.5
+_OTHER = {"prefill": "decode", "decode": "prefill"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phase:
+    """One side, as far as is known."""
+
+    name: str
+    queue: float | None
+    is_growing: bool
+    busy: float | None
+    """Share of the device or the batch, 0 to 1."""
+    kv: float | None
+    running: float | None
+    says: tuple[str, ...]
+
+
+def judge(window: Window) -> Verdict | None:
+    """LIKELY where one side has a queue or is full and the other idles."""
+    sides = {name: _phase(window, name) for name in ("prefill", "decode")}
+    if all(not side.says for side in sides.values()):
+        return None
+    argument = Argument(window)
+    for name, side in sides.items():
+        other = sides[_OTHER[name]]
+        if not _is_short(side) or not _is_idle(other, side):
+            continue
+        for sentence in (*side.says, *other.says):
+            argument.says(sentence)
+        _cite_workers(argument, window)
+        detail = f"too little {name} for this traffic, too much {other.name}"
+        if _is_transfer_known_slow(argument, window):
+            return argument.verdict(Confidence.POSSIBLE, detail=detail)
+        argument.against("queue.overload: the other phase has room")
+        return argument.verdict(Confidence.LIKELY, detail=detail)
+    short = [side for side in sides.values() if _is_short(side)]
+    if not short or not _is_split(window):
+        return None
+    for side in sides.values():
+        for sentence in side.says:
+            argument.says(sentence)
+    argument.need(
+        "queue and device usage of prefill and of decode workers",
+        "time that moving KV takes",
+    )
+    return argument.verdict(Confidence.POSSIBLE)
+
+
+def _phase(window: Window, name: str) -> Phase:
+    sentences: list[str] = []
+    queue = _queue(window, name)
+    if queue is not None:
+        sentences.append(_course(queue, name))
+    told_queue = told_number(
+        window,
+        rf"(?=.*\b{name})(?=.*\b(queue|queued|waiting|pending|backlog|prealloc|bootstrap)\b)"
+        r"(?!.*\b(time|ms|s|wait time)$)",
+    )
+    if told_queue is not None:
+        sentences.append(says(told_queue))
+    busy_fact = told_number(
+        window,
+        rf"(?=.*\b{name})(?=.*\b(util\w*|busy|usage|gpu|load|occupancy|sm)\b)(?!.*\b(kv|mem\w*)\b)",
+    )
+    if busy_fact is not None:
+        sentences.append(says(busy_fact))
+    kv_fact = told_number(
+        window, rf"(?=.*\b{name})(?=.*\b(kv|cache|token) ?(cache )?(usage|util\w*))"
+    )
+    if kv_fact is not None:
+        sentences.append(says(kv_fact))
+    running_fact = told_number(window, rf"(?=.*\b{name})(?=.*\b(running|batch( size)?|active)\b)")
+    if running_fact is not None:
+        sentences.append(says(running_fact))
+    running = _of_role(window, Signal.RUNNING, name)
+    kv = _of_role(window, Signal.KV_USAGE, name)
+    sentences += [_course(series, name) for series in (running, kv) if series is not None]
+    value = late(queue) if queue is not None else number_of(told_queue)
+    return Phase(
+        name=name,
+        queue=value,
+        is_growing=queue is not None and late(queue) > early(queue),
+        busy=share_of(busy_fact),
+        kv=late(kv) if kv is not None else share_of(kv_fact),
+        running=late(running) if running is not None else number_of(running_fact),
+        says=tuple(sentences),
+    )
+
+
+def _course(series: Series, name: str) -> str:
+    return f"{name}: {course(series)}"
+
+
+def _queue(window: Window, name: str) -> Series | None:
+    signal = Signal.PREFILL_QUEUE if name == "prefill" else Signal.DECODE_QUEUE
+    found = window.find(signal)
+    return found if found is not None else _of_role(window, Signal.WAITING, name)
+
+
+def _of_role(window: Window, signal: Signal, name: str) -> Series | None:
+    for label in ("engine_type", "role", "phase", "disaggregation_mode"):
+        found = window.find(signal, **{label: name})
+        if found is not None:
+            return found
+    return None
+
+
+def _is_short(side: Phase) -> bool:
+    has_queue = side.queue is not None and side.queue >= _QUEUE
+    is_full = (side.busy or 0.0) >= _BUSY or (side.kv or 0.0) >= _FULL
+    return has_queue or (is_full and (side.queue is None or side.queue > 0) and bool(side.says))
+
+
+_FULL = 0.9
+
+
+def _is_idle(other: Phase, short: Phase) -> bool:
+    """It has nothing that waits, and something shows that it has room."""
+    if other.queue is not None and other.queue * _TIMES > (short.queue or _QUEUE):
+        return False
+    if other.busy is not None:
+        return other.busy < _IDLE
+    if other.kv is not None:
+        return (other.kv < _IDLE and other.name == "decode") or other.running == 0
+    if other.running is not None:
+        return other.running <= 1
+    return other.queue is not None and other.queue == 0 and short.is_growing
+
+
+def _cite_workers(argument: Argument, window: Window) -> None:
+    for fact in told_all(
+        window, r"(prefill|decode).*(workers|replicas|instances|gpus|nodes|ranks)"
+    ):
+        argument.fact(fact)
+    for fact in window.facts:
+        if re.search(r"\b\d+ ?p ?\d+ ?d\b", f"{plain(fact.key)} {fact.raw.lower()}"):
+            argument.fact(fact)
+    for change in window.changes:
+        argument.says(f"change: {change.what}")
+
+
+def _is_transfer_known_slow(argument: Argument, window: Window) -> bool:
+    moving = window.find(Signal.TRANSFER_QUEUE)
+    if moving is None:
+        return False
+    if late(moving) >= _QUEUE:
+        argument.series(moving, "KV on its way")
+        argument.need("time that moving KV takes")
+        return True
+    argument.against(f"transfer.bound: {moving.origin.name} {moving.last.raw}")
+    return False
+
+
+def _is_split(window: Window) -> bool:
+    return window.find(Signal.PREFILL_QUEUE) is not None or any(
+        re.search(r"prefill|decode", plain(fact.key))
+        and re.search(r"worker|replica|node", fact.key)
+        for fact in window.facts
+    )
+
+
+PHASE_MISMATCH = Rule(
+    id="phase-mismatch",
+    mechanism=Mechanism.PHASE_MISMATCH,
+    judge=judge,
+    needs=("queue and load of prefill and of decode workers",),
+    told_apart="From overload by the other phase that idles, from slow transfer by few requests "
+    "whose KV is on its way, from skew by workers of one phase that are alike.",
+    remedy="Change the proportion of prefill to decode workers for this mix of prompt and output "
+    "lengths, or let workers do both.",
+    hides="More of both hides that one half of them idles, at its price.",
+    explains=frozenset({Mechanism.QUEUE_OVERLOAD, Mechanism.BATCH_UNDERFILLED}),
+)

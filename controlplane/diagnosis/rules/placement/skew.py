@@ -1,0 +1,127 @@
+"""Some replicas or ranks have much more work than others."""
+
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.signal import Signal
+from controlplane.diagnosis.verdict import Verdict
+from controlplane.diagnosis.views.activity import activity_of
+from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.spread import Spread, spread_of
+from controlplane.diagnosis.window import Window
+
+_FEWEST_EACH = 2.0
+"""Requests for each place on average: fewer cannot be spread evenly."""
+_TWICE = 1.9
+"""A fair share: chance spreads tens of requests within half of it."""
+_OF_TWO = 0.85
+_IDLE = 0.25
+"""Of a fair share: as good as nothing to do."""
+_LEAST_SECONDS = 20.0
+_MOST = 0.65
+_LOAD = (
+    r"(?=.*\b(running|active|in ?flight|requests?|load|routed|assigned|rps|streams|share"
+    r"|traffic)\b)"
+    r"(?!.*\b(max|limit|total|finished|prompt|longest|p\d\d|ms)\b)"
+)
+_QUEUES = r"waiting|queue|pending|backlog"
+_USAGE = r"(kv|cache|token) ?(cache )?(usage|util\w*)"
+_WHY = (
+    r"rout|balanc|affinit|sticky|hash|session|round.?robin|least|score|weight|ingress|statistics"
+    r"|replica|scal|drain"
+)
+
+
+def judge(window: Window) -> Verdict | None:
+    """CERTAIN where some idle beside one that has most, over time or with requests that wait
+    there."""
+    if _is_split_by_phase(window):
+        return None
+    load = spread_of(window, Signal.RUNNING, _LOAD)
+    waiting = spread_of(window, Signal.WAITING, _QUEUES)
+    if load is None and waiting is None:
+        return None
+    argument = Argument(window)
+    is_uneven = load is not None and _is_uneven(load)
+    is_queue_uneven = waiting is not None and _is_queue_uneven(waiting, load)
+    if not is_uneven and not is_queue_uneven:
+        return None
+    for spread in (load, waiting, spread_of(window, Signal.KV_USAGE, _USAGE)):
+        if spread is not None:
+            argument.says(spread.says)
+    _cite(argument, window, load)
+    chosen = load if is_uneven and load is not None else waiting
+    if chosen is None:
+        return None
+    detail = f"{chosen.top} has {chosen.top_share * 100:.0f} %"
+    has_queue_there = is_queue_uneven and waiting is not None and waiting.least == 0
+    if is_uneven and load is not None:
+        lasts = load.seconds >= _LEAST_SECONDS
+        extreme = bool(load.idle) and load.top_share >= _MOST
+        if (extreme and (lasts or load.was_even)) or (has_queue_there and bool(load.idle)):
+            return argument.verdict(Confidence.CERTAIN, detail=detail)
+        if lasts or has_queue_there or extreme:
+            return argument.verdict(Confidence.LIKELY, detail=detail)
+    elif has_queue_there:
+        return argument.verdict(Confidence.LIKELY, detail=detail)
+    argument.need(
+        "requests running and waiting by replica over a minute", "how requests are routed"
+    )
+    return argument.verdict(Confidence.POSSIBLE, detail=detail)
+
+
+def _is_split_by_phase(window: Window) -> bool:
+    """Prefill and decode workers are not meant to have the same."""
+    roles = {
+        series.labels.get("engine_type") or series.labels.get("role") or ""
+        for series in window.all_series(Signal.RUNNING)
+    }
+    return len(roles - {"", "unified"}) > 0
+
+
+def _is_uneven(spread: Spread) -> bool:
+    places = len(spread.by_place)
+    if places < 2 or spread.total < _FEWEST_EACH * places:
+        return False
+    if places == 2:
+        return spread.top_share >= _OF_TWO
+    return spread.top_share >= _TWICE / places and spread.least <= _IDLE * spread.mean
+
+
+def _is_queue_uneven(waiting: Spread, load: Spread | None) -> bool:
+    """Requests wait at one place while others have no queue and room to run them."""
+    places = len(waiting.by_place)
+    if waiting.total < _FEWEST_EACH * places or waiting.top_share < max(_MOST, 1.5 / places):
+        return False
+    if load is None or set(load.by_place) != set(waiting.by_place):
+        return waiting.least == 0
+    quiet = [load.by_place[place] for place, value in waiting.by_place.items() if value == 0]
+    return bool(quiet) and min(quiet) <= load.by_place[waiting.top] / 2
+
+
+def _cite(argument: Argument, window: Window, load: Spread | None) -> None:
+    now = activity_of(window)
+    argument.series(now.in_flight, "as many as before" if load and load.was_even else "")
+    if load is not None and load.idle:
+        argument.says(f"idle: {', '.join(load.idle)}")
+    for change in window.changes_with(_WHY):
+        argument.says(f"change: {change.what}")
+    argument.against("queue.overload: others have room for what one has too much of")
+    argument.against("batch.underfilled: there is enough work, in the wrong place")
+
+
+SKEW = Rule(
+    id="routing-skew",
+    mechanism=Mechanism.ROUTING_SKEW,
+    judge=judge,
+    needs=("requests running and waiting by replica or rank",),
+    told_apart="From overload by others that idle, from an underfilled batch by a full one beside "
+    "it, from frozen gauges by figures that move.",
+    remedy="Balance by what is in flight, with fresh figures; bound affinity so that a full "
+    "replica "
+    "gives work away.",
+    hides="Even spreading gives up prefix hits that affinity had: look at the hit rate after it.",
+    explains=frozenset(
+        {Mechanism.QUEUE_OVERLOAD, Mechanism.BATCH_UNDERFILLED, Mechanism.CACHE_THRASH}
+    ),
+)

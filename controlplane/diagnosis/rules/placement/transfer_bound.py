@@ -1,0 +1,242 @@
+"""Moving KV between workers or tiers takes longer than computing."""
+
+import re
+from dataclasses import dataclass
+
+from controlplane.diagnosis.citing import number
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.fact import Fact
+from controlplane.diagnosis.log_event import LogKind
+from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.signal import Signal, Unit
+from controlplane.diagnosis.verdict import Verdict
+from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.course import early, is_sustained, late, stretch_while
+from controlplane.diagnosis.views.slowdown import slowdowns
+from controlplane.diagnosis.views.told import number_of, plain, share_of, told_all, told_number
+from controlplane.diagnosis.window import Window
+
+_SHARE = 0.4
+"""Of TTFT; a transfer that overlaps with prefill is hidden almost whole."""
+_MOST = 0.6
+_QUEUE = 4.0
+_LEAST_SECONDS = 15.0
+_TRANSFER = (
+    r"\b(transfer\w*|hand ?off|handover|nixl|mooncake|lmcache|hicache|onboard\w*|offload\w*"
+    r"|kv (load"
+    r"\w*|fetch\w*|pull\w*|push\w*|mov\w*|copy|recv|send|migrat\w*)|remote kv|swap (in|out)"
+    r"|load back"
+    r"|prefetch\w*|d2h|h2d)\b"
+)
+_COMPUTE = r"(prefill|recompute|compute|forward)\b(?!.*\b(transfer|queue|wait|chunk|workers?)\b)"
+_WAY = r"tcp|socket|ethernet|rdma|infiniband|\bib\b|roce|nvlink|pcie|nfs|disk|ssd|gbit|gbps|ucx"
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Seconds of moving one request's KV."""
+
+    seconds: float
+    says: str
+    fact: Fact | None = None
+
+
+def judge(window: Window) -> Verdict | None:
+    """LIKELY where moving takes as long as computing, or a large part of the first token's time;
+    CERTAIN where size and speed of the link account for it."""
+    argument = Argument(window)
+    move = _move(window)
+    share = _share(argument, window, move)
+    if share is not None and share < _SHARE:
+        return None
+    piled = _piles_up(argument, window)
+    if move is None and not piled and share is None:
+        return None
+    if move is not None:
+        if move.fact is not None:
+            argument.fact(move.fact)
+        else:
+            argument.says(move.says)
+    accounted = move is not None and _is_accounted_for(argument, window, move)
+    slower = _is_slower_with(argument, window)
+    _cite_way(argument, window)
+    argument.against("phase.mismatch: both phases wait for what lies between them")
+    argument.against("queue.overload: neither phase is out of room to compute")
+    if share is not None:
+        sure = share >= _MOST or accounted
+        return argument.verdict(Confidence.CERTAIN if sure else Confidence.LIKELY)
+    if piled or slower or accounted:
+        return argument.verdict(Confidence.LIKELY)
+    argument.need("TTFT, or prefill time, of the same requests", "bytes moved for each request")
+    return argument.verdict(Confidence.POSSIBLE)
+
+
+def _move(window: Window) -> Move | None:
+    histogram = window.find_histogram(Signal.TRANSFER_TIME)
+    mean = None if histogram is None else histogram.mean
+    if histogram is not None and mean is not None:
+        return Move(mean, f"{histogram.origin.name}: mean {mean:.3g} s")
+    facts = [
+        fact
+        for fact in told_all(window, _TRANSFER, without=r"size|bytes|gib|queue|fail|timeout|per s")
+        if fact.unit is Unit.SECONDS and number_of(fact)
+    ]
+    if facts:
+        return Move(number_of(facts[-1]) or 0.0, f"{facts[-1].key} {facts[-1].raw}", facts[-1])
+    logged = [
+        event for event in window.events_of(LogKind.TRANSFER) if event.fields.get("seconds", 0) > 0
+    ]
+    if not logged:
+        return None
+    seconds = sorted(event.fields["seconds"] for event in logged)[len(logged) // 2]
+    return Move(
+        seconds, f"{len(logged)} transfers, median {seconds:.3g} s: {logged[-1].line.strip()}"
+    )
+
+
+def _share(argument: Argument, window: Window, move: Move | None) -> float | None:
+    """Of TTFT, or against computing the same (more than half of both together)."""
+    for fact in reversed(told_all(window, _TRANSFER)):
+        if re.search(r"share|percent|pct|fraction|%|of ttft", f"{plain(fact.key)} {fact.raw}"):
+            share = share_of(fact)
+            if share is not None:
+                argument.fact(fact)
+                return share
+    if move is None:
+        return None
+    whole = _mean_or_told(window, Signal.TTFT, r"\bttft\b|first token")
+    if whole is not None and whole[0] > 0:
+        argument.says(whole[1])
+        return move.seconds / whole[0]
+    compute = _mean_or_told(window, Signal.PREFILL_TIME, _COMPUTE)
+    if compute is not None and compute[0] > 0:
+        argument.says(compute[1])
+        return move.seconds / (move.seconds + compute[0])
+    return None
+
+
+def _mean_or_told(window: Window, signal: Signal, pattern: str) -> tuple[float, str] | None:
+    facts = [
+        fact
+        for fact in told_all(window, pattern, without=rf"before|without|base|expected|{_TRANSFER}")
+        if fact.unit is Unit.SECONDS and number_of(fact)
+    ]
+    middles = [fact for fact in facts if fact.quantile in (0.5, None)] or facts
+    if middles:
+        return number_of(middles[-1]) or 0.0, f"{middles[-1].key} {middles[-1].raw}"
+    histogram = window.find_histogram(signal)
+    mean = None if histogram is None else histogram.mean
+    if histogram is None or mean is None:
+        return None
+    return mean, f"{histogram.origin.name}: mean {mean:.3g} s"
+
+
+def _piles_up(argument: Argument, window: Window) -> bool:
+    """Requests whose KV is on its way, more and more of them."""
+    moving = stretch_while(window.find(Signal.TRANSFER_QUEUE), lambda value: value > 0)
+    told_queue = told_number(
+        window,
+        r"(?=.*\b(transfer\w*|remote kvs?)\b)(?=.*\b(queue\w*|waiting|pending|in ?flight)\b)",
+    )
+    if moving is None:
+        value = number_of(told_queue)
+        if told_queue is None or value is None or value < _QUEUE:
+            return False
+        argument.fact(told_queue, "KV on its way")
+        return _decode_has_room(argument, window)
+    argument.series(moving, "KV on its way")
+    if not is_sustained(moving, _LEAST_SECONDS) or late(moving) < _QUEUE:
+        return False
+    failures = window.find(Signal.TRANSFER_FAILURES)
+    argument.series(failures)
+    return late(moving) >= early(moving) and _decode_has_room(argument, window)
+
+
+def _decode_has_room(argument: Argument, window: Window) -> bool:
+    """Otherwise it is decode that does not take them."""
+    decode = window.find(Signal.DECODE_QUEUE)
+    waits = decode is not None and late(decode) >= _QUEUE
+    kv = window.find(Signal.KV_USAGE)
+    is_full = kv is not None and late(kv) >= 0.9
+    if waits or is_full:
+        argument.against("decode itself is short of room")
+        return False
+    return True
+
+
+def _is_accounted_for(argument: Argument, window: Window, move: Move) -> bool:
+    """Bytes over the speed of the link are the time that it takes."""
+    size = told_number(window, r"(kv|transfer|moved|request|payload).*", without=_NOT_SIZE)
+    sizes = [
+        fact
+        for fact in told_all(window, r"kv|transfer|moved|payload|per request", without=_NOT_SIZE)
+        if fact.unit is Unit.BYTES and number_of(fact)
+    ]
+    speeds = told_all(window, r"(gbit|gbps|gb|gib|mb|mib|bandwidth|link)\b.*(per s|s)?$")
+    rates = [rate for fact in speeds if (rate := _bytes_per_second(fact)) is not None]
+    if size is None or not sizes or not rates:
+        return False
+    expected = (number_of(sizes[-1]) or 0.0) / rates[-1]
+    if not 0.5 * move.seconds <= expected <= 1.5 * move.seconds:
+        return False
+    argument.says(
+        f"{sizes[-1].key} {sizes[-1].raw} at {number(rates[-1] / 1e9)} GB/s is {expected:.2g} s"
+    )
+    return True
+
+
+_NOT_SIZE = r"per s|util|usage|cache size|total|limit|pool|memory"
+
+
+def _bytes_per_second(fact: Fact) -> float | None:
+    value = number_of(fact)
+    text = f"{plain(fact.key)} {fact.raw.lower()}"
+    if value is None or value <= 0:
+        return None
+    if re.search(r"gbit|gbps|gb per s bit", text):
+        return value * 1e9 / 8
+    if re.search(r"(gb|gib|gigabytes?)( per s|/s)", text):
+        return value if value > 1e6 else value * 1e9
+    if re.search(r"(mb|mib)( per s|/s)", text):
+        return value if value > 1e6 else value * 1e6
+    return None
+
+
+def _is_slower_with(argument: Argument, window: Window) -> bool:
+    """With moving slower than without: computing again would be faster."""
+    for slow in slowdowns(window):
+        keys = f"{plain(slow.contrast.base.key)} {plain(slow.contrast.other.key)}"
+        if slow.factor > 1.2 and (
+            re.search(_TRANSFER, keys) or window.changes_with(_TRANSFER + r"|disagg")
+        ):
+            argument.says(slow.says)
+            return True
+    return False
+
+
+def _cite_way(argument: Argument, window: Window) -> None:
+    for fact in told_all(window, rf"{_WAY}|link|bandwidth|kv (bytes|size)|bytes per request"):
+        argument.fact(fact)
+    for fact in window.facts:
+        if re.search(_WAY, fact.raw.lower()):
+            argument.fact(fact)
+    for change in window.changes:
+        argument.says(f"change: {change.what}")
+
+
+TRANSFER_BOUND = Rule(
+    id="transfer-bound",
+    mechanism=Mechanism.TRANSFER_BOUND,
+    judge=judge,
+    needs=(
+        "time that moving one request's KV takes, or requests whose KV is on its way",
+        "TTFT, or prefill time, of the same requests",
+    ),
+    told_apart="From a wrong split of phases by both that wait for the link, from slow collectives "
+    "by traffic once for a request, from overload by room on both sides.",
+    remedy="A faster path (RDMA, NVLink), overlap with prefill by layers, fewer bytes (smaller "
+    "types), or compute again what is cheaper to compute.",
+    hides="More decode workers hide the wait for a while and load the link further.",
+    explains=frozenset({Mechanism.PHASE_MISMATCH, Mechanism.QUEUE_OVERLOAD}),
+)

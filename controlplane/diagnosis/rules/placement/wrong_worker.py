@@ -1,0 +1,188 @@
+"""Requests go to replicas that lack what they need: prefix, adapter, role or model."""
+
+import re
+
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.verdict import Verdict
+from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.contrast import contrasts
+from controlplane.diagnosis.views.course import late
+from controlplane.diagnosis.views.prefix import hit_rates
+from controlplane.diagnosis.views.told import (
+    number_of,
+    plain,
+    share_of,
+    texts_of,
+    told,
+    told_all,
+    told_number,
+)
+from controlplane.diagnosis.window import Window
+
+_MISSED = 0.5
+"""Of the hits that the router counted on."""
+_SCATTERED = 1.5
+"""Replicas for one session, where one would hold its prefix."""
+_WRONG = 0.15
+"""Of requests; a router that learns from events is wrong now and then."""
+_PREDICTED = (
+    r"\b(predicted|expected|router|routers?|index|indexed|believed|estimated|claimed|scored|view)\b"
+)
+_ACTUAL = r"\b(actual|actually|engine|engines?|real|reported|measured|observed|worker|reality)\b"
+_PREFIX = r"hit|cached|overlap|prefix|match|reuse|blocks|adapter|lora"
+_SESSIONS = (
+    r"(replicas|workers|engines|pods|ranks|instances) (per|for each|of one|by|seen by"
+    r"|used by) (one )?"
+    r"(session|conversation|user|prefix|chat|agent|key|tenant)"
+)
+_MISROUTED = (
+    r"(wrong|mis ?routed|misplaced|missed|foreign|stray)\b.*(worker|replica|engine|rank|request"
+    r"|share"
+    r"|rout|pod|node)|(requests?|share|sent|routed|landed).*\b(without|lacking|not holding"
+    r"|elsewhere"
+    r"|wrong|other than)\b"
+)
+_REFUSED = (
+    r"model\W+\S{1,80}\W+(does not exist|not found|is not served)|no such model|unknown model"
+    r"|(lora|adapter)\W.{0,60}(not (loaded|found|available|registered)|unknown|missing"
+    r"|does not exist)"
+    r"|(is|as) (a|the)? ?(prefill|decode)[- ](only )?(worker|server|instance"
+    r"|engine).{0,40}(cannot|not)"
+    r"|wrong (role|worker|phase)|no (prefill|bootstrap) (address|host|info)"
+)
+_ROUTING = (
+    r"rout|balanc|affinit|sticky|consistent.?hash|round.?robin|ingress|least.?(conn|req)|session"
+    r"|kv.?(events|index)|adapter|lora|service mesh"
+)
+
+
+def judge(window: Window) -> Verdict | None:
+    """LIKELY where what the router counted on is not where it sends, or sessions are scattered."""
+    argument = Argument(window)
+    direct = (
+        _predicted_and_missed(argument, window)
+        or _misrouted(argument, window)
+        or _scattered(argument, window)
+        or _refused(argument, window)
+    )
+    changed = [change.what for change in window.changes_with(_ROUTING)]
+    for what in changed:
+        argument.says(f"change: {what}")
+    spread = _fallen_to_chance(argument, window) if changed or direct else False
+    if not direct and not spread:
+        return None
+    argument.against("cache.prefix_loss: the prefix is still there, on another replica")
+    argument.against("routing.skew: it is not how much goes where, but what")
+    if direct and direct != _POSSIBLE:
+        sure = spread or (bool(changed) and len(window.facts) > 1)
+        return argument.verdict(Confidence.CERTAIN if sure else Confidence.LIKELY, detail=direct)
+    if spread:
+        return argument.verdict(Confidence.LIKELY, detail="prefix")
+    argument.need(
+        "which replicas hold the prefix, adapter or model", "where the router sent the requests"
+    )
+    return argument.verdict(Confidence.POSSIBLE)
+
+
+_POSSIBLE = "possible"
+
+
+def _predicted_and_missed(argument: Argument, window: Window) -> str:
+    for contrast in contrasts(window, _PREFIX, base=_PREDICTED, other=_ACTUAL):
+        keys = f"{plain(contrast.base.key)} {plain(contrast.other.key)}"
+        if contrast.base.key == contrast.other.key or not re.search(_PREDICTED, keys):
+            continue
+        if contrast.base_value > 0 and contrast.factor <= _MISSED:
+            argument.says(f"{contrast.says}: the router counts on more than is there")
+            return "adapter" if re.search(r"adapter|lora", keys) else "prefix"
+    return ""
+
+
+def _misrouted(argument: Argument, window: Window) -> str:
+    fact = told_number(window, _MISROUTED)
+    value = number_of(fact)
+    if fact is None or not value:
+        return ""
+    is_share = re.search(r"share|percent|pct|ratio|%", f"{plain(fact.key)} {fact.raw}")
+    if is_share and (share_of(fact) or 0.0) < _WRONG:
+        return ""
+    argument.fact(fact)
+    return "what it needs is elsewhere"
+
+
+def _scattered(argument: Argument, window: Window) -> str:
+    fact = told_number(window, _SESSIONS)
+    value = number_of(fact)
+    if fact is None or value is None or value < _SCATTERED:
+        return ""
+    argument.fact(fact, "one would hold its prefix")
+    rates = hit_rates(window)
+    argument.series(rates)
+    return "prefix"
+
+
+def _refused(argument: Argument, window: Window) -> str:
+    """Some replicas refuse what others serve."""
+    lines = window.lines_with(_REFUSED)
+    told_texts = [text for text in texts_of(window) if re.search(_REFUSED, text, re.IGNORECASE)]
+    if not lines and not told_texts:
+        return ""
+    for text in (*lines[-2:], *told_texts[-2:]):
+        argument.says(text.strip()[:200])
+    have = told(
+        window,
+        r"(replicas|workers|pods|engines).*(with|having|serving|loaded)|(loaded|served"
+        r"|available) on"
+        r"|(adapter|lora|model)s?.*(replica|worker|pod|engine)",
+    )
+    argument.fact(have)
+    places = told_number(window, r"^(num )?(replicas|workers|pods|engines|instances)$")
+    if have is not None or (number_of(places) or 0) > 1:
+        argument.fact(places)
+        return "adapter or model"
+    return _POSSIBLE
+
+
+def _fallen_to_chance(argument: Argument, window: Window) -> bool:
+    """Hits fell to about what random routing over so many replicas leaves."""
+    places = told_number(window, r"(num )?(replicas|workers|pods|engines|instances)$")
+    count = number_of(places)
+    if places is None or count is None or count < 2:
+        return False
+    before, after = _hits(window)
+    if before is None or after is None or after > before * max(_MISSED, 1.3 / count):
+        return False
+    argument.fact(places)
+    for fact in told_all(window, r"hit (rate|ratio|share)")[:4]:
+        argument.fact(fact)
+    argument.series(hit_rates(window), f"about one in {count:.0f} finds its prefix by chance")
+    return True
+
+
+def _hits(window: Window) -> tuple[float | None, float | None]:
+    rates = hit_rates(window)
+    if rates is not None and len(rates.readings) > 1:
+        return rates.max, late(rates)
+    for contrast in contrasts(window, r"hit (rate|ratio|share)", is_share=True):
+        return contrast.base_value, contrast.value
+    return None, None
+
+
+WRONG_WORKER = Rule(
+    id="routing-wrong-worker",
+    mechanism=Mechanism.ROUTING_WRONG_WORKER,
+    judge=judge,
+    needs=(
+        "what the router counts on against what the engine found",
+        "replicas for each session, adapter or model",
+    ),
+    told_apart="From a lost prefix by a prefix that is there on another replica, from skew by even "
+    "load, from a limit that refuses by replicas that serve the same request.",
+    remedy="Route by what replicas hold (their events or answers), keep sessions where their "
+    "prefix "
+    "is, and take replicas out that lack a model or adapter.",
+    hides="Loading everything everywhere hides wrong routing and takes the cache's memory.",
+    explains=frozenset({Mechanism.CACHE_PREFIX_LOSS, Mechanism.CACHE_NOTHING_SHARED}),
+)

@@ -1,0 +1,58 @@
+"""How busy the device and the processes around it are."""
+
+import re
+
+from controlplane.diagnosis.signal import Signal
+from controlplane.diagnosis.views.course import late
+from controlplane.diagnosis.views.figure import Figure
+from controlplane.diagnosis.views.told import number_of, plain, share_of, told_all, told_number
+from controlplane.diagnosis.window import Window
+
+IDLE_BELOW = 0.6
+"""Of the time: the usual counter counts any kernel as busy, so that a device that really is bound
+shows nine tenths and more."""
+BUSY_CORE = 0.85
+"""Of one core: a Python process that is the bottleneck stands at about one."""
+
+_USAGE = (
+    r"\b(gpus?|devices?|sm|cuda|accelerator|npu|vram bus|fwd)\b.*\b(util|utili[sz]ation|usage|busy"
+    r"|active|load|occupancy|percent)\b|\bgpu (percent|pct)$|^(gpu|sm) ?(util)?$"
+)
+_NOT_USAGE = r"mem|memory|vram|kv|cache|in use gib|power|temp|wanted|limit"
+
+
+def device_usage(window: Window) -> Figure | None:
+    """A share of the time."""
+    series = window.find(Signal.DEVICE_USAGE)
+    if series is not None:
+        return Figure(late(series), f"{series.origin.name} {series.last.raw}")
+    fact = told_number(window, _USAGE, without=_NOT_USAGE)
+    share = share_of(fact)
+    return None if fact is None or share is None else Figure(share, f"{fact.key} {fact.raw}", fact)
+
+
+def is_device_idle(window: Window) -> bool | None:
+    """A good part of the time; None where nobody knows."""
+    usage = device_usage(window)
+    return None if usage is None else usage.value < IDLE_BELOW
+
+
+def cpu_of(window: Window, who: str) -> Figure | None:
+    """Cores that a process keeps busy: 1.0 is one. `who` is a pattern of its name."""
+    for fact in reversed(
+        told_all(window, rf"(?=.*\bcpu\b)(?=.*\b({who})\b)", without=r"mem|count$")
+    ):
+        value = number_of(fact)
+        if value is None or re.search(r"\b(ms|time|seconds|cores|limit)\b", plain(fact.key)):
+            continue
+        is_percent = re.search(r"percent|pct|%", f"{plain(fact.key)} {fact.raw}")
+        if (fact.value is not None and is_percent and fact.unit is None) or (
+            not is_percent and value > _MOST_CORES
+        ):
+            value /= 100.0
+        return Figure(value, f"{fact.key} {fact.raw}", fact)
+    return None
+
+
+_MOST_CORES = 8.0
+"""A figure without a unit above it is a percentage: no front process keeps more cores busy."""

@@ -21,6 +21,15 @@ class Amount:
     size: float
     raw: str
 
+    @property
+    def rounded_by(self) -> float:
+        """At most, by the digits that it was written with."""
+        found = _AMOUNT.search(self.raw)
+        if found is None:
+            return 0.5
+        digits = len(found[1].partition(".")[2])
+        return 0.5 * _FACTORS[found[2].lower()] / 10.0**digits
+
 
 def amounts_in(text: str) -> tuple[Amount, ...]:
     """All amounts with a unit, in their order. Allocators and engines count in powers of two, also
@@ -33,10 +42,17 @@ def amounts_in(text: str) -> tuple[Amount, ...]:
 
 def as_written(size: float, texts: Iterable[str]) -> Amount:
     """`size` as one of `texts` writes it, or as we do where none has it."""
-    for text in texts:
-        for amount in amounts_in(text):
-            if abs(amount.size - size) <= _IN_LINE * max(abs(size), 1.0):
-                return Amount(size, amount.raw)
+    known = tuple(texts)
+    exact = f"{size:.0f}"
+    if any(re.search(rf"(?<!\d){exact}(?!\d)", text) for text in known):
+        return Amount(size, f"{exact} bytes")
+    near = min(
+        (amount for text in known for amount in amounts_in(text)),
+        key=lambda amount: abs(amount.size - size),
+        default=None,
+    )
+    if near is not None and abs(near.size - size) <= _IN_LINE * max(abs(size), 1.0):
+        return Amount(size, near.raw)
     return Amount(size, written(size))
 
 

@@ -15,7 +15,19 @@ from controlplane.diagnosis.window import Window
 
 _FULL = 0.9
 """Of the KV cache: what is left is smaller than what a full batch takes in a second or two."""
-_TOPICS = r"page|block|token|clients|seq|seat|slots|context|ctx|max|headroom|util|fraction|vram|gpu"
+_TOPICS = (
+    r"page|block|token|clients|seq|seat|slots|context|ctx|max|headroom|util|fraction|vram|gpu|sample|"
+    r"ram|swap|mem"
+)
+_COURSES = (
+    Signal.RUNNING,
+    Signal.CONTEXT_TOKENS,
+    Signal.KV_USAGE,
+    Signal.HOST_KV_USAGE,
+    Signal.SWAPPED,
+    Signal.PROMPT_RATE,
+    Signal.WAITING,
+)
 _POOL_FIGURES = re.compile(
     r"(tr(y|ied) to allocate|ava?i?l\w*(_size)?(\(\))? ?tokens?|evictable_size|available_size)"
     r".*?(\d[\d,]*)",
@@ -35,7 +47,7 @@ def _judge(window: Window) -> Verdict | None:
     evidence = [*asked_for(failure), *_pool(failure)]
     if failure.stage_line and failure.stage is Stage.DECODE:
         evidence.append(f"in a decode step: {shortened(failure.stage_line)}")
-    for signal in (Signal.RUNNING, Signal.CONTEXT_TOKENS, Signal.KV_USAGE, Signal.WAITING):
+    for signal in _COURSES:
         series = window.find(signal)
         if series is not None:
             evidence.append(course(series))

@@ -13,6 +13,8 @@ _RUN_OUT = (LogKind.OUT_OF_MEMORY, LogKind.KV_CACHE_TOO_SMALL)
 _MOST_TRACEBACK_LINES = 200
 """Deep enough for any engine's traceback; a runaway log is not searched to its beginning."""
 _MOST_LINES_AFTER = 60
+_SAID_STAGES = {"decode": Stage.DECODE, "prefill": Stage.PREFILL, "warmup": Stage.WARMUP}
+"""Where the words of the failure belong to one stage alone."""
 _QUIET_LINE = re.compile(
     r"\b(INFO|WARNING|DEBUG)\b|Decode batch|Prefill batch|Avg prompt throughput|"
     r"print_info|llama_kv_cache.*size =|load_tensors: +offload",
@@ -149,6 +151,9 @@ def _stage(
         named = named_stage(around, is_serving=False) or named_stage(around, is_serving=True)
     else:
         named = named_stage(around, is_serving=ordered.is_serving)
+    said = _SAID_STAGES.get(event.words.get("stage", ""))
+    if said is not None and (named is None or named[0] is not Stage.PROFILE):
+        return said, event.line, True
     if event.kind is LogKind.KV_CACHE_TOO_SMALL:
         return Stage.KV_CACHE, event.line, True
     if named is None or _contradicts(named[0], ordered):

@@ -19,6 +19,7 @@ _DRIVERS_OWN = 0.75 * GIB
 generation."""
 _SHARE_OF_OTHERS = 0.05
 """Of the card. What is found by subtraction holds contexts, collectives and rounding as well."""
+_TOPICS = r"smi|vram|gpu.*(mem|used)|previous|other|weights|process|card|holds|total|model"
 _WHO = ("processes that hold the device's memory", "device memory in use with this engine stopped")
 _SAID_BY_ENGINE = (
     r"Error in memory profiling\. Initial free memory|may be occupied by other processes|"
@@ -60,7 +61,7 @@ def _refused(window: Window, event: LogEvent) -> Verdict:
         f"is less than the wanted {budget}",
         f"{written(used)} were already in use before this engine loaded weights",
         *_nothing_loaded(window, event),
-        *known(window, r"smi|vram|gpu.*(mem|used)|previous|other|weights|process"),
+        *known(window, _TOPICS),
     )
     if used > _DRIVERS_OWN:
         return Verdict(
@@ -108,7 +109,7 @@ def _said(window: Window, line: str) -> Verdict:
         evidence=(
             "the engine measured memory that others took or gave back: "
             f"{shortened(line)}" + (f" ({figures})" if figures else ""),
-            *known(window, r"smi|vram|gpu.*(mem|used)|previous|other|process"),
+            *known(window, _TOPICS),
         ),
         against=("not this engine's own: it compares two readings of the device around its own",),
         needs=_WHO,
@@ -121,6 +122,8 @@ def _said(window: Window, line: str) -> Verdict:
 
 def _beside_others(window: Window, failure: Failure) -> Verdict | None:
     """Memory ran out later on, and what others hold would have been enough."""
+    if failure.is_refusal and failure.shortfall is None:
+        return None
     found = _listed(failure) or _told(window, failure) or _subtracted(failure)
     if found is None:
         return None
@@ -133,7 +136,8 @@ def _beside_others(window: Window, failure: Failure) -> Verdict | None:
         evidence=(
             how,
             *asked_for(failure),
-            *known(window, r"smi|vram|gpu.*(mem|used)|previous|other|weights|process"),
+            *known(window, _TOPICS),
+            *(f"{change.at:g} s: {change.what}" for change in window.changes),
         ),
         against=(
             "not this engine's own budget: without the others what it wanted would have fitted",
@@ -169,9 +173,12 @@ def _listed(failure: Failure) -> tuple[float, str, Confidence] | None:
 
 _USED_BEFORE = re.compile(
     r"(vram|gpu|device|cuda|smi).*(before|at_start|prior|other|foreign|neighbou?r)|"
-    r"(before|other|foreign|neighbou?r|previous|leftover|zombie).*(vram|gpu|device|mem|mib|gib)",
+    r"(before|other|foreign|neighbou?r|previous|leftover|zombie).*(vram|gpu|device|mem|mib|gib|mb)|"
+    r"(holds|holding|held_by|occup|squat|hog)",
     re.IGNORECASE,
 )
+_OWN = re.compile(r"free|avail|total|limit|wanted|\bkv|cache|weights|own|self|this|engine", re.I)
+"""Keys that hold such words are not about what others hold."""
 
 
 def _told(window: Window, failure: Failure) -> tuple[float, str, Confidence] | None:
@@ -181,12 +188,12 @@ def _told(window: Window, failure: Failure) -> tuple[float, str, Confidence] | N
     found = [
         fact
         for fact in window.facts
-        if _USED_BEFORE.search(fact.key) and not re.search("free|avail", fact.key) and fact.value
+        if fact.value is not None and _USED_BEFORE.search(fact.key) and not _OWN.search(fact.key)
     ]
     most = max(found, key=lambda fact: _bytes(fact), default=None)
     if most is None or _bytes(most) <= _DRIVERS_OWN:
         return None
-    return _bytes(most), f"in use before this engine started: {says(most)}", Confidence.LIKELY
+    return _bytes(most), f"in use by others: {says(most)}", Confidence.LIKELY
 
 
 def _bytes(fact: Fact) -> float:

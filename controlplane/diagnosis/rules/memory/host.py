@@ -92,8 +92,10 @@ def _near_limit(window: Window) -> tuple[str, ...]:
 
 def _context(window: Window) -> tuple[str, ...]:
     states = window.lines_with(_STATE)
+    peak = window.last_event(LogKind.HOST_MEMORY_PEAK)
     used = window.find(Signal.HOST_MEMORY_USED)
     return (
+        *(() if peak is None else (shortened(peak.line),)),
         *(f"its last step on the host: {shortened(line)}" for line in states[-2:]),
         *(() if used is None else (moved(used),)),
         *known(window, _TOPICS),

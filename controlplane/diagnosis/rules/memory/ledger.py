@@ -24,6 +24,8 @@ def asked_for(failure: Failure) -> tuple[str, ...]:
     if failure.free is not None:
         of_total = "" if failure.total is None else f" of {failure.total.raw}"
         parts.append(f"{failure.free.raw} free{of_total}")
+    if failure.reserved is not None:
+        parts.append(f"{failure.reserved.raw} reserved and unallocated")
     return (", ".join(parts),)
 
 

@@ -8,7 +8,7 @@ from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.memory.amount import amounts_in, written
-from controlplane.diagnosis.rules.memory.failure import Failure, find_failure
+from controlplane.diagnosis.rules.memory.failure import Failure, find_failure, listed_processes
 from controlplane.diagnosis.rules.memory.foreign import told_unused_before
 from controlplane.diagnosis.rules.memory.ledger import (
     asked_for,
@@ -35,13 +35,33 @@ def _judge(window: Window) -> Verdict | None:
     if failure.stage is Stage.KV_CACHE or failure.is_refusal:
         return _no_room_left(window)
     if failure.stage is Stage.UNKNOWN:
-        return Verdict(
-            confidence=Confidence.POSSIBLE,
-            evidence=asked_for(failure),
-            against=("nothing says in which stage it was: weights, profile, graphs or serving",),
-            needs=("the log from the start to the failure", "the traceback of the failure"),
-        )
+        return _stage_unknown(window, failure)
     return None
+
+
+def _stage_unknown(window: Window, failure: Failure) -> Verdict:
+    """Weights come first, and nothing says that it came further."""
+    processes = listed_processes(failure.line)
+    pools = re.search(r"with ([\d.]+ [KMG]i?B) allocated in private pools", failure.line)
+    return Verdict(
+        confidence=Confidence.POSSIBLE,
+        evidence=(*asked_for(failure), *known(window, _TOPICS)),
+        against=(
+            "nothing says in which stage it was: weights, profile, graphs or serving",
+            *((f"{pools[1]} in private pools: graphs had begun at least",) if pools else ()),
+        ),
+        needs=(
+            "the log around the failure and its traceback",
+            "prompt lengths and prompt logprobs of the running requests",
+            *(("whether the process that is listed is this engine",) if processes else ()),
+            *(("number and rank of the adapters",) if _has_adapters(window) else ()),
+        ),
+        detail="stage unknown",
+    )
+
+
+def _has_adapters(window: Window) -> bool:
+    return bool(facts_named(window, r"adapter|lora")) or bool(window.lines_with(r"\blora\b"))
 
 
 def _while_loading(window: Window, failure: Failure) -> Verdict:

@@ -37,6 +37,9 @@ def _workspace(window: Window, failure: Failure) -> Verdict:
     evidence = [*asked_for(failure), *placed(window, failure)]
     if failure.stage_line:
         evidence.append(f"the last it did: {shortened(failure.stage_line)}")
+    begun = before(window, failure, LogKind.PROFILING)
+    if begun and begun[-1].line != failure.stage_line:
+        evidence.append(f"before it: {shortened(begun[-1].line)}")
     if not before(window, failure, LogKind.KV_CACHE_SIZED):
         evidence.append("no KV cache line stands before the failure")
     return Verdict(

@@ -168,7 +168,7 @@ def test_a_failure_without_a_stage_asks_for_the_log_and_guesses_nothing() -> Non
     found = window(BARE)
     assert _likely(found) == {}
     needs = {need for rule in RULES if (verdict := rule.judge(found)) for need in verdict.needs}
-    assert "the traceback of the failure" in needs
+    assert "the log around the failure and its traceback" in needs
 
 
 def test_a_failure_while_serving_without_more_asks_and_guesses_nothing() -> None:

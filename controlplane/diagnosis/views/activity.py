@@ -18,7 +18,11 @@ long contexts is full before the last block is."""
 ROOM = 0.7
 """Below it a third of the cache is free: whoever waits does not wait for blocks."""
 
-_IN_FLIGHT = r"^(requests )?in ?flight|\bin ?flight (requests|streams)|outstanding|active streams"
+_IN_FLIGHT = (
+    r"^((user|client|gateway|router) )?(requests )?in ?flight|\bin ?flight (requests|streams)"
+    r"|requests in ?flight|outstanding|active streams|^open (requests|streams|to)\b"
+    r"|^(requests|streams) open\b|^open (calls|connections)$"
+)
 _RUNNING = r"^(num )?(requests |reqs )?running( (requests|reqs|seqs))?$|^running\b|^active requests"
 _WAITING = (
     r"^(num )?(requests |reqs )?(waiting|queued|pending|deferred)( (requests|reqs|seqs))?$"

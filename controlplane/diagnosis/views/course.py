@@ -21,7 +21,7 @@ def course_of(
     found = [
         fact
         for fact in told_all(window, pattern, without=without)
-        if number_of(fact) is not None and fact.quantile is None
+        if number_of(fact) is not None and fact.quantile is None and fact.part is None
     ]
     if not found:
         return None

@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: serve test install install-test lint unit browser e2e clean wheel-check
+.PHONY: serve test install install-test lint unit browser e2e clean wheel-check bench-diagnosis
 
 serve: $(VENV)/.installed  ## Install, then serve the demo model until Ctrl-C
 	@exec $(BIN)/pilothouse serve
@@ -44,6 +44,9 @@ e2e: unit
 
 wheel-check: $(VENV)/.installed-test  ## Build the wheel, install it alone and start it from there
 	ops/wheel-check.sh $(VENV)
+
+bench-diagnosis: $(VENV)/.installed  ## Try the diagnosis on simulated faults, for half an hour; ARGS=--quick for a minute
+	$(BIN)/python ops/bench/bench_diagnosis.py --picture ops/bench/diagnosis.svg --json /tmp/bench-diagnosis.json $(ARGS)
 
 clean:
 	rm -rf $(VENV) .pilothouse dist .mypy_cache .ruff_cache .pytest_cache

@@ -17,8 +17,14 @@ from controlplane.diagnosis.views.told import told
 NEEDS = ("requests in flight at the gateway", "a one-token probe")
 """What settles it where neither is known."""
 
-_PROBE = r"probe|one token|canary|test (request|prompt)|ping request|completion check"
-_NOT_A_PROBE = r"liveness|readiness|startup|interval|period|timeout (limit|setting)|fail(ed|ures)"
+_PROBE = (
+    r"probe|one token|canary|test (request|prompt|call)|ping request|completion check|curl"
+    r"|^(slots|props|generate|completions?|chat|models)( endpoint)?$|endpoint$"
+)
+_NOT_A_PROBE = (
+    r"liveness|readiness|startup|interval|period|timeouts?|fail(ed|ures)|health|metrics|count|total"
+    r"|since|begin|per"
+)
 _NO_ANSWER = re.compile(
     r"no (answer|response|reply|token)|time(d)? ?out|unanswered|never|hang|hung|stuck|fail|refused"
     r"|\bnone\b|\bno\b|\bfalse\b|nothing|\b50[0-9]\b",

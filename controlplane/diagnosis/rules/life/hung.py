@@ -13,7 +13,8 @@ from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.course import from_on, stretch_while
-from controlplane.diagnosis.views.told import told, told_all
+from controlplane.diagnosis.views.figure import Figure, figure_of
+from controlplane.diagnosis.views.told import is_time, number_of, told, told_all, told_number
 from controlplane.diagnosis.views.truth import Truth, truth_of
 from controlplane.diagnosis.window import Window
 
@@ -46,22 +47,71 @@ def _judge(window: Window) -> Verdict | None:
     running = stretch_while(now.running, lambda value: value > 0)
     if now.running is not None and running is None:
         return None
-    if running is None and (not notices or _is_starting(window, notices)):
+    silent, task = _silence(window), _unfinished_task(window)
+    seen = bool(notices or task or silent is not None)
+    if running is None and (not seen or _is_starting(window, notices)):
         return None
-    if now.decode is None and not notices and truth.is_answered is None:
+    if now.decode is None and not seen and truth.is_answered is None:
         return None
     start = _still_since(now, running, notices)
+    if start is None and silent is not None:
+        start = window.end - silent.value
     if start is None or now.moves(start, window.end) or _computes_prompts(now):
         return None
     seconds = max(window.end, *_moments(notices), start) - start
     argument = Argument(window)
     _cite(argument, now, running, seconds)
     _cite_notices(argument, notices)
+    if silent is not None:
+        argument.says(silent.says)
+    if task:
+        argument.says(f"launched, and no line of its end: {task}")
     for sentence in truth.says:
         argument.says(f"{sentence}: somebody waits")
     argument.fact(told(window, r"health", without=r"check interval"), "that process is alive")
+    for busy in told_all(window, _BUSY, without=r"mem"):
+        argument.fact(busy)
     _weigh(argument, now)
-    return _conclude(argument, now, truth, notices, start=start, seconds=seconds)
+    is_known = now.decode is not None or silent is not None or bool(task)
+    watched = notices if is_known else _own_watch(notices)
+    confidence = _sure(now, truth, watched, start=start, seconds=seconds, is_known=is_known)
+    if confidence is Confidence.POSSIBLE and not (
+        is_known or watched or truth.is_answered is False
+    ):
+        return None
+    if confidence is Confidence.POSSIBLE:
+        _ask(argument, now, truth, seconds)
+    return argument.verdict(confidence)
+
+
+_SILENT = (
+    r"(last|newest) (chunk|token|output|step)|without (an? )?(token|answer|progress|output)"
+    r"|no (token|progress|answer|output)|since (the )?last|stalled|stuck|silent|frozen|idle step"
+)
+_BUSY = r"\b(gpu|device|npu|sm)\b.*\b(busy|util|utilization|usage|percent|pct)\b"
+
+
+def _silence(window: Window) -> Figure | None:
+    """For how long, as somebody says, nothing came; None below what a step may take."""
+    fact = told_number(window, _SILENT, without=r"limit|timeout|threshold")
+    value = number_of(fact)
+    if fact is None or value is None or not is_time(fact) or value < _LEAST_SECONDS:
+        return None
+    return figure_of(fact, value)
+
+
+def _unfinished_task(window: Window) -> str:
+    """A request that a slot of llama.cpp began and, as far as the log goes, never ended."""
+    open_tasks: dict[str, str] = {}
+    for line in window.lines_with(r"slot +(launch_slot_|release|print_timing)"):
+        task = re.search(r"task (\d+)", line)
+        if task is None:
+            continue
+        if "launch_slot_" in line:
+            open_tasks[task[1]] = " ".join(line.split())
+        else:
+            open_tasks.pop(task[1], None)
+    return next(iter(reversed(open_tasks.values())), "")
 
 
 def _notices(window: Window) -> tuple[LogEvent, ...]:
@@ -75,6 +125,8 @@ def _notices(window: Window) -> tuple[LogEvent, ...]:
 
 def _is_starting(window: Window, notices: tuple[LogEvent, ...]) -> bool:
     """A process that waits for a compilation says the same."""
+    if not notices:
+        return False
     ready = window.last_event(LogKind.READY, LogKind.INITIALIZED)
     starting = window.last_event(*_STARTING)
     if starting is None:
@@ -135,37 +187,41 @@ def _weigh(argument: Argument, now: Activity) -> None:
         argument.against("cache.thrash: nothing is preempted")
 
 
-def _conclude(
-    argument: Argument,
+def _own_watch(notices: tuple[LogEvent, ...]) -> tuple[LogEvent, ...]:
+    """Those that only a watch over the engine's own steps writes."""
+    return tuple(event for event in notices if _OWN_WATCHDOG.search(event.line))
+
+
+def _sure(
     now: Activity,
     truth: Truth,
     notices: tuple[LogEvent, ...],
     *,
     start: float,
     seconds: float,
-) -> Verdict:
-    is_still = seconds >= _LEAST_SECONDS or _told_still(now.window)
-    own = any(_OWN_WATCHDOG.search(event.line) for event in notices)
+    is_known: bool,
+) -> Confidence:
+    """`is_known`: that no token came was seen, and is not merely unknown."""
     unanswered = truth.is_answered is False
-    if is_still and own and (truth.is_wanted or unanswered or truth.in_flight is None):
-        return argument.verdict(Confidence.CERTAIN if unanswered else Confidence.LIKELY)
-    if is_still and truth.is_wanted and (unanswered or notices):
-        return argument.verdict(Confidence.LIKELY)
-    if is_still and unanswered and (notices or now.running is not None):
-        return argument.verdict(Confidence.LIKELY)
-    if truth.is_wanted and seconds >= _LONG_SECONDS and _stands(now, start):
-        argument.need("a one-token probe", "stacks of the engine's processes")
-        return argument.verdict(Confidence.LIKELY)
+    if seconds < _LEAST_SECONDS:
+        return Confidence.POSSIBLE
+    if _own_watch(notices) and truth.is_wanted is not False:
+        return Confidence.CERTAIN if unanswered else Confidence.LIKELY
+    if (truth.is_wanted or unanswered) and notices:
+        return Confidence.LIKELY
+    if unanswered and (truth.is_wanted or now.running is not None):
+        return Confidence.LIKELY
+    if truth.is_wanted and is_known and seconds >= _LONG_SECONDS and _stands(now, start):
+        return Confidence.LIKELY
+    return Confidence.POSSIBLE
+
+
+def _ask(argument: Argument, now: Activity, truth: Truth, seconds: float) -> None:
     argument.need(*truth.needs)
     if seconds < _LEAST_SECONDS:
         argument.need("the same figures a minute later")
     if now.prefill is None:
         argument.need("prompt tokens computed over time")
-    return argument.verdict(Confidence.POSSIBLE)
-
-
-def _told_still(window: Window) -> bool:
-    return bool(told_all(window, r"(no|without) (progress|token|answer)|since last token|stalled"))
 
 
 def _stands(now: Activity, start: float) -> bool:

@@ -4,7 +4,7 @@ from controlplane.diagnosis.citing import course, moved, number, stands
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.mechanism import Mechanism
-from controlplane.diagnosis.reading import Series
+from controlplane.diagnosis.reading import Reading, Series
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.life.held_memory import grown_memory
 from controlplane.diagnosis.signal import Signal
@@ -12,12 +12,14 @@ from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.course import from_on, stretch_while
-from controlplane.diagnosis.views.told import number_of, share_of, told, told_number
+from controlplane.diagnosis.views.told import number_of, share_of, told, told_all, told_number
 from controlplane.diagnosis.views.truth import Truth, truth_of
 from controlplane.diagnosis.window import Window
 
 _LEAST_SECONDS = 30.0
 """A cancel reaches a scheduler within a step or two; transfers between workers take seconds."""
+_LEAST_EXCESS = 0.2
+"""Of what is in flight: gauges and gateway are read at different moments."""
 _LEAST_HELD = 0.02
 """Of the KV cache: less may be one block that a sentinel request or padding keeps."""
 _BUSY = 0.5
@@ -61,34 +63,49 @@ def _said_by_engine(argument: Argument, now: Activity, truth: Truth) -> Confiden
 
 
 def _seats(argument: Argument, now: Activity, truth: Truth) -> Confidence | None:
-    """What runs is more than anybody waits for, and is computed."""
-    running = stretch_while(now.running, lambda value: value > 0)
-    if running is None or truth.in_flight is None:
+    """The engine has more in its batch and queue than anybody waits for, and is alive."""
+    if truth.in_flight is None or now.running is None:
         return None
+    held = _held(now, truth.in_flight)
     wanted = truth.in_flight.last.value
-    lasting = from_on(running, truth.in_flight.last.at) if wanted else running
-    floor = running.min
-    if floor <= wanted or lasting is None:
+    if held is None or held.last.value - wanted < (_LEAST_EXCESS * wanted or 1):
         return None
-    works = _works(now, running)
-    if not works:
+    works = _works(now, held)
+    grows = held.change > 0
+    if not works and not grows:
         return None
-    argument.series(running, "in the batch")
-    argument.says(f"{'; '.join(truth.says)}: {number(floor - wanted)} of them nobody waits for")
+    argument.series(now.running, "in the batch")
+    if now.waiting is not None and now.waiting.last.value:
+        argument.series(now.waiting, "in the queue")
+    for sentence in truth.says:
+        argument.says(f"{sentence}: {number(held.last.value - wanted)} more than anybody waits for")
     for sentence in works:
         argument.says(sentence)
-    unfinished = _unfinished(argument, now, running)
-    told_gone = _gone(argument, now)
+    unfinished = _unfinished(argument, now, held)
+    gone = _gone(argument, now)
     has_orphans = bool(now.window.events_of(LogKind.OUTPUT_WITHOUT_OWNER))
-    lasts = running.span_seconds >= _LEAST_SECONDS
-    if not lasts and not has_orphans:
+    is_proven = has_orphans or gone or (unfinished and not wanted)
+    if held.span_seconds < _LEAST_SECONDS and not has_orphans:
         argument.need("the same figures a minute later")
         return Confidence.POSSIBLE
-    if wanted > 0 and not (has_orphans or told_gone):
+    if wanted and not is_proven:
         argument.need("callers that do not pass the gateway", "requests whose callers left")
         return Confidence.POSSIBLE
-    is_proven = has_orphans or told_gone or unfinished
-    return Confidence.CERTAIN if lasts and is_proven else Confidence.LIKELY
+    return Confidence.CERTAIN if is_proven else Confidence.LIKELY
+
+
+def _held(now: Activity, in_flight: Series) -> Series | None:
+    """Batch and queue together, since when there was more than is wanted now."""
+    running, waiting = now.running, now.waiting
+    if running is None:
+        return None
+    readings = []
+    for reading in running.readings:
+        queued = None if waiting is None else waiting.at(reading.at)
+        value = reading.value + (0.0 if queued is None else queued.value)
+        readings.append(Reading(reading.at, value, number(value)))
+    both = Series(signal=running.signal, origin=running.origin, readings=tuple(readings))
+    return stretch_while(both, lambda value: value > in_flight.last.value)
 
 
 def _works(now: Activity, running: Series) -> list[str]:
@@ -121,13 +138,17 @@ def _unfinished(argument: Argument, now: Activity, running: Series) -> bool:
 
 def _gone(argument: Argument, now: Activity) -> bool:
     """Callers are known to have left before."""
-    fact = told(now.window, r"disconnect|abandon|cancel|abort|gave up|client gone|timed out")
+    for which in told_all(now.window, r"queued (rids?|ids?)|orphan|zombie|owner"):
+        argument.fact(which)
+    fact = told(now.window, r"disconnect|abandon|cancel|abort|gave up|gone|timed out|timeouts")
     left = now.window.events_of(LogKind.CLIENT_GONE)
     if left:
         argument.says(f"{len(left)} callers left: {left[-1].line.strip()[:160]}")
     value = number_of(fact)
     if fact is not None and (value is None or value > 0):
-        argument.fact(fact)
+        argument.says(
+            ", ".join(f"{each.key} {each.raw}" for each in now.window.facts if each.key == fact.key)
+        )
         return True
     return bool(left)
 
@@ -164,8 +185,8 @@ def _blocks(argument: Argument, now: Activity, truth: Truth) -> Confidence | Non
 
 
 def _weigh(argument: Argument, now: Activity) -> None:
-    argument.against("telemetry.stale: the engine works, and what it shows moves with it")
-    argument.against("engine.hung: steps end")
+    argument.against("telemetry.stale: what the engine shows moves, or was asked after a step")
+    argument.against("engine.hung: nobody waits for what it holds")
     if now.waiting is not None and now.waiting.last.value == 0:
         argument.against(f"queue.overload: {now.waiting.origin.name} {now.waiting.last.raw}")
 

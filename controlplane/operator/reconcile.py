@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from controlplane.hooks import ReplicaObservation
-from controlplane.operator.attached import LAUNCHER as ATTACHED
 from controlplane.operator.attached import (
     ATTACHED_REASON,
     PROVEN_REASON,
     AttachedEndpoints,
     is_attached,
 )
+from controlplane.operator.attached import LAUNCHER as ATTACHED
 from controlplane.operator.backoff import Backoff
 from controlplane.operator.desired import DesiredReplicas, desired_replicas
 from controlplane.operator.drains import Drains

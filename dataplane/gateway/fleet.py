@@ -13,6 +13,7 @@ from dataplane.admission.deployment_admission import DeploymentAdmission
 from dataplane.clock import MonotonicClock
 from dataplane.enforced_snapshot import EnforcedSnapshot
 from dataplane.engine import EngineCapabilities, EngineClient, EngineStats
+from dataplane.engine_counting import CountsPrompts
 from dataplane.gateway.openai_api.declared import EngineTakes
 from dataplane.gateway.replica_link import ReplicaLink
 from dataplane.gateway.routing_plugins import RoutingPlugins
@@ -159,6 +160,19 @@ class Fleet:
         lengths = [capabilities.max_model_len for capabilities in self._told(deployment.name)]
         known = [length for length in (deployment.max_model_len, *lengths) if length is not None]
         return min(known, default=None)
+
+    def needs_token_ids(self, deployment: DeploymentPolicy) -> bool:
+        """An engine of it reads ids and not text; so it is while none has told."""
+        told = self._told(deployment.name)
+        return not told or any(capabilities.takes_token_ids for capabilities in told)
+
+    def find_prompt_counter(self, deployment: DeploymentPolicy) -> CountsPrompts | None:
+        """A connected replica of it that counts prompts, where one does."""
+        for link in self._links.values():
+            client: object = link.client  # that it is an EngineClient as well says nothing here
+            if link.deployment == deployment.name and isinstance(client, CountsPrompts):
+                return client
+        return None
 
     def _told(self, deployment: str) -> list[EngineCapabilities]:
         links = (link for link in self._links.values() if link.deployment == deployment)

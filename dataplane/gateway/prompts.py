@@ -17,7 +17,7 @@ from dataplane.tokenizer import Message, TemplateError, Tokenizer
 from dataplane.tokenizer_loading import load_tokenizer
 
 # Where nobody knows the tokenizer: English text in common vocabularies, about four bytes each.
-_BYTES_PER_TOKEN = 4
+BYTES_PER_TOKEN = 4
 _NUM_THREADS = 2
 _MAX_CHARS_ON_LOOP = 1024
 """Of a prompt that is counted at once: a fifth of a millisecond."""
@@ -61,16 +61,21 @@ class PromptCounter:
             await asyncio.wait(self._tokenizers.values(), timeout=timeout_seconds)
 
     async def count(
-        self, document: Document, artifact: str | None, max_model_len: int | None
+        self,
+        document: Document,
+        artifact: str | None,
+        max_model_len: int | None,
+        is_needed: bool = True,
     ) -> CountedPrompt:
-        """Tokenize the prompt of `document`.
+        """Tokenize the prompt of `document`. A tokenizer that is not needed, since its engine has
+        its own, is not tried again once it could not be loaded.
 
         Raises ApiRefusalError when it is too long by its characters alone, or does not fit
         the template, and TokenizerError when the tokenizer cannot be had.
         """
         if artifact is None:
-            return _estimate(document)
-        tokenizer = await self._get(artifact)
+            return estimate(document)
+        tokenizer = await self._get(artifact, is_needed)
         num_chars = _num_chars(document)
         if max_model_len is not None and num_chars > max_model_len * tokenizer.max_chars_per_token:
             raise refuse(
@@ -95,11 +100,12 @@ class PromptCounter:
         """Let the threads end."""
         self._threads.shutdown(wait=True, cancel_futures=True)
 
-    async def _get(self, artifact: str) -> Tokenizer:
+    async def _get(self, artifact: str, is_needed: bool) -> Tokenizer:
         try:
             return await asyncio.shield(self._load(artifact))
         except (OSError, ValueError) as error:
-            self._tokenizers.pop(artifact, None)  # the next request tries again
+            if is_needed:
+                self._tokenizers.pop(artifact, None)  # the next request tries again
             raise TokenizerError(
                 f"the tokenizer in {artifact} cannot be loaded: {error}"
             ) from error
@@ -139,11 +145,12 @@ def _is_short(document: Document, num_chars: int) -> bool:
     return max(num_chars, len(document.prompt)) <= _MAX_CHARS_ON_LOOP
 
 
-def _estimate(document: Document) -> CountedPrompt:
+def estimate(document: Document) -> CountedPrompt:
+    """A guess, where nobody here has the tokenizer."""
     if isinstance(document, CompletionDocument) and document.token_ids:
         num_tokens = len(document.token_ids)
     else:
-        num_tokens = -(-len(prompt_text(document).encode(errors="replace")) // _BYTES_PER_TOKEN)
+        num_tokens = -(-len(prompt_text(document).encode(errors="replace")) // BYTES_PER_TOKEN)
     return CountedPrompt(num_tokens=num_tokens, observability=Observability.INFERRED)
 
 

@@ -133,10 +133,10 @@ class EndpointClient:
         """What its engine exports of itself, as its dialect reads it."""
         return await self._dialect.stats(self._http)
 
-    async def count_prompt(self, endpoint: str, body: Mapping[str, Any]) -> int | None:
+    async def count_prompt(self, body: Mapping[str, Any]) -> int | None:
         """The tokens of the prompt in `body`, by the engine's own tokenizer; None: it offers none.
         Raises EngineUnavailableError."""
-        return await self._dialect.count_prompt(self._http, str(self._model), endpoint, body)
+        return await self._dialect.count_prompt(self._http, str(self._model), body)
 
     async def close(self) -> None:
         """Hang up on everything."""

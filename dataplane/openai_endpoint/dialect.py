@@ -55,7 +55,7 @@ class Dialect(Protocol):
         ...
 
     async def count_prompt(
-        self, http: EndpointHttp, model: str, endpoint: str, body: Mapping[str, Any]
+        self, http: EndpointHttp, model: str, body: Mapping[str, Any]
     ) -> int | None:
         """The prompt's tokens, counted by the engine; None: it cannot. Raises
         EngineUnavailableError."""

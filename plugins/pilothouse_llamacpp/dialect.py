@@ -79,7 +79,7 @@ class LlamaCppDialect:
         return {}
 
     async def count_prompt(
-        self, http: EndpointHttp, model: str, endpoint: str, body: Mapping[str, Any]
+        self, http: EndpointHttp, model: str, body: Mapping[str, Any]
     ) -> int | None:
         """By POST /apply-template, then /tokenize."""
         text = body.get("prompt")

@@ -47,7 +47,7 @@ class OpenAIDialect:
         return {}
 
     async def count_prompt(
-        self, http: EndpointHttp, model: str, endpoint: str, body: Mapping[str, Any]
+        self, http: EndpointHttp, model: str, body: Mapping[str, Any]
     ) -> int | None:
         """It offers no tokenizer."""
         return None

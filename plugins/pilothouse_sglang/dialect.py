@@ -77,7 +77,7 @@ class SglangDialect:
         return {_SALT: request.isolation_key} if is_salted else {}
 
     async def count_prompt(
-        self, http: EndpointHttp, model: str, endpoint: str, body: Mapping[str, Any]
+        self, http: EndpointHttp, model: str, body: Mapping[str, Any]
     ) -> int | None:
         """By POST /v1/tokenize, which knows no chat template: chats it cannot count."""
         prompt = body.get("prompt")

@@ -65,7 +65,7 @@ class VllmDialect:
         return {_SALT: request.isolation_key} if is_salted else {}
 
     async def count_prompt(
-        self, http: EndpointHttp, model: str, endpoint: str, body: Mapping[str, Any]
+        self, http: EndpointHttp, model: str, body: Mapping[str, Any]
     ) -> int | None:
         """By POST /tokenize, which applies the chat template as well."""
         asked = {key: body[key] for key in _TOKENIZED if key in body}

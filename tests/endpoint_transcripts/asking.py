@@ -78,14 +78,14 @@ def stats_of(create: CreateClient, url: str) -> EngineStats:
     return asyncio.run(scenario())
 
 
-def count_of(create: CreateClient, url: str, endpoint: str, body: dict[str, Any]) -> int | None:
+def count_of(create: CreateClient, url: str, body: dict[str, Any]) -> int | None:
     """The tokens of a prompt, as the engine counts them."""
 
     async def scenario() -> int | None:
         client = create(url)
         try:
             await client.connect()
-            return await client.count_prompt(endpoint, body)
+            return await client.count_prompt(body)
         finally:
             await client.close()
 

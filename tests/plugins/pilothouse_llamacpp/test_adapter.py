@@ -23,8 +23,6 @@ from tests.endpoint_transcripts.asking import (
 from tests.endpoint_transcripts.exchange import read_transcript
 from tests.endpoint_transcripts.replay import Replay, replaying
 
-CHAT = "/v1/chat/completions"
-
 
 @pytest.fixture
 def server() -> Iterator[tuple[Replay, str]]:
@@ -108,7 +106,7 @@ def test_without_metrics_its_slots_say_how_many_run_and_nobody_says_who_waits(
 
 
 def test_a_prompt_is_counted_by_its_own_template_and_tokenizer(server: tuple[Replay, str]) -> None:
-    assert count_of(create, server[1], "/v1/completions", {"prompt": "How long am I?"}) == 5
+    assert count_of(create, server[1], {"prompt": "How long am I?"}) == 5
 
 
 def test_every_answer_comes_on_a_connection_of_its_own(server: tuple[Replay, str]) -> None:

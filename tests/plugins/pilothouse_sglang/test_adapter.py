@@ -95,6 +95,6 @@ def test_another_server_is_told_from_sglang(server: tuple[Replay, str]) -> None:
 
 
 def test_a_prompt_is_counted_by_its_tokenizer_and_a_chat_is_not(server: tuple[Replay, str]) -> None:
-    assert count_of(create, server[1], "/v1/completions", {"prompt": "How long am I?"}) == 5
+    assert count_of(create, server[1], {"prompt": "How long am I?"}) == 5
     chat = {"messages": [{"role": "user", "content": "How long am I?"}]}
-    assert count_of(create, server[1], "/v1/chat/completions", chat) is None
+    assert count_of(create, server[1], chat) is None

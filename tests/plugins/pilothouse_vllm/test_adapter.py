@@ -22,8 +22,6 @@ from tests.endpoint_transcripts.asking import (
 from tests.endpoint_transcripts.exchange import read_transcript
 from tests.endpoint_transcripts.replay import HANGS, Replay, replaying
 
-CHAT = "/v1/chat/completions"
-
 
 @pytest.fixture
 def server() -> Iterator[tuple[Replay, str]]:
@@ -135,9 +133,9 @@ def test_without_metrics_nothing_is_told_and_the_server_is_there(
 
 def test_a_prompt_is_counted_by_its_own_tokenizer_and_template(server: tuple[Replay, str]) -> None:
     chat = {"messages": [{"role": "user", "content": "How long am I?"}], "temperature": 1}
-    assert count_of(create, server[1], CHAT, chat) == 35
-    assert count_of(create, server[1], "/v1/completions", {"prompt": "How long am I?"}) == 5
-    assert count_of(create, server[1], "/v1/completions", {"prompt": [1, 2]}) is None
+    assert count_of(create, server[1], chat) == 35
+    assert count_of(create, server[1], {"prompt": "How long am I?"}) == 5
+    assert count_of(create, server[1], {"prompt": [1, 2]}) is None
 
 
 def test_a_cancel_hangs_up_on_a_server_that_says_nothing_more(server: tuple[Replay, str]) -> None:

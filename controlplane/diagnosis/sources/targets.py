@@ -52,8 +52,19 @@ class Target:
 _HISTOGRAM_ROLES = (Role.BUCKET, Role.SUM, Role.COUNT)
 _SCRAPED_BY_RAY = "ray_"
 """Ray puts this before the names of the engines that it serves."""
-_APART = {"model_name": "model", "model": "model", "engine_type": "role"}
-"""Series that differ in these are not added up; where all have the same, it goes."""
+_APART = {
+    "model_name": "model",
+    "model": "model",
+    "engine_type": "role",
+    "node": "replica",
+    "exported_instance": "replica",
+    "instance": "replica",
+    "pod_name": "replica",
+    "pod": "replica",
+    "replica": "replica",
+}
+"""Series that differ in these are not added up; where all have the same, it goes. Collectors write
+in several labels of whom they scraped; the last of them here counts."""
 
 
 def targets_of(head: SampleHead) -> tuple[Target, ...]:

@@ -28,6 +28,8 @@ its place, since readings a second apart are not independent."""
 _MIN_SHIFT_IN_NOISE = 3.0
 _MIN_SHIFT_SHARE = 0.1
 """Of the larger level: less is no trouble that anybody looks for."""
+_HOLDS_SHARE = 0.9
+"""Of the readings on each side: a level may have outliers, and no second level."""
 _MAX_LAG_SECONDS = 6 * 3600
 """What was changed longer before is not told; a deployment's history has it."""
 
@@ -102,10 +104,11 @@ def find_shift(series: Series) -> LevelShift | None:
         return None
     values = np.array([value for _, value in points])
     noise = _noise(values)
-    shifts = [
-        LevelShift(points[place][0], float(before.mean()), float(after.mean()), noise)
-        for before, place, after in _segments(values, noise)
-    ]
+    shifts = (
+        LevelShift(points[place][0], *_levels_around(values, place), noise)
+        for place in _change_points(values, noise)
+        if _holds(values, place)
+    )
     greatest = max(shifts, key=lambda shift: abs(shift.after - shift.before), default=None)
     return greatest if greatest is not None and _is_a_shift(greatest) else None
 
@@ -128,17 +131,29 @@ def _noise(values: NDArray[np.float64]) -> float:
     return max(median / (0.6745 * math.sqrt(2)), 1e-3 * spread, 1e-12)
 
 
-def _segments(
-    values: NDArray[np.float64], noise: float
-) -> Iterator[tuple[NDArray[np.float64], int, NDArray[np.float64]]]:
-    """Each change point with the levels on both sides of it."""
+def _change_points(values: NDArray[np.float64], noise: float) -> list[int]:
+    """Where a new level begins."""
     from ruptures import Pelt  # scipy takes a second to import, and most uses of a window need none
 
     search = Pelt(model="l2", min_size=_MIN_SEGMENT, jump=1).fit(values)
-    ends: Sequence[int] = search.predict(pen=_PENALTY * noise**2 * math.log(len(values)))
-    starts = [0, *ends[:-1]]
-    for (start, end), (_, last) in itertools.pairwise(zip(starts, ends, strict=True)):
-        yield values[start:end], end, values[end:last]
+    ends: list[int] = search.predict(pen=_PENALTY * noise**2 * math.log(len(values)))
+    return ends[:-1]
+
+
+def _levels_around(values: NDArray[np.float64], place: int) -> tuple[float, float]:
+    """By the median: a burst is no level."""
+    return float(np.median(values[:place])), float(np.median(values[place:]))
+
+
+def _holds(values: NDArray[np.float64], place: int) -> bool:
+    """Most readings on each side are of that side: what came and went, or comes in bursts, began
+    at no one moment."""
+    before, after = _levels_around(values, place)
+    middle = (before + after) / 2
+    is_new = (values > middle) == (after > before)
+    share_before = float(np.mean(~is_new[:place]))
+    share_after = float(np.mean(is_new[place:]))
+    return min(share_before, share_after) >= _HOLDS_SHARE
 
 
 def _is_a_shift(shift: LevelShift) -> bool:

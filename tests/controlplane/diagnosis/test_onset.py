@@ -57,6 +57,13 @@ def test_a_counter_is_looked_at_as_a_rate_and_its_restart_is_no_change() -> None
     assert [shift.before, shift.after] == pytest.approx([2, 20])
 
 
+@pytest.mark.parametrize("every", [4, 10])
+def test_what_comes_in_bursts_or_came_and_went_began_at_no_one_moment(every: int) -> None:
+    bursts = [100.0 if i % (2 * every) < every / 2 else 0.0 for i in range(60)]
+    assert find_shift(series(Signal.WAITING, bursts)) is None
+    assert find_shift(series(Signal.WAITING, [0.0] * 20 + [30.0] * 20 + [0.0] * 20)) is None
+
+
 def test_few_readings_tell_no_onset() -> None:
     assert find_shift(series(Signal.RUNNING, [1.0, 1.0, 9.0, 9.0])) is None
 

@@ -42,8 +42,9 @@ if ! command -v systemd-analyze >/dev/null; then
   fi
 fi
 
-if ! command -v promtool >/dev/null && ! [ -x "$venv/bin/promtool" ]; then
-  echo "Fetching promtool for the tests of Prometheus' files"
+if ! PATH="$venv/bin:$PATH" command -v promtool >/dev/null ||
+  ! PATH="$venv/bin:$PATH" command -v prometheus >/dev/null; then
+  echo "Fetching Prometheus for the tests that ask it, and promtool for those of its files"
   ops/fetch-promtool.sh "$venv/bin"
 fi
 

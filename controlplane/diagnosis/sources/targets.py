@@ -135,3 +135,8 @@ def _target(head: SampleHead, known: Known) -> Target:
         is_total=bool(totals) and not any(totals),
         bound=float(labels["le"]) if known.role is Role.BUCKET and "le" in labels else None,
     )
+
+
+def is_read(name: str) -> bool:
+    """Of a sample: whether something is read of series with this name."""
+    return canonical(name) in _known_by_name() or canonical(name) in _told_by_labels()

@@ -10,7 +10,8 @@ from controlplane.api.authorization import find_refusal
 from controlplane.api.incidents import change_incident, read_incident, read_incidents
 from controlplane.console.answers import error_page, page, sentence
 from controlplane.console.forms import check_form
-from controlplane.console.runbook_page import find_runbook, runbook_url
+from controlplane.console.runbook_page import runbook_html, runbook_url
+from controlplane.runbooks import find_runbook
 from controlplane.store.incidents import IncidentError, IncidentState, UnknownIncidentError
 from dataplane.clock import wall_clock
 
@@ -60,7 +61,8 @@ def runbook(name: str) -> Response:
     if found is None:
         remedy = "The index has all of them: open /runbooks/README."
         return error_page(404, f"There is no runbook {name[:64]!r}.", remedy, menu="incidents")
-    return page("runbook.html", page="incidents", runbook=found)
+    html = runbook_html(found)
+    return page("runbook.html", page="incidents", title=found.title, html=html)
 
 
 def _page(request: Request, incident_id: str, problem: str = "") -> Response:

@@ -33,6 +33,8 @@ class VllmPlan:
     max_model_len: int
     num_threads: int
     kv_gigabytes: int = 1
+    num_kv_blocks: int | None = None
+    """Fewer than there is room for. None: as many as it finds room for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +50,9 @@ class VllmServer:
 
 
 @contextlib.contextmanager
-def serving_vllm(plan: VllmPlan, traces_url: str, folder: Path) -> Iterator[VllmServer]:
-    """Start it, and end it however the block ends. Its spans go to `traces_url`. Raises
-    NotStartedError."""
+def serving_vllm(plan: VllmPlan, traces_url: str | None, folder: Path) -> Iterator[VllmServer]:
+    """Start it, and end it however the block ends. Its spans go to `traces_url`, if anywhere.
+    Raises NotStartedError."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     log_path = folder / "vllm.log"
@@ -90,7 +92,7 @@ def free_port() -> int:
         return int(one.getsockname()[1])
 
 
-def _command(plan: VllmPlan, port: int, traces_url: str) -> list[str]:
+def _command(plan: VllmPlan, port: int, traces_url: str | None) -> list[str]:
     return [
         str(plan.executable), "serve", str(plan.model),
         "--served-model-name", MODEL,
@@ -102,8 +104,18 @@ def _command(plan: VllmPlan, port: int, traces_url: str) -> list[str]:
         "--max-num-batched-tokens", str(plan.max_num_batched_tokens),
         "--enable-chunked-prefill",
         "--enforce-eager",
-        "--otlp-traces-endpoint", traces_url,
+        *_traces(traces_url),
+        *_blocks(plan),
     ]  # fmt: skip
+
+
+def _traces(traces_url: str | None) -> tuple[str, ...]:
+    return () if traces_url is None else ("--otlp-traces-endpoint", traces_url)
+
+
+def _blocks(plan: VllmPlan) -> tuple[str, ...]:
+    wanted = plan.num_kv_blocks
+    return () if wanted is None else ("--num-gpu-blocks-override", str(wanted))
 
 
 def _variables(plan: VllmPlan) -> dict[str, str]:

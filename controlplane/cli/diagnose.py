@@ -1,0 +1,254 @@
+"""`pilothouse diagnose`: what is wrong with an engine, from what it shows or left behind."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from controlplane.cli.examples import examples
+from controlplane.cli.exit_codes import ExitCode
+from controlplane.cli.failures import CallError
+from controlplane.cli.options import output_option
+from controlplane.cli.terminal import say, say_json
+
+if TYPE_CHECKING:
+    from controlplane.diagnosis.rule import Rule
+    from controlplane.diagnosis.window import Window
+
+_STANDARD_INPUT = "-"
+
+
+def _duration(_context: click.Context, _parameter: click.Parameter, value: str) -> float:
+    from controlplane.specs.quantity import parse_duration
+
+    try:
+        seconds = parse_duration(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+    if seconds <= 0:
+        raise click.BadParameter("it must be longer than nothing, such as 60s")
+    return seconds
+
+
+@click.command(
+    epilog=examples(
+        ("pilothouse diagnose http://host:8000", "watch an engine for a minute and say"),
+        ("pilothouse diagnose host-a:8000 host-b:8000 --for 2m", "replicas of one service"),
+        ("pilothouse diagnose engine.log", "a log: vLLM, SGLang, llama.cpp, TGI, the kernel"),
+        ("pilothouse diagnose before.txt after.txt engine.log", "saved /metrics pages and a log"),
+        ("kubectl logs engine-0 | pilothouse diagnose -", "whatever comes on standard input"),
+        ("pilothouse diagnose --case case.yaml -o json", "a written case, for programs"),
+        (
+            "pilothouse diagnose --prometheus http://prom:9090 --since 30m "
+            "--selector 'job=\"vllm\"'",
+            "from a Prometheus server",
+        ),
+    )
+)
+@click.argument("targets", metavar="[URL|FILE|-]...", nargs=-1)
+@click.option(
+    "--case",
+    "case",
+    type=click.Path(),
+    help="A case in the format of tests/incidents/README.md; - for standard input.",
+)
+@click.option(
+    "--for",
+    "seconds",
+    default="60s",
+    show_default=True,
+    metavar="DURATION",
+    callback=_duration,
+    help="How long to watch a URL.",
+)
+@click.option(
+    "--every",
+    default="1s",
+    show_default=True,
+    metavar="DURATION",
+    callback=_duration,
+    help="How often to read it meanwhile.",
+)
+@click.option(
+    "--probe",
+    is_flag=True,
+    help="Also send one completion of one token: the only thing that is ever sent.",
+)
+@click.option("--prometheus", metavar="URL", help="Read a Prometheus server instead.")
+@click.option(
+    "--selector",
+    metavar="LABELS",
+    help="With --prometheus: which targets, as in a query between the braces.",
+)
+@click.option(
+    "--since",
+    default="10m",
+    show_default=True,
+    metavar="DURATION",
+    callback=_duration,
+    help="With --prometheus: from how long ago until now.",
+)
+@click.option(
+    "--engine-key-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Holds the key that the engine, or Prometheus, wants to see (Authorization: Bearer).",
+)
+@click.option(
+    "--plugin",
+    "plugins",
+    multiple=True,
+    metavar="NAME",
+    help="Apply the rules of an installed plugin as well.",
+)
+@output_option
+def diagnose(
+    targets: tuple[str, ...],
+    case: str | None,
+    seconds: float,
+    every: float,
+    probe: bool,
+    prometheus: str | None,
+    selector: str | None,
+    since: float,
+    engine_key_file: Path | None,
+    plugins: tuple[str, ...],
+    output: str,
+) -> None:
+    """Say what is wrong with an engine, how sure that is, and what else it could be.
+
+    A URL is watched for a minute: its metrics are read, and nothing is sent to it, changed or
+    installed. FILEs are saved /metrics pages, logs, or both; what each is, is seen in it. Signals
+    that are missing, stale or strange are told of and not trusted. `healthy` and `cannot_tell` are
+    answers too, the second with what would settle it.
+    """
+    rules = _rules(plugins)
+    ways = [name for name, is_used in _ways(targets, case, prometheus) if is_used]
+    if len(ways) != 1:
+        told = " and ".join(ways) if ways else "nothing"
+        raise click.UsageError(f"{told} given: name URLs, or FILEs, or --case, or --prometheus")
+    headers = _headers(engine_key_file)
+    match ways[0]:
+        case "URLs":
+            window = _watched(targets, seconds, every, probe, headers)
+        case "FILEs":
+            window = _read(targets)
+        case "--case":
+            window = _case(case or "")
+        case _:
+            window = _asked(prometheus or "", selector, since, headers)
+    _tell(window, rules, output)
+
+
+def _ways(
+    targets: Sequence[str], case: str | None, prometheus: str | None
+) -> list[tuple[str, bool]]:
+    urls = [target for target in targets if _is_url(target)]
+    return [
+        ("URLs", bool(urls)),
+        ("FILEs", len(urls) < len(targets)),
+        ("--case", case is not None),
+        ("--prometheus", prometheus is not None),
+    ]
+
+
+def _is_url(target: str) -> bool:
+    """A name with a scheme, or of a host and a port that is no file."""
+    if "://" in target:
+        return True
+    host, colon, port = target.rpartition(":")
+    return bool(colon and host and port.partition("/")[0].isdigit()) and not Path(target).exists()
+
+
+def _rules(plugins: Sequence[str]) -> "tuple[Rule, ...]":
+    from controlplane.diagnosis.rule_book import load_rules
+    from dataplane.plugins import PluginError
+
+    try:
+        return load_rules(plugins)
+    except PluginError as error:
+        raise CallError(str(error), ExitCode.USAGE) from error
+
+
+def _headers(key_file: Path | None) -> dict[str, str]:
+    if key_file is None:
+        return {}
+    try:
+        key = key_file.read_text(errors="replace").strip()
+    except OSError as error:
+        raise CallError(f"{key_file} cannot be read: {error.strerror}", ExitCode.USAGE) from error
+    if not key or not (key.isascii() and key.isprintable()):
+        raise CallError(f"{key_file} holds no key that a header can carry", ExitCode.USAGE)
+    return {"authorization": f"Bearer {key}"}
+
+
+def _watched(
+    urls: Sequence[str], seconds: float, every: float, probe: bool, headers: dict[str, str]
+) -> "Window":
+    import asyncio
+
+    from controlplane.cli.progress import progress_bar
+    from controlplane.diagnosis.sources.live import NoMetricsError, Progress, watch
+
+    async def follow() -> "Window":
+        with progress_bar() as bar:
+            async for seen in watch(
+                urls, seconds=seconds, every=every, should_probe=probe, headers=headers
+            ):
+                if not isinstance(seen, Progress):
+                    return seen
+                failed = f", {seen.num_failed} failed" if seen.num_failed else ""
+                bar.advance(f"{seen.num_scrapes} scrapes{failed}", seen.seconds / seen.of_seconds)
+        raise AssertionError("a watch ends with its window")
+
+    try:
+        return asyncio.run(follow())
+    except NoMetricsError as error:
+        raise CallError(str(error), ExitCode.UNREACHABLE) from error
+    except ValueError as error:
+        raise CallError(str(error), ExitCode.USAGE) from error
+
+
+def _read(files: Sequence[str]) -> "Window":
+    from controlplane.diagnosis.sources.files import InputError, read_inputs
+
+    try:
+        return read_inputs(files)
+    except InputError as error:
+        raise CallError(str(error), ExitCode.USAGE) from error
+
+
+def _case(file: str) -> "Window":
+    from controlplane.diagnosis.sources.case import CaseError, read_case
+
+    try:
+        with click.open_file(file, encoding="utf-8") as opened:
+            text = opened.read()
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is no text in UTF-8"
+        raise CallError(f"{file}: it cannot be read: {why}", ExitCode.USAGE) from error
+    try:
+        return read_case(text, file).window
+    except CaseError as error:
+        raise CallError(str(error), ExitCode.USAGE) from error
+
+
+def _asked(url: str, selector: str | None, since: float, headers: dict[str, str]) -> "Window":
+    from controlplane.diagnosis.sources.prometheus_server import PrometheusError, read_prometheus
+
+    try:
+        return read_prometheus(url, selector=selector, seconds=since, headers=headers)
+    except PrometheusError as error:
+        raise CallError(str(error), ExitCode.UNREACHABLE) from error
+
+
+def _tell(window: "Window", rules: "Sequence[Rule]", output: str) -> None:
+    from controlplane.cli.diagnosis_output import diagnosis_text
+    from controlplane.diagnosis.json_form import diagnosis_as_json
+    from controlplane.diagnosis.judging import diagnose as judge
+
+    diagnosis = judge(window, rules)
+    if output == "json":
+        say_json(diagnosis_as_json(diagnosis))
+    else:
+        say(diagnosis_text(diagnosis))

@@ -1,0 +1,49 @@
+"""A scene: one way to drive an engine, what that is, and what the diagnosis made of it."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from controlplane.cli.diagnosis_output import diagnosis_text
+from controlplane.diagnosis.diagnosis import Diagnosis
+from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.sources.live import Progress, watch
+from controlplane.diagnosis.window import Window
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """Closed: so many callers, each of which asks again as soon as it is answered."""
+
+    num_callers: int
+    prompt_tokens: int
+    output_tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """One way to drive it, and what that is."""
+
+    name: str
+    mechanism: Mechanism
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Of the engine, in its own words."""
+    load: Load | None = None
+    max_data_bytes: int | None = None
+    """RLIMIT_DATA of the engine alone."""
+
+
+def judged(scene: Scene, diagnosis: Diagnosis) -> bool:
+    """Print what was made of it; whether that is right."""
+    is_right = diagnosis.mechanism is scene.mechanism
+    word = "right" if is_right else "WRONG"
+    print(f"{word}  {scene.name}, which is {scene.mechanism.value}:")
+    print(diagnosis_text(diagnosis) + "\n", flush=True)
+    return is_right
+
+
+async def watched(url: str, seconds: float) -> Window:
+    """What `pilothouse diagnose URL` would look at."""
+    async for seen in watch([url], seconds=seconds):
+        if not isinstance(seen, Progress):
+            return seen
+    raise AssertionError("a watch ends with its window")

@@ -234,10 +234,18 @@ def _case(file: str) -> "Window":
 
 
 def _asked(url: str, selector: str | None, since: float, headers: dict[str, str]) -> "Window":
+    import asyncio
+    import time
+
     from controlplane.diagnosis.sources.prometheus_server import PrometheusError, read_prometheus
 
+    now = time.time()
     try:
-        return read_prometheus(url, selector=selector, seconds=since, headers=headers)
+        return asyncio.run(
+            read_prometheus(
+                url, start=now - since, end=now, selector=selector or "", headers=headers
+            )
+        )
     except PrometheusError as error:
         raise CallError(str(error), ExitCode.UNREACHABLE) from error
 

@@ -76,7 +76,7 @@ class Activity:
         told = number_of(told_number(self.window, _SEATS, without=_NOT_SEATS))
         if told is not None:
             return told
-        return self._of_events("max_num_seqs")
+        return self._of_events("max_num_seqs", "max_running_requests", "n_slots")
 
     @property
     def capacity(self) -> float | None:
@@ -90,8 +90,12 @@ class Activity:
         told = number_of(told_number(self.window, _CAPACITY, without=_NOT_CAPACITY))
         if told is not None:
             return told
-        sized = self.window.last_event(LogKind.KV_CACHE_SIZED)
-        return None if sized is None else sized.fields.get("tokens")
+        sized = [
+            event.fields["tokens"]
+            for event in self.window.events_of(LogKind.KV_CACHE_SIZED)
+            if "tokens" in event.fields
+        ]
+        return sized[-1] if sized else None
 
     @property
     def is_full(self) -> bool | None:
@@ -120,7 +124,7 @@ class Activity:
             for series in (from_on(self.window.find(signal), start),)
             if series is not None and (increase := series.increase) is not None
         ]
-        for signal in (Signal.GENERATION_RATE, Signal.PROMPT_RATE):
+        for signal in _RATES:
             rate = self.window.find(signal)
             part = None if rate is None else rate.between(start, end)
             if part is not None:
@@ -141,8 +145,13 @@ class Activity:
         start = self.window.start + (self.window.end - self.window.start) * 2 / 3
         return self.moves(start, self.window.end)
 
-    def _of_events(self, name: str) -> float | None:
-        found = [event.fields[name] for event in self.window.events if name in event.fields]
+    def _of_events(self, *names: str) -> float | None:
+        found = [
+            event.fields[name]
+            for event in self.window.events
+            for name in names
+            if name in event.fields
+        ]
         return found[-1] if found else None
 
 
@@ -184,6 +193,7 @@ _NOT_SEATS = r"batched|tokens|model len|client"
 _NOT_CAPACITY = r"batched|prompt|cached|free|used|available|evictable|per "
 _SPEED = r"(tokens|tok) per s|throughput|tokens? rate|tps\b"
 _NEARLY = 0.95
+_RATES = (Signal.GENERATION_RATE, Signal.PROMPT_RATE, Signal.BATCH_COMPUTED_TOKENS)
 _COUNTED = (
     Signal.GENERATION_TOKENS,
     Signal.COMPUTED_PROMPT_TOKENS,

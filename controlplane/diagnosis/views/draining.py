@@ -1,7 +1,6 @@
 """Whether what waits gets less."""
 
-import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.signal import Signal
@@ -13,7 +12,10 @@ _FALLEN_TO = 0.75
 """Of the peak: less than a quarter off is what a queue does by chance."""
 _RISE = 0.15
 """Of the peak, that it may rise on its way down."""
-_ARRIVALS = r"arriv(als|ed)|new requests|requests per s|incoming|offered"
+_ARRIVALS = (
+    r"arriv(als|ed)|new requests|requests per s|incoming|offered|(submitted|sent|added|came)\b.*"
+    r"\b(after|since|later|meanwhile)"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,10 +41,12 @@ def drain_of(now: Activity) -> Drain | None:
     backlog = now.backlog
     if backlog is None or len(backlog.readings) < 2:
         return None
-    peak = max(backlog.readings, key=lambda reading: reading.value)
-    course = backlog.between(peak.at, backlog.last.at)
-    if course is None or len(course.readings) < 2 or peak.value <= 0:
+    values = backlog.values
+    place = len(values) - 1 - values[::-1].index(max(values))
+    peak = backlog.readings[place]
+    if len(values) - place < 2 or peak.value <= 0:
         return None
+    course = replace(backlog, readings=backlog.readings[place:])
     rises = max(
         after - before for before, after in zip(course.values, course.values[1:], strict=False)
     )
@@ -60,5 +64,4 @@ def arrivals_of(now: Activity) -> Figure | None:
     fact = told_number(now.window, _ARRIVALS, without=r"token|prompt|time|retr")
     if fact is None:
         return None
-    none_since = re.search(r"since|after", fact.key)
-    return None if none_since else figure_of(fact, number_of(fact))
+    return figure_of(fact, number_of(fact))

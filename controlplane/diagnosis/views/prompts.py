@@ -1,5 +1,7 @@
 """How long prompts are: the longest that is known of, and the others."""
 
+import re
+
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.signal import Signal
@@ -12,7 +14,10 @@ _LONG = (
     _PROMPT + r"(?=.*\b(longest|largest|biggest|head|oversized|blocking|first|long|huge|big|stuck"
     r"|oldest|giant)\b)(?!.*\b(limit|threshold|allowed|short|s|ttft|latency|wait|age)\b)"
 )
-_ANY_LONG = r"^(new |request |incoming )?(prompts?|inputs?)( (arrived|tokens|length|len|sent))*$"
+_ANY_LONG = (
+    r"^(new |request |incoming |other |second )?(prompts?|inputs?)( (arrived|tokens|length|len"
+    r"|sent))*$"
+)
 _SEEN = _PROMPT + r"(?=.*\bmax(imum)?\b)(?=.*\b(seen|observed|arrived|sent|yesterday|today)\b)"
 _OTHERS = (
     r"(?=.*\b(prompts?|inputs?|requests?)\b)(?=.*\b(others?|short|typical|usual|median|mean"
@@ -29,7 +34,7 @@ def longest_prompt(window: Window) -> Figure | None:
         found = _lengths(window, pattern, most=True)
         if found is not None:
             return found
-    return _logged(window)
+    return _counted_in(window) or _logged(window)
 
 
 def other_prompts(window: Window) -> Figure | None:
@@ -57,6 +62,17 @@ def _lengths(window: Window, pattern: str, *, most: bool) -> Figure | None:
     if not found:
         return None
     return (max if most else min)(found, key=lambda figure: figure.value)
+
+
+def _counted_in(window: Window) -> Figure | None:
+    """`request_b: 65535 in, 1 out`."""
+    found = [
+        Figure(float(tokens.replace(",", "")), f"{fact.key} {fact.raw}", fact)
+        for fact in window.facts
+        if fact.value is None
+        for tokens in re.findall(r"(\d[\d,]*)(?: tokens?| prompt tokens?)? in\b", fact.raw)
+    ]
+    return max(found, key=lambda figure: figure.value, default=None)
 
 
 def _logged(window: Window) -> Figure | None:

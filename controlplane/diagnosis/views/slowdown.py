@@ -4,20 +4,25 @@ import re
 from dataclasses import dataclass
 
 from controlplane.diagnosis.fact import Fact
+from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.signal import Unit
 from controlplane.diagnosis.views.contrast import BASE, OTHER, Contrast, contrasts
-from controlplane.diagnosis.views.told import plain
+from controlplane.diagnosis.views.course import late
+from controlplane.diagnosis.views.told import number_of, plain, told_all
 from controlplane.diagnosis.window import Window
 
 _SPEED = (
-    r"\b(tok(en)?s? per s|tokens per second|tps|throughput|toks?|qps|rps|req(uest)?s? per s"
-    r"|generation rate|decode rate|speed|images per s)\b|per s$"
+    r"\b(tok(en)?s?( per)? s|tokens per second|tps|throughput|toks?|qps|rps|req(uest)?s?( per)? s"
+    r"|generation rate|decode rate|speed|images per s|speedup)\b|per (s|min)$"
 )
 _TIME = (
     r"\b(itl|tpot|latency|ttft|e2e|duration|step time|time|seconds|ms|inter token|per token"
-    r"|elapsed|wall|first token|eval)\b"
+    r"|elapsed|wall|first token|eval|us)\b"
 )
-_NOT_PACE = r"uptime|timeout|time ?stamp|prefill budget|limit|deadline|interval|startup|load time"
+_NOT_PACE = (
+    r"uptime|timeout|time ?stamp|prefill budget|limit|deadline|interval|startup|load time|rtt"
+    r"|round trip|objective|slo\b|target|clock|age\b|ago\b"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +44,7 @@ def slowdowns(
 ) -> list[Slowdown]:
     """The greatest first. `pattern` narrows what is compared, besides being a speed or a time."""
     found = []
-    for contrast in contrasts(
-        window, f"(?=.*({_SPEED}|{_TIME})){pattern}", base=base, other=other, without=_NOT_PACE
-    ):
+    for contrast in contrasts(window, pattern or ".", base=base, other=other, without=_NOT_PACE):
         is_time = is_of_time(contrast.other)
         if is_time is None or contrast.base_value <= 0 or contrast.value <= 0:
             continue
@@ -50,12 +53,30 @@ def slowdowns(
     return sorted(found, key=lambda each: -each.factor)
 
 
+def slower_than_told(
+    window: Window, measured: Series | None, base: str
+) -> tuple[float, str] | None:
+    """How many times as slow tokens come now (`measured`, tokens a second) as in the circumstance
+    that `base` names, and both in words. None where nobody told that speed."""
+    if measured is None or late(measured) <= 0:
+        return None
+    for fact in reversed(told_all(window, base, without=_NOT_PACE)):
+        value = number_of(fact)
+        is_tokens = fact.unit is Unit.TOKENS_PER_SECOND
+        if value and is_tokens and not re.search(r"prompt|prefill|input", plain(fact.key)):
+            now = measured.max
+            return value / now, f"{fact.key} {fact.raw}, {measured.origin.name} {measured.last.raw}"
+    return None
+
+
 def is_of_time(fact: Fact) -> bool | None:
     """True for a time, False for a speed, None for neither."""
     if fact.unit is Unit.SECONDS:
         return True
     if fact.unit in (Unit.TOKENS_PER_SECOND, Unit.PER_SECOND):
         return False
+    if fact.unit is not None:
+        return None
     text = plain(fact.key)
     if re.search(_SPEED, text):
         return False

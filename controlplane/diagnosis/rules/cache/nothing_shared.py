@@ -4,6 +4,7 @@ import re
 
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rule import Rule
@@ -12,21 +13,25 @@ from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.figure import Figure, figure_of
 from controlplane.diagnosis.views.prefix import hit_rates
-from controlplane.diagnosis.views.told import number_of, told_all, told_number, value_of
+from controlplane.diagnosis.views.told import number_of, plain, told_all, told_number, value_of
 from controlplane.diagnosis.window import Window
 
 _NO_HITS = 0.01
 """Of what was looked up: as good as none; chat templates alone share a few tokens."""
+_FEWEST_PROMPTS = 2
+_LITTLE_KEPT = 0.05
+"""Of a prompt: the first tokens of a template."""
 _FEWEST_QUERIES = 2_000
 """Tokens looked up; fewer is a handful of prompts."""
 _SHARED = (
     r"(shared|common|system|identical) .*?(prefix|prompt|tokens|len)|prefix (tokens|len|length)"
 )
 _UNIQUE = (
-    r"unique|random|differs?|different|uuid|nonce|date|time ?stamp|salt|every request|per request"
-    r"|each request|distinct"
+    r"\b(unique|random|differs?|different|uuids?|nonce|dates?|time ?stamps?|clock|salt|hash"
+    r"|every request|per request|each request|every turn|distinct|changes|billing|session id"
+    r"|request id|counter)\b"
 )
-_ABOUT = r"prefix|cache (hit|salt)|hit (rate|ratio)|cached tokens|system prompt|template|block size"
+_CLOCK = r"\d{1,2}:\d{2}(?::\d{2})?|\b[0-9a-f]{5,}\b|\d{4}-\d{2}-\d{2}"
 
 
 def judge(window: Window) -> Verdict | None:
@@ -43,8 +48,8 @@ def judge(window: Window) -> Verdict | None:
         return argument.verdict(Confidence.CERTAIN)
     differs = _prompts_differ(argument, window)
     argument.against("cache.prefix_loss: nothing was found before either")
-    if differs or (_is_about_it(window) and queried):
-        return argument.verdict(Confidence.LIKELY)
+    if differs:
+        return argument.verdict(Confidence.CERTAIN if queried else Confidence.LIKELY)
     argument.need(
         "how many tokens the prompts share at their start",
         "block size of the prefix cache",
@@ -62,6 +67,9 @@ def _no_hits(argument: Argument, window: Window) -> bool | None:
     prompts = window.find(Signal.PROMPT_TOKENS)
     if cached is not None and prompts is not None:
         return _of_counters(argument, prompts, cached)
+    kept = _kept_by_slots(argument, window)
+    if kept is not None:
+        return kept
     rates = hit_rates(window)
     if rates is None or rates.max > _NO_HITS:
         return None
@@ -70,6 +78,31 @@ def _no_hits(argument: Argument, window: Window) -> bool | None:
         return None
     argument.series(rates)
     return False
+
+
+def _kept_by_slots(argument: Argument, window: Window) -> bool | None:
+    """A server with slots says how many tokens of each prompt it keeps. None where it does not, or
+    where it keeps some."""
+    prompts = [
+        event.fields["tokens"]
+        for event in window.events_of(LogKind.PROMPT_STARTED)
+        if event.fields.get("tokens")
+    ]
+    cuts = window.events_of(LogKind.CACHE_CUT, LogKind.CACHE_RESET)
+    if len(prompts) < _FEWEST_PROMPTS or len(cuts) < _FEWEST_PROMPTS:
+        return None
+    if window.events_of(LogKind.FULL_REPROCESS):
+        return None
+    kept = [event.fields.get("from", 0.0) for event in cuts]
+    if max(kept) > _LITTLE_KEPT * min(prompts):
+        return None
+    argument.says(
+        f"only {', '.join(number(each) for each in kept[-4:])} tokens kept of prompts of "
+        f"{', '.join(number(each) for each in prompts[-4:])}"
+    )
+    for event in cuts[-2:]:
+        argument.says(event.line.strip()[:160])
+    return sum(prompts) >= _FEWEST_QUERIES
 
 
 def _of_counters(argument: Argument, queries: Series, hits: Series) -> bool | None:
@@ -125,9 +158,14 @@ def _prompts_differ(argument: Argument, window: Window) -> bool:
     """Somebody says that they begin differently."""
 
     found = False
-    for fact in told_all(window, r"prompt|prefix|template|request|salt|shared"):
-        if re.search(_UNIQUE, f"{fact.key} {fact.raw}".replace("_", " ").lower()):
-            argument.fact(fact)
+    about = (
+        r"prompt|prefix|template|request|salt|shared|begin|first (line|tokens|block)|header"
+        r"|system"
+    )
+    for fact in told_all(window, about):
+        text = f"{plain(fact.key)} {fact.raw.replace('_', ' ').lower()}"
+        if re.search(_UNIQUE, text) or len(set(re.findall(_CLOCK, text))) > 1:
+            argument.fact(fact, "it differs at its start")
             found = True
     shared = told_number(window, _SHARED, without=r"hit|rate|block")
     if shared is not None and number_of(shared) == 0:
@@ -137,14 +175,6 @@ def _prompts_differ(argument: Argument, window: Window) -> bool:
         argument.says(f"change: {change.what}")
         found = True
     return found
-
-
-def _is_about_it(window: Window) -> bool:
-    """Whoever gathered this asked about hits and about nothing else."""
-    others = (Signal.RUNNING, Signal.WAITING, Signal.GENERATION_TOKENS, Signal.GENERATION_RATE)
-    if all(window.find(signal) is None for signal in others):
-        return True
-    return any(told_all(window, _ABOUT)) and window.find(Signal.WAITING) is None
 
 
 NOTHING_SHARED = Rule(

@@ -12,7 +12,7 @@ from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.contrast import contrasts
 from controlplane.diagnosis.views.course import late
 from controlplane.diagnosis.views.prefix import hit_rates
-from controlplane.diagnosis.views.told import told_all
+from controlplane.diagnosis.views.told import number_of, told_all, told_number
 from controlplane.diagnosis.window import DoubtKind, Window
 
 _WAS = 0.2
@@ -31,6 +31,12 @@ _REASONS = (
     r"|seed|rout(e|ing)|balanc|affinit|sticky|hash|evict|cache|block|kv|adapter|lora|tool|prefix"
     r"|replica|scal|engine|bump|flag|deploy|config|context"
 )
+_DROPPED = (
+    r"cache size limit reached|removing oldest|evict(ed|ing)|purging slot|erased? .*(slot|cache"
+    r"|prompt)"
+    r"|saving prompt .*total state size|(prefix|prompt|radix) cache .*(dropped|discarded|full)"
+)
+_SHARED_TOKENS = r"(shared|common|same|identical|previous|unchanged)\b.*(tokens|prefix|turn|len)"
 _REPROCESS = (
     r"full prompt re-?processing|cache (was )?(reset|flushed|cleared)|prefix cache.*(reset|disabled"
     r"|not supported)|reset(ting)? prefix cache|flush(ing|ed)? (the )?cache"
@@ -44,6 +50,9 @@ def judge(window: Window) -> Verdict | None:
     if _says_so(argument, window):
         argument.against("cache.nothing_shared: the prompt was found similar to what was cached")
         argument.against("interference.prefill: the request computes its own prompt again")
+        return argument.verdict(Confidence.CERTAIN)
+    if _was_shared_and_computed(argument, window):
+        argument.against("cache.nothing_shared: it is known to be shared")
         return argument.verdict(Confidence.CERTAIN)
     fallen_to = _fallen_to(argument, window)
     if fallen_to is None or fallen_to > _LOST:
@@ -108,6 +117,40 @@ def _is_computed_again(
     )
     _cite_computed(argument, computed)
     return True
+
+
+def _was_shared_and_computed(argument: Argument, window: Window) -> bool:
+    """Most of the prompt is known to be that of the turn before, the engine dropped it, and it was
+    computed whole."""
+    evaluated = [
+        event for event in window.events_of(LogKind.PROMPT_EVALUATED) if event.fields.get("tokens")
+    ]
+    dropped = window.lines_with(_DROPPED)
+    if not evaluated:
+        return False
+    tokens = max(event.fields["tokens"] for event in evaluated)
+    shared = told_number(window, _SHARED_TOKENS, without=r"hit|rate|share of|after")
+    known = number_of(shared)
+    saved = [
+        event.fields["tokens"]
+        for event in window.events_of(LogKind.HOST_STATE_SAVED)
+        if event.fields.get("tokens")
+    ]
+    is_shared = known is not None and known >= _SIMILAR * tokens
+    is_saved = bool(dropped) and any(_COMPUTED * tokens <= each <= tokens for each in saved)
+    if tokens < _FEWEST_TOKENS or not (is_shared or is_saved):
+        return False
+    if is_shared and known is not None and tokens < _COMPUTED * known:
+        return False
+    for line in dropped[-2:]:
+        argument.says(line.strip()[:200])
+    argument.fact(shared, "there a turn ago")
+    for line in window.lines_with(r"memory_seq_rm|kv cache rm")[-1:]:
+        argument.says(line.strip())
+    _cite_computed(argument, tuple(evaluated))
+    for fact in told_all(window, r"cache ram|cache (size|limit)|conversations|slots"):
+        argument.fact(fact)
+    return bool(dropped) or is_shared
 
 
 def _cite_computed(argument: Argument, computed: tuple[LogEvent, ...]) -> None:

@@ -23,15 +23,23 @@ _SHARE = 0.3
 """Of a step; over NVLink or the like it is under a tenth for large models."""
 _MOST = 0.5
 _ONE = (
-    r"\b(tp ?1|1 ?gpus?|one gpu|single( gpu)?|1 card|pp|pipeline|replicas|dp|nvlink|nvl|before"
-    r"|baseline|without|same switch|one node|1 node)\b"
+    r"\b(tp ?1|1 ?gpus?|one gpu|single( gpu)?|1 card|one card|pp|pipeline|replicas|dp|nvlink|nvl"
+    r"|before|baseline|without|same switch|one node|1 node|local(host)?|loopback|one machine"
+    r"|intra)\b"
 )
 _SEVERAL = (
-    r"\b(tp ?\d+|[2-9] ?gpus?|1[0-9] ?gpus?|two gpus?|four gpus?|eight gpus?|[2-9] cards|tensor"
+    r"\b(tp ?\d*|[2-9] ?gpus?|1[0-9] ?gpus?|two gpus?|four gpus?|eight gpus?|[2-9] cards|tensor"
     r"|tensor parallel|pcie|pci|ethernet|tcp|sockets?|after|now|with|two nodes|[2-9] nodes"
-    r"|cross node)\b"
+    r"|two cards"
+    r"|cross node|remote|rpc|over|on|lan|wan|wifi|gigabit|gbit|\d+|network|inter)\b"
 )
-_DEVICES = r"\b(tp ?\d*|tensor|gpus?|cards|nodes?|nvlink|pcie|socket|tcp|ethernet)\b"
+_DEVICES = (
+    r"\b(tp ?\d*|tensor|gpus?|cards|nodes?|nvlink|pcie|socket|tcp|ethernet|rpc|remote|network|gbit"
+    r"|lan|wan|gigabit)\b"
+)
+_LINK_WORDS = r"\b(nvlink|pcie|socket|tcp|ethernet|rpc|remote|network|gbit|lan|wan|gigabit)\b"
+_LINK_COSTS = 1.15
+"""The same devices over another link: what it takes longer is the link's."""
 _NOT_FASTER = 0.95
 """Two devices that take as long as one: what they gain is spent on talking."""
 _SLOW_PATH = (
@@ -70,6 +78,7 @@ def judge(window: Window) -> Verdict | None:
         sure = share >= _MOST or slow_path
         return argument.verdict(Confidence.CERTAIN if sure else Confidence.LIKELY)
     if scaled:
+        _cite_rounds(argument, window)
         return argument.verdict(Confidence.LIKELY)
     if not _is_several(window):
         return None
@@ -110,6 +119,16 @@ def _is_not_faster(argument: Argument, window: Window) -> bool:
             argument.says(slow.says)
             return True
     return False
+
+
+def _cite_rounds(argument: Argument, window: Window) -> None:
+    """Round trips of a token, and how long each is."""
+    count = told(window, r"(round trips|messages|collectives|all ?reduces|syncs) per (token|step)")
+    each = told(window, r"round trip|rtt|latency of (one|each)")
+    argument.fact(count)
+    argument.fact(each)
+    for fact in told_all(window, r"\b(gpu|cpu)\b.*\b(busy|util\w*|percent)"):
+        argument.fact(fact)
 
 
 def _slow_path(argument: Argument, window: Window) -> bool:

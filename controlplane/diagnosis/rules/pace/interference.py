@@ -1,5 +1,6 @@
 """Requests that decode wait between their tokens for the prefill of others."""
 
+import re
 from dataclasses import dataclass
 
 from controlplane.diagnosis.citing import number
@@ -9,8 +10,9 @@ from controlplane.diagnosis.reading import Reading, Series
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
-from controlplane.diagnosis.views.activity import Activity, activity_of
+from controlplane.diagnosis.views.activity import FULL, Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.course import late
 from controlplane.diagnosis.views.preempting import preempting
 from controlplane.diagnosis.views.prompts import longest_prompt, prompts_by_histogram
 from controlplane.diagnosis.views.slowdown import slowdowns
@@ -32,9 +34,17 @@ _MUCH_PREFILL = 4.0
 """Times the decoded tokens: then steps are mostly prefill."""
 _LONG_PROMPT = 4_000
 _SLOWER = 2.5
+_STARVED = 1.0
+"""Tokens a second for each that runs."""
+_MUCH_MORE = 20.0
+"""Times the decoded tokens, where steps take turns between prefill and decode."""
+_FEW_WAIT = 0.1
+"""Of the batch; with more in the queue it is the queue that people feel."""
 _WHILE_PREFILL = (
     r"\b(during|with|while|beside|under|mixed|after)\b|prefill|long( |$)|prompt|document|ingest"
 )
+_OF_PREFILL = r"ttft|prefill (tok|rate|per)|prompt (tok|per)"
+_BY_PREFILL = r"prefill|prompt|long|document|ingest"
 _ALONE = r"\b(alone|without|no|idle|before|baseline|quiet|normal|usual|unloaded|only|decode only)\b"
 
 
@@ -65,9 +75,43 @@ def judge(window: Window) -> Verdict | None:
     if collapse is not None and collapse.share <= _COLLAPSED:
         return _of_collapse(argument, now, collapse)
     if _told(argument, window):
+        argument.series(now.waiting)
+        argument.series(now.kv)
         _cite_chunk(argument, now)
+        _weigh(argument, now)
         return argument.verdict(Confidence.LIKELY)
-    return _of_tail(argument, now)
+    return _starving(argument, now) or _of_tail(argument, now)
+
+
+def _starving(argument: Argument, now: Activity) -> Verdict | None:
+    """All that runs together gets next to no tokens while prompts go through."""
+    decode, running = now.decode, now.running
+    prefill = now.prefill or _prefill_of_batches(now)
+    if decode is None or running is None or prefill is None or now.kv is None:
+        return None
+    streams = late(running)
+    waits = 0.0 if now.waiting is None else now.waiting.last.value
+    if streams < 2 or now.kv.max >= FULL or waits > _FEW_WAIT * streams:
+        return None
+    if late(decode) > _STARVED * streams or late(prefill) < _MUCH_MORE * max(late(decode), 1.0):
+        return None
+    if late(decode) <= 0:
+        return None
+    argument.series(
+        decode,
+        f"{number(streams)} streams share it, one token in {streams / late(decode):.2g} s each",
+    )
+    argument.series(prefill, "prompts go through meanwhile")
+    argument.series(now.window.find(Signal.PROMPT_RATE))
+    argument.series(running)
+    argument.series(now.kv)
+    argument.series(now.waiting)
+    for fact in told_all(now.window, r"prefill|decode|gap|between tokens|\bitl\b|\btpot\b"):
+        argument.fact(fact)
+    _cite_chunk(argument, now)
+    _weigh(argument, now)
+    argument.against("delivery.slow_client: the tokens are not made")
+    return argument.verdict(Confidence.LIKELY)
 
 
 def _of_collapse(argument: Argument, now: Activity, collapse: Collapse) -> Verdict:
@@ -82,32 +126,42 @@ def _of_collapse(argument: Argument, now: Activity, collapse: Collapse) -> Verdi
     argument.series(now.waiting)
     _cite_chunk(argument, now)
     _weigh(argument, now)
-    sure = collapse.share <= _SURELY_COLLAPSED and collapse.moments > 1 and now.has_room
+    longest = longest_prompt(now.window)
+    is_told = longest is not None and longest.value >= _LONG_PROMPT
+    is_seen = collapse.moments > 1 or is_told
+    sure = collapse.share <= _SURELY_COLLAPSED and is_seen and now.has_room
     return argument.verdict(Confidence.CERTAIN if sure else Confidence.LIKELY)
 
 
 def _collapse(now: Activity) -> Collapse | None:
+    """Engines count a prompt when its prefill ends, so that it may show one reading later."""
     decode, prefill = now.decode, now.prefill or _prefill_of_batches(now)
     if decode is None or prefill is None or prefill.max < _LEAST_PREFILL:
         return None
-    pairs = [
-        (reading.value, at_once.value, _running_at(now, reading.at))
-        for reading in decode.readings
-        if (at_once := prefill.at(reading.at)) is not None
-    ]
+    pairs = []
+    for place, reading in enumerate(decode.readings):
+        at_once = prefill.at(reading.at)
+        if at_once is None:
+            continue
+        later = decode.readings[place + 1].at if place + 1 < len(decode.readings) else reading.at
+        following = prefill.at(later)
+        soon = at_once.value if following is None else max(at_once.value, following.value)
+        pairs.append((reading.value, at_once.value, soon, _running_at(now, reading.at)))
     alone = [pair for pair in pairs if pair[1] <= _LOW * prefill.max and pair[0] > 0]
-    beside = [pair for pair in pairs if pair[1] >= _HIGH * prefill.max]
-    if not alone or not beside:
+    if not alone:
         return None
-    best = max(alone)
-    kept = [pair for pair in beside if pair[2] is None or best[2] is None or pair[2] >= best[2]]
-    if not kept:
+    best = max(alone, key=lambda pair: pair[0])
+    beside = [pair for pair in pairs if pair[2] >= _HIGH * prefill.max and pair is not best]
+    least = best[3] or 0.0
+    kept = [pair for pair in beside if pair[3] is None or pair[3] >= least]
+    slowed = [pair for pair in kept if pair[0] <= _COLLAPSED * best[0]]
+    if not slowed or len(slowed) * 2 < len(kept):
         return None
     return Collapse(
         alone=best[0],
-        beside=sorted(pair[0] for pair in kept)[len(kept) // 2],
-        prefill=sum(pair[1] for pair in kept) / len(kept),
-        moments=len(kept),
+        beside=sorted(pair[0] for pair in slowed)[len(slowed) // 2],
+        prefill=max(pair[2] for pair in slowed),
+        moments=len(slowed),
     )
 
 
@@ -160,27 +214,22 @@ def _weigh(argument: Argument, now: Activity) -> None:
 
 def _told(argument: Argument, window: Window) -> bool:
     """Slower beside prefill than without it, in figures of somebody who measured both."""
-    texts = " ".join(f"{fact.key} {fact.raw}" for fact in window.facts).lower()
-    if not any(word in texts for word in ("prefill", "prompt", "document", "long")):
-        return False
-    pattern = r"(?=.*\b(itl|tpot|inter token|decode|generation|gen|token|stream|stall|tps)\b)"
-    found = [
-        slow
-        for slow in slowdowns(window, base=_ALONE, other=_WHILE_PREFILL, pattern=pattern)
-        if slow.factor >= _SLOWER
-        and "ttft" not in slow.contrast.other.key.lower()
-        and slow.contrast.base.key != slow.contrast.other.key
-    ]
-    is_about = [
-        slow
-        for slow in found
-        if any(
-            word in slow.contrast.other.key.lower() for word in ("prefill", "prompt", "long", "doc")
-        )
-    ]
-    for slow in is_about[:2]:
-        argument.says(slow.says)
-    return bool(is_about)
+    longest = longest_prompt(window)
+    is_prefilling = longest is not None and longest.value >= _LONG_PROMPT
+    pattern = r"(?=.*\b(itl|tpot|inter token|decode|generation|gen|tok\w*|stream|stall|tps|wall)\b)"
+    found = False
+    for slow in slowdowns(window, base=_ALONE, other=_WHILE_PREFILL, pattern=pattern):
+        if slow.factor < _SLOWER or re.search(_OF_PREFILL, slow.contrast.keys):
+            continue
+        if is_prefilling or re.search(_BY_PREFILL, slow.contrast.other.key):
+            argument.says(slow.says)
+            found = True
+    if found and longest is not None:
+        argument.says(longest.says)
+    for fact in told_all(window, r"prefill (steps|batches|burst|chunks)|chunks? (tokens|size)"):
+        if found:
+            argument.fact(fact)
+    return found
 
 
 def _of_tail(argument: Argument, now: Activity) -> Verdict | None:

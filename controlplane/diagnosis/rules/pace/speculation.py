@@ -13,8 +13,15 @@ from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.course import late
-from controlplane.diagnosis.views.slowdown import Slowdown, slowdowns
-from controlplane.diagnosis.views.told import number_of, plain, share_of, told_number
+from controlplane.diagnosis.views.slowdown import Slowdown, slowdowns, slower_than_told
+from controlplane.diagnosis.views.told import (
+    number_of,
+    plain,
+    share_of,
+    texts_of,
+    told,
+    told_number,
+)
 from controlplane.diagnosis.window import Window
 
 _HARDLY = 0.15
@@ -36,7 +43,7 @@ _ACCEPTANCE = r"accept\w*( \w+)? (rate|ratio|share|percent|pct)|(draft|spec\w*)(
 _LENGTH = r"accept\w*( \w+)? (len|length)|tokens per (step|verif\w*|forward)|mean accept"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Acceptance:
     """Of drafted tokens."""
 
@@ -56,7 +63,11 @@ def judge(window: Window) -> Verdict | None:
         for sentence in acceptance.says:
             argument.says(sentence)
     _cite(argument, window)
-    is_slower = bool(compared) and compared[0].factor >= _NO_GAIN
+    against_now = _against_measured(window)
+    if against_now is not None:
+        argument.says(against_now[1])
+    factors = [slow.factor for slow in compared] + ([against_now[0]] if against_now else [])
+    is_slower = bool(factors) and max(factors) >= _NO_GAIN
     for slow in compared[:2]:
         argument.says(slow.says)
     now = activity_of(window)
@@ -66,7 +77,7 @@ def judge(window: Window) -> Verdict | None:
     if is_slower:
         low = acceptance is not None and acceptance.share < _LITTLE
         return argument.verdict(Confidence.CERTAIN if low else Confidence.LIKELY)
-    if acceptance is None or compared:
+    if acceptance is None or factors:
         return None
     is_much = acceptance.drafted is None or acceptance.drafted >= _LEAST_TOKENS
     if acceptance.share < _HARDLY and is_much:
@@ -78,7 +89,7 @@ def judge(window: Window) -> Verdict | None:
 
 
 def _acceptance(window: Window) -> Acceptance | None:
-    for find in (_counted, _of_late, _by_length, _told):
+    for find in (_counted, _of_late, _by_length, _told, _printed):
         found = find(window)
         if found is not None:
             return found
@@ -124,6 +135,7 @@ def _by_length(window: Window) -> Acceptance | None:
     told_length = told_number(window, _LENGTH)
     value = late(length) if length is not None else number_of(told_length)
     many = width.last.value if width is not None else number_of(_width(window))
+    many = many or _width_in_words(window)
     if value is None or not many:
         return None
     name = length.origin.name if length is not None else ""
@@ -133,6 +145,21 @@ def _by_length(window: Window) -> Acceptance | None:
     )
     share = max(0.0, value - 1) / many
     return Acceptance(share=share, drafted=None, says=(f"{says} of {number(many)} drafted",))
+
+
+def _width_in_words(window: Window) -> float | None:
+    """`EAGLE, 5 steps, 32 draft tokens`."""
+    for text in (*texts_of(window), *window.lines_with(_WIDTH)):
+        found = re.search(_WIDTH, text, re.IGNORECASE)
+        if found is not None:
+            return float(found[1] or found[2])
+    return None
+
+
+_WIDTH = (
+    r"(\d+) (?:draft|speculative|drafted) tokens"
+    r"|(?:num_speculative_tokens|num_draft_tokens|draft_max|n_draft)\W{1,4}(\d+)"
+)
 
 
 def _width(window: Window) -> Fact | None:
@@ -157,6 +184,72 @@ def _told(window: Window) -> Acceptance | None:
         return None
     says = f"{accepted.key} {accepted.raw} of {drafted.key} {drafted.raw}"
     return Acceptance(share=taken / many, drafted=many, says=(says,))
+
+
+def _against_measured(window: Window) -> tuple[float, str] | None:
+    """The speed that was told of before, or without drafts, against what is measured now."""
+    if not _is_spoken_of(window):
+        return None
+    now = activity_of(window)
+    told_before = slower_than_told(
+        window, now.decode, rf"{_WITHOUT}|(?=.*{_SPECULATION})(?=.*no\b)"
+    )
+    if told_before is not None or now.decode is not None:
+        return told_before
+    speeds = [
+        float(found[1])
+        for line in window.lines_with(_DECODED)
+        if (found := re.search(_DECODED, line, re.IGNORECASE)) is not None
+    ]
+    before = told_number(window, _WITHOUT, without=r"prompt|prefill|ttft")
+    value = number_of(before)
+    if not speeds or before is None or not value:
+        return None
+    return value / speeds[-1], f"{before.key} {before.raw}, {speeds[-1]:g} tokens/s with drafts"
+
+
+_DECODED = r"decoded\s.*speed:\s*([\d.]+)"
+
+
+def _is_spoken_of(window: Window) -> bool:
+    """Acceptance is a figure of every engine that drafts; a speed has to be about drafts."""
+    return bool(
+        window.changes_with(_SPECULATION)
+        or told(window, _SPECULATION)
+        or window.find(Signal.ACCEPTANCE_LENGTH)
+        or window.lines_with(r"n_draft|draft acceptance")
+    )
+
+
+def _printed(window: Window) -> Acceptance | None:
+    """Tools that decode once print totals at their end; a server prints them for each request."""
+    drafted = _numbers(window, r"n_drafted\s*=\s*(\d+)")
+    accepted = _numbers(window, r"n_accept\s*=\s*(\d+)")
+    if drafted and accepted and drafted[-1] > 0:
+        says = f"n_accept {number(accepted[-1])} of n_drafted {number(drafted[-1])}"
+        share = f"{accepted[-1] / drafted[-1] * 100:.4g} % of drafted tokens are accepted"
+        return Acceptance(accepted[-1] / drafted[-1], drafted=drafted[-1], says=(says, share))
+    pairs = [
+        (float(found[1]), float(found[2]), line.strip())
+        for line in window.lines_with(_PER_REQUEST)
+        if (found := re.search(_PER_REQUEST, line, re.IGNORECASE)) is not None
+    ]
+    many = sum(pair[1] for pair in pairs)
+    if many <= 0:
+        return None
+    taken = sum(pair[0] for pair in pairs)
+    return Acceptance(taken / many, drafted=many, says=(pairs[-1][2][:200],))
+
+
+_PER_REQUEST = r"\(\s*(\d+) accepted\s*/\s*(\d+) (?:generated|drafted)"
+
+
+def _numbers(window: Window, pattern: str) -> list[float]:
+    return [
+        float(found[1])
+        for line in window.lines_with(pattern)
+        if (found := re.search(pattern, line, re.IGNORECASE)) is not None
+    ]
 
 
 def _cite(argument: Argument, window: Window) -> None:

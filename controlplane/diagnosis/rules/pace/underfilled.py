@@ -12,6 +12,8 @@ from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.course import late, stretch_while
 from controlplane.diagnosis.views.device import BUSY_CORE, IDLE_BELOW, cpu_of, device_usage
 from controlplane.diagnosis.views.figure import Figure, figure_of
+from controlplane.diagnosis.views.prompts import longest_prompt, other_prompts
+from controlplane.diagnosis.views.slowdown import slowdowns
 from controlplane.diagnosis.views.told import number_of, plain, told, told_all, told_number
 from controlplane.diagnosis.window import Window
 
@@ -21,6 +23,10 @@ _MUCH_FREE_CACHE = 0.3
 _FEW_SEATS = 64
 """Decoding reads all weights for each step: up to some hundred rows of a batch cost hardly more."""
 _QUARTER = 0.25
+_HALF = 0.5
+_LEAST_PACE = 1.0
+"""Tokens a second for each that runs: slower is no way of working."""
+_PROMISED = r"max (new )?tokens|reserv|conservativ|guaranteed|evict policy|scheduler policy"
 _LIMIT = (
     r"(max|limit|cap)\b.*\b(in ?flight|active|concurren\w*|parallel|batch( size)?|seqs|seats"
     r"|connections|workers)\b|^(num )?(slots|seats)$|\bmax num seqs|max running requests|semaphore"
@@ -53,6 +59,8 @@ def judge(window: Window) -> Verdict | None:
     if _is_somebody_elses(now):
         return None
     verdict = _behind_a_limit(argument, now, usage, is_idle=is_idle)
+    if verdict is None:
+        verdict = _behind_reservations(Argument(window), now, usage)
     if verdict is None:
         verdict = _by_sending(Argument(window), now, usage, is_idle=is_idle)
     return verdict
@@ -90,6 +98,61 @@ def _behind_a_limit(
         return None
     argument.need("how busy the device is", *(() if now.kv else ("KV cache usage",)))
     return argument.verdict(Confidence.POSSIBLE, detail=limit.says)
+
+
+def _behind_reservations(argument: Argument, now: Activity, usage: Figure | None) -> Verdict | None:
+    """Seats and blocks are free, what runs makes progress, and yet nobody is let in: the scheduler
+    promises room to each request that is never used (its whole max_tokens, or the longest
+    context)."""
+    running, waiting = now.running, stretch_while(now.waiting, lambda value: value > 0)
+    seats, kv, capacity = now.seats, now.kv, now.capacity
+    if running is None or waiting is None or seats is None or kv is None:
+        return None
+    stands = stretch_while(running, lambda value: value == running.last.value)
+    is_flat = stands is not None and len(stands.readings) > 1 and running.last.value > 0
+    if not is_flat or running.last.value > _HALF * seats or kv.max >= _FREE_CACHE:
+        return None
+    if waiting.last.value < waiting.first.value * _HALF or not _keeps_pace(now):
+        return None
+    if _some_are_much_longer(now):
+        return None
+    argument.series(running, f"of {number(seats)} seats, and no more are let in")
+    argument.series(waiting, "work waits")
+    argument.series(kv, "most of the cache is free")
+    argument.series(now.decode, "what runs makes progress")
+    if capacity is not None:
+        each = capacity / running.last.value
+        argument.says(
+            f"{number(capacity)} / {running.last.raw} = {number(round(each))} tokens are promised "
+            f"to "
+            "each, far more than they hold"
+        )
+    for fact in told_all(now.window, _PROMISED):
+        argument.fact(fact)
+    _cite_usage(argument, usage)
+    for slow in slowdowns(now.window)[:1]:
+        argument.says(slow.says)
+    argument.against("queue.overload: neither seats nor blocks are used up")
+    argument.against("queue.blocked: what runs makes progress at its usual pace")
+    detail = "room is promised that is never used"
+    if told_all(now.window, _PROMISED) or len(stands.readings if stands else ()) > 2:
+        remedy = "Set max_tokens to what answers need, or let the scheduler promise less."
+        return argument.verdict(Confidence.LIKELY, detail=detail, remedy=remedy)
+    argument.need("max_tokens of the requests", "how the scheduler reserves room for answers")
+    return argument.verdict(Confidence.POSSIBLE, detail=detail)
+
+
+def _keeps_pace(now: Activity) -> bool:
+    """At a token a second and more for each that runs."""
+    if now.decode is None or now.running is None:
+        return False
+    return late(now.decode) >= _LEAST_PACE * now.running.last.value
+
+
+def _some_are_much_longer(now: Activity) -> bool:
+    """Then it is the long one that holds the others up."""
+    one, others = longest_prompt(now.window), other_prompts(now.window)
+    return one is not None and others is not None and one.value >= 8 * others.value
 
 
 def _limit(now: Activity) -> Figure | None:

@@ -21,6 +21,8 @@ _TIMES = 3.0
 """The queue of the other phase."""
 _BUSY = 0.8
 _IDLE = 0.5
+_MOVE_TIME = r"(?=.*\b(kv|transfer|send|recv|nixl|mooncake|handoff)\b)(?=.*\b(ms|s|time|p50)\b)"
+_QUICK_SECONDS = 0.2
 _OTHER = {"prefill": "decode", "decode": "prefill"}
 
 
@@ -55,7 +57,8 @@ def judge(window: Window) -> Verdict | None:
         if _is_transfer_known_slow(argument, window):
             return argument.verdict(Confidence.POSSIBLE, detail=detail)
         argument.against("queue.overload: the other phase has room")
-        return argument.verdict(Confidence.LIKELY, detail=detail)
+        sure = (side.busy or 0.0) >= _BUSY and other.busy is not None and (side.queue or 0.0) > 0
+        return argument.verdict(Confidence.CERTAIN if sure else Confidence.LIKELY, detail=detail)
     short = [side for side in sides.values() if _is_short(side)]
     if not short or not _is_split(window):
         return None
@@ -165,6 +168,12 @@ def _cite_workers(argument: Argument, window: Window) -> None:
 def _is_transfer_known_slow(argument: Argument, window: Window) -> bool:
     moving = window.find(Signal.TRANSFER_QUEUE)
     if moving is None:
+        return False
+    quick = told_number(window, _MOVE_TIME, without=r"ttft|queue|timeout")
+    seconds = number_of(quick)
+    if quick is not None and seconds is not None and seconds < _QUICK_SECONDS:
+        argument.fact(quick, "moving KV is quick, so what counts as on its way waits for prefill")
+        argument.against(f"transfer.bound: {says(quick)}")
         return False
     if late(moving) >= _QUEUE:
         argument.series(moving, "KV on its way")

@@ -5,11 +5,13 @@ import re
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.contrast import contrasts
 from controlplane.diagnosis.views.course import late
 from controlplane.diagnosis.views.prefix import hit_rates
+from controlplane.diagnosis.views.spread import spread_of
 from controlplane.diagnosis.views.told import (
     number_of,
     plain,
@@ -36,6 +38,23 @@ _SESSIONS = (
     r"(replicas|workers|engines|pods|ranks|instances) (per|for each|of one|by|seen by"
     r"|used by) (one )?"
     r"(session|conversation|user|prefix|chat|agent|key|tenant)"
+)
+_APART = (
+    r"(sessions?|conversations?|turns?|users?|chats?|agents?|prefix(es)?)\b.*\b(more than one"
+    r"|several"
+    r"|multiple|different|other|another|changed|moved|scattered|split|hop\w*)"
+)
+_TOGETHER = (
+    r"(sessions?|conversations?|turns?|users?|chats?|agents?|prefix(es)?)\b.*\b(same|sticky|stay\w*"
+    r"|kept|affinity)\b"
+)
+_KEPT = 0.6
+"""Of turns on the replica of the turn before; affinity that works keeps nine in ten."""
+_SPREAD = 0.3
+_KNOWS_NOTHING = (
+    r"(scor\w*|index\w*|match\w*|overlap|kv events?|radix|trie|block map)\b.*\b(nonzero|entries"
+    r"|size"
+    r"|above zero|received|hits?|blocks|count|total|last)|nonzero|kv index|indexed blocks"
 )
 _MISROUTED = (
     r"(wrong|mis ?routed|misplaced|missed|foreign|stray)\b.*(worker|replica|engine|rank|request"
@@ -65,18 +84,21 @@ def judge(window: Window) -> Verdict | None:
         _predicted_and_missed(argument, window)
         or _misrouted(argument, window)
         or _scattered(argument, window)
+        or _blind(argument, window)
         or _refused(argument, window)
     )
     changed = [change.what for change in window.changes_with(_ROUTING)]
     for what in changed:
         argument.says(f"change: {what}")
     spread = _fallen_to_chance(argument, window) if changed or direct else False
+    if direct:
+        _cite(argument, window)
     if not direct and not spread:
         return None
     argument.against("cache.prefix_loss: the prefix is still there, on another replica")
     argument.against("routing.skew: it is not how much goes where, but what")
     if direct and direct != _POSSIBLE:
-        sure = spread or (bool(changed) and len(window.facts) > 1)
+        sure = spread or bool(changed) or direct == "prefix"
         return argument.verdict(Confidence.CERTAIN if sure else Confidence.LIKELY, detail=direct)
     if spread:
         return argument.verdict(Confidence.LIKELY, detail="prefix")
@@ -87,6 +109,16 @@ def judge(window: Window) -> Verdict | None:
 
 
 _POSSIBLE = "possible"
+
+
+def _cite(argument: Argument, window: Window) -> None:
+    """What it costs, and that load itself is even."""
+    pattern = r"cached|hit|ttft|first token"
+    for contrast in contrasts(window, pattern)[:3]:
+        argument.says(contrast.says)
+    load = spread_of(window, Signal.RUNNING)
+    if load is not None:
+        argument.says(f"{load.says}: the load itself is even")
 
 
 def _predicted_and_missed(argument: Argument, window: Window) -> str:
@@ -113,6 +145,16 @@ def _misrouted(argument: Argument, window: Window) -> str:
 
 
 def _scattered(argument: Argument, window: Window) -> str:
+    apart, together = told_number(window, _APART), told_number(window, _TOGETHER)
+    share, kept = share_of(apart), share_of(together)
+    if apart is not None and share is not None and _SPREAD <= share <= 1.0:
+        argument.fact(apart, "each place has to compute the prefix again")
+        argument.series(hit_rates(window))
+        return "prefix"
+    if together is not None and kept is not None and kept < _KEPT:
+        argument.fact(together, "the rest meets a replica without its prefix")
+        argument.series(hit_rates(window))
+        return "prefix"
     fact = told_number(window, _SESSIONS)
     value = number_of(fact)
     if fact is None or value is None or value < _SCATTERED:
@@ -121,6 +163,21 @@ def _scattered(argument: Argument, window: Window) -> str:
     rates = hit_rates(window)
     argument.series(rates)
     return "prefix"
+
+
+def _blind(argument: Argument, window: Window) -> str:
+    """The router's knowledge of who holds what is empty, though it is asked."""
+    found = [
+        fact
+        for fact in told_all(window, _KNOWS_NOTHING, without=r"hit rate|queue|running|cache hit")
+        if number_of(fact) == 0
+    ]
+    rout = any(re.search(r"rout|scor|index|schedul|pick", plain(fact.key)) for fact in found)
+    for fact in found:
+        argument.fact(fact, "the router knows of no prefix anywhere")
+    for fact in told_all(window, r"decisions|shared with|turns"):
+        argument.fact(fact)
+    return "prefix" if found and rout else ""
 
 
 def _refused(argument: Argument, window: Window) -> str:

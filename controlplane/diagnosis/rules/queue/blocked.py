@@ -8,11 +8,14 @@ from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
-from controlplane.diagnosis.views.course import is_sustained, stretch_while
+from controlplane.diagnosis.views.course import is_sustained, late, stretch_while
 from controlplane.diagnosis.views.prompts import longest_prompt
+from controlplane.diagnosis.views.told import number_of, told_number
 from controlplane.diagnosis.window import Window
 
 _LEAST_SECONDS = 15.0
+_CRAWL = 0.5
+"""Tokens a second for each that runs: no engine decodes so slowly while it works."""
 _FEW = 0.5
 """Of the cache: the rest would hold a typical request many times over."""
 _HELD_BACK_NEEDS = (
@@ -28,7 +31,7 @@ def judge(window: Window) -> Verdict | None:
     now = activity_of(window)
     stuck = stuck_of(now)
     if stuck is None:
-        return _held_back(now)
+        return _crawling(now) or _held_back(now)
     if stuck.denial is not None or stuck.moves or _is_asleep(now):
         return None
     argument = Argument(window)
@@ -85,7 +88,7 @@ def _ask(argument: Argument, now: Activity, stuck: Stuck) -> bool:
     if now.kv is None:
         argument.need("KV cache usage")
         asked = True
-    elif now.kv.last.value >= _FEW:
+    elif now.kv.last.value >= _FEW and not _parked(argument, now):
         argument.against(f"the cache is not free ({now.kv.last.raw}), and nobody runs")
         argument.need("who holds the blocks of the KV cache")
         asked = True
@@ -93,6 +96,56 @@ def _ask(argument: Argument, now: Activity, stuck: Stuck) -> bool:
     if longest is None or capacity is None:
         argument.need("the prompt at the head of the queue against the KV cache's tokens")
     return asked
+
+
+def _parked(argument: Argument, now: Activity) -> bool:
+    """Requests that wait for something else hold the blocks."""
+    for signal in (Signal.DEFERRED, Signal.TRANSFER_QUEUE, Signal.PAUSED):
+        series = now.window.find(signal)
+        if series is not None and series.last.value > 0:
+            argument.series(series, "they hold blocks and do not run")
+            return True
+    fact = told_number(now.window, r"held by|parked|waiting for remote|remote kvs?|deferred")
+    if fact is None or not number_of(fact):
+        return False
+    argument.fact(fact, "they hold blocks and do not run")
+    return True
+
+
+def _crawling(now: Activity) -> Verdict | None:
+    """Some are left in the batch, next to nothing comes of them, and nobody is let in."""
+    waiting = stretch_while(now.waiting, lambda value: value > 0)
+    running, kv, seats = now.running, now.kv, now.seats
+    if waiting is None or running is None or kv is None or running.last.value <= 0:
+        return None
+    decode, finished = now.decode, now.finished
+    is_slow = decode is not None and late(decode) <= _CRAWL * running.last.value
+    ended = None if finished is None else finished.increase
+    if not is_slow or ended or kv.max >= _FEW or not is_sustained(waiting, _LEAST_SECONDS):
+        return None
+    if waiting.last.value < running.last.value or (seats and running.last.value > _FEW * seats):
+        return None
+    argument = Argument(now.window)
+    argument.series(running, f"of {seats:.0f} seats" if seats else "")
+    argument.series(waiting, "none is admitted")
+    deferred = 0.0
+    for part in now.window.all_series(Signal.WAITING_BY_REASON):
+        reason = part.labels.get("reason", "")
+        argument.says(f"{part.origin.name} {reason} {part.last.raw}")
+        deferred += part.last.value if reason == "deferred" else 0.0
+    argument.series(kv, "there is room")
+    argument.series(now.window.find(Signal.GENERATION_TOKENS), "next to nothing")
+    argument.series(decode, "next to nothing")
+    argument.series(finished, "no request ends")
+    argument.series(now.in_flight)
+    argument.fact(told_number(now.window, r"oldest|stuck|no progress"))
+    argument.against("queue.overload: seats and blocks are free")
+    argument.against("cache.thrash: nobody is thrown out")
+    if finished is not None and (deferred > _FEW * waiting.last.value or now.in_flight is not None):
+        sure = deferred > _FEW * waiting.last.value and now.in_flight is not None
+        return argument.verdict(Confidence.CERTAIN if sure else Confidence.LIKELY)
+    argument.need("requests finished over time", "what the waiting requests wait for")
+    return argument.verdict(Confidence.POSSIBLE)
 
 
 def _held_back(now: Activity) -> Verdict | None:

@@ -48,11 +48,11 @@ def judge(window: Window) -> Verdict | None:
 
 
 def _is_sure(now: Activity, drain: Drain, argument: Argument) -> bool:
-    if drain.course.span_seconds < _LEAST_SECONDS:
-        return False
     if drain.arrivals is not None and drain.arrivals.value == 0:
         argument.says(f"no arrivals ({drain.arrivals.says})")
         return True
+    if drain.course.span_seconds < _LEAST_SECONDS:
+        return False
     inside = drain.in_flight
     if inside is not None and len(inside.readings) > 1:
         return inside.change < 0

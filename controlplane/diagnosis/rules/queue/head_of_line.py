@@ -12,13 +12,13 @@ from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
-from controlplane.diagnosis.views.activity import Activity, activity_of
+from controlplane.diagnosis.views.activity import ROOM, Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.course import early, is_sustained, late, stretch_while
 from controlplane.diagnosis.views.figure import Figure
 from controlplane.diagnosis.views.preempting import preempting
 from controlplane.diagnosis.views.prompts import longest_prompt, other_prompts, prompts_by_histogram
-from controlplane.diagnosis.views.told import number_of, told_number
+from controlplane.diagnosis.views.told import number_of, told, told_number
 from controlplane.diagnosis.window import Window
 
 _LONG_TOKENS = 8_000
@@ -29,6 +29,14 @@ _LONGER = 8
 """Times the others: what is only somewhat longer holds nobody up."""
 _STEADY = 0.25
 """A single prompt that is worked at in chunks keeps the prefill rate within so much of its mean."""
+_FEW = 3
+"""Requests in the batch, one of which holds the others up."""
+_ITS_ANSWER = (
+    r"(running|head|first|long|large|big|one|active)\b.*\b(max (new |output )?tokens|answer|output)"
+)
+_THEIR_ANSWERS = (
+    r"(waiting|others?|short|small|queued|rest)\b.*\b(max (new |output )?tokens|answer|output)"
+)
 _SLOWED = 0.35
 """Of the decode rate before: what remains beside full chunks."""
 _LEAST_SECONDS = 5.0
@@ -47,6 +55,9 @@ def judge(window: Window) -> Verdict | None:
     thrown = preempting(now)
     if thrown is not None and thrown.is_costly:
         return None
+    reserved = _by_reservation(now)
+    if reserved is not None:
+        return reserved
     argument = Argument(window)
     argument.series(now.backlog, "they pile up" if waiting.change > 0 else "they wait")
     argument.series(now.kv, "there is room")
@@ -67,6 +78,43 @@ def judge(window: Window) -> Verdict | None:
     if is_worked_at and now.has_room and now.has_all_seats_taken is False:
         return argument.verdict(Confidence.LIKELY)
     return argument.verdict(Confidence.POSSIBLE)
+
+
+def _by_reservation(now: Activity) -> Verdict | None:
+    """What runs was promised so much room for its answer that the others do not fit beside it,
+    though most of that room is free."""
+    window = now.window
+    one = told_number(window, _ITS_ANSWER)
+    others = told_number(window, _THEIR_ANSWERS)
+    wanted, least = number_of(one), number_of(others)
+    running, waiting, kv = now.running, now.waiting, now.kv
+    if one is None or others is None or wanted is None or least is None:
+        return None
+    if running is None or waiting is None or kv is None or wanted < _LONGER * least:
+        return None
+    if running.last.value > _FEW or waiting.last.value <= 0 or kv.max >= ROOM:
+        return None
+    argument = Argument(window)
+    argument.series(waiting, "they wait behind it")
+    argument.series(running, f"of {now.seats:.0f} seats" if now.seats else "")
+    argument.series(kv, "most blocks are free")
+    capacity = now.capacity
+    promised = (
+        f", {wanted / capacity * 100:.0f} % of the cache, is promised to it" if capacity else ""
+    )
+    argument.fact(one, f"room for its whole answer{promised}")
+    argument.fact(others, "the waiting ones want little")
+    for series in window.all_series(Signal.KV_BLOCKS), window.all_series(Signal.KV_BLOCKS_FREE):
+        for each in series:
+            argument.series(each)
+    argument.fact(told(window, r"policy|evict|reserv"))
+    argument.against("queue.blocked: what runs makes progress")
+    argument.against("queue.never_fits: it fits, and holds the others up while it runs")
+    remedy = "Cap max_tokens, or let the scheduler promise less than the worst case."
+    detail = "one request's answer is reserved whole"
+    sure = is_sustained(waiting, _LEAST_SECONDS) and waiting.change >= 0
+    confidence = Confidence.CERTAIN if sure else Confidence.LIKELY
+    return argument.verdict(confidence, detail=detail, remedy=remedy)
 
 
 def _names_long_prompt(argument: Argument, now: Activity) -> bool:

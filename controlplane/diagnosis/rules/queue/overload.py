@@ -16,8 +16,9 @@ from controlplane.diagnosis.views.preempting import preempting
 from controlplane.diagnosis.views.told import number_of, told_number
 from controlplane.diagnosis.window import Window
 
-_LEAST_SECONDS = 10.0
-"""Of waiting: an engine looks at its queue every step, and a step takes well under a second."""
+_LEAST_SECONDS = 14.0
+"""Of waiting. An engine looks at its queue every step, and a step takes well under a second; but
+two lines of a log, ten seconds apart, do not tell a queue that stays from one that passes."""
 _LONG_WAIT_SECONDS = 5.0
 """A mean or median in the queue that no burst of some steps explains."""
 _USUAL_SEATS = 16
@@ -72,7 +73,7 @@ def _limit(now: Activity) -> str:
         return f"the batch stands at {number(mean)}, as one at its limit does"
     if now.kv is None and now.seats is None and len(running.readings) > 2:
         return f"the batch stands at {number(mean)}"
-    if now.kv is not None and not now.has_room and now.seats is None:
+    if now.kv is not None and not now.has_room and now.seats is None and len(running.readings) > 2:
         return f"the batch stands at {number(mean)}, and the cache is nearly full"
     return ""
 

@@ -16,17 +16,24 @@ from controlplane.diagnosis.window import Window
 
 _MOST = 0.5
 """More than half of what arrives: each original request then comes twice at least."""
-_ATTEMPTS = 2.0
+_NEARLY_ALL = 0.65
+"""Three attempts for each request and more: no load of first attempts looks like that."""
 _MANY_GIVEN_UP = 0.3
 """Of what arrives; a healthy service loses a few percent."""
 _RETRIES = r"\bretr(y|ies|ied|ying)\b|re ?attempts?|resubmi|re ?sent|duplicates?"
+_MOST_SET = 20
+"""A number of retries up to it is how many a client may make, and not how many came."""
 _SETTING = r"limit|max|budget|allowed|backoff|after|policy|interval|delay|jitter|config"
 _ALL = (
-    r"^(requests?|attempts|arriv(als|ed)|received|incoming|offered|total|sent)( requests)?"
-    r"( (total|per s|last \d+ s?|in all))*$"
+    r"^(all |total |upstream |backend |engine |gateway |http |api |llm |model |outgoing )*"
+    r"(requests?|attempts|calls|arriv(als|ed)|received|incoming|offered|total|sent)( requests)?"
+    r"( (sent|received|total|in all|at the engine|at engine|upstream|seen))*"
+    r"( per (s|min)| last \d+ (s|min|m|h))*( total)?$"
 )
 _ORIGINALS = (
-    r"(original|unique|distinct|first|user|logical|organic)\b.*(request|attempt|quer|call|s$)"
+    r"\b(original|unique|distinct|first|users?|logical|organic|new|real)\b.*\b(requests?|attempts?"
+    r"|quer(y|ies)|calls?|turns?|questions?|tasks?|jobs?|actions?)\b|^(turns|questions|user actions"
+    r"|tasks|jobs|intents)\b"
 )
 
 
@@ -39,11 +46,16 @@ def judge(window: Window) -> Verdict | None:
     if share is not None:
         if share < _MOST:
             return None
-        argument.says(f"about {share * 100:.0f} % of what arrives are retries")
+        attempts = f": {1 / (1 - share):.3g} attempts for each request" if share < 1 else ""
+        argument.says(f"about {share * 100:.0f} % of what arrives are retries{attempts}")
+        _cite_attempts(argument, window)
         _cite_load(argument, now)
         argument.against("queue.overload: the load is made of requests that came before")
         argument.against("tenant.flood: it is everybody's failed requests that come again")
-        return argument.verdict(Confidence.LIKELY if failing else Confidence.POSSIBLE)
+        if not failing:
+            argument.need("refusals, timeouts or requests that were given up over time")
+            return argument.verdict(Confidence.POSSIBLE)
+        return argument.verdict(Confidence.CERTAIN if share >= _NEARLY_ALL else Confidence.LIKELY)
     if not failing or not _hints(argument, window):
         return None
     _cite_load(argument, now)
@@ -53,7 +65,7 @@ def judge(window: Window) -> Verdict | None:
 
 def _share(argument: Argument, window: Window) -> float | None:
     """Of all arrivals; None where nobody counts retries."""
-    for find in (_share_told, _share_of_attempts, _share_of_counts, _share_beyond_originals):
+    for find in (_share_told, _share_of_attempts, _share_beyond_originals, _share_of_counts):
         share = find(argument, window)
         if share is not None:
             return share
@@ -93,7 +105,8 @@ def _share_of_attempts(argument: Argument, window: Window) -> float | None:
 
 
 def _share_of_counts(argument: Argument, window: Window) -> float | None:
-    facts, every = _retry_facts(window), told_number(window, _ALL, without=_RETRIES)
+    facts = [fact for fact in _retry_facts(window) if (number_of(fact) or 0.0) > _MOST_SET]
+    every = told_number(window, _ALL, without=_RETRIES)
     total = number_of(every)
     received = window.find(Signal.RECEIVED)
     if total is None and received is not None:
@@ -120,11 +133,17 @@ def _share_beyond_originals(argument: Argument, window: Window) -> float | None:
     first, total = number_of(originals), number_of(every)
     if originals is None or every is None or originals is every or not first or not total:
         return None
-    if total < first:
+    if total < first or originals.over_seconds != every.over_seconds:
         return None
     argument.fact(originals)
     argument.fact(every)
     return 1 - first / total
+
+
+def _cite_attempts(argument: Argument, window: Window) -> None:
+    """How many each layer makes; they multiply."""
+    for fact in told_all(window, r"attempts|retries|max retries|jitter|backoff|timeout"):
+        argument.fact(fact)
 
 
 def _failures(argument: Argument, now: Activity) -> bool:

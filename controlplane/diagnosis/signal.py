@@ -135,6 +135,7 @@ class Signal(StrEnum):
     UNRELEASED = "unreleased"
     LEAKED = "leaked"
     CANCEL_TO_RELEASE = "cancel_to_release"
+    PROMPT_BACKLOG = "prompt_backlog"
     PREFILL_QUEUE = "prefill_queue"
     DECODE_QUEUE = "decode_queue"
     TRANSFER_QUEUE = "transfer_queue"
@@ -164,6 +165,7 @@ class Signal(StrEnum):
     GATEWAY_SLOW_CLIENTS = "gateway_slow_clients"
     GATEWAY_TTFT = "gateway_ttft"
     GATEWAY_TPOT = "gateway_tpot"
+    GATEWAY_ITL = "gateway_itl"
     GATEWAY_E2E = "gateway_e2e"
     GATEWAY_QUEUE_TIME = "gateway_queue_time"
 
@@ -282,6 +284,9 @@ _TERMS = {
     Signal.CANCEL_TO_RELEASE: SignalTerms(
         Unit.SECONDS, _HISTOGRAM, "from a cancel until all is reusable"
     ),
+    Signal.PROMPT_BACKLOG: SignalTerms(
+        Unit.TOKENS, _GAUGE, "of prompts that are still to be computed"
+    ),
     Signal.PREFILL_QUEUE: SignalTerms(Unit.REQUESTS, _GAUGE, "waiting for a prefill worker"),
     Signal.DECODE_QUEUE: SignalTerms(Unit.REQUESTS, _GAUGE, "waiting for a decode worker"),
     Signal.TRANSFER_QUEUE: SignalTerms(Unit.REQUESTS, _GAUGE, "whose KV is being moved"),
@@ -325,6 +330,7 @@ _TERMS = {
     ),
     Signal.GATEWAY_TTFT: SignalTerms(Unit.SECONDS, _HISTOGRAM, "until the first token, server"),
     Signal.GATEWAY_TPOT: SignalTerms(Unit.SECONDS, _HISTOGRAM, "of a request's tokens, server"),
+    Signal.GATEWAY_ITL: SignalTerms(Unit.SECONDS, _HISTOGRAM, "between tokens, server"),
     Signal.GATEWAY_E2E: SignalTerms(Unit.SECONDS, _HISTOGRAM, "until the last fragment left"),
     Signal.GATEWAY_QUEUE_TIME: SignalTerms(Unit.SECONDS, _HISTOGRAM, "in our own queue"),
 }

@@ -223,6 +223,8 @@ class DeploymentPolicy:
     """For /v1/models: when the model revision was made."""
     pinned_replicas: tuple[str, ...] | None = None
     """New requests go to these alone; None: to all. A gateway sets it while an override says so."""
+    is_observed_only: bool = False
+    """It is served elsewhere: gateways are given none of its replicas, and refuse requests."""
 
 
 class OverrideKind(StrEnum):
@@ -272,11 +274,13 @@ class Snapshot:
     """Break-glass, of any deployment; see dataplane.admission.overrides for what they do."""
 
     def find_deployment(self, model: str) -> DeploymentPolicy | None:
-        """The deployment that serves `model`: by deployment name, then by model name."""
+        """The deployment that serves `model`: by deployment name, then by model name, and one that
+        is only observed where no other is called so."""
         by_name = {deployment.name: deployment for deployment in self.deployments}
         if model in by_name:
             return by_name[model]
-        return next((d for d in self.deployments if d.model_name == model), None)
+        named = [each for each in self.deployments if each.model_name == model]
+        return min(named, key=lambda each: each.is_observed_only, default=None)
 
     def find_tenant(self, name: str) -> TenantPolicy | None:
         """The tenant called `name`, or None."""

@@ -3,11 +3,15 @@
 from controlplane.hooks import ReplicaObservation
 from dataplane.engine import EngineProcess, ReplicaSpec, ReplicaStatus
 
-LAUNCHER = "attached"
-"""Stands where the launcher of a replica is named."""
+ATTACHED = "attached"
+OBSERVED = "observed"
+"""Of a deployment that is only observed."""
+ATTACHED_LAUNCHERS = frozenset({ATTACHED, OBSERVED})
+"""Stand where the launcher of a replica is named."""
 ATTACHED_REASON = "attached, not probed"
 PROVEN_REASON = "attached; a gateway sends it requests once it has generated a token"
 """Of an engine whose client lets it prove itself: only gateways have the endpoint's key."""
+OBSERVED_REASON = "observed only: its metrics are read, and no request passes through Pilothouse"
 
 
 def is_attached(artifact: str, process: EngineProcess | None) -> bool:

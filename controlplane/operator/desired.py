@@ -28,6 +28,8 @@ class DesiredReplicas:
     """The spec of each, but for the id."""
     digest: str
     """Of the template."""
+    is_observed_only: bool = False
+    """Nothing is sent to it."""
     problem: str | None = None
     """Why none can be started, with the remedy; what runs already goes on."""
 
@@ -62,7 +64,8 @@ def desired_replicas(deployment: DesiredDeployment) -> DesiredReplicas:
         num_replicas=deployment.spec.replicas,
         template=template,
         digest=spec_digest(template),
-        problem=problem,
+        is_observed_only=deployment.spec.observe_only,
+        problem=problem or _unobservable(deployment, model),
     )
 
 
@@ -80,6 +83,15 @@ def _settings(model: ModelSpec, engine_config: EngineConfigSpec) -> dict[str, An
         bounds = [model.max_model_len, *([own] if isinstance(own, int) else [])]
         settings[_MAX_MODEL_LEN] = min(bounds)
     return settings
+
+
+def _unobservable(deployment: DesiredDeployment, model: ModelSpec) -> str | None:
+    if not deployment.spec.observe_only or model.artifact.url is not None:
+        return None
+    return (
+        "observe_only watches a server that runs already: give its Model the server's url, or take "
+        "observe_only out of the Deployment"
+    )
 
 
 def _resolve(model: ModelSpec) -> tuple[str, str | None]:

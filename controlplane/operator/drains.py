@@ -1,7 +1,6 @@
 """Drains: how a replica that is to end is let go of, told to end, and at last forced to."""
 
-from controlplane.operator.attached import LAUNCHER as ATTACHED
-from controlplane.operator.attached import AttachedEndpoints
+from controlplane.operator.attached import ATTACHED_LAUNCHERS, AttachedEndpoints
 from controlplane.operator.installed import InstalledPlugins
 from controlplane.operator.observed import ObservedState
 from controlplane.operator.replica import Replica
@@ -29,7 +28,7 @@ class Drains:
     def advance(self, replica: Replica) -> None:
         """The next step of a replica whose state is DRAINING, if it is time for it."""
         waited = self._clock() - replica.since_at
-        if replica.launcher == ATTACHED:
+        if replica.launcher in ATTACHED_LAUNCHERS:
             if self._has_left(replica, waited):
                 self._attached.stop(replica.replica_id)
             return

@@ -10,12 +10,15 @@ from dataclasses import replace
 
 from controlplane.hooks import ReplicaObservation
 from controlplane.operator.attached import (
+    ATTACHED,
+    ATTACHED_LAUNCHERS,
     ATTACHED_REASON,
+    OBSERVED,
+    OBSERVED_REASON,
     PROVEN_REASON,
     AttachedEndpoints,
     is_attached,
 )
-from controlplane.operator.attached import LAUNCHER as ATTACHED
 from controlplane.operator.backoff import Backoff
 from controlplane.operator.desired import DesiredReplicas, desired_replicas
 from controlplane.operator.drains import Drains
@@ -121,7 +124,8 @@ class Reconciler:
             if is_attached(desired.template.artifact, process):
                 # One endpoint is one replica, whatever number was asked for.
                 number = min(desired.num_replicas, 1)
-                return replace(desired, launcher=ATTACHED, num_replicas=number)
+                launcher = OBSERVED if desired.is_observed_only else ATTACHED
+                return replace(desired, launcher=launcher, num_replicas=number)
             self._plugins.get_launcher(desired.launcher)
         except Exception as error:  # noqa: BLE001  (a plugin may raise anything)
             return replace(desired, problem=desired.problem or str(error) or repr(error))
@@ -131,7 +135,10 @@ class Reconciler:
         """Take over what an earlier control plane had, as the database knows it."""
         self._roster.recall()
         for replica in self.replicas:
-            if replica.launcher == ATTACHED and replica.state is not ReplicaState.DRAINING:
+            if (
+                replica.launcher in ATTACHED_LAUNCHERS
+                and replica.state is not ReplicaState.DRAINING
+            ):
                 self._attached.attach(replica.spec)
 
     def _observe(self, desired: Sequence[DesiredReplicas]) -> dict[str, ReplicaObservation]:
@@ -166,7 +173,7 @@ class Reconciler:
                 self._adopt(replica)
             elif replica.state is ReplicaState.STARTING:
                 self._follow_start(replica)
-            elif replica.state is ReplicaState.READY and replica.launcher != ATTACHED:
+            elif replica.state is ReplicaState.READY and replica.launcher not in ATTACHED_LAUNCHERS:
                 self._keep_vigil(replica)
 
     def _keep_vigil(self, replica: Replica) -> None:
@@ -176,14 +183,14 @@ class Reconciler:
     def _adopt(self, replica: Replica) -> None:
         """A process of an earlier control plane lives on. One that was ready stays so: its
         streams run, and a snapshot without it would end them."""
-        if replica.launcher == ATTACHED:
+        if replica.launcher in ATTACHED_LAUNCHERS:
             return
         self._roster.adopt(replica)
         if replica.state is ReplicaState.READY:
             self._probe(replica, self._settings.probe_seconds)
 
     def _follow_start(self, replica: Replica) -> None:
-        if replica.launcher == ATTACHED:
+        if replica.launcher in ATTACHED_LAUNCHERS:
             self._roster.make_ready(replica, ATTACHED_REASON)
         elif replica.stage == "serving" and replica.address is not None:
             self._probe(replica, self._settings.probe_seconds)
@@ -233,7 +240,7 @@ class Reconciler:
             ready_at = replica.ready_at
             ready_seconds = None if ready_at is None else self._clock() - ready_at
             self._backoff.note_failure(replica.spec.deployment, replica.digest, why, ready_seconds)
-        if replica.launcher == ATTACHED:
+        if replica.launcher in ATTACHED_LAUNCHERS:
             self._attached.forget(replica.replica_id)
             return
         with self._faults.of_deployment(replica.spec.deployment, f"end of {replica.replica_id}"):
@@ -285,10 +292,10 @@ class Reconciler:
         replica = self._roster.enter_new(desired, reason)
         spec = replica.spec
         process = self._plugins.find_engine_process(spec.engine)
-        if process is None or desired.launcher == ATTACHED:
+        if process is None or desired.launcher in ATTACHED_LAUNCHERS:
             self._attached.attach(spec)
             replica.address = spec.artifact
-            self._roster.make_ready(replica, ATTACHED_REASON if process is None else PROVEN_REASON)
+            self._roster.make_ready(replica, _why_ready(desired, process))
         else:
             self._launch(replica, process)
 
@@ -324,3 +331,10 @@ class Reconciler:
         with self._database.session() as session:
             for each in news:
                 set_observed_generation(session, each.name, each.generation)
+
+
+def _why_ready(desired: DesiredReplicas, process: EngineProcess | None) -> str:
+    """An attached endpoint is ready at once, as far as the control plane can know."""
+    if desired.launcher == OBSERVED:
+        return OBSERVED_REASON
+    return ATTACHED_REASON if process is None else PROVEN_REASON

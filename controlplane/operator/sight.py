@@ -5,8 +5,7 @@ from collections.abc import Set
 import structlog
 
 from controlplane.hooks import ReplicaObservation
-from controlplane.operator.attached import LAUNCHER as ATTACHED
-from controlplane.operator.attached import AttachedEndpoints
+from controlplane.operator.attached import ATTACHED_LAUNCHERS, AttachedEndpoints
 from controlplane.operator.desired import spec_digest
 from controlplane.operator.faults import Faults
 from controlplane.operator.installed import InstalledPlugins
@@ -33,7 +32,7 @@ class Sight:
     def observe(self, launchers: Set[str]) -> dict[str, ReplicaObservation]:
         """By replica id. What a launcher that cannot say runs is absent, and noted as a fault."""
         found = {each.spec.replica_id: each for each in self._attached.observe()}
-        for name in sorted(launchers - {ATTACHED}):
+        for name in sorted(launchers - ATTACHED_LAUNCHERS):
             for observation in self._ask(name):
                 found[observation.spec.replica_id] = observation
                 if self._roster.find(observation.spec.replica_id) is None:

@@ -144,7 +144,7 @@ def deployment_policy(
     running_models: Mapping[str, ModelSpec],
 ) -> DeploymentPolicy:
     """One deployment as gateways serve it. Revisions named are those that its replicas run."""
-    revisions = desired.revisions
+    revisions, is_observed_only = desired.revisions, desired.spec.observe_only
     spec = ready[0].spec if ready else desired_replicas(desired).template
     model = running_models.get(spec.model_revision, revisions.model.spec(ModelSpec))
     return DeploymentPolicy(
@@ -160,7 +160,8 @@ def deployment_policy(
             if revisions.contract
             else None
         ),
-        replicas=tuple(_endpoint(replica) for replica in ready),
+        replicas=() if is_observed_only else tuple(_endpoint(replica) for replica in ready),
+        is_observed_only=is_observed_only,
         created_at_unix=revisions.model.created_at_unix_ns // 10**9,
     )
 

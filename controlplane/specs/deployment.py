@@ -33,6 +33,9 @@ class DeploymentSpec(SpecModel):
     """How many engines should run; 0 stops all."""
     launcher: Name = "local"
     """The plugin that places replicas."""
+    observe_only: bool = False
+    """Nothing passes through Pilothouse: it reads the metrics of the server that the Model's url
+    names, and gateways refuse requests for it. For an engine behind an ingress of its own."""
     replica_price: ReplicaPriceSpec | None = None
     """What one replica costs; a change of it replaces no replica. `pilothouse usage` shows what
     requests cost by it; None: it shows no cost."""

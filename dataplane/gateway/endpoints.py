@@ -180,7 +180,7 @@ class Endpoints:
     async def _get_model(self, exchange: Exchange) -> None:
         name = exchange.path.removeprefix(f"{_MODELS_PATH}/")
         deployment = self._gateway.enforced.snapshot.find_deployment(name)
-        if deployment is None:
+        if deployment is None or deployment.is_observed_only:
             error = ApiError(
                 status=404,
                 message=f"The model '{name}' does not exist.",

@@ -165,4 +165,12 @@ def _find_deployment(snapshot: Snapshot, model: str) -> DeploymentPolicy:
             param="model",
             code="model_not_found",
         )
+    if deployment.is_observed_only:
+        raise refuse(
+            f"'{model}' is only observed by Pilothouse: no request for it passes through this "
+            f"gateway. Send it to the address that it is served at.",
+            status=404,
+            param="model",
+            code="observed_only",
+        )
     return deployment

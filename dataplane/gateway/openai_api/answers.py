@@ -211,12 +211,14 @@ def _event(document: dict[str, Any]) -> bytes:
 
 
 def list_models(snapshot: Snapshot) -> list[dict[str, Any]]:
-    """One entry for each deployment, under a name that leads to it."""
+    """One entry for each deployment that is served here, under a name that leads to it."""
     return list(_models(snapshot))
 
 
 def _models(snapshot: Snapshot) -> Iterable[dict[str, Any]]:
     for deployment in snapshot.deployments:
+        if deployment.is_observed_only:
+            continue
         is_reached = snapshot.find_deployment(deployment.model_name) is deployment
         name = deployment.model_name if is_reached else deployment.name
         yield describe_model(name, deployment.created_at_unix)

@@ -37,7 +37,13 @@ from tests.plugins.pilothouse_local.fake_engine import FakeEngine, make_spec
 DEPLOYMENT = """\
 kind: Deployment
 metadata: {{name: chat}}
-spec: {{model: m, engine: e, policy: chat, contract: chat, replicas: {replicas}}}
+spec:
+  model: m
+  engine: e
+  policy: chat
+  contract: chat
+  replicas: {replicas}
+  observe_only: {observe_only}
 """
 ENGINE = """\
 kind: EngineConfig
@@ -80,7 +86,12 @@ class Room(InstalledPlugins):
         return self.launcher if name == "local" else super().get_launcher(name)
 
     def apply(
-        self, replicas: int = 1, settings: str = "{}", engine: str = "fake", model: str = ""
+        self,
+        replicas: int = 1,
+        settings: str = "{}",
+        engine: str = "fake",
+        model: str = "",
+        observe_only: bool = False,
     ) -> None:
         artifact = model or f"path: {self.weights}"
         texts = [
@@ -88,7 +99,7 @@ class Room(InstalledPlugins):
             ENGINE.format(settings=settings, engine=engine),
             DESIGN_CONTRACT,
             DESIGN_POLICY,
-            DEPLOYMENT.format(replicas=replicas),
+            DEPLOYMENT.format(replicas=replicas, observe_only=str(observe_only).lower()),
         ]
         with self.database.session() as session:
             apply_documents(session, documents(*texts), author="test", reason="test")
@@ -408,6 +419,31 @@ def test_a_server_that_runs_is_attached_also_where_its_engine_could_be_started(
     assert "once it has generated a token" in seen.reason
 
 
+def test_a_server_that_is_only_observed_is_listed_as_that_and_no_gateway_is_given_it(
+    room: Room,
+) -> None:
+    url = 'url: "http://127.0.0.1:9"'
+    room.apply(engine="vllm", model=url, observe_only=True)
+    room.reconcile_until(room.is_settled)
+    (seen,) = room.observed.replicas()
+    assert (seen.state, seen.address) == ("ready", "http://127.0.0.1:9")
+    assert "no request passes through Pilothouse" in seen.reason
+    (chat,) = room.snapshot().deployments
+    assert (chat.is_observed_only, chat.replicas) == (True, ())
+
+    room.apply(engine="vllm", model=url)
+    room.reconcile_until(lambda: room.is_settled() and room.endpoints() != [])
+    (seen,) = room.observed.replicas()
+    assert "once it has generated a token" in seen.reason
+
+
+def test_what_is_to_be_observed_must_run_already(room: Room) -> None:
+    room.apply(observe_only=True)
+    room.reconciler.reconcile()
+    assert room.reconciler.replicas == []
+    assert "give its Model the server's url" in room.reconciler.holds["chat"]
+
+
 def test_a_snapshot_carries_policy_contract_and_revisions_and_grows_with_changes(
     room: Room,
 ) -> None:
@@ -454,7 +490,7 @@ def test_a_stored_document_that_cannot_be_read_holds_its_deployment_alone(
     room.apply()
     chat = room.bring_up()
     with room.database.session() as session:
-        other = DEPLOYMENT.format(replicas=1).replace("chat", "other")
+        other = DEPLOYMENT.format(replicas=1, observe_only="false").replace("chat", "other")
         policy = DESIGN_POLICY.replace("name: chat", "name: other")
         contract = DESIGN_CONTRACT.replace("name: chat", "name: other")
         made = documents(other, policy, contract)

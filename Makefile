@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: serve test install install-test lint unit browser e2e clean wheel-check bench-diagnosis
+.PHONY: serve test install install-test lint unit browser e2e test-peers clean wheel-check bench-diagnosis
 
 serve: $(VENV)/.installed  ## Install, then serve the demo model until Ctrl-C
 	@exec $(BIN)/pilothouse serve
@@ -41,6 +41,11 @@ browser: unit
 
 e2e: unit
 	$(BIN)/python -m pytest -m e2e
+
+# Outside `make test`: they take a quarter of an hour to install, into `.venv-engines`.
+test-peers: $(VENV)/.installed-test  ## Attach to and launch a real vLLM and a real llama.cpp server
+	ops/setup-peers.sh $(VENV) .venv-engines
+	PILOTHOUSE_PEERS=.venv-engines $(BIN)/python -m pytest tests/peers
 
 wheel-check: $(VENV)/.installed-test  ## Build the wheel, install it alone and start it from there
 	ops/wheel-check.sh $(VENV)

@@ -1,6 +1,10 @@
 """The telemetry itself: stale, missing, misread, or of two clocks."""
 
 from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.rules.telemetry.misread import MISREAD
+from controlplane.diagnosis.rules.telemetry.missing import MISSING
+from controlplane.diagnosis.rules.telemetry.skew import SKEW
+from controlplane.diagnosis.rules.telemetry.stale import STALE
 
-RULES: tuple[Rule, ...] = ()
+RULES: tuple[Rule, ...] = (STALE, MISSING, SKEW, MISREAD)
 """The surer to be right, the earlier."""

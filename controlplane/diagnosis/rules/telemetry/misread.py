@@ -1,0 +1,88 @@
+"""telemetry.misread: the figures are right, and mean something else."""
+
+from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.rules.telemetry.traps.gauges import (
+    aborts_that_are_not_counted,
+    busy_is_not_full,
+    read_by_two,
+    reserved_at_start,
+)
+from controlplane.diagnosis.rules.telemetry.traps.query import (
+    below_first_bucket,
+    counted_twice,
+    mean_of_percentiles,
+    never_reached,
+    sum_of_shares,
+    total_since_start,
+)
+from controlplane.diagnosis.rules.telemetry.traps.trap import Trap
+from controlplane.diagnosis.rules.telemetry.traps.usage import (
+    cached_is_not_held,
+    fell_with_its_requests,
+    prefills_and_decodes_nothing,
+)
+from controlplane.diagnosis.verdict import Verdict
+from controlplane.diagnosis.views.activity import activity_of
+from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.window import Window
+
+_TRAPS: tuple[tuple[Trap, str], ...] = (
+    (
+        sum_of_shares,
+        "Take the greatest or the mean over replicas, never the sum of ratios.",
+    ),
+    (counted_twice, "Read the total or its parts, never both."),
+    (never_reached, "Write the threshold in the unit of the series: 0.8 and not 80."),
+    (total_since_start, "Alert on the increase over some minutes, not on a count since the start."),
+    (below_first_bucket, "Use the mean, finer buckets, or times measured at the gateway."),
+    (mean_of_percentiles, "Add the buckets of all replicas first, then take the percentile."),
+    (read_by_two, "Use the rate of the counters, which no scrape resets."),
+    (prefills_and_decodes_nothing, "Judge prefill servers by computed prompt tokens."),
+    (
+        reserved_at_start,
+        "Judge load by KV cache usage and the queue; memory is taken at the start.",
+    ),
+    (busy_is_not_full, "Judge a device by its work (SM activity, tokens), not by being busy."),
+    (aborts_that_are_not_counted, "Count aborts at the gateway."),
+    (cached_is_not_held, "Count what requests hold; what is cached is free to go."),
+    (
+        fell_with_its_requests,
+        "Usage counts blocks of active requests only: judge eviction by hits, queries and the life "
+        "of blocks.",
+    ),
+)
+"""Those that somebody's own expression proves stand first."""
+
+
+def _judge(window: Window) -> Verdict | None:
+    now = activity_of(window)
+    for trap, remedy in _TRAPS:
+        argument = Argument(window)
+        confidence = trap(argument, now)
+        if confidence is not None:
+            detail = trap.__name__.replace("_", " ")
+            return argument.verdict(confidence, detail=detail, remedy=remedy)
+    return None
+
+
+MISREAD = Rule(
+    id="telemetry-misread",
+    mechanism=Mechanism.TELEMETRY_MISREAD,
+    judge=_judge,
+    needs=("the figures over time", "who reads them, and the expression"),
+    told_apart=(
+        "From the trouble that the figures seem to show by signals that would have to move with it "
+        "and do not; from telemetry.stale by figures that move."
+    ),
+    remedy="Read the series for what it counts, and write the expression in its unit.",
+    hides="An alert that is silenced because it was wrong once is missed when it is right.",
+    explains=frozenset(
+        {
+            Mechanism.CACHE_PREFIX_LOSS,
+            Mechanism.RELEASE_LEAK,
+            Mechanism.BATCH_UNDERFILLED,
+            Mechanism.PHASE_MISMATCH,
+        }
+    ),
+)

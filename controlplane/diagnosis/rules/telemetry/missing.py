@@ -1,0 +1,208 @@
+"""telemetry.missing: somebody relies on a series that is not exported."""
+
+import difflib
+import re
+from collections.abc import Iterable
+
+from controlplane.diagnosis.citing import says
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.fact import Fact
+from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.rules.telemetry.readers import READER, Read, names_read
+from controlplane.diagnosis.signal import Signal
+from controlplane.diagnosis.verdict import Verdict
+from controlplane.diagnosis.views.activity import Activity, activity_of
+from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.told import plain
+from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.resolve import VOCABULARIES
+
+_PARTS = ("_bucket", "_sum", "_count", "_total", "_created")
+_NOTHING = re.compile(
+    r"no (data|series|sample|metric|value|result|point)s?|not found|nan\b|\bnull\b|\bnone\b|empty"
+    r"|absent|unknown|missing|never (evaluated|fired|fires|scales)|^\s*(\{\}|\[\])\s*$|<unset>"
+    r"|inactive|insufficient data|404|501",
+    re.IGNORECASE,
+)
+_ENDPOINT_OFF = (
+    r"GET /metrics\S* HTTP[^\n]*\"? (404|403|501|503)|does not support metrics endpoint|"
+    r"start it with `?--metrics|enable_metrics=False|metrics (endpoint )?(is |are )?disabled|"
+    r"disable_log_stats=True"
+)
+_CONSUMER_LOG = (
+    r"FailedGet\w*Metric|unable to (get|fetch)[^\n]*metric|no metrics? returned|"
+    r"(query|result)[^\n]*(empty|returned no)|did not find any matching (series|metric)|"
+    r"metric \S+ not found|could not find metric"
+)
+_NEAR = 0.6
+"""Of `difflib`: `kv_cache_usage_ratio` and `kv_cache_usage_perc` are nearer than that."""
+_WHOLE_PAGE = 8
+"""Series: with fewer somebody saved an extract, and what it lacks may well be exported."""
+
+
+def _judge(window: Window) -> Verdict | None:
+    argument = Argument(window)
+    now = activity_of(window)
+    off = _endpoint_off(window)
+    wanted = [each for each in names_read(window) if not _is_exported(each.name, window)]
+    nothing = _reads_nothing(window)
+    if off:
+        return _without_endpoint(argument, now, off, nothing)
+    if wanted and window.exported_names:
+        return _without_series(argument, now, wanted, nothing)
+    logged = window.lines_with(_CONSUMER_LOG)
+    if not (wanted and nothing) and not logged:
+        return None
+    for each in wanted:
+        argument.says(each.said)
+    for fact in nothing:
+        argument.fact(fact)
+    for line in logged[-2:]:
+        argument.says(f"whoever reads it says: {' '.join(line.split())[:200]}")
+    _cite_load(argument, now)
+    argument.need("the names that the engine exports")
+    return argument.verdict(Confidence.LIKELY if wanted and nothing else Confidence.POSSIBLE)
+
+
+def _is_exported(name: str, window: Window) -> bool:
+    stems = {_stem(each) for each in window.exported_names}
+    return name in window.exported_names or _stem(name) in stems
+
+
+def _stem(name: str) -> str:
+    for part in _PARTS:
+        name = name.removesuffix(part)
+    return name
+
+
+def _reads_nothing(window: Window) -> list[Fact]:
+    """What is said to come out empty."""
+    return [
+        fact
+        for fact in window.facts
+        if fact.value is None
+        and re.search(READER + r"|scrape|state", plain(fact.key))
+        and _NOTHING.search(fact.raw)
+    ]
+
+
+def _endpoint_off(window: Window) -> list[str]:
+    lines = [" ".join(line.split())[:240] for line in window.lines_with(_ENDPOINT_OFF)]
+    told = [
+        says(fact)
+        for fact in window.facts
+        if re.search(r"metrics( endpoint| status| code|$)", plain(fact.key))
+        and re.search(r"\b(404|403|501|disabled|off|false|not enabled|refused)\b", fact.raw.lower())
+    ]
+    return [*lines, *told]
+
+
+def _without_endpoint(
+    argument: Argument, now: Activity, off: list[str], nothing: list[Fact]
+) -> Verdict | None:
+    if now.window.exported_names:
+        return None
+    for sentence in off[-3:]:
+        argument.says(sentence)
+    for fact in nothing:
+        argument.fact(fact)
+    for fact in now.window.facts:
+        if re.search(r"alert|rule|panel|dashboard", plain(fact.key)):
+            argument.fact(fact)
+    _cite_load(argument, now)
+    _cite_changes(argument, now.window)
+    argument.against("engine.hung: an endpoint that was never switched on says nothing of that")
+    return argument.verdict(
+        Confidence.CERTAIN if len(off) > 1 or nothing else Confidence.LIKELY,
+        detail="the endpoint is off",
+        remedy="Start the engine with its metrics on, and alert on series that are absent.",
+    )
+
+
+def _without_series(
+    argument: Argument, now: Activity, wanted: list[Read], nothing: list[Fact]
+) -> Verdict:
+    window = now.window
+    names = list(dict.fromkeys(each.name for each in wanted))
+    for each in wanted:
+        argument.says(each.said)
+    for name in names:
+        near = _now_called(name, window)
+        argument.says(
+            f"{name} is not among the {len(_families(window.exported_names))} exported series"
+            + (f"; {near} is" if near else "")
+        )
+    for fact in nothing:
+        argument.fact(fact)
+    _cite_load(argument, now)
+    _cite_changes(argument, window)
+    argument.against("healthy: what is missing is not zero")
+    if nothing:
+        return argument.verdict(Confidence.CERTAIN, detail=", ".join(names))
+    is_whole = len(_families(window.exported_names)) >= _WHOLE_PAGE
+    if is_whole or any(_now_called(name, window) in _renamed(name) for name in names):
+        return argument.verdict(Confidence.LIKELY, detail=", ".join(names))
+    argument.need("the whole page that the engine exports", "what its reader reads")
+    return argument.verdict(Confidence.POSSIBLE, detail=", ".join(names))
+
+
+def _families(names: Iterable[str]) -> set[str]:
+    return {re.sub(r"_(bucket|sum|count|created)$", "", name) for name in names}
+
+
+def _now_called(name: str, window: Window) -> str | None:
+    """What the engine exports instead: under the same meaning, else the nearest name."""
+    for other in _renamed(name):
+        if other in window.exported_names:
+            return other
+    near = difflib.get_close_matches(name, sorted(window.exported_names), n=1, cutoff=_NEAR)
+    return near[0] if near else None
+
+
+def _renamed(name: str) -> tuple[str, ...]:
+    """What other versions of an engine export under the same meaning."""
+    return tuple(
+        other.exported
+        for vocabulary in VOCABULARIES.values()
+        for each in vocabulary.series
+        if _stem(each.exported) == _stem(name)
+        for other in vocabulary.series
+        if other.signal == each.signal and other.exported != each.exported
+    )
+
+
+def _cite_load(argument: Argument, now: Activity) -> None:
+    """There is load, so that nothing does not mean zero."""
+    for series in (now.running, now.waiting, now.kv, now.in_flight):
+        argument.series(series)
+    for signal in (Signal.SEATS, Signal.BUSY_SLOTS):
+        argument.series(now.window.find(signal))
+    for fact in now.window.facts:
+        if re.search(r"^(slots|seats|replicas|max num seqs)$", plain(fact.key)):
+            argument.fact(fact)
+
+
+def _cite_changes(argument: Argument, window: Window) -> None:
+    for change in window.changes:
+        argument.says(f"{change.at:g} s: {change.what}")
+
+
+MISSING = Rule(
+    id="telemetry-missing",
+    mechanism=Mechanism.TELEMETRY_MISSING,
+    judge=_judge,
+    needs=("the names that the engine exports", "the names that somebody relies on"),
+    told_apart=(
+        "From a quiet engine by load that other series show; from telemetry.stale by no value at "
+        "all instead of an old one; from capacity.late by a scaler that never decides."
+    ),
+    remedy=(
+        "Read a series that is exported (both names across a rename), and alert on its absence: "
+        "missing is not zero."
+    ),
+    hides="A default of zero for what is missing makes the panel full again and the alert dead.",
+    explains=frozenset(
+        {Mechanism.CAPACITY_LATE, Mechanism.QUEUE_OVERLOAD, Mechanism.BATCH_UNDERFILLED}
+    ),
+)

@@ -1,0 +1,175 @@
+"""Expressions over metrics that cannot mean what they are meant for."""
+
+import re
+
+from controlplane.diagnosis.citing import moved, number
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.fact import Fact
+from controlplane.diagnosis.reading import HistogramSeries, Series
+from controlplane.diagnosis.rules.telemetry.readers import names_read, readers
+from controlplane.diagnosis.signal import Signal, SignalKind, Unit
+from controlplane.diagnosis.views.activity import Activity
+from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.told import number_of, told_all
+from controlplane.diagnosis.window import DoubtKind
+
+_NEAR = 0.01
+_THRESHOLD = re.compile(r"(>=?|<=?|above|over|below|exceeds)\s*(\d[\d.]*)\s*(%?)")
+_MOST_RATIO = 1.5
+"""A ratio never comes so far."""
+
+
+def sum_of_shares(argument: Argument, now: Activity) -> Confidence | None:
+    """Shares of several replicas added up."""
+    for signal in (Signal.KV_USAGE, Signal.HIT_RATE, Signal.DEVICE_USAGE):
+        parts = now.window.all_series(signal)
+        if len(parts) < 2:
+            continue
+        whole = sum(part.last.value for part in parts)
+        greatest = max(part.last.value for part in parts)
+        said = [fact for fact in readers(now.window) if _is(fact, whole) and whole > greatest]
+        summed = [
+            each
+            for each in names_read(now.window)
+            if re.search(r"\bsum\s*(by\s*\(.*?\)\s*)?\(", each.text)
+            and any(each.name == part.origin.name for part in parts)
+        ]
+        if not said and not summed:
+            continue
+        terms = " + ".join(part.last.raw for part in parts)
+        argument.says(f"{parts[0].origin.name}: {terms} = {number(whole)}, a sum of ratios")
+        for read in summed:
+            argument.says(read.said)
+        for fact in said:
+            argument.fact(fact, "that sum")
+        _cite_wellbeing(argument, now)
+        argument.against("cache.thrash and queue.overload: no replica is near its limit")
+        return Confidence.CERTAIN if said else Confidence.LIKELY
+    return None
+
+
+def counted_twice(argument: Argument, now: Activity) -> Confidence | None:
+    """A total added to its own parts."""
+    doubts = now.window.doubts_of(DoubtKind.DUPLICATE)
+    for signal in (Signal.RUNNING, Signal.WAITING, Signal.GENERATION_RATE):
+        series = now.window.find(signal)
+        if series is None or series.last.value <= 0 or not doubts:
+            continue
+        for fact in readers(now.window):
+            if _is(fact, 2 * series.last.value):
+                argument.fact(fact, "twice what is there")
+                argument.series(series)
+                for doubt in doubts[:2]:
+                    argument.says(doubt.what)
+                _cite_wellbeing(argument, now)
+                return Confidence.CERTAIN
+    return None
+
+
+def never_reached(argument: Argument, now: Activity) -> Confidence | None:
+    """A threshold in percent on a ratio."""
+    for read in names_read(now.window):
+        series = next((each for each in now.window.series if each.origin.name == read.name), None)
+        limit = _THRESHOLD.search(read.text)
+        if series is None or limit is None or series.signal.terms.unit is not Unit.RATIO:
+            continue
+        is_above = limit[1][0] in ">aoe"
+        if limit[3] or not is_above or float(limit[2]) <= _MOST_RATIO or series.max > _MOST_RATIO:
+            continue
+        argument.says(read.said)
+        argument.series(series, "a ratio, 0 to 1: it never comes there")
+        _cite_readers(argument, now)
+        return Confidence.CERTAIN
+    return None
+
+
+def total_since_start(argument: Argument, now: Activity) -> Confidence | None:
+    """A counter held against a threshold as if it were of now."""
+    for read in names_read(now.window):
+        series = _counter(now, read.name)
+        limit = _THRESHOLD.search(read.text)
+        if series is None or limit is None or re.search(r"rate|increase|delta|deriv", read.text):
+            continue
+        if series.increase is None or series.increase > 0 or series.last.value < float(limit[2]):
+            continue
+        argument.says(read.said)
+        argument.says(f"{moved(series)}: counted since the start, and nothing of it now")
+        _cite_wellbeing(argument, now)
+        return Confidence.CERTAIN
+    return None
+
+
+def _counter(now: Activity, name: str) -> Series | None:
+    return next(
+        (
+            each
+            for each in now.window.series
+            if each.origin.name == name and each.signal.terms.kind is SignalKind.COUNTER
+        ),
+        None,
+    )
+
+
+def below_first_bucket(argument: Argument, now: Activity) -> Confidence | None:
+    """A percentile within the first bucket of a histogram: a straight line, and no measurement."""
+    for histogram in now.window.histograms:
+        observed = histogram.observed
+        if not observed.count or not observed.bounds:
+            continue
+        for fact in told_all(now.window, r"."):
+            if _is_interpolated(fact, histogram):
+                argument.fact(fact, "interpolated within the first bucket")
+                first, mean = observed.bounds[0], histogram.mean
+                argument.says(
+                    f"{histogram.origin.name}: {number(observed.counts[0])} of "
+                    f"{number(observed.count)} are below its first bound of {number(first)} s"
+                )
+                if mean is not None:
+                    argument.says(f"{histogram.origin.name}: mean {number(mean)} s")
+                argument.against("a real latency: the mean says otherwise")
+                return Confidence.LIKELY
+    return None
+
+
+def _is_interpolated(fact: Fact, histogram: HistogramSeries) -> bool:
+    observed, value, share = histogram.observed, number_of(fact), fact.quantile
+    if value is None or share is None or fact.unit is not Unit.SECONDS or not observed.count:
+        return False
+    if observed.counts[0] < share * observed.count:
+        return False
+    line, mean = histogram.quantile(share), histogram.mean
+    if line is None or mean is None:
+        return False
+    return abs(value - line) <= 0.05 * line and mean < 0.5 * value
+
+
+def mean_of_percentiles(argument: Argument, now: Activity) -> Confidence | None:
+    """Percentiles cannot be averaged."""
+    for fact in readers(now.window):
+        if re.search(r"\b(avg|mean|sum)\w*\s*(by\s*\(.*?\)\s*)?\(.*(quantile|p9\d|p50)", fact.raw):
+            argument.fact(fact, "percentiles of several are no percentile of all")
+            _cite_readers(argument, now)
+            _cite_wellbeing(argument, now)
+            return Confidence.LIKELY
+    return None
+
+
+def _is(fact: Fact, value: float) -> bool:
+    told = number_of(fact)
+    if told is None or value <= 0:
+        return False
+    return any(abs(each - value) <= _NEAR * value for each in (told, told / 100))
+
+
+def _cite_readers(argument: Argument, now: Activity) -> None:
+    for fact in readers(now.window):
+        argument.fact(fact)
+
+
+def _cite_wellbeing(argument: Argument, now: Activity) -> None:
+    """That nothing is wrong with the engine meanwhile."""
+    for signal in (Signal.WAITING, Signal.PREEMPTIONS, Signal.RUNNING):
+        for series in now.window.all_series(signal):
+            argument.series(series)
+    for fact in told_all(now.window, r"ttft|latency|objective|error"):
+        argument.fact(fact)

@@ -1,0 +1,102 @@
+"""Usage of the KV cache counts what active requests hold: it falls with them, and nothing is lost;
+and what is merely cached is free."""
+
+import itertools
+
+from controlplane.diagnosis.citing import says
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.reading import Series, SourceKind
+from controlplane.diagnosis.rules.telemetry.readers import readers
+from controlplane.diagnosis.signal import Signal
+from controlplane.diagnosis.views.activity import Activity
+from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.told import number_of, told_all, told_number
+
+_NOTICED = 0.1
+"""Of the cache: a fall from less is noticed by nobody."""
+_ACCOUNTS_FOR = 0.9
+"""Of the blocks that seem to be lost, what is cached and free to go."""
+
+
+def fell_with_its_requests(argument: Argument, now: Activity) -> Confidence | None:
+    """It fell to nothing when nothing ran any more, and what was cached was found again after."""
+    kv, running, hits = now.kv, now.running, now.window.find(Signal.HIT_RATE)
+    if kv is None or running is None or hits is None or kv.origin.kind is not SourceKind.LOG:
+        return None
+    falls = _falls(kv, running)
+    if len(falls) != 1:
+        return None
+    before, after = falls[0]
+    old, new = hits.at(before), _next(hits, after)
+    if old is None or new is None or new <= 0 or new < old.value:
+        return None
+    argument.series(kv, "falls to nothing exactly as nothing runs any more")
+    argument.series(running)
+    argument.series(hits, "afterwards not less: nothing was lost")
+    argument.against("cache.prefix_loss: what was cached is found again")
+    argument.against("cache.thrash: nothing is preempted, and nothing waits")
+    argument.against("release.leak: everything was given back")
+    return Confidence.CERTAIN
+
+
+def _falls(kv: Series, running: Series) -> list[tuple[float, float]]:
+    """From when to when it fell from what is noticed to nothing with the last request; more than
+    one are the pauses of a quiet service."""
+    falls = []
+    high: float | None = None
+    for before, after in itertools.pairwise(kv.readings):
+        if before.value >= _NOTICED:
+            high = before.at
+        idle = running.at(after.at)
+        if high is not None and after.value == 0 and idle is not None and idle.value == 0:
+            falls.append((high, after.at))
+            high = None
+    return falls
+
+
+def _next(series: Series, moment: float) -> float | None:
+    return next((each.value for each in series.readings if each.at > moment), None)
+
+
+def cached_is_not_held(argument: Argument, now: Activity) -> Confidence | None:
+    """Blocks are in use while nothing runs, and just as many are cached and free to go."""
+    idle = now.running is not None and now.running.last.value == 0
+    if not idle:
+        return None
+    used = told_number(now.window, r"(blocks?|pages?|kv|cache)( \w+)* (used|in use|occupied)")
+    cached = told_number(now.window, r"(blocks?|pages?|kv|cache)?.*(evictable|reclaimable|cached)")
+    held, free = number_of(used), number_of(cached)
+    if used is None or cached is None or not held or free is None or used.unit is not cached.unit:
+        return None
+    if free < _ACCOUNTS_FOR * held:
+        return None
+    argument.says(f"{says(used)}, and {says(cached)}: all of it is free to go")
+    argument.series(now.running, "nothing runs")
+    for fact in told_all(now.window, r"leak|hits?$|live|active"):
+        argument.fact(fact)
+    argument.against("release.leak: what is cached is handed out when room is needed")
+    return Confidence.LIKELY
+
+
+def prefills_and_decodes_nothing(argument: Argument, now: Activity) -> Confidence | None:
+    """The speed of decoding, read of a server whose role is prefill."""
+    decode = now.window.find(Signal.GENERATION_RATE)
+    computed = now.window.find(Signal.COMPUTED_PROMPT_TOKENS) or now.window.find(
+        Signal.PROMPT_TOKENS
+    )
+    if decode is None or decode.max > 0 or computed is None or not computed.per_second:
+        return None
+    tokens = now.window.find(Signal.GENERATION_TOKENS)
+    if tokens is not None and tokens.increase:
+        return None
+    is_prefill = any(series.labels.get("engine_type") == "prefill" for series in now.window.series)
+    told_role = told_all(now.window, r"prefill")
+    if not (told_role or (is_prefill and readers(now.window))):
+        return None
+    argument.series(decode, "a server of the role prefill decodes nothing")
+    argument.series(computed, "and this is what it does")
+    for fact in told_all(now.window, r"prefill|panel|dashboard|ttft|busy"):
+        argument.fact(fact)
+    argument.against("engine.hung and queue.blocked: prompt tokens are computed")
+    argument.against("telemetry.stale: its counters move")
+    return Confidence.CERTAIN

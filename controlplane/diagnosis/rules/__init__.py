@@ -4,6 +4,7 @@ from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.cache import RULES as CACHE
 from controlplane.diagnosis.rules.callers import RULES as CALLERS
 from controlplane.diagnosis.rules.delivery import RULES as DELIVERY
+from controlplane.diagnosis.rules.healthy import HEALTHY
 from controlplane.diagnosis.rules.life import RULES as LIFE
 from controlplane.diagnosis.rules.memory import RULES as MEMORY
 from controlplane.diagnosis.rules.pace import RULES as PACE
@@ -21,5 +22,6 @@ BUILT_IN_RULES: tuple[Rule, ...] = (
     *PLACEMENT,
     *DELIVERY,
     *PACE,
+    HEALTHY,
 )
 """Where two are equally sure, the earlier one is the answer."""

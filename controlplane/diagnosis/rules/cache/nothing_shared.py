@@ -13,7 +13,7 @@ from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.figure import Figure, figure_of
 from controlplane.diagnosis.views.prefix import hit_rates
-from controlplane.diagnosis.views.told import number_of, plain, told_all, told_number, value_of
+from controlplane.diagnosis.views.told import number_of, plain, told_number, value_of
 from controlplane.diagnosis.window import Window
 
 _NO_HITS = 0.01
@@ -162,7 +162,9 @@ def _prompts_differ(argument: Argument, window: Window) -> bool:
         r"prompt|prefix|template|request|salt|shared|begin|first (line|tokens|block)|header"
         r"|system"
     )
-    for fact in told_all(window, about):
+    for fact in window.facts:
+        if fact.value is not None and not re.search(about, plain(fact.key)):
+            continue
         text = f"{plain(fact.key)} {fact.raw.replace('_', ' ').lower()}"
         if re.search(_UNIQUE, text) or len(set(re.findall(_CLOCK, text))) > 1:
             argument.fact(fact, "it differs at its start")

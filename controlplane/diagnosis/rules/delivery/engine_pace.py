@@ -11,6 +11,8 @@ from controlplane.diagnosis.window import Window
 
 _FAST_SECONDS = 0.1
 """Between tokens: ten a second is faster than people read."""
+_SHORT_WAIT = 0.5
+"""In the engine's queue: requests are taken as they come."""
 _LATER = 1.5
 """At the client against at the engine: a network adds milliseconds."""
 _AT_ENGINE = (
@@ -47,13 +49,22 @@ def is_engine_fine(argument: Argument, window: Window) -> bool | None:
             break
     if is_fine is None:
         told_itl = told_number(
-            window, rf"(?=.*{_AT_ENGINE})(?=.*\b(itl|tpot|inter token|per token|decode|step)\b)"
+            window,
+            rf"(?=.*{_AT_ENGINE})(?=.*\b(itl|tpot|inter token|per token|decode|step)\b)",
+            r"^(decode|engine|model|gpu) step|^step (time|ms)|^step$",
         )
         if told_itl is not None and told_itl.value is not None:
             argument.fact(told_itl, "the engine keeps its pace")
             is_fine = told_itl.value <= _FAST_SECONDS
     if usage is not None:
         argument.says(usage.says)
+    queue = window.find_histogram(Signal.QUEUE_TIME)
+    waited = None if queue is None else queue.mean
+    if is_fine is None and queue is not None and waited is not None:
+        argument.histogram(queue, waited, f"{queue.origin.name}: {waited:.3g} s on average")
+        is_fine = waited <= _SHORT_WAIT
+    if is_fine is None and now.waiting is not None and now.has_room and now.running is not None:
+        is_fine = now.running.last.value > 0
     if is_fine is None and usage is not None and now.waiting is not None:
         return usage.value < 0.9
     return is_fine

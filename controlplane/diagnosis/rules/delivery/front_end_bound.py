@@ -3,7 +3,7 @@
 import itertools
 import re
 
-from controlplane.diagnosis.citing import says
+from controlplane.diagnosis.citing import number, says
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Series
@@ -16,12 +16,15 @@ from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.course import rate_of
 from controlplane.diagnosis.views.device import BUSY_CORE, cpu_of, is_device_idle
 from controlplane.diagnosis.views.figure import Figure
+from controlplane.diagnosis.views.slowdown import slowdowns
 from controlplane.diagnosis.views.told import number_of, plain, says_no, told, told_all, told_number
 from controlplane.diagnosis.window import Window
 
 _FRONT = (
     r"front\w*|api( server)?|apiserver|http|tokenizer( manager)?|detokenizer|uvicorn|event loop"
-    r"|proxy|gateway|router|server process|serving"
+    r"|proxy"
+    r"|gateway|router|server process|serving|ingress|actor|nginx|envoy|balancer|preprocess\w*"
+    r"|render\w*"
 )
 _ENGINE = r"engine( core)?|enginecore|scheduler|core|worker"
 _GROWS = 3.0
@@ -31,6 +34,25 @@ _LOOP = (
     r"|(asyncio|slow callback).*(took|seconds)|output (pull|handler|queue)|asyncio.*blocked"
 )
 _LAG_SECONDS = 0.1
+_INSIDE = (
+    r"\b(inside|within|in|between|before|held|stuck|at|waiting)\b.*\b(front ?end|ingress|http"
+    r"|entry|api"
+    r" servers?|tokeni[sz]\w*|preprocess\w*|render\w*|proxy|event loop|balancer|router"
+    r"|detokeni[sz]\w*)"
+    r"\b|\b(tokeni[sz]\w*|preprocess\w*|render\w*|detokeni[sz]\w*|template)\b.*\b(ms|s|time|queue"
+    r"|wait)\b"
+)
+_LONG_SECONDS = 0.5
+"""A front end that is not bound takes milliseconds."""
+_MANY = 8
+_HALF = 0.5
+_CLEARLY = 1.3
+_AROUND = (
+    r"\b(straight|direct(ly)?|bypass\w*|without (the )?(gateway|ingress|proxy|router|balancer"
+    r"|front)"
+    r"|at (the )?(replicas?|engines?|workers?|pods?)|no (gateway|proxy|router|ingress))\b"
+)
+_THROUGH = r"\b(through|via|behind|with|over)\b.*|\b(gateway|ingress|proxy|router|balancer|front)\b"
 
 
 def judge(window: Window) -> Verdict | None:
@@ -40,7 +62,9 @@ def judge(window: Window) -> Verdict | None:
     busy = _busy_front(argument, window)
     grows = _grows_with_streams(argument, window)
     lags = _lags(argument, window)
-    if not (busy or grows or lags):
+    inside = _inside(argument, window)
+    around = _faster_around(argument, window)
+    if not (busy or grows or lags or inside or around):
         return None
     blocked = told(window, r"client\w*.*block|block\w*.*client|slow clients")
     if blocked is not None and not says_no(blocked) and (number_of(blocked) or 0.0) > 0:
@@ -63,10 +87,13 @@ def judge(window: Window) -> Verdict | None:
     signs = sum(
         map(
             bool,
-            (busy, grows, lags, late, fine, blocked is not None, is_device_idle(window), core),
+            (
+                *(busy, grows, lags, late, inside, around),
+                *(fine, blocked is not None, is_device_idle(window), core),
+            ),
         )
     )
-    if fine and signs >= _SIGNS_FOR_CERTAIN and (busy or lags):
+    if fine and signs >= _SIGNS_FOR_CERTAIN:
         return argument.verdict(Confidence.CERTAIN)
     if signs >= _SIGNS and (fine or core is not None or is_device_idle(window)):
         return argument.verdict(Confidence.LIKELY)
@@ -81,6 +108,36 @@ def judge(window: Window) -> Verdict | None:
 _SIGNS = 3
 _SIGNS_FOR_CERTAIN = 5
 """Of eight independent ones, the engine's pace among them."""
+
+
+def _inside(argument: Argument, window: Window) -> bool:
+    """Requests that are neither at the engine nor at the client, or the time that they spend so."""
+    found = False
+    for fact in told_all(window, _INSIDE, without=r"cpu|process(es)?$|workers|max wait|timeout"):
+        value = number_of(fact) or 0.0
+        is_long = fact.unit is Unit.SECONDS and value >= _LONG_SECONDS
+        is_many = fact.unit is not Unit.SECONDS and value >= _MANY
+        if is_long or is_many:
+            argument.fact(fact, "before the engine sees them")
+            found = True
+    now = activity_of(window)
+    sent = told_number(window, r"^(client )?(concurren\w*|streams|connections|clients)$|in ?flight")
+    many = number_of(sent)
+    if now.running is None or now.waiting is None or sent is None or many is None or not found:
+        return found
+    at_engine = now.running.last.value + now.waiting.last.value
+    if many >= _MANY and at_engine <= _HALF * many:
+        argument.says(f"{sent.key} {sent.raw}, and {number(at_engine)} are at the engine")
+    return found
+
+
+def _faster_around(argument: Argument, window: Window) -> bool:
+    """The same engines without what stands before them."""
+    for slow in slowdowns(window, base=_AROUND, other=_THROUGH):
+        if slow.factor >= _CLEARLY and re.search(_AROUND, slow.contrast.keys):
+            argument.says(slow.says)
+            return True
+    return False
 
 
 def _busy_front(argument: Argument, window: Window) -> Figure | None:

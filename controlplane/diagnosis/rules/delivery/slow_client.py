@@ -9,7 +9,14 @@ from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.device import BUSY_CORE, cpu_of
-from controlplane.diagnosis.views.told import number_of, says_no, told, told_all, told_number
+from controlplane.diagnosis.views.told import (
+    number_of,
+    numbers_in,
+    says_no,
+    told,
+    told_all,
+    told_number,
+)
 from controlplane.diagnosis.window import Window
 
 _BLOCKED = (
@@ -30,6 +37,11 @@ _LOGGED = (
     r"|send (buffer|queue) (is )?full|backpressure|client (is )?not reading|flow control (stall"
     r"|block)"
 )
+_OF_LINKS = r"write|unack\w*|retrans\w*|\brtt\b|round trip|send|blocked|buffer\w*|unsent|window"
+_FEWEST_STREAMS = 3
+_APART = 5.0
+"""Times the middle one."""
+_NOTHING = 0.001
 _FRONT = r"front\w*|api|http|gateway|proxy|server|router"
 
 
@@ -42,6 +54,7 @@ def judge(window: Window) -> Verdict | None:
         return None
     buffered = _buffered(argument, window)
     logged = _logged(argument, window)
+    blocked = blocked or _one_of_many(argument, window)
     if not (blocked or buffered or logged):
         return None
     fine = is_engine_fine(argument, window)
@@ -82,6 +95,23 @@ def _blocked(argument: Argument, window: Window) -> bool | None:
         return False
     argument.fact(fact)
     return True
+
+
+def _one_of_many(argument: Argument, window: Window) -> bool:
+    """Figures by stream, of which one stands apart: its link, and not the server, is slow."""
+    found = False
+    for fact in told_all(window, _OF_LINKS):
+        values = numbers_in(fact.raw) if fact.value is None else ()
+        if len(values) < _FEWEST_STREAMS:
+            continue
+        others = sorted(values)[len(values) // 2]
+        if max(values) > _APART * max(others, _NOTHING):
+            argument.fact(fact, "one stands apart")
+            found = True
+    if found:
+        for fact in told_all(window, r"stream.*(tok|per s|rate)|tokens per s", without=r"decode"):
+            argument.fact(fact)
+    return found
 
 
 def _buffered(argument: Argument, window: Window) -> bool:

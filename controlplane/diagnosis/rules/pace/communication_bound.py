@@ -37,6 +37,7 @@ _DEVICES = (
     r"\b(tp ?\d*|tensor|gpus?|cards|nodes?|nvlink|pcie|socket|tcp|ethernet|rpc|remote|network|gbit"
     r"|lan|wan|gigabit)\b"
 )
+_NOT_A_STEP = r"ttft|\bload|start|transfer|\bkv\b|prefill"
 _LINK_WORDS = r"\b(nvlink|pcie|socket|tcp|ethernet|rpc|remote|network|gbit|lan|wan|gigabit)\b"
 _LINK_COSTS = 1.15
 """The same devices over another link: what it takes longer is the link's."""
@@ -111,11 +112,11 @@ def _share(argument: Argument, window: Window) -> float | None:
 def _is_not_faster(argument: Argument, window: Window) -> bool:
     """More devices for one model, or the same over another link."""
     for slow in slowdowns(window, base=_ONE, other=_SEVERAL):
-        keys = f"{plain(slow.contrast.base.key)} {plain(slow.contrast.other.key)}"
-        is_about = re.search(
-            r"\b(tp|tensor|gpus?|cards|nodes?|nvlink|pcie|socket|tcp|ethernet)\b", keys
-        )
-        if is_about and slow.factor >= _NOT_FASTER:
+        about = slow.contrast.circumstance or slow.contrast.keys
+        bound = _LINK_COSTS if re.search(_LINK_WORDS, about) else _NOT_FASTER
+        if re.search(_NOT_A_STEP, slow.contrast.keys) or not re.search(_DEVICES, about):
+            continue
+        if slow.factor >= bound:
             argument.says(slow.says)
             return True
     return False

@@ -1,0 +1,244 @@
+"""What speaks against health, each in a sentence, so that no symptom stays unnamed."""
+
+import re
+from collections.abc import Callable, Iterator
+
+from controlplane.diagnosis.citing import says
+from controlplane.diagnosis.fact import Fact
+from controlplane.diagnosis.log_event import LogKind
+from controlplane.diagnosis.reading import Series
+from controlplane.diagnosis.signal import Signal, Unit
+from controlplane.diagnosis.views.activity import Activity
+from controlplane.diagnosis.views.contrast import contrasts
+from controlplane.diagnosis.views.course import early, late
+from controlplane.diagnosis.views.preempting import preempting
+from controlplane.diagnosis.views.slowdown import slowdowns
+from controlplane.diagnosis.views.spread import spread_of
+from controlplane.diagnosis.views.told import number_of, plain, says_no, told_all
+from controlplane.diagnosis.window import DoubtKind
+
+FEW_WAIT = 0.15
+"""Of the batch: they are in with the next steps."""
+_SLOWED = 0.5
+_DIP = 0.2
+"""Of the best speed of a request in the window."""
+_LOST_SHARE = 0.03
+"""Of what ended: a few percent of callers leave or send nonsense everywhere."""
+_SLOWER = 1.3
+_GROWN = 1.1
+_WORTH = 0.3
+"""A hit rate that somebody would miss."""
+_LOST_HITS = 0.4
+_MISSING = 1.5
+"""Times what the engine has: more in flight than it knows of."""
+
+_BAD_EVENTS = (
+    LogKind.OUT_OF_MEMORY,
+    LogKind.HOST_OUT_OF_MEMORY,
+    LogKind.FAILED_TO_START,
+    LogKind.FREE_MEMORY_TOO_LITTLE,
+    LogKind.KV_CACHE_TOO_SMALL,
+    LogKind.DIED,
+    LogKind.NO_PROGRESS,
+    LogKind.OUTPUT_WITHOUT_OWNER,
+    LogKind.MEMORY_LEAK,
+    LogKind.REJECTED,
+    LogKind.TRANSFER_FAILED,
+    LogKind.COLLECTIVE_SLOW,
+    LogKind.FULL_REPROCESS,
+    LogKind.ERROR,
+)
+_TROUBLE = (
+    r"\b(errors?|fail(ed|ures?|s)?|time ?outs?|timed out|crash\w*|restarts?|oom\w*|kills?"
+    r"|evictions?"
+    r"|rejected|rejects|refused|dropped|lost|stuck|leak\w*|5xx|50[0234]|429s?|retries|stalls?"
+    r"|corrupt\w*|retransmit\w*|blocked|unanswered|zombies?|violations?)\b"
+)
+_NO_TROUBLE = (
+    r"limit|max|budget|config|allowed|setting|policy|timeout (s|ms)|after|window|threshold"
+    r"|objective"
+    r"|validation"
+)
+_BAD_WORDS = (
+    r"\b(no answer|unanswered|timed? ?out|stuck|hang\w*|hung|crash\w*|refused|fail\w*|dead|wedged"
+    r"|not responding|unreachable|exit(ed)? [1-9]|killed)\b"
+)
+_HELD = r"(gpu|host|vram|device|smi|rss|memory)\b.*\b(used|in use|resident|mib|gib|held)\b|\brss\b"
+
+
+def symptoms(now: Activity) -> tuple[str, ...]:
+    """All that can be seen; empty where nothing is."""
+    return tuple(sentence for look in _LOOKS for sentence in look(now))
+
+
+def _waiting(now: Activity) -> Iterator[str]:
+    """Requests that wait and do not come in."""
+    backlog = now.backlog
+    if backlog is None or backlog.last.value <= 0:
+        return
+    batch = max(late(now.running), 1.0) if now.running is not None else 1.0
+    waits = late(backlog)
+    is_passing = len(backlog.readings) > 2 and backlog.min == 0 and waits <= FEW_WAIT * batch
+    is_little = waits <= max(2.0, FEW_WAIT * batch) and backlog.min <= 1
+    queue = now.window.find_histogram(Signal.QUEUE_TIME)
+    wait = None if queue is None else queue.mean
+    if not (is_passing or is_little or (wait is not None and wait < 1.0)):
+        yield f"{backlog.origin.name} {backlog.last.raw}: they wait"
+
+
+def _standstill(now: Activity) -> Iterator[str]:
+    """Requests in the batch of which nothing comes."""
+    running = now.running
+    if running is not None and running.last.value > 0 and now.is_moving is False:
+        yield f"{running.origin.name} {running.last.raw}, and nothing moves"
+
+
+def _slower(now: Activity) -> Iterator[str]:
+    """Each request gets its tokens more slowly than before, with no more of them."""
+    decode, running = now.decode, now.running
+    if decode is None or running is None or len(decode.readings) < 2:
+        return
+    speeds: list[tuple[float, float, bool]] = []
+    was_idle = True
+    for reading in decode.readings:
+        beside = running.at(reading.at)
+        count = 0.0 if beside is None else beside.value
+        if count > 0:
+            speeds.append((reading.value / count, count, was_idle))
+        was_idle = count == 0 or reading.value == 0
+    if len(speeds) < 2:
+        return
+    half = len(speeds) // 2
+    before, after = max(speeds[:half]), max(speeds[half:])
+    fewer = after[1] <= before[1] * 1.2
+    if after[0] < _SLOWED * before[0] and fewer:
+        yield f"{decode.origin.name} for each running: {before[0]:.3g} -> {after[0]:.3g} tokens/s"
+        return
+    best = max(speed for speed, _, _ in speeds)
+    warm = [speed for speed, _, first in speeds if not first]
+    if warm and min(warm) < _DIP * best:
+        yield f"{decode.origin.name} falls to {min(warm):.3g} tokens/s for each running at times"
+
+
+def _thrown_out(now: Activity) -> Iterator[str]:
+    thrown = preempting(now)
+    if thrown is not None and (thrown.is_costly or (thrown.count > 0 and not thrown.is_measured)):
+        yield f"requests are thrown out: {thrown.says}"
+
+
+def _events(now: Activity) -> Iterator[str]:
+    for event in now.window.events_of(*_BAD_EVENTS)[-3:]:
+        yield event.line.strip()[:160]
+
+
+def _counters(now: Activity) -> Iterator[str]:
+    """Requests that end otherwise than by an answer."""
+    ended = None if now.finished is None else now.finished.increase
+    for signal in (Signal.FAILED, Signal.REJECTED, Signal.ABORTED, Signal.GATEWAY_REJECTED):
+        series = now.window.find(signal)
+        lost = None if series is None else series.increase
+        if series is not None and lost and lost > max(1.0, _LOST_SHARE * (ended or 0.0)):
+            yield f"{series.origin.name} {series.first.raw} -> {series.last.raw}"
+    for signal in (Signal.UNRELEASED, Signal.LEAKED, Signal.TRANSFER_FAILURES):
+        series = now.window.find(signal)
+        if (
+            series is not None
+            and (series.last.value if signal is Signal.UNRELEASED else (series.increase or 0.0)) > 0
+        ):
+            yield f"{series.origin.name} {series.last.raw}"
+
+
+def _facts(now: Activity) -> Iterator[str]:
+    for fact in told_all(now.window, _TROUBLE, without=_NO_TROUBLE):
+        value = number_of(fact)
+        if says_no(fact) or value == 0 or (value is None and not re.search(_BAD_WORDS, fact.raw)):
+            continue
+        if fact.unit is Unit.RATIO and value is not None and value <= _LOST_SHARE:
+            continue
+        yield says(fact)
+    for fact in now.window.facts:
+        if fact.value is None and re.search(_BAD_WORDS, fact.raw.lower()):
+            yield says(fact)
+
+
+def _truth(now: Activity) -> Iterator[str]:
+    """What the engine says is not what is in flight."""
+    inside, running = now.in_flight, now.running
+    if inside is None or running is None:
+        return
+    here = running.last.value + (0.0 if now.waiting is None else now.waiting.last.value)
+    near = abs(inside.last.at - running.last.at) <= _SAME_MOMENT
+    if near and inside.last.value == 0 and here > 0:
+        yield f"{inside.origin.name} {inside.last.raw}, and the engine has {here:g}"
+    if near and inside.last.value > _MISSING * here + 4:
+        yield f"{inside.origin.name} {inside.last.raw}, and the engine has {here:g}"
+
+
+_SAME_MOMENT = 20.0
+
+
+def _uneven(now: Activity) -> Iterator[str]:
+    load = spread_of(now.window, Signal.RUNNING)
+    if load is None or load.total < 4 * len(load.by_place):
+        return
+    if load.top_share >= 1.9 / len(load.by_place) and load.least <= 0.25 * load.mean:
+        yield load.says
+
+
+def _comparisons(now: Activity) -> Iterator[str]:
+    """Slower than before, or more memory held than before."""
+    for slow in slowdowns(now.window):
+        if slow.factor >= _SLOWER and not re.search(r"p50.*p9|start to ready", slow.contrast.keys):
+            yield slow.says
+    for contrast in contrasts(now.window, _HELD):
+        if contrast.base.key == contrast.other.key and contrast.factor > _GROWN:
+            yield contrast.says
+
+
+def _doubts(now: Activity) -> Iterator[str]:
+    for doubt in now.window.doubts_of(DoubtKind.STUCK, DoubtKind.COUNTER_RESET):
+        yield f"{doubt.name}: {doubt.what}"
+
+
+def _objectives(now: Activity) -> Iterator[str]:
+    """An objective that is missed."""
+    for limit in told_all(now.window, r"\b(objective|slo|target|allowed|sla)\b"):
+        bound = number_of(limit)
+        about = set(plain(limit.key).split()) - {"objective", "slo", "target", "allowed", "sla"}
+        for fact in now.window.facts:
+            if fact is limit or fact.unit is not limit.unit or fact.value is None or not bound:
+                continue
+            if fact.quantile == limit.quantile and _is_about(fact, about) and fact.value > bound:
+                yield f"{says(fact)} against {says(limit)}"
+
+
+def _is_about(fact: Fact, words: set[str]) -> bool:
+    own = set(plain(fact.key).split())
+    return bool(own & words & {"ttft", "tpot", "itl", "latency", "e2e"}) or bool(
+        own & {"latency", "e2e"} and not words & {"ttft", "tpot", "itl"}
+    )
+
+
+def _hit_rate(now: Activity) -> Iterator[str]:
+    rate: Series | None = now.window.find(Signal.HIT_RATE)
+    if rate is None or len(rate.readings) < 3 or early(rate) < _WORTH:
+        return
+    if late(rate) < _LOST_HITS * early(rate):
+        yield f"{rate.origin.name} {rate.first.raw} -> {rate.last.raw}"
+
+
+_LOOKS: tuple[Callable[[Activity], Iterator[str]], ...] = (
+    _waiting,
+    _standstill,
+    _slower,
+    _thrown_out,
+    _events,
+    _counters,
+    _facts,
+    _truth,
+    _uneven,
+    _comparisons,
+    _doubts,
+    _objectives,
+    _hit_rate,
+)

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from controlplane.diagnosis.always_on.settings import AlwaysOnSettings
+from controlplane.diagnosis.always_on.worker import DiagnosisWorker
 from controlplane.operator.feed import SnapshotFeed
 from controlplane.operator.installed import InstalledPlugins
 from controlplane.operator.observed import ObservedState
@@ -31,6 +33,8 @@ class OpenState:
     operator: Operator
     retention: RetentionWorker
     """Begins with the application."""
+    diagnosis: DiagnosisWorker
+    """So does it."""
     process_history: ProcessHistory
     _stack: ExitStack
 
@@ -42,6 +46,7 @@ class OpenState:
         requests_url: str,
         operator_settings: OperatorSettings,
         storage: StorageSettings | None = None,
+        always_on: AlwaysOnSettings | None = None,
     ) -> Self:
         """Open the databases and begin the operator's first pass.
 
@@ -56,6 +61,11 @@ class OpenState:
             retention = RetentionWorker(request_db, storage.retention)
             stack.callback(retention.stop)
             observed, snapshots = ObservedState(), SnapshotFeed()
+            processes = ProcessHistory(state_dir)
+            diagnosis = DiagnosisWorker(
+                config_db, request_db, observed, processes, always_on or AlwaysOnSettings()
+            )
+            stack.callback(diagnosis.stop)
             operator = Operator(
                 config_db, InstalledPlugins(state_dir), observed, snapshots, operator_settings
             )
@@ -68,7 +78,8 @@ class OpenState:
                 snapshots=snapshots,
                 operator=operator,
                 retention=retention,
-                process_history=ProcessHistory(state_dir),
+                diagnosis=diagnosis,
+                process_history=processes,
                 _stack=stack.pop_all(),
             )
 

@@ -2,7 +2,7 @@
 
 What it works with (databases, the operator) was opened before, and ends with its lifespan. On
 `app.state`: `opened` and its parts `config_db`, `request_db`, `observed`, `snapshots` and
-`operator`, `retention`, `process_history`,
+`operator`, `retention`, `diagnosis`, `process_history`,
 `refused_gateways`; `registry`, `on_config_change`, `start_error`; what `shared` makes, and
 of that `closing`, which is set when the server is about to end, for streams that would otherwise
 never do.
@@ -26,6 +26,7 @@ from controlplane.api import (
     config,
     config_history,
     deployments,
+    diagnosis,
     events,
     gateways,
     incidents,
@@ -70,6 +71,7 @@ _ROUTERS = (
     config.router,
     config_history.router,
     deployments.router,
+    diagnosis.router,
     events.router,
     gateways.router,
     incidents.router,
@@ -130,12 +132,13 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         state.observed, state.snapshots = opened.observed, opened.snapshots
         state.operator = opened.operator
         state.on_config_change = opened.operator.wake
-        state.retention = opened.retention
+        state.retention, state.diagnosis = opened.retention, opened.diagnosis
         state.process_history = opened.process_history
         state.refused_gateways = RefusedGateways(
             opened.config_db, opened.observed, opened.process_history
         )
         opened.retention.start()
+        opened.diagnosis.start()
         state.registry = metrics.create_registry(state)
         yield
 

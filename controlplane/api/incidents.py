@@ -40,7 +40,10 @@ router = APIRouter(prefix="/api/v1", tags=["incidents"])
 MAX_LISTED = 1000
 _CHANGES_BEFORE_SECONDS = 3600
 _UNKNOWN: dict[int | str, dict[str, Any]] = {404: {"description": "No incident has that id."}}
-_REFUSED: dict[int | str, dict[str, Any]] = {**_UNKNOWN, 409: {"description": "It is resolved, or somebody looks after it."}}
+_REFUSED: dict[int | str, dict[str, Any]] = {
+    **_UNKNOWN,
+    409: {"description": "It is resolved, or somebody looks after it."},
+}
 Words = Annotated[str, Field(min_length=1, max_length=1024), AfterValidator(check_free_text)]
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from controlplane.diagnosis.always_on.settings import AlwaysOnSettings
 from controlplane.open_state import OpenState
 from controlplane.operator.settings import DEFAULT_DRAIN_SECONDS, OperatorSettings
 from controlplane.store.connection import DatabaseKind, database_urls
@@ -29,6 +30,8 @@ class ControlPlaneSettings(BaseModel):
     """Addresses or networks of proxies whose X-Forwarded headers count."""
     storage: StorageSettings = StorageSettings()
     """How much request data is kept."""
+    always_on: AlwaysOnSettings = AlwaysOnSettings()
+    """How closely deployments are diagnosed while it runs."""
     drain_seconds: float = Field(default=DEFAULT_DRAIN_SECONDS, ge=0)
     """How long a replica that is to end may go on with what it is doing."""
 
@@ -49,4 +52,5 @@ class ControlPlaneSettings(BaseModel):
             self.database_url(DatabaseKind.REQUESTS),
             OperatorSettings(drain_seconds=self.drain_seconds),
             self.storage,
+            self.always_on,
         )

@@ -9,6 +9,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from controlplane.cli.credentials import FILE_VARIABLE, KEY_VARIABLE
+from controlplane.cli.diagnosis_options import (
+    diagnosis_arguments,
+    diagnosis_options,
+    read_diagnosis,
+)
 from controlplane.cli.examples import examples
 from controlplane.cli.exit_codes import ExitCode
 from controlplane.cli.options import config_url_option, requests_url_option, state_dir_option
@@ -74,6 +79,7 @@ def _refuse(message: str, exit_code: int) -> NoReturn:
 )
 @config_url_option
 @requests_url_option
+@diagnosis_options
 @storage_options
 def serve(
     state_dir: Path,
@@ -85,6 +91,8 @@ def serve(
     auth: str,
     config_url: str | None,
     requests_url: str | None,
+    diagnosis: str,
+    rule_plugins: tuple[str, ...],
     **storage: Any,
 ) -> None:
     """Serve models on this machine: control plane, gateway and replicas, until Ctrl-C.
@@ -109,6 +117,7 @@ def serve(
         config_url=config_url,
         requests_url=requests_url,
         storage_arguments=storage_arguments(storage),
+        diagnosis_arguments=diagnosis_arguments(diagnosis, rule_plugins),
     )
     # By environment and not by argument: everybody on a machine can read arguments.
     os.environ.update(settings.database_environment)
@@ -158,6 +167,7 @@ def serve(
 )
 @config_url_option
 @requests_url_option
+@diagnosis_options
 @storage_options
 def controlplane(
     state_dir: Path,
@@ -168,6 +178,8 @@ def controlplane(
     trusted_proxies: tuple[str, ...],
     config_url: str | None,
     requests_url: str | None,
+    diagnosis: str,
+    rule_plugins: tuple[str, ...],
     **storage: Any,
 ) -> None:
     """Run the control plane alone, in the foreground. Ending it leaves replicas running.
@@ -200,6 +212,7 @@ def controlplane(
         config_url=config_url,
         requests_url=requests_url,
         storage=read_storage(storage),
+        always_on=read_diagnosis(diagnosis, rule_plugins),
         drain_seconds=drain_seconds,
         auth=AuthMode(auth),
         trusted_proxies=trusted_proxies,

@@ -311,7 +311,10 @@ def _keep(
                 incident_id=incident.incident_id,
                 rule_id=each.rule_id,
                 mechanism=each.mechanism,
+                confidence=each.confidence,
+                finding=each.finding,
                 first_seen_at_unix_ns=now_unix_ns,
+                last_seen_at_unix_ns=now_unix_ns,
                 num_seen=0,
             )
             session.add(row)

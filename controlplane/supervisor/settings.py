@@ -63,6 +63,8 @@ class ServeSettings:
     requests_url: str | None = None
     storage_arguments: tuple[str, ...] = ()
     """The control plane's options for how much request data it keeps."""
+    diagnosis_arguments: tuple[str, ...] = ()
+    """The control plane's options for how it diagnoses."""
 
     @property
     def database_environment(self) -> dict[str, str]:
@@ -157,7 +159,7 @@ def control_plane_spec(settings: ServeSettings) -> ChildSpec:
             sys.executable, "-m", "controlplane.cli", "controlplane", "--host", _HOST,
             "--port", str(settings.port), "--state-dir", str(settings.state_dir),
             "--drain-seconds", f"{settings.drain_seconds:g}", *_auth(settings),
-            *settings.storage_arguments,
+            *settings.storage_arguments, *settings.diagnosis_arguments,
         ),
         environment=settings.database_environment,
     )  # fmt: skip

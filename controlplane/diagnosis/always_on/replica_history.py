@@ -1,0 +1,92 @@
+"""What one replica showed over the last minutes."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from controlplane.diagnosis.always_on.rolling_endpoint import RollingEndpoint
+from controlplane.diagnosis.always_on.scraper import ScrapedPage
+from controlplane.diagnosis.reading import SourceKind
+from controlplane.diagnosis.sources.exposition import ExpositionReader, NotMetricsError
+from controlplane.diagnosis.sources.failed_scrapes import FailedScrape
+from controlplane.diagnosis.sources.gathering import Gatherer
+from controlplane.diagnosis.sources.part import Part
+from controlplane.diagnosis.sources.trust import pages
+from controlplane.diagnosis.window import Doubt
+
+_SILENT_SECONDS = 30.0
+"""What a replica said before it fell silent for longer is no longer how it stands."""
+
+
+class PageReaders:
+    """Remembers what the lines of pages mean; replicas of one deployment share one, because their
+    pages are nearly the same."""
+
+    def __init__(self) -> None:
+        self.reader = ExpositionReader()
+        self.gatherer = Gatherer()
+
+
+class ReplicaHistory:
+    """One replica's. `take` what came of each scrape, in time order."""
+
+    def __init__(self, replica_id: str, place: str, readers: PageReaders) -> None:
+        self._replica_id = replica_id
+        self._readers = readers
+        self._endpoint = RollingEndpoint(
+            self._labels(), place, SourceKind.METRICS, readers.gatherer
+        )
+        self._doubts: list[Doubt] = []
+        self.failed: list[FailedScrape] = []
+        self._asked: list[float] = []
+
+    @property
+    def num_scrapes(self) -> int:
+        """That are kept, answered or not."""
+        return len(self._asked)
+
+    @property
+    def why_silent(self) -> str | None:
+        """Why the last scrape brought nothing; None: it did, or there was none yet."""
+        return self.failed[-1].why if self._is_silent() else None
+
+    def take(self, scraped: ScrapedPage, at: float) -> None:
+        """A page, or why there is none: both are observations."""
+        if scraped.is_resting:
+            return
+        self._asked.append(at)
+        why = scraped.why
+        if scraped.text is not None:
+            try:
+                page = self._readers.reader.read(scraped.text, scraped.place)
+            except NotMetricsError as error:
+                why = f"it answers {error.what}"
+            else:
+                samples, doubts = pages.checked(page, at, scraped.place, others_are_complete=True)
+                self._endpoint.place = scraped.place
+                self._endpoint.take(samples, page.names, at)
+                self._doubts += doubts
+                return
+        self.failed.append(FailedScrape(at, self._replica_id, why))
+
+    def forget_before(self, moment: float) -> None:
+        """What was seen earlier."""
+        self._endpoint.forget_before(moment)
+        self._doubts = [each for each in self._doubts if each.at is None or each.at >= moment]
+        self.failed = [each for each in self.failed if each.at >= moment]
+        self._asked = [at for at in self._asked if at >= moment]
+
+    def tell(self, now: float) -> Part | None:
+        """All that is kept. None where there is nothing, or where it fell silent: old values are
+        not current."""
+        last = self._endpoint.last_moment
+        if last is None or (self._is_silent() and now - last > _SILENT_SECONDS):
+            return None
+        told = self._endpoint.tell()
+        return replace(told, doubts=(*self._doubts, *told.doubts))
+
+    def _labels(self) -> Mapping[str, str]:
+        return {"replica": self._replica_id}
+
+    def _is_silent(self) -> bool:
+        last = self._endpoint.last_moment
+        return bool(self.failed) and (last is None or self.failed[-1].at > last)

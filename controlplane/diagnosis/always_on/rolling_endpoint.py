@@ -1,0 +1,62 @@
+"""One endpoint's pages over the last minutes: what is older is forgotten."""
+
+import bisect
+from collections.abc import Sequence
+
+from controlplane.diagnosis.reading import Reading
+from controlplane.diagnosis.sources.endpoint import Endpoint
+from controlplane.diagnosis.sources.exposition import Sample
+from controlplane.diagnosis.sources.part import Part
+from controlplane.diagnosis.sources.trust.presence import At
+
+_HISTOGRAM_EVERY_SECONDS = 30.0
+"""Between two kept states of a histogram, which are large; the newest is always there."""
+
+
+class RollingEndpoint(Endpoint):
+    """Takes pages without end, and can be asked to tell at any time."""
+
+    @property
+    def last_moment(self) -> float | None:
+        """Of the newest page; None: there is none, and nothing to tell."""
+        return self._moments[-1] if self._moments else None
+
+    def take(self, samples: Sequence[Sample], names: frozenset[str], at: float) -> None:
+        """The page of `at`. What is the same as on the page before costs no more than its time."""
+        super().take(samples, names, at)
+        for told in self._told.values():
+            if len(told) > 1 and told[-1].at == at:
+                _make_room(told)
+
+    def tell(self) -> Part:
+        """All that is kept, doubted anew."""
+        self._doubts = []
+        return super().tell()
+
+    def forget_before(self, moment: float) -> None:
+        """What was told earlier. Settings stay: they are said once."""
+        del self._moments[: bisect.bisect_left(self._moments, moment)]
+        for key, told in list(self._told.items()):
+            del told[: bisect.bisect_left(told, moment, key=_at)]
+            if not told:
+                del self._told[key]
+        for setting, (_, readings) in list(self._settings.items()):
+            del readings[: bisect.bisect_left(readings, moment, key=_at)]
+            if not readings:
+                del self._settings[setting]
+        self._facts = list({fact.key: fact for fact in self._facts}.values())
+        self._names = set(self._last_names)
+
+
+def _at(each: At | Reading) -> float:
+    return each.at
+
+
+def _make_room(told: list[At]) -> None:
+    """For the newest of one series, of which the one before it may be no longer wanted."""
+    before, newest = told[-2], told[-1]
+    if before.gathered == newest.gathered:
+        told[-1] = At(newest.at, before.gathered)
+    is_histogram = newest.gathered.value is None
+    if is_histogram and len(told) > 2 and newest.at - told[-3].at < _HISTOGRAM_EVERY_SECONDS:
+        del told[-2]

@@ -1,0 +1,121 @@
+"""Asks many replicas for their metrics pages at once; one that does not answer delays nobody."""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import httpx
+
+from controlplane.diagnosis.always_on.settings import AlwaysOnSettings
+from controlplane.diagnosis.always_on.turns import Target
+from controlplane.diagnosis.sources.decoding import decoded
+from controlplane.diagnosis.sources.live.address import read_address
+from controlplane.diagnosis.sources.live.discovery import find_metrics, said
+from controlplane.diagnosis.sources.live.failures import NoMetricsError
+from dataplane.clock import MonotonicClock, monotonic_clock
+
+_FIRST_PAUSE_SECONDS = 10.0
+_LONGEST_PAUSE_SECONDS = 300.0
+"""Until an endpoint that showed no metrics page is asked again: it may be somebody else's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScrapedPage:
+    """What a replica answered, or why it did not."""
+
+    target: Target
+    place: str
+    """The URL."""
+    text: str | None
+    """None: it did not answer as it should."""
+    why: str = ""
+    is_resting: bool = False
+    """It was not asked: it has no metrics page, and is asked again later."""
+
+
+@dataclass(slots=True)
+class _Known:
+    """One address."""
+
+    url: httpx.URL | None = None
+    """Of its metrics page, once it was found."""
+    why: str = ""
+    pause_seconds: float = 0.0
+    ask_again_at: float = 0.0
+
+
+class Scraper:
+    """One event loop's. What it knows of addresses is kept from round to round."""
+
+    def __init__(self, settings: AlwaysOnSettings, clock: MonotonicClock = monotonic_clock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._known: dict[str, _Known] = {}
+        self._http: httpx.AsyncClient | None = None
+
+    async def scrape(self, targets: Iterable[Target]) -> list[ScrapedPage]:
+        """One round: each target once, several at a time, each within its deadline."""
+        if self._http is None:
+            self._http = httpx.AsyncClient(follow_redirects=True, timeout=None)
+        gate = asyncio.Semaphore(self._settings.max_concurrent)
+        http = self._http
+
+        async def one(target: Target) -> ScrapedPage:
+            async with gate:
+                return await self._scrape(http, target)
+
+        return await asyncio.gather(*(one(target) for target in targets))
+
+    def forget_others(self, targets: Iterable[Target]) -> None:
+        """Of addresses that nobody has any more nothing is kept."""
+        addresses = {target.address for target in targets}
+        self._known = {key: known for key, known in self._known.items() if key in addresses}
+
+    async def close(self) -> None:
+        """End its connections."""
+        if self._http is not None:
+            await self._http.aclose()
+
+    async def _scrape(self, http: httpx.AsyncClient, target: Target) -> ScrapedPage:
+        known = self._known.setdefault(target.address, _Known())
+        if self._clock() < known.ask_again_at:
+            return ScrapedPage(
+                target=target, place=target.address, text=None, why=known.why, is_resting=True
+            )
+        place = str(known.url or target.address)
+        try:
+            async with asyncio.timeout(self._settings.scrape_deadline_seconds):
+                return await self._ask(http, target, known)
+        except TimeoutError:
+            why = f"no answer within {self._settings.scrape_deadline_seconds:g} s"
+        except NoMetricsError as error:
+            why = "; ".join(f"{each.url}: {each.answer}" for each in error.tries)
+        except httpx.HTTPError as error:
+            why = said(error)
+        except ValueError as error:
+            why = str(error)
+        if known.url is None:
+            self._rest(known, why)
+        return ScrapedPage(target=target, place=place, text=None, why=why)
+
+    async def _ask(self, http: httpx.AsyncClient, target: Target, known: _Known) -> ScrapedPage:
+        if known.url is None:
+            page = await find_metrics(http, read_address(target.address))
+            known.url, known.pause_seconds = page.url, 0.0
+            return ScrapedPage(target=target, place=str(page.url), text=page.text)
+        data = bytearray()
+        async with http.stream("GET", known.url) as response:
+            response.raise_for_status()
+            async for chunk in response.aiter_bytes():
+                data += chunk
+                if len(data) > self._settings.max_page_bytes:
+                    raise ValueError(
+                        f"its page is longer than {self._settings.max_page_bytes} bytes"
+                    )
+        return ScrapedPage(target=target, place=str(known.url), text=decoded(bytes(data)))
+
+    def _rest(self, known: _Known, why: str) -> None:
+        known.why = why
+        longer = max(_FIRST_PAUSE_SECONDS, 2 * known.pause_seconds)
+        known.pause_seconds = min(longer, _LONGEST_PAUSE_SECONDS)
+        known.ask_again_at = self._clock() + known.pause_seconds

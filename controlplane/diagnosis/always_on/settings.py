@@ -1,0 +1,31 @@
+"""How closely deployments are looked at."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlwaysOnSettings:
+    """One control plane's; read once. The bounds hold for all deployments together, so that a
+    large fleet makes looks rarer and never the control plane slow."""
+
+    is_on: bool = True
+    rule_plugins: tuple[str, ...] = ()
+    """Plugins whose rules go before the built-in ones."""
+    pass_seconds: float = 5.0
+    """Between two rounds of scrapes."""
+    look_seconds: float = 15.0
+    """Between two looks of the rules at one deployment."""
+    judged_seconds: float = 120.0
+    """The newest part of what was seen, which is what rules judge: what is over is no trouble."""
+    keep_seconds: float = 600.0
+    """How long what was seen is kept, to find since when something is so."""
+    max_scrapes: int = 100
+    """In one pass. With more replicas than that they take turns, suspects before the rest."""
+    max_concurrent: int = 16
+    scrape_deadline_seconds: float = 2.0
+    max_page_bytes: int = 4 * 2**20
+    """A longer page is not read."""
+    max_look_seconds: float = 1.5
+    """What all looks of one pass may take; who had none is first in the next one."""
+    calm_seconds: float = 60.0
+    """Incidents of a deployment of which nothing runs any more end after this."""

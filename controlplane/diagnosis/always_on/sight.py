@@ -1,0 +1,189 @@
+"""What can be seen of every deployment: a history of some minutes, in bounded memory.
+
+One thread owns it. Nothing here asks anybody but our own databases: pages are fetched by
+`scraper`, and what came of it is handed in.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from controlplane.api.changes import STALE_SECONDS
+from controlplane.api.marks import read_marks
+from controlplane.diagnosis.always_on.count_history import SINCE_SECONDS, CountHistory
+from controlplane.diagnosis.always_on.replica_history import PageReaders, ReplicaHistory
+from controlplane.diagnosis.always_on.report_history import ReportHistory, read_reports
+from controlplane.diagnosis.always_on.scraper import ScrapedPage
+from controlplane.diagnosis.always_on.turns import Target
+from controlplane.diagnosis.sources.failed_scrapes import told_of_failures
+from controlplane.diagnosis.sources.joining import join
+from controlplane.diagnosis.sources.part import Part
+from controlplane.diagnosis.window import Change, Window
+from controlplane.operator.observed import ObservedReplica, ObservedState
+from controlplane.process_history import ProcessHistory
+from controlplane.store.database import Database
+from controlplane.store.minute_endings import count_endings
+from controlplane.store.series import SeriesSpan
+
+_CHANGES_SECONDS = 6 * 3600
+_SERVING = frozenset({"starting", "ready", "draining"})
+
+
+@dataclass(slots=True)
+class _Deployment:
+    """What is kept of one."""
+
+    readers: PageReaders = field(default_factory=PageReaders)
+    replicas: dict[str, ReplicaHistory] = field(default_factory=dict)
+    reports: ReportHistory = field(default_factory=ReportHistory)
+    asked_at: float = 0.0
+    """When one of its replicas was last scraped, whatever came of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What there is to judge of one deployment."""
+
+    window: Window
+    num_replicas: int
+    """That run."""
+    num_telling: int
+    """Of them, those whose metrics are known."""
+    silent: dict[str, str]
+    """Why nothing is known of a replica, by replica: of those that were asked."""
+
+
+def targets_of(replicas: Iterable[ObservedReplica]) -> list[Target]:
+    """The metrics pages that there may be: of our own engines those they told, of attached
+    endpoints what is found below their base URL."""
+    return [
+        Target(replica_id=each.replica_id, deployment=each.deployment, address=address)
+        for each in replicas
+        if each.state in _SERVING and (address := _address(each)) is not None
+    ]
+
+
+class Sight:
+    """Of all deployments."""
+
+    def __init__(
+        self,
+        observed: ObservedState,
+        config_db: Database,
+        request_db: Database,
+        processes: ProcessHistory,
+        keep_seconds: float,
+    ) -> None:
+        self._observed = observed
+        self._config_db = config_db
+        self._request_db = request_db
+        self._processes = processes
+        self._keep_seconds = keep_seconds
+        self._deployments: dict[str, _Deployment] = {}
+        self._counts = CountHistory()
+        self._changes: dict[str, list[Change]] = {}
+
+    def names(self) -> list[str]:
+        """Deployments of which something runs."""
+        return sorted(self._deployments)
+
+    def suspects(self) -> frozenset[str]:
+        """Those of which gateways report what calls for a closer look."""
+        return frozenset(
+            name
+            for name, kept in self._deployments.items()
+            if kept.reports.last is not None and kept.reports.last.is_suspect
+        )
+
+    def asked_at(self, deployment: str) -> float:
+        """When one of its replicas was last scraped."""
+        return self._deployments[deployment].asked_at
+
+    def take_fleet(self, replicas: Sequence[ObservedReplica], at: float) -> None:
+        """Which replicas there are now; of those that ended nothing is kept. And what gateways
+        report."""
+        by_deployment: dict[str, set[str]] = {}
+        for each in replicas:
+            if each.state in _SERVING:
+                by_deployment.setdefault(each.deployment, set()).add(each.replica_id)
+        self._deployments = {
+            name: self._deployments.get(name) or _Deployment() for name in by_deployment
+        }
+        reports = [report for report, age in self._observed.gateways() if age < STALE_SECONDS]
+        for name, ids in by_deployment.items():
+            kept = self._deployments[name]
+            kept.replicas = {key: each for key, each in kept.replicas.items() if key in ids}
+            load = read_reports(reports, ids, name, at)
+            if load is not None:
+                kept.reports.take(load)
+            kept.reports.forget_before(at - self._keep_seconds)
+        self._counts.forget_others(frozenset(by_deployment))
+
+    def take_pages(self, pages: Iterable[ScrapedPage], at: float) -> None:
+        """What came of one round of scrapes."""
+        for page in pages:
+            kept = self._deployments.get(page.target.deployment)
+            if kept is None:
+                continue
+            replica_id = page.target.replica_id
+            history = kept.replicas.get(replica_id)
+            if history is None:
+                history = ReplicaHistory(replica_id, page.place, kept.readers)
+                kept.replicas[replica_id] = history
+            history.take(page, at)
+            kept.asked_at = at
+            history.forget_before(at - self._keep_seconds)
+
+    def take_counts(self, at: float) -> None:
+        """How requests ended. Raises SQLAlchemyError."""
+        since = int(at - SINCE_SECONDS) // 60 * 60
+        with self._request_db.reading() as session:
+            counted = count_endings(session, since)
+        self._counts.take(counted, at)
+        self._counts.forget_before(at - self._keep_seconds)
+
+    def take_changes(self, at: float) -> None:
+        """What was changed of late, and by whom. Raises SQLAlchemyError."""
+        span = SeriesSpan(
+            start_unix=int(at) - _CHANGES_SECONDS, end_unix=int(at) + 1, step_seconds=60
+        )
+        self._changes = {}
+        for mark in read_marks(self._config_db, span, None, self._processes):
+            change = Change(at=mark.at_unix_ns / 1e9, what=mark.text)
+            self._changes.setdefault(mark.deployment, []).append(change)
+
+    def seen(self, deployment: str, now: float) -> Seen:
+        """All that is kept of it, as one window until `now`."""
+        kept = self._deployments[deployment]
+        told = {key: history.tell(now) for key, history in kept.replicas.items()}
+        parts = [part for part in told.values() if part is not None]
+        window = join([*parts, kept.reports.tell(), self._counts.tell(deployment), _failures(kept)])
+        changes = [*self._changes.get(deployment, ()), *self._changes.get("", ())]
+        return Seen(
+            window=replace(
+                window,
+                start=window.start or now,
+                end=now,
+                changes=tuple(sorted(changes, key=lambda change: change.at)),
+            ),
+            num_replicas=len(kept.replicas),
+            num_telling=len(parts),
+            silent={
+                key: why
+                for key, history in kept.replicas.items()
+                if (why := history.why_silent) is not None
+            },
+        )
+
+
+def _address(replica: ObservedReplica) -> str | None:
+    if replica.metrics_address is not None:
+        return replica.metrics_address
+    address = replica.address
+    return address if address is not None and address.startswith(("http://", "https://")) else None
+
+
+def _failures(kept: _Deployment) -> Part:
+    failed = [each for history in kept.replicas.values() for each in history.failed]
+    num_all = sum(history.num_scrapes for history in kept.replicas.values())
+    facts, doubts = told_of_failures(failed, num_all)
+    return Part(facts=facts, doubts=doubts)

@@ -1,0 +1,208 @@
+"""One pass of the always-on diagnosis: scrape, remember, judge, keep incidents.
+
+Decisions are elsewhere (`turns`, the rules, `incidents`); here they are put in order. One thread
+uses it; `worker` runs it.
+"""
+
+import asyncio
+import time
+from dataclasses import replace
+
+import structlog
+from sqlalchemy.exc import SQLAlchemyError
+
+from controlplane.diagnosis.always_on.clipping import newest_part
+from controlplane.diagnosis.always_on.diagnoses import Diagnoses, LastDiagnosis
+from controlplane.diagnosis.always_on.rule_guard import RuleGuard
+from controlplane.diagnosis.always_on.scraper import Scraper
+from controlplane.diagnosis.always_on.settings import AlwaysOnSettings
+from controlplane.diagnosis.always_on.sight import Seen, Sight, targets_of
+from controlplane.diagnosis.always_on.turns import choose_targets, order_deployments
+from controlplane.diagnosis.diagnosis import Diagnosis
+from controlplane.diagnosis.incidents import IncidentKeeper
+from controlplane.diagnosis.json_form import diagnosis_as_json
+from controlplane.diagnosis.judging import diagnose
+from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.operator.observed import ObservedState
+from controlplane.store.database import Database
+from controlplane.store.incidents import IncidentState, list_incidents, resolve_incident
+from dataplane.clock import WallClock
+
+_MAX_OPEN = 1000
+_log = structlog.get_logger(__name__)
+
+
+class Watcher:
+    """Looks at every deployment, again and again."""
+
+    def __init__(
+        self,
+        config_db: Database,
+        observed: ObservedState,
+        sight: Sight,
+        guard: RuleGuard,
+        diagnoses: Diagnoses,
+        settings: AlwaysOnSettings,
+        clock: WallClock,
+    ) -> None:
+        self.num_scrapes = 0
+        self.num_failed_scrapes = 0
+        self.num_looks = 0
+        self.failed_looks: dict[str, str] = {}
+        """Why the last look at a deployment failed, by its name."""
+        self._config_db = config_db
+        self._observed = observed
+        self._sight = sight
+        self._guard = guard
+        self._diagnoses = diagnoses
+        self._settings = settings
+        self._clock = clock
+        self._keeper = IncidentKeeper(config_db)
+        self._scraper = Scraper(settings)
+        self._runner = asyncio.Runner()
+        self._last_asked: dict[str, float] = {}
+        self._last_looked: dict[str, float] = {}
+        self._troubled: set[str] = set()
+        self._records_at = 0.0
+
+    def close(self) -> None:
+        """End its connections."""
+        self._runner.run(self._scraper.close())
+        self._runner.close()
+
+    def do_pass(self) -> None:
+        """Scrape those whose turn it is, and judge what is due. Raises SQLAlchemyError."""
+        now = self._clock() / 1e9
+        replicas = self._observed.replicas()
+        self._sight.take_fleet(replicas, now)
+        targets = targets_of(replicas)
+        self._scraper.forget_others(targets)
+        suspects = self._sight.suspects() | self._troubled
+        chosen = choose_targets(targets, suspects, self._last_asked, self._settings.max_scrapes)
+        known = {each.replica_id for each in targets}
+        self._last_asked = {key: at for key, at in self._last_asked.items() if key in known}
+        self._last_asked |= {each.replica_id: now for each in chosen}
+        pages = self._runner.run(self._scraper.scrape(chosen))
+        asked = [page for page in pages if not page.is_resting]
+        self.num_scrapes += len(asked)
+        self.num_failed_scrapes += sum(page.text is None for page in asked)
+        self._sight.take_pages(pages, now)
+        self._look_around(suspects)
+
+    def _look_around(self, suspects: frozenset[str]) -> None:
+        now = self._clock() / 1e9
+        names = self._sight.names()
+        self._forget_others(frozenset(names), now)
+        due = [name for name in names if self._is_due(name, name in suspects, now)]
+        if not due:
+            return
+        self._read_records(now)
+        began = time.monotonic()
+        for name in order_deployments(due, suspects, self._last_looked):
+            self._try_to_look(name)
+            if time.monotonic() - began > self._settings.max_look_seconds:
+                return
+
+    def _is_due(self, name: str, is_suspect: bool, now: float) -> bool:
+        """Of one that looks well, only where something was seen since the last look."""
+        last = self._last_looked.get(name)
+        if last is None:
+            return True
+        half_a_pass = self._settings.pass_seconds / 2
+        is_time = now - last >= self._settings.look_seconds - half_a_pass
+        return is_time and (is_suspect or self._sight.asked_at(name) > last)
+
+    def _read_records(self, now: float) -> None:
+        """What our databases say, at most once for each time that all are looked at."""
+        if now - self._records_at < self._settings.look_seconds - self._settings.pass_seconds / 2:
+            return
+        self._records_at = now
+        self._sight.take_counts(now)
+        self._sight.take_changes(now)
+
+    def _try_to_look(self, name: str) -> None:
+        """What one deployment's telemetry breaks, it breaks for itself alone."""
+        try:
+            self._look(name)
+        except SQLAlchemyError:
+            raise  # it would be so for all
+        except Exception as error:  # noqa: BLE001
+            said = f"{type(error).__name__}: {error}"
+            if self.failed_looks.get(name) != said:
+                _log.error("a look failed", deployment=name, error=said, exc_info=True)
+            self.failed_looks = {**self.failed_looks, name: said}
+        else:
+            if name in self.failed_looks:
+                self.failed_looks = {k: v for k, v in self.failed_looks.items() if k != name}
+
+    def _look(self, name: str) -> None:
+        now_unix_ns = self._clock()
+        self._last_looked[name] = now_unix_ns / 1e9
+        seen = self._sight.seen(name, now_unix_ns / 1e9)
+        if not seen.window.series and not seen.silent:
+            return  # nothing was ever asked: there is nothing to say yet
+        self._guard.begin()
+        diagnosis = self._judge(seen)
+        self.num_looks += 1
+        self._diagnoses.put(self._answer(name, seen, diagnosis, now_unix_ns))
+        self._keep_incidents(name, seen, diagnosis, now_unix_ns)
+
+    def _judge(self, seen: Seen) -> Diagnosis:
+        """By what is newest; since when is looked up in all that is kept."""
+        judged = newest_part(seen.window, self._settings.judged_seconds)
+        return replace(diagnose(judged, self._guard.rules), window=seen.window)
+
+    def _answer(
+        self, name: str, seen: Seen, diagnosis: Diagnosis, now_unix_ns: int
+    ) -> LastDiagnosis:
+        return LastDiagnosis(
+            deployment=name,
+            at_unix_ns=now_unix_ns,
+            mechanism=diagnosis.mechanism.value,
+            confidence=diagnosis.confidence.word if diagnosis.confidence else None,
+            diagnosis=diagnosis_as_json(diagnosis),
+            num_replicas=seen.num_replicas,
+            num_telling=seen.num_telling,
+            silent=seen.silent,
+            failed_rules=tuple(self._guard.failed_now),
+        )
+
+    def _keep_incidents(
+        self, name: str, seen: Seen, diagnosis: Diagnosis, now_unix_ns: int
+    ) -> None:
+        """Where nothing is wrong and nothing was, the database is left in peace. Where no replica
+        tells anything and the rules cannot say, nothing is known of an end either."""
+        if diagnosis.mechanism is Mechanism.CANNOT_TELL and seen.num_telling == 0:
+            return
+        is_well = all(each.mechanism is Mechanism.HEALTHY for each in diagnosis.findings)
+        if is_well and name not in self._troubled and self.num_looks > 1:
+            return
+        self._keeper.take(name, diagnosis, now_unix_ns)
+        if is_well and not self._has_open(name):
+            self._troubled.discard(name)
+        else:
+            self._troubled.add(name)
+
+    def _has_open(self, name: str) -> bool:
+        with self._config_db.reading() as session:
+            return bool(list_incidents(session, deployment=name, state=IncidentState.OPEN, limit=1))
+
+    def _forget_others(self, names: frozenset[str], now: float) -> None:
+        """Of deployments of which nothing runs any more; their incidents are over."""
+        gone = self._last_looked.keys() - names
+        self._diagnoses.keep_only(names)
+        for name in gone:
+            if now - self._last_looked[name] < self._settings.calm_seconds:
+                continue
+            del self._last_looked[name]
+            self._troubled.discard(name)
+            self._resolve_all(name)
+
+    def _resolve_all(self, name: str) -> None:
+        now_unix_ns = self._clock()
+        with self._config_db.session() as session:
+            for incident in list_incidents(
+                session, deployment=name, state=IncidentState.OPEN, limit=_MAX_OPEN
+            ):
+                what = "nothing of the deployment runs any more"
+                resolve_incident(session, incident.incident_id, what, now_unix_ns)

@@ -1,0 +1,125 @@
+"""The thread that diagnoses every deployment while the control plane runs.
+
+Imports little: what it works with (rules, numpy, an HTTP client) is imported when it starts, after
+the operator's first pass.
+"""
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import structlog
+
+from controlplane.diagnosis.always_on.diagnoses import Diagnoses
+from controlplane.diagnosis.always_on.settings import AlwaysOnSettings
+from controlplane.operator.observed import ObservedState
+from controlplane.process_history import ProcessHistory
+from controlplane.store.database import Database
+from dataplane.clock import WallClock, wall_clock
+
+if TYPE_CHECKING:
+    from controlplane.diagnosis.always_on.rule_guard import RuleGuard
+    from controlplane.diagnosis.always_on.watcher import Watcher
+
+_log = structlog.get_logger(__name__)
+
+
+class DiagnosisWorker:
+    """Passes over all deployments until it is stopped; an error ends a pass, never it."""
+
+    def __init__(
+        self,
+        config_db: Database,
+        request_db: Database,
+        observed: ObservedState,
+        processes: ProcessHistory,
+        settings: AlwaysOnSettings,
+        clock: WallClock = wall_clock,
+    ) -> None:
+        self.settings = settings
+        self.diagnoses = Diagnoses()
+        self.num_passes = 0
+        self.num_failed_passes = 0
+        self.error: str | None = None
+        """Why the last pass failed; None when it did not."""
+        self.pass_seconds: float | None = None
+        """How long the last pass took; None: there was none yet."""
+        self.guard: RuleGuard | None = None
+        """None: it is off, or has not begun."""
+        self.watcher: Watcher | None = None
+        self._config_db = config_db
+        self._request_db = request_db
+        self._observed = observed
+        self._processes = processes
+        self._clock = clock
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="diagnosis", daemon=True)
+
+    def start(self) -> None:
+        """Begin the first pass; nothing, where it is switched off.
+
+        Raises PluginError for a plugin of rules that cannot be used.
+        """
+        if not self.settings.is_on:
+            return
+        if self.settings.rule_plugins:
+            self._load_rules()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End after the pass under way."""
+        self._stopping.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _load_rules(self) -> "RuleGuard":
+        from controlplane.diagnosis.always_on.rule_guard import RuleGuard
+        from controlplane.diagnosis.rule_book import load_rules
+
+        self.guard = RuleGuard(load_rules(self.settings.rule_plugins))
+        return self.guard
+
+    def _run(self) -> None:
+        from controlplane.diagnosis.always_on.sight import Sight
+        from controlplane.diagnosis.always_on.watcher import Watcher
+
+        guard = self.guard or self._load_rules()
+        sight = Sight(
+            self._observed,
+            self._config_db,
+            self._request_db,
+            self._processes,
+            self.settings.keep_seconds,
+        )
+        watcher = self.watcher = Watcher(
+            self._config_db,
+            self._observed,
+            sight,
+            guard,
+            self.diagnoses,
+            self.settings,
+            self._clock,
+        )
+        try:
+            while not self._stopping.is_set():
+                self._pass(watcher)
+        finally:
+            watcher.close()
+
+    def _pass(self, watcher: "Watcher") -> None:
+        started = time.monotonic()
+        try:
+            watcher.do_pass()
+        # It reads what others' servers answer, and must outlive whatever that may be: the next
+        # pass tries again, and until then the error is counted and shown.
+        except Exception as error:  # noqa: BLE001
+            self.num_failed_passes += 1
+            said = f"{type(error).__name__}: {getattr(error, 'orig', None) or error}"
+            if said != self.error:
+                _log.error("a pass of the diagnosis failed", error=said, exc_info=True)
+            self.error = said
+        else:
+            self.error = None
+        self.num_passes += 1
+        self.pass_seconds = time.monotonic() - started
+        self._stopping.wait(max(0.5, self.settings.pass_seconds - self.pass_seconds))

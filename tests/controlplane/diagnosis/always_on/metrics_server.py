@@ -1,0 +1,92 @@
+"""A real HTTP server that shows whatever metrics page it is told to."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+class MetricsServer:
+    """Listens while the block of `serving` lasts."""
+
+    def __init__(self) -> None:
+        self.page = ""
+        """What /metrics answers; empty: 404, as of a server that has none."""
+        self.stalls = threading.Event()
+        """Set: it takes calls and never answers."""
+        self.asked: list[str] = []
+        """The paths that were called."""
+        self.may_go = threading.Event()
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                server.asked.append(self.path)
+                if server.stalls.is_set():
+                    server.may_go.wait(60)
+                    return
+                is_there = self.path == "/metrics" and server.page
+                body = server.page.encode() if is_there else b"no such page"
+                self.send_response(200 if is_there else 404)
+                self.send_header("content-length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http.daemon_threads = True
+
+    @property
+    def address(self) -> str:
+        """host:port."""
+        return f"127.0.0.1:{self._http.server_address[1]}"
+
+    def serve(self) -> None:
+        """Until `close`."""
+        self._http.serve_forever(poll_interval=0.01)
+
+    def close(self) -> None:
+        """Let go of whoever still waits."""
+        self.may_go.set()
+        self._http.shutdown()
+        self._http.server_close()
+
+
+@contextmanager
+def serving() -> Iterator[MetricsServer]:
+    """One server on a port of its own."""
+    server = MetricsServer()
+    thread = threading.Thread(target=server.serve)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.close()
+        thread.join()
+
+
+def vllm_page(
+    *,
+    running: float = 0,
+    waiting: float = 0,
+    kv: float = 0.0,
+    preemptions: float = 0,
+    prompt: float = 0,
+    generated: float = 0,
+    finished: float = 0,
+) -> str:
+    """As vLLM writes it, cut down to what these tests are about."""
+    labels = '{engine="0",model_name="m"}'
+    return (
+        "# TYPE vllm:num_requests_running gauge\n"
+        f"vllm:num_requests_running{labels} {running:.1f}\n"
+        f"vllm:num_requests_waiting{labels} {waiting:.1f}\n"
+        f"vllm:kv_cache_usage_perc{labels} {kv}\n"
+        f"vllm:num_preemptions_total{labels} {preemptions:.1f}\n"
+        f"vllm:prompt_tokens_total{labels} {prompt:.1f}\n"
+        f"vllm:generation_tokens_total{labels} {generated:.1f}\n"
+        f'vllm:request_success_total{{engine="0",finished_reason="stop",model_name="m"}} '
+        f"{finished:.1f}\n"
+    )

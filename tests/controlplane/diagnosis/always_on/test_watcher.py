@@ -1,0 +1,168 @@
+"""Every deployment is looked at all the time: what is found opens an incident, which ends."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from controlplane.diagnosis.always_on.settings import AlwaysOnSettings
+from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.rules.cache import RULES
+from controlplane.diagnosis.verdict import Verdict
+from controlplane.diagnosis.window import Window
+from controlplane.store.incidents import IncidentState
+from tests.controlplane.diagnosis.always_on.metrics_server import (
+    MetricsServer,
+    serving,
+    vllm_page,
+)
+from tests.controlplane.diagnosis.always_on.watched_fleet import replica, watched_fleet
+
+
+@pytest.fixture
+def engine() -> Iterator[MetricsServer]:
+    with serving() as server:
+        yield server
+
+
+class Engine:
+    """Counts on, at the rates that it is told."""
+
+    def __init__(self, server: MetricsServer) -> None:
+        self._server = server
+        self._totals = {"preemptions": 0.0, "prompt": 0.0, "generated": 0.0, "finished": 0.0}
+        self.gauges: dict[str, float] = {}
+        self.rates: dict[str, float] = {}
+        self._num_steps = 0
+
+    def go_on(self) -> None:
+        """Five seconds. Nothing of an engine at work stands still."""
+        self._num_steps += 1
+        for name, rate in self.rates.items():
+            self._totals[name] += 5 * rate
+        shift = (self._num_steps * 7) % 5 / 5
+        moved = {
+            "running": self.gauges["running"] + round(4 * shift),
+            "waiting": self.gauges["waiting"] and self.gauges["waiting"] + round(5 * shift),
+            "kv": round(self.gauges["kv"] + 0.004 * shift, 4),
+        }
+        self._server.page = vllm_page(**moved, **self._totals)
+
+    def thrash(self) -> None:
+        self.gauges = {"running": 20, "waiting": 9, "kv": 0.995}
+        self.rates = {"preemptions": 4, "prompt": 900, "generated": 300, "finished": 1}
+
+    def be_well(self) -> None:
+        self.gauges = {"running": 6, "waiting": 0, "kv": 0.4}
+        self.rates = {"preemptions": 0, "prompt": 900, "generated": 600, "finished": 2}
+
+
+def test_thrash_opens_an_incident_that_says_since_when_and_ends_once_it_is_not_seen(
+    engine: MetricsServer, tmp_path: Path
+) -> None:
+    simulated = Engine(engine)
+    with watched_fleet(tmp_path, RULES) as fleet:
+        fleet.runs(replica("chat-1", engine.address))
+        simulated.be_well()
+        fleet.pass_for(60, simulated.go_on)
+        assert fleet.incidents() == []
+
+        turned_ns = fleet.now_ns
+        simulated.thrash()
+        fleet.pass_for(60, simulated.go_on)
+        (incident,) = fleet.incidents()
+        assert (incident.deployment, incident.mechanism) == ("chat", "cache.thrash")
+        assert incident.state is IncidentState.OPEN
+        assert incident.since_unix_ns is not None
+        assert abs(incident.since_unix_ns - turned_ns) <= 15 * 10**9
+
+        simulated.be_well()
+        fleet.pass_for(200, simulated.go_on)
+        (incident,) = fleet.incidents()
+        assert incident.state is IncidentState.RESOLVED
+
+
+def test_the_last_answer_is_kept_with_its_time_and_the_figures_of_the_page(
+    engine: MetricsServer, tmp_path: Path
+) -> None:
+    simulated = Engine(engine)
+    simulated.thrash()
+    with watched_fleet(tmp_path, RULES) as fleet:
+        fleet.runs(replica("chat-1", engine.address))
+        fleet.pass_for(60, simulated.go_on)
+        last = fleet.diagnoses.find("chat")
+        assert last is not None
+        assert (last.mechanism, last.num_replicas, last.num_telling) == ("cache.thrash", 1, 1)
+        assert fleet.now_ns - last.at_unix_ns <= 20 * 10**9
+        first = last.diagnosis["findings"][0]
+        assert any("vllm:num_preemptions_total" in each for each in first["evidence"])
+        assert all(value["age_seconds"] <= 20 for value in first["values"])
+
+
+def test_an_engine_that_falls_silent_is_not_judged_by_what_it_said_before(
+    engine: MetricsServer, tmp_path: Path
+) -> None:
+    simulated = Engine(engine)
+    simulated.thrash()
+    with watched_fleet(tmp_path, RULES) as fleet:
+        fleet.runs(replica("chat-1", engine.address))
+        fleet.pass_for(60, simulated.go_on)
+        engine.page = ""
+        fleet.pass_for(120)
+        last = fleet.diagnoses.find("chat")
+        assert last is not None
+        assert (last.num_telling, "404" in last.silent["chat-1"]) == (0, True)
+        assert last.mechanism != "cache.thrash"
+        (incident,) = fleet.incidents()
+        assert incident.state is IncidentState.OPEN, "nothing was seen of an end either"
+
+
+def test_a_replica_that_never_answers_delays_nobody(engine: MetricsServer, tmp_path: Path) -> None:
+    simulated = Engine(engine)
+    simulated.thrash()
+    settings = AlwaysOnSettings(scrape_deadline_seconds=0.05)
+    with serving() as dead, watched_fleet(tmp_path, RULES, settings) as fleet:
+        dead.stalls.set()
+        fleet.runs(replica("chat-1", engine.address), replica("chat-2", dead.address))
+        fleet.pass_for(60, simulated.go_on)
+        last = fleet.diagnoses.find("chat")
+        assert last is not None
+        assert (last.num_replicas, last.num_telling) == (2, 1)
+        assert "no answer within 0.05 s" in last.silent["chat-2"]
+        assert last.mechanism == "cache.thrash"
+        assert len(dead.asked) < 4, "who has shown no page is asked ever more rarely"
+
+
+def test_a_rule_that_fails_is_named_and_the_others_are_heard(
+    engine: MetricsServer, tmp_path: Path
+) -> None:
+    def fail(window: Window) -> Verdict | None:
+        raise KeyError("no such signal")
+
+    broken: Rule = replace(RULES[0], id="own-broken", judge=fail)
+    simulated = Engine(engine)
+    simulated.thrash()
+    with watched_fleet(tmp_path, (broken, *RULES)) as fleet:
+        fleet.runs(replica("chat-1", engine.address))
+        fleet.pass_for(60, simulated.go_on)
+        last = fleet.diagnoses.find("chat")
+        assert last is not None
+        assert (last.mechanism, last.failed_rules) == ("cache.thrash", ("own-broken",))
+        (fault,) = fleet.guard.faults
+        assert (fault.rule_id, fault.error) == ("own-broken", "KeyError: 'no such signal'")
+
+
+def test_incidents_of_what_runs_no_more_end_and_its_answer_is_forgotten(
+    engine: MetricsServer, tmp_path: Path
+) -> None:
+    simulated = Engine(engine)
+    simulated.thrash()
+    with watched_fleet(tmp_path, RULES) as fleet:
+        fleet.runs(replica("chat-1", engine.address))
+        fleet.pass_for(60, simulated.go_on)
+        fleet.runs()
+        fleet.pass_for(120)
+        (incident,) = fleet.incidents()
+        assert incident.state is IncidentState.RESOLVED
+        assert fleet.diagnoses.find("chat") is None

@@ -1,0 +1,209 @@
+"""How long an engine's start took, stage by stage, from its log and from what was told of it."""
+
+import re
+from dataclasses import dataclass
+
+from controlplane.diagnosis.citing import number, says
+from controlplane.diagnosis.log_event import LogEvent, LogKind
+from controlplane.diagnosis.signal import Unit
+from controlplane.diagnosis.views.told import plain, told_all
+from controlplane.diagnosis.window import Window
+
+_USUAL_SECONDS = {
+    "pulling the image": 120.0,
+    "fetching weights": 120.0,
+    "loading weights": 120.0,
+    "compiling": 90.0,
+    "profiling and warm-up": 90.0,
+    "capturing graphs": 60.0,
+    "placing": 120.0,
+    "other": 60.0,
+}
+"""What a well kept start of a large model takes at most: weights at 1 GiB/s from a local disk, a
+cold compilation, a profile of one step, some dozens of graphs."""
+_WORDS: tuple[tuple[str, str], ...] = (
+    ("pulling the image", r"image|pull\b"),
+    ("fetching weights", r"download|fetch|copy|s3|hub|stag(e|ing) weights"),
+    ("capturing graphs", r"graph|captur"),
+    ("compiling", r"compil|inductor|triton|jit|autotun|deepgemm|kernel|flashinfer"),
+    ("loading weights", r"load|weights?|checkpoint|shards?|safetensors|read"),
+    ("profiling and warm-up", r"profil|warm ?up|kv (cache )?(alloc|init)|init engine|engine init"),
+    ("placing", r"schedul\w* (pod|node)|provision|placement|pending pod|node (up|ready)|gpu alloc"),
+    ("other", r"nccl|tokenizer|import|python|boot|init|distributed"),
+)
+"""The first that fits a key."""
+_WHOLE = (
+    r"(start\w*|boot|launch|cold start|restart|time|init|pod|replica).*(to|until|till|before) "
+    r"(be )?(ready|serving|first)|^(total )?(startup|start|boot|cold start)( time| total)?( s)?$|"
+    r"ready (after|in)|time to ready|until ready|startup total|up after"
+)
+_NO_STAGE = (
+    r"ttft|itl|tpot|e2e|latency|queue|wait|timeout|limit|interval|probe|budget|usual|expected|before|"
+    r"baseline|normal|last \d|p50|median|target|slo|objective|deadline|per (request|token)|burst|"
+    r"upscale|decision|timed|age|ago|since|transfer|span|window|delay"
+)
+_ENDED = {
+    LogKind.WEIGHTS_LOADING: "fetching weights",
+    LogKind.WEIGHTS_LOADED: "loading weights",
+    LogKind.COMPILED: "compiling",
+    LogKind.KV_CACHE_SIZED: "profiling and warm-up",
+    LogKind.GRAPH_CAPTURE_FINISHED: "capturing graphs",
+    LogKind.READY: "profiling and warm-up",
+}
+"""What had been going on when this was said."""
+_SILENT = 2.0
+"""By how much the time since the line before has to be above what the line says of itself."""
+_STARTED = (LogKind.STARTING, LogKind.WEIGHTS_LOADING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """One stage of a start."""
+
+    name: str
+    seconds: float
+    says: str
+
+    @property
+    def usual_seconds(self) -> float:
+        """What it may take."""
+        return _USUAL_SECONDS[self.name]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """A start, as far as it was seen."""
+
+    stages: tuple[Stage, ...]
+    total_seconds: float
+    total_says: str
+    is_up: bool
+    """It takes requests."""
+
+    @property
+    def longest(self) -> Stage | None:
+        """The stage that took most."""
+        return max(self.stages, key=lambda stage: stage.seconds, default=None)
+
+
+def start_of(window: Window) -> Start | None:
+    """None where no start was seen or told of."""
+    stages = (*_logged(window), *_told(window))
+    total = _total(window, stages)
+    if total is None:
+        return None
+    seconds, sentence = total
+    return Start(
+        stages=stages,
+        total_seconds=seconds,
+        total_says=sentence,
+        is_up=_is_up(window),
+    )
+
+
+def _logged(window: Window) -> list[Stage]:
+    """A stage takes what its line says; what says nothing took the time since the line before."""
+    found: dict[str, Stage] = {}
+    for event in window.events:
+        stage = _stage_of(window, event)
+        if stage is not None and (
+            stage.name not in found or found[stage.name].seconds < stage.seconds
+        ):
+            found[stage.name] = stage
+    return list(found.values())
+
+
+def _stage_of(window: Window, event: LogEvent) -> Stage | None:
+    seconds = event.fields.get("seconds")
+    if event.kind is LogKind.INITIALIZED and seconds is not None:
+        return _rest(window, event, seconds)
+    name = _ENDED.get(event.kind)
+    if name is None:
+        return None
+    gap = _gap(window, event)
+    if gap is not None and gap[0] > _SILENT * (seconds or 0.0) and gap[0] > 0:
+        sentence = f"{name}: {number(gap[0])} s from {gap[1]} to {_line(event)}"
+        return _with(name, gap[0], sentence)
+    return None if seconds is None else _with(name, seconds, f"{name}: {_line(event)}")
+
+
+def _rest(window: Window, event: LogEvent, seconds: float) -> Stage:
+    """Of what the engine says its initialization took, all but compiling and graphs."""
+    compiled = event.fields.get("compile_seconds", 0.0)
+    captured = sum(
+        graphs.fields.get("seconds", 0.0)
+        for graphs in window.events_of(LogKind.GRAPH_CAPTURE_FINISHED)
+    )
+    rest = max(0.0, seconds - compiled - captured)
+    sentence = f"profiling and warm-up: {number(rest)} s of {_line(event)}"
+    return _with("profiling and warm-up", rest, sentence)
+
+
+def _gap(window: Window, event: LogEvent) -> tuple[float, str] | None:
+    """Since the line before, and that line; None where one of them has no time."""
+    if event.at is None:
+        return None
+    earlier = [each for each in window.events if each.index < event.index and each.at is not None]
+    began = earlier[-1].at if earlier and earlier[-1].at is not None else window.start
+    line = window.lines[event.index - 1] if event.index > 0 else ""
+    return event.at - began, f"«{' '.join(line.split())[:120]}»" if line else "the first line"
+
+
+def _line(event: LogEvent) -> str:
+    return f"«{' '.join(event.line.split())[:160]}»"
+
+
+def _with(name: str, seconds: float, sentence: str) -> Stage:
+    return Stage(name=name, seconds=seconds, says=sentence)
+
+
+def _told(window: Window) -> list[Stage]:
+    stages = []
+    for fact in told_all(window, r".", without=_NO_STAGE):
+        key = plain(fact.key)
+        if fact.unit is not Unit.SECONDS or fact.value is None or re.search(_WHOLE, key):
+            continue
+        name = next((name for name, words in _WORDS if re.search(words, key)), None)
+        if name is not None and fact.value > 0:
+            stages.append(_with(name, fact.value, says(fact)))
+    return stages
+
+
+def _total(window: Window, stages: tuple[Stage, ...]) -> tuple[float, str] | None:
+    """Until it was ready: as it was told, by the times of the log, or the stages together."""
+    whole = [
+        fact
+        for fact in told_all(window, _WHOLE, without=_NO_STAGE)
+        if fact.value is not None and fact.unit is Unit.SECONDS
+    ]
+    if whole:
+        return whole[-1].value or 0.0, says(whole[-1])
+    moments = [
+        event.at
+        for event in window.events_of(
+            *_STARTED,
+            LogKind.WEIGHTS_LOADED,
+            LogKind.COMPILED,
+            LogKind.GRAPH_CAPTURE_FINISHED,
+            LogKind.INITIALIZED,
+            LogKind.READY,
+        )
+        if event.at is not None
+    ]
+    summed = sum(stage.seconds for stage in stages)
+    if not stages:
+        return None
+    begun = window.events_of(*_STARTED)
+    first = begun[0].at if begun and begun[0].at is not None else window.start
+    logged = max(moments) - min(first, *moments) if moments else 0.0
+    seconds = max(logged, summed)
+    return seconds, f"{number(seconds)} s from the first line of the start to its last"
+
+
+def _is_up(window: Window) -> bool:
+    if window.events_of(LogKind.READY, LogKind.INITIALIZED):
+        return True
+    return any(
+        re.search(r"ready|up|serving", plain(fact.key)) and fact.value not in (0.0, None)
+        for fact in window.facts
+    )

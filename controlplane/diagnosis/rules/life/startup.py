@@ -1,0 +1,161 @@
+"""startup.slow: it came up, and one stage that can be named took most of the time."""
+
+import re
+
+from controlplane.diagnosis.citing import number
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.log_event import LogKind
+from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.rules.life.stages import Stage, Start, start_of
+from controlplane.diagnosis.verdict import Verdict
+from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.contrast import Contrast, contrasts
+from controlplane.diagnosis.views.told import number_of, plain, told_all
+from controlplane.diagnosis.window import Window
+
+_MOST = 0.4
+"""Of the whole start: there are five stages."""
+_LONG_SECONDS = 120.0
+"""Below two minutes a start is what it is."""
+_LONGER = 1.5
+"""Than usual, where the usual is known."""
+_FAST_READ = 1024.0**3
+"""Bytes a second: a local disk. Weights that come so fast take long because they are many."""
+_REMEDIES = {
+    "pulling the image": "Keep the image on the node, or make it smaller; no engine setting helps.",
+    "fetching weights": "Weights on a local disk or in a node's cache, or a streaming loader.",
+    "loading weights": (
+        "Weights on a local disk, a streaming loader, or shards of which each rank reads its own "
+        "part; a compile cache does not touch it."
+    ),
+    "compiling": "Keep the compile cache across starts, or compile less; faster storage does not.",
+    "capturing graphs": "Capture fewer batch sizes; faster storage does not help.",
+    "profiling and warm-up": (
+        "Shrink the profiling run (seats, step budget, images), or keep a warm replica; a compile "
+        "cache does not touch it."
+    ),
+    "placing": "Keep a node or a warm replica ready; no engine setting helps.",
+}
+
+
+def _judge(window: Window) -> Verdict | None:
+    start = start_of(window)
+    if start is None or _failed(window):
+        return None
+    usual = _usual(window)
+    if usual is not None and usual.factor < _LONGER:
+        return None
+    stage = start.longest
+    if stage is None:
+        return None
+    is_long = start.total_seconds >= _LONG_SECONDS
+    is_slow = stage.seconds > stage.usual_seconds and not _is_fast(window, stage)
+    is_most = stage.seconds >= _MOST * max(start.total_seconds, stage.seconds)
+    if not (is_long and is_slow and is_most):
+        return None
+    argument = Argument(window)
+    _cite(argument, window, start, stage, usual)
+    if start.is_up:
+        argument.against("engine.hung and a failed start: it came up")
+        confidence = Confidence.CERTAIN
+    else:
+        argument.need("whether it becomes ready")
+        confidence = Confidence.LIKELY if _progresses(window) else Confidence.POSSIBLE
+    argument.against("capacity.late: nobody says that load came and went meanwhile")
+    return argument.verdict(confidence, detail=stage.name, remedy=_REMEDIES.get(stage.name))
+
+
+def _failed(window: Window) -> bool:
+    """It never came up, for another reason."""
+    return bool(
+        window.events_of(
+            LogKind.OUT_OF_MEMORY,
+            LogKind.FREE_MEMORY_TOO_LITTLE,
+            LogKind.KV_CACHE_TOO_SMALL,
+            LogKind.FAILED_TO_START,
+            LogKind.HOST_OUT_OF_MEMORY,
+        )
+    )
+
+
+def _usual(window: Window) -> Contrast | None:
+    """The same start, as it usually goes."""
+    found = contrasts(window, r"start|ready|boot|load|compile|init", base=_USUAL, other=_NOW)
+    return max(found, key=lambda contrast: contrast.value, default=None)
+
+
+_USUAL = (
+    r"\b(before|baseline|usual|usually|normal|normally|old|previous|last \d+( starts)?|expected|p50"
+    r"|median|typical|yesterday|warm|other nodes?|elsewhere|starts)\b"
+)
+_NOW = r"\b(after|now|new|today|current|cold|this)\b"
+
+
+def _is_fast(window: Window, stage: Stage) -> bool:
+    """As fast as a disk gives it: there is much of it."""
+    if stage.name != "loading weights" or stage.seconds <= 0:
+        return False
+    sizes = [
+        value
+        for fact in told_all(
+            window, r"(weights|checkpoint|model).*(on disk|size|gib|gb|bytes|total)"
+        )
+        if (value := number_of(fact)) is not None and value > 1024.0**2
+    ]
+    loaded = [event.fields.get("bytes", 0.0) for event in window.events_of(LogKind.WEIGHTS_LOADED)]
+    most = max((*sizes, *loaded), default=0.0)
+    return most / stage.seconds >= _FAST_READ
+
+
+def _cite(
+    argument: Argument, window: Window, start: Start, stage: Stage, usual: Contrast | None
+) -> None:
+    share = stage.seconds / max(start.total_seconds, stage.seconds)
+    argument.says(
+        f"{stage.name} took {number(stage.seconds)} s of {number(start.total_seconds)} s "
+        f"({share * 100:.0f} %): {stage.says}"
+    )
+    argument.says(start.total_says)
+    for other in start.stages:
+        if other is not stage:
+            argument.says(other.says)
+    if usual is not None:
+        argument.says(f"{usual.says}: {number(usual.factor)} times the usual")
+    for event in window.events_of(LogKind.WEIGHTS_LOADED)[:2]:
+        argument.says(" ".join(event.line.split())[:160])
+    for event in window.events_of(LogKind.WEIGHTS_LOADING)[-2:]:
+        argument.says(f"it moves: {' '.join(event.line.split())[:160]}")
+    for fact in told_all(
+        window,
+        r"storage|disk|network|fs\b|read|ranks|weights|checkpoint|shards|cache|restart|nccl|image",
+    ):
+        argument.fact(fact)
+    for change in window.changes:
+        argument.says(f"{change.at:g} s: {change.what}")
+
+
+def _progresses(window: Window) -> bool:
+    """Its own counts of shards or graphs move."""
+    for kind in (LogKind.WEIGHTS_LOADING, LogKind.GRAPH_CAPTURE_STARTED):
+        done = [event.fields["done"] for event in window.events_of(kind) if "done" in event.fields]
+        if len(done) > 1 and done[-1] > done[0]:
+            return True
+    return any(re.search(r"progress", plain(fact.key)) for fact in window.facts)
+
+
+STARTUP_SLOW = Rule(
+    id="startup-slow",
+    mechanism=Mechanism.STARTUP_SLOW,
+    judge=_judge,
+    needs=("the engine's log of its start, with times",),
+    told_apart=(
+        "From engine.hung by stages that end; from a failed start by an engine that comes up; from "
+        "capacity.late by no load that came and went meanwhile."
+    ),
+    remedy="Time each stage and shorten the one that takes most; keep a warm replica until then.",
+    hides=(
+        "A warm replica hides the slow start until a node is lost; a longer start-up probe hides "
+        "one that never ends."
+    ),
+)

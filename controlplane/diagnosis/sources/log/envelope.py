@@ -10,10 +10,12 @@ _COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _REPLICA = re.compile(r"^(?:\[pod/(?P<pod>[\w.-]+)/[\w.-]+\]|(?P<service>[\w.-]+) +\|) ")
 _LEVEL = re.compile(r"\b(DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL|Error|error)\b")
 _RANK = re.compile(r"(?<![A-Za-z])(DP|TP|PP|EP|[Rr]ank[ =]?)_?(\d{1,4})(?!\d)")
+_SLOT = re.compile(r"\bid +(\d+) \| task (-?\d+) \||\bid_slot=(\d+) id_task=(-?\d+)")
 _HEAD = 160
 _MESSAGE_KEYS = ("log", "message", "msg", "event", "MESSAGE", "text", "textPayload")
 _TIME_KEYS = ("time", "timestamp", "ts", "@timestamp", "asctime", "__REALTIME_TIMESTAMP")
 _LEVEL_KEYS = ("level", "levelname", "severity", "lvl", "loglevel")
+_LONGEST_NAME = 80
 _DEEPEST = 3
 """A JSON line of a program inside that of Docker inside that of a collector."""
 
@@ -25,23 +27,39 @@ class Envelope:
     text: str
     """The message, with whatever prefix its writer gave it."""
     stamp: Stamp | None
-    level: str
-    """In capitals; empty where the line does not say."""
+    told_level: str
+    """As a JSON record has it; empty where there is none."""
     replica: str
     """Pod or service that a container tool put before the line; empty where there is none."""
 
     @property
+    def level(self) -> str:
+        """In capitals; empty where the line does not say."""
+        return self.told_level or _level(self.text)
+
+    @property
     def ranks(self) -> dict[str, int]:
         """`{"dp": 0, "tp": 3}` of a prefix such as `DP0 TP3`."""
-        found = _RANK.findall(self.text[:_HEAD])
+        head = self.text[:_HEAD]
+        if not ("DP" in head or "TP" in head or "PP" in head or "ank" in head or "EP" in head):
+            return {}
+        found = _RANK.findall(head)
         return {kind.rstrip(" =").lower(): int(number) for kind, number in found}
+
+    @property
+    def slot(self) -> dict[str, str]:
+        """`{"slot": "0", "task": "311"}` of llama.cpp's server; empty for any other."""
+        found = _SLOT.search(self.text) if "task" in self.text else None
+        if found is None:
+            return {}
+        return {"slot": found[1] or found[3], "task": found[2] or found[4]}
 
 
 def open_line(line: str) -> list[Envelope]:
     """What `line` holds: one message, or several where JSON holds one with line breaks."""
     if "\x1b" in line:
         line = _COLOUR.sub("", line)
-    replica = _REPLICA.match(line)
+    replica = _REPLICA.match(line) if "|" in line[:_LONGEST_NAME] or line[:5] == "[pod/" else None
     name = (replica["pod"] or replica["service"]) if replica else ""
     body = line[replica.end() :] if replica else line
     stamp, level = None, ""
@@ -54,7 +72,7 @@ def open_line(line: str) -> list[Envelope]:
     parts = body.rstrip("\n").split("\n") if "\n" in body else [body]
     outer = stamp or find_stamp(line if body is line else body)
     return [
-        Envelope(part, outer if index == 0 or stamp else None, level or _level(part), name)
+        Envelope(part, outer if index == 0 or stamp else None, level, name)
         for index, part in enumerate(parts)
     ]
 
@@ -68,8 +86,10 @@ def _level(text: str) -> str:
 
 def _from_json(text: str) -> tuple[str, Stamp | None, str] | None:
     """The message of a JSON object that is a log record; None for anything else."""
+    if not text.rstrip().endswith("}"):
+        return None
     start = text.find("{", 0, 80)
-    if start < 0 or not text.rstrip().endswith("}") or text[:start].strip():
+    if start < 0 or text[:start].strip():
         return None
     try:
         record = json.loads(text)

@@ -21,12 +21,12 @@ class GrowingSeries:
 
     def add(self, figure: Figure, labels: Mapping[str, str], at: float) -> None:
         """`labels` are those of the line; a figure's own win."""
-        every = tuple(sorted({**labels, **figure.labels}.items()))
+        every = (*labels.items(), *figure.labels.items())
         key = (figure.signal, figure.name, every)
         grown = self._grown.get(key)
         if grown is None:
             grown = self._grown[key] = _Grown()
-        grown.add(Reading(at, figure.value, figure.raw))
+        grown.add(at, figure)
 
     def series(self, shift: float) -> tuple[Series, ...]:
         """In the order in which they were first seen, each in time order; `shift` is taken from
@@ -47,23 +47,26 @@ class _Grown:
 
     def __init__(self) -> None:
         self._kept: list[Reading] = []
-        self._last: Reading | None = None
+        self._last: tuple[float, Figure] | None = None
         self._step = 1
         self._seen = 0
 
-    def add(self, reading: Reading) -> None:
+    def add(self, at: float, figure: Figure) -> None:
         if self._seen % self._step == 0:
-            self._kept.append(reading)
+            self._kept.append(Reading(at, figure.value, figure.raw))
             self._last = None
             if len(self._kept) >= MOST_READINGS:
                 self._kept = self._kept[::2]
                 self._step *= 2
         else:
-            self._last = reading
+            self._last = (at, figure)
         self._seen += 1
 
     def in_time_order(self, shift: float) -> tuple[Reading, ...]:
-        readings = [*self._kept, self._last] if self._last is not None else self._kept
+        readings = list(self._kept)
+        if self._last is not None:
+            at, figure = self._last
+            readings.append(Reading(at, figure.value, figure.raw))
         return tuple(
             sorted(
                 (Reading(each.at - shift, each.value, each.raw) for each in readings),

@@ -57,17 +57,19 @@ SHAPES = (
         r"Insufficient Memory",
     ),
     shape(
-        "Decode",
+        "OOM",
         LogKind.OUT_OF_MEMORY,
-        r"Decode out of memory\. Try to lower your batch size",
-        "sglang",
-        stage="decode",
+        r"memory allocation failed with OOM on device (?P<device>\d+) while trying to allocate "
+        r"(?P<wanted_bytes>\d+ bytes) \(free: (?P<free_bytes>\d+), total: (?P<total_bytes>\d+)\)",
     ),
+    shape("memory", LogKind.OUT_OF_MEMORY, r"Cuda failure.*out of memory"),
+    shape("CUBLAS_STATUS_ALLOC_FAILED", LogKind.OUT_OF_MEMORY, r"CUBLAS_STATUS_ALLOC_FAILED"),
+    shape("CUDNN_STATUS_ALLOC_FAILED", LogKind.OUT_OF_MEMORY, r"CUDNN_STATUS_ALLOC_FAILED"),
     shape(
-        "Prefill",
+        "handle",
         LogKind.OUT_OF_MEMORY,
-        r"Prefill out of memory\. Try to lower your batch size",
-        "sglang",
-        stage="prefill",
+        r"Not enough memory to handle (?P<tokens>\d+) prefill tokens",
+        "tgi",
+        stage="warmup",
     ),
 )

@@ -32,9 +32,12 @@ _SECONDS = {
 def number_of(text: str) -> float | None:
     """`76,640` and `1_024` as they are meant; None where it is no finite number."""
     try:
-        value = float(text.strip().rstrip(".,").replace(",", "").replace("_", ""))
+        value = float(text)
     except ValueError:
-        return None
+        try:
+            value = float(text.strip().rstrip(".,").replace(",", "").replace("_", ""))
+        except ValueError:
+            return None
     return value if abs(value) < float("inf") else None
 
 

@@ -7,52 +7,26 @@ cost a look at their words. What looks known and cannot be read is counted and b
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from controlplane.diagnosis.log_event import LogEvent, LogKind
-from controlplane.diagnosis.sources.log import (
-    host,
-    http,
-    llamacpp,
-    memory,
-    sglang,
-    tgi,
-    vllm,
-)
 from controlplane.diagnosis.sources.log.envelope import Envelope, open_line
-from controlplane.diagnosis.sources.log.figure import Figure
 from controlplane.diagnosis.sources.log.growing import GrowingSeries
 from controlplane.diagnosis.sources.log.keeping import Keeping, SeenEvent
-from controlplane.diagnosis.sources.log.shape import WORD, Match, ShapeTable
+from controlplane.diagnosis.sources.log.levels import LEVEL_WORDS, by_level, may_matter
+from controlplane.diagnosis.sources.log.shape import WORD, Match
 from controlplane.diagnosis.sources.log.stamp import Clock
+from controlplane.diagnosis.sources.log.tables import SHAPES, STATISTICS
+from controlplane.diagnosis.sources.log.thinning import Thinning
 from controlplane.diagnosis.sources.log.timeline import Timeline
 from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.window import Doubt, DoubtKind, EngineName
 
-_SHAPES = ShapeTable(
-    (
-        *memory.SHAPES,
-        *host.SHAPES,
-        *vllm.SHAPES,
-        *sglang.SHAPES,
-        *llamacpp.SHAPES,
-        *tgi.SHAPES,
-        *http.SHAPES,
-    )
-)
-_STATISTICS: tuple[
-    tuple[frozenset[str], str, Callable[[str], Iterator[Figure]], re.Pattern[str]], ...
-] = (
-    (vllm.STATISTICS_KEYS, "vllm", vllm.read_statistics, vllm.STATISTICS_START),
-    (sglang.STATISTICS_KEYS, "sglang", sglang.read_statistics, sglang.STATISTICS_START),
-    (llamacpp.STATISTICS_KEYS, "llama.cpp", llamacpp.read_statistics, llamacpp.STATISTICS_START),
-)
-_LEVELS = frozenset({"ERROR", "CRITICAL", "FATAL", "WARNING", "WARN"})
-_KEYS = _SHAPES.keys.union(_LEVELS, *(keys for keys, *_ in _STATISTICS))
-_EXCEPTION = re.compile(r"(?:^|[\] :])(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)\b(?::|$)")
-_INSIDE_TRACEBACK = re.compile(
-    r"(?:\] |^)\s*(?:Traceback \(most|File \"|\^+|~+\^|\.\.\.)|\]\s{4,}|^\s{4,}"
-)
+_KEYS = SHAPES.keys.union(LEVEL_WORDS, *(form.keys for form in STATISTICS))
+_GLUED = re.compile(r"(?<=.)(?=(?:DEBUG|INFO|WARNING|ERROR) \d\d-\d\d \d\d:\d\d:\d\d )")
+"""Where a console lost a line break."""
+_SAID_OFTEN = "Avg prompt throughput"
+_MOST_BEFORE_FIRST_STAMP = 1000
 MOST_CHARACTERS = 20_000
 """Of a line that are looked at. vLLM and SGLang write all their settings into one of several
 thousand."""
@@ -67,14 +41,16 @@ class LogReader:
         self._timeline = Timeline(year)
         self._kept = Keeping()
         self._series = GrowingSeries(place)
+        self._thinning = Thinning()
         self._engines: Counter[str] = Counter()
         self._versions: dict[str, str] = {}
         self._times: dict[Clock, list[float]] = {}
         self._speakers: dict[str, str] = {}
+        self._cut: dict[str, str] = {}
         self._unread: dict[str, list[str]] = {}
         self._unread_counts: Counter[str] = Counter()
         self._now = 0.0
-        self._unstamped_line: str | None = None
+        self._passed_over: str | None = None
 
     def read(self, lines: Iterable[str]) -> None:
         """In order; may be called again for the next log. A line may hold carriage returns, as
@@ -95,8 +71,10 @@ class LogReader:
     def finish(self, zero: float | None = None, first_at: float = 0.0) -> Part:
         """What was read. Its times count from `zero`, in Unix seconds, which wants `knows_year`;
         None: its first stamped line stands at `first_at`."""
-        if self._unstamped_line is not None:
-            self._mark(open_line(self._unstamped_line)[0])
+        for index, line in self._thinning.rest():
+            self._read_record(line, frozenset(WORD.findall(line)), index)
+        if self._passed_over is not None:
+            self._mark(open_line(self._passed_over)[0])
         axis = self._axis()
         times = self._times.get(axis, [])
         first = times[0] if times else 0.0
@@ -118,35 +96,60 @@ class LogReader:
             return
         line = line[:MOST_CHARACTERS]
         index = self._kept.line(line)
-        if (
-            _KEYS.isdisjoint(WORD.findall(line))
-            and "Error" not in line
-            and "Exception" not in line
-            and not line.endswith("}")
-        ):
-            self._unstamped_line = line
-            if not self._times:
-                self._mark(open_line(line)[0])
-            return
-        self._unstamped_line = None
+        words = frozenset(WORD.findall(line))
+        hit = _KEYS & words
+        if not hit and not may_matter(line):
+            self._pass_over(line, index)
+        elif not self._thinning.takes(hit, line, index):
+            self._passed_over = None
+            self._read_record(line, words, index)
+
+    def _read_record(self, line: str, words: frozenset[str], index: int) -> None:
         if "\ufffd" in line:
             self._count_unread("bytes that are not UTF-8", line)
-        for envelope in open_line(line):
-            self._read_envelope(envelope, index, line)
+        for part in _GLUED.split(line) if line.count(_SAID_OFTEN) > 1 else (line,):
+            for envelope in open_line(part):
+                own = words if envelope.text is line else frozenset(WORD.findall(envelope.text))
+                self._read_envelope(envelope, own, index, line)
 
-    def _read_envelope(self, envelope: Envelope, index: int, line: str) -> None:
+    def _pass_over(self, line: str, index: int) -> None:
+        """Its time counts only where it is the first or the last."""
+        self._passed_over = line
+        if not self._times and index < _MOST_BEFORE_FIRST_STAMP:
+            self._mark(open_line(line)[0])
+
+    def _read_envelope(
+        self, envelope: Envelope, words: frozenset[str], index: int, line: str
+    ) -> None:
         axis, seconds = self._mark(envelope)
-        words = frozenset(WORD.findall(envelope.text))
-        self._read_statistics(envelope, words)
-        found = _SHAPES.match(envelope.text, words)
-        match = found[1] if found else _by_level(envelope)
-        if found and found[0].engine:
-            self._engines[found[0].engine] += 1
-            version = found[1].words.get("version")
+        if self._read_statistics(envelope, words):
+            return
+        match = self._match(envelope, words)
+        if match is not None and not self._goes_on(match):
+            self._kept.event(SeenEvent(match, index, line, axis, seconds))
+
+    def _match(self, envelope: Envelope, words: frozenset[str]) -> Match | None:
+        found = SHAPES.match(envelope.text, words)
+        if found is None:
+            match = by_level(envelope)
+            return None if match is None else _with_place(match, envelope)
+        shape, match = found
+        if shape.engine:
+            self._engines[shape.engine] += 1
+            version = match.words.get("version")
             if version:
-                self._versions[found[0].engine] = version
-        if match is not None:
-            self._kept.event(SeenEvent(_with_place(match, envelope), index, line, axis, seconds))
+                self._versions[shape.engine] = version
+        return _with_place(match, envelope)
+
+    def _goes_on(self, match: Match) -> bool:
+        """llama.cpp cuts a slot's cache once for a new prompt, and says so again for each of the
+        batches by which it then reads on."""
+        if match.kind not in (LogKind.CACHE_CUT, LogKind.CACHE_RESET) or "task" not in match.words:
+            return False
+        task = match.words["task"]
+        return self._cut.get(match.words["slot"]) == task or bool(
+            self._cut.update({match.words["slot"]: task})
+        )
 
     def _mark(self, envelope: Envelope) -> tuple[Clock | None, float | None]:
         """Notes the time of a line."""
@@ -161,19 +164,22 @@ class LogReader:
             self._now = seconds
         return axis, seconds
 
-    def _read_statistics(self, envelope: Envelope, words: frozenset[str]) -> None:
-        for keys, engine, read, start in _STATISTICS:
-            if keys.isdisjoint(words) or start.search(envelope.text) is None:
+    def _read_statistics(self, envelope: Envelope, words: frozenset[str]) -> bool:
+        """Whether the line is nothing but statistics."""
+        for form in STATISTICS:
+            if form.keys.isdisjoint(words) or form.start.search(envelope.text) is None:
                 continue
-            figures = list(read(envelope.text))
+            figures = list(form.read(envelope.text))
             if not figures:
-                self._count_unread(f"statistics of {engine}", envelope.text)
+                self._count_unread(f"statistics of {form.engine}", envelope.text)
                 continue
-            self._engines[engine] += 1
+            self._engines[form.engine] += 1
             labels = self._labels(envelope)
             if labels is not None:
                 for figure in figures:
                     self._series.add(figure, labels, self._now)
+            return form.event_keys is not None and form.event_keys.isdisjoint(words)
+        return False
 
     def _labels(self, envelope: Envelope) -> dict[str, str] | None:
         """Those of a line's writer. None for a rank that repeats what another said: the ranks of
@@ -234,23 +240,12 @@ class LogReader:
 def _with_place(match: Match, envelope: Envelope) -> Match:
     """With who wrote it."""
     ranks = envelope.ranks
-    words = dict(match.words)
+    words = {**match.words, **envelope.slot}
     if ranks:
         words.setdefault("rank", " ".join(f"{kind}{n}" for kind, n in ranks.items()))
     if envelope.replica:
         words.setdefault("replica", envelope.replica)
     return Match(match.kind, match.fields, words)
-
-
-def _by_level(envelope: Envelope) -> Match | None:
-    """A line of no known shape, by its level or as an exception's last line."""
-    if _INSIDE_TRACEBACK.search(envelope.text):
-        return None
-    if envelope.level in ("ERROR", "CRITICAL") or _EXCEPTION.search(envelope.text):
-        return Match(LogKind.ERROR, {}, {})
-    if envelope.level == "WARNING":
-        return Match(LogKind.WARNING, {}, {})
-    return None
 
 
 def read_log(text: str, place: str = "", year: int | None = None) -> Part:

@@ -5,14 +5,13 @@ from collections.abc import Iterator
 
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.signal import Signal
-from controlplane.diagnosis.sources.log.figure import Figure, plain
+from controlplane.diagnosis.sources.log.figure import Figure, percent, plain
 from controlplane.diagnosis.sources.log.shape import shape
 
 _SGLANG = "sglang"
 
 STATISTICS_KEYS = frozenset({"#running-req"})
 
-_PAIR = re.compile(r"[,.:] (#?[a-zA-Z][\w #()/-]*?): (-?[\d.]+|True|False)(%)?")
 STATISTICS_START = re.compile(r"(?:Prefill|Decode|Mixed) batch[ \w\[\]]*(?=[.,:])")
 _SIGNALS = {
     "#running-req": (Signal.RUNNING, {}),
@@ -26,6 +25,7 @@ _SIGNALS = {
     "gen throughput (token/s)": (Signal.GENERATION_RATE, {}),
     "input throughput (token/s)": (Signal.PROMPT_RATE, {}),
     "cuda graph": (Signal.CUDA_GRAPH, {}),
+    "npu graph": (Signal.CUDA_GRAPH, {}),
     "accept len": (Signal.ACCEPTANCE_LENGTH, {}),
     "accept rate": (Signal.ACCEPTANCE_RATE, {}),
     "cache hit rate": (Signal.HIT_RATE, {}),
@@ -47,54 +47,44 @@ def read_statistics(text: str) -> Iterator[Figure]:
     start = STATISTICS_START.search(text)
     if start is None:
         return
-    for name, number, sign in _PAIR.findall(text, start.end()):
+    for piece in text[start.end() + 1 :].split(", "):
+        name, _, value = piece.strip(" ,").partition(": ")
         known = _SIGNALS.get(name)
         if known is None:
             continue
-        signal, labels = known
-        figure = (
-            _flag(signal, name, number)
-            if number[0] in "TF"
-            else _number(signal, name, number, sign, labels)
-        )
+        figure = _figure(known[0], name, value, known[1])
         if figure is not None:
             yield figure
 
 
-def _flag(signal: Signal, name: str, text: str) -> Figure:
-    return Figure(signal, name, float(text == "True"), text)
+def _figure(signal: Signal, name: str, value: str, labels: dict[str, str]) -> Figure | None:
+    if value in ("True", "False"):
+        return Figure(signal, name, float(value == "True"), value)
+    if value.endswith("%"):
+        return percent(signal, name, value[:-1], **labels)
+    return plain(signal, name, value, **labels)
 
 
-def _number(
-    signal: Signal, name: str, text: str, sign: str, labels: dict[str, str]
-) -> Figure | None:
-    figure = plain(signal, name, text, **labels)
-    if figure is None or not sign:
-        return figure
-    return Figure(signal, name, figure.value / 100, f"{text} %", labels)
-
-
-_GB = r"[\d.]+ ?[KMGT]i?B"
+_GB = r"-?[\d.]+ ?[KMGT]i?B"
 
 SHAPES = (
+    shape("server_args", LogKind.STARTING, r"server_args=(?:ServerArgs\()?", _SGLANG),
+    # --- it starts ------------------------------------------------------------------------
     shape(
-        "server_args",
-        LogKind.STARTING,
-        r"server_args=(?:ServerArgs\()?.*",
+        "weight",
+        LogKind.WEIGHTS_LOADING,
+        rf"Load weight begin\. avail mem=(?P<free_bytes>{_GB})",
         _SGLANG,
-    ),
-    shape(
-        "weight", LogKind.WEIGHTS_LOADING, rf"Load weight begin\. avail mem=(?P<free_bytes>{_GB})"
     ),
     shape(
         "checkpoint",
         LogKind.WEIGHTS_LOADING,
-        r"Loading \w+ (?:\w+ )?checkpoint shards:\s+\d+% Completed \| (?P<done>\d+)/(?P<total>\d+)",
+        r"Multi-thread loading shards:\s+\d+% Completed \| (?P<done>\d+)/(?P<total>\d+)",
     ),
     shape(
         "weight",
         LogKind.WEIGHTS_LOADED,
-        rf"Load weight end\..*?avail mem=(?P<free_bytes>{_GB})"
+        rf"Load weight end\.(?:.*?elapsed=(?P<seconds>[\d.]+ s))?.*?avail mem=(?P<free_bytes>{_GB})"
         rf"(?:, mem usage=(?P<bytes>{_GB}))?",
         _SGLANG,
     ),
@@ -106,7 +96,12 @@ SHAPES = (
         rf"(?P<v_bytes>{_GB}))?",
         _SGLANG,
     ),
-    shape("pool", LogKind.KV_CACHE_SIZED, rf"Memory pool end\. avail mem=(?P<free_bytes>{_GB})"),
+    shape(
+        "Memory",
+        LogKind.KV_CACHE_SIZED,
+        rf"Memory pool end\. avail mem=(?P<free_bytes>{_GB})",
+        _SGLANG,
+    ),
     shape(
         "max_total_num_tokens",
         LogKind.KV_CACHE_SIZED,
@@ -119,9 +114,22 @@ SHAPES = (
         _SGLANG,
     ),
     shape(
+        "mem-fraction-static",
+        LogKind.KV_CACHE_TOO_SMALL,
+        r"Not enough memory\. Please try to increase --mem-fraction-static",
+        _SGLANG,
+    ),
+    shape(
+        "profiled",
+        LogKind.KV_CACHE_TOO_SMALL,
+        r"max_total_tokens=\d+ is larger than the profiled value (?P<tokens>-\d+)",
+        _SGLANG,
+    ),
+    shape(
         "graph",
         LogKind.GRAPH_CAPTURE_STARTED,
-        rf"Capture (?P<w_what>[\w ]*)cuda graph begin\..*?avail mem=(?P<free_bytes>{_GB})",
+        rf"Capture (?P<w_what>[\w ]*?)(?:cuda|npu|cpu) graph begin\..*?"
+        rf"avail mem=(?P<free_bytes>{_GB})",
         _SGLANG,
     ),
     shape(
@@ -134,38 +142,99 @@ SHAPES = (
     shape(
         "graph",
         LogKind.GRAPH_CAPTURE_FINISHED,
-        r"Capture (?P<w_what>[\w ]*)cuda graph end\. Time elapsed: (?P<seconds>[\d.]+ s)\."
-        rf"(?:.*?mem usage=(?P<bytes>{_GB}))?(?:.*?avail mem=(?P<free_bytes>{_GB}))?",
-        _SGLANG,
-    ),
-    shape(
-        "mem-fraction-static",
-        LogKind.KV_CACHE_TOO_SMALL,
-        r"Not enough memory\. Please try to increase --mem-fraction-static",
+        r"Capture (?P<w_what>[\w ]*?)(?:cuda|npu|cpu) graph end\. Time elapsed: "
+        rf"(?P<seconds>[\d.]+ s)\.(?:.*?mem usage=(?P<bytes>{_GB}))?"
+        rf"(?:.*?avail mem=(?P<free_bytes>{_GB}))?",
         _SGLANG,
     ),
     shape("fired", LogKind.READY, r"The server is fired up and ready to roll", _SGLANG),
+    # --- it runs --------------------------------------------------------------------------
     shape(
-        "Retract",
+        "#retracted_reqs",
         LogKind.RETRACTED,
-        r"(?:KV cache pool is full|Decode out of memory happened)\. Retract requests\."
-        r".*?#retracted_reqs: (?P<num>\d+)"
-        r"(?:.*?#(?:new_tokens_gained|new_token_ratio): (?P<tokens>[\d.]+))?",
+        r"#retracted_reqs: (?P<num>\d+)(?:.*?#new_tokens?_gained: (?P<tokens>\d+))?"
+        r"(?:.*?#new_token_ratio: (?P<ratio_before>[\d.]+) -> (?P<ratio_after>[\d.]+))?",
         _SGLANG,
     ),
-    shape("Watchdog", LogKind.NO_PROGRESS, r"Watchdog timeout(?:.*?(?P<seconds>[\d.]+))?"),
     shape(
-        "rid",
+        "Watchdog",
+        LogKind.NO_PROGRESS,
+        r"Watchdog timeout(?:.*?timeout=(?P<seconds>[\d.]+))?",
+        _SGLANG,
+        what="watchdog",
+    ),
+    shape(
+        "detokenizer",
+        LogKind.NO_PROGRESS,
+        r"Health check failed\. Server couldn't get a response from detokenizer for last "
+        r"(?P<seconds>\d+ seconds)",
+        _SGLANG,
+        what="health check",
+    ),
+    shape(
+        "deleted",
         LogKind.OUTPUT_WITHOUT_OWNER,
         r"Received output for rid=['\"]?(?P<w_request_id>[\w-]+)['\"]? but the state was deleted",
         _SGLANG,
     ),
-    shape("leak", LogKind.MEMORY_LEAK, r"memory leak detected", _SGLANG),
     shape(
-        "hit",
-        LogKind.DIED,
-        r"(?P<w_what>Scheduler|TpModelWorkerClient|DetokenizerManager|TokenizerManager) hit an "
-        r"exception",
+        "leak",
+        LogKind.MEMORY_LEAK,
+        r"memory leak detected!?(?:.*?total=(?P<total>\d+), available=(?P<available>\d+), "
+        r"evictable=(?P<evictable>\d+), protected=(?P<protected>\d+))?",
         _SGLANG,
     ),
+    shape(
+        "disconnected",
+        LogKind.CLIENT_GONE,
+        r"Request is disconnected from the client side.*?(?:rid=)?['\"]?(?P<w_request_id>[\w-]+)?",
+        _SGLANG,
+    ),
+    shape("flushed", LogKind.CACHE_RESET, r"Cache flushed successfully", _SGLANG),
+    shape("full queue", LogKind.REJECTED, r"The request queue is full", _SGLANG),
+    shape(
+        "longer",
+        LogKind.PROMPT_TOO_LONG,
+        r"[Ii]nput (?:length )?\(?(?P<tokens>\d+) tokens\)? (?:is longer than|exceeds) .*?"
+        r"\(?(?P<limit>\d+)(?: tokens)?\)?",
+        _SGLANG,
+    ),
+    shape(
+        "failed request",
+        LogKind.TRANSFER_FAILED,
+        r"(?P<w_stage>Prefill bootstrap|Prefill transfer|Decode bootstrap|Decode handshake|"
+        r"Decode transfer) failed for request .*?rid='?(?P<w_request_id>[\w-]+)"
+        r"(?:.*?KVTransferError\([^)]*\): (?P<w_why>.*?)(?: after (?P<seconds>[\d.]+s).*)?$)?",
+        _SGLANG,
+    ),
+    shape("KVTransferError", LogKind.TRANSFER_FAILED, r"KVTransferError"),
+    # --- it ends --------------------------------------------------------------------------
+    shape(
+        "Decode memory",
+        LogKind.OUT_OF_MEMORY,
+        r"Decode out of memory\. Try to lower your batch size",
+        _SGLANG,
+        stage="decode",
+    ),
+    shape(
+        "Prefill memory",
+        LogKind.OUT_OF_MEMORY,
+        r"Prefill out of memory\. Try to lower your batch size",
+        _SGLANG,
+        stage="prefill",
+    ),
+    shape(
+        "exception",
+        LogKind.DIED,
+        r"(?P<w_what>Scheduler|TpModelWorkerClient\w*|DetokenizerManager|TokenizerManager|"
+        r"DataParallelController|ModelTpServer) hit an exception",
+        _SGLANG,
+    ),
+    shape(
+        "terminated",
+        LogKind.DIED,
+        r"(?P<w_what>Scheduler or DataParallelController) \d+ terminated with (?P<exit_code>-?\d+)",
+        _SGLANG,
+    ),
+    shape("dead", LogKind.DIED, r"Rank (?P<scheduler>\d+) scheduler is dead", _SGLANG),
 )

@@ -9,7 +9,8 @@ The names of a pattern's groups say what becomes of them:
 | group | becomes |
 | --- | --- |
 | `..._bytes` | a field in bytes, from `2.00 GiB` |
-| `..._gib` | a field `..._bytes`, from `2.00` |
+| `..._gib`, `mb` | a field `..._bytes`, from `2.00` |
+| `..._ms` | a field `..._seconds`, from `2.00` |
 | `seconds`, `..._seconds` | a field in seconds, from `22 secs` |
 | `w_...` | a word, as it stands |
 | any other | a field, a number |
@@ -40,7 +41,7 @@ class Shape:
     """One shape of line. The first shape of a table that fits a line is taken."""
 
     key: str
-    """A word, as `WORD` has it, that every such line holds."""
+    """Words, as `WORD` has them, all of which every such line holds; the rarest first."""
     kind: LogKind
     pattern: re.Pattern[str]
     words: Mapping[str, str] = field(default_factory=dict)
@@ -61,9 +62,9 @@ class Shape:
             if name.startswith("w_"):
                 words[name[2:]] = value.strip()
                 continue
-            number = _read(name, value)
-            if number is not None:
-                fields[name.replace("_gib", "_bytes")] = number
+            read = _read(name, value)
+            if read is not None:
+                fields[read[0]] = read[1]
         return Match(self.kind, fields, words)
 
 
@@ -74,14 +75,27 @@ def shape(
     return Shape(key, kind, re.compile(pattern), words, engine)
 
 
-def _read(name: str, value: str) -> float | None:
+_SCALED = (
+    (re.compile(r"(^|_)gib(?=_|$)"), r"\1bytes", 1024.0**3),
+    (re.compile(r"(^|_)mb(?=_|$)"), r"\1bytes", 1024.0**2),
+    (re.compile(r"(^|_)ms$"), r"\1seconds", 1e-3),
+)
+"""Names whose unit is in the words of the line and not beside the number."""
+
+
+def _read(name: str, value: str) -> tuple[str, float] | None:
+    """The field's name and value; None where it is no number."""
+    for written, meant, factor in _SCALED:
+        if written.search(name):
+            number = number_of(value)
+            return None if number is None else (written.sub(meant, name), number * factor)
     if name.endswith("bytes"):
-        return bytes_of(value)
-    if name.endswith("_gib"):
-        return bytes_of(f"{value} GiB")
-    if name.endswith("seconds"):
-        return seconds_of(value)
-    return number_of(value)
+        number = bytes_of(value)
+    elif name.endswith("seconds"):
+        number = seconds_of(value)
+    else:
+        number = number_of(value)
+    return None if number is None else (name, number)
 
 
 class ShapeTable:
@@ -89,19 +103,24 @@ class ShapeTable:
 
     def __init__(self, shapes: Iterable[Shape]) -> None:
         """Earlier shapes go before later ones."""
-        self._by_key: dict[str, list[tuple[int, Shape]]] = {}
+        self._by_key: dict[str, list[tuple[int, Shape, frozenset[str]]]] = {}
         for place, each in enumerate(shapes):
-            if WORD.fullmatch(each.key) is None:
-                raise ValueError(f"the key {each.key!r} of a shape is no single word")
-            self._by_key.setdefault(each.key, []).append((place, each))
+            rarest, *others = each.key.split()
+            if any(WORD.fullmatch(word) is None for word in (rarest, *others)):
+                raise ValueError(f"the key {each.key!r} of a shape is not made of words")
+            self._by_key.setdefault(rarest, []).append((place, each, frozenset(others)))
         self.keys = frozenset(self._by_key)
 
-    def match(self, text: str, words: Iterable[str]) -> tuple[Shape, Match] | None:
+    def match(self, text: str, words: frozenset[str]) -> tuple[Shape, Match] | None:
         """The first shape that fits `text`, whose words are `words`."""
         candidates = [
-            candidate for key in self.keys.intersection(words) for candidate in self._by_key[key]
+            (place, each)
+            for key in self.keys & words
+            for place, each, others in self._by_key[key]
+            if others <= words
         ]
-        candidates.sort(key=lambda candidate: candidate[0])
+        if len(candidates) > 1:
+            candidates.sort(key=lambda candidate: candidate[0])
         for _, each in candidates:
             found = each.match(text)
             if found is not None:

@@ -62,15 +62,25 @@ _STAMP = re.compile(
             + _TIME.format(6)
             + r"(?: (?P<y6>20\d\d)\b)?)",
             r"(?P<uptime>(?:^|kernel: |>)\[ *(?P<u7>\d+\.\d{3,9})\])",
-            r"(?P<process>^(?P<pm>\d+)\.(?P<ps>[0-5]\d)\.(?P<pms>\d{3})\.(?P<pus>\d{3}) )",
+            r"(?P<epoch>(?:^\[|\btimestamp=|\bts=)(?P<e0>1\d{9})(?P<e1>\.\d+)?\b)",
+            r"(?P<process>(?:^|: )(?P<pm>\d+)\.(?P<ps>[0-5]\d)\.(?P<pms>\d{3})\.(?P<pus>\d{3}) )",
             r"(?P<daytime>^\W{0,2}" + _TIME.format(9) + r"\b)",
         )
     )
 )
 
 
+_MAY_HOLD_TIME = re.compile(r"\d:[0-5]\d:\d")
+_MAY_HOLD_SECONDS = re.compile(r"^\[ *\d|^\d+\.\d|: \[ *\d|: \d+\.\d\d\.|>\[|timestamp=|\bts=")
+
+
 def find_stamp(line: str) -> Stamp | None:
     """The first stamp at the head of `line`; None where there is none, or it is no date."""
+    if (
+        _MAY_HOLD_TIME.search(line, 0, _HEAD) is None
+        and _MAY_HOLD_SECONDS.search(line, 0, _HEAD) is None
+    ):
+        return None
     found = _STAMP.search(line, 0, _HEAD)
     if found is None:
         return None
@@ -158,6 +168,10 @@ def _process(found: re.Match[str]) -> Stamp:
     return Stamp(Clock.PROCESS, int(found["pm"]) * 60 + int(found["ps"]) + micros / 1e6)
 
 
+def _epoch(found: re.Match[str]) -> Stamp:
+    return Stamp(Clock.DATED, float(found["e0"]) + float(found["e1"] or 0))
+
+
 def _daytime(found: re.Match[str]) -> Stamp:
     return Stamp(Clock.TIME_OF_DAY, _of_day(found, 9))
 
@@ -170,6 +184,7 @@ _READ = {
     "glog": _glog,
     "syslog": _syslog,
     "uptime": _uptime,
+    "epoch": _epoch,
     "process": _process,
     "daytime": _daytime,
 }

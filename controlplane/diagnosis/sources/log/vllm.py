@@ -1,4 +1,4 @@
-"""What vLLM writes, V0 and V1."""
+"""What vLLM writes while it runs, V0 and V1."""
 
 import re
 from collections.abc import Iterator
@@ -13,12 +13,10 @@ _VLLM = "vllm"
 STATISTICS_KEYS = frozenset({"throughput", "SpecDecoding", "Speculative", "hit"})
 
 STATISTICS_START = re.compile(
-    r"Avg prompt throughput|Prefix cache hit rate: GPU|SpecDecoding metrics|Speculative metrics"
+    r"(?=Avg prompt throughput: |Prefix cache hit rate: GPU)"
+    r"|SpecDecoding metrics: |Speculative metrics: "
 )
 
-_PAIR = re.compile(
-    r"([A-Z][A-Za-z ]*?): (?:GPU: )?(-?[\d.]+)\s?(%|tokens/s|reqs|tokens|(?=,)|(?<=\.))"
-)
 _ENGINE = re.compile(r"\bEngine (\d{1,4}): ")
 _SIGNALS = {
     "Avg prompt throughput": Signal.PROMPT_RATE,
@@ -33,6 +31,7 @@ _SIGNALS = {
     "GPU cache usage": Signal.KV_USAGE,
     "KV cache usage": Signal.KV_USAGE,
     "Prefix cache hit rate": Signal.HIT_RATE,
+    "Prefix cache token hit rate": Signal.HIT_RATE,
     "External prefix cache hit rate": Signal.EXTERNAL_HIT_RATE,
     "MM cache hit rate": Signal.MEDIA_HIT_RATE,
     "Mean acceptance length": Signal.ACCEPTANCE_LENGTH,
@@ -49,172 +48,39 @@ _SIGNALS = {
 
 
 def read_statistics(text: str) -> Iterator[Figure]:
-    """Of the line that both versions write every few seconds, and those beside it."""
-    engine = _ENGINE.search(text)
+    """Of the line that both versions write every few seconds, and those beside it.
+
+    A figure counts only where its unit, a comma or a full stop follows: half a number at the end of
+    a line that was cut off is none.
+    """
+    start = STATISTICS_START.search(text)
+    if start is None:
+        return
+    engine = _ENGINE.search(text, 0, start.start() + 1)
     labels = {"engine": str(int(engine[1]))} if engine else {}
-    for name, number, unit in _PAIR.findall(text):
+    pieces = text[start.end() :].split(", ")
+    for place, piece in enumerate(pieces):
+        name, _, rest = piece.partition(": ")
         signal = _SIGNALS.get(name)
-        if signal is None:
-            continue
-        make = percent if unit == "%" else plain
-        figure = make(signal, name, number.rstrip("."), **labels)
-        if figure is not None:
-            yield figure
+        if signal is not None:
+            figure = _figure(signal, name, rest, labels, place + 1 < len(pieces))
+            if figure is not None:
+                yield figure
+
+
+def _figure(
+    signal: Signal, name: str, rest: str, labels: dict[str, str], is_followed: bool
+) -> Figure | None:
+    number, _, unit = rest.removeprefix("GPU: ").partition(" ")
+    if number.endswith(("%", "%.")):
+        return percent(signal, name, number.rstrip("%."), **labels)
+    if unit or is_followed or number.endswith("."):
+        return plain(signal, name, number.rstrip("."), **labels)
+    return None
 
 
 SHAPES = (
-    # --- it starts ------------------------------------------------------------------------
-    shape(
-        "Initializing",
-        LogKind.STARTING,
-        r"Initializing an? (?:V1 )?LLM engine \(v(?P<w_version>[\w.+-]+)\)"
-        r"(?:.*?\bmax_seq_len=(?P<max_model_len>\d+))?"
-        r"(?:.*?\btensor_parallel_size=(?P<tensor_parallel_size>\d+))?",
-        _VLLM,
-    ),
-    shape(
-        "vLLM",
-        LogKind.STARTING,
-        r"vLLM (?:API )?server version v?(?P<w_version>\d[\w.+-]*)",
-        _VLLM,
-    ),
-    shape("max", LogKind.STARTING, r"Using max model len (?P<max_model_len>[\d,]+)", _VLLM),
-    shape("load", LogKind.WEIGHTS_LOADING, r"Starting to load model (?P<w_model>\S+?)\.{3}", _VLLM),
-    shape(
-        "checkpoint",
-        LogKind.WEIGHTS_LOADING,
-        r"Loading \w+ (?:\w+ )?checkpoint shards:\s+\d+% Completed \| (?P<done>\d+)/(?P<total>\d+)",
-        _VLLM,
-    ),
-    shape(
-        "took",
-        LogKind.WEIGHTS_LOADED,
-        r"(?:Model loading|Loading model weights) took (?P<bytes>[\d.]+ ?[KMGT]i?B)(?: memory)?"
-        r"(?: and (?P<seconds>[\d.]+ seconds))?",
-        _VLLM,
-    ),
-    shape("took", LogKind.WEIGHTS_LOADED, r"Loading weights took (?P<seconds>[\d.]+ seconds)"),
-    shape(
-        "compile",
-        LogKind.COMPILED,
-        r"torch\.compile (?:takes|took) (?P<seconds>[\d.]+ s)",
-        _VLLM,
-    ),
-    shape(
-        "profile",
-        LogKind.PROFILING,
-        r"Starting profile run(?: for (?P<w_what>[\w -]+))?",
-        _VLLM,
-    ),
-    shape("profiled", LogKind.PROFILING, r"Encoder cache will be initialized .* profiled", _VLLM),
-    shape(
-        "profiling",
-        LogKind.PROFILING,
-        r"Memory profiling (?:takes|took) (?P<seconds>[\d.]+ seconds)",
-        _VLLM,
-    ),
-    shape(
-        "weights",
-        LogKind.MEMORY_SPLIT,
-        r"model weights take (?P<weights_bytes>[\d.]+ ?\w+); non_torch_memory takes "
-        r"(?P<other_bytes>[\d.]+ ?\w+); PyTorch activation peak memory takes "
-        r"(?P<activation_bytes>[\d.]+ ?\w+); the rest of the memory reserved for KV Cache is "
-        r"(?P<kv_bytes>-?[\d.]+ ?\w+)",
-        _VLLM,
-    ),
-    shape(
-        "Actual",
-        LogKind.MEMORY_SPLIT,
-        r"Free memory on device \((?P<free_gib>[\d.]+)/(?P<total_bytes>[\d.]+ GiB)\) on startup\."
-        r".*?Actual usage is (?P<weights_bytes>[\d.]+ GiB) for weight, "
-        r"(?P<activation_bytes>[\d.]+ GiB) for peak activation, (?P<other_bytes>[\d.]+ GiB) for "
-        r"non-torch memory(?:, and (?P<graph_bytes>[\d.]+ GiB) for CUDAGraph)?",
-        _VLLM,
-    ),
-    shape(
-        "Available",
-        LogKind.KV_CACHE_SIZED,
-        r"Available KV cache memory: (?P<bytes>-?[\d.]+ ?[KMGT]i?B)",
-        _VLLM,
-    ),
-    shape("size", LogKind.KV_CACHE_SIZED, r"GPU KV cache size: (?P<tokens>[\d,]+) tokens", _VLLM),
-    shape(
-        "concurrency",
-        LogKind.KV_CACHE_SIZED,
-        r"Maximum concurrency for (?P<max_model_len>[\d,]+) tokens per request: "
-        r"(?P<concurrency>[\d.,]+)x",
-        _VLLM,
-    ),
-    shape(
-        "blocks",
-        LogKind.KV_CACHE_SIZED,
-        r"# (?:GPU|cuda|CUDA) blocks: (?P<blocks>[\d,]+), # CPU blocks: (?P<cpu_blocks>[\d,]+)",
-        _VLLM,
-    ),
-    shape(
-        "seq",
-        LogKind.KV_CACHE_TOO_SMALL,
-        r"max seq len \((?P<max_model_len>\d+)\) is larger than the maximum number of tokens that "
-        r"can be stored in KV cache \((?P<tokens>\d+)\)",
-        _VLLM,
-    ),
-    shape(
-        "needed",
-        LogKind.KV_CACHE_TOO_SMALL,
-        r"max seq len \((?P<max_model_len>\d+)\), \(?(?P<needed_bytes>[\d.]+ GiB) KV cache is "
-        r"needed, which is larger than the available KV cache memory "
-        r"\((?P<available_bytes>-?[\d.]+ GiB)\)"
-        r"(?:.*?estimated maximum model length is (?P<tokens>\d+))?",
-        _VLLM,
-    ),
-    shape(
-        "cache",
-        LogKind.KV_CACHE_TOO_SMALL,
-        r"No available memory for the cache blocks",
-        _VLLM,
-    ),
-    shape(
-        "desired",
-        LogKind.FREE_MEMORY_TOO_LITTLE,
-        r"Free memory on device (?P<w_device>\S+ )?\((?P<free_gib>[\d.]+)/"
-        r"(?P<total_bytes>[\d.]+ GiB)\) on startup is less than desired GPU memory utilization "
-        r"\((?P<share>[\d.]+), (?P<wanted_bytes>[\d.]+ GiB)\)",
-        _VLLM,
-    ),
-    shape(
-        "Capturing",
-        LogKind.GRAPH_CAPTURE_STARTED,
-        r"Capturing (?P<w_what>[Cc][Uu][Dd][Aa] ?[Gg]raphs?.*?):\s+\d+%.*?"
-        r"\| (?P<done>\d+)/(?P<total>\d+)",
-        _VLLM,
-    ),
-    shape(
-        "Capturing",
-        LogKind.GRAPH_CAPTURE_STARTED,
-        r"Capturing (?:the model for CUDA graphs|cudagraphs|CUDA graph)",
-        _VLLM,
-    ),
-    shape(
-        "capturing",
-        LogKind.GRAPH_CAPTURE_FINISHED,
-        r"Graph capturing finished in (?P<seconds>[\d.]+ secs)"
-        r"(?:, took (?P<bytes>-?[\d.]+ GiB))?",
-        _VLLM,
-    ),
-    shape(
-        "init",
-        LogKind.INITIALIZED,
-        r"init engine \(.*?\) took (?P<seconds>[\d.]+ s\w*)"
-        r"(?: \(compilation: (?P<compile_seconds>[\d.]+ s)\))?",
-        _VLLM,
-    ),
-    shape(
-        "swap",
-        LogKind.HOST_OUT_OF_MEMORY,
-        r"Too large swap space\. (?P<wanted_bytes>[\d.]+ GiB) out of the (?P<bytes>[\d.]+ GiB)",
-        _VLLM,
-    ),
-    # --- it runs --------------------------------------------------------------------------
+    shape("Preemptions", LogKind.PREEMPTED, r"\bPreemptions: (?P<num>[1-9]\d*)", _VLLM),
     shape(
         "preempted",
         LogKind.PREEMPTED,
@@ -223,18 +89,13 @@ SHAPES = (
         _VLLM,
     ),
     shape(
-        "swap",
-        LogKind.OUT_OF_MEMORY,
-        r"Aborted due to the lack of CPU swap space",
-        _VLLM,
-        stage="decode",
-    ),
-    shape(
         "broadcast",
         LogKind.NO_PROGRESS,
-        r"No available (?:shared memory broadcast )?block found in (?P<seconds>\d+ second)",
+        r"No available (?:shared memory broadcast )?block found in (?P<seconds>\d+ seconds?)",
         _VLLM,
     ),
+    shape("RPC", LogKind.NO_PROGRESS, r"RPC call to (?P<w_what>\w+) timed out", _VLLM),
+    shape("iteration", LogKind.NO_PROGRESS, r"Engine iteration timed out", _VLLM),
     shape(
         "longer",
         LogKind.PROMPT_TOO_LONG,
@@ -242,19 +103,81 @@ SHAPES = (
         r"(?:length|limit) (?:of )?\(?(?P<limit>\d+)\)?",
     ),
     shape(
-        "maximum",
+        "maximum length",
         LogKind.PROMPT_TOO_LONG,
-        r"maximum context length is (?P<limit>\d+) tokens.*?(?:requested|has|contains|resulted in)"
-        r" (?:at least )?(?P<tokens>\d+) (?:input )?tokens",
+        r"maximum (?:context|model) length (?:is|of) (?P<limit>\d+)(?: tokens)?"
+        r"(?:.*?(?:requested|has|contains|resulted in) (?:at least )?(?P<tokens>\d+) "
+        r"(?:input )?tokens)?",
+    ),
+    shape(
+        "aborted",
+        LogKind.CLIENT_GONE,
+        r"Request (?P<w_request_id>[\w-]+) (?:was )?aborted",
+        _VLLM,
+    ),
+    shape("Aborted", LogKind.CLIENT_GONE, r"Aborted request(?:\(s\))? (?P<w_request_id>[\w-]+)"),
+    shape("Added request", LogKind.REQUEST_BEGAN, r"Added request (?P<w_request_id>[\w-]+)", _VLLM),
+    shape(
+        "Finished request",
+        LogKind.REQUEST_ENDED,
+        r"Finished request (?P<w_request_id>[\w-]+)",
+        _VLLM,
+    ),
+    shape(
+        "Successfully reset prefix",
+        LogKind.CACHE_RESET,
+        r"Successfully reset prefix cache",
+        _VLLM,
+    ),
+    shape(
+        "freed",
+        LogKind.SLEPT,
+        r"Sleep mode freed (?P<freed_bytes>[\d.]+ GiB) memory, (?P<used_bytes>[\d.]+ GiB) memory "
+        r"is still in use",
+        _VLLM,
+    ),
+    shape(
+        "Transfer",
+        LogKind.TRANSFER,
+        r"KV Transfer metrics: .*?Num successful transfers=(?P<num>\d+)"
+        r"(?:.*?Avg xfer time \(ms\)=(?P<ms>[\d.]+))?"
+        r"(?:.*?P90 xfer time \(ms\)=(?P<p90_ms>[\d.]+))?"
+        r"(?:.*?Avg post time \(ms\)=(?P<post_ms>[\d.]+))?"
+        r"(?:.*?Avg MB per transfer=(?P<mb>[\d.]+))?"
+        r"(?:.*?Throughput \(MB/s\)=(?P<mb_per_second>[\d.]+))?"
+        r"(?:.*?Avg number of descriptors=(?P<descriptors>[\d.]+))?",
+        _VLLM,
+    ),
+    shape(
+        "lack",
+        LogKind.OUT_OF_MEMORY,
+        r"Aborted due to the lack of CPU swap space",
+        _VLLM,
+        stage="decode",
+    ),
+    shape(
+        "swap space",
+        LogKind.HOST_OUT_OF_MEMORY,
+        r"Too large swap space\. (?P<wanted_bytes>[\d.]+ GiB) out of the (?P<bytes>[\d.]+ GiB)",
+        _VLLM,
     ),
     # --- it ends --------------------------------------------------------------------------
-    shape("failed", LogKind.FAILED_TO_START, r"EngineCore failed to start", _VLLM),
-    shape("initialization", LogKind.FAILED_TO_START, r"Engine core initialization failed", _VLLM),
-    shape("failed", LogKind.FAILED_TO_START, r"WorkerProc failed to start", _VLLM),
     shape("EngineCore", LogKind.DIED, r"EngineCore (?:encountered a fatal error|hit an exception)"),
     shape("WorkerProc", LogKind.DIED, r"WorkerProc hit an exception", _VLLM),
-    shape("died", LogKind.DIED, r"(?:Worker proc|Engine core proc|Engine loop)\b.*\bdied", _VLLM),
+    shape(
+        "died",
+        LogKind.DIED,
+        r"Worker \S+ pid (?P<pid>\d+) died, exit code: (?P<exit_code>-?\d+)",
+        _VLLM,
+    ),
+    shape(
+        "died",
+        LogKind.DIED,
+        r"(?P<w_what>Worker proc|Engine core proc|Engine loop)\b.*\bdied",
+        _VLLM,
+    ),
     shape("EngineDeadError", LogKind.DIED, r"EngineDeadError", _VLLM),
     shape("AsyncEngineDeadError", LogKind.DIED, r"AsyncEngineDeadError", _VLLM),
     shape("Background", LogKind.DIED, r"Background loop (?:has errored|is stopped)", _VLLM),
+    shape("output_handler", LogKind.DIED, r"output_handler failed", _VLLM),
 )

@@ -1,0 +1,60 @@
+"""What TensorRT-LLM, Ray Serve, Kubernetes, Dynamo and caches beside an engine write."""
+
+from controlplane.diagnosis.log_event import LogKind
+from controlplane.diagnosis.sources.log.shape import shape
+
+_TRTLLM = "trtllm"
+
+SHAPES = (
+    # --- TensorRT-LLM ---------------------------------------------------------------------
+    shape(
+        "MemUsageChange",
+        LogKind.KV_CACHE_SIZED,
+        r"Allocated (?P<bytes>[\d.]+ GiB) for max tokens in paged KV cache \((?P<tokens>\d+)\)",
+        _TRTLLM,
+    ),
+    shape("fit", LogKind.NO_ROOM, r"Scheduler could not fit any request", _TRTLLM),
+    shape(
+        "TensorRT-LLM",
+        LogKind.STARTING,
+        r"TensorRT-LLM version: (?P<w_version>\d[\w.+-]*)",
+        _TRTLLM,
+    ),
+    # --- moving KV ------------------------------------------------------------------------
+    shape(
+        "LMCache",
+        LogKind.TRANSFER,
+        r"(?P<w_what>Retrieved|Stored) (?P<tokens>\d+) out of .*?tokens"
+        r"(?:.*?size: (?P<bytes>[\d.]+ gb))?(?:.*?cost (?P<ms>[\d.]+) ms)?"
+        r"(?:.*?throughput: (?P<gib_per_second>[\d.]+) GB/s)?",
+    ),
+    shape("NIXL", LogKind.TRANSFER_FAILED, r"(?i)NIXL.*(?:transfer|handshake).*(?:failed|error)"),
+    shape("Mooncake", LogKind.TRANSFER_FAILED, r"(?i)mooncake.*(?:transfer|session).*failed"),
+    # --- replicas -------------------------------------------------------------------------
+    shape(
+        "replicas",
+        LogKind.SCALED,
+        r"(?P<w_what>Upscaling|Downscaling) Deployment\(name='(?P<w_deployment>[^']+)'.*?"
+        r"from (?P<from>\d+) to (?P<to>\d+) replicas"
+        r"(?:.*?ongoing requests: (?P<ongoing>[\d.]+))?",
+    ),
+    shape(
+        "replicas",
+        LogKind.REPLICA_LATE,
+        r"Deployment '(?P<w_deployment>[^']+)'.*?(?P<num>\d+) replicas that have taken more "
+        r"than (?P<seconds>\d+s) to (?P<w_what>be scheduled|initialize|start up)",
+    ),
+    shape(
+        "Scaled",
+        LogKind.SCALED,
+        r"Scaled (?P<w_what>up|down) replica set (?P<w_deployment>\S+)(?: from (?P<from>\d+))? to "
+        r"(?P<to>\d+)",
+    ),
+    shape("FailedScheduling", LogKind.REPLICA_LATE, r"FailedScheduling", what="be scheduled"),
+    shape(
+        "Readiness",
+        LogKind.WARNING,
+        r"(?P<w_what>Readiness|Liveness|Startup) probe failed",
+    ),
+    shape("Liveness", LogKind.WARNING, r"(?P<w_what>Liveness) probe failed"),
+)

@@ -1,0 +1,82 @@
+"""All shapes of lines and all forms of statistics that are known."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from controlplane.diagnosis.sources.log import (
+    host,
+    http,
+    llamacpp,
+    memory,
+    platforms,
+    sglang,
+    tgi,
+    trtllm,
+    vllm,
+    vllm_start,
+)
+from controlplane.diagnosis.sources.log.figure import Figure
+from controlplane.diagnosis.sources.log.shape import ShapeTable
+
+
+@dataclass(frozen=True, slots=True)
+class StatisticsForm:
+    """Lines in which an engine says its figures again and again."""
+
+    engine: str
+    keys: frozenset[str]
+    """Words of which such a line holds one."""
+    start: re.Pattern[str]
+    """What makes it one. A line that has this and no figure was cut off."""
+    read: Callable[[str], Iterator[Figure]]
+    event_keys: frozenset[str] | None
+    """Words that make it an event as well; None: any may be."""
+
+
+STATISTICS = (
+    StatisticsForm(
+        "vllm",
+        vllm.STATISTICS_KEYS,
+        vllm.STATISTICS_START,
+        vllm.read_statistics,
+        frozenset({"Preemptions"}),
+    ),
+    StatisticsForm(
+        "sglang",
+        sglang.STATISTICS_KEYS,
+        sglang.STATISTICS_START,
+        sglang.read_statistics,
+        frozenset(),
+    ),
+    StatisticsForm(
+        "llama.cpp",
+        llamacpp.STATISTICS_KEYS,
+        llamacpp.STATISTICS_START,
+        llamacpp.read_statistics,
+        None,
+    ),
+    StatisticsForm(
+        "trtllm",
+        trtllm.STATISTICS_KEYS,
+        trtllm.STATISTICS_START,
+        trtllm.read_statistics,
+        frozenset(),
+    ),
+)
+
+SHAPES = ShapeTable(
+    (
+        *memory.SHAPES,
+        *vllm_start.SHAPES,
+        *vllm.SHAPES,
+        *sglang.SHAPES,
+        *llamacpp.SHAPES,
+        *tgi.SHAPES,
+        *platforms.SHAPES,
+        *host.SHAPES,
+        *http.SHAPES,
+    )
+)
+"""Where a line fits two shapes, the earlier one counts: first what ran out of memory, then what
+an engine says in words of its own, then what many programs say."""

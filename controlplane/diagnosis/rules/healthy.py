@@ -5,7 +5,9 @@ It stands last: whatever else is likely wins, and where something that was seen 
 says nothing, or what more would have to be known.
 """
 
-from controlplane.diagnosis.citing import number
+import re
+
+from controlplane.diagnosis.citing import number, says
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.mechanism import Mechanism
@@ -26,6 +28,14 @@ from controlplane.diagnosis.window import Window
 _ENOUGH = 3
 """Signs of health of which one is work or honest idleness, and one the queue."""
 _AS_USUAL = 1.15
+_BUSY_SHARE = 0.85
+_SUSPICIOUS = (
+    r"\b(cpu|browser|generator|bench\w*|script|sockets?|threads?|autoscal\w*|dashboard|alert\w*|panel"
+    r"|clocks?|offset|skew|drift|drafts?|fp8|awq|gptq|int[48]|quant\w*|transfer\w*|rdma|nic|network"
+    r"|link|throttl\w*|cold start|download|disk|paging|swap|tenants?|api key|router|score|adapters?"
+    r"|client|clients|sender|caller|callers|without|before|old|other|expected|same load|gap)\b"
+)
+_HARMLESS = r"start to ready|usual|previous|max |limit|in ?flight|card|weights"
 
 
 def judge(window: Window) -> Verdict | None:
@@ -47,6 +57,11 @@ def judge(window: Window) -> Verdict | None:
         _reuses(argument, window),
     )
     signs = sum(map(bool, (works or idles, queue, started, *others)))
+    unexplained = _unexplained(window)
+    if unexplained:
+        argument.against(f"told, and not explained: {'; '.join(unexplained[:4])}")
+        argument.need("what made somebody look", "latency that users see, now and before")
+        return argument.verdict(Confidence.POSSIBLE) if works or idles else None
     if ((works or idles) and queue and signs >= _ENOUGH) or (started and signs >= 2):
         detail = "busy" if works else "idle" if idles else "came up as usual"
         return argument.verdict(Confidence.LIKELY, detail=detail)
@@ -56,10 +71,23 @@ def judge(window: Window) -> Verdict | None:
     return None
 
 
+def _unexplained(window: Window) -> list[str]:
+    """Figures of which this rule cannot say that they are good, and which nobody gathers without a
+    reason."""
+    found = []
+    for fact in told_all(window, _SUSPICIOUS, without=_HARMLESS):
+        value = number_of(fact)
+        is_busy = value is not None and value >= _BUSY_SHARE
+        if says_no(fact) or value == 0 or (re.search(r"cpu|util", fact.key) and not is_busy):
+            continue
+        found.append(says(fact))
+    return found
+
+
 def _works(argument: Argument, now: Activity) -> bool:
     """Something runs, and tokens or answers come."""
     running, decode = now.running, now.decode
-    ran = running is not None and max(late(running), running.max) > 0
+    ran = running is not None and max(late(running), running.last.value) > 0
     if not ran or not now.moves(now.window.start, now.window.end):
         return False
     argument.series(running)

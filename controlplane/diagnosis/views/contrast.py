@@ -94,7 +94,9 @@ def _circumstance(one: Fact, two: Fact, base: str, other: str) -> str | None:
     """None where the two are not about the same thing."""
     if one.key == two.key:
         return "" if one.at != two.at else None
-    if one.unit is not two.unit or one.quantile != two.quantile or one.load != two.load:
+    if one.unit is not two.unit or one.load != two.load or one.over_seconds != two.over_seconds:
+        return None
+    if one.quantile != two.quantile and {one.quantile, two.quantile} != {None, 0.5}:
         return None
     words = plain(one.key).split(), plain(two.key).split()
     only = [word for word in words[0] if word not in words[1]]

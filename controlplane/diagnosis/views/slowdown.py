@@ -21,7 +21,8 @@ _TIME = (
 )
 _NOT_PACE = (
     r"uptime|timeout|time ?stamp|prefill budget|limit|deadline|interval|startup|load time|rtt"
-    r"|round trip|objective|slo\b|target|clock|age\b|ago\b"
+    r"|round trip|arriv|incoming|offered|demand|reject"
+    r"|429|retr|prefill steps|objective|slo\b|target|clock|age\b|ago\b"
 )
 
 

@@ -94,18 +94,20 @@ def _standstill(now: Activity) -> Iterator[str]:
 
 
 def _slower(now: Activity) -> Iterator[str]:
-    """Each request gets its tokens more slowly than before, with no more of them."""
+    """Each request gets its tokens more slowly than before, with no more of them. A figure that is
+    the first after a pause counts the pause."""
     decode, running = now.decode, now.running
     if decode is None or running is None or len(decode.readings) < 2:
         return
     speeds: list[tuple[float, float, bool]] = []
-    was_idle = True
+    since = now.window.start
     for reading in decode.readings:
-        beside = running.at(reading.at)
+        beside, part = running.at(reading.at), running.between(since, reading.at)
         count = 0.0 if beside is None else beside.value
+        is_first = not speeds or (part is not None and part.min == 0)
         if count > 0:
-            speeds.append((reading.value / count, count, was_idle))
-        was_idle = count == 0 or reading.value == 0
+            speeds.append((reading.value / count, count, is_first))
+        since = reading.at
     if len(speeds) < 2:
         return
     half = len(speeds) // 2

@@ -9,7 +9,7 @@ from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
-from controlplane.diagnosis.views.course import late, stretch_while
+from controlplane.diagnosis.views.course import is_sustained, late, stretch_while
 from controlplane.diagnosis.views.device import BUSY_CORE, IDLE_BELOW, cpu_of, device_usage
 from controlplane.diagnosis.views.figure import Figure, figure_of
 from controlplane.diagnosis.views.prompts import longest_prompt, other_prompts
@@ -24,6 +24,7 @@ _FEW_SEATS = 64
 """Decoding reads all weights for each step: up to some hundred rows of a batch cost hardly more."""
 _QUARTER = 0.25
 _HALF = 0.5
+_LEAST_SECONDS = 14.0
 _LEAST_PACE = 1.0
 """Tokens a second for each that runs: slower is no way of working."""
 _PROMISED = r"max (new )?tokens|reserv|conservativ|guaranteed|evict policy|scheduler policy"
@@ -90,7 +91,8 @@ def _behind_a_limit(
     argument.fact(backlog, "work waits")
     argument.series(now.kv, "the cache would take more")
     _cite_usage(argument, usage)
-    has_free_cache = now.kv is not None and now.kv.max < _MUCH_FREE_CACHE
+    lasts = waiting is None or is_sustained(waiting, _LEAST_SECONDS)
+    has_free_cache = now.kv is not None and now.kv.max < _MUCH_FREE_CACHE and lasts
     argument.against("queue.overload: it is the limit that is full, not the cache or the device")
     if is_idle or (has_free_cache and limit.value < _FEW_SEATS and usage is None):
         return argument.verdict(Confidence.LIKELY, detail=limit.says)

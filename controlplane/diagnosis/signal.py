@@ -102,6 +102,8 @@ class Signal(StrEnum):
     REJECTED = "rejected"
     ABORTED = "aborted"
     RECEIVED = "received"
+    ARRIVAL_RATE = "arrival_rate"
+    REPLICAS = "replicas"
     HTTP_ANSWERED = "http_answered"
     CORRUPTED = "corrupted"
     TTFT = "ttft"
@@ -243,6 +245,8 @@ _TERMS = {
     Signal.REJECTED: SignalTerms(Unit.REQUESTS, _COUNTER, "refused by a limit (label reason)"),
     Signal.ABORTED: SignalTerms(Unit.REQUESTS, _COUNTER, "given up"),
     Signal.RECEIVED: SignalTerms(Unit.REQUESTS, _COUNTER, "that arrived at the engine"),
+    Signal.ARRIVAL_RATE: SignalTerms(Unit.PER_SECOND, _GAUGE, "requests that arrive"),
+    Signal.REPLICAS: SignalTerms(Unit.COUNT, _GAUGE, "replicas that take requests, or shall"),
     Signal.HTTP_ANSWERED: SignalTerms(Unit.REQUESTS, _COUNTER, "answered over HTTP (label code)"),
     Signal.CORRUPTED: SignalTerms(Unit.REQUESTS, _COUNTER, "whose logits were no numbers"),
     Signal.TTFT: SignalTerms(Unit.SECONDS, _HISTOGRAM, "until the first token, at the engine"),

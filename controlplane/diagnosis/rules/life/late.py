@@ -9,7 +9,7 @@ from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.mechanism import Mechanism
-from controlplane.diagnosis.reading import Origin, Reading, Series, SourceKind
+from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.signal import Signal, Unit
 from controlplane.diagnosis.verdict import Verdict
@@ -90,12 +90,12 @@ def _judge(window: Window) -> Verdict | None:
 
 def _growth(argument: Argument, window: Window) -> _Growth | None:
     """When more was decided on, and when it was there."""
-    ready = _course(window, _READY)
+    ready = course_of(window, Signal.REPLICAS, _READY)
     decided = _decided(argument, window)
     ready_at = _rise(ready) if ready is not None else None
     if ready is not None:
         argument.series(ready)
-    wanted = _course(window, _WANTED)
+    wanted = course_of(window, Signal.REPLICAS, _WANTED)
     if wanted is not None:
         argument.series(wanted)
         decided = decided if decided is not None else _rise(wanted)
@@ -124,28 +124,6 @@ def _decided(argument: Argument, window: Window) -> float | None:
     for line in window.lines_with(_DECIDED_LINE)[:2]:
         argument.says(" ".join(line.split())[:220])
     return moments[0] if moments else None
-
-
-def _course(window: Window, pattern: str) -> Series | None:
-    """Of a count of replicas."""
-    series = course_of(window, Signal.SEATS, pattern) if not window.find(Signal.SEATS) else None
-    if series is not None:
-        return series
-    facts = [fact for fact in told_all(window, pattern) if number_of(fact) is not None]
-    return _as_course(facts)
-
-
-def _as_course(facts: list[Fact]) -> Series | None:
-    if not facts:
-        return None
-    key = max((fact.key for fact in facts), key=[fact.key for fact in facts].count)
-    return Series(
-        signal=Signal.RUNNING,
-        origin=Origin(kind=SourceKind.GATEWAY, name=key),
-        readings=tuple(
-            Reading(fact.at, number_of(fact) or 0.0, fact.raw) for fact in facts if fact.key == key
-        ),
-    )
 
 
 def _rise(series: Series) -> float | None:
@@ -177,7 +155,7 @@ def _is_over(argument: Argument, now: Activity, growth: _Growth) -> bool:
                 f"{says(burst)} is over before {number(growth.delay_seconds)} s have passed"
             )
             return True
-    arrivals = course_of(now.window, Signal.BUSY_SLOTS, _ARRIVALS)
+    arrivals = course_of(now.window, Signal.ARRIVAL_RATE, _ARRIVALS)
     if arrivals is not None and len(arrivals.readings) > 1:
         argument.says(
             f"{arrivals.origin.name} {', '.join(each.raw for each in arrivals.readings)} at "

@@ -43,9 +43,14 @@ def _judge(window: Window, rules: Sequence[Rule]) -> list[Finding]:
 
 
 def _is_explained(finding: Finding, causes: Iterable[Finding]) -> bool:
-    """Whether it is a consequence of one of `causes`; two that explain each other both stand."""
+    """Whether it is a consequence of one of `causes`; two that explain each other both stand.
+    Nothing is well beside a cause."""
     return any(
-        finding.mechanism in cause.rule.explains and cause.mechanism not in finding.rule.explains
+        finding.mechanism is Mechanism.HEALTHY
+        or (
+            finding.mechanism in cause.rule.explains
+            and cause.mechanism not in finding.rule.explains
+        )
         for cause in causes
         if cause is not finding
     )

@@ -4,11 +4,24 @@ from controlplane.diagnosis import citing
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.reading import HistogramSeries, Series
-from controlplane.diagnosis.signal import SignalKind
+from controlplane.diagnosis.signal import Signal, SignalKind
 from controlplane.diagnosis.verdict import Cited, Verdict
 from controlplane.diagnosis.window import Window
 
 _MOST_NEEDS = 5
+_MOST_TOLD = 16
+_LONGEST_TOLD = 60
+_MOST_PLACES = 4
+_ALWAYS_OF_INTEREST = (
+    Signal.RUNNING,
+    Signal.WAITING,
+    Signal.KV_USAGE,
+    Signal.CONTEXT_TOKENS,
+    Signal.PREEMPTIONS,
+    Signal.GENERATION_RATE,
+    Signal.FINISHED,
+    Signal.TRANSFER_QUEUE,
+)
 
 
 class Argument:
@@ -56,10 +69,31 @@ class Argument:
         for each in what:
             self._needs[each] = None
 
+    def _add_the_rest(self) -> None:
+        said = " ".join((*self._evidence, *self._against))
+        unsaid = [
+            course(each)
+            for signal in _ALWAYS_OF_INTEREST
+            for each in self._window.all_series(signal)[:_MOST_PLACES]
+            if each.origin.name not in said
+        ]
+        if unsaid:
+            self.says(f"seen besides: {'; '.join(unsaid)}")
+        rest = [
+            citing.says(fact)
+            for fact in self._window.facts
+            if _is_figure(fact) and citing.says(fact) not in said
+        ]
+        if rest:
+            self.says(f"told besides: {', '.join(dict.fromkeys(rest[:_MOST_TOLD]))}")
+
     def verdict(
         self, confidence: Confidence, *, detail: str = "", remedy: str | None = None
     ) -> Verdict:
-        """What was gathered, as a verdict."""
+        """What was gathered, as a verdict. From LIKELY on it ends with what else was told, so that
+        whoever doubts it sees what it was weighed against."""
+        if confidence >= Confidence.LIKELY:
+            self._add_the_rest()
         return Verdict(
             confidence=confidence,
             evidence=tuple(self._evidence),
@@ -69,6 +103,10 @@ class Argument:
             detail=detail,
             remedy=remedy,
         )
+
+
+def _is_figure(fact: Fact) -> bool:
+    return len(fact.raw) <= _LONGEST_TOLD and fact.part is None
 
 
 def course(series: Series) -> str:

@@ -2,6 +2,7 @@
 
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rule import Rule
@@ -33,7 +34,7 @@ def judge(window: Window) -> Verdict | None:
     """LIKELY with a full batch and a queue that stays while tokens come."""
     now = activity_of(window)
     waiting = stretch_while(now.backlog, lambda value: value > 0)
-    if now.backlog is None or waiting is None or _nothing_runs(now):
+    if now.backlog is None or waiting is None or _nothing_runs(now) or _died(now):
         return None
     moving = now.moves(waiting.first.at, window.end)
     if moving is False or drain_of(now) is not None:
@@ -49,6 +50,12 @@ def judge(window: Window) -> Verdict | None:
         return argument.verdict(Confidence.LIKELY, detail=limit)
     _ask(argument, now, limit=limit, lasts=lasts, moving=moving)
     return argument.verdict(Confidence.POSSIBLE, detail=limit)
+
+
+def _died(now: Activity) -> bool:
+    """Whoever ran out of memory or ended has another trouble than its queue."""
+    kinds = (LogKind.OUT_OF_MEMORY, LogKind.HOST_OUT_OF_MEMORY, LogKind.DIED)
+    return bool(now.window.events_of(*kinds))
 
 
 def _nothing_runs(now: Activity) -> bool:

@@ -1,0 +1,160 @@
+"""What was told or logged of each caller: tenants, keys, teams, addresses."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from controlplane.diagnosis.citing import number
+from controlplane.diagnosis.fact import Fact
+from controlplane.diagnosis.signal import Unit
+from controlplane.diagnosis.views.told import number_of, plain
+from controlplane.diagnosis.window import Window
+
+_CALLER = (
+    r"\b(tenants?|teams?|customers?|users?|callers?|api keys?|keys?|projects?|accounts?|orgs?"
+    r"|organi[sz]ations?|departments?|consumers?|apps?|namespaces?|source ips?|ips?|addresses)\b"
+)
+_LOAD = (
+    r"in ?flight|requests?|tokens?|share|seats?|slots?|running|rps|qps|calls|usage|held|holds|kv"
+    r"|load|concurren|arrivals?|prompts?|streams|per s"
+)
+_PAIN = (
+    r"ttft|wait|latency|delay|queue|slow|p50|p9\d|timeout|error|rejected|429|503|itl|tpot|e2e|limit"
+    r"|quota|max|allowed|budget"
+)
+_NO_CALLER = r"cache|hit|prefix|worker|replica|server|gpu|device|rank|node|pod|prompt of|model"
+_SHARE = r"share|percent|pct|fraction|of all|ratio"
+_ADDRESS = re.compile(r"(\d{1,3}(?:\.\d{1,3}){3}):\d+ - \"POST ")
+_LEAST_LINES = 40
+"""Access lines: fewer say nothing about who sends how much."""
+_MANY_CALLERS = 3
+"""With two, half and half is usual; more than three make the first one's share telling."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shares:
+    """Who has how much of one thing."""
+
+    says: str
+    name: str
+    """Who has most."""
+    share: float
+    """Of all, 0 to 1."""
+    num_callers: int
+
+
+def shares_of(window: Window) -> tuple[Shares, ...]:
+    """For each thing that is told by caller, the greatest share first."""
+    found = [*_tables(window), *_told_shares(window), *_siblings(window), *_addresses(window)]
+    return tuple(sorted(found, key=lambda shares: -shares.share))
+
+
+def pains_of(window: Window) -> tuple[Fact, ...]:
+    """What callers pay: waits, first tokens, refusals, told by caller or of the others."""
+    return tuple(
+        fact
+        for fact in window.facts
+        if fact.part is None
+        and re.search(_PAIN, plain(fact.key))
+        and (re.search(_CALLER + r"|others?|victim|rest|by key", plain(fact.key)))
+    )
+
+
+def _tables(window: Window) -> list[Shares]:
+    """`requests_by_key: {nightly: 58, web: 3}`."""
+    tables: dict[str, list[Fact]] = {}
+    for fact in window.facts:
+        if fact.part is not None and number_of(fact) is not None:
+            tables.setdefault(fact.key.removesuffix(f".{fact.part}"), []).append(fact)
+    found = []
+    for key, facts in tables.items():
+        if re.search(_PAIN, plain(key)) or not re.search(_LOAD, plain(key)):
+            continue
+        if re.search(r"worker|replica|rank|node|gpu|pod|server|shard|dp|bucket|stage", plain(key)):
+            continue
+        shares = _shares(key, [(fact.part or "", number_of(fact) or 0.0, fact) for fact in facts])
+        if shares is not None:
+            found.append(shares)
+    return found
+
+
+def _told_shares(window: Window) -> list[Shares]:
+    """`top_tenant_share: 0.86`."""
+    found = []
+    for fact in window.facts:
+        key, value = plain(fact.key), number_of(fact)
+        if value is None or fact.part is not None or not re.search(_SHARE, key):
+            continue
+        named = re.search(r"\b(top|largest|biggest|single|heaviest|noisiest|busiest)\b", key)
+        if not (re.search(_CALLER, key) or named) or re.search(f"{_PAIN}|{_NO_CALLER}", key):
+            continue
+        share = value / 100 if value > 1 else value
+        if 0 < share <= 1:
+            found.append(
+                Shares(
+                    says=f"{fact.key} {fact.raw}",
+                    name=fact.key,
+                    share=share,
+                    num_callers=_MANY_CALLERS + 1,
+                )
+            )
+    return found
+
+
+def _siblings(window: Window) -> list[Shares]:
+    """`tenant_a_rps: 40` beside `tenant_b_rps: 2`: keys that differ in one word."""
+    groups: dict[tuple[str, Unit | None], list[tuple[str, float, Fact]]] = {}
+    for fact in window.facts:
+        key, value = plain(fact.key), number_of(fact)
+        if value is None or fact.part is not None or fact.quantile is not None:
+            continue
+        named = re.search(_CALLER + r" (\w+)", key)
+        if not named or re.search(_PAIN, key) or not re.search(_LOAD, key):
+            continue
+        who = named[0].split()[-1]
+        if re.search(_LOAD, who):
+            continue
+        shape = key.replace(who, "*", 1)
+        groups.setdefault((shape, fact.unit), []).append((who, value, fact))
+    found = []
+    for (shape, _), members in groups.items():
+        shares = _shares(shape, members)
+        if shares is not None:
+            found.append(shares)
+    return found
+
+
+def _shares(key: str, members: Sequence[tuple[str, float, Fact]]) -> Shares | None:
+    whole = sum(value for _, value, _ in members)
+    if len(members) < 2 or whole <= 0:
+        return None
+    name, most, _ = max(members, key=lambda member: member[1])
+    is_share = 0 < whole <= 1.001 and re.search(_SHARE, plain(key))
+    share = most if is_share else most / whole
+    told = ", ".join(f"{who} {fact.raw}" for who, _, fact in members)
+    return Shares(
+        says=f"{key}: {told}; {name} has {number(most)} of {number(whole)} ({share * 100:.0f} %)",
+        name=name,
+        share=share,
+        num_callers=len(members),
+    )
+
+
+def _addresses(window: Window) -> list[Shares]:
+    """Whom the access lines name. One address may be a proxy, and is then all there is."""
+    counts = Counter(
+        found[1] for line in window.lines if (found := _ADDRESS.search(line)) is not None
+    )
+    if counts.total() < _LEAST_LINES or len(counts) < 2:
+        return []
+    name, most = counts.most_common(1)[0]
+    return [
+        Shares(
+            says=f"{most} of {counts.total()} requests in the access log are from {name}, "
+            f"{len(counts)} addresses in all",
+            name=name,
+            share=most / counts.total(),
+            num_callers=len(counts),
+        )
+    ]

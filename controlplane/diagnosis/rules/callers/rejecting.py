@@ -1,0 +1,278 @@
+"""policy.rejecting: a limit refuses requests, as it was set to, and what is accepted does well."""
+
+import re
+
+from controlplane.diagnosis.citing import moved, number, says
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.fact import Fact
+from controlplane.diagnosis.log_event import LogKind
+from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.reading import Series
+from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.signal import Signal, Unit
+from controlplane.diagnosis.verdict import Verdict
+from controlplane.diagnosis.views.activity import Activity, activity_of
+from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.told import number_of, plain, told_all, told_number
+from controlplane.diagnosis.window import Window
+
+_FEW_SHARE = 0.02
+"""Of what was sent: limits catch a few in any healthy hour."""
+_FEW = 5.0
+_MOST_RETRIES = 0.5
+_NEAR = 0.02
+"""At a limit, as near as two readings of a moving count are."""
+_REFUSED = (
+    r"\b(429|503)s?\b|\b(rejected|rejections?|rejects|refus\w+|shed|shedding|throttled|denied"
+    r"|overloaded|turned away|quota exceeded)\b"
+)
+_NOT_REFUSED = (
+    r"limit|max|min|threshold|policy|setting|share|rate|before|per|health|probe|since|alert"
+)
+_LIMIT = (
+    r"\bmax|limit|quota|threshold|permits|allowed|ceiling|\bcap\b|busy (fraction|threshold)"
+    r"|watermark"
+)
+_NOT_LIMIT = r"model len|context|output|tokens each|timeout|client|replicas|pods|length|retries"
+_OVERLOADED = re.compile(r"overload|busy|limit|quota|queue|capacity|rate|permit|full|reject", re.I)
+_REFUSING_LINE = (
+    r"no permits available|model is overloaded|queue (is )?full|too many requests|rate.?limit(ed)?|"
+    r"workers are busy|server (is )?(busy|overloaded)|exceeded? (the )?(max|quota|limit)|"
+    r"admission (denied|rejected)"
+)
+
+
+def _judge(window: Window) -> Verdict | None:
+    now = activity_of(window)
+    argument = Argument(window)
+    refused = _refused(argument, window)
+    if refused < _FEW:
+        return None
+    sent = _sent(argument, window)
+    if sent and refused / max(sent, refused) < _FEW_SHARE:
+        return None
+    reached = _reached(argument, now)
+    room = _has_room(argument, now)
+    _cite_settings(argument, now)
+    _weigh(argument, now)
+    if _are_retries(window, refused):
+        argument.need("how many of the refused are retries")
+        return argument.verdict(Confidence.POSSIBLE)
+    if reached:
+        return argument.verdict(Confidence.CERTAIN if room else Confidence.LIKELY)
+    if room or (room is None and not _is_saturated(now)):
+        return argument.verdict(Confidence.LIKELY)
+    argument.need("which limit refused them, and its value")
+    return argument.verdict(Confidence.POSSIBLE)
+
+
+def _refused(argument: Argument, window: Window) -> float:
+    """How many, by whoever counted most of them."""
+    counts = [0.0]
+    for series in _refusing_series(window):
+        grown = series.increase if len(series.readings) > 1 else series.last.value
+        if grown:
+            reason = series.labels.get("reason") or series.labels.get("code", "")
+            argument.says(f"{moved(series)}{f' ({reason})' if reason else ''}")
+            counts.append(grown)
+    events = window.events_of(LogKind.REJECTED)
+    lines = window.lines_with(_REFUSING_LINE)
+    if events or lines:
+        num = max(len(events), len(lines))
+        line = events[-1].line if events else lines[-1]
+        argument.says(f"{num} such lines: {' '.join(line.split())[:200]}")
+        counts.append(float(num))
+    for fact in _told_refused(window):
+        argument.fact(fact)
+        counts.append(number_of(fact) or 0.0)
+    return max(counts)
+
+
+def _refusing_series(window: Window) -> list[Series]:
+    found = [
+        *window.all_series(Signal.REJECTED),
+        *window.all_series(Signal.GATEWAY_REJECTED),
+        *(
+            series
+            for series in window.all_series(Signal.FAILED)
+            if _OVERLOADED.search(" ".join(series.labels.values()))
+        ),
+        *(
+            series
+            for series in window.all_series(Signal.HTTP_ANSWERED)
+            if re.search(r"\b(429|503|5xx)\b", " ".join(series.labels.values()))
+        ),
+    ]
+    return [series for series in found if series.last.value > 0]
+
+
+def _told_refused(window: Window) -> list[Fact]:
+    return [
+        fact
+        for fact in told_all(window, _REFUSED, without=_NOT_REFUSED)
+        if (value := number_of(fact)) is not None and value > 0 and fact.unit is None
+    ] + [
+        fact
+        for fact in told_all(window, r"(answered|http|status|code) ?(429|503)")
+        if (value := number_of(fact)) is not None and value > 0
+    ]
+
+
+def _sent(argument: Argument, window: Window) -> float | None:
+    """All that came."""
+    series = window.find(Signal.RECEIVED)
+    if series is not None:
+        return series.increase if len(series.readings) > 1 else series.last.value
+    fact = told_number(
+        window, r"^(sent|offered|arrived|arrivals|requests|attempts)\b|burst requests"
+    )
+    argument.fact(fact)
+    return number_of(fact)
+
+
+def _reached(argument: Argument, now: Activity) -> bool:
+    """What is in the engine, or what was accepted, is exactly what a limit allows."""
+    running = None if now.running is None else now.running.last.value
+    waiting = None if now.waiting is None else now.waiting.last.value
+    held = [
+        ("in the batch and the queue", (running or 0.0) + (waiting or 0.0)),
+        ("in the queue", waiting or 0.0),
+        ("in flight", now.in_flight.max if now.in_flight is not None else 0.0),
+        ("accepted", _accepted(now.window)),
+    ]
+    found = False
+    for fact in told_all(now.window, _LIMIT, without=_NOT_LIMIT):
+        limit = number_of(fact)
+        if limit is None or limit < 2 or fact.unit in (Unit.BYTES, Unit.SECONDS):
+            continue
+        for what, value in held:
+            if value > 0 and abs(value - limit) <= _NEAR * limit:
+                argument.says(f"{number(value)} {what} = {says(fact)}")
+                found = True
+                break
+    return _is_over_threshold(argument, now.window) or found
+
+
+def _accepted(window: Window) -> float:
+    finished = window.find(Signal.FINISHED)
+    if finished is None:
+        return 0.0
+    grown = finished.increase if len(finished.readings) > 1 else finished.last.value
+    return grown or 0.0
+
+
+def _is_over_threshold(argument: Argument, window: Window) -> bool:
+    """A share of a budget, told beside the budget: `busy_fraction: 1.5` of so many tokens."""
+    shares = told_all(window, r"(fraction|threshold|ratio|factor|watermark)", without=r"memory|gpu")
+    budgets = told_all(window, r"max (num )?batched tokens|blocks? per|budget|capacity")
+    measured = [
+        (series.origin.name, reading.value, reading.raw)
+        for series in window.series
+        for reading in (series.last,)
+    ] + [
+        (fact.key, value, fact.raw)
+        for fact in told_all(window, r"active|prefill tokens|busy|load|usage")
+        if (value := number_of(fact)) is not None
+    ]
+    for share in shares:
+        for budget in budgets:
+            part, whole = number_of(share), number_of(budget)
+            if (
+                part is None
+                or whole is None
+                or whole < _LEAST_BUDGET
+                or not 0 < part < _MOST_FACTOR
+            ):
+                continue
+            limit = part * whole
+            over = [each for each in measured if limit < each[1] <= _NOT_FAR * limit]
+            if over:
+                values = ", ".join(raw for _, _, raw in over[:4])
+                argument.says(
+                    f"{over[0][0]} {values} > {number(limit)} = {says(share)} x {says(budget)}"
+                )
+                return True
+    return False
+
+
+_LEAST_BUDGET = 16
+_MOST_FACTOR = 10
+_NOT_FAR = 2.0
+"""What refuses at a limit does not let much more in."""
+
+
+def _has_room(argument: Argument, now: Activity) -> bool | None:
+    """The engine could take more; None where nobody knows."""
+    signs: list[bool] = []
+    if now.kv is not None:
+        argument.series(now.kv)
+        signs.append(now.has_room is True)
+    if now.waiting is not None:
+        argument.series(now.waiting)
+        running = 0.0 if now.running is None else now.running.last.value
+        signs.append(now.waiting.last.value <= max(1.0, _SHORT * running))
+    argument.series(now.running)
+    preempted = now.preemptions
+    if preempted is not None:
+        argument.series(preempted)
+    if not signs:
+        return None
+    return signs[0] if now.kv is not None else all(signs)
+
+
+_SHORT = 0.25
+"""Of the batch: such a queue is gone in a step or two."""
+
+
+def _is_saturated(now: Activity) -> bool:
+    backlog = now.backlog
+    waits = backlog is not None and backlog.last.value > 0
+    return waits and bool(now.is_full or now.has_all_seats_taken)
+
+
+def _are_retries(window: Window, refused: float) -> bool:
+    fact = told_number(window, r"retr(y|ies|ied)", without=r"limit|max|budget|policy|after")
+    value = number_of(fact)
+    if value is None:
+        return False
+    return value >= _MOST_RETRIES * (refused if value > 1 else 1.0)
+
+
+def _cite_settings(argument: Argument, now: Activity) -> None:
+    for fact in told_all(now.window, _LIMIT, without=r"model len|timeout"):
+        argument.fact(fact)
+    for fact in now.window.facts:
+        if re.search(
+            r"restart|latency|accepted|burst|blocks|worker queue|clients?$", plain(fact.key)
+        ):
+            argument.fact(fact)
+    for change in now.window.changes:
+        argument.says(f"{change.at:g} s: {change.what}")
+    argument.series(now.finished)
+
+
+def _weigh(argument: Argument, now: Activity) -> None:
+    argument.against("queue.overload: they are refused at once and do not wait")
+    argument.against("engine.hung: what was accepted is answered")
+    argument.against("tenant.flood: nobody says that one caller sends most")
+
+
+REJECTING = Rule(
+    id="policy-rejecting",
+    mechanism=Mechanism.POLICY_REJECTING,
+    judge=_judge,
+    needs=("refused requests over time", "the limit that refuses, and its value"),
+    told_apart=(
+        "From queue.overload by requests that are refused at once beside room or at a limit that "
+        "is exactly reached; from queue.retry_storm by refusals that do not come again; from "
+        "tenant.flood by callers who all are refused."
+    ),
+    remedy=(
+        "As it was set: raise the limit on purpose where there is room, or let clients back off as "
+        "the answer tells them to."
+    ),
+    hides=(
+        "A higher limit turns refusals into waiting, and the queue then shows what the limit was "
+        "for."
+    ),
+)

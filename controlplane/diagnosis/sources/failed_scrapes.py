@@ -9,6 +9,8 @@ from controlplane.diagnosis.window import Doubt, DoubtKind
 
 UNANSWERED_KEY = "scrapes_unanswered"
 ALL_KEY = "scrapes"
+FAILURE_KEY = "scrape_failure"
+"""The last reason, of each endpoint."""
 
 
 class FailedScrape(NamedTuple):
@@ -31,8 +33,10 @@ def told_of_failures(
     numbers = {place: sum(each.place == place for each in failed) for place in places}
     at = max(each.at for each in failed)
     facts = facts_of({UNANSWERED_KEY: len(failed), ALL_KEY: num_all}, at)
-    parts = facts_of({UNANSWERED_KEY: numbers}, at)[1:] if len(places) > 1 else ()
-    return (*facts, *parts), tuple(_doubt(place, failed) for place in places)
+    parts = facts_of({UNANSWERED_KEY: numbers}, at)[1:]
+    last = {each.place: each.why for each in failed}
+    reasons = facts_of({FAILURE_KEY: last}, at)
+    return (*facts, *parts, *reasons), tuple(_doubt(place, failed) for place in places)
 
 
 def _doubt(place: str, failed: Sequence[FailedScrape]) -> Doubt:

@@ -17,6 +17,8 @@ _RATIO_AT_MOST = 1.0005
 _PERCENT_FROM = 1.5
 """Between 1 and this it may be a ratio that is wrong as well as one percent."""
 _PERCENT_AT_MOST = 100.5
+_JUMP = 20.0
+"""A cache does not fill twentyfold between two scrapes and stay there; a change of unit is 100."""
 
 
 class Told(NamedTuple):
@@ -24,6 +26,13 @@ class Told(NamedTuple):
 
     at: float
     value: float
+    percent: float | None = None
+    """As it was told, where `value` was made a ratio."""
+
+    @property
+    def raw_value(self) -> float:
+        """As it was told."""
+        return self.value if self.percent is None else self.percent
 
 
 def readings_of(
@@ -35,31 +44,44 @@ def readings_of(
     possible = [each for each in finite if each.value >= 0]
     doubts += _impossible(name, [each for each in finite if each.value < 0], "below zero")
     if signal.terms.unit is Unit.RATIO and signal.terms.kind is SignalKind.GAUGE:
-        factor, possible, more = _ratio(name, factor, possible)
+        possible, more = _ratio(name, factor, possible)
         doubts += more
     readings = tuple(
-        Reading(each.at, each.value * factor, plain_number(each.value)) for each in possible
+        Reading(each.at, each.value * factor, plain_number(each.raw_value)) for each in possible
     )
     return readings, tuple(doubts)
 
 
-def _ratio(name: str, factor: float, told: Sequence[Told]) -> tuple[float, list[Told], list[Doubt]]:
+def _ratio(name: str, factor: float, told: Sequence[Told]) -> tuple[list[Told], list[Doubt]]:
     greatest = max((each.value * factor for each in told), default=0.0)
     if greatest <= _RATIO_AT_MOST:
-        return factor, list(told), []
+        return list(told), []
     if _PERCENT_FROM < greatest <= _PERCENT_AT_MOST:
-        first = next(each for each in told if each.value * factor > _RATIO_AT_MOST)
-        guessed = Doubt(
-            kind=DoubtKind.UNIT_GUESSED,
-            name=name,
-            what=f"{name} is {plain_number(first.value)} where a ratio of 0 to 1 is expected; "
-            "it is read as percent",
-            at=first.at,
-        )
-        return factor * 0.01, list(told), [guessed]
+        return _percent(name, factor, told)
     possible = [each for each in told if each.value * factor <= _RATIO_AT_MOST]
     beyond = [each for each in told if each.value * factor > _RATIO_AT_MOST]
-    return factor, possible, list(_impossible(name, beyond, "above 1, and it is a ratio"))
+    return possible, list(_impossible(name, beyond, "above 1, and it is a ratio"))
+
+
+def _percent(name: str, factor: float, told: Sequence[Told]) -> tuple[list[Told], list[Doubt]]:
+    """All of them; only those from the jump on where a ratio was told before."""
+    place = next(i for i, each in enumerate(told) if each.value * factor > _RATIO_AT_MOST)
+    first = told[place]
+    before = max((each.value for each in told[:place]), default=0.0)
+    is_jump = 0 < before * _JUMP <= first.value
+    since = place if is_jump else 0
+    read = [
+        each if index < since else Told(each.at, each.value * 0.01, each.value)
+        for index, each in enumerate(told)
+    ]
+    guessed = Doubt(
+        kind=DoubtKind.UNIT_GUESSED,
+        name=name,
+        what=f"{name} is {plain_number(first.value)} where a ratio of 0 to 1 is expected; it is "
+        f"read as percent{' from then on' if is_jump else ''}",
+        at=first.at,
+    )
+    return read, [guessed]
 
 
 def _no_numbers(name: str, told: Sequence[Told]) -> Iterable[Doubt]:

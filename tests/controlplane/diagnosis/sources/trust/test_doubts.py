@@ -22,12 +22,12 @@ def _values(part: Part, signal: Signal) -> list[float]:
 
 
 def test_percent_under_the_name_of_a_ratio_is_read_as_percent_and_told() -> None:
-    part = _part("vllm:kv_cache_usage_perc 0.9\n", "vllm:kv_cache_usage_perc 41.2\n")
-    assert _values(part, Signal.KV_USAGE) == pytest.approx([0.009, 0.412])
+    part = _part("vllm:kv_cache_usage_perc 0.9\n", "vllm:kv_cache_usage_perc 4.12\n")
+    assert _values(part, Signal.KV_USAGE) == pytest.approx([0.009, 0.0412])
     (doubt,) = _doubts(part, DoubtKind.UNIT_GUESSED)
-    assert "41.2" in doubt.what
+    assert "4.12" in doubt.what
     (series,) = part.series
-    assert series.last.raw == "41.2"
+    assert series.last.raw == "4.12"
 
 
 @pytest.mark.parametrize("value", ["1.2", "140", "-0.1", "NaN", "+Inf"])
@@ -179,3 +179,12 @@ def test_lines_that_cannot_be_read_are_told_with_their_place() -> None:
     (doubt,) = part.doubts
     assert doubt.kind is DoubtKind.UNREADABLE
     assert doubt.what.startswith("line 2 of saved.txt")
+
+
+def test_a_ratio_that_becomes_percent_is_read_as_percent_from_then_on() -> None:
+    page = "vllm:kv_cache_usage_perc {}\n"
+    part = _part(*(page.format(value) for value in (0.15, 0.2, 21.5, 18.0, 0.0)))
+    assert _values(part, Signal.KV_USAGE) == pytest.approx([0.15, 0.2, 0.215, 0.18, 0.0])
+    (doubt,) = _doubts(part, DoubtKind.UNIT_GUESSED)
+    assert "from then on" in doubt.what
+    assert doubt.at == 20

@@ -6,12 +6,12 @@ else at the same time, that is a doubt.
 """
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogEvent
-from controlplane.diagnosis.reading import HistogramSeries, Series, SourceKind
+from controlplane.diagnosis.reading import HistogramSeries, Origin, Series, SourceKind
 from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.window import Doubt, DoubtKind, EngineName, Window
@@ -28,7 +28,7 @@ _SURER_FIRST = (
 
 def join(parts: Sequence[Part], engine: EngineName | None = None) -> Window:
     """One window of all `parts`. `engine` is what is known of it beside them, and it wins."""
-    series, doubts = _each_signal_once(parts)
+    series, doubts = _each_signal_once(_merged(parts))
     facts = sorted(itertools.chain.from_iterable(part.facts for part in parts), key=_at)
     start, end = _span(parts, facts)
     return Window(
@@ -81,9 +81,30 @@ def _numbered_on(parts: Sequence[Part]) -> tuple[LogEvent, ...]:
     return tuple(events)
 
 
-def _each_signal_once(parts: Sequence[Part]) -> tuple[tuple[Series, ...], tuple[Doubt, ...]]:
-    by_signal: dict[Signal, dict[SourceKind, list[Series]]] = {}
+def _merged(parts: Sequence[Part]) -> Iterator[Series]:
+    """Series that several parts have under the same name and labels are one where they follow each
+    other, as a log and the older one it was rotated to. Where they overlap in time, they are of
+    several replicas, and are told apart by their places."""
+    same: dict[tuple[Signal, Origin, frozenset[tuple[str, str]]], list[Series]] = {}
     for series in itertools.chain.from_iterable(part.series for part in parts):
+        anywhere = replace(series.origin, place="")
+        key = (series.signal, anywhere, frozenset(series.labels.items()))
+        same.setdefault(key, []).append(series)
+    for found in same.values():
+        found.sort(key=lambda series: series.first.at)
+        if len({series.origin.place for series in found}) < len(found):
+            yield from found
+        elif any(one.last.at > other.first.at for one, other in itertools.pairwise(found)):
+            for series in found:
+                yield replace(series, labels={**series.labels, "replica": series.origin.place})
+        else:
+            readings = itertools.chain.from_iterable(series.readings for series in found)
+            yield replace(found[-1], readings=tuple(readings))
+
+
+def _each_signal_once(found: Iterable[Series]) -> tuple[tuple[Series, ...], tuple[Doubt, ...]]:
+    by_signal: dict[Signal, dict[SourceKind, list[Series]]] = {}
+    for series in found:
         kinds = by_signal.setdefault(series.signal, {})
         kinds.setdefault(series.origin.kind, []).append(series)
     kept: list[Series] = []

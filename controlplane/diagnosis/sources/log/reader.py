@@ -229,6 +229,12 @@ class LogReader:
                 name=place,
                 what=f"{what}: {count} lines, the first: {self._unread[what][0][:120]}",
             )
+        for what, count in self._thinning.left_out.items():
+            yield Doubt(
+                kind=DoubtKind.UNREADABLE,
+                name=place,
+                what=f"{count} {what} were left out, since there are so many",
+            )
         for kind, count in self._kept.thinned().items():
             yield Doubt(
                 kind=DoubtKind.UNREADABLE,

@@ -25,6 +25,7 @@ class Thinning:
         self._seen: Counter[str] = Counter()
         self._access: deque[tuple[int, str]] = deque(maxlen=MOST_LAST_EVENTS)
         self._left_out: dict[str, tuple[int, str]] = {}
+        self._num_left_out: Counter[str] = Counter()
 
     def takes(self, hit: frozenset[str], line: str, index: int) -> bool:
         """Whether a line, of whose words `hit` are known, is not to be read now."""
@@ -37,13 +38,23 @@ class Thinning:
         return False
 
     def rest(self) -> list[tuple[int, str]]:
-        """Lines that are to be read in the end, in order: the last of each kind."""
-        return sorted([*self._access, *self._left_out.values()])
+        """Lines that are to be read in the end, in order: the last of each kind. Each once."""
+        rest = sorted([*self._access, *self._left_out.values()])
+        self._access.clear()
+        self._left_out.clear()
+        return rest
+
+    @property
+    def left_out(self) -> Counter[str]:
+        """How many lines of each kind were not read and will not be."""
+        return self._num_left_out
 
     def _takes_access(self, line: str, index: int) -> bool:
         self._seen["access"] += 1
         if self._seen["access"] <= MOST_FIRST_EVENTS:
             return False
+        if len(self._access) == MOST_LAST_EVENTS:
+            self._num_left_out["access lines"] += 1
         self._access.append((index, line))
         return True
 
@@ -51,7 +62,10 @@ class Thinning:
         self._seen[form] += 1
         step = 1 + self._seen[form] // MANY_STATISTICS
         if step == 1 or index * _SPREAD % (1 << 32) // _RANGE < _RANGE // step:
-            self._left_out.pop(form, None)
+            if self._left_out.pop(form, None) is not None:
+                self._num_left_out[f"statistics lines of {form}"] += 1
             return False
+        if form in self._left_out:
+            self._num_left_out[f"statistics lines of {form}"] += 1
         self._left_out[form] = (index, line)
         return True

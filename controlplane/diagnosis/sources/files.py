@@ -1,0 +1,194 @@
+"""Saved metrics pages, logs, cases and what we write ourselves, into one window.
+
+What each file is, is seen in it. Times are Unix times wherever something tells them: stamps in a
+log, marks in or at a page, the files' own. A log whose lines have no date ends when its file was
+last written.
+"""
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO
+
+from controlplane.diagnosis.sources.case import CaseError, read_case
+from controlplane.diagnosis.sources.exposition import NotMetricsError, split_scrapes
+from controlplane.diagnosis.sources.input_error import InputError
+from controlplane.diagnosis.sources.joining import join
+from controlplane.diagnosis.sources.log import LogReader
+from controlplane.diagnosis.sources.log.stamp import CALENDAR, Clock, find_stamp
+from controlplane.diagnosis.sources.opening import OpenedText, open_inputs
+from controlplane.diagnosis.sources.page_times import SavedPage, times_of
+from controlplane.diagnosis.sources.part import Part
+from controlplane.diagnosis.sources.scrapes import Snapshot, series_of
+from controlplane.diagnosis.sources.simulated import EVENTS, GATEWAYS, SCRAPES, read_simulated
+from controlplane.diagnosis.sources.text_kind import TextKind, is_exposition, kind_of
+from controlplane.diagnosis.window import Doubt, DoubtKind, Window
+
+__all__ = ["InputError", "read_inputs"]
+
+
+def read_inputs(names: Sequence[str], stdin: BinaryIO | None = None) -> Window:
+    """One window of all files, folders and, for `-`, standard input. Raises InputError."""
+    if len(names) == 1 and _is_simulated(Path(names[0])):
+        return _simulated(Path(names[0]))
+    pages: list[SavedPage] = []
+    parts: list[Part] = []
+    refused: list[InputError] = []
+    for opened in open_inputs(names, stdin or sys.stdin.buffer):
+        if isinstance(opened, InputError):
+            refused.append(opened)
+            continue
+        try:
+            kind = kind_of(opened.head, opened.place)
+            if kind is TextKind.CASE and len(names) == 1 and opened.folder is None:
+                return _case(opened)
+            _take(opened, kind, pages, parts)
+        except InputError as error:
+            if opened.folder is None:
+                raise
+            refused.append(error)
+    if refused and not pages and not parts:
+        raise refused[0]
+    metrics = [_metrics(pages)] if pages else []
+    return join([*metrics, *parts, Part(doubts=tuple(map(_passed_over, refused)))])
+
+
+def _take(opened: OpenedText, kind: TextKind, pages: list[SavedPage], parts: list[Part]) -> None:
+    """Adds what `opened` holds."""
+    match kind:
+        case TextKind.METRICS:
+            pages += _pages(opened, opened.text())
+        case TextKind.LOG:
+            parts.append(_log(opened, opened.lines()))
+        case TextKind.MIXED:
+            metrics, lines = _unmixed(opened.lines())
+            pages += _pages(opened, metrics)
+            parts.append(_log(opened, lines))
+        case TextKind.CASE:
+            raise InputError(opened.place, "is a case, and a case is whole", "name it alone")
+        case TextKind.OWN_LINES:
+            raise InputError(
+                opened.place,
+                "is one of the files that `pilothouse simulate --metrics` writes",
+                "name the folder that they are in, alone",
+            )
+    if opened.is_cut:
+        parts.append(Part(doubts=(_cut(opened),)))
+
+
+def _passed_over(error: InputError) -> Doubt:
+    return Doubt(kind=DoubtKind.UNREADABLE, name=error.place, what=f"passed over: it {error.what}")
+
+
+def _cut(opened: OpenedText) -> Doubt:
+    return Doubt(
+        kind=DoubtKind.UNREADABLE,
+        name=opened.place,
+        what="it was packed by gzip and ends before its end; what is there was read",
+    )
+
+
+# --- what stands alone --------------------------------------------------------------------
+def _is_simulated(path: Path) -> bool:
+    return all((path / name).is_file() for name in (SCRAPES, EVENTS, GATEWAYS))
+
+
+def _simulated(folder: Path) -> Window:
+    try:
+        return read_simulated(folder)
+    except (OSError, ValueError) as error:
+        raise InputError(str(folder), f"cannot be read: {error}", "simulate it again") from error
+
+
+def _case(opened: OpenedText) -> Window:
+    try:
+        return read_case(opened.text(), opened.place).window
+    except CaseError as error:
+        raise InputError(error.place, f"cannot be read: {error.what}", error.remedy) from error
+
+
+# --- metrics ------------------------------------------------------------------------------
+def _pages(opened: OpenedText, text: str) -> list[SavedPage]:
+    texts = list(split_scrapes(text))
+    return [
+        SavedPage(page, opened.place, opened.modified, number == len(texts), opened.folder or "")
+        for number, page in enumerate(texts, 1)
+    ]
+
+
+def _metrics(pages: Sequence[SavedPage]) -> Part:
+    times, doubts = times_of(pages)
+    folders = {page.folder for page in pages}
+    snapshots = [
+        Snapshot(
+            at=at,
+            text=page.text,
+            place=page.place,
+            labels={"replica": page.folder} if len(folders) > 1 else {},
+        )
+        for page, at in zip(pages, times, strict=True)
+    ]
+    try:
+        part = series_of(snapshots)
+    except NotMetricsError as error:
+        raise InputError(error.place, f"is {error.what}", error.remedy) from error
+    return replace(part, doubts=(*part.doubts, *doubts))
+
+
+# --- logs ---------------------------------------------------------------------------------
+def _log(opened: OpenedText, lines: Iterable[str]) -> Part:
+    reader = LogReader(opened.place, _first_year(opened))
+    reader.read(lines)
+    if reader.knows_year:
+        part = reader.finish(zero=0.0)
+    else:
+        part = reader.finish()
+        length = (part.end or 0.0) - (part.start or 0.0)
+        part = reader.finish(first_at=opened.modified - length)
+    if part.series or part.events:
+        return part
+    return replace(
+        part,
+        doubts=(
+            *part.doubts,
+            Doubt(
+                kind=DoubtKind.UNREADABLE,
+                name=opened.place,
+                what=f"none of its {part.num_lines} lines is one that an engine, a kernel or a "
+                "server is known to write",
+            ),
+        ),
+    )
+
+
+def _first_year(opened: OpenedText) -> int | None:
+    """Of a log whose stamps have none: the last year in which its first line was not yet to come
+    when the file was written."""
+    for line in opened.head.split("\n"):
+        stamp = find_stamp(line)
+        if stamp is None or stamp.clock not in CALENDAR:
+            continue
+        if stamp.clock is not Clock.YEARLESS:
+            return None
+        written = datetime.fromtimestamp(opened.modified, UTC)
+        since_new_year = (
+            written - written.replace(month=1, day=1, hour=0, minute=0, second=0, microsecond=0)
+        ).total_seconds()
+        is_later_in_year = stamp.seconds > since_new_year + _SKEW_SECONDS
+        return written.year - 1 if is_later_in_year else written.year
+    return None
+
+
+_SKEW_SECONDS = 2 * 86400.0
+"""Leap day and time zones."""
+
+
+def _unmixed(lines: Iterable[str]) -> tuple[str, list[str]]:
+    """Metrics pages and log lines, each in order."""
+    metrics: list[str] = []
+    others: list[str] = []
+    for line in lines:
+        (metrics if is_exposition(line) or line.startswith("# ") else others).append(line)
+    return "\n".join([*metrics, ""]), others

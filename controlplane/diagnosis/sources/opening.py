@@ -1,0 +1,161 @@
+"""Files, folders and standard input as lines of text, whatever wrote and packed them."""
+
+import codecs
+import itertools
+import time
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from controlplane.diagnosis.sources.input_error import InputError
+
+_GZIP = b"\x1f\x8b"
+_GZIP_WINDOW = 16 + zlib.MAX_WBITS
+_NO_TEXT = {
+    b"PK\x03\x04": ("is a zip archive", "unpack it, and give what was in it"),
+    b"\x28\xb5\x2f\xfd": ("is packed with zstd", "unpack it first"),
+    b"\xfd7zXZ": ("is packed with xz", "unpack it first"),
+    b"BZh": ("is packed with bzip2", "unpack it first"),
+}
+_CHUNK = 1 << 16
+_MOST_OF_A_LINE = 1 << 20
+"""Characters. A file without line breaks is read in pieces of so many."""
+
+
+@dataclass(slots=True)
+class OpenedText:
+    """One text. Its lines can be read once."""
+
+    place: str
+    head: str
+    """Its first some ten thousand characters."""
+    modified: float
+    """Unix time; of standard input the present."""
+    folder: str | None
+    """Where in a folder that was named, empty for its own files; None for what was named itself."""
+    _encoding: str
+    _first: bytes
+    _rest: "_Chunks"
+
+    @property
+    def is_cut(self) -> bool:
+        """Known once its lines were read: it was packed, and ends before its end."""
+        return self._rest.is_cut
+
+    def lines(self) -> Iterator[str]:
+        """All of it; bytes that are none of the encoding become replacement characters."""
+        decoder = codecs.getincrementaldecoder(self._encoding)(errors="replace")
+        begun = ""
+        for chunk in itertools.chain([self._first], self._rest):
+            *whole, begun = (begun + decoder.decode(chunk)).split("\n")
+            yield from whole
+            if len(begun) > _MOST_OF_A_LINE:
+                yield begun
+                begun = ""
+        begun += decoder.decode(b"", final=True)
+        if begun:
+            yield begun
+
+    def text(self) -> str:
+        """All of it at once."""
+        return "\n".join(line.removesuffix("\r") for line in self.lines()) + "\n"
+
+
+def open_inputs(names: Sequence[str], stdin: BinaryIO) -> Iterator[OpenedText | InputError]:
+    """Each file that is named, `-` for standard input, and each of a folder that is; one is open at
+    a time. What cannot be read raises InputError where it was named, and is told where it only
+    lies in a folder."""
+    for name in names:
+        path = Path(name)
+        if name == "-":
+            yield _opened("standard input", stdin, time.time(), None)
+        elif path.is_dir():
+            for file in _files_of(path):
+                folder = file.parent.relative_to(path).as_posix()
+                try:
+                    yield from _file(file, "" if folder == "." else folder)
+                except InputError as error:
+                    yield error
+        else:
+            yield from _file(path, None)
+
+
+def _file(file: Path, folder: str | None) -> Iterator[OpenedText]:
+    try:
+        with file.open("rb") as stream:
+            yield _opened(str(file), stream, file.stat().st_mtime, folder)
+    except OSError as error:
+        raise InputError(
+            str(file),
+            f"cannot be read: {error.strerror or error}",
+            "name files that are there and that you may read",
+        ) from error
+
+
+def _files_of(folder: Path) -> list[Path]:
+    found = sorted(
+        file
+        for file in folder.rglob("*")
+        if file.is_file()
+        and not any(part.startswith(".") for part in file.relative_to(folder).parts)
+    )
+    if not found:
+        raise InputError(str(folder), "holds no files", "save metrics pages or logs there")
+    return found
+
+
+def _opened(place: str, stream: BinaryIO, modified: float, folder: str | None) -> OpenedText:
+    chunks = _Chunks(place, stream)
+    first = next(chunks, b"")
+    if not first.strip():
+        raise InputError(place, "is empty", "save the engine's /metrics or its log there again")
+    for magic, (what, remedy) in _NO_TEXT.items():
+        if first.startswith(magic):
+            raise InputError(place, what, remedy)
+    is_utf16 = first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    if not is_utf16 and b"\x00" in first:
+        raise InputError(place, "is no text", "give saved metrics pages, logs, or a case in YAML")
+    encoding = "utf-16" if is_utf16 else "utf-8-sig"
+    head = codecs.getincrementaldecoder(encoding)(errors="replace").decode(first)
+    return OpenedText(place, head, modified, folder, encoding, first, chunks)
+
+
+class _Chunks(Iterator[bytes]):
+    """What a stream holds, unpacked where it is packed by gzip, as much of it as there is."""
+
+    def __init__(self, place: str, stream: BinaryIO) -> None:
+        self._place = place
+        self._stream = stream
+        self._packed = stream.read(_CHUNK)
+        self._is_packed = self._packed.startswith(_GZIP)
+        self._unpacking = zlib.decompressobj(_GZIP_WINDOW)
+        self.is_cut = False
+        """It was packed, and ends before its end."""
+
+    def __next__(self) -> bytes:
+        while self._packed:
+            chunk = self._unpack() if self._is_packed else self._packed
+            if not self._is_packed:
+                self._packed = self._stream.read(_CHUNK)
+            if chunk:
+                return chunk
+        self.is_cut = self._is_packed and not self._unpacking.eof
+        raise StopIteration
+
+    def _unpack(self) -> bytes:
+        if self._unpacking.eof:  # several were packed one by one and appended
+            self._unpacking = zlib.decompressobj(_GZIP_WINDOW)
+        try:
+            chunk = self._unpacking.decompress(self._packed, _CHUNK)
+        except zlib.error as error:
+            raise InputError(
+                self._place, f"cannot be unpacked: {error}", "save it again"
+            ) from error
+        self._packed = (
+            self._unpacking.unused_data
+            or self._unpacking.unconsumed_tail
+            or self._stream.read(_CHUNK)
+        )
+        return chunk

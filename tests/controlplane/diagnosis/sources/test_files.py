@@ -1,0 +1,197 @@
+"""Whatever people saved of an engine is seen for what it is."""
+
+import gzip
+import io
+import os
+from pathlib import Path
+
+import pytest
+
+from controlplane.diagnosis.reading import Series
+from controlplane.diagnosis.signal import Signal
+from controlplane.diagnosis.sources.files import InputError, read_inputs
+from controlplane.diagnosis.window import DoubtKind, Window
+
+EIGHT = 1796025600.0
+"""2026-11-30T08:00:00Z"""
+
+
+def page(running: int) -> str:
+    return (
+        "# TYPE vllm:num_requests_running gauge\n"
+        f'vllm:num_requests_running{{engine="0",model_name="m"}} {running}\n'
+    )
+
+
+def log(*seconds: int, running: int = 9) -> str:
+    return "".join(
+        f"[2026-11-30 08:00:{second:02d}] Decode batch, #running-req: {running}, #queue-req: 0\n"
+        for second in seconds
+    )
+
+
+def saved(folder: Path, name: str, content: str | bytes, at: float | None = None) -> str:
+    path = folder / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    if at is not None:
+        os.utime(path, (at, at))
+    return str(path)
+
+
+def running(window: Window) -> Series:
+    found = window.find(Signal.RUNNING)
+    assert found is not None
+    return found
+
+
+def course(window: Window) -> list[tuple[float, float]]:
+    return [(reading.at - EIGHT, reading.value) for reading in running(window).readings]
+
+
+def test_two_metrics_files_are_two_snapshots_at_the_times_they_were_written(tmp_path: Path) -> None:
+    before = saved(tmp_path, "before.prom", page(3), EIGHT)
+    after = saved(tmp_path, "after.prom", page(4), EIGHT + 60)
+    assert course(read_inputs([after, before])) == [(0, 3), (60, 4)]
+
+
+def test_a_mark_before_each_of_several_scrapes_tells_its_time(tmp_path: Path) -> None:
+    text = "".join(
+        f"# scraped at 2026-11-30T08:00:{second:02d}Z\n{page(count)}"
+        for second, count in ((0, 3), (30, 5))
+    )
+    window = read_inputs([saved(tmp_path, "all.prom", text, 5.0)])
+    assert course(window) == [(0, 3), (30, 5)]
+    assert not window.doubts_of(DoubtKind.UNIT_GUESSED)
+
+
+def test_a_time_in_the_name_goes_before_that_of_the_file(tmp_path: Path) -> None:
+    names = [
+        saved(tmp_path, "m-20261130T080000Z.prom", page(3), 5.0),
+        saved(tmp_path, f"m-{EIGHT + 20:.0f}.prom", page(4), 5.0),
+    ]
+    assert course(read_inputs(names)) == [(0, 3), (20, 4)]
+
+
+def test_scrapes_whose_times_nothing_tells_are_doubted(tmp_path: Path) -> None:
+    window = read_inputs([saved(tmp_path, "all.prom", page(3) + page(4), EIGHT)])
+    assert course(window) == [(-15, 3), (0, 4)]
+    [doubt] = window.doubts_of(DoubtKind.UNIT_GUESSED)
+    assert "scraped at" in doubt.what
+
+
+def test_metrics_and_a_log_are_on_one_clock(tmp_path: Path) -> None:
+    metrics = saved(tmp_path, "m.prom", page(3), EIGHT + 40)
+    window = read_inputs([metrics, saved(tmp_path, "e.log", log(0, 10))])
+    assert (window.start, window.end) == (EIGHT, EIGHT + 40)
+
+
+def test_a_log_without_dates_ends_when_its_file_was_written(tmp_path: Path) -> None:
+    text = "[08:00:00] Decode batch, #running-req: 1\n[08:00:10] Decode batch, #running-req: 2\n"
+    window = read_inputs([saved(tmp_path, "e.log", text, EIGHT)])
+    assert course(window) == [(-10, 1), (0, 2)]
+
+
+def test_a_log_without_years_is_of_the_year_before_its_file_was_written(tmp_path: Path) -> None:
+    text = "INFO 12-31 23:59:55 [x.py:1] Uvicorn running on http://0.0.0.0:8000\n"
+    new_year = 1798761600.0
+    window = read_inputs([saved(tmp_path, "e.log", text, new_year + 86400)])
+    assert window.start == new_year - 5
+
+
+def test_a_rotated_log_is_one_with_the_one_that_follows(tmp_path: Path) -> None:
+    names = [
+        saved(tmp_path, "e.log", log(20, 30)),
+        saved(tmp_path, "e.log.1.gz", gzip.compress(log(0, 10).encode())),
+    ]
+    assert [at for at, _ in course(read_inputs(names))] == [0, 10, 20, 30]
+
+
+def test_logs_of_the_same_time_are_of_several_replicas(tmp_path: Path) -> None:
+    names = [
+        saved(tmp_path, "a.log", log(0, 10, running=2)),
+        saved(tmp_path, "b.log", log(0, 10, running=5)),
+    ]
+    window = read_inputs(names)
+    found = window.all_series(Signal.RUNNING)
+    assert {series.labels["replica"]: series.last.value for series in found} == {
+        names[0]: 2,
+        names[1]: 5,
+    }
+
+
+def test_folders_in_a_folder_are_replicas(tmp_path: Path) -> None:
+    saved(tmp_path, "a/1.prom", page(1), EIGHT)
+    saved(tmp_path, "b/1.prom", page(8), EIGHT)
+    window = read_inputs([str(tmp_path)])
+    found = window.all_series(Signal.RUNNING)
+    assert {series.labels["replica"]: series.last.value for series in found} == {"a": 1, "b": 8}
+
+
+def test_a_log_in_which_metrics_were_pasted_gives_both(tmp_path: Path) -> None:
+    window = read_inputs([saved(tmp_path, "both.txt", log(0) + page(3) + log(5), EIGHT + 9)])
+    assert window.exported_names
+    assert len(window.lines) == 2
+
+
+def test_standard_input_is_a_dash() -> None:
+    window = read_inputs(["-"], io.BytesIO(log(0, 10).encode()))
+    assert course(window) == [(0, 9), (10, 9)]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
+def test_what_windows_saved_is_read(tmp_path: Path, encoding: str) -> None:
+    text = log(0, 10).replace("\n", "\r\n").encode(encoding)
+    assert course(read_inputs([saved(tmp_path, "e.log", text)])) == [(0, 9), (10, 9)]
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"", "is empty"),
+        (b"  \n\n", "is empty"),
+        (b"\x00\x01\x02" * 50, "is no text"),
+        (b"PK\x03\x04....", "zip archive"),
+        (b"\x1f\x8b\x08" + b"x" * 50, "cannot be unpacked"),
+        (b"<!DOCTYPE html><html></html>", "HTML page"),
+        (b'{"status":"success","data":{"resultType":"vector"}}', "--prometheus"),
+        (b'{"at_s": 1.0, "kind": "log", "target": "a", "text": ""}\n', "name the folder"),
+        (b"input: [", "cannot be read"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_place_and_remedy(
+    tmp_path: Path, content: bytes, complaint: str
+) -> None:
+    name = saved(tmp_path, "saved", content)
+    with pytest.raises(InputError) as refused:
+        read_inputs([name])
+    assert str(refused.value).startswith(name)
+    assert complaint in str(refused.value)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="No such file"):
+        read_inputs([str(tmp_path / "gone.log")])
+
+
+def test_what_only_lies_in_a_folder_is_passed_over_and_told(tmp_path: Path) -> None:
+    saved(tmp_path, "core", b"\x00" * 100)
+    saved(tmp_path, "m.prom", page(3))
+    window = read_inputs([str(tmp_path)])
+    assert running(window).last.value == 3
+    assert [doubt.name for doubt in window.doubts_of(DoubtKind.UNREADABLE)] == [
+        str(tmp_path / "core")
+    ]
+
+
+def test_a_packed_file_that_was_cut_off_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    packed = gzip.compress(log(*range(60)).encode())
+    window = read_inputs([saved(tmp_path, "e.log.gz", packed[:-8])])
+    assert running(window).last.value == 9
+    assert any("ends before" in doubt.what for doubt in window.doubts)
+
+
+def test_text_that_no_engine_writes_is_doubted(tmp_path: Path) -> None:
+    window = read_inputs([saved(tmp_path, "poem.txt", "roses\nviolets\n")])
+    [doubt] = window.doubts
+    assert "none of its 2 lines" in doubt.what

@@ -89,6 +89,8 @@ def _undecided(diagnosis: Diagnosis) -> Iterator[str]:
         yield f"{finding.mechanism.value} (possible)"
         yield from _items(finding.verdict.evidence)
         yield from _items(finding.verdict.against, mark="but")
+    if not diagnosis.possible:
+        yield from _section("What was seen", diagnosis.seen)
     yield from _section("What to do", (GATHER,))
     yield f"Runbook: {Mechanism.CANNOT_TELL.runbook}"
 

@@ -49,3 +49,5 @@ class Diagnosis:
     """Found as well, and consequences of one of `findings`."""
     needs: tuple[str, ...]
     """What would settle it, or make it surer."""
+    seen: tuple[str, ...] = ()
+    """Of `cannot_tell`: what stood there, whether a rule made anything of it or not."""

@@ -89,7 +89,7 @@ def _undecided(diagnosis: Diagnosis, possible: list[dict[str, Any]]) -> dict[str
     return {
         "mechanism": cannot_tell.value,
         "confidence": None,
-        "evidence": merged("evidence"),
+        "evidence": list(dict.fromkeys((*merged("evidence"), *diagnosis.seen))),
         "against": merged("against"),
         "needs": list(diagnosis.needs),
         "remedy": GATHER,

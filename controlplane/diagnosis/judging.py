@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from controlplane.diagnosis import unsettled
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.diagnosis import Diagnosis, Finding
 from controlplane.diagnosis.mechanism import Mechanism
@@ -28,7 +29,8 @@ def diagnose(window: Window, rules: Sequence[Rule]) -> Diagnosis:
         findings=findings,
         possible=possible,
         explained=tuple(explained),
-        needs=first.verdict.needs if first else _needs(possible, rules),
+        needs=first.verdict.needs if first else _needs(possible, window),
+        seen=() if first else unsettled.seen(window),
     )
 
 
@@ -56,7 +58,7 @@ def _is_explained(finding: Finding, causes: Iterable[Finding]) -> bool:
     )
 
 
-def _needs(possible: Sequence[Finding], rules: Sequence[Rule]) -> tuple[str, ...]:
-    """What the possible ones lack; where there are none, what rules look at in general."""
-    asked = [need for finding in possible for need in finding.verdict.needs]
-    return tuple(dict.fromkeys(asked or (need for rule in rules for need in rule.needs)))
+def _needs(possible: Sequence[Finding], window: Window) -> tuple[str, ...]:
+    """What the possible ones lack; where there are none, what is not known at all."""
+    needs = [need for finding in possible for need in finding.verdict.needs]
+    return tuple(dict.fromkeys(needs)) or unsettled.asked(window)

@@ -104,7 +104,11 @@ def test_where_nothing_is_likely_it_cannot_be_told_and_the_possible_ones_say_wha
     assert first["evidence"] == ["saw queue.blocked", "saw telemetry.stale"]
 
 
-def test_where_nothing_was_seen_at_all_the_needs_are_those_of_the_rules() -> None:
+def test_where_nothing_was_seen_at_all_it_asks_for_metrics_and_the_log() -> None:
     diagnosis = diagnose(WINDOW, [rule(Mechanism.HEALTHY, None)])
     assert diagnosis.mechanism is Mechanism.CANNOT_TELL
-    assert diagnosis.needs == ("everything",)
+    assert diagnosis.needs == (
+        "the engine's metrics, twice, a minute apart",
+        "the engine's log around that time",
+    )
+    assert diagnosis.seen == ()

@@ -1,18 +1,15 @@
 """The client of one OpenAI-compatible endpoint, whatever engine is behind it.
 
 The upstream call always streams, whatever our own caller asked for: only so does the first
-token have a time. A reader task per request feeds a queue, so that a cancel can end the
-upstream response at once by cancelling that task. While too much waits in the queue nothing is
-read, and the endpoint finds its connection full.
+token have a time. Its connection feeds a queue, so that a cancel can hang up at once. While too
+much waits in the queue nothing is read, and the endpoint finds its connection full.
 """
 
-import asyncio
-import json
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
+import msgspec
 
 from dataplane.engine import (
     EngineCapabilities,
@@ -21,35 +18,18 @@ from dataplane.engine import (
     EngineStats,
     EngineUnavailableError,
 )
-from dataplane.event_queue import EventQueue
 from dataplane.lifecycle import ANSWERS, Disposition, EventKind, Observability
-from dataplane.line_stream import LineTooLongError, read_lines
-from dataplane.openai_endpoint.chunks import ChunkReader, MalformedChunkError
+from dataplane.openai_endpoint.answer import Answer
 from dataplane.openai_endpoint.dialect import Dialect, Learned
 from dataplane.openai_endpoint.http import EndpointHttp, say
 from dataplane.openai_endpoint.parameters import USUAL
 from dataplane.openai_endpoint.proof import prove
-from dataplane.openai_endpoint.refusal import Refusal, status_of
 from dataplane.openai_endpoint.scraping import check_health
 from dataplane.openai_endpoint.settings import EndpointSettings
 
-_MAX_ERROR_BODY_BYTES = 4096
 _MODELS_SECONDS = 10.0
 # What every such endpoint takes, beside what is said about model, limit and stream.
 _BASE_FIELDS = frozenset({"messages", "prompt", "seed", "stop", "temperature", "top_p"})
-_MAX_LINE_BYTES = 4 * 2**20
-"""A chunk is one line."""
-_DONE = b"[DONE]"
-
-
-@dataclass(slots=True)
-class _Attempt:
-    """One request under way at the endpoint."""
-
-    events: EventQueue = field(default_factory=EventQueue)
-    reader: asyncio.Task[None] | None = None
-    is_answered: bool = False
-    """Some of an answer came."""
 
 
 class EndpointClient:
@@ -72,7 +52,8 @@ class EndpointClient:
         self._http = EndpointHttp(replica_id, address, settings)
         self._model: str | None = settings.model
         self._capabilities: EngineCapabilities | None = None
-        self._attempts: dict[str, _Attempt] = {}
+        self._upstream = self._http.create_upstream(dialect.keeps_connections)
+        self._answers: dict[str, Answer] = {}
 
     @property
     def capabilities(self) -> EngineCapabilities:
@@ -101,33 +82,31 @@ class EndpointClient:
 
     async def submit(self, request: EngineRequest) -> AsyncIterator[EngineEvent]:
         """Stream one request. The queue span closes now: nothing shows when work really begins."""
-        attempt = _Attempt()
+        answer = Answer(self._replica_id, self._dialect, request.sampling.num_sequences)
         num_open = request.sampling.num_sequences
-        self._attempts[request.request_id] = attempt
+        self._answers[request.request_id] = answer
         yield EngineEvent(kind=EventKind.SCHEDULED)
-        attempt.reader = asyncio.create_task(self._read(request, attempt))
-        attempt.reader.add_done_callback(lambda task: self._report_bug(task, attempt))
+        body = msgspec.json.encode(self._body(request))
+        answer.exchange = self._upstream.post(request.endpoint, _headers(request), body, answer)
         try:
             while True:
-                if attempt.events.is_empty:
-                    await attempt.events.wait()
-                event = attempt.events.take()
+                if answer.events.is_empty:
+                    await answer.events.wait()
+                event = answer.events.take()
                 yield event
                 if event.kind is EventKind.FINISHED:
                     num_open = num_open - 1 if event.disposition in ANSWERS else 0
                     if not num_open:
                         return
         finally:
-            self._attempts.pop(request.request_id, None)
-            await _end(attempt.reader)
+            self._answers.pop(request.request_id, None)
+            answer.leave()
 
     async def cancel(self, request_id: str, disposition: Disposition) -> None:
         """Hang up on the endpoint; whether it stops computing cannot be seen from here."""
-        attempt = self._attempts.pop(request_id, None)
-        if attempt is None:
-            return
-        await _end(attempt.reader)
-        attempt.events.put(EngineEvent(kind=EventKind.FINISHED, disposition=disposition))
+        answer = self._answers.pop(request_id, None)
+        if answer is not None:
+            answer.end_early(disposition)
 
     async def stats(self) -> EngineStats:
         """What its engine exports of itself, as its dialect reads it."""
@@ -140,9 +119,9 @@ class EndpointClient:
 
     async def close(self) -> None:
         """Hang up on everything."""
-        for attempt in list(self._attempts.values()):
-            await _end(attempt.reader)
-            attempt.events.put(self._http.unavailable("the gateway closed the connection"))
+        for answer in list(self._answers.values()):
+            answer.lost("the gateway closed the connection")
+        self._upstream.close()
         await self._http.close()
 
     async def _choose_model(self) -> Mapping[str, Any]:
@@ -187,59 +166,6 @@ class EndpointClient:
             parameters=(told if named is None else frozenset(named)) | settings.granted_parameters,
         )
 
-    async def _read(self, request: EngineRequest, attempt: _Attempt) -> None:
-        """Put the events of one upstream response into the attempt's queue."""
-        try:
-            if not self._dialect.keeps_connections or not await self._ask_again(request, attempt):
-                await self._ask(self._http.fresh, request, attempt)
-        except (httpx.HTTPError, LineTooLongError, MalformedChunkError, ValueError) as error:
-            attempt.events.put(self._http.unavailable(say(error)))
-
-    async def _ask_again(self, request: EngineRequest, attempt: _Attempt) -> bool:
-        """On a connection that was used before, if there is one; False when the endpoint hung up
-        on it without a word, which says nothing about the endpoint."""
-        try:
-            await self._ask(self._http.kept, request, attempt)
-        except httpx.RemoteProtocolError:
-            if attempt.is_answered:
-                raise
-            return False
-        return True
-
-    async def _ask(
-        self, http: httpx.AsyncClient, request: EngineRequest, attempt: _Attempt
-    ) -> None:
-        async with http.stream(
-            "POST", request.endpoint, json=self._body(request), headers=_headers(request)
-        ) as response:
-            attempt.is_answered = True
-            if response.status_code != httpx.codes.OK:
-                attempt.events.put(_refused(await self._read_refusal(response)))
-                return
-            await self._follow(request, response, attempt)
-
-    async def _follow(
-        self, request: EngineRequest, response: httpx.Response, attempt: _Attempt
-    ) -> None:
-        reader = ChunkReader(num_sequences=request.sampling.num_sequences)
-        async for line in read_lines(response.aiter_bytes(), _MAX_LINE_BYTES):
-            data = line.removeprefix(b"data:").strip() if line.startswith(b"data:") else b""
-            if data == _DONE:
-                break
-            if not data:
-                continue
-            chunk = json.loads(data.decode(errors="replace"))
-            if isinstance(chunk, dict) and chunk.get("error"):
-                refusal = self._dialect.read_refusal(status_of(chunk, default=502), chunk)
-                attempt.events.put(_refused(refusal))
-                return
-            for event in reader.read(chunk):
-                attempt.events.put(event)
-            if attempt.events.is_full:
-                await attempt.events.room()
-        for event in reader.end():
-            attempt.events.put(event)
-
     def _body(self, request: EngineRequest) -> dict[str, Any]:
         # What asks for nothing (top_k: 0) is accepted from callers and yet a name that the endpoint
         # may refuse. The limit goes under one name: the gateway settled it (its default, a policy).
@@ -254,41 +180,12 @@ class EndpointClient:
             **self._dialect.more_of(request, parameters),
         }
 
-    async def _read_refusal(self, response: httpx.Response) -> Refusal:
-        raw = (await response.aread())[:_MAX_ERROR_BODY_BYTES]
-        try:
-            body: object = json.loads(raw)
-        except ValueError:
-            body = raw.decode(errors="replace")
-        return self._dialect.read_refusal(response.status_code, body)
-
-    def _report_bug(self, task: asyncio.Task[None], attempt: _Attempt) -> None:
-        """A reader that died of something unforeseen must not leave its request waiting."""
-        if not task.cancelled() and (error := task.exception()) is not None:
-            attempt.events.put(self._http.unavailable(f"reading its stream failed: {error!r}"))
-
-
-async def _end(task: asyncio.Task[None] | None) -> None:
-    if task is not None and not task.done():
-        task.cancel()
-        await asyncio.wait({task})
-
 
 def _headers(request: EngineRequest) -> dict[str, str]:
     """The trace that it belongs to, and its name: engines that take one log and trace it so."""
     number = f"-{request.attempt}" if request.attempt else ""
     named = {"x-request-id": f"{request.request_id}{number}"}
     return named | ({"traceparent": request.traceparent} if request.traceparent else {})
-
-
-def _refused(refusal: Refusal) -> EngineEvent:
-    return EngineEvent(
-        kind=EventKind.FINISHED,
-        disposition=Disposition.ERROR,
-        status_code=refusal.status_code,
-        error_code=refusal.code,
-        reason=refusal.reason,
-    )
 
 
 def _least(*bounds: int | None) -> int | None:

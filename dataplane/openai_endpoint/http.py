@@ -1,4 +1,8 @@
-"""The HTTP connection to one endpoint: its root, its key, and what becomes of its failures."""
+"""One endpoint by HTTP: its root, its key, and what becomes of its failures.
+
+It is reached directly: proxies that the environment names are for the outside, and an engine's
+stream through one of them would be held up there.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,10 +11,10 @@ import httpx
 
 from dataplane.engine import EngineUnavailableError
 from dataplane.openai_endpoint.settings import EndpointSettings
+from dataplane.openai_endpoint.upstream import Upstream
 
 _NOT_OFFERED = frozenset({403, 404, 405, 501})
 """What servers answer for a path that they do not have, or were told not to serve."""
-_MAX_KEPT_CONNECTIONS = 256
 _KEPT_SECONDS = 2.0
 """Servers hang up on idle connections after five seconds, and one that is used at that moment is
 lost with its request."""
@@ -28,27 +32,25 @@ class EndpointHttp:
         self._timeout = httpx.Timeout(
             settings.read_timeout_seconds, connect=settings.connect_timeout_seconds
         )
-        self.kept = self._create(_MAX_KEPT_CONNECTIONS)
-        """Uses connections again."""
-        self.fresh = self._create(0)
-        """Opens one for every request."""
-
-    def _create(self, num_kept: int) -> httpx.AsyncClient:
-        return httpx.AsyncClient(
+        self._settings = settings
+        self._tls = httpx.create_ssl_context() if self._url.startswith("https://") else None
+        self._client = httpx.AsyncClient(
             base_url=self._url,
             headers=self._headers,
             timeout=self._timeout,
-            limits=httpx.Limits(
-                max_connections=None,
-                max_keepalive_connections=num_kept,
-                keepalive_expiry=_KEPT_SECONDS,
-            ),
+            limits=httpx.Limits(max_connections=None, keepalive_expiry=_KEPT_SECONDS),
+            trust_env=False,
+            verify=self._tls or False,  # without TLS there is nothing to verify
         )
+
+    def create_upstream(self, keeps_connections: bool) -> Upstream:
+        """For its streams."""
+        return Upstream(self._url, self._settings, self._headers, keeps_connections, self._tls)
 
     async def get(self, path: str, timeout_seconds: float) -> httpx.Response:
         """Whatever it answers. Raises EngineUnavailableError when it does not."""
         try:
-            return await self.kept.get(path, timeout=timeout_seconds)
+            return await self._client.get(path, timeout=timeout_seconds)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise self.unavailable(f"GET {path}: {say(error)}") from error
 
@@ -68,7 +70,7 @@ class EndpointHttp:
     async def post_json(self, path: str, body: Mapping[str, Any], timeout_seconds: float) -> Any:
         """What it answers as JSON. Raises EngineUnavailableError, also for any error status."""
         try:
-            response = await self.kept.post(path, json=body, timeout=timeout_seconds)
+            response = await self._client.post(path, json=body, timeout=timeout_seconds)
             response.raise_for_status()
             return response.json()
         except (httpx.HTTPError, ValueError) as error:
@@ -80,8 +82,7 @@ class EndpointHttp:
 
     async def close(self) -> None:
         """Hang up."""
-        await self.kept.aclose()
-        await self.fresh.aclose()
+        await self._client.aclose()
 
 
 def say(error: Exception) -> str:

@@ -174,7 +174,8 @@ def test_a_client_that_leaves_ends_its_request_at_the_engine(attached: Peers, na
     url = f"{attached.served.gateway_url}/v1/chat/completions"
     with httpx.stream("POST", url, json=body, timeout=60) as response:
         assert response.status_code == httpx.codes.OK, response.read()
-        next(response.iter_lines())
+        lines = response.iter_lines()  # to be let go of is to be closed
+        assert next(lines)
         wait_for(lambda: stats_of(attached, name).get("num_running") == 1, 30, "it to run")
     wait_for(lambda: stats_of(attached, name).get("num_running") == 0, 30, "its end there")
 

@@ -80,16 +80,17 @@ def gateway_running(
     policy: AdmissionPolicyTerms = PLAIN_POLICY,
     tenants: tuple[TenantPolicy, ...] = (TenantPolicy(name="default"),),
     keeps_ends: bool = False,
+    engine: str = "paged",
 ) -> Iterator[GatewayUnderTest]:
-    """Start the gateway and its control plane, and wait until it has its replica.
+    """Start the gateway and its control plane, and wait until it has its replica, which an engine
+    other than `paged` attaches by HTTP.
 
     Raises NotStartedError.
     """
     snapshot_path = folder / "snapshot.json"
     model_path = write_tiny_model(folder / "tiny.gguf", seed=1)
-    snapshot_path.write_bytes(
-        encode_snapshot(_snapshot(replica_address, model_path, policy, tenants))
-    )
+    endpoint = ReplicaEndpoint(replica_id=REPLICA_ID, engine=engine, address=replica_address)
+    snapshot_path.write_bytes(encode_snapshot(_snapshot(endpoint, model_path, policy, tenants)))
     options = ["--snapshot", str(snapshot_path), *(["--keep-ends"] if keeps_ends else [])]
     state_dir = folder / "gateway"
     with announced("record-taker", "record_taker", options, cores.client, folder) as (taker, at):
@@ -110,7 +111,7 @@ def gateway_running(
 
 
 def _snapshot(
-    replica_address: str,
+    endpoint: ReplicaEndpoint,
     model_path: Path,
     policy: AdmissionPolicyTerms,
     tenants: tuple[TenantPolicy, ...],
@@ -120,11 +121,11 @@ def _snapshot(
         model_name=MODEL,
         model_revision=f"{MODEL}@1",
         engine_config_revision="stub@1",
-        tokenizer_artifact=str(model_path),
+        tokenizer_artifact=str(model_path) if endpoint.engine == "paged" else None,
         max_model_len=None,
         policy=policy,
         contract=None,
-        replicas=(ReplicaEndpoint(replica_id=REPLICA_ID, engine="paged", address=replica_address),),
+        replicas=(endpoint,),
     )
     return Snapshot(version=1, deployments=(deployment,), tenants=tenants)
 

@@ -8,6 +8,13 @@ from ops.bench.hot_path.paced_streams import PacedStream, PacedStreams
 
 _MODELS = b'{"object":"list","data":[{"id":"stub","object":"model","created":0,"owned_by":"stub"}]}'
 _ENDPOINT = b"/v1/chat/completions"
+# What an adapter asks a vLLM server before it sends it chats.
+_SAID = {
+    b"/v1/models": _MODELS,
+    b"/version": b'{"version":"stub"}',
+    b"/health": b"{}",
+    b"/v1/completions": b'{"choices":[{"index":0,"text":"-","finish_reason":"length"}]}',
+}
 
 
 class _Body(msgspec.Struct):
@@ -47,8 +54,9 @@ class OpenAIDoor:
         """Nothing waits here."""
 
     def _handle(self, connection: HttpConnection) -> None:
-        if connection.path == b"/v1/models":
-            connection.answer(200, _MODELS)
+        said = _SAID.get(connection.path)
+        if said is not None:
+            connection.answer(200, said)
         elif connection.path != _ENDPOINT:
             connection.answer(404, b'{"error":{"message":"the stub has only chats and models"}}')
         else:

@@ -26,6 +26,10 @@ LABEL_REASON = "reason"
 LABEL_CODE = "code"
 LABEL_TABLE = "table"
 LABEL_KIND = "kind"
+LABEL_MECHANISM = "mechanism"
+"""What a diagnosis found, as `cache.thrash`."""
+LABEL_RULE = "rule"
+"""Id of a rule of diagnosis."""
 NO_LABEL_VALUE = "none"
 """Stands where a request ended before it had a deployment or a class."""
 
@@ -188,6 +192,20 @@ CONTROLPLANE_REQUEST_DATA_REMOVED_TOTAL = "pilothouse_controlplane_request_data_
 CONTROLPLANE_REQUEST_DATA_REFUSALS_TOTAL = "pilothouse_controlplane_request_data_refusals_total"
 """Gateways keep what was refused, within a bound, and send it again."""
 CONTROLPLANE_RETENTION_FAILURES_TOTAL = "pilothouse_controlplane_retention_failures_total"
+CONTROLPLANE_INCIDENTS_OPEN = "pilothouse_controlplane_incidents_open"
+"""By deployment and mechanism; nothing is told of a deployment without any."""
+CONTROLPLANE_DIAGNOSIS_AGE_SECONDS = "pilothouse_controlplane_diagnosis_age_seconds"
+"""By deployment. Absent where nothing of it runs, or diagnosis is off."""
+CONTROLPLANE_DIAGNOSIS_LOOKS_TOTAL = "pilothouse_controlplane_diagnosis_looks_total"
+CONTROLPLANE_DIAGNOSIS_FAILURES_TOTAL = "pilothouse_controlplane_diagnosis_failures_total"
+"""The next pass tries again."""
+CONTROLPLANE_DIAGNOSIS_RULE_FAILURES_TOTAL = "pilothouse_controlplane_diagnosis_rule_failures_total"
+"""By rule: it said nothing for that, and the others were heard."""
+CONTROLPLANE_DIAGNOSIS_SCRAPES_TOTAL = "pilothouse_controlplane_diagnosis_scrapes_total"
+CONTROLPLANE_DIAGNOSIS_SCRAPES_FAILED_TOTAL = (
+    "pilothouse_controlplane_diagnosis_scrapes_failed_total"
+)
+CONTROLPLANE_DIAGNOSIS_PASS_SECONDS = "pilothouse_controlplane_diagnosis_pass_seconds"
 
 # --- Replica process (dataplane.host) ---------------------------------------------------
 REPLICA_INFO = "pilothouse_replica"

@@ -24,6 +24,7 @@ from controlplane.api import (
     config,
     config_history,
     deployments,
+    diagnosis,
     events,
     incidents,
     otlp,
@@ -37,6 +38,8 @@ from controlplane.api import (
 from controlplane.api.authentication import install_authentication
 from controlplane.api.shared import install_shared
 from controlplane.console.pages import install_console
+from controlplane.diagnosis.always_on.settings import AlwaysOnSettings
+from controlplane.diagnosis.always_on.worker import DiagnosisWorker
 from controlplane.operator.observed import ObservedState
 from controlplane.process_history import ProcessHistory
 from controlplane.store.connection import database_urls
@@ -52,7 +55,7 @@ from dataplane.access import AuthMode
 from dataplane.policy import OverrideKind
 from dataplane.record import RequestRecord
 from ops.sample_requests import KINDS, Sample, traffic
-from ops.seeded_incidents import store_incidents
+from ops.seeded_incidents import last_diagnoses, store_incidents
 from ops.seeded_state import (
     MINUTE_NS,
     deploy,
@@ -65,9 +68,8 @@ from ops.seeded_state import (
 )
 
 _MODULES = (
-    access, audit, config, config_history, deployments, events, incidents, otlp, overview, records,
-    requests, series, usage,
-    overrides,
+    access, audit, config, config_history, deployments, diagnosis, events, incidents, otlp,
+    overrides, overview, records, requests, series, usage,
 )  # fmt: skip
 
 
@@ -90,6 +92,13 @@ def create_app(state_dir: Path, urls: Mapping[DatabaseKind, str] | None = None) 
     app.state.operator = SeededOperator({})
     app.state.on_config_change = lambda: None  # overrides are told of to nobody here
     app.state.process_history = ProcessHistory(state_dir)
+    app.state.diagnosis = DiagnosisWorker(  # its thread is not started here
+        app.state.config_db,
+        app.state.request_db,
+        app.state.observed,
+        app.state.process_history,
+        AlwaysOnSettings(),
+    )
     app.add_api_route("/internal/requests", lambda: live_requests(time.time_ns()))
     install_authentication(app, app.state.config_db, AuthMode.OFF)
     install_console(app)
@@ -122,6 +131,8 @@ def seed(
     store_gauges(state.request_db, now_unix_ns)
     if has_trouble:
         store_incidents(state.config_db, now_unix_ns)
+    for last in last_diagnoses(now_unix_ns, has_trouble=has_trouble):
+        state.diagnosis.diagnoses.put(last)
     store(app, under_seeded_config(traffic(num_requests, now_unix_ns - MINUTE_NS)))
     store(app, under_seeded_config(every_kind(now_unix_ns, 10_000)))
 

@@ -2,7 +2,9 @@
 
 import math
 
+from controlplane.diagnosis.always_on.diagnoses import LastDiagnosis
 from controlplane.diagnosis.incidents import IncidentKeeper
+from controlplane.diagnosis.json_form import diagnosis_as_json
 from controlplane.diagnosis.judging import diagnose
 from controlplane.diagnosis.reading import Origin, Reading, Series, SourceKind
 from controlplane.diagnosis.rules import BUILT_IN_RULES
@@ -14,7 +16,7 @@ from controlplane.store.incidents import acknowledge_incident, list_incidents
 _NS = 10**9
 _EVERY = 5
 _WATCHED = 600
-_DEPLOYMENT = "chat"
+_DEPLOYMENT, _OTHER = "chat", "summarize"
 _CALM_AGO, _OVER_AGO, _THRASH_AGO = 5400, 4800, 240
 """Seconds before now: an incident that is over lasted from the first to the second."""
 
@@ -36,6 +38,30 @@ def store_incidents(database: Database, now_unix_ns: int) -> None:
         acknowledge_incident(
             session, newest.incident_id, "anna", "fewer seats: trying 96", now_unix_ns
         )
+
+
+def last_diagnoses(now_unix_ns: int, *, has_trouble: bool) -> list[LastDiagnosis]:
+    """What the rules said of both deployments a few seconds ago."""
+    at_unix_ns = now_unix_ns - 8 * _NS
+    at = at_unix_ns / _NS
+    made = []
+    for name, is_bad in ((_DEPLOYMENT, has_trouble), (_OTHER, False)):
+        window = _window(at, at - _THRASH_AGO, is_over=not is_bad)
+        diagnosis = diagnose(window, BUILT_IN_RULES)
+        made.append(
+            LastDiagnosis(
+                deployment=name,
+                at_unix_ns=at_unix_ns,
+                mechanism=diagnosis.mechanism.value,
+                confidence=diagnosis.confidence.word if diagnosis.confidence else None,
+                diagnosis=diagnosis_as_json(diagnosis),
+                num_replicas=2,
+                num_telling=1 if is_bad else 2,
+                silent={f"{name}-2": "no answer within 2 s"} if is_bad else {},
+                failed_rules=(),
+            )
+        )
+    return made
 
 
 def _window(end: float, thrashes_from: float, *, is_over: bool) -> Window:

@@ -11,6 +11,7 @@ from controlplane.store.deployments import (
     DesiredRevisions,
     list_changes_between,
 )
+from controlplane.store.incidents import StoredIncident, list_begun_between
 from controlplane.store.overrides import StoredOverride, list_overrides_between
 from controlplane.store.replicas import ReplicaTransition, list_transitions_between
 from controlplane.store.series import SeriesSpan
@@ -39,7 +40,7 @@ class Mark:
 
     at_unix_ns: int
     kind: str
-    """config, override, replica, process or failure."""
+    """config, override, replica, process, failure or incident."""
     deployment: str
     """Empty for what happened to a gateway or a control plane: that is of all of them."""
     text: str
@@ -63,6 +64,14 @@ def read_marks(
     if processes is not None:
         marks += [_of_process(each) for each in processes.read_between(start, end, _MAX_MARKS)]
     return sorted(marks, key=lambda mark: (mark.at_unix_ns, mark.text))
+
+
+def read_incident_marks(database: Database, span: SeriesSpan, deployment: str | None) -> list[Mark]:
+    """What diagnosis found within the span, oldest first: no changes, but what may follow them."""
+    start, end = span.start_unix * 10**9, span.end_unix * 10**9
+    with database.reading() as session:
+        found = list_begun_between(session, start, end, deployment, _MAX_MARKS)
+    return [_of_incident(each) for each in reversed(found)]
 
 
 def describe_change(revisions: DesiredRevisions, before: DesiredRevisions | None) -> str:
@@ -107,6 +116,15 @@ def _of_override(override: StoredOverride, start: int, end: int) -> Iterator[Mar
     ):
         if start <= at <= end:
             yield Mark(at_unix_ns=at, kind="override", deployment=override.deployment, text=text)
+
+
+def _of_incident(incident: StoredIncident) -> Mark:
+    return Mark(
+        at_unix_ns=incident.opened_at_unix_ns,
+        kind="incident",
+        deployment=incident.deployment,
+        text=f"{incident.deployment}: incident {incident.incident_id}, {incident.mechanism}",
+    )
 
 
 def _of_transition(transition: ReplicaTransition) -> Mark:

@@ -11,6 +11,8 @@ from sqlalchemy.orm import Session
 from starlette.datastructures import State
 
 from controlplane.api.changes import STALE_SECONDS
+from controlplane.api.incident_trouble import LateContract, trouble_of
+from controlplane.api.incident_views import view_line
 from controlplane.api.override_views import effect_of
 from controlplane.api.trouble import (
     ENOUGH_JUDGED,
@@ -24,6 +26,7 @@ from controlplane.operator.observed import ObservedReplica, ObservedState
 from controlplane.specs.contract import SLOContractSpec
 from controlplane.store.database import Database
 from controlplane.store.deployments import DesiredDeployment, list_readable_deployments
+from controlplane.store.incidents import IncidentState, list_incidents
 from controlplane.store.overrides import StoredOverride
 from controlplane.store.replicas import ReplicaTransition, find_last_failure, list_transitions
 from controlplane.store.requests import count_since, num_records_lost, ttft_quantile
@@ -36,6 +39,9 @@ from dataplane.report import GatewayReport
 router = APIRouter(prefix="/api/v1", tags=["overview"])
 
 WINDOW_SECONDS = 1800
+_HURT_SECONDS = 300
+"""How far back it is looked whether an incident hurts callers now."""
+_MAX_INCIDENTS = 200
 _MEASURES = ("offered", "in_contract.good", "in_contract.total", "disposition.invalid")
 
 
@@ -155,8 +161,10 @@ def read_overview(
         desired, unreadable = list_readable_deployments(session)
         since = _last_change(session, {replica.replica_id for replica in replicas})
         failures = {d.name: find_last_failure(session, d.name) for d in desired}
+        incidents = list_incidents(session, state=IncidentState.OPEN, limit=_MAX_INCIDENTS)
     with request_db.reading() as session:
         counts = count_since(session, window_start, _MEASURES)
+        late = _late_counts(session, now_unix_ns) if incidents else {}
         num_lost = num_records_lost(session)
         ttft = {d.name: ttft_quantile(session, d.name, window_start * 10**9, 0.95) for d in desired}
     lines = [
@@ -177,6 +185,10 @@ def read_overview(
         unreadable,
         {name: why for name, why in refused.items() if not observed.knows_gateway(name)},
         [_override_facts(each, replicas) for each in observed.overrides()],
+        [
+            trouble_of(view_line(each), _late_contract(each.deployment, lines, late))
+            for each in incidents
+        ],
     )
     return Overview(
         as_of_unix_ns=now_unix_ns,
@@ -187,6 +199,23 @@ def read_overview(
         gateways=[_gateway(report, age, refused) for report, age in gateways],
         replicas=[_replica(replica, stats, now_unix_ns) for replica in replicas],
         num_records_lost=num_lost,
+    )
+
+
+def _late_counts(session: Session, now_unix_ns: int) -> dict[str, dict[str, int]]:
+    since = now_unix_ns // 10**9 - _HURT_SECONDS
+    return count_since(session, since - since % 60, ("in_contract.good", "in_contract.total"))
+
+
+def _late_contract(
+    deployment: str, lines: list[DeploymentOverview], late: dict[str, dict[str, int]]
+) -> LateContract:
+    counts = late.get(deployment, {})
+    promised = (line.promised_share for line in lines if line.name == deployment)
+    return LateContract(
+        num_good=counts.get("in_contract.good", 0),
+        num_judged=counts.get("in_contract.total", 0),
+        promised_share=next(promised, None),
     )
 
 

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, HTTPException, Query, Request
 
-from controlplane.api.marks import Mark, read_marks
+from controlplane.api.marks import Mark, read_incident_marks, read_marks
 from controlplane.process_history import ProcessHistory
 from controlplane.store.database import Database
 from controlplane.store.latency_buckets import quantile
@@ -70,7 +70,7 @@ class Series:
     """Start of every bucket, seconds since the epoch."""
     charts: list[Chart]
     marks: list[Mark]
-    """Changes within the span, oldest first."""
+    """Changes and incidents within the span, oldest first."""
 
 
 class SeriesError(ValueError):
@@ -116,7 +116,7 @@ def read_charts(
     with request_db.reading() as session:
         buckets = read_series(session, span, deployment, tenant)
         heard = heard_buckets(session, span)
-    marks = [] if tenant is not None else read_marks(config_db, span, deployment, processes)
+    marks = [] if tenant is not None else _marks(config_db, span, deployment, processes)
     lengths = span.bucket_seconds
     numbers = range(len(lengths))
     known = [
@@ -135,6 +135,14 @@ def read_charts(
         charts=_charts(known, lengths),
         marks=marks,
     )
+
+
+def _marks(
+    database: Database, span: SeriesSpan, deployment: str | None, processes: ProcessHistory | None
+) -> list[Mark]:
+    changes = read_marks(database, span, deployment, processes)
+    incidents = read_incident_marks(database, span, deployment)
+    return sorted([*changes, *incidents], key=lambda mark: mark.at_unix_ns)
 
 
 def seconds_of(range_: str) -> int:

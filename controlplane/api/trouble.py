@@ -78,12 +78,13 @@ def find_trouble(
     unreadable: Mapping[str, str] | None = None,
     refused: Mapping[str, str] | None = None,
     overrides: Sequence[OverrideFacts] = (),
+    others: Sequence[Trouble] = (),
 ) -> list[Trouble]:
     """Every trouble, the worst first.
 
     `request_data_refusal`: why records are not taken now. `unreadable`: deployments whose stored
     documents cannot be read, with the reason. `refused`: gateways that never reported and are
-    refused, with the reason. `overrides`: those in force.
+    refused, with the reason. `overrides`: those in force. `others`: what else is known.
     """
     found = [trouble for each in deployments for trouble in _of_deployment(each)]
     found += [trouble for each in deployments for trouble in _of_contract(each)]
@@ -91,6 +92,7 @@ def find_trouble(
     found += [_of_unreadable(name, why) for name, why in (unreadable or {}).items()]
     found += [_of_refused(name, why) for name, why in (refused or {}).items()]
     found += [_of_override(each) for each in overrides]
+    found += others
     if deployments and not gateways and not refused:
         found.append(_NO_GATEWAY)
     if request_data_refusal is not None:

@@ -58,6 +58,16 @@ def complete_deployments(
     return _items(_names(ctx, url, "Deployment"), incomplete)
 
 
+def complete_incidents(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> "list[CompletionItem]":
+    """Ids of incidents that are open."""
+    url = ctx.params.get("url") or os.environ.get("PILOTHOUSE_URL") or _default_url()
+    rows = _ask(ctx, url, "/api/v1/incidents?state=open", "incidents")
+    ids = (row.get("incident_id") for row in rows if isinstance(row, dict))
+    return _items([each for each in ids if isinstance(each, str)], incomplete)
+
+
 def complete_explained(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> "list[CompletionItem]":

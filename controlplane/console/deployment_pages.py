@@ -11,6 +11,7 @@ from controlplane.api.deployments import (
     read_deployment,
     read_deployments,
 )
+from controlplane.api.diagnosis import read_diagnosis
 from controlplane.api.request_query import QueryError, parse_instant
 from controlplane.api.series import DEFAULT_RANGE, RANGES, SeriesError
 from controlplane.console.answers import error_page, page, sentence
@@ -37,6 +38,7 @@ def deployment(name: str, request: Request) -> Response:
     try:
         at_unix_ns = parse_instant("at", at, now) if at else None
         view = read_deployment(request.app.state, name, now, range_, at_unix_ns)
+        diagnosis = None if at_unix_ns else read_diagnosis(request.app.state, name, now)
     except DeploymentNotFoundError as error:
         remedy = "The list of deployments has those there are; the history of each says since when."
         return error_page(404, sentence(error), remedy, menu="deployments")
@@ -46,6 +48,7 @@ def deployment(name: str, request: Request) -> Response:
         "deployment.html",
         page="deployments",
         view=view,
+        diagnosis=diagnosis,
         lanes=draw_lanes(view),
         memory=_memory(view),
         at=at,

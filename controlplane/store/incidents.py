@@ -216,6 +216,19 @@ def list_incidents(
     return [_read(row) for row in session.scalars(query.limit(limit))]
 
 
+def list_begun_between(
+    session: Session, start_unix_ns: int, end_unix_ns: int, deployment: str | None, limit: int
+) -> list[StoredIncident]:
+    """Those that were opened within a time, the newest first."""
+    query = select(IncidentRow).where(
+        IncidentRow.opened_at_unix_ns >= start_unix_ns, IncidentRow.opened_at_unix_ns < end_unix_ns
+    )
+    if deployment is not None:
+        query = query.where(IncidentRow.deployment == deployment)
+    query = query.order_by(IncidentRow.opened_at_unix_ns.desc(), IncidentRow.incident_id)
+    return [_read(row) for row in session.scalars(query.limit(limit))]
+
+
 def list_current(
     session: Session, deployment: str, resolved_since_unix_ns: int
 ) -> list[tuple[StoredIncident, frozenset[str]]]:

@@ -20,6 +20,8 @@ PATHS = {
     "replicas.json": "/api/v1/replicas?limit=500",
     "gateways.json": "/api/v1/gateways",
     "overview.json": "/api/v1/overview",
+    "diagnosis.json": "/api/v1/diagnosis",
+    "incidents.json": "/api/v1/incidents?state=open",
 }
 _ENDED_BADLY = ("error", "lost", "deadline", "shed", "rejected")
 _NUM_REQUESTS = 100

@@ -19,6 +19,7 @@
     queued: { color: "--queue", dash: [5, 4] },
   };
   const CHANGES = new Set(["config", "override"]); // marks of what somebody decided
+  const SIGNS = { failure: "▲", incident: "◆", config: "◇", replica: "·" };
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const element = (tag, className, text) => {
     const made = document.createElement(tag);
@@ -138,7 +139,7 @@
       ctx.lineWidth = devicePixelRatio;
       for (const mark of this.series.marks) {
         const x = plot.valToPos(mark.at_unix_ns / 1e9, "x", true);
-        ctx.strokeStyle = css(mark.kind === "failure" ? "--page" : CHANGES.has(mark.kind) ? "--accent" : "--faint");
+        ctx.strokeStyle = css(mark.kind === "failure" ? "--page" : mark.kind === "incident" ? "--ticket" : CHANGES.has(mark.kind) ? "--accent" : "--faint");
         ctx.setLineDash(CHANGES.has(mark.kind) ? [] : [2 * devicePixelRatio, 3 * devicePixelRatio]);
         ctx.beginPath();
         ctx.moveTo(x, bbox.top);
@@ -152,8 +153,9 @@
       if (!this.plot) return;
       this.plot.over.querySelectorAll(".mark").forEach((each) => each.remove());
       for (const group of this.grouped()) {
-        const worst = group.marks.some((mark) => mark.kind === "failure") ? "failure" : group.marks.some((mark) => CHANGES.has(mark.kind)) ? "config" : "replica";
-        const button = element("button", `mark k-${worst}`, worst === "failure" ? "▲" : worst === "config" ? "◇" : "·");
+        const has = (kind) => group.marks.some((mark) => mark.kind === kind);
+        const worst = has("failure") ? "failure" : has("incident") ? "incident" : group.marks.some((mark) => CHANGES.has(mark.kind)) ? "config" : "replica";
+        const button = element("button", `mark k-${worst}`, SIGNS[worst]);
         button.type = "button";
         button.style.left = `${group.x}px`;
         // Every chart has the same changes: the keyboard visits them once.

@@ -48,6 +48,7 @@ class Watcher:
         self.num_scrapes = 0
         self.num_failed_scrapes = 0
         self.num_looks = 0
+        self.num_failed_looks = 0
         self.failed_looks: dict[str, str] = {}
         """Why the last look at a deployment failed, by its name."""
         self._config_db = config_db
@@ -127,6 +128,7 @@ class Watcher:
         except SQLAlchemyError:
             raise  # it would be so for all
         except Exception as error:  # noqa: BLE001
+            self.num_failed_looks += 1
             said = f"{type(error).__name__}: {error}"
             if self.failed_looks.get(name) != said:
                 _log.error("a look failed", deployment=name, error=said, exc_info=True)

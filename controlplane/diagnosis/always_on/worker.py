@@ -55,6 +55,11 @@ class DiagnosisWorker:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="diagnosis", daemon=True)
 
+    @property
+    def num_failed_looks(self) -> int:
+        """At one deployment, whose telemetry broke them."""
+        return 0 if self.watcher is None else self.watcher.num_failed_looks
+
     def start(self) -> None:
         """Begin the first pass; nothing, where it is switched off.
 

@@ -1,0 +1,53 @@
+"""Open incidents as troubles of the overview. Pure."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from controlplane.api.incident_views import IncidentLine
+from controlplane.api.trouble import ENOUGH_JUDGED, Trouble
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LateContract:
+    """How a deployment kept its contract in the last minutes."""
+
+    num_good: int
+    num_judged: int
+    promised_share: float | None
+    """The lowest share that the contract promises to any class; None: no contract."""
+
+    @property
+    def is_hurting(self) -> bool:
+        """Whether callers get less than was promised to them, as far as can be told."""
+        return (
+            self.promised_share is not None
+            and self.num_judged >= ENOUGH_JUDGED
+            and self.num_good < self.promised_share * self.num_judged
+        )
+
+
+def trouble_of(incident: IncidentLine, late: LateContract | None) -> Trouble:
+    """A page where callers are hurt now; otherwise it can wait until somebody is there."""
+    is_hurting = late is not None and late.is_hurting
+    began = incident.since_unix_ns or incident.opened_at_unix_ns
+    since = datetime.fromtimestamp(began // 10**9, UTC)
+    what = f"{incident.deployment}: {incident.mechanism} ({incident.confidence}) since "
+    what += f"{since:%Y-%m-%d %H:%M:%S} UTC. {incident.meaning}".rstrip(" .")
+    if late is not None and is_hurting:
+        missed = late.num_judged - late.num_good
+        what += f"; {missed} of {late.num_judged} requests missed the contract lately"
+    if incident.acknowledged_by is not None:
+        what += f"; {incident.acknowledged_by} looks after it"
+    return Trouble(
+        severity="page" if is_hurting else "ticket",
+        what=what,
+        remedy=f"Run `pilothouse incidents {incident.incident_id}`{_runbook(incident)}.",
+        deployment=incident.deployment,
+    )
+
+
+def _runbook(incident: IncidentLine) -> str:
+    if incident.runbook is None:
+        return ""
+    name = incident.runbook.rsplit("/", 1)[-1].removesuffix(".md")
+    return f" and follow the runbook {name}"

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -28,6 +29,17 @@ def breaks_off(number: int) -> bytes:
     return b"HTTP/1.1 200 OK\r\ncontent-length: 4000\r\n\r\n" + STREAM[:20]
 
 
+def ends_with_its_connection(number: int) -> bytes:
+    return b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n" + STREAM.partition(b"data: [DONE]")[0]
+
+
+def says_no_more(number: int) -> bytes:
+    return b"HTTP/1.1 200 OK\r\ncontent-length: 4000\r\n\r\n"
+
+
+HANG_UP: tuple[Answer, ...] = (breaks_off, ends_with_its_connection)
+
+
 def plain(body: bytes) -> bytes:
     head = f"HTTP/1.1 200 OK\r\ncontent-length: {len(body)}\r\n\r\n"
     return head.encode() + body
@@ -48,7 +60,7 @@ async def serving(answer: Answer, ask: Callable[[str], Awaitable[None]]) -> None
             if said is None:
                 break
             writer.write(said)
-            if answer is breaks_off:
+            if answer in HANG_UP:
                 await writer.drain()
                 break
         writer.close()
@@ -66,11 +78,11 @@ async def serving(answer: Answer, ask: Callable[[str], Awaitable[None]]) -> None
         await asyncio.wait(connections)
 
 
-def asked(answer: Answer, times: int) -> list[list[EngineEvent]]:
+def asked(answer: Answer, times: int, **settings: Any) -> list[list[EngineEvent]]:
     found: list[list[EngineEvent]] = []
 
     async def ask(url: str) -> None:
-        client = create_client("attached-1", url, OpenAISettings())
+        client = create_client("attached-1", url, OpenAISettings(**settings))
         try:
             await client.connect()
             while len(found) < times:
@@ -104,3 +116,19 @@ def test_an_answer_that_breaks_off_is_not_asked_for_again() -> None:
     with pytest.raises(EngineUnavailableError):
         asked(breaks_off, times=1)
     assert len(asked_for) == 1
+
+
+def test_an_answer_without_a_length_ends_with_its_connection() -> None:
+    (events,) = asked(ends_with_its_connection, times=1)
+    assert text_of(events) == "hi"
+    assert events[-1].disposition is Disposition.STOP
+
+
+def test_an_endpoint_that_says_no_more_is_given_up_after_its_silence() -> None:
+    with pytest.raises(EngineUnavailableError, match=r"said nothing for 0\.2 s"):
+        asked(says_no_more, times=1, read_timeout_seconds=0.2)
+
+
+def test_what_is_no_http_is_unavailable_and_not_read_on() -> None:
+    with pytest.raises(EngineUnavailableError, match="answers no HTTP"):
+        asked(lambda number: b"SSH-2.0-OpenSSH_9.2\r\n", times=1)

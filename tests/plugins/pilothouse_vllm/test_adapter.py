@@ -156,3 +156,15 @@ def test_a_cancel_hangs_up_on_a_server_that_says_nothing_more(server: tuple[Repl
 
     assert asyncio.run(scenario()) is Disposition.CANCELLED
     assert server[0].num_hung_up == 1
+
+
+def test_the_next_request_goes_on_the_same_connection(server: tuple[Replay, str]) -> None:
+    async def scenario() -> None:
+        client = create(server[1])
+        await client.connect()
+        for _ in range(3):
+            assert [event async for event in client.submit(a_chat("Count to a hundred."))]
+        await client.close()
+
+    asyncio.run(scenario())
+    assert len(set(server[0].ports[-3:])) == 1

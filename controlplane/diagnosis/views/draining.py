@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.views.activity import Activity
+from controlplane.diagnosis.views.course import from_on
 from controlplane.diagnosis.views.figure import Figure, figure_of
 from controlplane.diagnosis.views.told import number_of, told_number
 
@@ -12,6 +13,10 @@ _FALLEN_TO = 0.75
 """Of the peak: less than a quarter off is what a queue does by chance."""
 _RISE = 0.15
 """Of the peak, that it may rise on its way down."""
+_FEWEST_OF_A_WAVE = 6
+_LEAST_WAVE = 8.0
+_OF_BATCH = 0.5
+_LULL = 0.35
 _ARRIVALS = (
     r"arriv(als|ed)|new requests|requests per s|incoming|offered|(submitted|sent|added|came)\b.*"
     r"\b(after|since|later|meanwhile)"
@@ -52,15 +57,35 @@ def drain_of(now: Activity) -> Drain | None:
     )
     if course.last.value > _FALLEN_TO * peak.value or rises > _RISE * peak.value:
         return None
-    return Drain(course=course, in_flight=now.in_flight, arrivals=arrivals_of(now))
+    return Drain(course=course, in_flight=now.in_flight, arrivals=arrivals_of(now, peak.at))
 
 
-def arrivals_of(now: Activity) -> Figure | None:
-    """A second or in all, within the window: what matters is whether it is zero."""
-    received = now.window.find(Signal.RECEIVED)
-    if received is not None and (increase := received.increase) is not None:
-        name = received.origin.name
-        return Figure(increase, f"{name} {received.first.raw} -> {received.last.raw}")
+def wave_of(now: Activity) -> Series | None:
+    """The queue, where it came and went by itself before: it was as long as the batch, then nothing
+    waited and little ran."""
+    backlog, running = now.backlog, now.running
+    if backlog is None or running is None or len(backlog.readings) < _FEWEST_OF_A_WAVE:
+        return None
+    batch = max(running.max, 1.0)
+    was_long = False
+    for reading in backlog.readings[:-1]:
+        if reading.value >= max(_LEAST_WAVE, _OF_BATCH * batch):
+            was_long = True
+        beside = running.at(reading.at)
+        if was_long and reading.value == 0 and beside is not None and beside.value <= _LULL * batch:
+            return backlog
+    return None
+
+
+def arrivals_of(now: Activity, since: float | None = None) -> Figure | None:
+    """A second or in all, within the window or from `since` on; what matters is whether it is
+    zero."""
+    for signal in (Signal.GATEWAY_ARRIVED, Signal.RECEIVED):
+        received = from_on(now.window.find(signal), since) if since is not None else None
+        received = received or now.window.find(signal)
+        if received is not None and (increase := received.increase) is not None:
+            name = received.origin.name
+            return Figure(increase, f"{name} {received.first.raw} -> {received.last.raw}")
     fact = told_number(now.window, _ARRIVALS, without=r"token|prompt|time|retr")
     if fact is None:
         return None

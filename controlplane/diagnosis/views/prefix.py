@@ -1,6 +1,7 @@
 """How much of what is looked up in the prefix cache is found there."""
 
 import itertools
+from dataclasses import replace
 
 from controlplane.diagnosis.reading import Reading, Series
 from controlplane.diagnosis.signal import Signal
@@ -22,12 +23,43 @@ def hit_rates(window: Window) -> Series | None:
         rates = _between(window.find(asked), window.find(found))
         if rates is not None:
             return rates
+    rates = _not_computed(
+        window.find(Signal.PROMPT_TOKENS), window.find(Signal.COMPUTED_PROMPT_TOKENS)
+    )
+    if rates is not None:
+        return rates
     return course_of(window, Signal.HIT_RATE, _HIT_RATE, without=r"expected|before|target|old")
+
+
+def _not_computed(asked: Series | None, computed: Series | None) -> Series | None:
+    """What of prompts was not computed was found. Both count within a step, so that long intervals
+    are taken."""
+    if asked is None or computed is None or len(asked.readings) < _INTERVALS:
+        return None
+    found = [
+        Reading(reading.at, reading.value - other.value, "")
+        for reading in asked.readings
+        if (other := computed.at(reading.at)) is not None
+    ]
+    if not found or min(reading.value for reading in found) < 0:
+        return None
+    return _between(asked, replace(asked, readings=tuple(found)))
+
+
+_INTERVALS = 8
+
+
+def _thinned(series: Series) -> Series:
+    """At most so many intervals: short ones hold a handful of prompts."""
+    step = max(1, (len(series.readings) - 1) // _INTERVALS)
+    kept = series.readings[::-1][::step][::-1]
+    return replace(series, readings=kept)
 
 
 def _between(queries: Series | None, hits: Series | None) -> Series | None:
     if queries is None or hits is None:
         return None
+    queries = _thinned(queries)
     readings = []
     first, first_hits = queries.first, hits.at(queries.first.at)
     if first_hits is not None and first.value > 0:

@@ -198,7 +198,8 @@ def _comparisons(now: Activity) -> Iterator[str]:
 
 
 def _doubts(now: Activity) -> Iterator[str]:
-    for doubt in now.window.doubts_of(DoubtKind.STUCK, DoubtKind.COUNTER_RESET):
+    kinds = (DoubtKind.STUCK, DoubtKind.COUNTER_RESET, DoubtKind.MISSING, DoubtKind.OUT_OF_RANGE)
+    for doubt in now.window.doubts_of(*kinds):
         yield f"{doubt.name}: {doubt.what}"
 
 

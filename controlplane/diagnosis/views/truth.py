@@ -18,7 +18,8 @@ NEEDS = ("requests in flight at the gateway", "a one-token probe")
 """What settles it where neither is known."""
 
 _PROBE = (
-    r"probe|one token|canary|test (request|prompt|call)|ping request|completion check|curl"
+    r"probe|one token|canary|ping request|completion check|curl|sentinel"
+    r"|\b(test|tiny|small|trial|manual|hello|single|own|short|simple)\b.*\b(request|prompt|call)\b"
     r"|^(slots|props|generate|completions?|chat|models)( endpoint)?$|endpoint$"
 )
 _NOT_A_PROBE = (

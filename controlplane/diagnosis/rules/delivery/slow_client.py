@@ -8,6 +8,7 @@ from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import activity_of
 from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.course import late
 from controlplane.diagnosis.views.device import BUSY_CORE, cpu_of
 from controlplane.diagnosis.views.told import (
     number_of,
@@ -42,6 +43,9 @@ _FEWEST_STREAMS = 3
 _APART = 5.0
 """Times the middle one."""
 _NOTHING = 0.001
+_FEW_LATE = 8.0
+_TIMES = 2.0
+"""Answers of which the last token is made are read within moments."""
 _FRONT = r"front\w*|api|http|gateway|proxy|server|router"
 
 
@@ -54,6 +58,7 @@ def judge(window: Window) -> Verdict | None:
         return None
     buffered = _buffered(argument, window)
     logged = _logged(argument, window)
+    buffered = _undelivered(argument, window) or buffered
     blocked = blocked or _one_of_many(argument, window)
     if not (blocked or buffered or logged):
         return None
@@ -66,12 +71,12 @@ def judge(window: Window) -> Verdict | None:
         argument.against(f"the server's front process is busy itself ({front.says})")
         argument.need("whether clients block on write")
         return argument.verdict(Confidence.POSSIBLE)
-    late = late_delivery(argument, window)
+    is_late = late_delivery(argument, window)
     argument.against("queue.overload, interference.prefill: the engine made the tokens in time")
-    if fine and blocked and (front is not None or late or buffered):
+    if fine and blocked and (front is not None or is_late or buffered):
         argument.against("delivery.front_end_bound: it is the client that does not take them")
         return argument.verdict(Confidence.CERTAIN)
-    if fine or late or (blocked and buffered):
+    if fine or is_late or (blocked and buffered):
         return argument.verdict(Confidence.LIKELY)
     argument.need("time between tokens at the engine", "CPU of the server's front process")
     return argument.verdict(Confidence.POSSIBLE)
@@ -94,6 +99,19 @@ def _blocked(argument: Argument, window: Window) -> bool | None:
     if says_no(fact) or value == 0:
         return False
     argument.fact(fact)
+    return True
+
+
+def _undelivered(argument: Argument, window: Window) -> bool:
+    """More answers are on their way to clients than the engines work at."""
+    undelivered = window.find(Signal.GATEWAY_UNDELIVERED)
+    inside = window.find(Signal.GATEWAY_IN_FLIGHT)
+    if undelivered is None or inside is None:
+        return False
+    if late(undelivered) < max(_FEW_LATE, _TIMES * late(inside)):
+        return False
+    argument.series(undelivered, "made, and not taken by their clients")
+    argument.series(inside, "what engines work at")
     return True
 
 

@@ -10,7 +10,10 @@ from controlplane.diagnosis.signal import Signal, Unit
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.course import late
+from controlplane.diagnosis.views.course_parts import recent_mean, recent_rate
 from controlplane.diagnosis.views.device import BUSY_CORE, IDLE_BELOW, cpu_of, device_usage
+from controlplane.diagnosis.views.phases import phases_of
 from controlplane.diagnosis.views.slowdown import slowdowns
 from controlplane.diagnosis.views.told import (
     number_of,
@@ -43,6 +46,9 @@ def judge(window: Window) -> Verdict | None:
     now = activity_of(window)
     if now.running is not None and now.running.max == 0:
         return None
+    late_one = _one_is_late(window)
+    if late_one is not None:
+        return late_one
     usage = device_usage(window)
     if usage is not None and usage.value >= _BUSY_DEVICE:
         return None
@@ -66,6 +72,66 @@ def judge(window: Window) -> Verdict | None:
     if eager and not (busy or starved or is_idle):
         return None if now.waiting is None else _ask(argument, usage is None)
     return _ask(argument, usage is None)
+
+
+def _one_is_late(window: Window) -> Verdict | None:
+    """Steps of one replica take longer than those of the others, with no more in its batch: it is
+    its host, its links or its device, and no engine tells which."""
+    paces = _paces(window)
+    if len(paces) < 2 or phases_of(window) is not None:
+        return None
+    slowest = max(paces, key=lambda place: paces[place])
+    others = sorted(pace for place, pace in paces.items() if place != slowest)
+    usual = others[len(others) // 2]
+    if usual <= 0 or paces[slowest] < _LATER * usual:
+        return None
+    batches = {
+        series.labels["replica"]: late(series)
+        for series in window.all_series(Signal.RUNNING)
+        if "replica" in series.labels
+    }
+    beside = [value for place, value in batches.items() if place != slowest]
+    if beside and batches.get(slowest, 0.0) > _MORE * max(max(beside), 1.0):
+        return None
+    for series in window.all_series(Signal.PREEMPTIONS):
+        if series.labels.get("replica") == slowest and (series.increase or 0.0) > 0:
+            return None
+    argument = Argument(window)
+    argument.says(
+        f"a step or token takes {paces[slowest] * 1000:.3g} ms on {slowest}, "
+        f"{usual * 1000:.3g} ms on the others"
+    )
+    counts = ", ".join(f"{place} {value:.0f}" for place, value in batches.items())
+    argument.says(f"with no more in its batch: {counts}")
+    argument.against("queue.overload, cache.thrash: its batch and its cache are as the others'")
+    argument.need("how busy its device is", "CPU and clocks of its host", "time in collectives")
+    return argument.verdict(Confidence.LIKELY, detail=f"{slowest} is slower than the others")
+
+
+def _paces(window: Window) -> dict[str, float]:
+    """Seconds of a step or a token of late, by replica."""
+    for signal in (Signal.STEP_TIME, Signal.ITL, Signal.TPOT):
+        found = {
+            histogram.labels["replica"]: mean
+            for histogram in window.histograms
+            if histogram.signal is signal and "replica" in histogram.labels
+            if (mean := recent_mean(histogram, window)) is not None
+        }
+        if len(found) > 1:
+            return found
+    seconds = {
+        series.labels.get("replica", ""): recent_rate(series, window)
+        for series in window.all_series(Signal.GENERATION_SECONDS)
+    }
+    tokens = {
+        series.labels.get("replica", ""): recent_rate(series, window)
+        for series in window.all_series(Signal.GENERATION_TOKENS)
+    }
+    return {
+        place: spent / made
+        for place, spent in seconds.items()
+        if place and spent and (made := tokens.get(place))
+    }
 
 
 def _ask(argument: Argument, is_usage_unknown: bool) -> Verdict:
@@ -185,6 +251,9 @@ def _cite(argument: Argument, now: Activity) -> None:
 
 
 _NOT_SHARE = r"util|usage|front|client|memory|cache|hit|budget|kv"
+_LATER = 1.8
+"""Times the others' steps: batches that differ by a few requests differ by less."""
+_MORE = 1.6
 _BUSY_DEVICE = 0.85
 _WAITS = 0.8
 """Of the time: with one core of the host used up, a fifth that the device idles is the host's."""

@@ -7,6 +7,8 @@ from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import activity_of
 from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.course_parts import recent_rate
+from controlplane.diagnosis.views.phases import phases_of
 from controlplane.diagnosis.views.spread import Spread, spread_of
 from controlplane.diagnosis.window import Window
 
@@ -18,6 +20,9 @@ _OF_TWO = 0.85
 _IDLE = 0.25
 """Of a fair share: as good as nothing to do."""
 _LEAST_SECONDS = 20.0
+_OF_WORK = 1.6
+"""Times a fair share, of what was done in half a minute."""
+_LEAST_DONE = 20.0
 _MOST = 0.65
 _LOAD = (
     r"(?=.*\b(running|active|in ?flight|requests?|load|routed|assigned|rps|streams|share"
@@ -43,6 +48,11 @@ def judge(window: Window) -> Verdict | None:
         return None
     argument = Argument(window)
     is_uneven = load is not None and _is_uneven(load)
+    work = _work(window)
+    if work is not None and load is not None and not is_uneven:
+        is_uneven = load.top == work.top and load.top_share >= _OF_WORK / len(load.by_place)
+        if is_uneven:
+            argument.says(work.says)
     is_queue_uneven = waiting is not None and _is_queue_uneven(waiting, load)
     if not is_uneven and not is_queue_uneven:
         return None
@@ -70,13 +80,39 @@ def judge(window: Window) -> Verdict | None:
     return argument.verdict(Confidence.POSSIBLE, detail=detail)
 
 
+def _work(window: Window) -> Spread | None:
+    """What each place did of late, where that is uneven and much enough to be no chance."""
+    for signal in (Signal.RECEIVED, Signal.FINISHED, Signal.GENERATION_TOKENS):
+        done: dict[str, float] = {}
+        for series in window.all_series(signal):
+            place = series.labels.get("replica") or series.labels.get("engine")
+            rate = recent_rate(series, window)
+            if place is not None and rate is not None:
+                third = (window.end - window.start) / 3
+                done[place] = done.get(place, 0.0) + rate * third
+        total = sum(done.values())
+        if len(done) < 2 or total < _LEAST_DONE * len(done):
+            continue
+        says = "/".join(f"{value:.0f}" for value in done.values())
+        name = window.all_series(signal)[0].origin.name
+        spread = Spread(
+            name=name,
+            by_place=done,
+            before={},
+            seconds=(window.end - window.start) / 3,
+            says=f"{name} {says} of late by replica ({', '.join(done)})",
+        )
+        return spread if spread.top_share >= _OF_WORK / len(done) else None
+    return None
+
+
 def _is_split_by_phase(window: Window) -> bool:
     """Prefill and decode workers are not meant to have the same."""
     roles = {
         series.labels.get("engine_type") or series.labels.get("role") or ""
         for series in window.all_series(Signal.RUNNING)
     }
-    return len(roles - {"", "unified"}) > 0
+    return len(roles - {"", "unified"}) > 0 or phases_of(window) is not None
 
 
 def _is_uneven(spread: Spread) -> bool:

@@ -3,11 +3,13 @@
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
-from controlplane.diagnosis.views.draining import Drain, drain_of
+from controlplane.diagnosis.views.draining import Drain, drain_of, wave_of
 from controlplane.diagnosis.views.preempting import preempting
 from controlplane.diagnosis.window import Window
 
@@ -15,12 +17,17 @@ _LEAST_PEAK = 4
 """Fewer come and go in any healthy queue."""
 _LEAST_SECONDS = 10.0
 _HALF = 0.5
+_NONE = 0.05
+"""Of the queue at its peak: who comes later is no part of it."""
 
 
 def judge(window: Window) -> Verdict | None:
     """LIKELY where the queue falls, work goes on, and no arrivals are known to keep it up."""
     now = activity_of(window)
     drain = drain_of(now)
+    wave = wave_of(now)
+    if wave is not None and now.is_moving:
+        return _of_waves(now, wave)
     if drain is None or drain.course.first.value < _LEAST_PEAK or drain.course.last.value <= 0:
         return None
     moving = now.moves(drain.course.first.at, window.end)
@@ -47,8 +54,24 @@ def judge(window: Window) -> Verdict | None:
     return argument.verdict(Confidence.POSSIBLE, detail=forecast)
 
 
+def _of_waves(now: Activity, wave: Series) -> Verdict | None:
+    """They come in waves, each of which drains."""
+    thrown = preempting(now)
+    if thrown is not None and thrown.is_costly:
+        return None
+    argument = Argument(now.window)
+    argument.series(wave, "it came and went by itself")
+    argument.series(now.running)
+    argument.series(now.in_flight)
+    argument.series(now.decode)
+    for signal in (Signal.GATEWAY_ARRIVED, Signal.RECEIVED):
+        argument.series(now.window.find(signal))
+    argument.against("queue.overload: between the waves nothing waits and little runs")
+    return argument.verdict(Confidence.LIKELY, detail="requests come in waves")
+
+
 def _is_sure(now: Activity, drain: Drain, argument: Argument) -> bool:
-    if drain.arrivals is not None and drain.arrivals.value == 0:
+    if drain.arrivals is not None and drain.arrivals.value <= _NONE * drain.course.first.value:
         argument.says(f"no arrivals ({drain.arrivals.says})")
         return True
     if drain.course.span_seconds < _LEAST_SECONDS:

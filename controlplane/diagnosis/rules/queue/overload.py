@@ -11,7 +11,7 @@ from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.course import is_sustained, stretch_while
-from controlplane.diagnosis.views.draining import drain_of
+from controlplane.diagnosis.views.draining import drain_of, wave_of
 from controlplane.diagnosis.views.figure import Figure
 from controlplane.diagnosis.views.preempting import preempting
 from controlplane.diagnosis.views.told import number_of, told_number
@@ -26,6 +26,10 @@ _USUAL_SEATS = 16
 """Limits of a batch are powers of two from here on; a batch that stands at one is at its limit."""
 _PLATEAU = 0.1
 """So much of its mean may a batch vary and still stand at a limit."""
+_MOSTLY = 0.7
+_MANY_READINGS = 8
+_LEAST_BATCH = 4
+"""A batch of one or two that stands still says nothing of a limit."""
 _DEEP = 0.5
 """Of the batch: a queue that long is no fluctuation."""
 
@@ -37,10 +41,10 @@ def judge(window: Window) -> Verdict | None:
     if now.backlog is None or waiting is None or _nothing_runs(now) or _died(now):
         return None
     moving = now.moves(waiting.first.at, window.end)
-    if moving is False or drain_of(now) is not None:
+    if moving is False or drain_of(now) is not None or wave_of(now) is not None:
         return None
     argument = Argument(window)
-    limit = _limit(now)
+    limit = _limit(now, waiting)
     _cite(argument, now, waiting, limit)
     lasts = _lasts(now, waiting, argument)
     is_thrash = _weigh_preemptions(now, argument)
@@ -62,26 +66,27 @@ def _nothing_runs(now: Activity) -> bool:
     return now.running is not None and now.running.last.value == 0
 
 
-def _limit(now: Activity) -> str:
+def _limit(now: Activity, waiting: Series) -> str:
     """What is full; empty where nothing that is known is."""
     if now.is_full:
         return "the KV cache is full"
     if now.has_all_seats_taken:
         return f"all {number(now.seats or 0)} seats are taken"
-    running = now.running
-    if running is None:
+    running = None if now.running is None else now.running.between(waiting.first.at, now.window.end)
+    if running is None or running.max < 1:
         return ""
-    mean = running.mean
-    is_plateau = len(running.readings) > 1 and running.max - running.min <= _PLATEAU * mean
-    if not is_plateau or mean < 1:
+    most = running.max
+    at_most = sum(value >= (1 - _PLATEAU) * most for value in running.values)
+    if len(running.readings) < 2 or at_most < _MOSTLY * len(running.readings):
         return ""
-    is_usual = running.is_constant and mean >= _USUAL_SEATS and _is_power_of_two(mean)
-    if is_usual and now.seats is None:
-        return f"the batch stands at {number(mean)}, as one at its limit does"
-    if now.kv is None and now.seats is None and len(running.readings) > 2:
-        return f"the batch stands at {number(mean)}"
-    if now.kv is not None and not now.has_room and now.seats is None and len(running.readings) > 2:
-        return f"the batch stands at {number(mean)}, and the cache is nearly full"
+    is_long = len(running.readings) >= _MANY_READINGS and most >= _LEAST_BATCH
+    is_usual = running.is_constant and most >= _USUAL_SEATS and _is_power_of_two(most)
+    if now.seats is not None:
+        return ""
+    if is_long or is_usual:
+        return f"the batch stands at {number(most)}, as one at its limit does"
+    if len(running.readings) > 2 and (now.kv is None or not now.has_room):
+        return f"the batch stands at {number(most)}"
     return ""
 
 

@@ -1,0 +1,27 @@
+"""Whether work goes on since some moment, by what can be trusted most."""
+
+from controlplane.diagnosis.signal import Signal
+from controlplane.diagnosis.views.activity import Activity
+from controlplane.diagnosis.views.course import from_on
+
+WORK = (
+    Signal.GENERATION_TOKENS,
+    Signal.PROMPT_TOKENS,
+    Signal.COMPUTED_PROMPT_TOKENS,
+    Signal.STEPS,
+    Signal.FINISHED,
+)
+"""Counters that work moves."""
+
+
+def moves_since(now: Activity, start: float) -> bool | None:
+    """By counters where there are any, since a rate may be as frozen as the rest, or from just
+    before; None where nothing shows it."""
+    counted = [
+        part.increase or 0.0
+        for signal in WORK
+        if (series := now.window.find(signal)) is not None
+        and (part := from_on(series, start)) is not None
+        and len(part.readings) > 1
+    ]
+    return any(counted) if counted else now.moves(start, now.window.end)

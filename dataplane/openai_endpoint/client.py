@@ -28,6 +28,7 @@ from dataplane.openai_endpoint.scraping import check_health
 from dataplane.openai_endpoint.settings import EndpointSettings
 
 _MODELS_SECONDS = 10.0
+_PROOF_SECONDS = 60.0
 # What every such endpoint takes, beside what is said about model, limit and stream.
 _BASE_FIELDS = frozenset({"messages", "prompt", "seed", "stop", "temperature", "top_p"})
 
@@ -71,6 +72,12 @@ class EndpointClient:
             proof = await prove(self._http, str(self._model), self._proof_seconds)
             shows_cached = proof.shows_cached_tokens if shows_cached is None else shows_cached
         self._capabilities = self._derive(learned, bool(shows_cached))
+
+    async def prove(self) -> None:
+        """Generate one token, and learn nothing else: who only watches asks no more of an engine.
+        Raises EngineUnavailableError."""
+        await self._choose_model()
+        await prove(self._http, str(self._model), self._proof_seconds or _PROOF_SECONDS)
 
     async def is_well(self) -> bool:
         """It answers, and says that it is well, for whatever that is worth."""

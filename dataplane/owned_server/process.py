@@ -10,7 +10,7 @@ from dataplane.engine import EngineUnavailableError
 from dataplane.openai_endpoint.client import EndpointClient
 
 CreateProbe = Callable[[str, str], EndpointClient]
-"""For a replica id and an address; the client proves the server by a token when it connects."""
+"""For a replica id and an address."""
 
 
 class OwnedServerProcess:
@@ -37,7 +37,7 @@ class OwnedServerProcess:
         client = self._create_probe(replica_id, address)
         try:
             async with asyncio.timeout(timeout_seconds):
-                await client.connect()
+                await client.prove()
         except TimeoutError as error:
             raise EngineUnavailableError(
                 replica_id, f"no token within {timeout_seconds:g} s"

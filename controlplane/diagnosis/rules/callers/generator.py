@@ -28,9 +28,16 @@ _LAG_SECONDS = 0.05
 """Of an event loop that is to read tokens every 20 ms or so."""
 _OFFERED = (
     r"(requests?|streams|connections)( \w+)* (seen|received|at|by)( the)? (server|engine|gateway)"
+    r"|(established|open|active|tcp) (connections|sockets)|(connections|sockets) (established|open)"
 )
 _SENDERS = (
-    r"^(tabs|users|clients|virtual users|vus|threads|client concurrency|concurrency|workers sent)$"
+    r"^((simulated|virtual|concurrent|parallel) )?"
+    r"(tabs|users|clients|virtual users|vus|threads|client concurrency|concurrency|workers sent)$"
+)
+_HELD_BACK = (
+    r"(not (yet )?|un)sent|(queued|waiting|pending|stuck|blocked)( \w+)* (client|generator|pool)"
+    r"|(client|generator|pool) (side )?(queue|backlog|waiting|pending)"
+    r"|waiting for (a )?connection"
 )
 _PLANNED = r"target|planned|wanted|intended|configured|asked|desired|schedule|nominal"
 _ACHIEVED = r"achieved|actual|real|sent|effective|measured|observed|delivered"
@@ -45,7 +52,7 @@ def _judge(window: Window) -> Verdict | None:
     now = activity_of(window)
     argument = Argument(window)
     signs = _busy(argument, window) + _unkept(argument, window) + _disagree(argument, now)
-    signs += _offered_less(argument, now)
+    signs += _offered_less(argument, now) + _unsent(argument, window)
     other = _another_client(argument, window)
     local = _cite_local(argument, window)
     if not signs and not (other and local):
@@ -131,6 +138,16 @@ def _offered_less(argument: Argument, now: Activity) -> int:
     if seats is not None:
         argument.says(f"{number(seats)} seats, {number(got)} requests at the server")
     return 1 if seats is None or got < seats else 0
+
+
+def _unsent(argument: Argument, window: Window) -> int:
+    """Requests that the client holds back itself."""
+    fact = told_number(window, _HELD_BACK, without=r"bytes|server|engine|write")
+    value = number_of(fact)
+    if fact is None or value is None or value <= 0:
+        return 0
+    argument.fact(fact, "the client holds them back")
+    return 1
 
 
 def _another_client(argument: Argument, window: Window) -> bool:

@@ -14,6 +14,7 @@ from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.course import from_on, stretch_while
 from controlplane.diagnosis.views.figure import Figure, figure_of
+from controlplane.diagnosis.views.moving import moves_since
 from controlplane.diagnosis.views.told import is_time, number_of, told, told_all, told_number
 from controlplane.diagnosis.views.truth import Truth, truth_of
 from controlplane.diagnosis.window import Window
@@ -56,7 +57,7 @@ def _judge(window: Window) -> Verdict | None:
     start = _still_since(now, running, notices)
     if start is None and silent is not None:
         start = window.end - silent.value
-    if start is None or now.moves(start, window.end) or _computes_prompts(now):
+    if start is None or moves_since(now, start) or _computes_prompts(now):
         return None
     seconds = max(window.end, *_moments(notices), start) - start
     argument = Argument(window)

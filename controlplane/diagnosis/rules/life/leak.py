@@ -11,8 +11,16 @@ from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
-from controlplane.diagnosis.views.course import from_on, stretch_while
-from controlplane.diagnosis.views.told import number_of, share_of, told, told_all, told_number
+from controlplane.diagnosis.views.course import course_of, from_on, stretch_while
+from controlplane.diagnosis.views.moving import moves_since
+from controlplane.diagnosis.views.told import (
+    number_of,
+    says_no,
+    share_of,
+    told,
+    told_all,
+    told_number,
+)
 from controlplane.diagnosis.views.truth import Truth, truth_of
 from controlplane.diagnosis.window import Window
 
@@ -30,7 +38,7 @@ def _judge(window: Window) -> Verdict | None:
     now = activity_of(window)
     truth = truth_of(now)
     argument = Argument(window)
-    for find in (_said_by_engine, _seats, _blocks):
+    for find in (_said_by_engine, _seats, _blocks, _told_blocks):
         confidence = find(argument, now, truth)
         if confidence is not None:
             _weigh(argument, now)
@@ -38,7 +46,12 @@ def _judge(window: Window) -> Verdict | None:
     return grown_memory(now)
 
 
-_DETAILS = {"_said_by_engine": "the engine's own check", "_seats": "seats", "_blocks": "KV blocks"}
+_DETAILS = {
+    "_said_by_engine": "the engine's own check",
+    "_seats": "seats",
+    "_blocks": "KV blocks",
+    "_told_blocks": "blocks",
+}
 
 
 def _said_by_engine(argument: Argument, now: Activity, truth: Truth) -> Confidence | None:
@@ -112,9 +125,10 @@ def _works(now: Activity, running: Series) -> list[str]:
     """That the batch is computed: gauges that are merely frozen show none of it."""
     found = []
     tokens = from_on(now.window.find(Signal.GENERATION_TOKENS), running.first.at)
-    if tokens is not None and (tokens.increase or 0) > 0:
+    counted = None if tokens is None else tokens.increase
+    if tokens is not None and counted:
         found.append(f"{moved(tokens)}: it is computed")
-    elif now.decode is not None and now.decode.last.value > 0:
+    elif counted is None and now.decode is not None and now.decode.last.value > 0:
         found.append(f"{course(now.decode)}: it is computed")
     steps = from_on(now.window.find(Signal.STEPS), running.first.at)
     if steps is not None and (steps.increase or 0) > 0:
@@ -174,7 +188,7 @@ def _blocks(argument: Argument, now: Activity, truth: Truth) -> Confidence | Non
     if now.window.find(Signal.KV_EVICTABLE) is not None:
         argument.series(now.window.find(Signal.KV_EVICTABLE), "cached and free to go")
     if truth.in_flight is not None and truth.in_flight.last.value <= waiting:
-        if now.moves(start, now.window.end) or truth.is_answered or held.change > 0:
+        if moves_since(now, start) or truth.is_answered or held.change > 0:
             return (
                 Confidence.CERTAIN if held.change > 0 and truth.is_answered else Confidence.LIKELY
             )
@@ -182,6 +196,47 @@ def _blocks(argument: Argument, now: Activity, truth: Truth) -> Confidence | Non
         return Confidence.POSSIBLE
     argument.need(*truth.needs, "the usage after a step has run")
     return Confidence.POSSIBLE
+
+
+def _told_blocks(argument: Argument, now: Activity, truth: Truth) -> Confidence | None:
+    """Blocks or slots are in use with nothing under way, and more each time that it was looked."""
+    held = course_of(
+        now.window,
+        Signal.KV_BLOCKS_HELD,
+        r"(blocks?|pages?|slots?|seats?|handles?|buffers?|adapters?)( \w+)* "
+        r"(in use|used|held|allocated|taken|occupied|leaked)",
+        without=r"max|limit|total|free|cached|pool|seconds",
+    )
+    if held is None or len(held.readings) < _LEAST_ROUNDS or truth.is_wanted is not False:
+        return None
+    idle = [
+        reading
+        for reading in held.readings
+        if truth.in_flight is not None
+        and (wanted := truth.in_flight.at(reading.at)) is not None
+        and wanted.value == 0
+    ]
+    values = [reading.value for reading in idle]
+    if len(values) < _LEAST_ROUNDS or sorted(values) != values or values[-1] <= values[0]:
+        return None
+    argument.series(held, "with nothing under way, and never back")
+    for sentence in truth.says:
+        argument.says(sentence)
+    cached = told_number(now.window, r"cached|evictable|reclaimable|hits")
+    value = number_of(cached)
+    off = told(now.window, r"prefix cach|radix|caching|reuse")
+    argument.fact(cached)
+    argument.fact(off)
+    if value is not None and value >= values[-1] - values[0]:
+        argument.against("what is cached may be all of it: cached blocks are free to go")
+        argument.need("blocks that requests hold, apart from those that are cached")
+        return Confidence.POSSIBLE
+    gone = _gone(argument, now)
+    is_proven = gone or says_no(off) or value == 0
+    return Confidence.CERTAIN if is_proven else Confidence.LIKELY
+
+
+_LEAST_ROUNDS = 3
 
 
 def _weigh(argument: Argument, now: Activity) -> None:

@@ -11,6 +11,7 @@ from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.memory.amount import GIB, MIB, amounts_in, as_written, written
 from controlplane.diagnosis.rules.memory.failure import Failure, find_failure, listed_processes
 from controlplane.diagnosis.rules.memory.ledger import asked_for, facts_named, known, shortened
+from controlplane.diagnosis.signal import Unit
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.window import Window
 
@@ -122,15 +123,20 @@ def _said(window: Window, line: str) -> Verdict:
 
 def _beside_others(window: Window, failure: Failure) -> Verdict | None:
     """Memory ran out later on, and what others hold would have been enough."""
-    if failure.is_refusal and failure.shortfall is None:
-        return None
-    found = _listed(failure) or _told(window, failure) or _subtracted(failure)
+    found = (
+        _listed(failure)
+        or _told(window, failure)
+        or _subtracted(failure)
+        or _before_weights(window, failure)
+    )
     if found is None:
         return None
     others, how, confidence = found
     shortfall = failure.shortfall
     if shortfall is not None and others < shortfall:
         return None
+    if shortfall is not None and shortfall <= 0:
+        confidence = Confidence.POSSIBLE
     return Verdict(
         confidence=confidence,
         evidence=(
@@ -171,10 +177,59 @@ def _listed(failure: Failure) -> tuple[float, str, Confidence] | None:
     return size, f"other processes on the device hold {names}", Confidence.CERTAIN
 
 
+def _before_weights(window: Window, failure: Failure) -> tuple[float, str, Confidence] | None:
+    """The engine says what was free before its first weight, and the card is larger than that."""
+    if failure.stage.is_serving:
+        return None
+    free, line = _free_at_first(window)
+    total = failure.total.size if failure.total is not None else _card(window)
+    if free is None or total is None:
+        return None
+    others = total - free
+    if others <= max(GIB, _SHARE_OF_OTHERS * total):
+        return None
+    if failure.wanted is not None and failure.wanted.size > total:
+        return None
+    how = (
+        f"{as_written(free, (line,)).raw} were free before the first weight, of {written(total)}: "
+        f"{written(others)} were in use by others"
+    )
+    return others, how, Confidence.LIKELY
+
+
+def _free_at_first(window: Window) -> tuple[float | None, str]:
+    for event in window.events_of(LogKind.WEIGHTS_LOADING):
+        if "free_bytes" in event.fields:
+            return event.fields["free_bytes"], event.line
+    for line in window.lines_with(r"using device \S+ .* - [\d.]+ MiB free"):
+        amounts = amounts_in(line)
+        return amounts[-1].size, line
+    return None, ""
+
+
+def _card(window: Window) -> float | None:
+    """The size of one device, as it was told."""
+    return next(
+        (
+            fact.value
+            for fact in window.facts
+            if fact.unit is Unit.BYTES
+            and fact.value
+            and re.search(
+                r"(vram|gpu|device|card).*total|total.*(vram|gpu|device)|^(card|gpu|vram|device)"
+                r"(_?(size|capacity|mem\w*))?_?(mib|gib|mb|gb)$",
+                fact.key,
+                re.IGNORECASE,
+            )
+        ),
+        None,
+    )
+
+
 _USED_BEFORE = re.compile(
     r"(vram|gpu|device|cuda|smi).*(before|at_start|prior|other|foreign|neighbou?r)|"
     r"(before|other|foreign|neighbou?r|previous|leftover|zombie).*(vram|gpu|device|mem|mib|gib|mb)|"
-    r"(holds|holding|held_by|occup|squat|hog)",
+    r"(holds|holding|held_by|used_by|occup|squat|hog|taken_by)",
     re.IGNORECASE,
 )
 _OWN = re.compile(r"free|avail|total|limit|wanted|\bkv|cache|weights|own|self|this|engine", re.I)

@@ -1,5 +1,7 @@
 """oom.fragmentation: the allocator held enough, and not in one piece."""
 
+import re
+
 from controlplane.diagnosis.citing import course
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
@@ -11,9 +13,12 @@ from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.window import Window
 
-_WASTED = 0.1
-"""Of the device. A start that leaves more than this in gaps is fragmented, whatever its stage."""
-_TOPICS = r"alloc|expandable|segment|util|fraction|frag|reserved|conf"
+_WASTED = 0.05
+"""Of the device. A start that leaves more than this in gaps is fragmented, whatever its stage,
+where that is many times what was wanted."""
+_MANY_TIMES = 4.0
+_CURED = r"boots?|starts?|works?|runs?|fixe[sd]|helps?|ok|serves|passes|gone|stable"
+_TOPICS = r"alloc|expandable|segment|split|retry|util|fraction|frag|reserved|conf"
 
 
 def _judge(window: Window) -> Verdict | None:
@@ -25,6 +30,8 @@ def _judge(window: Window) -> Verdict | None:
     evidence = [
         f"{failure.reserved.raw} reserved but unallocated >= {failure.wanted.raw} wanted",
         *asked_for(failure),
+        *_pools(failure),
+        *(f"{change.at:g} s: {change.what}" for change in window.changes),
     ]
     evidence += [
         course(series)
@@ -41,14 +48,35 @@ def _judge(window: Window) -> Verdict | None:
     )
 
 
+def _pools(failure: Failure) -> tuple[str, ...]:
+    found = re.search(r"with ([\d.]+ [KMG]i?B) allocated in private pools", failure.line)
+    return (f"graphs hold {found[1]} in private pools",) if found else ()
+
+
 def _confidence(window: Window, failure: Failure, *, is_serving: bool) -> Confidence:
-    if _is_expandable(window):
+    if _is_expandable(window) and not _is_cured(window):
         return Confidence.POSSIBLE
-    if is_serving:
+    if is_serving or _is_cured(window):
         return Confidence.CERTAIN
-    assert failure.reserved is not None
-    wasted = failure.total is not None and failure.reserved.size >= _WASTED * failure.total.size
-    return Confidence.LIKELY if wasted else Confidence.POSSIBLE
+    return Confidence.LIKELY if _is_wasteful(failure) else Confidence.POSSIBLE
+
+
+def _is_wasteful(failure: Failure) -> bool:
+    """Far more lies in gaps than any stage leaves there."""
+    if failure.reserved is None or failure.wanted is None or failure.total is None:
+        return False
+    return (
+        failure.reserved.size >= _WASTED * failure.total.size
+        and failure.reserved.size >= _MANY_TIMES * failure.wanted.size
+    )
+
+
+def _is_cured(window: Window) -> bool:
+    """The same start with segments that expand came up."""
+    return any(
+        re.search(_CURED, fact.raw, re.IGNORECASE) and not re.search(r"\bno[t ]|fail", fact.raw)
+        for fact in facts_named(window, r"expandable|max_split")
+    )
 
 
 def _is_expandable(window: Window) -> bool:
@@ -65,7 +93,7 @@ def _against(window: Window, failure: Failure, *, is_serving: bool) -> tuple[str
     against = []
     if _is_expandable(window):
         against.append("expandable segments are on already, which closes such gaps")
-    if not is_serving:
+    if not is_serving and not (_is_cured(window) or _is_wasteful(failure)):
         against.append(
             f"it failed while {failure.stage.value}: gaps of that size are usual there, and the "
             "stage's own rule says what to change"
@@ -92,5 +120,14 @@ FRAGMENTATION = Rule(
         "below the memory budget."
     ),
     hides="A buffer moves the failure to a larger request; a restart closes the gaps for a while.",
-    explains=frozenset({Mechanism.OOM_PREFILL_TRANSIENT, Mechanism.OOM_DECODE_GROWTH}),
+    explains=frozenset(
+        {
+            Mechanism.OOM_LOAD,
+            Mechanism.OOM_PROFILE,
+            Mechanism.OOM_GRAPH_CAPTURE,
+            Mechanism.OOM_WARMUP,
+            Mechanism.OOM_PREFILL_TRANSIENT,
+            Mechanism.OOM_DECODE_GROWTH,
+        }
+    ),
 )

@@ -51,7 +51,8 @@ _STARTING_WORDS: tuple[tuple[Stage, re.Pattern[str]], ...] = tuple(
         ),
         (
             Stage.KV_CACHE,
-            r"for (the )?kv[ _-]?cache|kv_cache\w*(init|_tensors|: failed)|initialize_kv_cache|"
+            r"could not be created: kv cache|for (the )?kv[ _-]?cache|"
+            r"kv_cache\w*(init|_tensors|: failed)|initialize_kv_cache|"
             r"init_memory_pool|allocate_kv_cache|self-attention cache|create_kv_cache|"
             r"TokenToKVPool|cache_engine\.py|increase --mem-fraction-static|"
             r"no available memory for the cache blocks|not enough .*for (the )?kv cache",
@@ -61,6 +62,7 @@ _STARTING_WORDS: tuple[tuple[Stage, re.Pattern[str]], ...] = tuple(
             r"load_model\b|load_weights|weight_loader|create_weights|process_weights_after_loading|"
             r"initialize_model|model_loader|loading (safetensors|pt|checkpoint|weights|model)|"
             r"llama_model_load|load_tensors|unable to allocate \S+ buffer|error loading model|"
+            r"deserializ\w+ (the )?engine|weights? memory|could not be created: (model|weights)|"
             r"llm_load_tensors|shard \d+ failed to load|load_checkpoint",
         ),
         (

@@ -5,6 +5,8 @@ from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.telemetry.traps.gauges import (
     aborts_that_are_not_counted,
     busy_is_not_full,
+    never_caught_running,
+    one_transfer_is_not_the_wire,
     read_by_two,
     reserved_at_start,
 )
@@ -44,6 +46,14 @@ _TRAPS: tuple[tuple[Trap, str], ...] = (
         "Judge load by KV cache usage and the queue; memory is taken at the start.",
     ),
     (busy_is_not_full, "Judge a device by its work (SM activity, tokens), not by being busy."),
+    (
+        never_caught_running,
+        "Multiply the rate of finished requests by their duration; a gauge is a snapshot.",
+    ),
+    (
+        one_transfer_is_not_the_wire,
+        "Divide bytes by wall time, or read the network card's own counter.",
+    ),
     (aborts_that_are_not_counted, "Count aborts at the gateway."),
     (cached_is_not_held, "Count what requests hold; what is cached is free to go."),
     (
@@ -83,6 +93,8 @@ MISREAD = Rule(
             Mechanism.RELEASE_LEAK,
             Mechanism.BATCH_UNDERFILLED,
             Mechanism.PHASE_MISMATCH,
+            Mechanism.TRANSFER_BOUND,
+            Mechanism.CACHE_THRASH,
         }
     ),
 )

@@ -55,7 +55,7 @@ def _judge(window: Window) -> Verdict | None:
     for line in lines[:2]:
         argument.says(" ".join(line.split())[:200])
     apart = _apart(argument, window)
-    if apart and _is_offset(argument, window):
+    if apart and (_is_offset(argument, window) or _is_step(argument, window)):
         impossible = True
     if not (impossible or lines or apart):
         return None
@@ -187,6 +187,38 @@ def _is_offset(argument: Argument, window: Window) -> bool:
                 argument.says(f"{says(fact)} is what the clocks are apart: {says(offset)}")
                 return True
     return False
+
+
+def _is_step(argument: Argument, window: Window) -> bool:
+    """A clock was set by so much, and some durations are longer by just that, others are not."""
+    texts = [fact.raw for fact in window.facts if fact.value is None] + list(
+        window.lines_with(_CLOCK_LINE)
+    )
+    steps = [
+        float(found[1]) * _STEP_UNITS[found[2][0:2].rstrip("e")]
+        for text in texts
+        if re.search(_CLOCK_LINE, text, re.IGNORECASE)
+        for found in re.finditer(r"(\d+(?:\.\d+)?) ?(ms|milliseconds|s|sec|seconds)\b", text)
+    ]
+    times = [
+        (fact, value)
+        for fact in told_all(window, _TIMES, without=_NO_TIME + r"|interval")
+        if (value := number_of(fact)) is not None and value > 0 and fact.unit is Unit.SECONDS
+    ]
+    for step in steps:
+        longer = [pair for pair in times if step <= pair[1] <= _WITH_STEP * step]
+        others = [pair for pair in times if pair[1] < _WITHOUT_STEP * step]
+        if step >= _LEAST_OFFSET and longer and others:
+            said = ", ".join(says(fact) for fact, _ in longer)
+            rest = ", ".join(says(fact) for fact, _ in others)
+            argument.says(f"{said}: longer by the step of {number(step)} s; {rest}: not")
+            return True
+    return False
+
+
+_STEP_UNITS = {"ms": 0.001, "mi": 0.001, "s": 1.0, "se": 1.0}
+_WITH_STEP = 1.5
+_WITHOUT_STEP = 0.5
 
 
 def _two_places(window: Window) -> bool:

@@ -12,6 +12,7 @@ from controlplane.diagnosis.signal import Signal, SignalKind
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.moving import WORK, moves_since
 from controlplane.diagnosis.views.told import number_of, told, told_all, told_number
 from controlplane.diagnosis.views.truth import Truth, truth_of
 from controlplane.diagnosis.window import Window
@@ -29,13 +30,6 @@ _RATES = {
     Signal.GENERATION_RATE: Signal.GENERATION_TOKENS,
     Signal.PROMPT_RATE: Signal.PROMPT_TOKENS,
 }
-_COUNTERS = (
-    Signal.GENERATION_TOKENS,
-    Signal.PROMPT_TOKENS,
-    Signal.COMPUTED_PROMPT_TOKENS,
-    Signal.STEPS,
-    Signal.FINISHED,
-)
 _OUTSIDE = (
     Signal.GATEWAY_OUTPUT_TOKENS,
     Signal.GATEWAY_ENDED,
@@ -64,10 +58,14 @@ def _busy_in_vain(argument: Argument, now: Activity, truth: Truth) -> Confidence
     if truth.is_answered is False or truth.is_wanted:
         return None
     start = max(series.first.at for series in standing)
-    if now.moves(start, now.window.end):
+    if moves_since(now, start):
         return None
     for series in standing:
         argument.says(f"{stands(series)}: to the digit")
+    for signal in _RATES:
+        rate = now.window.find(signal)
+        if rate is not None and rate.is_constant and rate.last.value > 0:
+            argument.says(f"{stands(rate)}: to the digit")
     _cite_counters(argument, now)
     for sentence in truth.says:
         argument.says(sentence)
@@ -101,7 +99,7 @@ def _standing(window: Window) -> list[Series]:
 
 
 def _cite_counters(argument: Argument, now: Activity) -> None:
-    for signal in _COUNTERS:
+    for signal in WORK:
         series = now.window.find(signal)
         if series is not None and len(series.readings) > 1:
             argument.says(stands(series) if series.is_constant else moved(series))

@@ -68,7 +68,7 @@ SHAPES = (
     shape(
         "handle",
         LogKind.OUT_OF_MEMORY,
-        r"Not enough memory to handle (?P<tokens>\d+) prefill tokens",
+        r"Not enough memory to handle (?P<tokens>\d+) (?:prefill|total) tokens",
         "tgi",
         stage="warmup",
     ),

@@ -2,7 +2,7 @@
 
 import re
 
-from controlplane.diagnosis.citing import says
+from controlplane.diagnosis.citing import number, says
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.rules.telemetry.readers import names_read, readers
 from controlplane.diagnosis.signal import Signal
@@ -106,3 +106,76 @@ def aborts_that_are_not_counted(argument: Argument, now: Activity) -> Confidence
         argument.fact(fact)
     argument.series(aborted[0], "this engine does not count them")
     return Confidence.LIKELY
+
+
+def never_caught_running(argument: Argument, now: Activity) -> Confidence | None:
+    """A gauge is a snapshot: short requests come and go between two scrapes."""
+    running, histogram = now.window.find(Signal.RUNNING), now.window.find_histogram(Signal.E2E)
+    asked = told_all(now.window, r"scrape|poll|snapshot|sampl") or readers(now.window)
+    if running is None or running.max > 0 or len(running.readings) < 2 or not asked:
+        return None
+    finished = now.window.find(Signal.FINISHED)
+    count = None if finished is None else finished.increase
+    at_once = None
+    if histogram is not None and len(histogram.readings) > 1:
+        observed = histogram.observed
+        seconds = histogram.readings[-1].at - histogram.readings[0].at
+        count = max(count or 0.0, observed.count)
+        at_once = observed.sum / seconds if seconds > 0 else None
+        first, last = histogram.readings[0].count, histogram.readings[-1].count
+        argument.says(f"{histogram.origin.name}: {number(first)} -> {number(last)} finished")
+    if not count or count < _SOME or (at_once is not None and at_once > _SELDOM):
+        return None
+    argument.series(running, "at each scrape")
+    argument.series(finished, "and they finish")
+    if at_once is not None:
+        argument.says(f"on average {number(at_once)} run at once: a scrape hardly ever meets one")
+    for fact in told_all(now.window, r"requests|latency|scrape|errors?"):
+        argument.fact(fact)
+    argument.against("telemetry.stale and telemetry.missing: the counters move")
+    argument.against("engine.hung: requests finish")
+    return Confidence.CERTAIN if at_once is not None else Confidence.LIKELY
+
+
+_SOME = 10.0
+_SELDOM = 0.5
+_TRANSFERS = re.compile(
+    r"Num successful transfers=(\d+), Avg xfer time \(ms\)=([\d.]+).*?Avg MB per transfer=([\d.]+)"
+    r".*?Throughput \(MB/s\)=([\d.]+)"
+)
+_STATISTICS_SECONDS = 10.0
+"""Between two statistics lines of vLLM, where nobody says otherwise."""
+_OVERLAP = 2.0
+_AS_MUCH = 0.2
+_MEGABYTES = (125.0, 0.125, 1.0, 1000.0, 1e-6)
+"""Gbit/s, Mbit/s, MB/s, GB/s and bytes a second."""
+
+
+def one_transfer_is_not_the_wire(argument: Argument, now: Activity) -> Confidence | None:
+    """vLLM's logged throughput divides by the sum of durations that overlap."""
+    found = next(
+        (match for line in reversed(now.window.lines) if (match := _TRANSFERS.search(line))), None
+    )
+    if found is None:
+        return None
+    num, milliseconds, size, logged = (float(group) for group in found.groups())
+    told = told_number(now.window, r"interval")
+    seconds = number_of(told) or _STATISTICS_SECONDS
+    whole = num * size / seconds
+    wire = told_number(now.window, r"\b(nic|wire|link|rdma|port|rx|tx)\b.*(bit|byte|mb|gb|per s)")
+    rate = number_of(wire)
+    if whole < _OVERLAP * logged or rate is None:
+        return None
+    if not any(abs(rate * factor - whole) <= _AS_MUCH * whole for factor in _MEGABYTES):
+        return None
+    argument.says(
+        f"{number(num)} x {number(size)} MB in {number(seconds)} s = {number(whole)} MB/s on the "
+        f"wire; the logged {found[4]} MB/s is {found[3]} MB / {number(milliseconds / 1000)} s, of "
+        "one transfer"
+    )
+    for fact in told_all(now.window, r"nic|wire|link|rdma|in ?flight|overlap|ttft|itl|objective"):
+        argument.fact(fact)
+    argument.series(now.waiting)
+    argument.series(now.running)
+    argument.against("transfer.bound: transfers overlap, and the wire carries far more")
+    return Confidence.CERTAIN

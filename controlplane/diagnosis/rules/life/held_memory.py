@@ -20,6 +20,7 @@ _GROWTH = 1.5
 """From the first to the last reading: caches that warm up stay below it."""
 _LEAST_READINGS = 3
 _MEMORY = r"\b(mem(ory)?|vram|rss|ram|host memory|gpu memory|gib|mib|gb)\b"
+_PROCESS = r"rss|process|engine|worker|server|resident"
 _NOT_HELD = r"limit|total|capacity|free|avail|cache ram|wanted|weights|kv|max"
 
 
@@ -38,7 +39,9 @@ def grown_memory(now: Activity) -> Verdict | None:
     is_idle = now.in_flight is not None and now.in_flight.last.value == 0
     argument.series(now.in_flight)
     argument.against("oom.foreign_memory: nobody says that another process is there")
-    is_own = series.signal is Signal.HOST_MEMORY_USED and bool(now.window.series)
+    is_own = series.signal is Signal.HOST_MEMORY_USED and (
+        bool(now.window.series) or bool(re.search(_PROCESS, series.origin.name, re.IGNORECASE))
+    )
     if is_idle and is_own and now.in_flight is not None and len(now.in_flight.readings) > 1:
         argument.need("which objects or cache hold the memory")
         return argument.verdict(Confidence.LIKELY, detail="host memory")

@@ -23,6 +23,7 @@ _LEAST_SECONDS = 10.0
 """Without a token. A step takes well under a second; a chunk of a long prompt some seconds."""
 _LONG_SECONDS = 60.0
 """No chunk of a prefill takes a minute."""
+_JUST_AFTER = 0.001
 _OWN_WATCHDOG = re.compile(
     r"watchdog timeout|watchdog caught collective|execute_model timed out|scheduler .*stuck|"
     r"deadlock|engine .*(is )?hung",
@@ -142,7 +143,9 @@ def _still_since(
     if now.decode is not None:
         still = stretch_while(now.decode, lambda value: value == 0)
         if still is None:
-            return None
+            last = now.decode.last.at + _JUST_AFTER
+            later = [each for each in _moments(_own_watch(notices)) if each > last]
+            return last if later else None
         counted = now.window.find(Signal.GENERATION_TOKENS)
         earlier = None if counted is None else counted.between(float("-inf"), still.first.at)
         is_counted = earlier is not None and len(earlier.readings) > 1

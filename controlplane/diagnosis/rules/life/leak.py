@@ -181,7 +181,7 @@ def _blocks(argument: Argument, now: Activity, truth: Truth) -> Confidence | Non
     argument.series(held, "and the cache stays held")
     for sentence in truth.says:
         argument.says(sentence)
-    _gone(argument, now)
+    gone = _gone(argument, now)
     waiting = now.waiting.last.value if now.waiting is not None else 0.0
     if waiting:
         argument.series(now.waiting, "room is missing for these")
@@ -192,6 +192,8 @@ def _blocks(argument: Argument, now: Activity, truth: Truth) -> Confidence | Non
             return (
                 Confidence.CERTAIN if held.change > 0 and truth.is_answered else Confidence.LIKELY
             )
+        if gone and waiting and not now.window.find(Signal.DEFERRED):
+            return Confidence.LIKELY
         argument.need("a one-token probe, and the usage after it")
         return Confidence.POSSIBLE
     argument.need(*truth.needs, "the usage after a step has run")

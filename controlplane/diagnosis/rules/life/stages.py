@@ -38,9 +38,9 @@ _WHOLE = (
     r"ready (after|in)|time to ready|until ready|startup total|up after"
 )
 _NO_STAGE = (
-    r"ttft|itl|tpot|e2e|latency|queue|wait|timeout|limit|interval|probe|budget|usual|expected|before|"
-    r"baseline|normal|last \d|p50|median|target|slo|objective|deadline|per (request|token)|burst|"
-    r"upscale|decision|timed|age|ago|since|transfer|span|window|delay"
+    r"\b(ttft|itl|tpot|e2e|latency|queue|waits?|waited|waiting|timeouts?|limit|interval|probe|budget"
+    r"|usual|expected|before|baseline|normal|last \d+|p50|median|target|slo|objective|deadline"
+    r"|per (request|token)|burst|upscale|decision|timed|age|ago|since|transfer|span|window|delay)\b"
 )
 _ENDED = {
     LogKind.WEIGHTS_LOADING: "fetching weights",

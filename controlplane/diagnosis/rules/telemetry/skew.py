@@ -28,6 +28,9 @@ _TIMES = (
 _NO_TIME = r"offset|skew|drift|clock|ntp|budget|left|remaining|change|delta|diff|saved|slack"
 _OFFSET = r"offset|skew|drift|clock|ntp|chrony|ptp|time ?sync"
 _SYNCED = r"(ntp|chrony|clock|time|ptp).*(sync|status|service|active)|unsync"
+_UNKEPT = (
+    r"\b(ntp|chrony|ptp|clock|time)\b.*\b(not|un|never|lost|no)[ -]?(sync|kept|running|active)"
+)
 _CLOCK_LINE = (
     r"clock (was )?(set|stepped|jumped|skew)|set back by|time jump|system clock|chronyd?[^\n]*"
     r"(offset|step)|timesync|ntpd?[^\n]*(offset|step)|clock skew|timestamps? .*in the future|"
@@ -149,6 +152,10 @@ def _is_pair(one: Fact, two: Fact) -> bool:
 def _apart(argument: Argument, window: Window) -> bool:
     """Something says that the clocks differ, or that one is not kept."""
     found = False
+    for fact in window.facts:
+        if fact.value is None and re.search(_UNKEPT, f"{plain(fact.key)} {fact.raw}", re.I):
+            argument.fact(fact, "this clock is not kept")
+            found = True
     for fact in told_all(window, _SYNCED):
         if says_no(fact) or re.search(r"not|unsync|inactive|stopped|lost|fail", fact.raw.lower()):
             argument.fact(fact, "this clock is not kept")

@@ -51,12 +51,15 @@ def sum_of_shares(argument: Argument, now: Activity) -> Confidence | None:
 def counted_twice(argument: Argument, now: Activity) -> Confidence | None:
     """A total added to its own parts."""
     doubts = now.window.doubts_of(DoubtKind.DUPLICATE)
+    summed = [fact for fact in readers(now.window) if re.search(r"\bsum\b", fact.raw)]
     for signal in (Signal.RUNNING, Signal.WAITING, Signal.GENERATION_RATE):
         series = now.window.find(signal)
-        if series is None or series.last.value <= 0 or not doubts:
+        if series is None or series.last.value <= 0 or not (doubts or summed):
             continue
         for fact in readers(now.window):
             if _is(fact, 2 * series.last.value):
+                for each in summed:
+                    argument.fact(each)
                 argument.fact(fact, "twice what is there")
                 argument.series(series)
                 for doubt in doubts[:2]:

@@ -94,6 +94,8 @@ class LogKind(StrEnum):
     TRANSFER = "transfer"
     """KV was moved: num, bytes and seconds of each, bytes_per_second, post_seconds, descriptors."""
     TRANSFER_FAILED = "transfer_failed"
+    NETWORK_CHOSEN = "network_chosen"
+    """By which network or path collectives or transfers go: network; by whom (what)."""
     COLLECTIVE_SLOW = "collective_slow"
     """A collective timed out or was slow: seconds."""
     HTTP_ANSWERED = "http_answered"

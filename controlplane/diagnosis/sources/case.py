@@ -19,8 +19,8 @@ from controlplane.diagnosis.sources.exposition import NotMetricsError
 from controlplane.diagnosis.sources.facts import facts_of
 from controlplane.diagnosis.sources.joining import join
 from controlplane.diagnosis.sources.log import LogReader
-from controlplane.diagnosis.sources.log.quantity import number_of
 from controlplane.diagnosis.sources.part import Part
+from controlplane.diagnosis.sources.quantity import number_of
 from controlplane.diagnosis.sources.scrapes import Snapshot, series_of
 from controlplane.diagnosis.window import Change, EngineName, Window
 

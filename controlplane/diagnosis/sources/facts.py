@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.signal import Unit
-from controlplane.diagnosis.sources.log.quantity import number_of
+from controlplane.diagnosis.sources.quantity import number_of
 
 _UNITS: dict[str, tuple[Unit, float, str]] = {
     "ns": (Unit.SECONDS, 1e-9, "ns"),
@@ -314,8 +314,8 @@ def _text(value: object) -> str:
 def _value(text: str, key: _Key) -> tuple[float | None, Unit | None, str]:
     """Value in its unit, the unit, and what to write behind the text; a unit in the value goes
     before that of the key."""
-    if text in ("true", "false"):
-        return float(text == "true"), key.unit, ""
+    if text.lower() in ("true", "false"):
+        return float(text.lower() == "true"), key.unit, ""
     found = _VALUE.fullmatch(text)
     number = number_of(found["number"]) if found else None
     if found is None or number is None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from controlplane.diagnosis.signal import Signal
-from controlplane.diagnosis.sources.log.quantity import number_of
+from controlplane.diagnosis.sources.quantity import number_of
 
 
 @dataclass(frozen=True, slots=True)

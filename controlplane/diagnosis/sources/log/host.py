@@ -80,7 +80,7 @@ SHAPES = (
     shape(
         "code",
         LogKind.DIED,
-        r"(?:exited with|terminated with|exit|return) ?code:?=? ?(?P<exit_code>-?[1-9]\d*)",
+        r"\b(?:exited with|terminated with|exit)(?: code)?[:=]? ?(?P<exit_code>-?[1-9]\d*)\b",
     ),
     shape("exitcode", LogKind.DIED, r"exitcode[=: ]+(?P<exit_code>-?[1-9]\d*)"),
     shape("SIGKILL", LogKind.DIED, r"SIGKILL", signal="SIGKILL"),
@@ -92,6 +92,24 @@ SHAPES = (
     shape("ECC", LogKind.DEVICE_ERROR, r"(?P<w_what>uncorrectable ECC error)"),
     shape("unspecified", LogKind.DEVICE_ERROR, r"(?P<w_what>unspecified launch failure)"),
     # --- between devices ------------------------------------------------------------------
+    shape(
+        "NCCL network",
+        LogKind.NETWORK_CHOSEN,
+        r"NCCL INFO Using network (?P<w_network>\S+)",
+        what="NCCL",
+    ),
+    shape(
+        "NCCL found",
+        LogKind.WARNING,
+        r"NCCL INFO NET/IB : No device found",
+        what="NCCL",
+    ),
+    shape(
+        "UCX am",
+        LogKind.NETWORK_CHOSEN,
+        r"UCX +INFO .*\bam\((?P<w_network>[^/)]+)",
+        what="UCX",
+    ),
     shape(
         "collective",
         LogKind.COLLECTIVE_SLOW,

@@ -34,6 +34,7 @@ SHAPES = (
     ),
     shape("startup", LogKind.READY, r"Application startup complete"),
     shape("Uvicorn", LogKind.READY, r"Uvicorn running on"),
+    shape("Warming", LogKind.WARMUP_STARTED, r"Warming up (?P<w_what>[\w -]+)"),
     shape("full", LogKind.REJECTED, r"(?i)\b(?:request )?queue (?:is )?full\b"),
     shape("backpressure", LogKind.REJECTED, r"(?i)dropped due to backpressure"),
     shape("BackPressureError", LogKind.REJECTED, r"BackPressureError"),

@@ -56,14 +56,7 @@ SHAPES = (
         LogKind.OUT_OF_MEMORY,
         r"Insufficient Memory",
     ),
-    shape(
-        "OOM",
-        LogKind.OUT_OF_MEMORY,
-        r"memory allocation failed with OOM on device (?P<device>\d+) while trying to allocate "
-        r"(?P<wanted_bytes>\d+ bytes) \(free: (?P<free_bytes>\d+), total: (?P<total_bytes>\d+)\)",
-    ),
     shape("memory", LogKind.OUT_OF_MEMORY, r"Cuda failure.*out of memory"),
-    shape("CUBLAS_STATUS_ALLOC_FAILED", LogKind.OUT_OF_MEMORY, r"CUBLAS_STATUS_ALLOC_FAILED"),
     shape("CUDNN_STATUS_ALLOC_FAILED", LogKind.OUT_OF_MEMORY, r"CUDNN_STATUS_ALLOC_FAILED"),
     shape(
         "handle",

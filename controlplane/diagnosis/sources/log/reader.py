@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from controlplane.diagnosis.log_event import LogEvent, LogKind
+from controlplane.diagnosis.sources.facts import fact_of
+from controlplane.diagnosis.sources.log import settings
 from controlplane.diagnosis.sources.log.envelope import Envelope, open_line
 from controlplane.diagnosis.sources.log.growing import GrowingSeries
 from controlplane.diagnosis.sources.log.keeping import Keeping, SeenEvent
@@ -22,7 +24,7 @@ from controlplane.diagnosis.sources.log.timeline import Timeline
 from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.window import Doubt, DoubtKind, EngineName
 
-_KEYS = SHAPES.keys.union(LEVEL_WORDS, *(form.keys for form in STATISTICS))
+_KEYS = SHAPES.keys.union(LEVEL_WORDS, settings.KEYS, *(form.keys for form in STATISTICS))
 _GLUED = re.compile(r"(?<=.)(?=(?:DEBUG|INFO|WARNING|ERROR) \d\d-\d\d \d\d:\d\d:\d\d )")
 """Where a console lost a line break."""
 _SAID_OFTEN = "Avg prompt throughput"
@@ -46,6 +48,7 @@ class LogReader:
         self._versions: dict[str, str] = {}
         self._times: dict[Clock, list[float]] = {}
         self._speakers: dict[str, str] = {}
+        self._settings: dict[tuple[str, str], float] = {}
         self._cut: dict[str, str] = {}
         self._unread: dict[str, list[str]] = {}
         self._unread_counts: Counter[str] = Counter()
@@ -82,6 +85,9 @@ class LogReader:
         return Part(
             series=self._series.series(shift),
             events=tuple(self._event(seen, axis, shift) for seen in self._kept.events()),
+            facts=tuple(
+                fact_of(name, value, at - shift) for (name, value), at in self._settings.items()
+            ),
             lines=self._kept.lines(),
             num_lines=self._kept.num_lines,
             doubts=tuple(self._doubts()),
@@ -122,6 +128,9 @@ class LogReader:
         self, envelope: Envelope, words: frozenset[str], index: int, line: str
     ) -> None:
         axis, seconds = self._mark(envelope)
+        if not settings.KEYS.isdisjoint(words):
+            for name, value in settings.read_settings(envelope.text):
+                self._settings.setdefault((name, value), self._now)
         if self._read_statistics(envelope, words):
             return
         match = self._match(envelope, words)

@@ -77,7 +77,7 @@ SHAPES = (
         _SGLANG,
     ),
     shape(
-        "checkpoint",
+        "shards Multi-thread",
         LogKind.WEIGHTS_LOADING,
         r"Multi-thread loading shards:\s+\d+% Completed \| (?P<done>\d+)/(?P<total>\d+)",
     ),
@@ -105,7 +105,7 @@ SHAPES = (
     shape(
         "max_total_num_tokens",
         LogKind.KV_CACHE_SIZED,
-        r"max_total_num_tokens=(?P<tokens>\d+)"
+        r"(?<!self\.)max_total_num_tokens=(?P<tokens>\d+)"
         r"(?:.*?chunked_prefill_size=(?P<chunked_prefill_size>-?\d+))?"
         r"(?:.*?max_prefill_tokens=(?P<max_prefill_tokens>\d+))?"
         r"(?:.*?max_running_requests=(?P<max_running_requests>\d+))?"
@@ -192,12 +192,15 @@ SHAPES = (
     ),
     shape("flushed", LogKind.CACHE_RESET, r"Cache flushed successfully", _SGLANG),
     shape("full queue", LogKind.REJECTED, r"The request queue is full", _SGLANG),
-    shape(
-        "longer",
-        LogKind.PROMPT_TOO_LONG,
-        r"[Ii]nput (?:length )?\(?(?P<tokens>\d+) tokens\)? (?:is longer than|exceeds) .*?"
-        r"\(?(?P<limit>\d+)(?: tokens)?\)?",
-        _SGLANG,
+    *(
+        shape(
+            f"{verb} Input",
+            LogKind.PROMPT_TOO_LONG,
+            r"Input (?:length )?\(?(?P<tokens>\d+) tokens\)? (?:is longer than|exceeds) .*?"
+            r"\((?P<limit>\d+)(?: tokens)?\)",
+            _SGLANG,
+        )
+        for verb in ("longer", "exceeds")
     ),
     shape(
         "failed request",

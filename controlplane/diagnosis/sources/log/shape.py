@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from controlplane.diagnosis.log_event import LogKind
-from controlplane.diagnosis.sources.log.quantity import bytes_of, number_of, seconds_of
+from controlplane.diagnosis.sources.quantity import bytes_of, number_of, seconds_of
 
 WORD = re.compile(r"[#A-Za-z_][A-Za-z0-9_-]*")
 """What counts as a word of a line."""
@@ -103,8 +103,9 @@ class ShapeTable:
 
     def __init__(self, shapes: Iterable[Shape]) -> None:
         """Earlier shapes go before later ones."""
+        self.shapes = tuple(shapes)
         self._by_key: dict[str, list[tuple[int, Shape, frozenset[str]]]] = {}
-        for place, each in enumerate(shapes):
+        for place, each in enumerate(self.shapes):
             rarest, *others = each.key.split()
             if any(WORD.fullmatch(word) is None for word in (rarest, *others)):
                 raise ValueError(f"the key {each.key!r} of a shape is not made of words")
@@ -126,3 +127,8 @@ class ShapeTable:
             if found is not None:
                 return each, found
         return None
+
+    def shape_of(self, text: str) -> Shape | None:
+        """The first shape that fits `text`."""
+        found = self.match(text, frozenset(WORD.findall(text)))
+        return None if found is None else found[0]

@@ -89,13 +89,20 @@ SHAPES = (
         _VLLM,
     ),
     shape(
-        "broadcast",
+        "found block available",
         LogKind.NO_PROGRESS,
         r"No available (?:shared memory broadcast )?block found in (?P<seconds>\d+ seconds?)",
         _VLLM,
     ),
     shape("RPC", LogKind.NO_PROGRESS, r"RPC call to (?P<w_what>\w+) timed out", _VLLM),
     shape("iteration", LogKind.NO_PROGRESS, r"Engine iteration timed out", _VLLM),
+    shape(
+        "exceeds long limit",
+        LogKind.PROMPT_TOO_LONG,
+        r"prompt \((?P<tokens>\d+) tokens\) is too long and exceeds (?:the )?limit of "
+        r"(?P<limit>\d+)",
+        _VLLM,
+    ),
     shape(
         "longer",
         LogKind.PROMPT_TOO_LONG,

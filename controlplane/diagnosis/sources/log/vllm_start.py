@@ -165,8 +165,8 @@ SHAPES = (
     shape(
         "blocks",
         LogKind.KV_CACHE_SIZED,
-        r"# (?:GPU|cuda|CUDA|HPU|NPU|XPU|neuron|rocm) blocks: (?P<blocks>[\d,]+)"
-        r"(?:, # CPU blocks: (?P<cpu_blocks>[\d,]+))?",
+        r"# (?:GPU|cuda|CUDA|HPU|NPU|XPU|neuron|rocm) blocks: (?P<blocks>[\d,]*\d)"
+        r"(?:, # CPU blocks: (?P<cpu_blocks>[\d,]*\d))?",
         _VLLM,
     ),
     shape(
@@ -218,7 +218,6 @@ SHAPES = (
         r"(?:, took (?P<bytes>-?[\d.]+ GiB))?",
         _VLLM,
     ),
-    shape("Warming", LogKind.WARMUP_STARTED, r"Warming up (?P<w_what>[\w -]+)"),
     shape(
         "init",
         LogKind.INITIALIZED,

@@ -49,7 +49,7 @@ def document_of(trial: Trial, level: int, seed: int) -> dict[str, Any]:
             "seed": seed,
             "duration": f"{_duration(trial):g}s",
             "replicas": replicas,
-            "policy": {"classes": [{"name": "chat"}]},
+            "policy": changes.pop("policy", {"classes": [{"name": "chat"}]}),
             "tenants": {"acme": {}, "globex": {}},
             "clients": {"people": {"first_token_within": "20s"}},
             "arrivals": [arrivals],

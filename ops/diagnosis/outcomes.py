@@ -68,7 +68,7 @@ def judge(trial: Trial, level: int, seed: int, dialect: str, rules: Sequence[Rul
         seed=seed,
         dialect=dialect,
         right=trial.right,
-        is_seen=dialect not in trial.unseen_by,
+        is_seen=trial.is_seen_by(dialect, level),
         looks=tuple(looks),
     )
 

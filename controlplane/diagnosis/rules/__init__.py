@@ -4,6 +4,7 @@ from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.cache import RULES as CACHE
 from controlplane.diagnosis.rules.callers import RULES as CALLERS
 from controlplane.diagnosis.rules.delivery import RULES as DELIVERY
+from controlplane.diagnosis.rules.fleet import RULES as FLEET
 from controlplane.diagnosis.rules.healthy import HEALTHY
 from controlplane.diagnosis.rules.life import RULES as LIFE
 from controlplane.diagnosis.rules.memory import RULES as MEMORY
@@ -14,6 +15,7 @@ from controlplane.diagnosis.rules.telemetry import RULES as TELEMETRY
 
 BUILT_IN_RULES: tuple[Rule, ...] = (
     *MEMORY,
+    *FLEET,
     *LIFE,
     *TELEMETRY,
     *CALLERS,

@@ -1,0 +1,75 @@
+"""Arrivals that multiply while less and less is answered: the same callers again."""
+
+from controlplane.diagnosis.citing import number
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.signal import Signal
+from controlplane.diagnosis.verdict import Verdict
+from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.fleet import grown
+from controlplane.diagnosis.window import Window
+
+_MULTIPLIED = 2.0
+_FEWER = 0.8
+"""Of the work before: more callers would bring engines to their limit, and not below it."""
+_GIVEN_UP = 0.5
+"""Of what ends: without an answer."""
+_RECENT = 1 / 3
+_BEFORE = 1 / 4
+
+
+def judge(window: Window) -> Verdict | None:
+    """LIKELY where arrivals rose and answers fell, and most requests are given up."""
+    arrived, ended = window.find(Signal.GATEWAY_ARRIVED), window.find(Signal.GATEWAY_ENDED)
+    if arrived is None or ended is None:
+        return None
+    span = window.end - window.start
+    early, late = window.start + _BEFORE * span, window.end - _RECENT * span
+    came_before = grown(arrived, window.start, early) / (_BEFORE * span)
+    came = grown(arrived, late, window.end) / (_RECENT * span)
+    if came_before <= 0 or came < _MULTIPLIED * came_before:
+        return None
+    done_before = _done(window, window.start, early) / (_BEFORE * span)
+    done = _done(window, late, window.end) / (_RECENT * span)
+    if done_before <= 0 or done > _FEWER * done_before:
+        return None
+    gone = grown(ended, late, window.end) / (_RECENT * span)
+    if gone < _GIVEN_UP * came:
+        return None
+    argument = Argument(window)
+    argument.series(arrived, f"{number(came_before)} -> {number(came)} a second")
+    argument.series(ended, "most of them without an answer")
+    argument.says(
+        f"the engines do {number(done_before)} -> {number(done)} tokens a second meanwhile"
+    )
+    argument.series(window.find(Signal.GATEWAY_IN_FLIGHT))
+    argument.against("queue.overload: more callers would find engines at their limit, not below it")
+    argument.need("requests by caller, and which of them are retries")
+    return argument.verdict(Confidence.LIKELY)
+
+
+def _done(window: Window, start: float, end: float) -> float:
+    return sum(grown(each, start, end) for each in window.all_series(Signal.GENERATION_TOKENS))
+
+
+STORM = Rule(
+    id="fleet-retry-storm",
+    mechanism=Mechanism.QUEUE_RETRY_STORM,
+    judge=judge,
+    needs=("arrivals and endings at the gateway", "generated tokens"),
+    told_apart="From overload by engines that do less than before, from a tenant's flood by "
+    "requests that end without an answer as fast as they come.",
+    remedy="Back off with jitter and a budget for retries, refuse early with Retry-After; then "
+    "find what made the engines slow at first.",
+    hides="More replicas answer the retries and hide what made them.",
+    explains=frozenset(
+        {
+            Mechanism.INTERFERENCE_PREFILL,
+            Mechanism.QUEUE_OVERLOAD,
+            Mechanism.QUEUE_HEAD_OF_LINE,
+            Mechanism.QUEUE_BURST_DRAINING,
+            Mechanism.POLICY_REJECTING,
+        }
+    ),
+)

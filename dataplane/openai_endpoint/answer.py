@@ -34,24 +34,25 @@ class Answer:
         self.events = EventQueue(on_turn=self._turn)
         self.exchange: Exchange | None = None
         """Set by who begins it."""
+        self.is_over = False
+        """Its last event waits in the queue, or was taken."""
         self._replica_id = replica_id
         self._dialect = dialect
         self._reader = ChunkReader(num_sequences=num_sequences)
         self._lines = EventLines(_MAX_LINE_BYTES)
         self._status = 0
         self._refused = b""
-        self._is_over = False
 
     def end_early(self, disposition: Disposition) -> None:
         """Hang up; the request ends as that."""
-        if self._is_over:
+        if self.is_over:
             return
         self._finish(EngineEvent(kind=EventKind.FINISHED, disposition=disposition))
         self._hang_up()
 
     def leave(self) -> None:
         """Nobody takes its events any more."""
-        if self._is_over and self.exchange is not None:
+        if self.is_over and self.exchange is not None:
             self.exchange.let_go()
         else:
             self._hang_up()
@@ -62,7 +63,7 @@ class Answer:
 
     def body(self, data: bytes) -> None:
         """Whole lines are read at once."""
-        if self._is_over:
+        if self.is_over:
             return
         if self._status != _OK:
             self._refused = (self._refused + data)[:_MAX_ERROR_BYTES]
@@ -74,7 +75,7 @@ class Answer:
 
     def ended(self) -> None:
         """The stream is complete, whether it said so or not."""
-        if self._is_over:
+        if self.is_over:
             return
         if self._status != _OK:
             self._refuse(self._dialect.read_refusal(self._status, _parsed(self._refused)))
@@ -88,7 +89,7 @@ class Answer:
 
     def lost(self, why: str) -> None:
         """The replica is unavailable, as far as this request can tell."""
-        if not self._is_over:
+        if not self.is_over:
             self._finish(EngineUnavailableError(self._replica_id, why))
             self._hang_up()
 
@@ -98,7 +99,7 @@ class Answer:
 
     def _read(self, payloads: list[bytes]) -> None:
         for payload in payloads:
-            if self._is_over:
+            if self.is_over:
                 return
             if payload == _DONE:
                 self._end()
@@ -112,8 +113,8 @@ class Answer:
                 self.events.put(event)
 
     def _end(self) -> None:
-        if not self._is_over:
-            self._is_over = True
+        if not self.is_over:
+            self.is_over = True
             for event in self._reader.end():
                 self.events.put(event)
 
@@ -129,7 +130,7 @@ class Answer:
         )
 
     def _finish(self, item: EngineEvent | EngineUnavailableError) -> None:
-        self._is_over = True
+        self.is_over = True
         self.events.put(item)
 
     def _turn(self, is_full: bool) -> None:

@@ -93,9 +93,9 @@ class EndpointClient:
         num_open = request.sampling.num_sequences
         self._answers[request.request_id] = answer
         yield EngineEvent(kind=EventKind.SCHEDULED)
-        body = msgspec.json.encode(self._body(request))
-        answer.exchange = self._upstream.post(request.endpoint, _headers(request), body, answer)
         try:
+            if not answer.is_over:  # it may be cancelled already
+                self._send(request, answer)
             while True:
                 if answer.events.is_empty:
                     await answer.events.wait()
@@ -108,6 +108,10 @@ class EndpointClient:
         finally:
             self._answers.pop(request.request_id, None)
             answer.leave()
+
+    def _send(self, request: EngineRequest, answer: Answer) -> None:
+        body = msgspec.json.encode(self._body(request))
+        answer.exchange = self._upstream.post(request.endpoint, _headers(request), body, answer)
 
     async def cancel(self, request_id: str, disposition: Disposition) -> None:
         """Hang up on the endpoint; whether it stops computing cannot be seen from here."""

@@ -65,6 +65,7 @@ class Exchange:
         connection = None if is_fresh else self._pool.take_idle()
         if connection is None:
             self._starting = asyncio.create_task(self._open())
+            self._starting.add_done_callback(self._note_bug)
         else:
             self._begin(connection)
 
@@ -100,13 +101,18 @@ class Exchange:
     async def _open(self) -> None:
         try:
             connection = await self._pool.open()
-        except (OSError, TimeoutError) as error:
-            self.lost(str(error) or type(error).__name__)
+        except (OSError, TimeoutError, UnicodeError) as error:
+            self.lost(f"it cannot be reached: {str(error) or type(error).__name__}")
             return
         if self._listener is None:
             connection.abort()
         else:
             self._begin(connection)
+
+    def _note_bug(self, task: asyncio.Task[None]) -> None:
+        """What nobody foresaw must not leave the request waiting."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.lost(f"connecting to it failed: {error!r}")
 
     def _begin(self, connection: "_Connection") -> None:
         self._connection = connection

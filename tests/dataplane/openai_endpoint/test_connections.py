@@ -9,7 +9,10 @@ import pytest
 
 from dataplane.engine import EngineEvent, EngineUnavailableError
 from dataplane.lifecycle import Disposition
+from dataplane.openai_endpoint.answer import Answer
+from dataplane.openai_endpoint.upstream import Upstream
 from pilothouse_openai.client import create_client
+from pilothouse_openai.dialect import OpenAIDialect
 from pilothouse_openai.settings import OpenAISettings
 from tests.endpoint_transcripts.asking import a_chat, text_of
 
@@ -17,7 +20,7 @@ MODELS = json.dumps({"data": [{"id": "m"}]}).encode()
 CHUNK = json.dumps({"choices": [{"index": 0, "delta": {"content": "hi"}, "finish_reason": "stop"}]})
 STREAM = f"data: {CHUNK}\n\ndata: [DONE]\n\n".encode()
 
-Answer = Callable[[int], bytes | None]
+Say = Callable[[int], bytes | None]
 """For the number of a request on its connection; None: hang up without a word."""
 
 
@@ -37,7 +40,7 @@ def says_no_more(number: int) -> bytes:
     return b"HTTP/1.1 200 OK\r\ncontent-length: 4000\r\n\r\n"
 
 
-HANG_UP: tuple[Answer, ...] = (breaks_off, ends_with_its_connection)
+HANG_UP: tuple[Say, ...] = (breaks_off, ends_with_its_connection)
 
 
 def plain(body: bytes) -> bytes:
@@ -45,7 +48,7 @@ def plain(body: bytes) -> bytes:
     return head.encode() + body
 
 
-async def serving(answer: Answer, ask: Callable[[str], Awaitable[None]]) -> None:
+async def serving(answer: Say, ask: Callable[[str], Awaitable[None]]) -> None:
     connections: set[asyncio.Task[None]] = set()
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -78,7 +81,7 @@ async def serving(answer: Answer, ask: Callable[[str], Awaitable[None]]) -> None
         await asyncio.wait(connections)
 
 
-def asked(answer: Answer, times: int, **settings: Any) -> list[list[EngineEvent]]:
+def asked(answer: Say, times: int, **settings: Any) -> list[list[EngineEvent]]:
     found: list[list[EngineEvent]] = []
 
     async def ask(url: str) -> None:
@@ -132,3 +135,38 @@ def test_an_endpoint_that_says_no_more_is_given_up_after_its_silence() -> None:
 def test_what_is_no_http_is_unavailable_and_not_read_on() -> None:
     with pytest.raises(EngineUnavailableError, match="answers no HTTP"):
         asked(lambda number: b"SSH-2.0-OpenSSH_9.2\r\n", times=1)
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9", "http://no..name:1"])
+def test_an_address_that_leads_nowhere_is_told_by_the_request_that_needed_it(url: str) -> None:
+    async def scenario() -> None:
+        settings = OpenAISettings(connect_timeout_seconds=5)
+        listener = Answer("attached-1", OpenAIDialect(settings), num_sequences=1)
+        upstream = Upstream(url, settings, {}, keeps_connections=True, tls=None)
+        listener.exchange = upstream.post("/v1/chat/completions", {}, b"{}", listener)
+        await listener.events.wait()
+        with pytest.raises(EngineUnavailableError, match="cannot be reached"):
+            listener.events.take()
+
+    asyncio.run(scenario())
+
+
+def test_a_request_that_was_cancelled_before_it_was_sent_is_not_sent() -> None:
+    numbers: list[int] = []
+
+    def answer(number: int) -> bytes | None:
+        numbers.append(number)
+        return plain(STREAM)
+
+    async def ask(url: str) -> None:
+        client = create_client("attached-1", url, OpenAISettings())
+        await client.connect()
+        told = []
+        async for event in client.submit(a_chat("hello")):
+            told.append(event)
+            await client.cancel("r1", Disposition.CANCELLED)
+        assert told[-1].disposition is Disposition.CANCELLED
+        await client.close()
+
+    asyncio.run(serving(answer, ask))
+    assert numbers == []

@@ -28,9 +28,13 @@ from controlplane.diagnosis.window import Window
 _ENOUGH = 3
 """Signs of health of which one is work or honest idleness, and one the queue."""
 _AS_USUAL = 1.15
+_FASTER = 1.1
+_DECODED = r"decoded\s.*speed:\s*([\d.]+)"
+_WITHOUT = r"\b(without|plain|baseline|no|off|vanilla|before)\b"
 _BUSY_SHARE = 0.85
 _SUSPICIOUS = (
-    r"\b(cpu|browser|generator|bench\w*|script|sockets?|threads?|autoscal\w*|dashboard|alert\w*|panel"
+    r"\b(cpu|browser|generator|bench\w*|script|sockets?|threads?|autoscal\w*|dashboard|alert\w*"
+    r"|panel"
     r"|clocks?|offset|skew|drift|drafts?|fp8|awq|gptq|int[48]|quant\w*|transfer\w*|rdma|nic|network"
     r"|link|throttl\w*|cold start|download|disk|paging|swap|tenants?|api key|router|score|adapters?"
     r"|client|clients|sender|caller|callers|without|before|old|other|expected|same load|gap)\b"
@@ -46,13 +50,14 @@ def judge(window: Window) -> Verdict | None:
     started = _came_up(argument, window)
     if symptoms(now):
         return None
-    works, idles = _works(argument, now), _idles(argument, now)
+    works, idles = _works(argument, now) or _pays(argument, now), _idles(argument, now)
     queue = _queue_is_fine(argument, now)
     others = (
         _agrees(argument, now),
         _throws_nobody_out(argument, now),
         _ends_well(argument, now),
         _in_time(argument, window),
+        _as_before(argument, window),
         _holds_what_it_took(argument, window),
         _reuses(argument, window),
     )
@@ -75,7 +80,15 @@ def _unexplained(window: Window) -> list[str]:
     """Figures of which this rule cannot say that they are good, and which nobody gathers without a
     reason."""
     found = []
+    as_before = {
+        fact.key
+        for contrast in contrasts(window, ".")
+        if 1 / _AS_USUAL <= contrast.factor <= _AS_USUAL
+        for fact in (contrast.base, contrast.other)
+    }
     for fact in told_all(window, _SUSPICIOUS, without=_HARMLESS):
+        if fact.key in as_before:
+            continue
         value = number_of(fact)
         is_busy = value is not None and value >= _BUSY_SHARE
         if says_no(fact) or value == 0 or (re.search(r"cpu|util", fact.key) and not is_busy):
@@ -95,6 +108,23 @@ def _works(argument: Argument, now: Activity) -> bool:
     if running is not None and decode is not None and running.last.value > 0:
         _cite_speed(argument, now)
     for signal in (Signal.GENERATION_TOKENS, Signal.FINISHED):
+        argument.series(now.window.find(signal))
+    return True
+
+
+def _pays(argument: Argument, now: Activity) -> bool:
+    """What was bought for speed gives it: faster with it than without."""
+    speeds = [
+        float(found[1])
+        for line in now.window.lines_with(_DECODED)
+        if (found := re.search(_DECODED, line, re.IGNORECASE)) is not None
+    ]
+    plain_speed = told_number(now.window, _WITHOUT, without=r"prompt|prefill|ttft")
+    value = number_of(plain_speed)
+    if not speeds or plain_speed is None or not value or speeds[-1] < _FASTER * value:
+        return False
+    argument.fact(plain_speed, f"{speeds[-1]:g} tokens/s with it")
+    for signal in (Signal.DRAFT_TOKENS, Signal.ACCEPTED_TOKENS, Signal.ACCEPTANCE_RATE):
         argument.series(now.window.find(signal))
     return True
 
@@ -179,6 +209,18 @@ def _ends_well(argument: Argument, now: Activity) -> bool:
             argument.fact(fact)
             found = True
     return found or now.finished is not None
+
+
+def _as_before(argument: Argument, window: Window) -> bool:
+    """What was measured before and now is the same."""
+    found = False
+    for contrast in contrasts(
+        window, r"\b(ttft|tpot|itl|latency|e2e|arrivals|tok\w*|throughput|rps)\b"
+    ):
+        if 1 / _AS_USUAL <= contrast.factor <= _AS_USUAL:
+            argument.says(f"{contrast.says}: as before")
+            found = True
+    return found
 
 
 def _in_time(argument: Argument, window: Window) -> bool:

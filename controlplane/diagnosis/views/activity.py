@@ -37,6 +37,7 @@ _SEATS = (
 _CAPACITY = (
     r"(kv|cache)( cache)? (pool )?(size |capacity |total )?(in )?tokens|pool (size )?tokens"
     r"|max total (num )?tokens|(kv|cache) (pool|capacity)( tokens)?$|tokens in (kv )?pool"
+    r"|pool can (serve|hold|take)"
 )
 
 
@@ -95,7 +96,13 @@ class Activity:
             for event in self.window.events_of(LogKind.KV_CACHE_SIZED)
             if "tokens" in event.fields
         ]
-        return sized[-1] if sized else None
+        if sized:
+            return sized[-1]
+        found = self._of_events("blocks")
+        size_told = number_of(told_number(self.window, r"(block|page) size"))
+        is_vllm = self.window.engine is not None and self.window.engine.name == "vllm"
+        size_of_block = size_told or (_VLLM_BLOCK if is_vllm else None)
+        return found * size_of_block if found and size_of_block else None
 
     @property
     def is_full(self) -> bool | None:
@@ -192,6 +199,8 @@ _NOT_NOW = r"before|baseline|expected|limit|max|longest|wrong"
 _NOT_SEATS = r"batched|tokens|model len|client"
 _NOT_CAPACITY = r"batched|prompt|cached|free|used|available|evictable|per "
 _SPEED = r"(tokens|tok) per s|throughput|tokens? rate|tps\b"
+_VLLM_BLOCK = 16.0
+"""Tokens, where it was not set; all its releases on CUDA have this default."""
 _NEARLY = 0.95
 _RATES = (Signal.GENERATION_RATE, Signal.PROMPT_RATE, Signal.BATCH_COMPUTED_TOKENS)
 _COUNTED = (

@@ -5,7 +5,7 @@ import re
 from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.views.course import late
 from controlplane.diagnosis.views.figure import Figure
-from controlplane.diagnosis.views.told import number_of, plain, share_of, told_all, told_number
+from controlplane.diagnosis.views.told import number_of, plain, share_of, told_all
 from controlplane.diagnosis.window import Window
 
 IDLE_BELOW = 0.6
@@ -20,7 +20,7 @@ _USAGE = (
 )
 _NOT_USAGE = (
     r"mem|memory|vram|kv|cache|in use gib|power|temp|wanted|limit|other|another|before|remote"
-    r"|expected"
+    r"|expected|offline|ideal"
 )
 
 
@@ -29,9 +29,21 @@ def device_usage(window: Window) -> Figure | None:
     series = window.find(Signal.DEVICE_USAGE)
     if series is not None:
         return Figure(late(series), f"{series.origin.name} {series.last.raw}")
-    fact = told_number(window, _USAGE, without=_NOT_USAGE)
-    share = share_of(fact)
-    return None if fact is None or share is None else Figure(share, f"{fact.key} {fact.raw}", fact)
+    found = [
+        (fact, share)
+        for fact in told_all(window, _USAGE, without=_NOT_USAGE)
+        if (share := share_of(fact)) is not None
+    ]
+    if not found:
+        return None
+    newest = max(fact.at for fact, _ in found)
+    latest = [(fact, share) for fact, share in found if fact.at == newest]
+    bounds = [each for each in latest if re.search(r"low|high|min|max", each[0].key.lower())]
+    if len(bounds) > 1:
+        says = ", ".join(f"{fact.key} {fact.raw}" for fact, _ in bounds)
+        return Figure(sum(share for _, share in bounds) / len(bounds), says)
+    fact, share = min(latest, key=lambda each: len(each[0].key))
+    return Figure(share, f"{fact.key} {fact.raw}", fact)
 
 
 def is_device_idle(window: Window) -> bool | None:

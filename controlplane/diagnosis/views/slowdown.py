@@ -1,5 +1,6 @@
 """How much slower one way is than another, of whatever speeds and times were told of both."""
 
+import itertools
 import re
 from dataclasses import dataclass
 
@@ -52,6 +53,34 @@ def slowdowns(
         ratio = contrast.value / contrast.base_value
         found.append(Slowdown(contrast, ratio if is_time else 1 / ratio, is_time))
     return sorted(found, key=lambda each: -each.factor)
+
+
+def sibling_slowdown(window: Window) -> Slowdown | None:
+    """The same figure of two that differ in a letter or a number alone (`pod_a`, `pod_b`), the
+    slower against the faster."""
+    worst: Slowdown | None = None
+    for one, two in itertools.combinations(window.facts, 2):
+        words = plain(one.key).split(), plain(two.key).split()
+        if len(words[0]) != len(words[1]) or one.unit is not two.unit or one.key == two.key:
+            continue
+        apart = [pair for pair in zip(*words, strict=True) if pair[0] != pair[1]]
+        if len(apart) != 1 or any(len(word) > 1 and not word.isdigit() for word in apart[0]):
+            continue
+        first, second, is_time = number_of(one), number_of(two), is_of_time(one)
+        if is_time is None or not first or not second:
+            continue
+        slow_first = (first > second) == is_time
+        base, other = (two, one) if slow_first else (one, two)
+        factor = max(first, second) / min(first, second)
+        contrast = Contrast(
+            base=base,
+            other=other,
+            base_value=number_of(base) or 0.0,
+            value=number_of(other) or 0.0,
+        )
+        if worst is None or factor > worst.factor:
+            worst = Slowdown(contrast, factor, is_time)
+    return worst
 
 
 def slower_than_told(

@@ -169,7 +169,7 @@ def _apart(key: str) -> tuple[str, str] | None:
     """The key without its place, and the place."""
     found = re.search(rf"{_PLACE} ?([a-z]\b|\d+|[a-z]*\d+)", key)
     if found is None:
-        found = re.search(r"\b(r|w|e|n|dp|tp|gpu|rank|replica|pod|node|worker)(\d+)\b", key)
+        found = re.search(r"\b(?!p\d\d)([a-z]{1,12})(\d{1,2})\b", key)
     if found is None:
         return None
     return f"{key[: found.start()]}*{key[found.end() :]}", found[0]

@@ -26,6 +26,7 @@ _LOST_SHARE = 0.03
 """Of what ended: a few percent of callers leave or send nonsense everywhere."""
 _SLOWER = 1.3
 _GROWN = 1.1
+_SEVERAL = 3
 _WORTH = 0.3
 """A hit rate that somebody would miss."""
 _LOST_HITS = 0.4
@@ -124,7 +125,9 @@ def _slower(now: Activity) -> Iterator[str]:
 
 def _thrown_out(now: Activity) -> Iterator[str]:
     thrown = preempting(now)
-    if thrown is not None and (thrown.is_costly or (thrown.count > 0 and not thrown.is_measured)):
+    if thrown is not None and (
+        thrown.is_costly or (thrown.count >= _SEVERAL and not thrown.is_measured)
+    ):
         yield f"requests are thrown out: {thrown.says}"
 
 
@@ -230,6 +233,15 @@ def _hit_rate(now: Activity) -> Iterator[str]:
         yield f"{rate.origin.name} {rate.first.raw} -> {rate.last.raw}"
 
 
+def _filling(now: Activity) -> Iterator[str]:
+    """The cache is as good as full, and was not."""
+    kv = now.kv
+    if kv is None or len(kv.readings) < 2 or kv.span_seconds < 60:
+        return
+    if kv.last.value >= 0.95 and kv.first.value <= 0.85 * kv.last.value:
+        yield f"{kv.origin.name} {kv.first.raw} -> {kv.last.raw}"
+
+
 _LOOKS: tuple[Callable[[Activity], Iterator[str]], ...] = (
     _waiting,
     _standstill,
@@ -244,4 +256,5 @@ _LOOKS: tuple[Callable[[Activity], Iterator[str]], ...] = (
     _doubts,
     _objectives,
     _hit_rate,
+    _filling,
 )

@@ -13,6 +13,7 @@ from controlplane.diagnosis.views.activity import FULL, Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.contrast import contrasts
 from controlplane.diagnosis.views.course import early, late
+from controlplane.diagnosis.views.course_parts import rates
 from controlplane.diagnosis.views.draining import drain_of
 from controlplane.diagnosis.views.preempting import preempting
 from controlplane.diagnosis.window import Window
@@ -23,6 +24,11 @@ _FEWER = 0.8
 """Of those that ran before."""
 _LEAST_SECONDS = 60.0
 """Shorter, and it is one batch that gets older."""
+_BRIM = 0.95
+_FROM = 0.85
+"""Of what it is at the end: it rose by more than a batch of that size varies."""
+_HARDLY = 50.0
+"""Tokens of prefill a second."""
 _NEARLY_FULL = 0.8
 _LENGTHS = (
     r"(?=.*\b(prompt|context|input|output|request|conversation|history)\w*\b)"
@@ -51,6 +57,9 @@ def judge(window: Window) -> Verdict | None:
     """LIKELY where requests are half as long again, fewer run, the cache is full and nothing is
     thrown out."""
     now = activity_of(window)
+    filling = _fills_by_what_runs(now)
+    if filling is not None:
+        return filling
     growth = _growth(now)
     if growth is None or growth.factor < _GROWN:
         return None
@@ -80,8 +89,36 @@ def judge(window: Window) -> Verdict | None:
     return argument.verdict(Confidence.POSSIBLE)
 
 
+def _fills_by_what_runs(now: Activity) -> Verdict | None:
+    """As many run as before, hardly a prompt comes, and what they write fills the cache."""
+    kv, running = now.kv, now.running
+    if kv is None or running is None or len(kv.readings) < 2 or kv.span_seconds < _LEAST_SECONDS:
+        return None
+    is_filling = kv.last.value >= _BRIM and kv.first.value <= _FROM * kv.last.value
+    if not is_filling or running.last.value > running.first.value or running.last.value <= 0:
+        return None
+    thrown = preempting(now)
+    waits = 0.0 if now.backlog is None else now.backlog.max
+    came = 0.0 if now.prefill is None else now.prefill.max
+    if (thrown is not None and thrown.is_costly) or waits > running.last.value or came > _HARDLY:
+        return None
+    argument = Argument(now.window)
+    argument.series(kv, "with no more in the batch")
+    argument.series(running)
+    argument.series(now.decode, "they simply go on writing")
+    argument.series(now.waiting)
+    capacity, each = now.capacity, None
+    if capacity is not None:
+        each = capacity * kv.last.value / running.last.value
+        argument.says(f"about {number(round(each))} tokens in each context, of {number(capacity)}")
+    if thrown is not None:
+        argument.against(f"cache.thrash: {thrown.says}")
+    argument.against("release.leak: usage belongs to what runs and grows at the pace of its tokens")
+    return argument.verdict(Confidence.LIKELY, detail="outputs that go on")
+
+
 def _growth(now: Activity) -> Growth | None:
-    for find in (_by_told, _by_histogram, _by_contexts, _by_cache):
+    for find in (_by_told, _by_histogram, _by_counters, _by_contexts, _by_cache):
         growth = find(now)
         if growth is not None and growth.factor >= _GROWN:
             return growth
@@ -128,6 +165,22 @@ def _mean(start: HistogramReading | None, end: HistogramReading) -> float | None
     count = end.count - (0.0 if start is None else start.count)
     total = end.sum - (0.0 if start is None else start.sum)
     return total / count if count > 0 else None
+
+
+def _by_counters(now: Activity) -> Growth | None:
+    """Tokens of each answer: both counters, in the first and in the last third."""
+    made = rates(now.window.find(Signal.GENERATION_TOKENS), now.window)
+    ended = rates(now.window.find(Signal.FINISHED), now.window)
+    if made is None or ended is None or ended.before <= 0 or ended.after <= 0:
+        return None
+    before, after = made.before / ended.before, made.after / ended.after
+    if before <= 0:
+        return None
+    return Growth(
+        before=before,
+        now=after,
+        says=f"tokens for each answer: {number(round(before))} -> {number(round(after))}",
+    )
 
 
 def _by_contexts(now: Activity) -> Growth | None:

@@ -18,6 +18,7 @@ from controlplane.diagnosis.window import Window
 
 _NO_HITS = 0.01
 """Of what was looked up: as good as none; chat templates alone share a few tokens."""
+_HARDLY_ANY = 0.02
 _FEWEST_PROMPTS = 2
 _LITTLE_KEPT = 0.05
 """Of a prompt: the first tokens of a template."""
@@ -70,6 +71,9 @@ def _no_hits(argument: Argument, window: Window) -> bool | None:
     kept = _kept_by_slots(argument, window)
     if kept is not None:
         return kept
+    batches = _of_batches(argument, window)
+    if batches is not None:
+        return batches
     rates = hit_rates(window)
     if rates is None or rates.max > _NO_HITS:
         return None
@@ -78,6 +82,23 @@ def _no_hits(argument: Argument, window: Window) -> bool | None:
         return None
     argument.series(rates)
     return False
+
+
+def _of_batches(argument: Argument, window: Window) -> bool | None:
+    """A log that tells of each prefill batch what was reused and what was computed."""
+    reused, computed = (
+        window.find(Signal.BATCH_CACHED_TOKENS),
+        window.find(Signal.BATCH_COMPUTED_TOKENS),
+    )
+    if reused is None or computed is None:
+        return None
+    found, done = sum(reused.values), sum(computed.values)
+    if done <= 0 or found > _HARDLY_ANY * (found + done):
+        return None
+    argument.series(reused)
+    argument.series(computed)
+    argument.says(f"{number(found)} tokens reused of {number(found + done)}")
+    return done >= _FEWEST_QUERIES
 
 
 def _kept_by_slots(argument: Argument, window: Window) -> bool | None:

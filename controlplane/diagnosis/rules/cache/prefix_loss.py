@@ -12,7 +12,7 @@ from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.contrast import contrasts
 from controlplane.diagnosis.views.course import late
 from controlplane.diagnosis.views.prefix import hit_rates
-from controlplane.diagnosis.views.told import number_of, told_all, told_number
+from controlplane.diagnosis.views.told import number_of, share_of, told_all, told_number
 from controlplane.diagnosis.window import DoubtKind, Window
 
 _WAS = 0.2
@@ -21,6 +21,7 @@ _LOST = 0.5
 """Of the rate before; what chats and batches vary by chance is less."""
 _GONE = 0.25
 """Of the rate before: hardly anything is left, which traffic alone does not do within a window."""
+_MANY_TOKENS = 10_000
 _SIMILAR = 0.5
 """Of a prompt that a slot held already."""
 _COMPUTED = 0.8
@@ -55,6 +56,9 @@ def judge(window: Window) -> Verdict | None:
         argument.against("cache.nothing_shared: it is known to be shared")
         return argument.verdict(Confidence.CERTAIN)
     fallen_to = _fallen_to(argument, window)
+    if fallen_to is None or fallen_to > _LOST:
+        beside = _below_its_siblings(argument, window)
+        fallen_to = fallen_to if beside is None else beside
     if fallen_to is None or fallen_to > _LOST:
         return None
     reasons = _reasons(argument, window)
@@ -178,11 +182,47 @@ def _fallen_to(argument: Argument, window: Window) -> float | None:
         if _WAS <= contrast.base_value <= 1.0:
             argument.says(contrast.says)
             return contrast.factor
+    told_before = told_number(window, r"hit (rate|ratio|share).*(before|usual|baseline|yesterday)")
+    was = share_of(told_before)
+    if rates is not None and was is not None and told_before is not None and was >= _WAS:
+        argument.fact(told_before)
+        argument.series(rates)
+        return late(rates) / was
     for contrast in contrasts(window, r"cached tokens|reused tokens|prefix hits|cache n"):
         if contrast.base_value >= _FEWEST_TOKENS:
             argument.says(contrast.says)
             return contrast.factor
     return None
+
+
+def _below_its_siblings(argument: Argument, window: Window) -> float | None:
+    """One replica finds hardly anything of what the others find, for the same kind of requests."""
+    shares: dict[str, float] = {}
+    for asked in window.all_series(Signal.PREFIX_QUERIES):
+        place = asked.labels.get("replica") or asked.labels.get("engine")
+        found = [
+            series
+            for series in window.all_series(Signal.PREFIX_HITS)
+            if series.labels == asked.labels
+        ]
+        if place is not None and found and asked.last.value >= _MANY_TOKENS:
+            shares[place] = found[0].last.value / asked.last.value
+    if len(shares) < 2:
+        return None
+    worst = min(shares, key=lambda place: shares[place])
+    others = sorted(share for place, share in shares.items() if place != worst)
+    usual = others[len(others) // 2]
+    if usual < _WAS or shares[worst] > _GONE * usual:
+        return None
+    argument.says(
+        f"{worst} finds {shares[worst] * 100:.3g} % of its tokens, the others {usual * 100:.3g} %"
+    )
+    for series in (
+        *window.all_series(Signal.PREFIX_HITS),
+        *window.all_series(Signal.PREFIX_QUERIES),
+    ):
+        argument.says(f"{series.origin.name} {', '.join(series.labels.values())} {series.last.raw}")
+    return shares[worst] / usual
 
 
 def _before(rates: Series) -> float:

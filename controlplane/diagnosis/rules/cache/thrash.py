@@ -26,6 +26,9 @@ def judge(window: Window) -> Verdict | None:
     now = activity_of(window)
     argument = Argument(window)
     thrown = preempting(now)
+    inside = None if now.in_flight is None else now.in_flight.max
+    if thrown is not None and inside is not None and inside <= 1:
+        return None
     if thrown is None:
         return _swapping(argument, now)
     if thrown.count <= 0:

@@ -58,6 +58,12 @@ def is_engine_fine(argument: Argument, window: Window) -> bool | None:
             is_fine = told_itl.value <= _FAST_SECONDS
     if usage is not None:
         argument.says(usage.says)
+    spent, made = window.find(Signal.GENERATION_SECONDS), window.find(Signal.GENERATION_TOKENS)
+    if is_fine is None and spent is not None and made is not None:
+        seconds, tokens = spent.increase, made.increase
+        if seconds and tokens:
+            argument.says(f"{seconds / tokens * 1000:.3g} ms a token at the engine")
+            is_fine = seconds / tokens <= _FAST_SECONDS
     queue = window.find_histogram(Signal.QUEUE_TIME)
     waited = None if queue is None else queue.mean
     if is_fine is None and queue is not None and waited is not None:

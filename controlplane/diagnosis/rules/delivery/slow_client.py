@@ -25,6 +25,11 @@ _BLOCKED = (
     r"|backpressure|not read\w*|full|paused|slow)\b|\b(blocked|slow|stalled|paused)\b.*\b(client"
     r"|reader|consumer|write|socket|connection|stream)s?\b"
 )
+_DROPPED = (
+    r"\b(dropped|kicked|closed|ended|evicted|disconnected|cut( off)?|skipped)\b.*\b(buffers?|slow"
+    r"|lag\w*"
+    r"|behind|overflow\w*|backpressure|not reading|queue full|high water)\b"
+)
 _BUFFERED = (
     r"(send|socket|write|output|tcp|response|egress)\b.*\b(buffer\w*|queue\w*|q|backlog|unsent)"
     r"|undelivered|unacked|not ?sent|buffered (tokens|bytes|chunks)|zero window|send ?q"
@@ -92,6 +97,14 @@ def _blocked(argument: Argument, window: Window) -> bool | None:
             return True
         if grown == 0 and not told_all(window, _BLOCKED):
             return False
+    for gone in told_all(window, _DROPPED, without=r"limit|max|request"):
+        if (number_of(gone) or 0.0) > 0:
+            argument.fact(gone)
+            for reading in told_all(
+                window, r"\b(read|produced|drained|consumed|delivered)\b.*per s"
+            ):
+                argument.fact(reading)
+            return True
     fact = told(window, _BLOCKED, without=r"limit|max|cpu|event loop|request time|timeout")
     if fact is None:
         return None

@@ -46,6 +46,7 @@ _NOT_FASTER = 0.95
 _SLOW_PATH = (
     r"custom all-?reduce is disabled|lacks GPU P2P|P2P is (disabled|not available)|via SHM"
     r"|NET/Socket|NCCL_P2P_DISABLE|NCCL_IB_DISABLE|no (RDMA|NVLink|IB) |Using network Socket"
+    r"|No device found"
 )
 _LINKS = (
     r"nvlink|pcie|interconnect|\blink\b|p2p|topology|infiniband|\bib\b|rdma|roce|ethernet|nic\b"
@@ -94,6 +95,11 @@ def _share(argument: Argument, window: Window) -> float | None:
             if share is not None:
                 argument.fact(fact, "of a step")
                 return share
+    for fact in reversed(told_all(window, _COLLECTIVE)):
+        value = number_of(fact)
+        if fact.unit is None and value is not None and 0 < value < 1:
+            argument.fact(fact, "of a step")
+            return value
     step = [
         fact
         for fact in told_all(window, _STEP, without=rf"{_COLLECTIVE}|ttft|tokens|queue")

@@ -13,6 +13,7 @@ from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.course import late
 from controlplane.diagnosis.views.course_parts import recent_mean, recent_rate
 from controlplane.diagnosis.views.device import BUSY_CORE, IDLE_BELOW, cpu_of, device_usage
+from controlplane.diagnosis.views.figure import Figure
 from controlplane.diagnosis.views.phases import phases_of
 from controlplane.diagnosis.views.slowdown import slowdowns
 from controlplane.diagnosis.views.told import (
@@ -34,6 +35,11 @@ _HOST = (
 )
 _DEVICE = r"\b(gpu|device|kernels?|forward|compute|cuda|model exec\w*|execution)\b"
 _STEP = r"\b(step|iteration|itl|tpot|per token|total|cycle|loop|decode step)\b"
+_GAP = r"\b(gaps?|bubbles?|idle|between (steps|kernels|launches)|without (any )?kernels?)\b"
+_KERNELS = r"\b(kernels?|gpu (time|work|compute)|device (time|work)|compute|forward)\b"
+_GAP_SHARE = 0.25
+"""Of a step, measured on the device: nothing else leaves it without a kernel at one request after
+another but collectives, which are kernels."""
 _SHARE = 0.4
 """Of a step: more than a third that the device waits is worth more than any kernel."""
 _EAGER = r"enforce[_-]?eager|cuda ?graphs?.{0,30}(disabled|off|not supported|skipp)|eager mode"
@@ -67,7 +73,8 @@ def judge(window: Window) -> Verdict | None:
         else:
             argument.says(f"{usage.says}: the device waits")
     _cite(argument, now)
-    if measured or ((busy or starved) and is_idle) or (eager and is_idle and _is_slow(window)):
+    sure = _is_slow(window) or _is_far_from_busy(usage, now)
+    if measured or ((busy or starved or eager) and is_idle and sure):
         return argument.verdict(Confidence.CERTAIN if measured and busy else Confidence.LIKELY)
     if eager and not (busy or starved or is_idle):
         return None if now.waiting is None else _ask(argument, usage is None)
@@ -148,6 +155,14 @@ def _shares(argument: Argument, window: Window) -> bool:
         if share is not None and share >= _SHARE:
             argument.fact(fact)
             return True
+    gap, kernels = (
+        _time(window, _GAP, without=r"token|p9|ttft"),
+        _time(window, _KERNELS, without=""),
+    )
+    if gap and kernels and gap[1] >= _GAP_SHARE * (gap[1] + kernels[1]):
+        argument.fact(gap[0], "without any kernel")
+        argument.fact(kernels[0])
+        return True
     step = _time(window, _STEP, without=rf"{_DEVICE}|{_HOST}|ttft|request")
     host = _time(window, _HOST, without=r"ttft|queue|client")
     device = _time(window, _DEVICE, without=r"ttft|memory|idle")
@@ -186,7 +201,12 @@ def _time(window: Window, pattern: str, *, without: str) -> tuple[Fact, float] |
 
 def _busy_engine(argument: Argument, window: Window) -> bool:
     busy = cpu_of(window, _ENGINE)
-    if busy is None or busy.value < BUSY_CORE:
+    if busy is None:
+        full = told(window, rf"(?=.*\bcpu\b)(?=.*\b({_ENGINE})\b)")
+        is_full = full is not None and re.search(r"full|saturat|max|pinned|100", full.raw.lower())
+        argument.fact(full if is_full else None)
+        return bool(is_full)
+    if busy.value < BUSY_CORE:
         return False
     front = cpu_of(window, r"front\w*|api|http|router|gateway|client")
     if front is not None and front.value > busy.value:
@@ -238,6 +258,12 @@ def _is_slow(window: Window) -> bool:
     return any(slow.factor >= _SLOWER for slow in slowdowns(window))
 
 
+def _is_far_from_busy(usage: Figure | None, now: Activity) -> bool:
+    """With a batch at hand; at one request a wait for the device looks like work of the host."""
+    running = None if now.running is None else late(now.running)
+    return usage is not None and usage.value < _FAR and (running is None or running >= _A_BATCH)
+
+
 def _cite(argument: Argument, now: Activity) -> None:
     argument.series(now.running)
     argument.series(now.waiting)
@@ -251,6 +277,8 @@ def _cite(argument: Argument, now: Activity) -> None:
 
 
 _NOT_SHARE = r"util|usage|front|client|memory|cache|hit|budget|kv"
+_FAR = 0.45
+_A_BATCH = 4
 _LATER = 1.8
 """Times the others' steps: batches that differ by a few requests differ by less."""
 _MORE = 1.6

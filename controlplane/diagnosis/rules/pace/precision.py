@@ -8,7 +8,7 @@ from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import activity_of
 from controlplane.diagnosis.views.argument import Argument
-from controlplane.diagnosis.views.slowdown import Slowdown, slowdowns
+from controlplane.diagnosis.views.slowdown import Slowdown, sibling_slowdown, slowdowns
 from controlplane.diagnosis.views.told import plain, texts_of, told_all
 from controlplane.diagnosis.window import Window
 
@@ -27,7 +27,8 @@ nothing bought."""
 _SLOWER = 1.1
 _ENGINE_SAYS = (
     r"native support for (fp8|fp4|int8)|weight-only (fp8|fp4)|not fully optimi[sz]ed yet"
-    r"|may degrade performance|slower than non-quantized|performance might be sub-?optimal"
+    r"|may degrade performance|forcing (awq|gptq|fp8)|for faster inference"
+    r"|slower than non-quantized|performance might be sub-?optimal"
     r"|dequanti[sz](e|ing|ation)|falling? back to .*(kernel|marlin|triton|dequant|torch)"
     r"|no (native|optimi[sz]ed|suitable) .*(kernel|fp8|fp4|int8)|emulat(ed|ion)"
 )
@@ -37,11 +38,14 @@ def judge(window: Window) -> Verdict | None:
     """LIKELY where both precisions were measured and the lower is no faster; CERTAIN where it is
     slower and the engine says why."""
     compared = _compared(window)
+    siblings = sibling_slowdown(window) if not compared else None
     said = [
         line
         for line in window.lines_with(_ENGINE_SAYS)
         if re.search(_LOW, line, re.IGNORECASE) or "quant" in line.lower()
     ]
+    if said and siblings is not None and siblings.factor >= _SLOWER:
+        compared = [siblings]
     argument = Argument(window)
     worst = compared[0] if compared else None
     if worst is not None and worst.factor < _NO_GAIN:

@@ -10,6 +10,7 @@ from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
+from controlplane.diagnosis.views.activity import activity_of
 from controlplane.diagnosis.views.argument import Argument, course
 from controlplane.diagnosis.views.course import early, late
 from controlplane.diagnosis.views.told import number_of, plain, share_of, told_all, told_number
@@ -44,6 +45,8 @@ def judge(window: Window) -> Verdict | None:
     """LIKELY where one side has a queue or is full and the other idles."""
     sides = {name: _phase(window, name) for name in ("prefill", "decode")}
     if all(not side.says for side in sides.values()):
+        return None
+    if activity_of(window).is_moving is False:
         return None
     argument = Argument(window)
     for name, side in sides.items():

@@ -10,6 +10,7 @@ from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.course_parts import recent_rate
 from controlplane.diagnosis.views.phases import phases_of
 from controlplane.diagnosis.views.spread import Spread, spread_of
+from controlplane.diagnosis.views.told import told
 from controlplane.diagnosis.window import Window
 
 _FEWEST_EACH = 2.0
@@ -23,11 +24,13 @@ _LEAST_SECONDS = 20.0
 _OF_WORK = 1.6
 """Times a fair share, of what was done in half a minute."""
 _LEAST_DONE = 20.0
+_LEAST_QUEUE = 8.0
+_LESS_FULL = 0.8
 _MOST = 0.65
 _LOAD = (
     r"(?=.*\b(running|active|in ?flight|requests?|load|routed|assigned|rps|streams|share"
     r"|traffic)\b)"
-    r"(?!.*\b(max|limit|total|finished|prompt|longest|p\d\d|ms)\b)"
+    r"(?!.*\b(max|limit|total|finished|prompt|longest|p\d\d|ms)\b)|^[a-z]{1,12}\d{1,2}$"
 )
 _QUEUES = r"waiting|queue|pending|backlog"
 _USAGE = r"(kv|cache|token) ?(cache )?(usage|util\w*)"
@@ -53,7 +56,9 @@ def judge(window: Window) -> Verdict | None:
         is_uneven = load.top == work.top and load.top_share >= _OF_WORK / len(load.by_place)
         if is_uneven:
             argument.says(work.says)
-    is_queue_uneven = waiting is not None and _is_queue_uneven(waiting, load)
+    is_queue_uneven = waiting is not None and _is_queue_uneven(
+        waiting, load, spread_of(window, Signal.KV_USAGE, _USAGE)
+    )
     if not is_uneven and not is_queue_uneven:
         return None
     for spread in (load, waiting, spread_of(window, Signal.KV_USAGE, _USAGE)):
@@ -67,7 +72,8 @@ def judge(window: Window) -> Verdict | None:
     has_queue_there = is_queue_uneven and waiting is not None and waiting.least == 0
     if is_uneven and load is not None:
         lasts = load.seconds >= _LEAST_SECONDS
-        extreme = bool(load.idle) and load.top_share >= _MOST
+        is_many = load.total >= _LEAST_DONE * len(load.by_place)
+        extreme = load.top_share >= _MOST and (bool(load.idle) or is_many)
         if (extreme and (lasts or load.was_even)) or (has_queue_there and bool(load.idle)):
             return argument.verdict(Confidence.CERTAIN, detail=detail)
         if lasts or has_queue_there or extreme:
@@ -112,7 +118,12 @@ def _is_split_by_phase(window: Window) -> bool:
         series.labels.get("engine_type") or series.labels.get("role") or ""
         for series in window.all_series(Signal.RUNNING)
     }
-    return len(roles - {"", "unified"}) > 0 or phases_of(window) is not None
+    told_apart = told(
+        window, r"\bprefill\b.*\b(pool|workers?|replicas?|nodes?|busy|util)"
+    ) and told(window, r"\bdecode\b.*\b(pool|workers?|replicas?|nodes?|busy|util)")
+    return (
+        len(roles - {"", "unified"}) > 0 or phases_of(window) is not None or told_apart is not None
+    )
 
 
 def _is_uneven(spread: Spread) -> bool:
@@ -124,14 +135,22 @@ def _is_uneven(spread: Spread) -> bool:
     return spread.top_share >= _TWICE / places and spread.least <= _IDLE * spread.mean
 
 
-def _is_queue_uneven(waiting: Spread, load: Spread | None) -> bool:
+def _is_queue_uneven(waiting: Spread, load: Spread | None, kv: Spread | None) -> bool:
     """Requests wait at one place while others have no queue and room to run them."""
     places = len(waiting.by_place)
-    if waiting.total < _FEWEST_EACH * places or waiting.top_share < max(_MOST, 1.5 / places):
+    quiet_places = [place for place, value in waiting.by_place.items() if value == 0]
+    if waiting.total < _FEWEST_EACH * places or 4 * len(quiet_places) < places:
+        return False
+    queues = [value for value in waiting.by_place.values() if value > 0]
+    if min(queues) < _LEAST_QUEUE and waiting.top_share < max(_MOST, 1.5 / places):
         return False
     if load is None or set(load.by_place) != set(waiting.by_place):
         return waiting.least == 0
     quiet = [load.by_place[place] for place, value in waiting.by_place.items() if value == 0]
+    if kv is not None and set(kv.by_place) == set(waiting.by_place):
+        full = kv.by_place[waiting.top]
+        if max(kv.by_place[place] for place in quiet_places) <= _LESS_FULL * full:
+            return True
     return bool(quiet) and min(quiet) <= load.by_place[waiting.top] / 2
 
 
@@ -158,6 +177,11 @@ SKEW = Rule(
     "gives work away.",
     hides="Even spreading gives up prefix hits that affinity had: look at the hit rate after it.",
     explains=frozenset(
-        {Mechanism.QUEUE_OVERLOAD, Mechanism.BATCH_UNDERFILLED, Mechanism.CACHE_THRASH}
+        {
+            Mechanism.QUEUE_OVERLOAD,
+            Mechanism.BATCH_UNDERFILLED,
+            Mechanism.CACHE_THRASH,
+            Mechanism.CACHE_PREFIX_LOSS,
+        }
     ),
 )

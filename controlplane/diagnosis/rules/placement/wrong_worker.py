@@ -35,10 +35,17 @@ _PREDICTED = (
 _ACTUAL = r"\b(actual|actually|engine|engines?|real|reported|measured|observed|worker|reality)\b"
 _PREFIX = r"hit|cached|overlap|prefix|match|reuse|blocks|adapter|lora"
 _SESSIONS = (
-    r"(replicas|workers|engines|pods|ranks|instances) (per|for each|of one|by|seen by"
-    r"|used by) (one )?"
-    r"(session|conversation|user|prefix|chat|agent|key|tenant)"
+    r"(replicas|workers|engines|pods|ranks|instances|nodes|backends|servers)\b.*\b(per|for each"
+    r"|by|of)"
+    r"\b.*\b(session|conversation|user|prefix|chat|agent|rollout|dialog\w*|thread|key|tenant"
+    r"|trajector\w*|document)\b"
 )
+_SHARED_SHARE = (
+    r"(?=.*\b(shared|common|same|overlap\w*|repeat\w*|history|previous|identical)\b)"
+    r"(?=.*\b(turns?|prompts?|history|prefix|previous|context|tokens|session)\b)"
+)
+_FAR_BELOW = 0.7
+"""Of what could be reused: a cache that is large enough and asked at the right place finds most."""
 _APART = (
     r"(sessions?|conversations?|turns?|users?|chats?|agents?|prefix(es)?)\b.*\b(more than one"
     r"|several"
@@ -85,6 +92,7 @@ def judge(window: Window) -> Verdict | None:
         or _misrouted(argument, window)
         or _scattered(argument, window)
         or _blind(argument, window)
+        or _finds_less_than_is_shared(argument, window)
         or _refused(argument, window)
     )
     changed = [change.what for change in window.changes_with(_ROUTING)]
@@ -178,6 +186,24 @@ def _blind(argument: Argument, window: Window) -> str:
     for fact in told_all(window, r"decisions|shared with|turns"):
         argument.fact(fact)
     return "prefix" if found and rout else ""
+
+
+def _finds_less_than_is_shared(argument: Argument, window: Window) -> str:
+    """Most of a prompt was there a turn ago, several replicas serve, each finds far less, and none
+    is short of room."""
+    shared = told_number(window, _SHARED_SHARE, without=r"hit|tokens$|block")
+    could, rates = share_of(shared), hit_rates(window)
+    load = spread_of(window, Signal.PREFIX_QUERIES) or spread_of(window, Signal.RUNNING)
+    if shared is None or could is None or rates is None or load is None or not 0 < could <= 1:
+        return ""
+    if late(rates) > _FAR_BELOW * could or late(rates) <= 0:
+        return ""
+    kv = window.find(Signal.KV_USAGE)
+    if kv is not None and kv.max >= 0.9:
+        return ""
+    argument.fact(shared, "it could be found")
+    argument.series(rates, f"on each of {len(load.by_place)}")
+    return "prefix"
 
 
 def _refused(argument: Argument, window: Window) -> str:

@@ -92,6 +92,7 @@ def _ask(argument: Argument, now: Activity, stuck: Stuck) -> bool:
         argument.against(f"the cache is not free ({now.kv.last.raw}), and nobody runs")
         argument.need("who holds the blocks of the KV cache")
         asked = True
+    argument.series(now.window.find(Signal.SWAPPED), "moved out, and not brought back")
     longest, capacity = longest_prompt(now.window), now.capacity
     if longest is None or capacity is None:
         argument.need("the prompt at the head of the queue against the KV cache's tokens")

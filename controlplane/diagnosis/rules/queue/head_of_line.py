@@ -18,7 +18,7 @@ from controlplane.diagnosis.views.course import early, is_sustained, late, stret
 from controlplane.diagnosis.views.figure import Figure
 from controlplane.diagnosis.views.preempting import preempting
 from controlplane.diagnosis.views.prompts import longest_prompt, other_prompts, prompts_by_histogram
-from controlplane.diagnosis.views.told import number_of, told, told_number
+from controlplane.diagnosis.views.told import number_of, plain, told, told_all, told_number
 from controlplane.diagnosis.window import Window
 
 _LONG_TOKENS = 8_000
@@ -37,6 +37,16 @@ _ITS_ANSWER = (
 _THEIR_ANSWERS = (
     r"(waiting|others?|short|small|queued|rest)\b.*\b(max (new |output )?tokens|answer|output)"
 )
+_HEAD_WANTS = (
+    r"(first|head|front|oldest)\b.*\b(queue|line|waiting|queued)\b"
+    r"|head( of (the )?queue)?$"
+)
+_BEHIND = (
+    r"(in|behind|of the) (the )?(queue|it|line|head)\b.*\b(with|without|need\w*|want\w*|other"
+    r"|base)"
+)
+_LACKS = r"adapter|lora|grammar|schema|slot|encoder|image|remote|session|budget|needs|wants|lacks"
+_SLOTS = r"max (cpu )?loras?|adapter slots|loras?\b|running lora|adapters"
 _SLOWED = 0.35
 """Of the decode rate before: what remains beside full chunks."""
 _LEAST_SECONDS = 5.0
@@ -58,6 +68,9 @@ def judge(window: Window) -> Verdict | None:
     reserved = _by_reservation(now)
     if reserved is not None:
         return reserved
+    scarce = _by_what_the_head_lacks(now)
+    if scarce is not None:
+        return scarce
     argument = Argument(window)
     argument.series(now.backlog, "they pile up" if waiting.change > 0 else "they wait")
     argument.series(now.kv, "there is room")
@@ -115,6 +128,36 @@ def _by_reservation(now: Activity) -> Verdict | None:
     sure = is_sustained(waiting, _LEAST_SECONDS) and waiting.change >= 0
     confidence = Confidence.CERTAIN if sure else Confidence.LIKELY
     return argument.verdict(confidence, detail=detail, remedy=remedy)
+
+
+def _by_what_the_head_lacks(now: Activity) -> Verdict | None:
+    """The first in the queue waits for something that those behind it do not need."""
+    head = told(now.window, _HEAD_WANTS)
+    behind = told_all(now.window, _BEHIND)
+    waiting, running, kv = now.waiting, now.running, now.kv
+    if head is None or waiting is None or waiting.last.value <= 0 or now.is_full:
+        return None
+    if number_of(head) is not None and head.value is not None and not behind:
+        return None
+    if not re.search(_LACKS, f"{head.raw} {' '.join(plain(fact.key) for fact in behind)}".lower()):
+        return None
+    if now.has_all_seats_taken or running is None or running.last.value <= 0:
+        return None
+    argument = Argument(now.window)
+    argument.fact(head, "it waits for something of its own")
+    for fact in behind:
+        argument.fact(fact, "behind it")
+    for fact in told_all(now.window, _SLOTS):
+        argument.fact(fact)
+    argument.series(waiting)
+    argument.series(running, f"of {now.seats:.0f} seats" if now.seats else "")
+    argument.series(kv, "there is room")
+    argument.against("queue.blocked: what runs makes progress")
+    argument.against("queue.overload: seats and blocks are free")
+    remedy = "More of what the head waits for, or a scheduler that goes on past it."
+    sure = bool(behind) and now.is_moving is not False
+    confidence = Confidence.CERTAIN if sure else Confidence.LIKELY
+    return argument.verdict(confidence, detail=head.raw, remedy=remedy)
 
 
 def _names_long_prompt(argument: Argument, now: Activity) -> bool:

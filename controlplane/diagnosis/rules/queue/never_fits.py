@@ -8,15 +8,19 @@ from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.queue.stuck import Stuck, stuck_of
+from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.figure import Figure
+from controlplane.diagnosis.views.preempting import preempting
 from controlplane.diagnosis.views.prompts import longest_prompt
 from controlplane.diagnosis.views.told import says_no, told, told_number, value_of
 from controlplane.diagnosis.window import Window
 
 _MAX_MODEL_LEN = r"(?:max.?model.?len|context.?len(?:gth)?)[^\d]{1,4}(\d[\d,]*)"
+_FEWEST = 3
+_ALONE = 1.0
 _SAID = (
     r"(exceeds|larger than|too (long|large|big) for|does not fit|cannot fit|can't fit|never fit).*"
     r"(capacity of (the )?block.?manager|kv.?cache|token pool|kv pool|memory pool)"
@@ -29,6 +33,9 @@ def judge(window: Window) -> Verdict | None:
     now = activity_of(window)
     stuck = stuck_of(now)
     said = window.lines_with(_SAID)
+    alone = _thrown_out_alone(now)
+    if alone is not None:
+        return alone
     if stuck is None and not said:
         return None
     if stuck is not None and (stuck.denial is not None or stuck.moves):
@@ -48,12 +55,33 @@ def judge(window: Window) -> Verdict | None:
     return _may_be(argument, now, stuck, longest, capacity)
 
 
+def _thrown_out_alone(now: Activity) -> Verdict | None:
+    """The only request there is gets thrown out again and again, and writes nothing more."""
+    thrown, tokens = preempting(now), now.window.find(Signal.GENERATION_TOKENS)
+    if thrown is None or thrown.series is None or thrown.count < _FEWEST or tokens is None:
+        return None
+    here = (series.last.value for series in (now.running, now.waiting) if series is not None)
+    inside = sum(here) if now.in_flight is None else now.in_flight.max
+    if inside > _ALONE or tokens.increase != 0:
+        return None
+    argument = Argument(now.window)
+    argument.series(thrown.series, "one request, thrown out again and again")
+    argument.series(tokens, "and not one token more")
+    argument.series(now.in_flight)
+    argument.series(now.kv)
+    is_too_long = _compare(argument, now, longest_prompt(now.window), now.capacity)
+    argument.against("cache.thrash: nobody else wants room")
+    return argument.verdict(Confidence.CERTAIN if is_too_long else Confidence.LIKELY)
+
+
 def _compare(
     argument: Argument, now: Activity, longest: Figure | None, capacity: float | None
 ) -> bool:
     if longest is None or capacity is None:
         return False
-    output = value_of(now.window, r"^(head )?(request )?max (new |output |completion )?tokens$")
+    output = value_of(
+        now.window, r"(^|\b(head|request|first|them) )max (new |output |completion )?tokens$"
+    )
     if longest.value > capacity:
         _cite_length(argument, longest, f"more than the {number(capacity)} tokens of the KV cache")
     elif output is not None and longest.value + output > capacity:

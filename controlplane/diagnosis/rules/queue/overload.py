@@ -1,5 +1,7 @@
 """More arrives than is done: a full batch, a queue that does not get less, and progress."""
 
+import re
+
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.log_event import LogKind
@@ -14,6 +16,7 @@ from controlplane.diagnosis.views.course import is_sustained, stretch_while
 from controlplane.diagnosis.views.draining import drain_of, wave_of
 from controlplane.diagnosis.views.figure import Figure
 from controlplane.diagnosis.views.preempting import preempting
+from controlplane.diagnosis.views.slowdown import slowdowns
 from controlplane.diagnosis.views.told import number_of, told_number
 from controlplane.diagnosis.window import Window
 
@@ -30,6 +33,7 @@ _MOSTLY = 0.7
 _MANY_READINGS = 8
 _LEAST_BATCH = 4
 """A batch of one or two that stands still says nothing of a limit."""
+_SLOWER = 1.3
 _DEEP = 0.5
 """Of the batch: a queue that long is no fluctuation."""
 
@@ -50,7 +54,10 @@ def judge(window: Window) -> Verdict | None:
     is_thrash = _weigh_preemptions(now, argument)
     if is_thrash:
         return None
-    if limit and lasts and moving:
+    growing = bool(_more_arrives(now)) and _stands(now, waiting)
+    if _is_slower_and_unknown(now, argument):
+        lasts = False
+    if (limit or growing) and lasts and moving:
         return argument.verdict(Confidence.LIKELY, detail=limit)
     _ask(argument, now, limit=limit, lasts=lasts, moving=moving)
     return argument.verdict(Confidence.POSSIBLE, detail=limit)
@@ -88,6 +95,36 @@ def _limit(now: Activity, waiting: Series) -> str:
     if len(running.readings) > 2 and (now.kv is None or not now.has_room):
         return f"the batch stands at {number(most)}"
     return ""
+
+
+def _stands(now: Activity, waiting: Series) -> bool:
+    """The batch does not grow while more and more wait."""
+    running = None if now.running is None else now.running.between(waiting.first.at, now.window.end)
+    return (
+        running is not None
+        and len(running.readings) > 1
+        and running.max - running.min <= _PLATEAU * running.max
+        and waiting.last.value > waiting.first.value
+    )
+
+
+def _is_slower_and_unknown(now: Activity, argument: Argument) -> bool:
+    """Tokens come more slowly than before, and nobody counts preemptions: then a full cache may be
+    one in which work is done twice."""
+    if not now.is_full or preempting(now) is not None:
+        return False
+    for slow in slowdowns(now.window):
+        if slow.factor >= _SLOWER and not re.search(
+            r"ttft|first token|queue|wait", slow.contrast.keys
+        ):
+            argument.says(slow.says)
+            argument.need(
+                "preemptions, retractions or pauses over time",
+                "prefill tokens computed over time",
+                "what was changed when it got slower",
+            )
+            return True
+    return False
 
 
 def _is_power_of_two(value: float) -> bool:

@@ -25,15 +25,16 @@ _MOST_SET = 20
 """A number of retries up to it is how many a client may make, and not how many came."""
 _SETTING = r"limit|max|budget|allowed|backoff|after|policy|interval|delay|jitter|config"
 _ALL = (
-    r"^(all |total |upstream |backend |engine |gateway |http |api |llm |model |outgoing )*"
-    r"(requests?|attempts|calls|arriv(als|ed)|received|incoming|offered|total|sent)( requests)?"
-    r"( (sent|received|total|in all|at the engine|at engine|upstream|seen))*"
-    r"( per (s|min)| last \d+ (s|min|m|h))*( total)?$"
+    r"^(all |total |upstream |backend |engine |gateway |http |api |llm |model |outgoing |proxy )*"
+    r"(requests?|attempts|calls|dispatch(es|ed)?|arriv(als|ed)|received|incoming|offered|total|sent"
+    r"|posts?|submissions|tries)( requests)?( (sent|received|total|in all|at the engine|at engine"
+    r"|upstream|seen|by the proxy))*( per (s|min)| last \d+ (s|min|m|h))*( total)?$"
 )
 _ORIGINALS = (
-    r"\b(original|unique|distinct|first|users?|logical|organic|new|real)\b.*\b(requests?|attempts?"
-    r"|quer(y|ies)|calls?|turns?|questions?|tasks?|jobs?|actions?)\b|^(turns|questions|user actions"
-    r"|tasks|jobs|intents)\b"
+    r"\b(original|unique|distinct|first|users?|logical|organic|new|real|agent"
+    r"|human)\b.*\b(requests?"
+    r"|attempts?|quer(y|ies)|calls?|turns?|questions?|tasks?|jobs?|actions?|messages?)\b|^(turns"
+    r"|questions|user actions|tasks|jobs|intents|messages|conversations)\b"
 )
 
 
@@ -164,7 +165,7 @@ def _failures(argument: Argument, now: Activity) -> bool:
     if (number_of(fact) or 0.0) > 0:
         argument.fact(fact)
         found = True
-    timeout = told(now.window, r"(client|request|sdk|caller) (timeout|deadline)")
+    timeout = told(now.window, r"(time ?out|deadline|patience|gives? up after)")
     if timeout is not None:
         argument.fact(timeout, "after which callers give up and try again")
         found = True

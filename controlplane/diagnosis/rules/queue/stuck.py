@@ -9,6 +9,8 @@ from controlplane.diagnosis.views.course import stretch_while
 from controlplane.diagnosis.views.figure import Figure, figure_of
 from controlplane.diagnosis.views.told import number_of, says_no, told, told_number
 
+_AFTER = 0.5
+"""Seconds. A rate that stands beside the first idle reading is of the time before it."""
 LEAST_SECONDS = 15.0
 """A scheduler that has room admits within a step; a compilation or a long first step takes a few
 seconds."""
@@ -37,7 +39,7 @@ class Stuck:
 def stuck_of(now: Activity) -> Stuck | None:
     """None where something runs or nothing waits."""
     idle = stretch_while(now.running, lambda value: value == 0)
-    waiting = stretch_while(now.backlog, lambda value: value > 0)
+    waiting = stretch_while(_queue(now), lambda value: value > 0)
     if idle is None or waiting is None:
         return None
     start = max(idle.first.at, waiting.first.at)
@@ -46,10 +48,19 @@ def stuck_of(now: Activity) -> Stuck | None:
         waiting=waiting,
         running=idle,
         seconds=seconds if min(len(idle.readings), len(waiting.readings)) > 1 else _told_for(now),
-        moves=now.moves(start, now.window.end),
+        moves=now.moves(start + _AFTER, now.window.end),
         truth=_truth(now, waiting),
         denial=_denial(now),
     )
+
+
+def _queue(now: Activity) -> Series | None:
+    """Where most wait: at the engine, before it, or between prefill and decode."""
+    signals = (Signal.DECODE_QUEUE, Signal.TRANSFER_QUEUE, Signal.PREFILL_QUEUE)
+    found = [series for signal in signals if (series := now.window.find(signal)) is not None]
+    if now.backlog is not None:
+        found.append(now.backlog)
+    return max(found, key=lambda series: series.last.value, default=None)
 
 
 def _told_for(now: Activity) -> float:
@@ -73,6 +84,9 @@ def _truth(now: Activity, waiting: Series) -> Figure | None:
     queued = now.window.find(Signal.GATEWAY_QUEUED)
     if queued is not None and queued.last.value > 0 and queued is not now.backlog:
         return Figure(queued.last.value, f"{queued.origin.name} {queued.last.raw}")
+    answers = told_number(now.window, r"(answers|answered|completions|completed|finished|done)\b.*")
+    if answers is not None and number_of(answers) == 0:
+        return Figure(0.0, f"{answers.key} {answers.raw}", answers)
     if len(waiting.readings) > 1 and not waiting.is_constant:
         values = f"{waiting.first.raw} -> {waiting.last.raw}"
         return Figure(waiting.last.value, f"{waiting.origin.name} {values}: the gauge is alive")

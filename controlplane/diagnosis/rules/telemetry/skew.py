@@ -23,7 +23,7 @@ _WRAPPED = 2**63
 """An unsigned 64-bit difference that went below zero stands above it."""
 _TIMES = (
     r"latency|ttft|itl|tpot|queue|transfer|delay|duration|elapsed|wait|gap|time|span|age|lag|transit|"
-    r"hop|network"
+    r"hop|network|to (engine|server|gateway|client|decode|prefill|router)"
 )
 _NO_TIME = r"offset|skew|drift|clock|ntp|budget|left|remaining|change|delta|diff|saved|slack"
 _OFFSET = r"offset|skew|drift|clock|ntp|chrony|ptp|time ?sync"

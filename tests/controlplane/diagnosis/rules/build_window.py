@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogEvent, LogKind
-from controlplane.diagnosis.reading import Origin, Reading, Series, SourceKind
+from controlplane.diagnosis.reading import HistogramSeries, Origin, Reading, Series, SourceKind
 from controlplane.diagnosis.signal import Signal, Unit
+from controlplane.diagnosis.sources.facts import facts_of
 from controlplane.diagnosis.window import Change, Doubt, EngineName, Window
 
 
@@ -48,6 +49,11 @@ def fact(
     )
 
 
+def told(at: float = 0, /, **values: object) -> tuple[Fact, ...]:
+    """What somebody wrote down, read as cases are read."""
+    return facts_of(values, at)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
     """A log line, and what the log's reader makes of it."""
@@ -69,9 +75,10 @@ def said(
 
 
 def window(
-    *parts: Series | Line | Fact | Change | Doubt | str,
+    *parts: Series | Line | Fact | tuple[Fact, ...] | Change | Doubt | str,
     engine: str = "vllm",
     exported: frozenset[str] = frozenset(),
+    histograms: tuple[HistogramSeries, ...] = (),
     end: float | None = None,
 ) -> Window:
     """All of them in one window; a text is a log line that says nothing to the log's reader."""
@@ -93,7 +100,9 @@ def window(
         for index, line in enumerate(lines)
         if line.kind is not None
     )
-    facts = tuple(part for part in parts if isinstance(part, Fact))
+    facts = tuple(part for part in parts if isinstance(part, Fact)) + tuple(
+        fact for part in parts if isinstance(part, tuple) for fact in part
+    )
     moments = [each.last.at for each in found] + [each.at for each in facts]
     moments += [event.at for event in events if event.at is not None]
     return Window(
@@ -101,6 +110,7 @@ def window(
         end=max(moments, default=0.0) if end is None else end,
         engine=EngineName(name=engine),
         series=found,
+        histograms=histograms,
         facts=facts,
         events=events,
         lines=tuple(line.text for line in lines),

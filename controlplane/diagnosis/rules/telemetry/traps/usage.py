@@ -10,7 +10,7 @@ from controlplane.diagnosis.rules.telemetry.readers import readers
 from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
-from controlplane.diagnosis.views.told import number_of, told_all, told_number
+from controlplane.diagnosis.views.told import number_of, texts_of, told_all, told_number
 
 _NOTICED = 0.1
 """Of the cache: a fall from less is noticed by nobody."""
@@ -90,7 +90,7 @@ def prefills_and_decodes_nothing(argument: Argument, now: Activity) -> Confidenc
     if tokens is not None and tokens.increase:
         return None
     is_prefill = any(series.labels.get("engine_type") == "prefill" for series in now.window.series)
-    told_role = told_all(now.window, r"prefill")
+    told_role = any("prefill" in text for text in texts_of(now.window))
     if not (told_role or (is_prefill and readers(now.window))):
         return None
     argument.series(decode, "a server of the role prefill decodes nothing")

@@ -1,0 +1,102 @@
+"""Each trap is stepped into, and the same figures without it are no trap."""
+
+import pytest
+
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.fact import Fact
+from controlplane.diagnosis.reading import (
+    HistogramReading,
+    HistogramSeries,
+    Origin,
+    Series,
+    SourceKind,
+)
+from controlplane.diagnosis.rules.telemetry.misread import MISREAD
+from controlplane.diagnosis.signal import Signal
+from tests.controlplane.diagnosis.rules.build_window import series, told, window
+
+USAGE = "vllm:kv_cache_usage_perc"
+LOGGED = SourceKind.LOG
+BUSY = (
+    series(Signal.KV_USAGE, 0.41, name=USAGE, replica="a"),
+    series(Signal.KV_USAGE, 0.44, name=USAGE, replica="b"),
+)
+PREEMPTED = series(Signal.PREEMPTIONS, 4211, 4211, every=300, name="vllm:num_preemptions_total")
+PREFILLS = (
+    series(Signal.GENERATION_RATE, 0, 0, every=60, name="sglang:gen_throughput"),
+    series(Signal.COMPUTED_PROMPT_TOKENS, 0, 2160000, every=60),
+)
+EMPTIED = (
+    series(Signal.KV_USAGE, 0.148, 0.031, 0.0, 0.026, kind=LOGGED, name="GPU KV cache usage"),
+    series(Signal.RUNNING, 3, 1, 0, 1, kind=LOGGED, name="Running"),
+)
+HITS_KEPT = series(Signal.HIT_RATE, 0.714, 0.739, every=30, kind=LOGGED, name="hit rate")
+HITS_LOST = series(Signal.HIT_RATE, 0.714, 0.02, every=30, kind=LOGGED, name="hit rate")
+
+TRAPS: dict[str, tuple[Series | tuple[Fact, ...], ...]] = {
+    "sum of shares": (*BUSY, told(alert=f"sum({USAGE}) > 0.8", alert_value=0.85)),
+    "never reached": (
+        series(Signal.KV_USAGE, 0.98, name=USAGE),
+        told(alert_rule=f"{USAGE} > 90", alert="never fired"),
+    ),
+    "total since start": (PREEMPTED, told(alert="vllm:num_preemptions_total > 1000")),
+    "counted twice": (
+        series(Signal.RUNNING, 12, name="sglang:num_running_reqs"),
+        told(panel="sum(sglang:num_running_reqs)", dashboard_running=24),
+    ),
+    "mean of percentiles": (told(panel="avg(histogram_quantile(0.99, ttft))"),),
+    "prefills and decodes nothing": (*PREFILLS, told(panel="gen_throughput of prefill servers")),
+    "fell with its requests": (*EMPTIED, HITS_KEPT),
+    "cached is not held": (
+        series(Signal.RUNNING, 0),
+        told(kv_blocks_used=260, kv_blocks_evictable=260),
+    ),
+    "never caught running": (
+        series(Signal.RUNNING, 0, 0, every=30),
+        series(Signal.FINISHED, 90411, 90542, every=30),
+        told(scrape_interval_s=30),
+    ),
+}
+
+
+@pytest.mark.parametrize("trap", TRAPS)
+def test_a_trap_is_named(trap: str) -> None:
+    verdict = MISREAD.judge(window(*TRAPS[trap]))
+    assert verdict is not None
+    assert verdict.confidence >= Confidence.LIKELY
+    assert verdict.detail == trap
+
+
+NO_TRAPS: dict[str, tuple[Series | tuple[Fact, ...], ...]] = {
+    "a greatest share": (*BUSY, told(alert=f"max({USAGE}) > 0.8", alert_value=0.44)),
+    "a threshold in the unit of its series": (
+        series(Signal.KV_USAGE, 0.98, name=USAGE),
+        told(alert_rule=f"{USAGE} > 0.9"),
+    ),
+    "a rate of a counter": (PREEMPTED, told(alert="rate(vllm:num_preemptions_total[5m]) > 1000")),
+    "a prefill server that nobody misjudges": PREFILLS,
+    "an idle cache whose hits were lost": (*EMPTIED, HITS_LOST),
+    "blocks in use that nobody could hand out": (
+        series(Signal.RUNNING, 0),
+        told(kv_blocks_used=260, kv_blocks_evictable=10),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", NO_TRAPS)
+def test_the_same_figures_read_rightly_are_no_trap(what: str) -> None:
+    assert MISREAD.judge(window(*NO_TRAPS[what])) is None
+
+
+def test_a_percentile_within_the_first_bucket_is_a_straight_line() -> None:
+    reading = HistogramReading(0.0, (0.3, float("inf")), (1000.0, 1000.0), 20.0, 1000.0)
+    queue = HistogramSeries(
+        signal=Signal.QUEUE_TIME,
+        origin=Origin(kind=SourceKind.METRICS, name="vllm:request_queue_time_seconds"),
+        readings=(reading,),
+    )
+    found = window(told(dashboard_queue_p99_s=0.297), histograms=(queue,))
+    verdict = MISREAD.judge(found)
+    assert verdict is not None
+    assert verdict.detail == "below first bucket"
+    assert any("mean 0.02 s" in sentence for sentence in verdict.evidence)

@@ -1,0 +1,53 @@
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.rules.telemetry.missing import MISSING
+from controlplane.diagnosis.signal import Signal
+from tests.controlplane.diagnosis.rules.build_window import series, told, window
+
+EXPORTED = frozenset({"vllm:kv_cache_usage_perc", "vllm:num_requests_running"})
+LOAD = series(Signal.RUNNING, 19, name="vllm:num_requests_running")
+
+
+def test_a_name_of_an_older_version_is_missing_and_its_new_one_is_told() -> None:
+    verdict = MISSING.judge(
+        window(
+            LOAD,
+            told(panel_query="vllm:gpu_cache_usage_perc", panel="No data"),
+            exported=EXPORTED,
+        )
+    )
+    assert verdict is not None
+    assert verdict.confidence is Confidence.CERTAIN
+    evidence = "\n".join(verdict.evidence)
+    assert "vllm:kv_cache_usage_perc is" in evidence
+    assert "vllm:num_requests_running 19" in evidence
+
+
+def test_an_endpoint_that_was_not_switched_on_is_missing_as_a_whole() -> None:
+    verdict = MISSING.judge(
+        window('INFO: 10.0.0.3:1 - "GET /metrics HTTP/1.1" 404 Not Found', told(in_flight=52))
+    )
+    assert verdict is not None
+    assert verdict.confidence is Confidence.LIKELY
+    assert verdict.detail == "the endpoint is off"
+
+
+def test_what_is_exported_is_not_missing() -> None:
+    found = window(LOAD, told(alert="vllm:kv_cache_usage_perc > 0.9"), exported=EXPORTED)
+    assert MISSING.judge(found) is None
+
+
+def test_a_histogram_is_there_by_its_parts() -> None:
+    parts = frozenset({f"vllm:inter_token_latency_seconds_{part}" for part in ("sum", "count")})
+    found = window(LOAD, told(panel="vllm:inter_token_latency_seconds"), exported=parts)
+    assert MISSING.judge(found) is None
+
+
+def test_an_extract_of_a_page_proves_no_absence() -> None:
+    found = window(LOAD, told(alert="vllm:lora_requests_info"), exported=EXPORTED)
+    verdict = MISSING.judge(found)
+    assert verdict is not None
+    assert verdict.confidence is Confidence.POSSIBLE
+
+
+def test_nobody_who_reads_means_nothing_is_missed() -> None:
+    assert MISSING.judge(window(LOAD, told(in_flight=19), exported=EXPORTED)) is None

@@ -73,6 +73,13 @@ class Case:
 
 def read_case(text: str, place: str) -> Case:
     """Reads one case. Raises CaseError, which names `place` and the part and what to do."""
+    try:
+        return _read(text, place)
+    except RecursionError as error:
+        raise CaseError(place, "it is nested too deeply, or in itself", "write it flat") from error
+
+
+def _read(text: str, place: str) -> Case:
     document = _document(text, place)
     engine = _engine(document.get("engine"), place)
     return Case(

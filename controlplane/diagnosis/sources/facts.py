@@ -5,6 +5,7 @@ have several words for one thing, the one that rules ask for is added. The table
 there is to it: whoever meets a key that nobody thought of adds its words here.
 """
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -331,7 +332,8 @@ def _value(text: str, key: _Key) -> tuple[float | None, Unit | None, str]:
 
 def _rounded(value: float) -> float:
     """Without what a factor such as 0.001 leaves in the last digits."""
-    return float(f"{value:.15g}")
+    rounded = float(f"{value:.15g}")
+    return rounded if math.isfinite(rounded) else value
 
 
 def _written_unit(text: str) -> tuple[Unit, float] | None:

@@ -17,7 +17,7 @@ STATISTICS_START = re.compile(
     r"\beval time *= |draft acceptance rate = |^ *(?:n_drafted|n_accept|accept) +="
 )
 
-_RATE = re.compile(r"\b(prompt eval|eval) time *= .*?([\d.]+) tokens per second")
+_RATE = re.compile(r"\b(prompt eval|eval) time *= .*?(?<![\d.])([\d.]+) tokens per second")
 
 
 def read_statistics(text: str) -> Iterator[Figure]:
@@ -140,14 +140,14 @@ SHAPES = (
         "eval",
         LogKind.PROMPT_EVALUATED,
         r"prompt eval time *= +(?P<seconds>[\d.]+ ms) / +(?P<tokens>\d+) tokens"
-        r"(?:.*?(?P<per_second>[\d.]+) tokens per second)?",
+        r"(?:.*?(?<![\d.])(?P<per_second>[\d.]+) tokens per second)?",
         _LLAMA,
     ),
     shape(
         "eval",
         LogKind.GENERATED,
         r"(?<!prompt )eval time *= +(?P<seconds>[\d.]+ ms) / +(?P<tokens>\d+) (?:tokens|runs)"
-        r"(?:.*?(?P<per_second>[\d.]+) tokens per second)?",
+        r"(?:.*?(?<![\d.])(?P<per_second>[\d.]+) tokens per second)?",
         _LLAMA,
     ),
     shape(

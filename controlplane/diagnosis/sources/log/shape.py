@@ -16,6 +16,7 @@ The names of a pattern's groups say what becomes of them:
 | any other | a field, a number |
 """
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -88,14 +89,18 @@ def _read(name: str, value: str) -> tuple[str, float] | None:
     for written, meant, factor in _SCALED:
         if written.search(name):
             number = number_of(value)
-            return None if number is None else (written.sub(meant, name), number * factor)
+            return None if number is None else _finite(written.sub(meant, name), number * factor)
     if name.endswith("bytes"):
         number = bytes_of(value)
     elif name.endswith("seconds"):
         number = seconds_of(value)
     else:
         number = number_of(value)
-    return None if number is None else (name, number)
+    return None if number is None else _finite(name, number)
+
+
+def _finite(name: str, number: float) -> tuple[str, float] | None:
+    return (name, number) if math.isfinite(number) else None
 
 
 class ShapeTable:

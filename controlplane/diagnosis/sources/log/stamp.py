@@ -86,7 +86,7 @@ def find_stamp(line: str) -> Stamp | None:
         return None
     try:
         return _READ[found.lastgroup or ""](found)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 

@@ -15,6 +15,14 @@ SINCE_SECONDS = 180.0
 """How far back one look at the counts goes. Requests that take longer are not counted here."""
 _TURNED_AWAY = frozenset({"rejected", "shed"})
 _PLACE = "request counts"
+_OWN_TENANTS = "_"
+"""Names that begin so are not callers, but probes of ours."""
+_SHOWN = 8
+_MAX_UNIX = 2**62
+_USUAL_SECONDS = 120.0
+"""How long it must have been seen what is usual of a tenant."""
+_GROWN = 2.0
+"""So many times what is usual is told of."""
 
 
 class CountHistory:
@@ -25,6 +33,9 @@ class CountHistory:
         self._totals: Counter[tuple[str, str]] = Counter()
         self._readings: dict[tuple[str, str], list[Reading]] = {}
         self._moments: list[float] = []
+        self._before: dict[tuple[str, str], dict[int, int]] = {}
+        """Requests by deployment and tenant, by minutes that are over."""
+        self._began_at: float | None = None
 
     def take(self, counted: Mapping[EndingKey, int], at: float) -> None:
         """What `count_endings` says at `at`. Counts only grow, also of minutes that are over."""
@@ -38,12 +49,18 @@ class CountHistory:
             if not readings and self._moments:
                 readings.append(Reading(self._moments[-1], 0.0, "0"))
             readings.append(Reading(at, float(total), plain_number(total)))
+        self._remember(counted)
         self._seen = dict(counted)
         self._moments.append(at)
+        self._began_at = at if self._began_at is None else self._began_at
 
     def forget_before(self, moment: float) -> None:
         """What was counted earlier."""
         self._moments = [at for at in self._moments if at >= moment]
+        for of, minutes in list(self._before.items()):
+            self._before[of] = {at: n for at, n in minutes.items() if at >= moment}
+            if not self._before[of]:
+                del self._before[of]
         for what, readings in list(self._readings.items()):
             kept = [each for each in readings if each.at >= moment]
             if len(kept) > 1 and kept[0].value == kept[-1].value and what not in self._recent():
@@ -91,26 +108,46 @@ class CountHistory:
     def _facts(self, deployment: str) -> Iterator[Fact]:
         by_measure: dict[str, Counter[str]] = defaultdict(Counter)
         for key, value in self._seen.items():
-            if key.deployment == deployment:
-                by_measure[key.measure][key.tenant or "nobody in particular"] += value
+            if key.deployment == deployment and not key.tenant.startswith(_OWN_TENANTS):
+                by_measure[key.measure][key.tenant] += value
         seconds = f"{SINCE_SECONDS:g}"
-        offered = by_measure.get(OFFERED)
-        if not offered:
-            return
         known: dict[str, object] = {}
-        if len(offered) > 1:
-            known[f"requests_by_tenant_last_{seconds}_s"] = dict(offered.most_common(8))
-            turned_away = sum(
+        offered = by_measure[OFFERED]
+        if self._has_grown(deployment, offered):
+            known[f"calls_by_tenant_last_{seconds}_s"] = dict(offered.most_common(_SHOWN))
+            turned_away: Counter[str] = sum(
                 (by_measure[f"{DISPOSITION_PREFIX}{word}"] for word in sorted(_TURNED_AWAY)),
                 Counter(),
             )
             if turned_away:
-                known[f"rejected_by_tenant_last_{seconds}_s"] = dict(turned_away.most_common(8))
+                name = f"rejected_by_tenant_last_{seconds}_s"
+                known[name] = dict(turned_away.most_common(_SHOWN))
         judged = by_measure[JUDGED].total()
         if judged:
             missed = judged - by_measure[GOOD].total()
-            known[f"out_of_contract_share_last_{seconds}_s"] = round(missed / judged, 4)
+            known[f"contract_missed_last_{seconds}_s"] = f"{missed} of {judged} requests"
         yield from facts_of(known, self._moments[-1])
+
+    def _remember(self, counted: Mapping[EndingKey, int]) -> None:
+        """Of minutes that are not looked at any more, how much each tenant sent."""
+        oldest = min((key.minute_unix for key in counted), default=_MAX_UNIX)
+        for key, value in self._seen.items():
+            if key.minute_unix < oldest and key.measure == OFFERED:
+                minutes = self._before.setdefault((key.deployment, key.tenant), {})
+                minutes[key.minute_unix] = value
+
+    def _has_grown(self, deployment: str, offered: Counter[str]) -> bool:
+        """Whether the tenant who sends most sends much more than before. That one has most of the
+        traffic is how most services are, and no finding; nor is anything known of a tenant when
+        there was no time to learn what is usual."""
+        if len(offered) < 2 or self._began_at is None:
+            return False
+        known_seconds = self._moments[-1] - SINCE_SECONDS - max(self._began_at, self._moments[0])
+        if known_seconds < _USUAL_SECONDS:
+            return False
+        (tenant, number), *_ = offered.most_common(1)
+        before = sum(self._before.get((deployment, tenant), {}).values()) / known_seconds
+        return number / SINCE_SECONDS >= _GROWN * before
 
 
 def _origin(name: str) -> Origin:

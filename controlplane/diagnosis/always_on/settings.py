@@ -15,8 +15,9 @@ class AlwaysOnSettings:
     """Between two rounds of scrapes."""
     look_seconds: float = 15.0
     """Between two looks of the rules at one deployment."""
-    judged_seconds: float = 120.0
-    """The newest part of what was seen, which is what rules judge: what is over is no trouble."""
+    judged_seconds: float = 75.0
+    """The newest part of what was seen, which is what rules judge: what is over is no trouble, and
+    rules are made for about a minute."""
     keep_seconds: float = 600.0
     """How long what was seen is kept, to find since when something is so."""
     max_scrapes: int = 100

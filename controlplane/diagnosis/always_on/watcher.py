@@ -73,7 +73,7 @@ class Watcher:
 
     def do_pass(self) -> None:
         """Scrape those whose turn it is, and judge what is due. Raises SQLAlchemyError."""
-        now = self._clock() / 1e9
+        now = self._now()
         replicas = self._observed.replicas()
         self._sight.take_fleet(replicas, now)
         targets = targets_of(replicas)
@@ -91,7 +91,7 @@ class Watcher:
         self._look_around(suspects)
 
     def _look_around(self, suspects: frozenset[str]) -> None:
-        now = self._clock() / 1e9
+        now = self._now()
         names = self._sight.names()
         self._forget_others(frozenset(names), now)
         due = [name for name in names if self._is_due(name, name in suspects, now)]
@@ -103,6 +103,10 @@ class Watcher:
             self._try_to_look(name)
             if time.monotonic() - began > self._settings.max_look_seconds:
                 return
+
+    def _now(self) -> float:
+        """Unix seconds, as exact as findings tell them."""
+        return round(self._clock() / 1e9, 1)
 
     def _is_due(self, name: str, is_suspect: bool, now: float) -> bool:
         """Of one that looks well, only where something was seen since the last look."""
@@ -139,8 +143,8 @@ class Watcher:
 
     def _look(self, name: str) -> None:
         now_unix_ns = self._clock()
-        self._last_looked[name] = now_unix_ns / 1e9
-        seen = self._sight.seen(name, now_unix_ns / 1e9)
+        now = self._last_looked[name] = self._now()
+        seen = self._sight.seen(name, now)
         if not seen.window.series and not seen.silent:
             return  # nothing was ever asked: there is nothing to say yet
         self._guard.begin()

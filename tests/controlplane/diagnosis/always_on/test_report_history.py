@@ -1,0 +1,85 @@
+"""What gateways report of a deployment, as signals and facts."""
+
+from controlplane.diagnosis.always_on.report_history import (
+    ReportedLoad,
+    ReportHistory,
+    read_reports,
+)
+from controlplane.diagnosis.signal import Signal
+from controlplane.diagnosis.sources.joining import join
+from dataplane.report import GatewayReport, ReplicaReport
+from tests.controlplane.quiet_gateway import quiet_report
+
+
+def _replica(replica_id: str, num_outstanding: int, **said: str | bool) -> ReplicaReport:
+    return ReplicaReport(
+        **{
+            "replica_id": replica_id,
+            "is_connected": True,
+            "num_outstanding": num_outstanding,
+            **said,
+        }  # type: ignore[arg-type]
+    )
+
+
+def _read(*reports: GatewayReport, at: float = 10.0) -> ReportedLoad:
+    load = read_reports(reports, {"chat-1", "chat-2"}, "chat", at)
+    assert load is not None
+    return load
+
+
+def test_gateways_are_added_up_and_replicas_of_others_left_out() -> None:
+    one = quiet_report(
+        "g0",
+        replicas=(_replica("chat-1", 5), _replica("other-1", 50)),
+        num_queued_by_deployment={"chat": 2, "other": 9},
+        oldest_queued_seconds=4.0,
+    )
+    two = quiet_report("g1", replicas=(_replica("chat-1", 3),), num_queued_by_deployment=None)
+    load = _read(one, two)
+    assert (load.num_outstanding, load.num_queued) == (8, 2)
+    assert load.oldest_queued_seconds is None, "it may be of the other deployment"
+    assert read_reports((), {"chat-1"}, "chat", 1.0) is None
+
+
+def test_of_one_deployment_alone_the_whole_gateway_speaks() -> None:
+    report = quiet_report(
+        replicas=(_replica("chat-1", 5),),
+        num_queued_by_deployment={"chat": 2},
+        oldest_queued_seconds=4.0,
+    )
+    history = ReportHistory()
+    for at in (10.0, 15.0):
+        history.take(_read(report, at=at))
+    window = join([history.tell()])
+    for signal, value in (
+        (Signal.GATEWAY_IN_FLIGHT, 7.0),
+        (Signal.GATEWAY_QUEUED, 2.0),
+        (Signal.GATEWAY_OLDEST_QUEUED, 4.0),
+        (Signal.GATEWAY_HELD_BACK_REPLICAS, 0.0),
+    ):
+        series = window.find(signal)
+        assert series is not None
+        assert series.values == (value, value), signal
+    history.forget_before(12.0)
+    assert history.tell().start == 15.0
+
+
+def test_why_replicas_are_held_back_doubted_or_gone_is_told_and_calls_for_a_closer_look() -> None:
+    assert not _read(quiet_report(replicas=(_replica("chat-1", 5),))).is_suspect
+    history = ReportHistory()
+    load = _read(
+        quiet_report(
+            replicas=(
+                _replica("chat-1", 5, held_back="it is three times as slow as the others"),
+                _replica("chat-2", 0, is_connected=False, error="refused"),
+            )
+        )
+    )
+    assert load.is_suspect
+    history.take(load)
+    said = {fact.key: fact.raw for fact in history.tell().facts}
+    assert said == {
+        "replicas_held_back": "chat-1: it is three times as slow as the others",
+        "replicas_unreachable": "chat-2: refused",
+    }

@@ -1,0 +1,83 @@
+"""A page every five seconds, for ever, in bounded memory."""
+
+import itertools
+
+from controlplane.diagnosis.always_on.clipping import newest_part
+from controlplane.diagnosis.always_on.replica_history import PageReaders, ReplicaHistory
+from controlplane.diagnosis.always_on.scraper import ScrapedPage
+from controlplane.diagnosis.always_on.turns import Target
+from controlplane.diagnosis.signal import Signal
+from controlplane.diagnosis.sources.joining import join
+from controlplane.diagnosis.window import DoubtKind, Window
+from tests.controlplane.diagnosis.always_on.metrics_server import vllm_page
+
+_TARGET = Target(replica_id="r", deployment="chat", address="10.0.0.1:1")
+_HISTOGRAM = "vllm:time_to_first_token_seconds"
+
+
+def _page(number: int) -> str:
+    buckets = "".join(
+        f'{_HISTOGRAM}_bucket{{le="{bound}",model_name="m"}} {number}\n' for bound in (1.0, "+Inf")
+    )
+    return (
+        vllm_page(running=number % 7, generated=100 * number)
+        + f"# TYPE {_HISTOGRAM} histogram\n{buckets}"
+        + f'{_HISTOGRAM}_count{{model_name="m"}} {number}\n'
+        + f'{_HISTOGRAM}_sum{{model_name="m"}} {number / 2}\n'
+    )
+
+
+def _after(num_pages: int, keep: float = 600.0) -> Window:
+    history = ReplicaHistory("r", "http://10.0.0.1:1/metrics", PageReaders())
+    for number in range(num_pages):
+        text = _page(number)
+        history.take(ScrapedPage(target=_TARGET, place="p", text=text), 5.0 * number)
+        history.forget_before(5.0 * number - keep)
+    told = history.tell(5.0 * num_pages)
+    assert told is not None
+    return join([told])
+
+
+def test_only_the_last_minutes_are_kept() -> None:
+    running = _after(500).find(Signal.RUNNING)
+    assert running is not None
+    assert running.span_seconds == 600.0
+    assert len(running.readings) == 121
+    assert running.last.at == 5.0 * 499
+
+
+def test_of_histograms_some_states_are_kept_and_the_newest_always() -> None:
+    histogram = _after(500).find_histogram(Signal.TTFT)
+    assert histogram is not None
+    moments = [reading.at for reading in histogram.readings]
+    assert moments[-1] == 5.0 * 499
+    assert len(moments) <= 26
+    assert max(after - before for before, after in itertools.pairwise(moments)) <= 30
+    assert histogram.mean == 0.5
+
+
+def test_telling_twice_says_the_same() -> None:
+    history = ReplicaHistory("r", "place", PageReaders())
+    for number, text in enumerate((_page(1), _page(2), _page(0))):
+        history.take(ScrapedPage(target=_TARGET, place="p", text=text), 5.0 * number)
+    first, again = history.tell(15.0), history.tell(15.0)
+    assert first == again
+    assert first is not None
+    assert any(doubt.kind is DoubtKind.COUNTER_RESET for doubt in first.doubts)
+
+
+def test_the_newest_part_has_what_is_newest_and_a_histogram_from_where_it_began() -> None:
+    part = newest_part(_after(100), 60.0)
+    running, histogram = part.find(Signal.RUNNING), part.find_histogram(Signal.TTFT)
+    assert running is not None
+    assert running.span_seconds == 60.0
+    assert histogram is not None
+    assert 12 <= histogram.observed.count <= 18
+
+
+def test_what_is_no_metrics_page_is_an_unanswered_scrape() -> None:
+    history = ReplicaHistory("r", "place", PageReaders())
+    history.take(ScrapedPage(target=_TARGET, place="p", text="<html>hello</html>"), 5.0)
+    assert history.tell(10.0) is None
+    assert history.why_silent is not None
+    assert "HTML" in history.why_silent

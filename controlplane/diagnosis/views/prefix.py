@@ -31,9 +31,39 @@ def hit_rates(window: Window) -> Series | None:
     return course_of(window, Signal.HIT_RATE, _HIT_RATE, without=r"expected|before|target|old")
 
 
+def finds_as_many(window: Window) -> bool:
+    """As many tokens a second are found as in the beginning of the window: a share that fell all
+    the same is one of more or longer prompts. False where that cannot be seen."""
+    found = next(
+        (series for _, signal in _PAIRS if (series := window.find(signal)) is not None), None
+    )
+    if found is None:
+        found = _left_over(
+            window.find(Signal.PROMPT_TOKENS), window.find(Signal.COMPUTED_PROMPT_TOKENS)
+        )
+    if found is None or len(found.readings) < _INTERVALS:
+        return False
+    quarter = found.span_seconds / 4
+    before = found.between(found.first.at, found.first.at + quarter)
+    after = found.between(found.last.at - quarter, found.last.at)
+    if before is None or after is None or min(before.span_seconds, after.span_seconds) <= 0:
+        return False
+    pace = before.change / before.span_seconds
+    return pace > 0 and after.change / after.span_seconds >= _AS_MANY * pace
+
+
+_AS_MANY = 0.6
+"""Of the tokens a second before; with a few prompts a second chance does no more."""
+
+
 def _not_computed(asked: Series | None, computed: Series | None) -> Series | None:
     """What of prompts was not computed was found. Both count within a step, so that long intervals
     are taken."""
+    found = _left_over(asked, computed)
+    return None if found is None or asked is None else _between(asked, found)
+
+
+def _left_over(asked: Series | None, computed: Series | None) -> Series | None:
     if asked is None or computed is None or len(asked.readings) < _INTERVALS:
         return None
     found = [
@@ -43,7 +73,7 @@ def _not_computed(asked: Series | None, computed: Series | None) -> Series | Non
     ]
     if not found or min(reading.value for reading in found) < 0:
         return None
-    return _between(asked, replace(asked, readings=tuple(found)))
+    return replace(asked, readings=tuple(found))
 
 
 _INTERVALS = 8

@@ -11,7 +11,8 @@ from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.contrast import contrasts
 from controlplane.diagnosis.views.course import late
-from controlplane.diagnosis.views.prefix import hit_rates
+from controlplane.diagnosis.views.course_parts import rates
+from controlplane.diagnosis.views.prefix import finds_as_many, hit_rates
 from controlplane.diagnosis.views.told import number_of, share_of, told_all, told_number
 from controlplane.diagnosis.window import DoubtKind, Window
 
@@ -21,6 +22,7 @@ _LOST = 0.5
 """Of the rate before; what chats and batches vary by chance is less."""
 _GONE = 0.25
 """Of the rate before: hardly anything is left, which traffic alone does not do within a window."""
+_AS_MUCH = 0.7
 _MANY_TOKENS = 10_000
 _SIMILAR = 0.5
 """Of a prompt that a slot held already."""
@@ -55,11 +57,13 @@ def judge(window: Window) -> Verdict | None:
     if _was_shared_and_computed(argument, window):
         argument.against("cache.nothing_shared: it is known to be shared")
         return argument.verdict(Confidence.CERTAIN)
+    if finds_as_many(window):
+        return None
     fallen_to = _fallen_to(argument, window)
     if fallen_to is None or fallen_to > _LOST:
         beside = _below_its_siblings(argument, window)
         fallen_to = fallen_to if beside is None else beside
-    if fallen_to is None or fallen_to > _LOST:
+    if fallen_to is None or fallen_to > _LOST or _finds_as_much(window):
         return None
     reasons = _reasons(argument, window)
     _cite(argument, window)
@@ -193,6 +197,17 @@ def _fallen_to(argument: Argument, window: Window) -> float | None:
             argument.says(contrast.says)
             return contrast.factor
     return None
+
+
+def _finds_as_much(window: Window) -> bool:
+    """Each request finds as many tokens as before: prompts became longer, and nothing was lost."""
+    hits = rates(window.find(Signal.PREFIX_HITS), window)
+    hits = hits or rates(window.find(Signal.CACHED_PROMPT_TOKENS), window)
+    ended = rates(window.find(Signal.FINISHED), window)
+    ended = ended or rates(window.find(Signal.GATEWAY_ENDED), window)
+    if hits is None or ended is None or hits.before <= 0 or ended.before <= 0 or ended.after <= 0:
+        return False
+    return hits.after / ended.after >= _AS_MUCH * hits.before / ended.before
 
 
 def _below_its_siblings(argument: Argument, window: Window) -> float | None:

@@ -3,6 +3,7 @@
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.fleet.hung import HUNG_REPLICA
 from controlplane.diagnosis.rules.fleet.impossible import IMPOSSIBLE
+from controlplane.diagnosis.rules.fleet.late_start import LATE_START
 from controlplane.diagnosis.rules.fleet.split import SPLIT
 from controlplane.diagnosis.rules.fleet.stale import STALE_REPLICA
 from controlplane.diagnosis.rules.fleet.storm import STORM
@@ -14,6 +15,7 @@ from controlplane.diagnosis.rules.fleet.vanished import VANISHED
 RULES: tuple[Rule, ...] = (
     HUNG_REPLICA,
     STALE_REPLICA,
+    LATE_START,
     VANISHED,
     IMPOSSIBLE,
     TRANSFER,

@@ -66,6 +66,10 @@ def _told(window: Window) -> dict[str, list[float]]:
         ]
         if seconds:
             told[stage] = seconds
+    for event in window.events_of(LogKind.READY):
+        for name, value in event.fields.items():
+            if name.endswith("_seconds"):
+                told.setdefault(name.removesuffix("_seconds"), []).append(value)
     for fact in window.facts:
         if _IS_STAGE.search(fact.key) and fact.value is not None:
             told.setdefault(_IS_STAGE.sub("", fact.key).replace("_", " "), []).append(fact.value)

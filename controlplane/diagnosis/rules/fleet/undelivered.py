@@ -26,6 +26,9 @@ def judge(window: Window) -> Verdict | None:
     held, active = mean_of(undelivered, start, window.end), mean_of(in_flight, start, window.end)
     if held is None or active is None or undelivered.span_seconds < _LEAST_SECONDS:
         return None
+    leaked = window.find(Signal.LEAKED)
+    if leaked is not None:  # what is never released is not delivered either
+        held -= leaked.last.value
     if held - active < max(_MANY, _SHARE * active):
         return None
     argument = Argument(window)

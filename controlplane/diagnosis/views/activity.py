@@ -23,9 +23,14 @@ _IN_FLIGHT = (
     r"|requests in ?flight|outstanding|active streams|^open (requests|streams|to)\b"
     r"|^(requests|streams) open\b|^open (calls|connections)$"
 )
-_RUNNING = r"^(num )?(requests |reqs )?running( (requests|reqs|seqs))?$|^running\b|^active requests"
+_RUNNING = (
+    r"^((server|engine|vllm|sglang) )?(num )?(requests |reqs )?running( (requests|reqs|seqs))?$"
+    r"|^running\b|^active requests|^(busy |active )slots$|^slots (busy|processing|active)"
+    r"|^(requests )?processing$"
+)
 _WAITING = (
-    r"^(num )?(requests |reqs )?(waiting|queued|pending|deferred)( (requests|reqs|seqs))?$"
+    r"^((server|engine|vllm|sglang) )?(num )?(requests |reqs )?"
+    r"(waiting|queued|pending|deferred)( (requests|reqs|seqs))?$"
     r"|queue (depth|length|len|size)$|^(engine )?queue( reqs| requests)?$|^waiting\b"
 )
 _QUEUED = r"(gateway|router|proxy|ingress) (queue|queued|waiting|pending)( depth| len(gth)?)?$"
@@ -144,6 +149,9 @@ class Activity:
         told = told_number(self.window, _SPEED)
         if told is not None:
             seen.append((number_of(told) or 0.0) > 0)
+        answers = told_number(self.window, _ANSWERS)
+        if not seen and answers is not None and number_of(answers) == 0:
+            return False
         return any(seen) if seen else None
 
     @property
@@ -199,6 +207,7 @@ _NOT_NOW = r"before|baseline|expected|limit|max|longest|wrong"
 _NOT_SEATS = r"batched|tokens|model len|client"
 _NOT_CAPACITY = r"batched|prompt|cached|free|used|available|evictable|per "
 _SPEED = r"(tokens|tok) per s|throughput|tokens? rate|tps\b"
+_ANSWERS = r"\b(answers|answered|completions|completed|finished|done)\b.*\b(last|since|in)\b"
 _VLLM_BLOCK = 16.0
 """Tokens, where it was not set; all its releases on CUDA have this default."""
 _NEARLY = 0.95

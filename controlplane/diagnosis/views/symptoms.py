@@ -27,6 +27,8 @@ _LOST_SHARE = 0.03
 _SLOWER = 1.3
 _GROWN = 1.1
 _SEVERAL = 3
+_MANY_READINGS = 16
+_PARTS = 8
 _WORTH = 0.3
 """A hit rate that somebody would miss."""
 _LOST_HITS = 0.4
@@ -100,15 +102,8 @@ def _slower(now: Activity) -> Iterator[str]:
     decode, running = now.decode, now.running
     if decode is None or running is None or len(decode.readings) < 2:
         return
-    speeds: list[tuple[float, float, bool]] = []
-    since = now.window.start
-    for reading in decode.readings:
-        beside, part = running.at(reading.at), running.between(since, reading.at)
-        count = 0.0 if beside is None else beside.value
-        is_first = not speeds or (part is not None and part.min == 0)
-        if count > 0:
-            speeds.append((reading.value / count, count, is_first))
-        since = reading.at
+    is_fine = len(decode.readings) > _MANY_READINGS
+    speeds = _smooth(decode, running) if is_fine else _each(now.window.start, decode, running)
     if len(speeds) < 2:
         return
     half = len(speeds) // 2
@@ -121,6 +116,34 @@ def _slower(now: Activity) -> Iterator[str]:
     warm = [speed for speed, _, first in speeds if not first]
     if warm and min(warm) < _DIP * best:
         yield f"{decode.origin.name} falls to {min(warm):.3g} tokens/s for each running at times"
+
+
+def _each(start: float, decode: Series, running: Series) -> list[tuple[float, float, bool]]:
+    """Of each reading: tokens a second for each running, how many run, and whether it is the first
+    after a pause."""
+    speeds: list[tuple[float, float, bool]] = []
+    since = start
+    for reading in decode.readings:
+        beside, part = running.at(reading.at), running.between(since, reading.at)
+        count = 0.0 if beside is None else beside.value
+        is_first = not speeds or (part is not None and part.min == 0)
+        if count > 0:
+            speeds.append((reading.value / count, count, is_first))
+        since = reading.at
+    return speeds
+
+
+def _smooth(decode: Series, running: Series) -> list[tuple[float, float, bool]]:
+    """The same over eighths: between two scrapes a second apart the batch changes more than the
+    pace."""
+    speeds: list[tuple[float, float, bool]] = []
+    for part in range(_PARTS):
+        start = decode.first.at + decode.span_seconds * part / _PARTS
+        end = decode.first.at + decode.span_seconds * (part + 1) / _PARTS
+        made, beside = decode.between(start, end), running.between(start, end)
+        if made is not None and beside is not None and beside.mean >= 1:
+            speeds.append((made.mean / beside.mean, beside.mean, beside.min == 0))
+    return speeds
 
 
 def _thrown_out(now: Activity) -> Iterator[str]:

@@ -4,11 +4,12 @@ import re
 
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rule import Rule
-from controlplane.diagnosis.signal import Signal
+from controlplane.diagnosis.signal import Signal, Unit
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
@@ -17,7 +18,7 @@ from controlplane.diagnosis.views.draining import drain_of, wave_of
 from controlplane.diagnosis.views.figure import Figure
 from controlplane.diagnosis.views.preempting import preempting
 from controlplane.diagnosis.views.slowdown import slowdowns
-from controlplane.diagnosis.views.told import number_of, told_number
+from controlplane.diagnosis.views.told import number_of, plain, told_all, told_number
 from controlplane.diagnosis.window import Window
 
 _LEAST_SECONDS = 14.0
@@ -193,18 +194,22 @@ def _more_arrives(now: Activity) -> str:
         came, done = received.increase, finished.increase
         if came is not None and done is not None and came > done * (1 + _PLATEAU):
             return f"{number(came)} came and {number(done)} were answered in the same time"
-    came_fact = told_number(
-        now.window, r"(arriv|offered|incoming|demand|sent|request).*per s|(arrival|offered) rate"
-    )
-    done_fact = told_number(
-        now.window, r"(finish|complet|answer|served|serv|success|capacity).*per s|service rate"
-    )
+    came_fact = _per_second(now, r"arriv|offered|incoming|demand|\bsent\b|request rate|submitted")
+    done_fact = _per_second(now, r"finish|complet|answer|serv(ed|ing|ice)|success|capacity")
     came, done = number_of(came_fact), number_of(done_fact)
     if came_fact is None or done_fact is None or came is None or done is None:
         return ""
     if came_fact is done_fact or came <= done * (1 + _PLATEAU):
         return ""
     return f"{came_fact.key} {came_fact.raw} against {done_fact.key} {done_fact.raw}"
+
+
+def _per_second(now: Activity, pattern: str) -> Fact | None:
+    """The newest such figure that is a rate."""
+    for fact in reversed(told_all(now.window, pattern, without=r"token|prompt|before")):
+        if fact.unit is Unit.PER_SECOND or re.search(r"per s|rps|qps|rate", plain(fact.key)):
+            return fact
+    return None
 
 
 def _weigh_preemptions(now: Activity, argument: Argument) -> bool:

@@ -19,10 +19,11 @@ from controlplane.diagnosis.judging import diagnose
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rules import BUILT_IN_RULES
 from controlplane.diagnosis.sources.files import read_inputs
+from dataplane import names
 from ops.live.native_replica import NotServingError, running_replica, under_load
-from ops.live.scene import Load, Scene, judged, watched
+from ops.live.scene import Load, Scene, judged, until_counted, watched
 
-_WARM_UP_SECONDS = 5.0
+_WARM_STEPS = 30
 
 
 SCENES = (
@@ -84,7 +85,9 @@ async def _play(scene: Scene, seconds: float) -> Diagnosis:
                     window = await watched(replica.metrics_url, seconds)
                 else:
                     async with under_load(replica, scene.load):
-                        await asyncio.sleep(_WARM_UP_SECONDS)
+                        await until_counted(
+                            replica.metrics_url, names.REPLICA_STEPS_TOTAL, _WARM_STEPS
+                        )
                         window = await watched(replica.metrics_url, seconds)
         except NotServingError:
             window = read_inputs([str(folder / "log")])

@@ -25,9 +25,9 @@ from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rules import BUILT_IN_RULES
 from ops.calibration.service import MODEL
 from ops.calibration.vllm_server import VllmPlan, serving_vllm
-from ops.live.scene import Load, Scene, judged, watched
+from ops.live.scene import Load, Scene, judged, until_counted, watched
 
-_WARM_UP_SECONDS = 8.0
+_WARM_TOKENS = 200
 _VOCABULARY = 40_000
 
 SCENES = (
@@ -87,7 +87,7 @@ def _play(scene: Scene, options: argparse.Namespace) -> Diagnosis:
 
 async def _watch(url: str, load: Load | None, seconds: float) -> Diagnosis:
     async with _under_load(url, load):
-        await asyncio.sleep(_WARM_UP_SECONDS)
+        await until_counted(f"{url}/metrics", "vllm:generation_tokens_total", _WARM_TOKENS)
         window = await watched(url, seconds)
     return diagnose(window, BUILT_IN_RULES)
 

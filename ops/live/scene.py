@@ -1,13 +1,18 @@
 """A scene: one way to drive an engine, what that is, and what the diagnosis made of it."""
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import Any
+
+import httpx
 
 from controlplane.cli.diagnosis_output import diagnosis_text
 from controlplane.diagnosis.diagnosis import Diagnosis
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.sources.live import Progress, watch
 from controlplane.diagnosis.window import Window
+
+_WARM_UP_SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +44,22 @@ def judged(scene: Scene, diagnosis: Diagnosis) -> bool:
     print(f"{word}  {scene.name}, which is {scene.mechanism.value}:")
     print(diagnosis_text(diagnosis) + "\n", flush=True)
     return is_right
+
+
+async def until_counted(url: str, counter: str, at_least: float) -> None:
+    """Wait until a counter of the page has come so far: first steps take longest, and a batch is
+    filled one by one. Raises TimeoutError."""
+    async with httpx.AsyncClient() as http, asyncio.timeout(_WARM_UP_SECONDS):
+        while True:
+            text = (await http.get(url)).raise_for_status().text
+            values = [
+                float(line.rpartition(" ")[2])
+                for line in text.splitlines()
+                if line.startswith(counter)
+            ]
+            if sum(values) >= at_least:
+                return
+            await asyncio.sleep(0.5)
 
 
 async def watched(url: str, seconds: float) -> Window:

@@ -63,7 +63,12 @@ class OpenState:
             observed, snapshots = ObservedState(), SnapshotFeed()
             processes = ProcessHistory(state_dir)
             diagnosis = DiagnosisWorker(
-                config_db, request_db, observed, processes, always_on or AlwaysOnSettings()
+                config_db,
+                request_db,
+                observed,
+                processes,
+                state_dir / "logs",
+                always_on or AlwaysOnSettings(),
             )
             stack.callback(diagnosis.stop)
             operator = Operator(

@@ -97,6 +97,7 @@ def create_app(state_dir: Path, urls: Mapping[DatabaseKind, str] | None = None) 
         app.state.request_db,
         app.state.observed,
         app.state.process_history,
+        state_dir,
         AlwaysOnSettings(),
     )
     app.add_api_route("/internal/requests", lambda: live_requests(time.time_ns()))

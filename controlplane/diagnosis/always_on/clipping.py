@@ -7,8 +7,8 @@ from controlplane.diagnosis.window import Window
 
 
 def newest_part(window: Window, seconds: float) -> Window:
-    """The same, with what was read in its last `seconds`. Facts and changes stay: they hold until
-    another is told. A histogram keeps the state that it had at the beginning."""
+    """The same, with what was read in its last `seconds`. Facts, changes and what logs say stay:
+    they hold until another is told. A histogram keeps the state that it had at the beginning."""
     start = max(window.start, window.end - seconds)
     series = (each.between(start, window.end) for each in window.series)
     return replace(
@@ -18,7 +18,6 @@ def newest_part(window: Window, seconds: float) -> Window:
         histograms=tuple(
             clipped for each in window.histograms if (clipped := _clipped(each, start)) is not None
         ),
-        events=tuple(each for each in window.events if each.at is None or each.at >= start),
         doubts=tuple(each for each in window.doubts if each.at is None or each.at >= start),
     )
 

@@ -6,10 +6,16 @@ One thread owns it. Nothing here asks anybody but our own databases: pages are f
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from controlplane.api.changes import STALE_SECONDS
 from controlplane.api.marks import read_marks
 from controlplane.diagnosis.always_on.count_history import SINCE_SECONDS, CountHistory
+from controlplane.diagnosis.always_on.failure_log import (
+    Failure,
+    newest_failures,
+    read_failure,
+)
 from controlplane.diagnosis.always_on.replica_history import PageReaders, ReplicaHistory
 from controlplane.diagnosis.always_on.report_history import ReportHistory, read_reports
 from controlplane.diagnosis.always_on.scraper import ScrapedPage
@@ -22,9 +28,14 @@ from controlplane.operator.observed import ObservedReplica, ObservedState
 from controlplane.process_history import ProcessHistory
 from controlplane.store.database import Database
 from controlplane.store.minute_endings import count_endings
+from controlplane.store.replicas import list_transitions_between
 from controlplane.store.series import SeriesSpan
 
 _CHANGES_SECONDS = 6 * 3600
+_FAILURES_SECONDS = 900
+"""A deployment none of whose replicas became ready for longer than that is left to its trouble: the
+operator tries again within minutes."""
+_MAX_TRANSITIONS = 2000
 _SERVING = frozenset({"starting", "ready", "draining"})
 
 
@@ -50,6 +61,8 @@ class Seen:
     """Of them, those whose metrics are known."""
     silent: dict[str, str]
     """Why nothing is known of a replica, by replica: of those that were asked."""
+    has_failed: bool
+    """One failed, and none is ready since: its log is part of the window."""
 
 
 def targets_of(replicas: Iterable[ObservedReplica]) -> list[Target]:
@@ -71,8 +84,10 @@ class Sight:
         config_db: Database,
         request_db: Database,
         processes: ProcessHistory,
+        logs_dir: Path,
         keep_seconds: float,
     ) -> None:
+        """`logs_dir` holds what replicas on this machine write, as `<replica>.log`."""
         self._observed = observed
         self._config_db = config_db
         self._request_db = request_db
@@ -81,22 +96,27 @@ class Sight:
         self._deployments: dict[str, _Deployment] = {}
         self._counts = CountHistory()
         self._changes: dict[str, list[Change]] = {}
+        self._logs_dir = logs_dir
+        self._failures: dict[str, Failure] = {}
+        self._failed_parts: dict[str, Part] = {}
+        """By replica: a log that ended is read once."""
 
     def names(self) -> list[str]:
-        """Deployments of which something runs."""
-        return sorted(self._deployments)
+        """Deployments of which something runs, or failed lately and is to run."""
+        return sorted(self._deployments.keys() | self._failures.keys())
 
     def suspects(self) -> frozenset[str]:
-        """Those of which gateways report what calls for a closer look."""
+        """Those of which gateways report what calls for a closer look, or of which one failed."""
         return frozenset(
             name
             for name, kept in self._deployments.items()
             if kept.reports.last is not None and kept.reports.last.is_suspect
-        )
+        ) | frozenset(self._failures)
 
     def asked_at(self, deployment: str) -> float:
-        """When one of its replicas was last scraped."""
-        return self._deployments[deployment].asked_at
+        """When one of its replicas was last scraped, or failed."""
+        kept, failure = self._deployments.get(deployment), self._failures.get(deployment)
+        return max(kept.asked_at if kept else 0.0, failure.at if failure else 0.0)
 
     def take_fleet(self, replicas: Sequence[ObservedReplica], at: float) -> None:
         """Which replicas there are now; of those that ended nothing is kept. And what gateways
@@ -151,12 +171,30 @@ class Sight:
             change = Change(at=mark.at_unix_ns / 1e9, what=mark.text)
             self._changes.setdefault(mark.deployment, []).append(change)
 
+    def take_failures(self, at: float) -> None:
+        """Which deployments have no replica that became ready since the last one failed. Raises
+        SQLAlchemyError."""
+        start, end = round((at - _FAILURES_SECONDS) * 1e9), round((at + 1) * 1e9)
+        with self._config_db.reading() as session:
+            found = list_transitions_between(session, start, end, None, _MAX_TRANSITIONS)
+        self._failures = newest_failures(found)
+        known = {each.replica_id for each in self._failures.values()}
+        self._failed_parts = {key: p for key, p in self._failed_parts.items() if key in known}
+
     def seen(self, deployment: str, now: float) -> Seen:
         """All that is kept of it, as one window until `now`."""
-        kept = self._deployments[deployment]
+        kept = self._deployments.get(deployment) or _Deployment()
         told = {key: history.tell(now) for key, history in kept.replicas.items()}
         parts = [part for part in told.values() if part is not None]
-        window = join([*parts, kept.reports.tell(), self._counts.tell(deployment), _failures(kept)])
+        window = join(
+            [
+                *parts,
+                kept.reports.tell(),
+                self._counts.tell(deployment),
+                _unanswered(kept),
+                self._failed(deployment),
+            ]
+        )
         changes = [*self._changes.get(deployment, ()), *self._changes.get("", ())]
         return Seen(
             window=replace(
@@ -165,6 +203,7 @@ class Sight:
                 end=now,
                 changes=tuple(sorted(changes, key=lambda change: change.at)),
             ),
+            has_failed=deployment in self._failures,
             num_replicas=len(kept.replicas),
             num_telling=len(parts),
             silent={
@@ -174,6 +213,16 @@ class Sight:
             },
         )
 
+    def _failed(self, deployment: str) -> Part:
+        """What the one wrote that failed last; nothing where one became ready since."""
+        failure = self._failures.get(deployment)
+        if failure is None:
+            return Part()
+        part = self._failed_parts.get(failure.replica_id)
+        if part is None:
+            part = self._failed_parts[failure.replica_id] = read_failure(failure, self._logs_dir)
+        return part
+
 
 def _address(replica: ObservedReplica) -> str | None:
     if replica.metrics_address is not None:
@@ -182,7 +231,7 @@ def _address(replica: ObservedReplica) -> str | None:
     return address if address is not None and address.startswith(("http://", "https://")) else None
 
 
-def _failures(kept: _Deployment) -> Part:
+def _unanswered(kept: _Deployment) -> Part:
     failed = [each for history in kept.replicas.values() for each in history.failed]
     num_all = sum(history.num_scrapes for history in kept.replicas.values())
     facts, doubts = told_of_failures(failed, num_all)

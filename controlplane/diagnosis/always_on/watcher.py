@@ -92,12 +92,12 @@ class Watcher:
 
     def _look_around(self, suspects: frozenset[str]) -> None:
         now = self._now()
+        self._read_records(now)
         names = self._sight.names()
         self._forget_others(frozenset(names), now)
         due = [name for name in names if self._is_due(name, name in suspects, now)]
         if not due:
             return
-        self._read_records(now)
         began = time.monotonic()
         for name in order_deployments(due, suspects, self._last_looked):
             self._try_to_look(name)
@@ -124,6 +124,7 @@ class Watcher:
         self._records_at = now
         self._sight.take_counts(now)
         self._sight.take_changes(now)
+        self._sight.take_failures(now)
 
     def _try_to_look(self, name: str) -> None:
         """What one deployment's telemetry breaks, it breaks for itself alone."""
@@ -145,7 +146,7 @@ class Watcher:
         now_unix_ns = self._clock()
         now = self._last_looked[name] = self._now()
         seen = self._sight.seen(name, now)
-        if not seen.window.series and not seen.silent:
+        if not seen.window.series and not seen.silent and not seen.has_failed:
             return  # nothing was ever asked: there is nothing to say yet
         self._guard.begin()
         diagnosis = self._judge(seen)
@@ -178,7 +179,7 @@ class Watcher:
     ) -> None:
         """Where nothing is wrong and nothing was, the database is left in peace. Where no replica
         tells anything and the rules cannot say, nothing is known of an end either."""
-        if diagnosis.mechanism is Mechanism.CANNOT_TELL and seen.num_telling == 0:
+        if seen.num_telling == 0 and diagnosis.mechanism is Mechanism.CANNOT_TELL:
             return
         is_well = all(each.mechanism is Mechanism.HEALTHY for each in diagnosis.findings)
         if is_well and name not in self._troubled and self.num_looks > 1:

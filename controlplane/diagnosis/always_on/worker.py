@@ -6,6 +6,7 @@ the operator's first pass.
 
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import structlog
@@ -33,6 +34,7 @@ class DiagnosisWorker:
         request_db: Database,
         observed: ObservedState,
         processes: ProcessHistory,
+        logs_dir: Path,
         settings: AlwaysOnSettings,
         clock: WallClock = wall_clock,
     ) -> None:
@@ -51,6 +53,7 @@ class DiagnosisWorker:
         self._request_db = request_db
         self._observed = observed
         self._processes = processes
+        self._logs_dir = logs_dir
         self._clock = clock
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="diagnosis", daemon=True)
@@ -94,6 +97,7 @@ class DiagnosisWorker:
             self._config_db,
             self._request_db,
             self._processes,
+            self._logs_dir,
             self.settings.keep_seconds,
         )
         watcher = self.watcher = Watcher(

@@ -101,5 +101,10 @@ def test_a_plugin_of_rules_that_is_not_there_is_told_at_the_start(app: FastAPI) 
 def worker(app: FastAPI, settings: AlwaysOnSettings) -> DiagnosisWorker:
     state = app.state
     return DiagnosisWorker(
-        state.config_db, state.request_db, state.observed, state.process_history, settings
+        state.config_db,
+        state.request_db,
+        state.observed,
+        state.process_history,
+        Path(),
+        settings,
     )

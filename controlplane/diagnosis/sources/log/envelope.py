@@ -13,7 +13,7 @@ _RANK = re.compile(r"(?<![A-Za-z])(DP|TP|PP|EP|[Rr]ank[ =]?)_?(\d{1,4})(?!\d)")
 _SLOT = re.compile(r"\bid +(\d+) \| task (-?\d+) \||\bid_slot=(\d+) id_task=(-?\d+)")
 _HEAD = 160
 _MESSAGE_KEYS = ("log", "message", "msg", "event", "MESSAGE", "text", "textPayload")
-_TIME_KEYS = ("time", "timestamp", "ts", "@timestamp", "asctime", "__REALTIME_TIMESTAMP")
+_TIME_KEYS = ("time", "timestamp", "ts", "@timestamp", "asctime", "__REALTIME_TIMESTAMP", "at")
 _LEVEL_KEYS = ("level", "levelname", "severity", "lvl", "loglevel")
 _LONGEST_NAME = 80
 _DEEPEST = 3

@@ -36,6 +36,7 @@ class WatchedFleet:
             self.config_db,
             self.request_db,
             ProcessHistory(folder),
+            folder,
             settings.keep_seconds,
         )
         self.watcher = Watcher(

@@ -77,6 +77,8 @@ class LogKind(StrEnum):
     """similarity: the share of the prompt that the slot holds already."""
     PROMPT_STARTED = "prompt_started"
     """tokens, n_past, context."""
+    PROMPT_PROGRESS = "prompt_progress"
+    """So much of a prompt is computed: tokens, progress (a share), seconds since it began."""
     FULL_REPROCESS = "full_reprocess"
     """Nothing of a prompt that was cached can be used (why)."""
     CACHE_RESET = "cache_reset"

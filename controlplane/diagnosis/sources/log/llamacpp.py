@@ -11,12 +11,20 @@ from controlplane.diagnosis.sources.log.shape import shape
 _LLAMA = "llama.cpp"
 _MIB = r"[\d.]+ ?[KMG]i?B"
 
-STATISTICS_KEYS = frozenset({"eval", "acceptance", "n_drafted", "n_accept", "accept"})
-
-STATISTICS_START = re.compile(
-    r"\beval time *= |draft acceptance rate = |^ *(?:n_drafted|n_accept|accept) +="
+STATISTICS_KEYS = frozenset(
+    {"eval", "acceptance", "processing", "n_decoded", "#gen", "n_drafted", "n_accept", "accept"}
 )
 
+STATISTICS_START = re.compile(
+    r"\beval time *= |draft acceptance(?: rate)? = |prompt processing, n_tokens = |n_decoded = "
+    r"|#gen tokens = |^ *(?:n_drafted|n_accept|accept) +="
+)
+
+_UNDER_WAY = re.compile(
+    r"(prompt processing), n_tokens = .*/ +([\d.]+) tokens per second"
+    r"|n_decoded = .*(tg) = +([\d.]+) t/s"
+)
+_DRAFTER = re.compile(r"statistics (\S+): .*#gen tokens = (\d+), #acc tokens = (\d+)")
 _RATE = re.compile(r"\b(prompt eval|eval) time *= .*?(?<![\d.])([\d.]+) tokens per second")
 
 
@@ -24,12 +32,25 @@ def read_statistics(text: str) -> Iterator[Figure]:
     """The speed of one request's prefill or decode, which its timings end with, and how much of
     what was drafted for it was accepted."""
     yield from _speculation(text)
+    yield from _under_way(text)
     found = _RATE.search(text)
     if found is None:
         return
     is_prompt = found[1] == "prompt eval"
     signal = Signal.PROMPT_RATE if is_prompt else Signal.GENERATION_RATE
     figure = plain(signal, f"{found[1]} tokens per second", found[2])
+    if figure is not None:
+        yield figure
+
+
+def _under_way(text: str) -> Iterator[Figure]:
+    """Of a request that is not done yet."""
+    found = _UNDER_WAY.search(text)
+    if found is None:
+        return
+    name = "prompt processing tokens per second" if found[1] else "tg"
+    signal = Signal.PROMPT_RATE if found[1] else Signal.GENERATION_RATE
+    figure = plain(signal, name, found[2] or found[4])
     if figure is not None:
         yield figure
 
@@ -45,6 +66,12 @@ def _speculation(text: str) -> Iterator[Figure]:
             plain(Signal.LATE_ACCEPTED_TOKENS, "accepted", of_request[2]),
             plain(Signal.LATE_DRAFT_TOKENS, "generated", of_request[3]),
         ]
+    drafter = _DRAFTER.search(text)
+    if drafter is not None:
+        figures += [
+            plain(Signal.DRAFT_TOKENS, "#gen tokens", drafter[2], drafter=drafter[1]),
+            plain(Signal.ACCEPTED_TOKENS, "#acc tokens", drafter[3], drafter=drafter[1]),
+        ]
     of_run = _OF_RUN.search(text)
     if of_run is not None:
         make = percent if of_run[3] else plain
@@ -52,7 +79,9 @@ def _speculation(text: str) -> Iterator[Figure]:
     yield from (figure for figure in figures if figure is not None)
 
 
-_ACCEPTED = re.compile(r"draft acceptance rate = ([\d.]+) \( *(\d+) accepted / +(\d+) generated\)")
+_ACCEPTED = re.compile(
+    r"draft acceptance(?: rate)? = ([\d.]+) \( *(\d+) accepted / +(\d+) generated\)"
+)
 _OF_RUN = re.compile(r"^ *(n_drafted|n_accept|accept) += +([\d.]+)(%)?")
 _RUN_SIGNALS = {
     "n_drafted": Signal.DRAFT_TOKENS,
@@ -104,7 +133,7 @@ SHAPES = (
     shape(
         "similarity",
         LogKind.SLOT_CHOSEN,
-        r"selected slot by (?:LCP|lcs) similarity.*?(?:sim_best|similarity) = "
+        r"selected slot by (?:LCP|lcs) similarity.*?(?:sim_best|similarity|f_sim_best) = "
         r"(?P<similarity>[\d.]+)(?:.*?f_keep = (?P<kept>[\d.]+))?",
         _LLAMA,
         by="similarity",
@@ -137,6 +166,13 @@ SHAPES = (
         _LLAMA,
     ),
     shape(
+        "processing progress",
+        LogKind.PROMPT_PROGRESS,
+        r"prompt processing(?: progress)?, (?:n_tokens|n_past) = +(?P<tokens>\d+),"
+        r".*?progress = (?P<progress>[\d.]+)(?:, t = +(?P<seconds>[\d.]+ s))?",
+        _LLAMA,
+    ),
+    shape(
         "eval",
         LogKind.PROMPT_EVALUATED,
         r"prompt eval time *= +(?P<seconds>[\d.]+ ms) / +(?P<tokens>\d+) tokens"
@@ -153,7 +189,7 @@ SHAPES = (
     shape(
         "acceptance",
         LogKind.GENERATED,
-        r"draft acceptance rate = (?P<acceptance>[\d.]+) \( *(?P<accepted>\d+) accepted / +"
+        r"draft acceptance(?: rate)? = (?P<acceptance>[\d.]+) \( *(?P<accepted>\d+) accepted / +"
         r"(?P<drafted>\d+) generated\)",
         _LLAMA,
     ),

@@ -13,7 +13,7 @@ _SGLANG = "sglang"
 STATISTICS_KEYS = frozenset({"#running-req"})
 
 STATISTICS_START = re.compile(r"(?:Prefill|Decode|Mixed) batch[ \w\[\]]*(?=[.,:])")
-_SIGNALS = {
+_SIGNALS: dict[str, tuple[Signal, dict[str, str]]] = {
     "#running-req": (Signal.RUNNING, {}),
     "#queue-req": (Signal.WAITING, {}),
     "#token": (Signal.CONTEXT_TOKENS, {}),
@@ -40,6 +40,10 @@ _SIGNALS = {
     "#inflight-req": (Signal.TRANSFER_QUEUE, {}),
     "#retracted-req": (Signal.RETRACTED, {}),
 }
+_OF_PREFILL: dict[str, tuple[Signal, dict[str, str]]] = {
+    "#prealloc-req": (Signal.PREFILL_QUEUE, {})
+}
+"""A prefill server calls by this name what it is not connected to a decode server for yet."""
 
 
 def read_statistics(text: str) -> Iterator[Figure]:
@@ -47,9 +51,11 @@ def read_statistics(text: str) -> Iterator[Figure]:
     start = STATISTICS_START.search(text)
     if start is None:
         return
+    is_prefill = start[0].startswith("Prefill")
     for piece in text[start.end() + 1 :].split(", "):
         name, _, value = piece.strip(" ,").partition(": ")
-        known = _SIGNALS.get(name)
+        known = _OF_PREFILL.get(name) if is_prefill else None
+        known = known or _SIGNALS.get(name)
         if known is None:
             continue
         figure = _figure(known[0], name, value, known[1])
@@ -135,9 +141,16 @@ SHAPES = (
     shape(
         "Capturing",
         LogKind.GRAPH_CAPTURE_STARTED,
-        r"Capturing (?:num tokens|batches) \(.*?avail_mem=(?P<free_bytes>[\d.]+ GB)\):\s+\d+%.*?"
-        r"\| (?P<done>\d+)/(?P<total>\d+)",
+        r"(?:Capturing|Compiling) (?:num tokens|batches) \(.*?avail_mem=(?P<free_bytes>[\d.]+ GB)\)"
+        r":\s+\d+%.*?\| (?P<done>\d+)/(?P<total>\d+)",
         _SGLANG,
+    ),
+    shape(
+        "Capture num tokens",
+        LogKind.GRAPH_CAPTURE_STARTED,
+        r"Capture cuda graph num tokens \[",
+        _SGLANG,
+        what="piecewise",
     ),
     shape(
         "graph",

@@ -63,7 +63,8 @@ _STAMP = re.compile(
             + r"(?: (?P<y6>20\d\d)\b)?)",
             r"(?P<uptime>(?:^|kernel: |>)\[ *(?P<u7>\d+\.\d{3,9})\])",
             r"(?P<epoch>(?:^\[|\btimestamp=|\bts=)(?P<e0>1\d{9})(?P<e1>\.\d+)?\b)",
-            r"(?P<process>(?:^|: )(?P<pm>\d+)\.(?P<ps>[0-5]\d)\.(?P<pms>\d{3})\.(?P<pus>\d{3}) )",
+            r"(?P<process>(?:^|: |\] )"
+            r"(?P<pm>\d+)\.(?P<ps>[0-5]\d)\.(?P<pms>\d{3})\.(?P<pus>\d{3}) )",
             r"(?P<daytime>^\W{0,2}" + _TIME.format(9) + r"\b)",
         )
     )
@@ -71,7 +72,7 @@ _STAMP = re.compile(
 
 
 _MAY_HOLD_TIME = re.compile(r"\d:[0-5]\d:\d")
-_MAY_HOLD_SECONDS = re.compile(r"^\[ *\d|^\d+\.\d|: \[ *\d|: \d+\.\d\d\.|>\[|timestamp=|\bts=")
+_MAY_HOLD_SECONDS = re.compile(r"^\[ *\d|^\d+\.\d|: \[ *\d|[:\]] \d+\.\d\d\.|>\[|timestamp=|\bts=")
 
 
 def find_stamp(line: str) -> Stamp | None:

@@ -21,7 +21,8 @@ _RANGE = 1 << 16
 class Thinning:
     """Decides line by line."""
 
-    def __init__(self) -> None:
+    def __init__(self, many: int = MANY_STATISTICS) -> None:
+        self._many = many
         self._seen: Counter[str] = Counter()
         self._access: deque[tuple[int, str]] = deque(maxlen=MOST_LAST_EVENTS)
         self._left_out: dict[str, tuple[int, str]] = {}
@@ -60,7 +61,7 @@ class Thinning:
 
     def _takes_statistics(self, form: str, line: str, index: int) -> bool:
         self._seen[form] += 1
-        step = 1 + self._seen[form] // MANY_STATISTICS
+        step = 1 + self._seen[form] // self._many
         if step == 1 or index * _SPREAD % (1 << 32) // _RANGE < _RANGE // step:
             if self._left_out.pop(form, None) is not None:
                 self._num_left_out[f"statistics lines of {form}"] += 1

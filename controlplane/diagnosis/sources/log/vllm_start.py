@@ -10,7 +10,7 @@ SHAPES = (
     shape(
         "Initializing",
         LogKind.STARTING,
-        r"Initializing an? (?:V1 )?LLM engine \(v(?P<w_version>[\w.+-]+)\)"
+        r"Initializing an? (?:V\d )?LLM engine \(v(?P<w_version>[\w.+-]+)\)"
         r"(?:.*?\bmax_seq_len=(?P<max_model_len>\d+))?"
         r"(?:.*?\btensor_parallel_size=(?P<tensor_parallel_size>\d+))?",
         _VLLM,
@@ -24,6 +24,7 @@ SHAPES = (
     shape(
         "Using max len", LogKind.STARTING, r"Using max model len (?P<max_model_len>[\d,]+)", _VLLM
     ),
+    shape("version", LogKind.STARTING, r"█.* version (?P<w_version>\d[\w.+-]*)", _VLLM),
     # --- free memory ----------------------------------------------------------------------
     shape(
         "desired",

@@ -243,6 +243,7 @@ SGLANG = [
         K.GRAPH_CAPTURE_FINISHED,
         {"seconds": 9.82, "bytes": 1.2 * GIB},
     ),
+    ("Capture cuda graph num tokens [4, 8, 12]", K.GRAPH_CAPTURE_STARTED, {}),
     ("The server is fired up and ready to roll!", K.READY, {}),
     (
         "KV cache pool is full. Retract requests. #retracted_reqs: 2, #new_tokens_gained: 900",
@@ -358,6 +359,12 @@ LLAMACPP = [
         'token,    25.00 tokens per second) | tid="0x1" timestamp=1720645909',
         K.GENERATED,
         {"seconds": 0.8, "tokens": 20},
+    ),
+    (
+        "slot print_timing: id  0 | task 7 | prompt processing, n_tokens =  512, progress = 0.25, "
+        "t =  2.00 s / 256.00 tokens per second",
+        K.PROMPT_PROGRESS,
+        {"tokens": 512, "progress": 0.25, "seconds": 2},
     ),
     ("task 7 | forcing full prompt re-processing due to lack of cache data", K.FULL_REPROCESS, {}),
     ("slot update_slots: id  0 | task 7 | kv cache rm [0, end)", K.CACHE_RESET, {}),

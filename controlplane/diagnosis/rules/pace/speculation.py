@@ -82,10 +82,26 @@ def judge(window: Window) -> Verdict | None:
     is_much = acceptance.drafted is None or acceptance.drafted >= _LEAST_TOKENS
     if acceptance.share < _HARDLY and is_much:
         return argument.verdict(Confidence.LIKELY)
+    fell = _fell(window)
+    if fell and acceptance.share < _LITTLE:
+        argument.says(fell)
+        return argument.verdict(Confidence.LIKELY)
     if acceptance.share < _LITTLE:
         argument.need("speed without speculation under the same load", "tokens drafted at a time")
         return argument.verdict(Confidence.POSSIBLE)
     return None
+
+
+def _fell(window: Window) -> str:
+    """An engine's own figure that sank within the window, by more than texts differ."""
+    for series in window.all_series(Signal.ACCEPTANCE_RATE):
+        if len(series.readings) >= _SEVERAL and series.last.value <= _SUNK * series.max:
+            return f"{series.origin.name} sank to {series.last.raw} from {series.max:.3g}"
+    return ""
+
+
+_SEVERAL = 6
+_SUNK = 0.5
 
 
 def _acceptance(window: Window) -> Acceptance | None:

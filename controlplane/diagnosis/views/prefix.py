@@ -28,6 +28,9 @@ def hit_rates(window: Window) -> Series | None:
     )
     if rates is not None:
         return rates
+    batches = _of_batches(window)
+    if batches is not None and window.find(Signal.HIT_RATE) is None:
+        return batches
     return course_of(window, Signal.HIT_RATE, _HIT_RATE, without=r"expected|before|target|old")
 
 
@@ -54,6 +57,22 @@ def finds_as_many(window: Window) -> bool:
 
 _AS_MANY = 0.6
 """Of the tokens a second before; with a few prompts a second chance does no more."""
+
+
+def _of_batches(window: Window) -> Series | None:
+    """Of each prefill batch that a log tells of; the later chunks of one prompt look nothing up."""
+    reused = window.find(Signal.BATCH_CACHED_TOKENS)
+    computed = window.find(Signal.BATCH_COMPUTED_TOKENS)
+    if reused is None or computed is None:
+        return None
+    readings = [
+        _reading(found.at, found.value, found.value + done.value)
+        for found, done in zip(reused.readings, computed.readings, strict=False)
+        if found.at == done.at and found.value + done.value > 0
+    ]
+    if not readings:
+        return None
+    return Series(signal=Signal.HIT_RATE, origin=reused.origin, readings=tuple(readings))
 
 
 def _not_computed(asked: Series | None, computed: Series | None) -> Series | None:

@@ -24,12 +24,14 @@ _FEWER = 0.8
 """Of those that ran before."""
 _LEAST_SECONDS = 60.0
 """Shorter, and it is one batch that gets older."""
+_OTHER_REQUESTS_SECONDS = 600.0
+"""After which it is not the same requests that got older."""
 _BRIM = 0.95
 _FROM = 0.85
 """Of what it is at the end: it rose by more than a batch of that size varies."""
 _HARDLY = 50.0
 """Tokens of prefill a second."""
-_NEARLY_FULL = 0.8
+_NEARLY_FULL = 0.75
 _LENGTHS = (
     r"(?=.*\b(prompt|context|input|output|request|conversation|history)\w*\b)"
     r"(?=.*\b(tokens?|len|length)\b)(?!.*\b(max|limit|longest|largest|batched|per s|chunk)\b)"
@@ -206,7 +208,9 @@ def _by_cache(now: Activity) -> Growth | None:
     kv, running = now.kv, now.running
     if kv is None or running is None or len(kv.readings) < 2 or kv.span_seconds < _LEAST_SECONDS:
         return None
-    if min(early(kv), late(kv)) < _NEARLY_FULL * FULL or late(running) <= 0 or early(running) <= 0:
+    if late(running) <= 0 or early(running) <= 0 or late(kv) < _NEARLY_FULL * FULL:
+        return None
+    if early(kv) < _NEARLY_FULL * FULL and kv.span_seconds < _OTHER_REQUESTS_SECONDS:
         return None
     before, after = early(kv) / early(running), late(kv) / late(running)
     return Growth(

@@ -19,6 +19,7 @@ from controlplane.diagnosis.window import Window
 _NO_HITS = 0.01
 """Of what was looked up: as good as none; chat templates alone share a few tokens."""
 _HARDLY_ANY = 0.02
+_BLOCK_LINE = r"(?:block|page)[_ ]size\W{1,3}(?:to |of |is )?(\d+)"
 _FEWEST_PROMPTS = 2
 _LITTLE_KEPT = 0.05
 """Of a prompt: the first tokens of a template."""
@@ -140,7 +141,13 @@ def _block_size(window: Window) -> Figure | None:
     if series is not None:
         return Figure(series.last.value, f"block_size {series.last.raw}")
     fact = told_number(window, r"(block|page) size|block tokens|tokens per (block|page)")
-    return figure_of(fact, number_of(fact))
+    if fact is not None:
+        return figure_of(fact, number_of(fact))
+    for line in window.lines_with(_BLOCK_LINE):
+        said = re.search(_BLOCK_LINE, line, re.IGNORECASE)
+        if said is not None:
+            return Figure(float(said[1]), f"block size {said[1]}")
+    return None
 
 
 def _is_below_a_block(argument: Argument, window: Window, block: Figure) -> bool:

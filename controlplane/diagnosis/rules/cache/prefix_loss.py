@@ -40,6 +40,7 @@ _DROPPED = (
     r"|saving prompt .*total state size|(prefix|prompt|radix) cache .*(dropped|discarded|full)"
 )
 _SHARED_TOKENS = r"(shared|common|same|identical|previous|unchanged)\b.*(tokens|prefix|turn|len)"
+_FLUSHED = r"cache (was )?(flushed|cleared|reset)|flush(ed|ing) (the )?(radix |prefix |kv )?cache"
 _REPROCESS = (
     r"full prompt re-?processing|cache (was )?(reset|flushed|cleared)|prefix cache.*(reset|disabled"
     r"|not supported)|reset(ting)? prefix cache|flush(ing|ed)? (the )?cache"
@@ -53,6 +54,10 @@ def judge(window: Window) -> Verdict | None:
     if _says_so(argument, window):
         argument.against("cache.nothing_shared: the prompt was found similar to what was cached")
         argument.against("interference.prefill: the request computes its own prompt again")
+        return argument.verdict(Confidence.CERTAIN)
+    if _was_flushed(argument, window):
+        argument.against("cache.nothing_shared: it was found until then")
+        argument.against("queue.overload: what waits is read again")
         return argument.verdict(Confidence.CERTAIN)
     if _was_shared_and_computed(argument, window):
         argument.against("cache.nothing_shared: it is known to be shared")
@@ -124,6 +129,23 @@ def _is_computed_again(
         f"{number(evaluated[-1])} of {number(lengths[-1])} tokens were evaluated"
     )
     _cite_computed(argument, computed)
+    return True
+
+
+def _was_flushed(argument: Argument, window: Window) -> bool:
+    """The log says that the cache was emptied, and hits that were there before are not after."""
+    flushed = window.lines_with(_FLUSHED)
+    rates_seen = hit_rates(window)
+    if not flushed or rates_seen is None or len(rates_seen.readings) < 2:
+        return False
+    if rates_seen.first.value < _WAS or late(rates_seen) > _LOST * rates_seen.first.value:
+        return False
+    argument.says(flushed[-1].strip()[:160])
+    argument.series(rates_seen)
+    for signal in (Signal.BATCH_CACHED_TOKENS, Signal.BATCH_COMPUTED_TOKENS):
+        argument.series(window.find(signal))
+    for change in window.changes:
+        argument.says(f"change: {change.what}")
     return True
 
 

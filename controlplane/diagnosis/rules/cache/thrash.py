@@ -10,7 +10,7 @@ from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.course import stretch_while
 from controlplane.diagnosis.views.preempting import Preempting, preempting
-from controlplane.diagnosis.views.told import number_of, told_number
+from controlplane.diagnosis.views.told import number_of, told_all, told_number
 from controlplane.diagnosis.window import Window
 
 _FEWEST = 3
@@ -106,10 +106,13 @@ def _cite(argument: Argument, now: Activity) -> None:
 
 def _swapping(argument: Argument, now: Activity) -> Verdict | None:
     """Older engines move what they throw out to host memory instead of computing it again."""
-    swapped = stretch_while(now.window.find(Signal.SWAPPED), lambda value: value > 0)
+    aside = now.window.find(Signal.SWAPPED) or now.window.find(Signal.PAUSED)
+    swapped = stretch_while(aside, lambda value: value > 0)
     if swapped is None or now.running is None:
         return None
-    argument.series(swapped, "moved out to host memory")
+    argument.series(swapped, "put aside for room, and brought back or read again")
+    for fact in told_all(now.window, r"paus|preempt|recomput|context tokens|new prompt"):
+        argument.fact(fact)
     _cite(argument, now)
     is_much = swapped.mean >= max(_FEWEST, _SWAPPED_SHARE * now.running.mean)
     if is_much and now.is_full and len(swapped.readings) > 1:

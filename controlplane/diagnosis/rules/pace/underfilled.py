@@ -6,6 +6,7 @@ from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
@@ -27,6 +28,9 @@ _HALF = 0.5
 _LEAST_SECONDS = 14.0
 _LEAST_PACE = 1.0
 """Tokens a second for each that runs: slower is no way of working."""
+_LEAST_BATCH = 4
+_FLAT = 1.25
+_BUSY = 0.9
 _PROMISED = r"max (new )?tokens|reserv|conservativ|guaranteed|evict policy|scheduler policy"
 _LIMIT = (
     r"(max|limit|cap)\b.*\b(in ?flight|active|concurren\w*|parallel|batch( size)?|seqs|seats"
@@ -62,6 +66,8 @@ def judge(window: Window) -> Verdict | None:
     verdict = _behind_a_limit(argument, now, usage, is_idle=is_idle)
     if verdict is None:
         verdict = _behind_reservations(Argument(window), now, usage)
+    if verdict is None:
+        verdict = _at_a_constant_batch(Argument(window), now, usage)
     if verdict is None:
         verdict = _by_sending(Argument(window), now, usage, is_idle=is_idle)
     return verdict
@@ -142,6 +148,32 @@ def _behind_reservations(argument: Argument, now: Activity, usage: Figure | None
         return argument.verdict(Confidence.LIKELY, detail=detail, remedy=remedy)
     argument.need("max_tokens of the requests", "how the scheduler reserves room for answers")
     return argument.verdict(Confidence.POSSIBLE, detail=detail)
+
+
+def _at_a_constant_batch(argument: Argument, now: Activity, usage: Figure | None) -> Verdict | None:
+    """Exactly as many run in each reading, others wait beside a cache that is nearly empty, and the
+    queue does not grow: a limit that nobody named."""
+    running, waiting, kv = now.running, now.waiting, now.kv
+    if running is None or waiting is None or kv is None or now.seats is not None:
+        return None
+    if not running.is_constant or len(running.readings) < 3 or running.mean < _LEAST_BATCH:
+        return None
+    is_flat = waiting.min > 0 and waiting.max <= _FLAT * waiting.min
+    if not is_flat or not is_sustained(waiting, 2 * _LEAST_SECONDS) or kv.max >= _MUCH_FREE_CACHE:
+        return None
+    if not _keeps_pace(now) or (usage is not None and usage.value >= _BUSY):
+        return None
+    argument.series(running, "the same in each reading")
+    argument.series(waiting, "work waits, and does not get more")
+    argument.series(kv, "the cache would take many more")
+    argument.series(now.decode)
+    for signal in (Signal.CACHED_PROMPT_TOKENS, Signal.COMPUTED_PROMPT_TOKENS, Signal.FINISHED):
+        argument.series(now.window.find(signal))
+    argument.series(now.preemptions)
+    _cite_usage(argument, usage)
+    argument.against("queue.overload: the queue does not grow, and the cache is nearly empty")
+    argument.need("the seat limit that the engine came up with")
+    return argument.verdict(Confidence.LIKELY, detail=f"a limit at {running.last.raw}")
 
 
 def _keeps_pace(now: Activity) -> bool:

@@ -93,7 +93,8 @@ def _limit(now: Activity, waiting: Series) -> str:
         return ""
     if is_long or is_usual:
         return f"the batch stands at {number(most)}, as one at its limit does"
-    if len(running.readings) > 2 and (now.kv is None or not now.has_room):
+    is_batch = most >= _LEAST_BATCH or bool(now.is_full)
+    if is_batch and len(running.readings) > 2 and (now.kv is None or not now.has_room):
         return f"the batch stands at {number(most)}"
     return ""
 

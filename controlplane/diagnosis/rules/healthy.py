@@ -28,6 +28,7 @@ from controlplane.diagnosis.window import Window
 _ENOUGH = 3
 """Signs of health of which one is work or honest idleness, and one the queue."""
 _AS_USUAL = 1.15
+_ABOUT = 0.02
 _FASTER = 1.1
 _DECODED = r"decoded\s.*speed:\s*([\d.]+)"
 _WITHOUT = r"\b(without|plain|baseline|no|off|vanilla|before)\b"
@@ -50,7 +51,8 @@ def judge(window: Window) -> Verdict | None:
     started = _came_up(argument, window)
     if symptoms(now):
         return None
-    works, idles = _works(argument, now) or _pays(argument, now), _idles(argument, now)
+    works = _works(argument, now) or _pays(argument, now) or _reads_what_is_new(argument, window)
+    idles = _idles(argument, now)
     queue = _queue_is_fine(argument, now)
     others = (
         _agrees(argument, now),
@@ -109,6 +111,26 @@ def _works(argument: Argument, now: Activity) -> bool:
         _cite_speed(argument, now)
     for signal in (Signal.GENERATION_TOKENS, Signal.FINISHED):
         argument.series(now.window.find(signal))
+    return True
+
+
+def _reads_what_is_new(argument: Argument, window: Window) -> bool:
+    """A slot keeps what it has of the prompt, and what is computed is what came new."""
+    started = [
+        event for event in window.events_of(LogKind.PROMPT_STARTED) if "tokens" in event.fields
+    ]
+    kept = [event for event in window.events_of(LogKind.CACHE_CUT) if "from" in event.fields]
+    new = number_of(told_number(window, r"\bnew\b.*tokens|tokens.*\bnew\b"))
+    if not started or not kept or new is None:
+        return False
+    total, cut = started[-1].fields["tokens"], kept[-1].fields["from"]
+    if cut <= 0 or abs(total - cut - new) > _ABOUT * total:
+        return False
+    argument.says(
+        f"{number(cut)} tokens kept of {number(total)}, and {number(total - cut)} read: what is new"
+    )
+    for event in (*window.events_of(LogKind.SLOT_CHOSEN)[-1:], *kept[-1:]):
+        argument.says(event.line.strip()[:200])
     return True
 
 

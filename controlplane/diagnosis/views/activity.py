@@ -31,6 +31,7 @@ _RUNNING = (
 _WAITING = (
     r"^((server|engine|vllm|sglang) )?(num )?(requests |reqs )?"
     r"(waiting|queued|pending|deferred)( (requests|reqs|seqs))?$"
+    r"|(engine|worker|backend|scheduler|server) (queue|queued|waiting)( reqs| requests)?$"
     r"|queue (depth|length|len|size)$|^(engine )?queue( reqs| requests)?$|^waiting\b"
 )
 _QUEUED = r"(gateway|router|proxy|ingress) (queue|queued|waiting|pending)( depth| len(gth)?)?$"

@@ -2,7 +2,8 @@
 
 import re
 
-from controlplane.diagnosis.signal import Signal
+from controlplane.diagnosis.fact import Fact
+from controlplane.diagnosis.signal import Signal, Unit
 from controlplane.diagnosis.views.course import late
 from controlplane.diagnosis.views.figure import Figure
 from controlplane.diagnosis.views.told import number_of, plain, share_of, told_all
@@ -54,20 +55,24 @@ def is_device_idle(window: Window) -> bool | None:
 
 def cpu_of(window: Window, who: str) -> Figure | None:
     """Cores that a process keeps busy: 1.0 is one. `who` is a pattern of its name."""
-    for fact in reversed(
-        told_all(window, rf"(?=.*\bcpu\b)(?=.*\b({who})\b)", without=r"mem|count$")
-    ):
-        value = number_of(fact)
-        if value is None or re.search(r"\b(ms|time|seconds|cores|limit)\b", plain(fact.key)):
-            continue
-        is_percent = re.search(r"percent|pct|%", f"{plain(fact.key)} {fact.raw}")
-        if (fact.value is not None and is_percent and fact.unit is None) or (
-            not is_percent and value > _MOST_CORES
-        ):
-            value /= 100.0
-        return Figure(value, f"{fact.key} {fact.raw}", fact)
-    return None
+    found = [
+        Figure(cores, f"{fact.key} {fact.raw}", fact)
+        for fact in told_all(window, rf"(?=.*\bcpu\b)(?=.*\b({who})\b)", without=_NOT_A_SHARE)
+        if (cores := _cores(fact)) is not None
+    ]
+    return max(found, key=lambda figure: figure.value, default=None)
 
 
+def _cores(fact: Fact) -> float | None:
+    value = number_of(fact)
+    if value is None or re.search(r"\b(ms|time|seconds|cores|limit)\b", plain(fact.key)):
+        return None
+    if fact.unit is Unit.RATIO:
+        return value
+    is_percent = re.search(r"percent|pct|%", f"{plain(fact.key)} {fact.raw}")
+    return value / 100.0 if is_percent or value > _MOST_CORES else value
+
+
+_NOT_A_SHARE = r"mem|count$|other|before"
 _MOST_CORES = 8.0
 """A figure without a unit above it is a percentage: no front process keeps more cores busy."""

@@ -9,7 +9,7 @@ from controlplane.diagnosis.views.figure import Figure
 from controlplane.diagnosis.views.told import numbers_in, told_all
 from controlplane.diagnosis.window import Window
 
-_PROMPT = r"(?=.*(\b(prompts?|inputs?|context|document)\b|\brequests?\b.*\btokens\b))"
+_PROMPT = r"(?=.*(\b(prompts?|inputs?|context|document)\b|\b(requests?|queue)\b.*\btokens\b))"
 _LONG = (
     _PROMPT + r"(?=.*\b(longest|largest|biggest|head|oversized|blocking|first|long|huge|big|stuck"
     r"|oldest|giant)\b)(?!.*\b(limit|threshold|allowed|short|s|ttft|latency|wait|age)\b)"

@@ -58,6 +58,11 @@ def is_engine_fine(argument: Argument, window: Window) -> bool | None:
             is_fine = told_itl.value <= _FAST_SECONDS
     if usage is not None:
         argument.says(usage.says)
+    if is_fine is None:
+        for contrast in contrasts(window, r"decode.*per s|generation.*per s|decode step"):
+            if contrast.base.key == contrast.other.key and 0.9 <= contrast.factor <= 1.1:
+                argument.says(f"{contrast.says}: the engine keeps its pace")
+                is_fine = True
     spent, made = window.find(Signal.GENERATION_SECONDS), window.find(Signal.GENERATION_TOKENS)
     if is_fine is None and spent is not None and made is not None:
         seconds, tokens = spent.increase, made.increase

@@ -40,10 +40,14 @@ _READS = (
 )
 _LOGGED = (
     r"slow (client|consumer|reader)|client (reads|read) too slow\w*|write (would block|timed? ?out)"
-    r"|send (buffer|queue) (is )?full|backpressure|client (is )?not reading|flow control (stall"
+    r"|send (buffer|queue) (is )?full|(client|stream|writer?|socket).{0,40}backpressure"
+    r"|client (is )?not reading|flow control (stall"
     r"|block)"
 )
-_OF_LINKS = r"write|unack\w*|retrans\w*|\brtt\b|round trip|send|blocked|buffer\w*|unsent|window"
+_OF_LINKS = (
+    r"undelivered|chunks|backlog|write|unack\w*|retrans\w*|\brtt\b|round trip|send|blocked"
+    r"|buffer\w*|unsent|window"
+)
 _FEWEST_STREAMS = 3
 _APART = 5.0
 """Times the middle one."""

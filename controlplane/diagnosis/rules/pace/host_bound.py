@@ -164,7 +164,7 @@ def _shares(argument: Argument, window: Window) -> bool:
         argument.fact(kernels[0])
         return True
     step = _time(window, _STEP, without=rf"{_DEVICE}|{_HOST}|ttft|request")
-    host = _time(window, _HOST, without=r"ttft|queue|client")
+    host = _time(window, _HOST, without=r"ttft|queue|client|between tokens|token gap|per token")
     device = _time(window, _DEVICE, without=r"ttft|memory|idle")
     if step and host and host[1] >= _SHARE * step[1]:
         argument.fact(host[0], "of a step, the host's")

@@ -23,7 +23,7 @@ from controlplane.diagnosis.views.course_parts import (
 from controlplane.diagnosis.views.preempting import preempting
 from controlplane.diagnosis.views.prompts import longest_prompt, prompts_by_histogram
 from controlplane.diagnosis.views.slowdown import slowdowns
-from controlplane.diagnosis.views.told import number_of, told, told_all, told_number
+from controlplane.diagnosis.views.told import number_of, plain, told, told_all, told_number
 from controlplane.diagnosis.window import Window
 
 _COLLAPSED = 0.35
@@ -351,7 +351,11 @@ def _tail_of_histogram(argument: Argument, now: Activity) -> bool:
 def _tail_told(argument: Argument, now: Activity) -> bool:
     facts = told_all(now.window, r"\b(itl|tpot|inter token|decode latency|token gap|gap)\b")
     middles = [fact for fact in facts if fact.quantile == 0.5 and fact.value]
-    tails = [fact for fact in facts if (fact.quantile or 0) >= 0.95 and fact.value]
+    tails = [
+        fact
+        for fact in facts
+        if fact.value and ((fact.quantile or 0) >= 0.95 or re.search(r"\bmax\b", plain(fact.key)))
+    ]
     if not middles or not tails:
         return False
     middle, tail = middles[-1].value or 0.0, tails[-1].value or 0.0

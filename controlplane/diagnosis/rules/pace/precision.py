@@ -8,7 +8,12 @@ from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import activity_of
 from controlplane.diagnosis.views.argument import Argument
-from controlplane.diagnosis.views.slowdown import Slowdown, sibling_slowdown, slowdowns
+from controlplane.diagnosis.views.slowdown import (
+    Slowdown,
+    sibling_slowdown,
+    slowdowns,
+    slower_than_told,
+)
 from controlplane.diagnosis.views.told import plain, texts_of, told_all
 from controlplane.diagnosis.window import Window
 
@@ -24,6 +29,7 @@ _FULL = (
 _NO_GAIN = 0.97
 """A format of half the bytes should halve what decoding reads; nothing gained within the noise is
 nothing bought."""
+_SLOWER_TOLD = 1.03
 _SLOWER = 1.1
 _ENGINE_SAYS = (
     r"native support for (fp8|fp4|int8)|weight-only (fp8|fp4)|not fully optimi[sz]ed yet"
@@ -47,6 +53,16 @@ def judge(window: Window) -> Verdict | None:
     if said and siblings is not None and siblings.factor >= _SLOWER:
         compared = [siblings]
     argument = Argument(window)
+    measured = None if compared or not _is_of_precision(window) else _before_told(window)
+    if measured is not None and measured[0] >= _SLOWER_TOLD:
+        argument.says(measured[1])
+        for change in window.changes_with(_LOW):
+            argument.says(f"change: {change.what}")
+        now = activity_of(window)
+        argument.series(now.running)
+        argument.series(now.kv)
+        argument.against("host.bound, queue.overload: it was faster at the same batch before")
+        return argument.verdict(Confidence.LIKELY)
     worst = compared[0] if compared else None
     if worst is not None and worst.factor < _NO_GAIN:
         return None
@@ -81,6 +97,17 @@ def _compared(window: Window) -> list[Slowdown]:
     if window.changes_with(rf"\b{_LOW}\b"):
         return [slow for slow in slowdowns(window) if "ttft" not in slow.contrast.other.key]
     return []
+
+
+def _is_of_precision(window: Window) -> bool:
+    return bool(window.changes_with(rf"\b{_LOW}\b"))
+
+
+def _before_told(window: Window) -> tuple[float, str] | None:
+    """The speed of before, as it was told, against what is measured now."""
+    return slower_than_told(
+        window, activity_of(window).decode, rf"\b(before|baseline|without|{_FULL})\b"
+    )
 
 
 def _names(slow: Slowdown, pattern: str) -> bool:

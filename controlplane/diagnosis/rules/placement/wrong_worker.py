@@ -193,17 +193,32 @@ def _finds_less_than_is_shared(argument: Argument, window: Window) -> str:
     is short of room."""
     shared = told_number(window, _SHARED_SHARE, without=r"hit|tokens$|block")
     could, rates = share_of(shared), hit_rates(window)
-    load = spread_of(window, Signal.PREFIX_QUERIES) or spread_of(window, Signal.RUNNING)
-    if shared is None or could is None or rates is None or load is None or not 0 < could <= 1:
+    places = _places(window)
+    if shared is None or could is None or rates is None or places < 2 or not 0 < could <= 1:
         return ""
-    if late(rates) > _FAR_BELOW * could or late(rates) <= 0:
+    if late(rates) > _FAR_BELOW * could:
         return ""
     kv = window.find(Signal.KV_USAGE)
     if kv is not None and kv.max >= 0.9:
         return ""
     argument.fact(shared, "it could be found")
-    argument.series(rates, f"on each of {len(load.by_place)}")
+    argument.series(rates, f"at {places:.0f} places")
     return "prefix"
+
+
+def _places(window: Window) -> float:
+    """Replicas or ranks that serve, as far as is known."""
+    seen = {
+        label
+        for series in window.series
+        for label in (series.labels.get("replica") or series.labels.get("engine"),)
+        if label is not None
+    }
+    told_places = told_number(
+        window,
+        r"^(num )?(dp( size)?|ranks|replicas|workers|pods|engines|instances|data parallel.*)$",
+    )
+    return max(len(seen), number_of(told_places) or 0.0)
 
 
 def _refused(argument: Argument, window: Window) -> str:

@@ -1,6 +1,7 @@
 """The request at the head of the queue is larger than the KV cache will ever be."""
 
 import re
+from dataclasses import replace
 
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.confidence import Confidence
@@ -13,6 +14,7 @@ from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.figure import Figure
+from controlplane.diagnosis.views.places import each_place
 from controlplane.diagnosis.views.preempting import preempting
 from controlplane.diagnosis.views.prompts import longest_prompt
 from controlplane.diagnosis.views.told import says_no, told, told_number, value_of
@@ -29,7 +31,19 @@ _SAID = (
 
 
 def judge(window: Window) -> Verdict | None:
-    """CERTAIN where the head is known to be longer than the whole cache."""
+    """CERTAIN where the head is known to be longer than the whole cache, of one replica or rank if
+    there are several."""
+    whole = _judge(window)
+    if whole is not None and whole.confidence >= Confidence.LIKELY:
+        return whole
+    for place, part in each_place(window):
+        verdict = _judge(part)
+        if verdict is not None and verdict.confidence >= Confidence.LIKELY:
+            return replace(verdict, detail=f"at {place}")
+    return whole
+
+
+def _judge(window: Window) -> Verdict | None:
     now = activity_of(window)
     stuck = stuck_of(now)
     said = window.lines_with(_SAID)
@@ -91,12 +105,22 @@ def _compare(
             f"with max_tokens {number(output)} more than the {number(capacity)} tokens of the "
             "KV cache",
         )
+    elif longest.value + (_block(now.window) or 0.0) > capacity:
+        _cite_length(
+            argument, longest, f"with one more block above the {number(capacity)} of the KV cache"
+        )
     else:
         return False
     limit = _max_model_len(now.window)
     if limit is not None and limit > capacity:
         argument.says(f"max model len {number(limit)} lets it in")
     return True
+
+
+def _block(window: Window) -> float | None:
+    """Its tokens: an engine wants room for at least one more."""
+    series = window.find(Signal.KV_BLOCK_SIZE)
+    return value_of(window, r"(block|page) size") if series is None else series.last.value
 
 
 def _cite_length(argument: Argument, longest: Figure, why: str) -> None:
@@ -182,5 +206,5 @@ NEVER_FITS = Rule(
     remedy="Refuse it at admission, or set the longest context to what the cache holds.",
     hides="A restart lets the queue go, and the next such request brings it back; a larger cache "
     "only moves the limit.",
-    explains=frozenset({Mechanism.QUEUE_BLOCKED, Mechanism.QUEUE_OVERLOAD}),
+    explains=frozenset({Mechanism.QUEUE_BLOCKED, Mechanism.QUEUE_OVERLOAD, Mechanism.ROUTING_SKEW}),
 )

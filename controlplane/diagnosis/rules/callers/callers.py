@@ -46,7 +46,14 @@ class Shares:
 
 def shares_of(window: Window) -> tuple[Shares, ...]:
     """For each thing that is told by caller, the greatest share first."""
-    found = [*_tables(window), *_told_shares(window), *_siblings(window), *_addresses(window)]
+    found = [
+        *_tables(window),
+        *_written_tables(window),
+        *_told_shares(window),
+        *_siblings(window),
+        *_of_a_limit(window),
+        *_addresses(window),
+    ]
     return tuple(sorted(found, key=lambda shares: -shares.share))
 
 
@@ -57,7 +64,7 @@ def pains_of(window: Window) -> tuple[Fact, ...]:
         for fact in window.facts
         if fact.part is None
         and re.search(_PAIN, plain(fact.key))
-        and (re.search(_CALLER + r"|others?|victim|rest|by key", plain(fact.key)))
+        and re.search(_CALLER + r"|others?|victim|rest|by key", plain(fact.key))
     )
 
 
@@ -73,7 +80,25 @@ def _tables(window: Window) -> list[Shares]:
             continue
         if re.search(r"worker|replica|rank|node|gpu|pod|server|shard|dp|bucket|stage", plain(key)):
             continue
-        shares = _shares(key, [(fact.part or "", number_of(fact) or 0.0, fact) for fact in facts])
+        members = [(fact.part or "", number_of(fact) or 0.0, fact.raw) for fact in facts]
+        shares = _shares(key, members)
+        if shares is not None:
+            found.append(shares)
+    return found
+
+
+def _written_tables(window: Window) -> list[Shares]:
+    """`waiting_by_key: k3 25, k1 1, k5 1` in one text."""
+    found = []
+    for fact in window.facts:
+        key = plain(fact.key)
+        if fact.value is not None or fact.part is not None or not re.search(_CALLER, key):
+            continue
+        pairs = re.findall(r"([\w.@/-]+)[ :=]+(\d[\d,.]*)(?=\s*(?:[,;]|$))", fact.raw)
+        if len(pairs) < 2 or re.search(_PAIN.replace("|queue", ""), key.replace("waiting", "")):
+            continue
+        members = [(name, float(num.replace(",", "")), num) for name, num in pairs]
+        shares = _shares(fact.key, members)
         if shares is not None:
             found.append(shares)
     return found
@@ -104,7 +129,7 @@ def _told_shares(window: Window) -> list[Shares]:
 
 def _siblings(window: Window) -> list[Shares]:
     """`tenant_a_rps: 40` beside `tenant_b_rps: 2`: keys that differ in one word."""
-    groups: dict[tuple[str, Unit | None], list[tuple[str, float, Fact]]] = {}
+    groups: dict[tuple[str, Unit | None], list[tuple[str, float, str]]] = {}
     for fact in window.facts:
         key, value = plain(fact.key), number_of(fact)
         if value is None or fact.part is not None or fact.quantile is not None:
@@ -116,7 +141,7 @@ def _siblings(window: Window) -> list[Shares]:
         if re.search(_LOAD, who):
             continue
         shape = key.replace(who, "*", 1)
-        groups.setdefault((shape, fact.unit), []).append((who, value, fact))
+        groups.setdefault((shape, fact.unit), []).append((who, value, fact.raw))
     found = []
     for (shape, _), members in groups.items():
         shares = _shares(shape, members)
@@ -125,20 +150,56 @@ def _siblings(window: Window) -> list[Shares]:
     return found
 
 
-def _shares(key: str, members: Sequence[tuple[str, float, Fact]]) -> Shares | None:
+def _shares(key: str, members: Sequence[tuple[str, float, str]]) -> Shares | None:
     whole = sum(value for _, value, _ in members)
     if len(members) < 2 or whole <= 0:
         return None
     name, most, _ = max(members, key=lambda member: member[1])
     is_share = 0 < whole <= 1.001 and re.search(_SHARE, plain(key))
     share = most if is_share else most / whole
-    told = ", ".join(f"{who} {fact.raw}" for who, _, fact in members)
+    told = ", ".join(f"{who} {raw}" for who, _, raw in members)
     return Shares(
         says=f"{key}: {told}; {name} has {number(most)} of {number(whole)} ({share * 100:.0f} %)",
         name=name,
         share=share,
         num_callers=len(members),
     )
+
+
+def _of_a_limit(window: Window) -> list[Shares]:
+    """`runs_held_by_tenant_acme: 12` of `max_concurrent_runs: 12`."""
+    limits = [
+        (fact, value)
+        for fact in window.facts
+        if re.search(r"max|limit|slots|seats|pool|capacity", plain(fact.key))
+        and not re.search(_CALLER, plain(fact.key))
+        and (value := number_of(fact)) is not None
+        and value >= _LEAST_LIMIT
+        and fact.unit in (None, Unit.REQUESTS, Unit.COUNT)
+    ]
+    found = []
+    for fact in window.facts:
+        key, value = plain(fact.key), number_of(fact)
+        named = re.search(rf"{_CALLER} \w+", key) and re.search(
+            r"held|holds|has|in flight|run", key
+        )
+        if value is None or not named or fact.part is not None or re.search(_PAIN, key):
+            continue
+        for limit, most in limits:
+            if value <= most and value >= _MOST_OF_LIMIT * most:
+                found.append(
+                    Shares(
+                        says=f"{fact.key} {fact.raw} of {limit.key} {limit.raw}",
+                        name=fact.key,
+                        share=value / most,
+                        num_callers=_MANY_CALLERS,
+                    )
+                )
+    return found
+
+
+_LEAST_LIMIT = 4
+_MOST_OF_LIMIT = 0.6
 
 
 def _addresses(window: Window) -> list[Shares]:

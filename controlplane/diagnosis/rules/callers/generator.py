@@ -90,11 +90,29 @@ def _unkept(argument: Argument, window: Window) -> int:
     planned = told_number(window, rf"({_PLANNED})\b.*(rps|rate|qps|concurren|requests|users|per s)")
     sent = told_number(window, rf"({_ACHIEVED})\b.*(rps|rate|qps|concurren|requests|users|per s)")
     wanted, was = number_of(planned), number_of(sent)
+    if (
+        sent is None
+        and planned is not None
+        and wanted
+        and re.search("concurren", plain(planned.key))
+    ):
+        return _fewer_at_once(argument, window, planned, wanted)
     if planned is None or sent is None or not wanted or was is None or planned.unit != sent.unit:
         return 0
     if was > _LESS * wanted:
         return 0
     argument.says(f"{says(planned)}, {says(sent)}: {was / wanted * 100:.0f} % of what was planned")
+    return 1
+
+
+def _fewer_at_once(argument: Argument, window: Window, planned: Fact, wanted: float) -> int:
+    """Against what the server has of it, where the client itself says what holds it back."""
+    now = activity_of(window)
+    held = sum(series.max for series in (now.running, now.waiting) if series is not None)
+    own = told_all(window, _LOCAL + r"|harness|semaphore")
+    if now.running is None or held > _LESS * wanted or not own:
+        return 0
+    argument.says(f"{says(planned)}, and {number(held)} at the server")
     return 1
 
 
@@ -107,7 +125,11 @@ def _disagree(argument: Argument, now: Activity) -> int:
         mean = number_of(engine)
     reported = [
         (fact, value)
-        for fact in told_all(now.window, rf"({_GENERATOR})\b.*ttft|ttft.*({_GENERATOR})")
+        for fact in told_all(
+            now.window,
+            rf"\b({_GENERATOR}|reported|observed|seen|curl)\b.*ttft|ttft.*\b({_GENERATOR})\b",
+            without=r"server|engine|gateway",
+        )
         if (value := number_of(fact)) is not None
     ]
     worst = max(reported, key=lambda pair: pair[1], default=None)

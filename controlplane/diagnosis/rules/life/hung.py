@@ -90,11 +90,20 @@ _SILENT = (
     r"(last|newest) (chunk|token|output|step)|without (an? )?(token|answer|progress|output)"
     r"|no (token|progress|answer|output)|since (the )?last|stalled|stuck|silent|frozen|idle step"
 )
+_NOTHING_LATELY = (
+    r"\b(tokens?|completions?|completed|finished|answers?|outputs?)\b.*\b(last|past|minute|lately)\b"
+    r"|\b(last|past) .*\b(tokens?|completions?|completed|finished|answers?)\b"
+    r"|^(tok|tokens|generated tokens) per s$|^(decode|generation) (tokens per s|throughput)$"
+)
 _BUSY = r"\b(gpu|device|npu|sm)\b.*\b(busy|util|utilization|usage|percent|pct)\b"
 
 
 def _silence(window: Window) -> Figure | None:
     """For how long, as somebody says, nothing came; None below what a step may take."""
+    nothing = told_number(window, _NOTHING_LATELY, without=r"in ?flight|error|reject|per request")
+    if nothing is not None and number_of(nothing) == 0:
+        seconds = nothing.over_seconds or max(_LONG_SECONDS, window.end - window.start)
+        return figure_of(nothing, seconds)
     fact = told_number(window, _SILENT, without=r"limit|timeout|threshold")
     value = number_of(fact)
     if fact is None or value is None or not is_time(fact) or value < _LEAST_SECONDS:

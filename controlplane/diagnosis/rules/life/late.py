@@ -15,6 +15,7 @@ from controlplane.diagnosis.signal import Signal, Unit
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.contrast import contrasts
 from controlplane.diagnosis.views.course import course_of
 from controlplane.diagnosis.views.told import number_of, plain, told, told_all, told_number
 from controlplane.diagnosis.window import Window
@@ -34,7 +35,7 @@ _WANTED = rf"{_WHO}( \w+)? (desired|wanted|target)|desired {_WHO}"
 _ALLOWED = rf"max(imum)? {_WHO}|{_WHO} (max|limit|allowed)"
 _DECIDED = (
     r"scal(e|ed|es|ing)[ -]?(up|out|from)|upscal|autoscal|\bhpa\b|\bkeda\b"
-    r"|replicas? .*\d+ ?(->|to) ?\d+"
+    r"|\b(replicas?|pods?|instances?|workers?|desired)\b.*\d+ ?(->|to|=>) ?\d+"
 )
 _DECIDED_LINE = r"upscaling|scal(ed|ing) (up|out)|SuccessfulRescale|New size: \d+"
 _DELAY = (
@@ -99,6 +100,12 @@ def _growth(argument: Argument, window: Window) -> _Growth | None:
     if wanted is not None:
         argument.series(wanted)
         decided = decided if decided is not None else _rise(wanted)
+    decided = decided if decided is not None else _moment(argument, window, _DECIDED_AT)
+    if ready_at is None:
+        ready_at = _moment(argument, window, _READY_AT)
+    for change in window.changes_with(rf"{_WHO}\b.*\b(ready|up|joined|available|serving)\b"):
+        argument.says(f"{change.at:g} s: {change.what}")
+        ready_at = change.at if ready_at is None else ready_at
     if ready_at is None:
         began = window.last_event(LogKind.READY)
         ready_at = None if began is None or decided is None else began.at
@@ -114,6 +121,24 @@ def _growth(argument: Argument, window: Window) -> _Growth | None:
     if ready_at is not None and ready is not None and told_delay is None:
         told_delay = ready_at - ready.first.at
     return _Growth(decided_at=decided, ready_at=ready_at, delay_seconds=told_delay)
+
+
+def _moment(argument: Argument, window: Window, pattern: str) -> float | None:
+    """A time that somebody wrote down: `pod_ready_at_s: 410`."""
+    fact = told_number(window, pattern)
+    value = number_of(fact)
+    if fact is None or value is None or fact.unit is not Unit.SECONDS:
+        return None
+    argument.fact(fact)
+    return value
+
+
+_DECIDED_AT = r"(trigger|scal|decision|decided|hpa|keda|upscale|alert)\w*( \w+)* at( s)?$"
+_READY_AT = rf"({_WHO}|new|capacity)( \w+)* (ready|up|serving|available)( \w+)* at( s)?$"
+_ENDED_AT = (
+    r"(spike|burst|peak|surge|load|wave|rush|traffic)( \w+)* (end|ended|over|gone|until|stopped)"
+    r"( \w+)* at( s)?$"
+)
 
 
 def _decided(argument: Argument, window: Window) -> float | None:
@@ -155,6 +180,12 @@ def _is_over(argument: Argument, now: Activity, growth: _Growth) -> bool:
                 f"{says(burst)} is over before {number(growth.delay_seconds)} s have passed"
             )
             return True
+    ended = told_number(now.window, _ENDED_AT)
+    end = number_of(ended)
+    if ended is not None and end is not None and growth.ready_at is not None:
+        argument.fact(ended)
+        if end <= growth.ready_at:
+            return True
     arrivals = course_of(now.window, Signal.ARRIVAL_RATE, _ARRIVALS)
     if arrivals is not None and len(arrivals.readings) > 1:
         argument.says(
@@ -165,6 +196,8 @@ def _is_over(argument: Argument, now: Activity, growth: _Growth) -> bool:
         before = arrivals.between(arrivals.first.at, growth.ready_at or now.window.end)
         if before is not None and before.last.value <= _OVER * most:
             return True
+    if growth.ready_at is not None and _recovers(argument, now.window, growth.ready_at):
+        return True
     backlog = now.backlog or now.queued
     if backlog is None or growth.ready_at is None:
         return False
@@ -176,6 +209,25 @@ def _is_over(argument: Argument, now: Activity, growth: _Growth) -> bool:
     return most > 0 and at_ready[0].value <= _DRAINED * most
 
 
+def _recovers(argument: Argument, window: Window, ready_at: float) -> bool:
+    """Waits and queues, as they were told, are over once the new replicas serve."""
+    by_key: dict[str, list[Fact]] = {}
+    for fact in told_all(
+        window, r"ttft|latency|wait|queue|backlog", without=r"rule|limit|objective"
+    ):
+        if number_of(fact) is not None:
+            by_key.setdefault(fact.key, []).append(fact)
+    found = False
+    for key, facts in by_key.items():
+        earlier = [number_of(fact) or 0.0 for fact in facts if fact.at <= ready_at]
+        later = [number_of(fact) or 0.0 for fact in facts if fact.at > ready_at]
+        if earlier and later and max(earlier) > 0 and later[-1] <= _DRAINED * max(earlier):
+            told_values = ", ".join(f"{fact.raw} at {fact.at:g} s" for fact in facts)
+            argument.says(f"{key} {told_values}: over once the new replicas serve")
+            found = True
+    return found
+
+
 def _is_harmed(argument: Argument, now: Activity, growth: _Growth) -> bool:
     """Callers paid for it meanwhile."""
     harmed = False
@@ -184,6 +236,10 @@ def _is_harmed(argument: Argument, now: Activity, growth: _Growth) -> bool:
         if value is not None and value > 0:
             argument.fact(fact, "meanwhile")
             harmed = True
+    for contrast in contrasts(now.window, r"ttft|latency|p9\d|wait", base=_AFTER, other=_DURING):
+        if contrast.factor >= _WORSE:
+            argument.says(contrast.says)
+            harmed = True
     backlog = now.backlog
     if backlog is not None and len(backlog.readings) > 1:
         argument.series(backlog)
@@ -191,6 +247,11 @@ def _is_harmed(argument: Argument, now: Activity, growth: _Growth) -> bool:
     for series in (now.running, now.waiting):
         argument.series(series)
     return harmed
+
+
+_AFTER = r"\b(after|before|normal|later)\b"
+_DURING = r"\b(during|while|in)( (the )?(spike|burst|peak|surge|load|wave|rush))?\b"
+_WORSE = 2.0
 
 
 def _measured(window: Window) -> bool:

@@ -30,6 +30,9 @@ _LEAST_EXCESS = 0.2
 """Of what is in flight: gauges and gateway are read at different moments."""
 _LEAST_HELD = 0.02
 """Of the KV cache: less may be one block that a sentinel request or padding keeps."""
+_TOKENS = (
+    r"tokens? (decoded|generated|predicted|produced)|(generated|decoded|output) tokens|n decoded"
+)
 _BUSY = 0.5
 """Of the device's time: it computes, and not only now and then."""
 
@@ -130,6 +133,9 @@ def _works(now: Activity, running: Series) -> list[str]:
         found.append(f"{moved(tokens)}: it is computed")
     elif counted is None and now.decode is not None and now.decode.last.value > 0:
         found.append(f"{course(now.decode)}: it is computed")
+    told_tokens = course_of(now.window, Signal.GENERATION_TOKENS, _TOKENS)
+    if tokens is None and told_tokens is not None and (told_tokens.increase or 0) > 0:
+        found.append(f"{moved(told_tokens)}: it is computed")
     steps = from_on(now.window.find(Signal.STEPS), running.first.at)
     if steps is not None and (steps.increase or 0) > 0:
         found.append(f"{moved(steps)}: it is computed")
@@ -154,7 +160,10 @@ def _gone(argument: Argument, now: Activity) -> bool:
     """Callers are known to have left before."""
     for which in told_all(now.window, r"queued (rids?|ids?)|orphan|zombie|owner"):
         argument.fact(which)
-    fact = told(now.window, r"disconnect|abandon|cancel|abort|gave up|gone|timed out|timeouts")
+    fact = told(
+        now.window,
+        r"disconnect|abandon|cancel|abort|gave up|gone|timed out|timeouts|client left|ctrl",
+    )
     left = now.window.events_of(LogKind.CLIENT_GONE)
     if left:
         argument.says(f"{len(left)} callers left: {left[-1].line.strip()[:160]}")

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 
 from controlplane.diagnosis.citing import number, says
+from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogEvent, LogKind
 from controlplane.diagnosis.signal import Unit
 from controlplane.diagnosis.views.told import plain, told_all
@@ -34,12 +35,13 @@ _WORDS: tuple[tuple[str, str], ...] = (
 """The first that fits a key."""
 _WHOLE = (
     r"(start\w*|boot|launch|cold start|restart|time|init|pod|replica).*(to|until|till|before) "
-    r"(be )?(ready|serving|first)|^(total )?(startup|start|boot|cold start)( time| total)?( s)?$|"
-    r"ready (after|in)|time to ready|until ready|startup total|up after"
+    r"(be )?(ready|serving|first)|^(total )?"
+    r"(startup|start|boot|cold start)( time| total)?( now| today| after)?( s)?$|ready (after|in)|time to ready|until ready|startup total|up after|^(total|whole) "
+    r"(start|startup|boot)( \w+)*$"
 )
 _NO_STAGE = (
     r"\b(ttft|itl|tpot|e2e|latency|queue|waits?|waited|waiting|timeouts?|limit|interval|probe|budget"
-    r"|usual|expected|before|baseline|normal|last \d+|p50|median|target|slo|objective|deadline"
+    r"|usual|expected|before|baseline|normal|last|p50|median|target|slo|objective|deadline"
     r"|per (request|token)|burst|upscale|decision|timed|age|ago|since|transfer|span|window|delay)\b"
 )
 _ENDED = {
@@ -88,7 +90,10 @@ class Start:
 
 def start_of(window: Window) -> Start | None:
     """None where no start was seen or told of."""
-    stages = (*_logged(window), *_told(window))
+    logged, told = _logged(window), _told(window)
+    stages = (*logged, *told)
+    if not logged and len(told) < _LEAST_TOLD and not _whole(window):
+        return None
     total = _total(window, stages)
     if total is None:
         return None
@@ -105,12 +110,28 @@ def _logged(window: Window) -> list[Stage]:
     """A stage takes what its line says; what says nothing took the time since the line before."""
     found: dict[str, Stage] = {}
     for event in window.events:
-        stage = _stage_of(window, event)
+        stage = _stage_of(window, event) or _under_way(event)
         if stage is not None and (
             stage.name not in found or found[stage.name].seconds < stage.seconds
         ):
             found[stage.name] = stage
     return list(found.values())
+
+
+def _under_way(event: LogEvent) -> Stage | None:
+    """How long a progress bar has been running."""
+    found = re.search(r"\[(?:(\d+):)?(\d+):(\d+)<", event.line)
+    name = _RUNNING.get(event.kind)
+    if found is None or name is None:
+        return None
+    hours, minutes, seconds = (int(group or 0) for group in found.groups())
+    return _with(name, hours * 3600 + minutes * 60 + seconds, f"{name}: {_line(event)}")
+
+
+_RUNNING = {
+    LogKind.WEIGHTS_LOADING: "loading weights",
+    LogKind.GRAPH_CAPTURE_STARTED: "capturing graphs",
+}
 
 
 def _stage_of(window: Window, event: LogEvent) -> Stage | None:
@@ -163,19 +184,29 @@ def _told(window: Window) -> list[Stage]:
         key = plain(fact.key)
         if fact.unit is not Unit.SECONDS or fact.value is None or re.search(_WHOLE, key):
             continue
+        if re.search(r"\bat( s)?$|\b(started|ended|fired|updates|times)\b", key):
+            continue
         name = next((name for name, words in _WORDS if re.search(words, key)), None)
         if name is not None and fact.value > 0:
             stages.append(_with(name, fact.value, says(fact)))
     return stages
 
 
-def _total(window: Window, stages: tuple[Stage, ...]) -> tuple[float, str] | None:
-    """Until it was ready: as it was told, by the times of the log, or the stages together."""
-    whole = [
+_LEAST_TOLD = 2
+"""One time alone may be of anything."""
+
+
+def _whole(window: Window) -> list[Fact]:
+    return [
         fact
         for fact in told_all(window, _WHOLE, without=_NO_STAGE)
         if fact.value is not None and fact.unit is Unit.SECONDS
     ]
+
+
+def _total(window: Window, stages: tuple[Stage, ...]) -> tuple[float, str] | None:
+    """Until it was ready: as it was told, by the times of the log, or the stages together."""
+    whole = _whole(window)
     if whole:
         return whole[-1].value or 0.0, says(whole[-1])
     moments = [
@@ -204,6 +235,6 @@ def _is_up(window: Window) -> bool:
     if window.events_of(LogKind.READY, LogKind.INITIALIZED):
         return True
     return any(
-        re.search(r"ready|up|serving", plain(fact.key)) and fact.value not in (0.0, None)
+        re.search(r"\b(ready|up|serving)\b", plain(fact.key)) and fact.value not in (0.0, None)
         for fact in window.facts
     )

@@ -18,6 +18,8 @@ _MOST = 0.4
 """Of the whole start: there are five stages."""
 _LONG_SECONDS = 120.0
 """Below two minutes a start is what it is."""
+_VERY_LONG_SECONDS = 600.0
+"""No start of one node needs ten minutes, however they are spread."""
 _LONGER = 1.5
 """Than usual, where the usual is known."""
 _FAST_READ = 1024.0**3
@@ -52,13 +54,13 @@ def _judge(window: Window) -> Verdict | None:
     is_long = start.total_seconds >= _LONG_SECONDS
     is_slow = stage.seconds > stage.usual_seconds and not _is_fast(window, stage)
     is_most = stage.seconds >= _MOST * max(start.total_seconds, stage.seconds)
-    if not (is_long and is_slow and is_most):
+    if not is_long or not ((is_slow and is_most) or start.total_seconds >= _VERY_LONG_SECONDS):
         return None
     argument = Argument(window)
     _cite(argument, window, start, stage, usual)
     if start.is_up:
         argument.against("engine.hung and a failed start: it came up")
-        confidence = Confidence.CERTAIN
+        confidence = Confidence.CERTAIN if is_slow and is_most else Confidence.LIKELY
     else:
         argument.need("whether it becomes ready")
         confidence = Confidence.LIKELY if _progresses(window) else Confidence.POSSIBLE
@@ -105,7 +107,15 @@ def _is_fast(window: Window, stage: Stage) -> bool:
     ]
     loaded = [event.fields.get("bytes", 0.0) for event in window.events_of(LogKind.WEIGHTS_LOADED)]
     most = max((*sizes, *loaded), default=0.0)
-    return most / stage.seconds >= _FAST_READ
+    return most * _done(window) / stage.seconds >= _FAST_READ
+
+
+def _done(window: Window) -> float:
+    """What share of the weights is in."""
+    last = window.last_event(LogKind.WEIGHTS_LOADING)
+    if last is None or window.events_of(LogKind.WEIGHTS_LOADED) or not last.fields.get("total"):
+        return 1.0
+    return last.fields.get("done", 0.0) / last.fields["total"]
 
 
 def _cite(
@@ -158,4 +168,5 @@ STARTUP_SLOW = Rule(
         "A warm replica hides the slow start until a node is lost; a longer start-up probe hides "
         "one that never ends."
     ),
+    explains=frozenset({Mechanism.HOST_BOUND}),
 )

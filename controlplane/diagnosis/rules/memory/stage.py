@@ -158,12 +158,11 @@ def stage_by_order(window: Window, index: int, rank: str | None) -> tuple[Stage,
     """The stage in which the log was when its line `index` was written, the line that says so, and
     whether that line says what was being done (or only what had ended)."""
     stage, line, is_said = Stage.UNKNOWN, "", False
-    for event in window.events:
-        if event.index >= index:
-            break
-        if event.kind in _AFTER and event.words.get("rank", rank) == rank:
-            stage, line = _AFTER[event.kind], event.line
-            is_said = event.kind in _STATES_WHAT_RUNS
+    told = [event for event in window.events if event.index < index and event.kind in _AFTER]
+    own = [event for event in told if event.words.get("rank", rank) == rank]
+    for event in (own or told)[-1:]:
+        stage, line = _AFTER[event.kind], event.line
+        is_said = event.kind in _STATES_WHAT_RUNS
     last = _last_serving(window.lines[max(0, index - _MOST_LINES_BACK) : index])
     return (stage, line, is_said) if last is None else last
 

@@ -5,6 +5,7 @@ from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.memory.failure import find_failure
 from controlplane.diagnosis.rules.memory.ledger import asked_for, known, placed, shortened
+from controlplane.diagnosis.rules.memory.sizing import product_for
 from controlplane.diagnosis.rules.memory.stage import Stage
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.window import Window
@@ -20,6 +21,9 @@ def _judge(window: Window) -> Verdict | None:
     if failure.stage_line:
         evidence.append(f"in warm-up: {shortened(failure.stage_line)}")
     evidence += placed(window, failure)
+    product = None if failure.wanted is None else product_for(window, failure.wanted)
+    if product is not None:
+        evidence.append(product)
     evidence += [
         shortened(line)
         for line in window.lines_with(r"shard ready|dummy requests|prefill tokens")

@@ -18,6 +18,11 @@ from controlplane.diagnosis.rules.telemetry.traps.query import (
     sum_of_shares,
     total_since_start,
 )
+from controlplane.diagnosis.rules.telemetry.traps.speeds import (
+    reused_over_whole_time,
+    several_tokens_an_output,
+    without_the_queue,
+)
 from controlplane.diagnosis.rules.telemetry.traps.trap import Trap
 from controlplane.diagnosis.rules.telemetry.traps.usage import (
     cached_is_not_held,
@@ -46,6 +51,9 @@ _TRAPS: tuple[tuple[Trap, str], ...] = (
         "Judge load by KV cache usage and the queue; memory is taken at the start.",
     ),
     (busy_is_not_full, "Judge a device by its work (SM activity, tokens), not by being busy."),
+    (without_the_queue, "Measure at the client, or add the engine's queue time to its TTFT."),
+    (reused_over_whole_time, "Divide computed tokens by the time of computing them alone."),
+    (several_tokens_an_output, "Divide by tokens and not by outputs (time per output token)."),
     (
         never_caught_running,
         "Multiply the rate of finished requests by their duration; a gauge is a snapshot.",
@@ -95,6 +103,7 @@ MISREAD = Rule(
             Mechanism.PHASE_MISMATCH,
             Mechanism.TRANSFER_BOUND,
             Mechanism.CACHE_THRASH,
+            Mechanism.INTERFERENCE_PREFILL,
         }
     ),
 )

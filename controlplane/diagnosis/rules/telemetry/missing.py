@@ -49,17 +49,20 @@ def _judge(window: Window) -> Verdict | None:
     nothing = _reads_nothing(window)
     if off:
         return _without_endpoint(argument, now, off, nothing)
-    if wanted and window.exported_names:
-        return _without_series(argument, now, wanted, nothing)
     logged = window.lines_with(_CONSUMER_LOG)
+    for line in logged[-2:]:
+        argument.says(f"whoever reads it says: {' '.join(line.split())[:200]}")
+    part = _part_missing(argument, now)
+    if part is not None and not wanted:
+        return part
+    if wanted and window.exported_names:
+        return _without_series(argument, now, wanted, nothing, is_logged=bool(logged))
     if not (wanted and nothing) and not logged:
         return None
     for each in wanted:
         argument.says(each.said)
     for fact in nothing:
         argument.fact(fact)
-    for line in logged[-2:]:
-        argument.says(f"whoever reads it says: {' '.join(line.split())[:200]}")
     _cite_load(argument, now)
     argument.need("the names that the engine exports")
     return argument.verdict(Confidence.LIKELY if wanted and nothing else Confidence.POSSIBLE)
@@ -120,8 +123,50 @@ def _without_endpoint(
     )
 
 
+def _part_missing(argument: Argument, now: Activity) -> Verdict | None:
+    """One of several endpoints is not read, and the sum of the others passes for the whole."""
+    unread = [
+        fact
+        for fact in now.window.facts
+        if re.search(r"scrape|target|endpoint|metrics", plain(fact.key))
+        and re.search(
+            r"\b(404|403|501|503)\b|not found|refused|\bdown\b|no route|timed? ?out|unreachable",
+            fact.raw.lower(),
+        )
+    ]
+    inside = now.in_flight
+    shown = sum(series.last.value for series in (now.running, now.waiting) if series is not None)
+    if not unread or inside is None or now.running is None:
+        return None
+    if shown >= _PART * inside.last.value:
+        return None
+    for fact in unread:
+        argument.fact(fact)
+    argument.series(now.running, "of those that are read")
+    argument.series(now.waiting)
+    argument.series(inside, "of all")
+    for series in now.window.all_series(Signal.RUNNING):
+        argument.series(series)
+    argument.against("routing.skew: what is not read has its share of the load")
+    argument.against("telemetry.stale: what is read moves")
+    return argument.verdict(
+        Confidence.CERTAIN,
+        detail="one endpoint of several",
+        remedy="Export from every rank and node, and take sums from the gateway until then.",
+    )
+
+
+_PART = 0.7
+"""Of what is in flight; gauges and gateway are read at different moments."""
+
+
 def _without_series(
-    argument: Argument, now: Activity, wanted: list[Read], nothing: list[Fact]
+    argument: Argument,
+    now: Activity,
+    wanted: list[Read],
+    nothing: list[Fact],
+    *,
+    is_logged: bool,
 ) -> Verdict:
     window = now.window
     names = list(dict.fromkeys(each.name for each in wanted))
@@ -138,7 +183,7 @@ def _without_series(
     _cite_load(argument, now)
     _cite_changes(argument, window)
     argument.against("healthy: what is missing is not zero")
-    if nothing:
+    if nothing or is_logged:
         return argument.verdict(Confidence.CERTAIN, detail=", ".join(names))
     is_whole = len(_families(window.exported_names)) >= _WHOLE_PAGE
     if is_whole or any(_now_called(name, window) in _renamed(name) for name in names):

@@ -23,20 +23,22 @@ _WRAPPED = 2**63
 """An unsigned 64-bit difference that went below zero stands above it."""
 _TIMES = (
     r"latency|ttft|itl|tpot|queue|transfer|delay|duration|elapsed|wait|gap|time|span|age|lag|transit|"
-    r"hop|network|to (engine|server|gateway|client|decode|prefill|router)"
+    r"hop|network|to (engine|server|gateway|client|decode|prefill|router|worker|node|replica|pod)"
 )
 _NO_TIME = r"offset|skew|drift|clock|ntp|budget|left|remaining|change|delta|diff|saved|slack"
 _OFFSET = r"offset|skew|drift|clock|ntp|chrony|ptp|time ?sync"
 _SYNCED = r"(ntp|chrony|clock|time|ptp).*(sync|status|service|active)|unsync"
 _UNKEPT = (
     r"\b(ntp|chrony|ptp|clock|time)\b.*\b(not|un|never|lost|no)[ -]?(sync|kept|running|active)"
+    r"|\bclock\b.*\b(behind|ahead|fast|slow|wrong|off by)\b"
 )
 _CLOCK_LINE = (
     r"clock (was )?(set|stepped|jumped|skew)|set back by|time jump|system clock|chronyd?[^\n]*"
     r"(offset|step)|timesync|ntpd?[^\n]*(offset|step)|clock skew|timestamps? .*in the future|"
-    r"too far (in|into) the future|out of order sample|issued in the future|not yet valid"
+    r"too far (in|into) the future|issued in the future|not yet valid"
 )
 _NEGATIVE_LINE = (
+    r"out[- ]of[- ]order samples?|"
     r"(ttft|latency|duration|elapsed|transfer|queue|delay|interval|took)\b[^\n]{0,24}?[=: ]-\d"
     r"|negative (duration|latency|interval|time|elapsed|delta)"
 )
@@ -87,6 +89,13 @@ def _negative(argument: Argument, window: Window) -> bool:
             found.setdefault(fact.key, []).append(fact)
     for key, facts in found.items():
         argument.says(f"{key} {', '.join(fact.raw for fact in facts)}: less than no time")
+    before = told_all(
+        window, r"(starts?|started|begins?|ends?|ended|received|arriv\w+|first) before"
+    )
+    for fact in before:
+        if number_of(fact):
+            argument.fact(fact, "which cannot be")
+            return True
     return bool(found)
 
 

@@ -41,7 +41,15 @@ _ENGINE_SOURCES = (SourceKind.METRICS, SourceKind.PROMETHEUS, SourceKind.LOG)
 def _judge(window: Window) -> Verdict | None:
     now = activity_of(window)
     truth = truth_of(now)
-    for find in (_busy_in_vain, _rate_of_nothing, _idle_in_vain, _stuck_share, _too_old):
+    for find in (
+        _busy_in_vain,
+        _one_of_several,
+        _one_that_is_gone,
+        _rate_of_nothing,
+        _idle_in_vain,
+        _stuck_share,
+        _too_old,
+    ):
         argument = Argument(window)
         confidence = find(argument, now, truth)
         if confidence is not None:
@@ -96,6 +104,98 @@ def _standing(window: Window) -> list[Series]:
     return [
         series for series in found if series.is_constant and series.span_seconds >= _LEAST_SECONDS
     ]
+
+
+def _one_of_several(argument: Argument, now: Activity, truth: Truth) -> Confidence | None:
+    """One rank stands still to the digit, others move, and what is in flight is theirs."""
+    if truth.in_flight is None:
+        return None
+    parts = now.window.all_series(Signal.RUNNING)
+    frozen = [
+        part
+        for part in parts
+        if part.labels and part.is_constant and part.last.value > 0 and _counts_nothing(now, part)
+    ]
+    others = [part for part in parts if part not in frozen]
+    if not frozen or not others or len(frozen) > len(others):
+        return None
+    live = sum(part.last.value for part in others)
+    waiting = [
+        part
+        for part in now.window.all_series(Signal.WAITING)
+        if any(part.labels == other.labels for other in others)
+    ]
+    live += sum(part.last.value for part in waiting)
+    if truth.in_flight.last.value > live + max(1.0, _READ_APART * live):
+        return None
+    for part in frozen:
+        names = ", ".join(f"{key} {value}" for key, value in sorted(part.labels.items()))
+        argument.says(f"{stands(part)} ({names}): to the digit, and its tokens do not move")
+    for part in others:
+        argument.series(part)
+    argument.says(f"{'; '.join(truth.says)}: what the others have is all that there is")
+    argument.against("routing.skew: the frozen one has nothing in flight")
+    argument.against("engine.hung: nobody waits for it")
+    return Confidence.CERTAIN if truth.is_answered else Confidence.LIKELY
+
+
+def _one_that_is_gone(argument: Argument, now: Activity, truth: Truth) -> Confidence | None:
+    """A series of somebody who was taken away stands, while those of the others move."""
+    by_name: dict[str, list[Series]] = {}
+    for series in now.window.series:
+        if series.labels and series.origin.kind in _ENGINE_SOURCES:
+            by_name.setdefault(series.origin.name, []).append(series)
+    for siblings in by_name.values():
+        frozen = [
+            part
+            for part in siblings
+            if part.is_constant and part.last.value > 0 and part.span_seconds >= _LEAST_SECONDS
+        ]
+        moving = [part for part in siblings if len(part.readings) > 1 and not part.is_constant]
+        for part in frozen if moving else ():
+            said = _said_gone(now, set(part.labels.values()))
+            if said:
+                names = ", ".join(f"{key} {value}" for key, value in sorted(part.labels.items()))
+                argument.says(f"{stands(part)} ({names}): to the digit, and it is gone")
+                for other in moving:
+                    argument.series(other, "moves")
+                for sentence in said:
+                    argument.says(sentence)
+                argument.against("routing.skew and release.leak: nobody is there any more")
+                return Confidence.CERTAIN
+    return None
+
+
+def _said_gone(now: Activity, names: set[str]) -> list[str]:
+    """Changes and facts that name one of them and say that it is no more."""
+    gone = r"away|delet|remov|terminat|gone|scaled (in|down)|drain|killed|evict|retired|not exist"
+    texts = [f"{change.at:g} s: {change.what}" for change in now.window.changes] + [
+        f"{fact.key} {fact.raw}" for fact in now.window.facts
+    ]
+    return [
+        text
+        for text in texts
+        if re.search(gone, text, re.IGNORECASE)
+        and any(
+            re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text)
+            for name in names
+            if len(name) > 1
+        )
+    ]
+
+
+_READ_APART = 0.2
+"""Of what runs: gauges and gateway are read at different moments."""
+
+
+def _counts_nothing(now: Activity, part: Series) -> bool:
+    counters = [
+        series
+        for signal in WORK
+        for series in now.window.all_series(signal)
+        if series.labels == part.labels and len(series.readings) > 1
+    ]
+    return bool(counters) and not any(series.increase for series in counters)
 
 
 def _cite_counters(argument: Argument, now: Activity) -> None:

@@ -166,6 +166,8 @@ class LogReader:
             return None, None
         axis = self._timeline.axis(envelope.stamp)
         seconds = self._timeline.seconds(envelope.stamp)
+        if seconds is None:
+            return None, None
         span = self._times.setdefault(axis, [seconds, seconds, seconds])
         span[1] = min(span[1], seconds)
         span[2] = max(span[2], seconds)

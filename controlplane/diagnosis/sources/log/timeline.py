@@ -6,6 +6,8 @@ from controlplane.diagnosis.sources.log.stamp import CALENDAR, LEAP_YEAR, Clock,
 
 _DAY = 86400.0
 _HALF_YEAR = 180 * _DAY
+_MONTH = 30 * _DAY
+_NEAR = 3600.0
 
 
 class Timeline:
@@ -21,6 +23,7 @@ class Timeline:
         """`year`: of the first line, where it is known from elsewhere."""
         self._year = year
         self._last: float | None = None
+        self._stray: float | None = None
         self.knows_year = year is not None
         self.to_unix = 0.0
         """To be added to the calendar's seconds, where `knows_year`, for Unix seconds."""
@@ -29,21 +32,40 @@ class Timeline:
         """DATED for every stamp of the calendar."""
         return Clock.DATED if stamp.clock in CALENDAR else stamp.clock
 
-    def seconds(self, stamp: Stamp) -> float:
-        """On the axis of `stamp`."""
+    def seconds(self, stamp: Stamp) -> float | None:
+        """On the axis of `stamp`; None for a date that belongs to the message and not to the line.
+
+        Such is one that lies a day before the line above it or a month after it, unless the next
+        one is near it: then an older log was appended, or nothing was written for long.
+        """
+        if stamp.clock not in CALENDAR:
+            return stamp.seconds
+        found = self._on_calendar(stamp)
+        if self._is_stray(found):
+            self._stray = found
+            return None
+        self._stray = None
+        if stamp.clock is Clock.DATED and not self.knows_year:
+            self.knows_year = True
+            self.to_unix = stamp.seconds - found
+        self._last = found
+        return found
+
+    def _on_calendar(self, stamp: Stamp) -> float:
         match stamp.clock:
-            case Clock.DATED:
-                if not self.knows_year and self._last is not None:
-                    self.to_unix = stamp.seconds - _in_leap_year(stamp.seconds)
-                self.knows_year = True
-                self._last = stamp.seconds - self.to_unix
             case Clock.YEARLESS:
-                self._last = self._with_year(stamp.seconds)
+                return self._with_year(stamp.seconds)
             case Clock.TIME_OF_DAY:
-                self._last = self._with_day(stamp.seconds)
+                return self._with_day(stamp.seconds)
+            case _ if self._last is None or self.knows_year:
+                return stamp.seconds - self.to_unix
             case _:
-                return stamp.seconds
-        return self._last
+                return _in_leap_year(stamp.seconds)
+
+    def _is_stray(self, found: float) -> bool:
+        if self._last is None or self._last - _DAY < found < self._last + _MONTH:
+            return False
+        return self._stray is None or abs(found - self._stray) > _NEAR
 
     def _with_year(self, seconds: float) -> float:
         year = self._year_of_last()

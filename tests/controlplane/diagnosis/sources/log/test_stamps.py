@@ -62,7 +62,9 @@ def test_what_is_no_time_is_none(line: str) -> None:
 
 def seconds(*lines: str, year: int | None = None) -> list[float]:
     timeline = Timeline(year)
-    found = [timeline.seconds(stamp) for line in lines if (stamp := find_stamp(line))]
+    stamps = [stamp for line in lines if (stamp := find_stamp(line))]
+    found = [each for stamp in stamps if (each := timeline.seconds(stamp)) is not None]
+    assert len(found) == len(lines)
     return [each - found[0] for each in found]
 
 
@@ -87,3 +89,24 @@ def test_the_day_after_february_depends_on_the_year() -> None:
 def test_lines_with_and_without_a_year_share_one_axis() -> None:
     lines = ("INFO 11-30 08:00:00 [x] a", "2026-11-30 08:00:07,000 b", "INFO 11-30 08:00:09 [x] c")
     assert seconds(*lines) == [0, 7, 9]
+
+
+def test_a_date_in_a_message_is_not_the_time_of_the_line() -> None:
+    timeline = Timeline()
+    lines = ("INFO 11-30 08:00:00 [x] a", "2019-01-01 00:00:00 built", "INFO 11-30 08:00:05 [x] b")
+    stamps = [stamp for line in lines if (stamp := find_stamp(line))]
+    first, second, third = (timeline.seconds(stamp) for stamp in stamps)
+    assert second is None
+    assert first is not None
+    assert third is not None
+    assert third - first == 5
+    assert not timeline.knows_year
+
+
+def test_an_older_log_that_was_appended_is_followed_from_its_second_line_on() -> None:
+    timeline = Timeline()
+    lines = ("2026-11-30 08:00:00 a", "2026-11-02 08:00:00 b", "2026-11-02 08:00:01 c")
+    stamps = [stamp for line in lines if (stamp := find_stamp(line))]
+    found = [timeline.seconds(stamp) for stamp in stamps]
+    assert found[1] is None
+    assert found[2] is not None

@@ -138,7 +138,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
             opened.config_db, opened.observed, opened.process_history
         )
         opened.retention.start()
-        opened.diagnosis.start()
+        keys = state.gateway_keys
+        opened.diagnosis.start(None if keys is None else lambda name: keys.get(name)[0])
         state.registry = metrics.create_registry(state)
         yield
 

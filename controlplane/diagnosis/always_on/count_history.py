@@ -74,9 +74,10 @@ class CountHistory:
             del self._totals[what]
             self._readings.pop(what, None)
 
-    def tell(self, deployment: str) -> Part:
-        """Counters by disposition, and facts of the last minutes by tenant."""
-        series = tuple(self._series(deployment))
+    def tell(self, deployment: str, *, is_told_by_gateways: bool = False) -> Part:
+        """Counters by disposition, unless gateways tell them sooner, and facts of the last minutes
+        by tenant."""
+        series = () if is_told_by_gateways else tuple(self._series(deployment))
         facts = tuple(self._facts(deployment)) if self._moments else ()
         if not series and not facts:
             return Part()

@@ -24,6 +24,8 @@ class ReportedLoad:
     num_queued: int | None
     oldest_queued_seconds: float | None
     """None: nobody waits, or gateways serve other deployments too and do not say of which."""
+    num_arrived: int | None
+    """Since the gateways began. None: they serve other deployments too."""
     held_back: dict[str, str]
     """Why, by replica."""
     not_believed: dict[str, str]
@@ -52,6 +54,7 @@ def read_reports(
         num_outstanding=sum(each.num_outstanding for each in own),
         num_queued=sum(said) if said else None,
         oldest_queued_seconds=max(oldest) if oldest and is_alone else None,
+        num_arrived=sum(r.counts.arrived for r in reports) if is_alone else None,
         held_back=_reasons(own, "held_back"),
         not_believed=_reasons(own, "not_believed"),
         unreachable={
@@ -113,7 +116,13 @@ class ReportHistory:
             for load in self._loads
             if load.oldest_queued_seconds is not None
         ]
+        arrived = [
+            (load.at, float(load.num_arrived))
+            for load in self._loads
+            if load.num_arrived is not None
+        ]
         for signal, name, points in (
+            (Signal.GATEWAY_ARRIVED, "arrived", arrived),
             (Signal.GATEWAY_IN_FLIGHT, "in flight", both or outstanding),
             (Signal.GATEWAY_QUEUED, "queued", queued),
             (Signal.GATEWAY_HELD_BACK_REPLICAS, "replicas held back", held),

@@ -1,7 +1,7 @@
 """Asks many replicas for their metrics pages at once; one that does not answer delays nobody."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 import httpx
@@ -66,9 +66,8 @@ class Scraper:
 
         return await asyncio.gather(*(one(target) for target in targets))
 
-    def forget_others(self, targets: Iterable[Target]) -> None:
+    def forget_others(self, addresses: Collection[str]) -> None:
         """Of addresses that nobody has any more nothing is kept."""
-        addresses = {target.address for target in targets}
         self._known = {key: known for key, known in self._known.items() if key in addresses}
 
     async def close(self) -> None:
@@ -99,12 +98,18 @@ class Scraper:
         return ScrapedPage(target=target, place=place, text=None, why=why)
 
     async def _ask(self, http: httpx.AsyncClient, target: Target, known: _Known) -> ScrapedPage:
+        if known.url is None and target.page is not None:
+            known.url = httpx.URL(target.page)
         if known.url is None:
             page = await find_metrics(http, read_address(target.address))
             known.url, known.pause_seconds = page.url, 0.0
             return ScrapedPage(target=target, place=str(page.url), text=page.text)
         data = bytearray()
-        async with http.stream("GET", known.url) as response:
+        headers = {"authorization": f"Bearer {target.bearer}"} if target.bearer else {}
+        follows = target.bearer is None  # a key is for the one who was asked
+        async with http.stream(
+            "GET", known.url, headers=headers, follow_redirects=follows
+        ) as response:
             response.raise_for_status()
             async for chunk in response.aiter_bytes():
                 data += chunk

@@ -16,6 +16,7 @@ from controlplane.diagnosis.always_on.failure_log import (
     newest_failures,
     read_failure,
 )
+from controlplane.diagnosis.always_on.gateway_history import GatewayHistory
 from controlplane.diagnosis.always_on.replica_history import PageReaders, ReplicaHistory
 from controlplane.diagnosis.always_on.report_history import ReportHistory, read_reports
 from controlplane.diagnosis.always_on.scraper import ScrapedPage
@@ -95,6 +96,7 @@ class Sight:
         self._keep_seconds = keep_seconds
         self._deployments: dict[str, _Deployment] = {}
         self._counts = CountHistory()
+        self._gateways = GatewayHistory()
         self._changes: dict[str, list[Change]] = {}
         self._logs_dir = logs_dir
         self._failures: dict[str, Failure] = {}
@@ -153,6 +155,11 @@ class Sight:
             kept.asked_at = at
             history.forget_before(at - self._keep_seconds)
 
+    def take_gateways(self, pages: Sequence[ScrapedPage], at: float) -> None:
+        """What came of asking every gateway for its metrics."""
+        self._gateways.take(pages, at, frozenset(self._deployments))
+        self._gateways.forget_before(at - self._keep_seconds)
+
     def take_counts(self, at: float) -> None:
         """How requests ended. Raises SQLAlchemyError."""
         since = int(at - SINCE_SECONDS) // 60 * 60
@@ -186,11 +193,13 @@ class Sight:
         kept = self._deployments.get(deployment) or _Deployment()
         told = {key: history.tell(now) for key, history in kept.replicas.items()}
         parts = [part for part in told.values() if part is not None]
+        gateways = list(self._gateways.tell(deployment))
         window = join(
             [
                 *parts,
                 kept.reports.tell(),
-                self._counts.tell(deployment),
+                *gateways,
+                self._counts.tell(deployment, is_told_by_gateways=bool(gateways)),
                 _unanswered(kept),
                 self._failed(deployment),
             ]

@@ -1,7 +1,7 @@
 """Who is looked at next, where there are more than can be: a pure choice."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,6 +12,10 @@ class Target:
     deployment: str
     address: str
     """`host:port` of one of our own engines, or the base URL of an attached one."""
+    page: str | None = None
+    """The URL of the page, where it need not be looked for."""
+    bearer: str | None = field(default=None, repr=False)
+    """A key to show there."""
 
 
 _SUSPECT_SHARE = 0.75

@@ -11,8 +11,10 @@ from dataclasses import replace
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
+from controlplane.api.changes import STALE_SECONDS
 from controlplane.diagnosis.always_on.clipping import newest_part
 from controlplane.diagnosis.always_on.diagnoses import Diagnoses, LastDiagnosis
+from controlplane.diagnosis.always_on.gateway_history import FindKey, gateway_targets
 from controlplane.diagnosis.always_on.rule_guard import RuleGuard
 from controlplane.diagnosis.always_on.scraper import Scraper
 from controlplane.diagnosis.always_on.settings import AlwaysOnSettings
@@ -29,6 +31,7 @@ from controlplane.store.incidents import IncidentState, list_incidents, resolve_
 from dataplane.clock import WallClock
 
 _MAX_OPEN = 1000
+_MAX_GATEWAYS = 64
 _log = structlog.get_logger(__name__)
 
 
@@ -44,7 +47,9 @@ class Watcher:
         diagnoses: Diagnoses,
         settings: AlwaysOnSettings,
         clock: WallClock,
+        find_key: FindKey | None = None,
     ) -> None:
+        """`find_key`: of gateways that ask for one."""
         self.num_scrapes = 0
         self.num_failed_scrapes = 0
         self.num_looks = 0
@@ -58,6 +63,7 @@ class Watcher:
         self._diagnoses = diagnoses
         self._settings = settings
         self._clock = clock
+        self._find_key = find_key
         self._keeper = IncidentKeeper(config_db)
         self._scraper = Scraper(settings)
         self._runner = asyncio.Runner()
@@ -77,7 +83,10 @@ class Watcher:
         replicas = self._observed.replicas()
         self._sight.take_fleet(replicas, now)
         targets = targets_of(replicas)
-        self._scraper.forget_others(targets)
+        self._scraper.forget_others(
+            {each.address for each in targets}
+            | {report.address for report, _ in self._observed.gateways()}
+        )
         suspects = self._sight.suspects() | self._troubled
         chosen = choose_targets(targets, suspects, self._last_asked, self._settings.max_scrapes)
         known = {each.replica_id for each in targets}
@@ -117,11 +126,22 @@ class Watcher:
         is_time = now - last >= self._settings.look_seconds - half_a_pass
         return is_time and (is_suspect or self._sight.asked_at(name) > last)
 
+    def _ask_gateways(self, now: float) -> None:
+        """A key that cannot be had costs what gateways export, and nothing else."""
+        reports = [report for report, age in self._observed.gateways() if age < STALE_SECONDS]
+        try:
+            targets = gateway_targets(reports[:_MAX_GATEWAYS], self._find_key)
+        except OSError as error:
+            _log.warning("gateways cannot be asked", error=str(error))
+            targets = []
+        self._sight.take_gateways(self._runner.run(self._scraper.scrape(targets)), now)
+
     def _read_records(self, now: float) -> None:
         """What our databases say, at most once for each time that all are looked at."""
         if now - self._records_at < self._settings.look_seconds - self._settings.pass_seconds / 2:
             return
         self._records_at = now
+        self._ask_gateways(now)
         self._sight.take_counts(now)
         self._sight.take_changes(now)
         self._sight.take_failures(now)

@@ -19,6 +19,7 @@ from controlplane.store.database import Database
 from dataplane.clock import WallClock, wall_clock
 
 if TYPE_CHECKING:
+    from controlplane.diagnosis.always_on.gateway_history import FindKey
     from controlplane.diagnosis.always_on.rule_guard import RuleGuard
     from controlplane.diagnosis.always_on.watcher import Watcher
 
@@ -55,6 +56,7 @@ class DiagnosisWorker:
         self._processes = processes
         self._logs_dir = logs_dir
         self._clock = clock
+        self._find_key: FindKey | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="diagnosis", daemon=True)
 
@@ -63,8 +65,9 @@ class DiagnosisWorker:
         """At one deployment, whose telemetry broke them."""
         return 0 if self.watcher is None else self.watcher.num_failed_looks
 
-    def start(self) -> None:
-        """Begin the first pass; nothing, where it is switched off.
+    def start(self, find_key: "FindKey | None" = None) -> None:
+        """Begin the first pass; nothing, where it is switched off. `find_key`: of gateways that
+        ask for one.
 
         Raises PluginError for a plugin of rules that cannot be used.
         """
@@ -72,6 +75,7 @@ class DiagnosisWorker:
             return
         if self.settings.rule_plugins:
             self._load_rules()
+        self._find_key = find_key
         self._thread.start()
 
     def stop(self) -> None:
@@ -108,6 +112,7 @@ class DiagnosisWorker:
             self.diagnoses,
             self.settings,
             self._clock,
+            self._find_key,
         )
         try:
             while not self._stopping.is_set():

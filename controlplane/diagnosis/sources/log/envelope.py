@@ -12,7 +12,8 @@ _LEVEL = re.compile(r"\b(DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL|Error|erro
 _RANK = re.compile(r"(?<![A-Za-z])(DP|TP|PP|EP|[Rr]ank[ =]?)_?(\d{1,4})(?!\d)")
 _SLOT = re.compile(r"\bid +(\d+) \| task (-?\d+) \||\bid_slot=(\d+) id_task=(-?\d+)")
 _HEAD = 160
-_MESSAGE_KEYS = ("log", "message", "msg", "event", "MESSAGE", "text", "textPayload")
+_MESSAGE_KEYS = ("log", "message", "msg", "event", "MESSAGE", "text", "textPayload", "line", "body")
+_NESTED = ("fields", "jsonPayload", "_source", "attributes", "record")
 _TIME_KEYS = ("time", "timestamp", "ts", "@timestamp", "asctime", "__REALTIME_TIMESTAMP", "at")
 _LEVEL_KEYS = ("level", "levelname", "severity", "lvl", "loglevel")
 _LONGEST_NAME = 80
@@ -97,8 +98,10 @@ def _from_json(text: str) -> tuple[str, Stamp | None, str] | None:
         return None
     if not isinstance(record, dict):
         return None
-    fields = record.get("fields")
-    merged = {**record, **fields} if isinstance(fields, dict) else record
+    merged = dict(record)
+    for name in _NESTED:
+        if isinstance(record.get(name), dict):
+            merged.update(record[name])
     message = next((merged[key] for key in _MESSAGE_KEYS if isinstance(merged.get(key), str)), None)
     if message is None:
         return None

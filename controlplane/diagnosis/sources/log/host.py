@@ -91,6 +91,17 @@ SHAPES = (
     shape("illegal", LogKind.DEVICE_ERROR, r"an (?P<w_what>illegal memory access) was encountered"),
     shape("ECC", LogKind.DEVICE_ERROR, r"(?P<w_what>uncorrectable ECC error)"),
     shape("unspecified", LogKind.DEVICE_ERROR, r"(?P<w_what>unspecified launch failure)"),
+    shape(
+        "Default MiB",
+        LogKind.DEVICE_MEMORY,
+        r"\| +(?P<used_bytes>\d+MiB) / +(?P<total_bytes>\d+MiB) \| +(?P<busy_percent>\d+)% ",
+    ),
+    shape(
+        "MiB C",
+        LogKind.DEVICE_PROCESS,
+        r"\| +(?P<device>\d+) +(?:\S+ +\S+ +)?(?P<pid>\d+) +[CG+]+ +(?P<w_process>\S.*?) +"
+        r"(?P<used_bytes>\d+MiB) \|",
+    ),
     # --- between devices ------------------------------------------------------------------
     shape(
         "NCCL network",

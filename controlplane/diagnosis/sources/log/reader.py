@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from controlplane.diagnosis.log_event import LogEvent, LogKind
 from controlplane.diagnosis.sources.facts import fact_of
 from controlplane.diagnosis.sources.log import settings
+from controlplane.diagnosis.sources.log.answers import Answers
 from controlplane.diagnosis.sources.log.envelope import Envelope, open_line
 from controlplane.diagnosis.sources.log.growing import GrowingSeries
 from controlplane.diagnosis.sources.log.keeping import Keeping, SeenEvent
@@ -43,6 +44,7 @@ class LogReader:
         self._timeline = Timeline(year)
         self._kept = Keeping()
         self._series = GrowingSeries(place)
+        self._answers = Answers()
         self._thinning = Thinning()
         self._engines: Counter[str] = Counter()
         self._versions: dict[str, str] = {}
@@ -104,6 +106,8 @@ class LogReader:
         index = self._kept.line(line)
         words = frozenset(WORD.findall(line))
         hit = _KEYS & words
+        if "HTTP" in hit:
+            self._count_answer(line)
         if not hit and not may_matter(line):
             self._pass_over(line, index)
         elif not self._thinning.takes(hit, line, index):
@@ -117,6 +121,11 @@ class LogReader:
             for envelope in open_line(part):
                 own = words if envelope.text is line else frozenset(WORD.findall(envelope.text))
                 self._read_envelope(envelope, own, index, line)
+
+    def _count_answer(self, line: str) -> None:
+        figure = self._answers.take(line)
+        if figure is not None:
+            self._series.add(figure, {}, self._now)
 
     def _pass_over(self, line: str, index: int) -> None:
         """Its time counts only where it is the first or the last."""

@@ -94,6 +94,16 @@ def test_a_progress_bar_that_redraws_itself_is_read_step_by_step() -> None:
     assert [event.fields["done"] for event in part.events] == [0.0, 1.0, 2.0]
 
 
+def test_answers_to_callers_are_counted_by_status_and_those_to_probes_are_not() -> None:
+    line = '[2026-11-30 08:00:{:02d}] INFO:     10.0.0.9:5 - "{} HTTP/1.1" {}'
+    requests = [("POST /v1/chat/completions", "200 OK")] * 3
+    requests += [("POST /v1/chat/completions", "503 Service Unavailable")] * 2
+    requests += [("GET /health", "503 Service Unavailable"), ("GET /metrics", "200 OK")]
+    part = read_log("\n".join(line.format(at, *told) for at, told in enumerate(requests)))
+    answered = {series.labels["code"]: series.last.value for series in part.series}
+    assert answered == {"200": 3, "503": 2}
+
+
 def test_an_error_of_no_known_shape_is_kept_as_an_error() -> None:
     part = read_log(
         "ERROR 11-30 08:00:00 [core.py:1] Traceback (most recent call last):\n"

@@ -556,6 +556,16 @@ HOST = [
     ("It is possible that there is insufficient shared memory (shm).", K.HOST_OUT_OF_MEMORY, {}),
     ("Task was killed due to the node running low on memory.", K.HOST_OUT_OF_MEMORY, {}),
     ("GPU has fallen off the bus.", K.DEVICE_ERROR, {}),
+    (
+        "| N/A   24C    P0      99W /  700W |   2048MiB /  81559MiB |     97%      Default |",
+        K.DEVICE_MEMORY,
+        {"used_bytes": 2 * GIB, "busy_percent": 97},
+    ),
+    (
+        "|    0   N/A  N/A      4567      C   VLLM::EngineCore                    1024MiB |",
+        K.DEVICE_PROCESS,
+        {"used_bytes": GIB, "pid": 4567, "device": 0},
+    ),
     ("CUDA error: uncorrectable ECC error encountered", K.DEVICE_ERROR, {}),
     ("CUDA error: unspecified launch failure", K.DEVICE_ERROR, {}),
     ("NCCL communicator init timed out after 1800000 ms", K.COLLECTIVE_SLOW, {"seconds": 1800}),

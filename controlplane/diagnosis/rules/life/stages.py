@@ -35,9 +35,10 @@ _WORDS: tuple[tuple[str, str], ...] = (
 """The first that fits a key."""
 _WHOLE = (
     r"(start\w*|boot|launch|cold start|restart|time|init|pod|replica).*(to|until|till|before) "
-    r"(be )?(ready|serving|first)|^(total )?"
-    r"(startup|start|boot|cold start)( time| total)?( now| today| after)?( s)?$|ready (after|in)|time to ready|until ready|startup total|up after|^(total|whole) "
-    r"(start|startup|boot)( \w+)*$"
+    r"(be )?(ready|serving|first)"
+    r"|^(total )?(startup|start|boot|cold start)( time| total)?( now| today| after)?( s)?$"
+    r"|ready (after|in)|time to ready|until ready|startup total|up after"
+    r"|^(total|whole) (start|startup|boot)( \w+)*$"
 )
 _NO_STAGE = (
     r"\b(ttft|itl|tpot|e2e|latency|queue|waits?|waited|waiting|timeouts?|limit|interval|probe|budget"
@@ -232,9 +233,7 @@ def _total(window: Window, stages: tuple[Stage, ...]) -> tuple[float, str] | Non
 
 
 def _is_up(window: Window) -> bool:
+    """It says so; what was measured without a log is told of a start that is over."""
     if window.events_of(LogKind.READY, LogKind.INITIALIZED):
         return True
-    return any(
-        re.search(r"\b(ready|up|serving)\b", plain(fact.key)) and fact.value not in (0.0, None)
-        for fact in window.facts
-    )
+    return not window.events_of(*_STARTED, *_ENDED)

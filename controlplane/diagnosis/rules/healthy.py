@@ -278,6 +278,8 @@ def _holds_what_it_took(argument: Argument, window: Window) -> bool:
 
 
 def _reuses(argument: Argument, window: Window) -> bool:
+    if any(event.fields.get("from", 0.0) > 0 for event in window.events_of(LogKind.CACHE_CUT)):
+        return True
     rates = hit_rates(window)
     if rates is None or rates.last.value <= 0:
         return False

@@ -21,6 +21,7 @@ COSTLY_PER_RUNNING_MINUTE = 0.5
 """Where nobody counts answers: every second request of the batch in a minute."""
 COSTLY_SHARE = 0.15
 """Of all computed tokens, those that are computed again."""
+_THROWN_OUT = r"preempt|retract(ion|ed)|recomput|\bpauses?\b"
 _FEWEST = 3
 """One or two preemptions are how an engine corrects its guess; they are no state."""
 

@@ -29,6 +29,7 @@ _FULL = (
 _NO_GAIN = 0.97
 """A format of half the bytes should halve what decoding reads; nothing gained within the noise is
 nothing bought."""
+_LOW_WORD = rf"(?<![a-z0-9]){_LOW}(?![a-z0-9])"
 _SLOWER_TOLD = 1.03
 _SLOWER = 1.1
 _ENGINE_SAYS = (
@@ -94,13 +95,13 @@ def _compared(window: Window) -> list[Slowdown]:
     named = [slow for slow in pairs if _names(slow, _LOW)]
     if named:
         return named
-    if window.changes_with(rf"\b{_LOW}\b"):
+    if window.changes_with(_LOW_WORD):
         return [slow for slow in slowdowns(window) if "ttft" not in slow.contrast.other.key]
     return []
 
 
 def _is_of_precision(window: Window) -> bool:
-    return bool(window.changes_with(rf"\b{_LOW}\b"))
+    return bool(window.changes_with(_LOW_WORD))
 
 
 def _before_told(window: Window) -> tuple[float, str] | None:

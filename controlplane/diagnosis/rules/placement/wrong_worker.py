@@ -36,7 +36,7 @@ _ACTUAL = r"\b(actual|actually|engine|engines?|real|reported|measured|observed|w
 _PREFIX = r"hit|cached|overlap|prefix|match|reuse|blocks|adapter|lora"
 _SESSIONS = (
     r"(replicas|workers|engines|pods|ranks|instances|nodes|backends|servers)\b.*\b(per|for each"
-    r"|by|of)"
+    r"|by|of (one|a|each))"
     r"\b.*\b(session|conversation|user|prefix|chat|agent|rollout|dialog\w*|thread|key|tenant"
     r"|trajector\w*|document)\b"
 )

@@ -193,7 +193,8 @@ def _joined(found: tuple[Series, ...]) -> Series:
             readings.append(Reading(moment, greatest.value, greatest.raw))
         else:
             whole = sum(part.value for part in parts)
-            readings.append(Reading(moment, whole, f"{whole:.15g}"))
+            is_whole = whole == round(whole)
+            readings.append(Reading(moment, whole, f"{whole:.15g}" if is_whole else f"{whole:.6g}"))
     return Series(signal=lead.signal, origin=lead.origin, readings=tuple(readings))
 
 

@@ -5,13 +5,15 @@ import zlib
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _GZIP = 16 + zlib.MAX_WBITS
+_MOST_BYTES = 1 << 30
+"""Unpacked: a small file may claim any size, and a log of millions of lines is smaller."""
 
 
 def decoded(data: bytes) -> str:
     """gzip is unpacked (as much of it as there is), a byte order mark obeyed, lines end as they
     should; bytes that are no UTF-8 become replacement characters."""
     if data.startswith(_GZIP_MAGIC):
-        data = zlib.decompressobj(_GZIP).decompress(data)
+        data = zlib.decompressobj(_GZIP).decompress(data, _MOST_BYTES)
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         text = data.decode("utf-16", errors="replace")
     else:

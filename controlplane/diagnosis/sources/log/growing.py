@@ -28,14 +28,14 @@ class GrowingSeries:
             grown = self._grown[key] = _Grown()
         grown.add(at, figure)
 
-    def series(self, shift: float) -> tuple[Series, ...]:
+    def series(self, shift: float, earliest: float) -> tuple[Series, ...]:
         """In the order in which they were first seen, each in time order; `shift` is taken from
-        every time."""
+        every time. What stood before the first line that had a time is as old as that."""
         return tuple(
             Series(
                 signal=signal,
                 origin=Origin(kind=SourceKind.LOG, name=name, place=self._place),
-                readings=grown.in_time_order(shift),
+                readings=grown.in_time_order(shift, earliest),
                 labels=dict(labels),
             )
             for (signal, name, labels), grown in self._grown.items()
@@ -62,14 +62,17 @@ class _Grown:
             self._last = (at, figure)
         self._seen += 1
 
-    def in_time_order(self, shift: float) -> tuple[Reading, ...]:
+    def in_time_order(self, shift: float, earliest: float) -> tuple[Reading, ...]:
         readings = list(self._kept)
         if self._last is not None:
             at, figure = self._last
             readings.append(Reading(at, figure.value, figure.raw))
         return tuple(
             sorted(
-                (Reading(each.at - shift, each.value, each.raw) for each in readings),
+                (
+                    Reading(max(each.at, earliest) - shift, each.value, each.raw)
+                    for each in readings
+                ),
                 key=lambda reading: reading.at,
             )
         )

@@ -81,21 +81,21 @@ class LogReader:
         if self._passed_over is not None:
             self._mark(open_line(self._passed_over)[0])
         axis = self._axis()
-        times = self._times.get(axis, [])
-        first = times[0] if times else 0.0
+        first, earliest, latest = self._times.get(axis, (0.0, 0.0, 0.0))
         shift = first - first_at if zero is None else zero - self._timeline.to_unix
         return Part(
-            series=self._series.series(shift),
+            series=self._series.series(shift, earliest),
             events=tuple(self._event(seen, axis, shift) for seen in self._kept.events()),
             facts=tuple(
-                fact_of(name, value, at - shift) for (name, value), at in self._settings.items()
+                fact_of(name, value, max(at, earliest) - shift)
+                for (name, value), at in self._settings.items()
             ),
             lines=self._kept.lines(),
             num_lines=self._kept.num_lines,
             doubts=tuple(self._doubts()),
             engine=self._engine(),
-            start=min(times) - shift if times else None,
-            end=max(times) - shift if times else None,
+            start=earliest - shift if self._kept.num_lines else None,
+            end=latest - shift if self._kept.num_lines else None,
         )
 
     # --- one line -------------------------------------------------------------------------

@@ -113,3 +113,14 @@ def test_an_error_of_no_known_shape_is_kept_as_an_error() -> None:
     )
     assert kinds(part) == [LogKind.ERROR, LogKind.WARNING]
     assert part.events[0].line.endswith("KeyError: 'rope'")
+
+
+def test_figures_before_the_first_time_are_as_old_as_that() -> None:
+    lines = "prompt eval time = 100 ms / 10 tokens (1 ms per token, 100.00 tokens per second)\n"
+    part = read_log(lines + "2026-11-30 08:00:00 INFO: main: server is listening on port 1")
+    assert the(part, Signal.PROMPT_RATE).first.at == 0
+
+
+def test_a_log_without_any_time_stands_at_one_moment() -> None:
+    part = read_log("all slots are idle\nall slots are idle")
+    assert (part.start, part.end) == (0, 0)

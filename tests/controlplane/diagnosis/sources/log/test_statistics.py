@@ -204,7 +204,7 @@ def test_a_series_of_any_length_keeps_its_ends_and_an_even_step() -> None:
     growing = GrowingSeries("")
     for at in range(20_000):
         growing.add(Figure(S.RUNNING, "Running", at, str(at)), {}, at)
-    [series] = growing.series(0.0)
+    [series] = growing.series(0.0, 0.0)
     assert (series.first.value, series.last.value) == (0, 19_999)
     assert len(series.readings) <= MOST_READINGS
     gaps = {later.at - sooner.at for sooner, later in itertools.pairwise(series.readings[:-1])}

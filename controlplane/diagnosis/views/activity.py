@@ -21,7 +21,7 @@ ROOM = 0.7
 _IN_FLIGHT = (
     r"^((user|client|gateway|router) )?(requests )?in ?flight|\bin ?flight (requests|streams)"
     r"|requests in ?flight|outstanding|active streams|^open (requests|streams|to)\b"
-    r"|^(requests|streams) open\b|^open (calls|connections)$"
+    r"|^(requests|streams) open\b|^open( (calls|connections))?$"
 )
 _RUNNING = (
     r"^((server|engine|vllm|sglang) )?(num )?(requests |reqs )?running( (requests|reqs|seqs))?$"

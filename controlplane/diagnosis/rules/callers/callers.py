@@ -52,6 +52,7 @@ def shares_of(window: Window) -> tuple[Shares, ...]:
         *_told_shares(window),
         *_siblings(window),
         *_of_a_limit(window),
+        *_of_the_whole(window),
         *_addresses(window),
     ]
     return tuple(sorted(found, key=lambda shares: -shares.share))
@@ -198,6 +199,34 @@ def _of_a_limit(window: Window) -> list[Shares]:
     return found
 
 
+def _of_the_whole(window: Window) -> list[Shares]:
+    """`user_7_requests_per_min: 950` beside `all_requests_per_min: 1010`."""
+    wholes = [
+        (frozenset(plain(fact.key).split()) - _WHOLE_WORDS, fact, value)
+        for fact in window.facts
+        if _WHOLE_WORDS & set(plain(fact.key).split()) and (value := number_of(fact))
+    ]
+    found = []
+    for fact in window.facts:
+        key, value = plain(fact.key), number_of(fact)
+        named = re.search(rf"{_CALLER} \w+", key)
+        if not value or not named or fact.part is not None or re.search(_PAIN, key):
+            continue
+        rest = frozenset(key.replace(named[0], "").split())
+        for words, whole, most in wholes:
+            if rest and rest == words and 0 < value <= most and whole.unit is fact.unit:
+                found.append(
+                    Shares(
+                        says=f"{fact.key} {fact.raw} of {whole.key} {whole.raw}",
+                        name=named[0],
+                        share=value / most,
+                        num_callers=_MANY_CALLERS,
+                    )
+                )
+    return found
+
+
+_WHOLE_WORDS = frozenset({"all", "total", "overall", "sum", "everybody", "together"})
 _LEAST_LIMIT = 4
 _MOST_OF_LIMIT = 0.6
 

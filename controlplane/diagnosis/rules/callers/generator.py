@@ -52,7 +52,7 @@ def _judge(window: Window) -> Verdict | None:
     now = activity_of(window)
     argument = Argument(window)
     signs = _busy(argument, window) + _unkept(argument, window) + _disagree(argument, now)
-    signs += _offered_less(argument, now) + _unsent(argument, window)
+    signs += _offered_less(argument, now) + _unsent(argument, window) + _spent(argument, window)
     other = _another_client(argument, window)
     local = _cite_local(argument, window)
     if not signs and not (other and local):
@@ -170,6 +170,24 @@ def _unsent(argument: Argument, window: Window) -> int:
         return 0
     argument.fact(fact, "the client holds them back")
     return 1
+
+
+def _spent(argument: Argument, window: Window) -> int:
+    """Something of the client's own has run out."""
+    found = [
+        fact
+        for fact in window.facts
+        if fact.value is None and re.search(_RUN_OUT, fact.raw, re.IGNORECASE)
+    ]
+    for fact in found:
+        argument.fact(fact, "the client has run out of it")
+    return int(bool(found))
+
+
+_RUN_OUT = (
+    r"EADDRNOTAVAIL|EMFILE|too many open files|cannot assign requested address|pool is full|"
+    r"pool ?timeout|constrain your throughput|event loop (is )?blocked"
+)
 
 
 def _another_client(argument: Argument, window: Window) -> bool:

@@ -27,7 +27,7 @@ _REFUSED = (
     r"|overloaded|turned away|quota exceeded)\b"
 )
 _NOT_REFUSED = (
-    r"limit|max|min|threshold|policy|setting|share|rate|before|per|health|probe|since|alert"
+    r"\b(limit|max|minimum|threshold|policy|setting|share|rate|before|per|health|probe|alert)\b"
 )
 _LIMIT = (
     r"\bmax|limit|quota|threshold|permits|allowed|ceiling|\bcap\b|busy (fraction|threshold)"

@@ -25,7 +25,7 @@ _LONG_SECONDS = 60.0
 """No chunk of a prefill takes a minute."""
 _JUST_AFTER = 0.001
 _OWN_WATCHDOG = re.compile(
-    r"watchdog timeout|watchdog caught collective|execute_model timed out|scheduler .*stuck|"
+    r"watchdog timeout|watchdog caught collective|rpc call to \w+ timed out|scheduler .*stuck|"
     r"deadlock|engine .*(is )?hung",
     re.IGNORECASE,
 )
@@ -56,7 +56,7 @@ def _judge(window: Window) -> Verdict | None:
     if now.decode is None and not seen and truth.is_answered is None:
         return None
     start = _still_since(now, running, notices)
-    if start is None and silent is not None:
+    if silent is not None and (start is None or now.decode is None):
         start = window.end - silent.value
     if start is None or moves_since(now, start) or _computes_prompts(now):
         return None
@@ -126,11 +126,13 @@ def _unfinished_task(window: Window) -> str:
 
 
 def _notices(window: Window) -> tuple[LogEvent, ...]:
+    known = {event.index: event for event in window.events}
     stated = [
-        event
-        for event in window.events_of(LogKind.ERROR, LogKind.DIED, LogKind.COLLECTIVE_SLOW)
-        if _OWN_WATCHDOG.search(event.line)
+        known.get(index) or LogEvent(kind=LogKind.ERROR, index=index, line=line)
+        for index, line in enumerate(window.lines)
+        if _OWN_WATCHDOG.search(line)
     ]
+    stated = [event for event in stated if event.kind is not LogKind.NO_PROGRESS]
     return (*window.events_of(LogKind.NO_PROGRESS), *stated)
 
 

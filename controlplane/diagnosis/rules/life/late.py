@@ -17,7 +17,7 @@ from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.contrast import contrasts
 from controlplane.diagnosis.views.course import course_of
-from controlplane.diagnosis.views.told import number_of, plain, told, told_all, told_number
+from controlplane.diagnosis.views.told import number_of, plain, says_no, told, told_all, told_number
 from controlplane.diagnosis.window import Window
 
 _LEAST_SECONDS = 20.0
@@ -35,6 +35,7 @@ _WANTED = rf"{_WHO}( \w+)? (desired|wanted|target)|desired {_WHO}"
 _ALLOWED = rf"max(imum)? {_WHO}|{_WHO} (max|limit|allowed)"
 _DECIDED = (
     r"scal(e|ed|es|ing)[ -]?(up|out|from)|upscal|autoscal|\bhpa\b|\bkeda\b"
+    r"|\b(nodes?|pods?|replicas?|instances?|gpus?)\b.*\b(requested|added|launched|provision\w*)\b"
     r"|\b(replicas?|pods?|instances?|workers?|desired)\b.*\d+ ?(->|to|=>) ?\d+"
 )
 _DECIDED_LINE = r"upscaling|scal(ed|ing) (up|out)|SuccessfulRescale|New size: \d+"
@@ -113,7 +114,13 @@ def _growth(argument: Argument, window: Window) -> _Growth | None:
     for fact in delays:
         argument.fact(fact)
     told_delay = max((fact.value or 0.0 for fact in delays), default=None)
-    if decided is None and ready_at is None and not (told_delay and _burst(window)):
+    zero = told(window, r"scale(d)? to zero|from zero|idle scale")
+    if zero is not None and not says_no(zero):
+        argument.fact(zero)
+    else:
+        zero = None
+    known = _burst(window) or zero
+    if decided is None and ready_at is None and not (told_delay and known):
         return None
     if decided is not None and ready_at is not None and ready_at > decided:
         argument.says(f"decided at {decided:g} s, ready at {ready_at:g} s")
@@ -179,6 +186,12 @@ def _is_over(argument: Argument, now: Activity, growth: _Growth) -> bool:
             argument.says(
                 f"{says(burst)} is over before {number(growth.delay_seconds)} s have passed"
             )
+            return True
+    waited = told_number(now.window, r"first (request|user|caller|call).*(wait|took|latency|ttft)")
+    longest = number_of(waited)
+    if waited is not None and longest is not None and growth.delay_seconds is not None:
+        argument.fact(waited)
+        if longest >= _OVER * growth.delay_seconds:
             return True
     ended = told_number(now.window, _ENDED_AT)
     end = number_of(ended)

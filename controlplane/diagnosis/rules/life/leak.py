@@ -41,7 +41,7 @@ def _judge(window: Window) -> Verdict | None:
     now = activity_of(window)
     truth = truth_of(now)
     argument = Argument(window)
-    for find in (_said_by_engine, _seats, _blocks, _told_blocks):
+    for find in (_said_by_engine, _seats, _blocks, _told_blocks, _told_free):
         confidence = find(argument, now, truth)
         if confidence is not None:
             _weigh(argument, now)
@@ -54,6 +54,7 @@ _DETAILS = {
     "_seats": "seats",
     "_blocks": "KV blocks",
     "_told_blocks": "blocks",
+    "_told_free": "blocks",
 }
 
 
@@ -218,19 +219,36 @@ def _told_blocks(argument: Argument, now: Activity, truth: Truth) -> Confidence 
         r"(in use|used|held|allocated|taken|occupied|leaked)",
         without=r"max|limit|total|free|cached|pool|seconds",
     )
-    if held is None or len(held.readings) < _LEAST_ROUNDS or truth.is_wanted is not False:
+    return _rounds(argument, now, truth, held, sign=1.0)
+
+
+def _told_free(argument: Argument, now: Activity, truth: Truth) -> Confidence | None:
+    """Fewer blocks or slots are free each time that nothing is under way."""
+    free = course_of(
+        now.window,
+        Signal.KV_BLOCKS_FREE,
+        r"(blocks?|pages?|slots?|seats?|handles?)( \w+)* (free|available|left)"
+        r"|(free|available) (blocks?|pages?|slots?|seats?|handles?)",
+        without=r"max|limit|total|cached|seconds|memory",
+    )
+    return _rounds(argument, now, truth, free, sign=-1.0)
+
+
+def _rounds(
+    argument: Argument, now: Activity, truth: Truth, course: Series | None, *, sign: float
+) -> Confidence | None:
+    if course is None or len(course.readings) < _LEAST_ROUNDS or truth.is_wanted is not False:
         return None
-    idle = [
-        reading
-        for reading in held.readings
+    values = [
+        sign * reading.value
+        for reading in course.readings
         if truth.in_flight is not None
         and (wanted := truth.in_flight.at(reading.at)) is not None
         and wanted.value == 0
     ]
-    values = [reading.value for reading in idle]
     if len(values) < _LEAST_ROUNDS or sorted(values) != values or values[-1] <= values[0]:
         return None
-    argument.series(held, "with nothing under way, and never back")
+    argument.series(course, "with nothing under way, and never back")
     for sentence in truth.says:
         argument.says(sentence)
     cached = told_number(now.window, r"cached|evictable|reclaimable|hits")

@@ -10,9 +10,21 @@ from controlplane.diagnosis.rules.memory.stage import Stage, named_stage, stage_
 from controlplane.diagnosis.window import Window
 
 _RUN_OUT = (LogKind.OUT_OF_MEMORY, LogKind.KV_CACHE_TOO_SMALL)
+_ANY_WORDS = re.compile(
+    r"(insufficient|not enough|out of) (gpu|device|video|graphics|hbm) memory|"
+    r"failed to allocate [^\n]*\b(gpu|device|cuda|rocm|metal|vulkan|sycl|npu|vram)\b",
+    re.IGNORECASE,
+)
 _MOST_TRACEBACK_LINES = 200
 """Deep enough for any engine's traceback; a runaway log is not searched to its beginning."""
 _MOST_LINES_AFTER = 60
+_OF_A_FAILURE = (
+    *_RUN_OUT,
+    LogKind.DIED,
+    LogKind.FAILED_TO_START,
+    LogKind.ERROR,
+    LogKind.WARNING,
+)
 _SAID_STAGES = {"decode": Stage.DECODE, "prefill": Stage.PREFILL, "warmup": Stage.WARMUP}
 """Where the words of the failure belong to one stage alone."""
 _QUIET_LINE = re.compile(
@@ -72,11 +84,32 @@ def find_failure(window: Window) -> Failure | None:
     """The first failure that the engine did not get over; None where memory of a
     device did not run out, as far as could be seen."""
     events = tuple(event for event in window.events_of(*_RUN_OUT) if not _got_over(window, event))
+    events = events or _unread(window)
     if not events:
         return None
     first = events[0]
-    together = tuple(event for event in events if event.index - first.index <= _MOST_LINES_AFTER)
+    end = _next_start(window, first.index)
+    together = tuple(event for event in events if event.index < end)
     return _describe(window, first, together)
+
+
+def _next_start(window: Window, index: int) -> int:
+    """Before which line a failure's words end: there the engine starts again, or they are far."""
+    again = (
+        event.index
+        for event in window.events_of(LogKind.STARTING, LogKind.WEIGHTS_LOADING)
+        if event.index > index
+    )
+    return min(next(again, index + _MOST_LINES_AFTER), index + _MOST_LINES_AFTER)
+
+
+def _unread(window: Window) -> tuple[LogEvent, ...]:
+    """In words that no reader of logs knows."""
+    return tuple(
+        LogEvent(kind=LogKind.OUT_OF_MEMORY, index=index, line=line)
+        for index, line in enumerate(window.lines)
+        if _ANY_WORDS.search(line)
+    )[:_MOST_LINES_AFTER]
 
 
 def _got_over(window: Window, event: LogEvent) -> bool:
@@ -98,7 +131,7 @@ def _got_over(window: Window, event: LogEvent) -> bool:
 
 def _describe(window: Window, first: LogEvent, together: tuple[LogEvent, ...]) -> Failure:
     rank = first.words.get("rank")
-    frames, after = _lines_around(window.lines, first.index, together[-1].index)
+    frames, after = _lines_around(window, first.index, together[-1].index)
     stage, stage_line, is_named = _stage(window, first, rank, (*frames, first.line, *after))
     measured = next((event for event in together if "wanted_bytes" in event.fields), first)
     texts = (measured.line, *after)
@@ -125,15 +158,15 @@ def _describe(window: Window, first: LogEvent, together: tuple[LogEvent, ...]) -
     )
 
 
-def _lines_around(
-    lines: tuple[str, ...], first: int, last: int
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _lines_around(window: Window, first: int, last: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The traceback above, its deepest frame first, and what the engine says of it below."""
+    lines = window.lines
+    earlier = {event.index for event in window.events if event.kind not in _OF_A_FAILURE}
     frames = []
-    for line in reversed(lines[max(0, first - _MOST_TRACEBACK_LINES) : first]):
-        if _QUIET_LINE.search(line):
+    for index in range(first - 1, max(0, first - _MOST_TRACEBACK_LINES) - 1, -1):
+        if index in earlier or _QUIET_LINE.search(lines[index]):
             break
-        frames.append(line)
+        frames.append(lines[index])
     after = list(lines[first + 1 : last + 1])
     for line in lines[last + 1 : last + 1 + _MOST_LINES_AFTER]:
         if _QUIET_LINE.search(line):

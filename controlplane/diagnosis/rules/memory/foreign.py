@@ -233,7 +233,8 @@ _USED_BEFORE = re.compile(
     re.IGNORECASE,
 )
 _OWN = re.compile(r"free|avail|total|limit|wanted|\bkv|cache|weights|own|self|this|engine", re.I)
-"""Keys that hold such words are not about what others hold."""
+"""Keys that hold such words are not about what others hold, but for those that say so."""
+_OTHERS = re.compile(r"other|foreign|neighbou?r|second|another|leftover|zombie", re.I)
 
 
 def _told(window: Window, failure: Failure) -> tuple[float, str, Confidence] | None:
@@ -243,7 +244,9 @@ def _told(window: Window, failure: Failure) -> tuple[float, str, Confidence] | N
     found = [
         fact
         for fact in window.facts
-        if fact.value is not None and _USED_BEFORE.search(fact.key) and not _OWN.search(fact.key)
+        if fact.value is not None
+        and _USED_BEFORE.search(fact.key)
+        and (_OTHERS.search(fact.key) or not _OWN.search(fact.key))
     ]
     most = max(found, key=lambda fact: _bytes(fact), default=None)
     if most is None or _bytes(most) <= _DRIVERS_OWN:

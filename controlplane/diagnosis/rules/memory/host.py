@@ -12,9 +12,18 @@ from controlplane.diagnosis.rules.memory.failure import find_failure
 from controlplane.diagnosis.rules.memory.ledger import facts_named, known, shortened
 from controlplane.diagnosis.signal import Signal, Unit
 from controlplane.diagnosis.verdict import Verdict
+from controlplane.diagnosis.views.course import course_of
 from controlplane.diagnosis.window import Window
 
 _KILLED = re.compile(r"oom[-_ ]?kill|out of memory.*kill|killed.*out of memory", re.IGNORECASE)
+_LINES = (
+    r"not enough (host|cpu|system) memory|insufficient (host|cpu|system) memory|"
+    r"low on resource: memory|systemd-oomd|due to memory pressure|invoked oom-killer|oom_reaper|"
+    r"evict\w*[^\n]*\bmemory\b[^\n]*(threshold|limit|node)|"
+    r"(cudaHost\w+|hipHost\w+|pin(ned)?[ _]memory|mlock)[^\n]*(out of memory|cannot|failed)|"
+    r"^MemoryError|std::bad_alloc|no space left on device[^\n]*shm|bus error"
+)
+"""What kernels, node managers and runtimes say, beside what readers of logs know."""
 _SIGNAL_9 = re.compile(r"\b(137|-9|sigkill|signal 9)\b", re.IGNORECASE)
 _NEAR_LIMIT = 0.95
 """Of a limit: the kernel kills at the limit, and the last reading is from before."""
@@ -27,11 +36,18 @@ def _judge(window: Window) -> Verdict | None:
     told = [
         fact for fact in window.facts if _KILLED.search(f"{fact.key} {fact.raw}") and _is_yes(fact)
     ]
-    if events or told:
+    lines = () if events else window.lines_with(_LINES)
+    told += [
+        fact
+        for fact in window.facts
+        if fact.value is None and re.search(_LINES, fact.raw, re.IGNORECASE) and fact not in told
+    ]
+    if events or told or lines:
         return Verdict(
             confidence=Confidence.CERTAIN,
             evidence=(
                 *(shortened(event.line) for event in events[:4]),
+                *(shortened(line) for line in lines[:3]),
                 *(says(fact) for fact in told),
                 *_context(window),
             ),
@@ -49,7 +65,9 @@ def _killed(window: Window) -> Verdict | None:
     """Ended by signal 9, by whomever."""
     exits = [
         fact
-        for fact in facts_named(window, r"exit|code|signal|status|reason|died|ended")
+        for fact in facts_named(
+            window, r"exit|code|signal|status|reason|died|ended|terminat|killed"
+        )
         if _SIGNAL_9.search(fact.raw)
     ]
     lines = window.lines_with(r"(exit|exited|code|status)\D{0,12}\b(137|-9)\b|SIGKILL|signal 9\b")
@@ -82,7 +100,12 @@ def _near_limit(window: Window) -> tuple[str, ...]:
         ),
         None,
     )
-    used = window.find(Signal.HOST_MEMORY_USED)
+    used = course_of(
+        window,
+        Signal.HOST_MEMORY_USED,
+        r"\brss\b|resident|working set|(memory|ram|host memory)( \w+)* (used|in use|usage)",
+        without=r"gpu|vram|device|limit|max|total",
+    )
     if limit is None or limit.value is None or used is None:
         return ()
     if used.max < _NEAR_LIMIT * limit.value:

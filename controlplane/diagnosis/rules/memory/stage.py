@@ -67,7 +67,8 @@ _STARTING_WORDS: tuple[tuple[Stage, re.Pattern[str]], ...] = tuple(
         ),
         (
             Stage.WARMUP,
-            r"warm(ing|ed)?[ _-]?up|autotun(e|ing)|dummy requests|kernel_warmup|empty run",
+            r"warm(ing|ed)?[ _-]?up|autotun(e|ing)|dummy requests|kernel_warmup|empty run|"
+            r"deep_?gemm|pre-?compile",
         ),
     )
 )
@@ -86,7 +87,8 @@ _SERVING_WORDS: tuple[tuple[Stage, re.Pattern[str]], ...] = tuple(
         (
             Stage.PREFILL,
             r"prefill|forward_extend|prompt_logprobs|logprob_start|get_prompt_logprobs|mm_encoder|"
-            r"multi_?modal|image_processor|vision|encode_image|embed_multimodal|context phase|"
+            r"multi_?modal|image_processor|\bvisual\b|pixel_values|image_embeds|_vl\.py|"
+            r"vision|encode_image|embed_multimodal|context phase|"
             r"prompt processing|decode: failed to process prompt",
         ),
     )

@@ -15,8 +15,9 @@ NAME = re.compile(
 )
 """Of a metric, as engines call theirs."""
 READER = (
-    r"autoscal|scal|hpa|keda|alert|rule|panel|dashboard|quer|target|trigger|router|scorer|filter|"
-    r"monitor|grafana|prometheus|slo|uses|relies|watch|metric|reads|policy|chart|graph|paged|report"
+    r"autoscal|scal|hpa|keda|alert|rule|panel|dashboard|quer|target|trigger|router|scorer|filter|epp"
+    r"|needs|expects|looked for|picker|balancer|source|signal|monitor|grafana|prometheus|slo|uses"
+    r"|relies|watch|metric|reads|policy|chart|graph|paged|report"
 )
 """Words of keys under which somebody tells who reads."""
 

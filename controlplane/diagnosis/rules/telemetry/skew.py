@@ -26,7 +26,7 @@ _TIMES = (
     r"hop|network|to (engine|server|gateway|client|decode|prefill|router|worker|node|replica|pod)"
 )
 _NO_TIME = r"offset|skew|drift|clock|ntp|budget|left|remaining|change|delta|diff|saved|slack"
-_OFFSET = r"offset|skew|drift|clock|ntp|chrony|ptp|time ?sync"
+_OFFSET = r"offset|skew|drift|clock|ntp|chrony|ptp|time ?sync|time (difference|diff|delta)"
 _SYNCED = r"(ntp|chrony|clock|time|ptp).*(sync|status|service|active)|unsync"
 _UNKEPT = (
     r"\b(ntp|chrony|ptp|clock|time)\b.*\b(not|un|never|lost|no)[ -]?(sync|kept|running|active)"
@@ -154,7 +154,10 @@ def _clock(raw: str) -> float | None:
 
 def _is_pair(one: Fact, two: Fact) -> bool:
     """Both are moments, or both are distances from one: `..._end_ms` and `..._start_ms`."""
-    moment = r"\b(at|time|timestamp|ts|start\w*|end\w*|sent|received|begin\w*|done|finish\w*)\b"
+    moment = (
+        r"\b(at|time|timestamp|ts|unix|start\w*|end\w*|sent|send|received|arriv\w*|begin\w*|done"
+        r"|finish\w*)\b"
+    )
     return bool(re.search(moment, plain(one.key)) and re.search(moment, plain(two.key)))
 
 

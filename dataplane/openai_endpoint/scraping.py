@@ -34,6 +34,8 @@ class ScrapedStats:
         clock: MonotonicClock,
     ) -> None:
         """`names` of the samples that `read` wants."""
+        self.path = METRICS_PATH
+        """Where they are; some servers want to be told of which model."""
         self._vocabulary = vocabulary
         self._names = frozenset(names)
         self._read = read
@@ -57,7 +59,7 @@ class ScrapedStats:
         return replace(self._stats, age_seconds=self._clock() - self._scraped_at)
 
     async def _scrape(self, http: EndpointHttp, now: float) -> None:
-        response = await http.get(METRICS_PATH, _TIMEOUT_SECONDS)
+        response = await http.get(self.path, _TIMEOUT_SECONDS)
         if response.is_error:
             await check_health(http)
             return

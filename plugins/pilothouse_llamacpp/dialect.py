@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlencode
 
 from dataplane.clock import MonotonicClock
 from dataplane.engine import EngineRequest, EngineStats
@@ -16,7 +17,7 @@ from dataplane.openai_endpoint.refusal import (
     error_of,
     read_plain_refusal,
 )
-from dataplane.openai_endpoint.scraping import ScrapedStats
+from dataplane.openai_endpoint.scraping import METRICS_PATH, ScrapedStats
 from pilothouse_llamacpp.gauges import NAMES, read_slots, read_stats
 from pilothouse_llamacpp.settings import ENGINE, LlamaCppSettings
 
@@ -38,10 +39,14 @@ class LlamaCppDialect:
     def __init__(self, settings: LlamaCppSettings, clock: MonotonicClock) -> None:
         self._gauges = ScrapedStats(LLAMACPP, NAMES, read_stats, settings.metrics_seconds, clock)
         self._num_slots: int | None = None
+        self._query = ""
 
     async def learn(self, http: EndpointHttp, model: Mapping[str, Any]) -> Learned:
-        """All of it from /props: the build, the slots and the length of each."""
-        props = await http.find_json("/props", _SECONDS)
+        """All of it from /props: the build, the slots and the length of each. A server that routes
+        among several models wants to be told which is meant, and another passes over it."""
+        self._query = f"?{urlencode({'model': str(model.get('id', ''))})}"
+        self._gauges.path = f"{METRICS_PATH}{self._query}"
+        props = await http.find_json(f"/props{self._query}", _SECONDS)
         build = props.get("build_info") if isinstance(props, Mapping) else None
         if not isinstance(props, Mapping) or not isinstance(build, str):
             raise http.unavailable(
@@ -62,7 +67,7 @@ class LlamaCppDialect:
         """Of its metrics, or of its slots where it was started without --metrics."""
         found = await self._gauges.stats(http)
         if found is None:
-            found = read_slots(await http.find_json("/slots", _SECONDS))
+            found = read_slots(await http.find_json(f"/slots{self._query}", _SECONDS))
         return replace(found or EngineStats(age_seconds=0.0), max_num_seqs=self._num_slots)
 
     def read_refusal(self, status: int, body: object) -> Refusal:
@@ -84,12 +89,12 @@ class LlamaCppDialect:
         """By POST /apply-template, then /tokenize."""
         text = body.get("prompt")
         if text is None:
-            asked = {key: body[key] for key in _TEMPLATED if key in body}
+            asked = {key: body[key] for key in _TEMPLATED if key in body} | {"model": model}
             said = await http.post_json("/apply-template", asked, _SECONDS)
             text = said.get("prompt") if isinstance(said, Mapping) else None
         if not isinstance(text, str):
             return None
-        counted = {"content": text, "add_special": True, "parse_special": True}
+        counted = {"model": model, "content": text, "add_special": True, "parse_special": True}
         answer = await http.post_json("/tokenize", counted, _SECONDS)
         tokens = answer.get("tokens") if isinstance(answer, Mapping) else None
         return len(tokens) if isinstance(tokens, list) else None

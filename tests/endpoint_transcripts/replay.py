@@ -31,6 +31,8 @@ class Replay:
         self.bodies: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.paths: list[str] = []
+        self.queries: list[tuple[str, str]] = []
+        """(path, what stands behind its question mark)."""
         self.ports: list[int] = []
         """That bodies came from: one for each connection."""
         self.withheld: set[str] = set()
@@ -43,6 +45,7 @@ class Replay:
         raw = await request.body()
         body = json.loads(raw) if raw else None
         self.paths.append(request.url.path)
+        self.queries.append((request.url.path, request.url.query))
         if request.url.path in self.withheld:
             return PlainTextResponse("Not Found", status_code=404)
         if body is not None:

@@ -119,3 +119,11 @@ def test_every_answer_comes_on_a_connection_of_its_own(server: tuple[Replay, str
 
     asyncio.run(scenario())
     assert len(set(server[0].ports[-2:])) == 2
+
+
+def test_a_server_that_routes_among_models_is_told_which_is_meant(
+    server: tuple[Replay, str],
+) -> None:
+    stats_of(create, server[1])
+    asked = {path: query for path, query in server[0].queries if query}
+    assert asked == {"/props": "model=demo", "/metrics": "model=demo"}

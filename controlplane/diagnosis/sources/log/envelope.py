@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from controlplane.diagnosis.sources.log.stamp import Stamp, epoch_stamp, find_stamp
@@ -14,9 +15,19 @@ _SLOT = re.compile(r"\bid +(\d+) \| task (-?\d+) \||\bid_slot=(\d+) id_task=(-?\
 _HEAD = 160
 _MESSAGE_KEYS = ("log", "message", "msg", "event", "MESSAGE", "text", "textPayload", "line", "body")
 _NESTED = ("fields", "jsonPayload", "_source", "attributes", "record")
-_TIME_KEYS = ("time", "timestamp", "ts", "@timestamp", "asctime", "__REALTIME_TIMESTAMP", "at")
+_TIME_KEYS = (
+    "at",
+    "time",
+    "timestamp",
+    "ts",
+    "@timestamp",
+    "asctime",
+    "__REALTIME_TIMESTAMP",
+    "at",
+)
 _LEVEL_KEYS = ("level", "levelname", "severity", "lvl", "loglevel")
 _LONGEST_NAME = 80
+_NO_RECORD: Mapping[str, object] = {}
 _DEEPEST = 3
 """A JSON line of a program inside that of Docker inside that of a collector."""
 
@@ -32,6 +43,8 @@ class Envelope:
     """As a JSON record has it; empty where there is none."""
     replica: str
     """Pod or service that a container tool put before the line; empty where there is none."""
+    record: Mapping[str, object]
+    """All that a JSON record says; empty for plain text."""
 
     @property
     def level(self) -> str:
@@ -64,16 +77,17 @@ def open_line(line: str) -> list[Envelope]:
     name = (replica["pod"] or replica["service"]) if replica else ""
     body = line[replica.end() :] if replica else line
     stamp, level = None, ""
+    record: Mapping[str, object] = _NO_RECORD
     for _ in range(_DEEPEST):
         opened = _from_json(body)
         if opened is None:
             break
-        body, own_stamp, own_level = opened
+        body, own_stamp, own_level, record = opened
         stamp, level = stamp or own_stamp, own_level or level
     parts = body.rstrip("\n").split("\n") if "\n" in body else [body]
     outer = stamp or find_stamp(line if body is line else body)
     return [
-        Envelope(part, outer if index == 0 or stamp else None, level, name)
+        Envelope(part, outer if index == 0 or stamp else None, level, name, record)
         for index, part in enumerate(parts)
     ]
 
@@ -85,8 +99,9 @@ def _level(text: str) -> str:
     return {"WARN": "WARNING", "FATAL": "CRITICAL"}.get(found[1].upper(), found[1].upper())
 
 
-def _from_json(text: str) -> tuple[str, Stamp | None, str] | None:
-    """The message of a JSON object that is a log record; None for anything else."""
+def _from_json(text: str) -> tuple[str, Stamp | None, str, dict[str, object]] | None:
+    """Message, time, level and all of a JSON object that is a log record; None for anything
+    else."""
     if not text.rstrip().endswith("}"):
         return None
     start = text.find("{", 0, 80)
@@ -94,7 +109,7 @@ def _from_json(text: str) -> tuple[str, Stamp | None, str] | None:
         return None
     try:
         record = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(record, dict):
         return None
@@ -112,7 +127,7 @@ def _from_json(text: str) -> tuple[str, Stamp | None, str] | None:
     if isinstance(target, str):
         message = f"{target}: {message}"
     level = next((merged[key] for key in _LEVEL_KEYS if isinstance(merged.get(key), str)), "")
-    return message, _json_stamp(merged), level.upper()
+    return message, _json_stamp(merged), level.upper(), merged
 
 
 def _json_stamp(record: dict[str, object]) -> Stamp | None:
@@ -122,7 +137,7 @@ def _json_stamp(record: dict[str, object]) -> Stamp | None:
             found = find_stamp(value)
             if found is not None:
                 return found
-            if value.replace(".", "", 1).isdigit():
+            if value.isascii() and value.replace(".", "", 1).isdigit():
                 value = float(value)
         if isinstance(value, int | float) and not isinstance(value, bool):
             return epoch_stamp(float(value))

@@ -94,7 +94,12 @@ SHAPES = (
     # --- it starts ------------------------------------------------------------------------
     shape("build_info", LogKind.STARTING, r"build_info: (?P<w_version>b\d+)", _LLAMA),
     shape("build", LogKind.STARTING, r"\bbuild: (?P<w_version>\d+) \(", _LLAMA),
-    shape("tensors loading", LogKind.WEIGHTS_LOADING, r"loading model tensors", _LLAMA),
+    shape(
+        "loading model",
+        LogKind.WEIGHTS_LOADING,
+        r"loading model tensors|load_model: loading model",
+        _LLAMA,
+    ),
     shape(
         "device using free",
         LogKind.DEVICE_MEMORY_FREE,
@@ -127,8 +132,13 @@ SHAPES = (
         _LLAMA,
     ),
     shape("warming", LogKind.WARMUP_STARTED, r"warming up the model", _LLAMA),
-    shape("loaded", LogKind.READY, r"main: model loaded", _LLAMA),
-    shape("listening", LogKind.READY, r"server is listening on|HTTP server listening", _LLAMA),
+    shape("loaded", LogKind.READY, r"(?:main|llama_server): model loaded", _LLAMA),
+    shape(
+        "listening",
+        LogKind.READY,
+        r"(?:server is|llama_server:) listening on|HTTP server listening",
+        _LLAMA,
+    ),
     # --- a request ------------------------------------------------------------------------
     shape(
         "similarity",

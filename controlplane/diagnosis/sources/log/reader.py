@@ -17,6 +17,7 @@ from controlplane.diagnosis.sources.log.envelope import Envelope, open_line
 from controlplane.diagnosis.sources.log.growing import GrowingSeries
 from controlplane.diagnosis.sources.log.keeping import Keeping, SeenEvent
 from controlplane.diagnosis.sources.log.levels import LEVEL_WORDS, by_level, may_matter
+from controlplane.diagnosis.sources.log.own import OwnRequests
 from controlplane.diagnosis.sources.log.shape import WORD, Match
 from controlplane.diagnosis.sources.log.stamp import Clock
 from controlplane.diagnosis.sources.log.tables import SHAPES, STATISTICS
@@ -45,6 +46,7 @@ class LogReader:
         self._kept = Keeping()
         self._series = GrowingSeries(place)
         self._answers = Answers()
+        self._requests = OwnRequests()
         self._thinning = Thinning()
         self._engines: Counter[str] = Counter()
         self._versions: dict[str, str] = {}
@@ -137,6 +139,8 @@ class LogReader:
         self, envelope: Envelope, words: frozenset[str], index: int, line: str
     ) -> None:
         axis, seconds = self._mark(envelope)
+        for figure in self._requests.take(envelope.record):
+            self._series.add(figure, {}, self._now)
         if not settings.KEYS.isdisjoint(words):
             for name, value in settings.read_settings(envelope.text):
                 self._settings.setdefault((name, value), self._now)

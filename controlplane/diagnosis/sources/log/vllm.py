@@ -26,10 +26,8 @@ _SIGNALS = {
     "Pending": Signal.WAITING,
     "Deferred": Signal.DEFERRED,
     "Swapped": Signal.SWAPPED,
-    "CPU KV cache usage": Signal.HOST_KV_USAGE,
     "GPU KV cache usage": Signal.KV_USAGE,
     "GPU cache usage": Signal.KV_USAGE,
-    "KV cache usage": Signal.KV_USAGE,
     "Prefix cache hit rate": Signal.HIT_RATE,
     "Prefix cache token hit rate": Signal.HIT_RATE,
     "External prefix cache hit rate": Signal.EXTERNAL_HIT_RATE,
@@ -59,13 +57,23 @@ def read_statistics(text: str) -> Iterator[Figure]:
     engine = _ENGINE.search(text, 0, start.start() + 1)
     labels = {"engine": str(int(engine[1]))} if engine else {}
     pieces = text[start.end() :].split(", ")
+    told: set[Signal] = set()
     for place, piece in enumerate(pieces):
         name, _, rest = piece.partition(": ")
-        signal = _SIGNALS.get(name)
+        signal = _SIGNALS.get(name) or _of_cache(name, told)
         if signal is not None:
+            told.add(signal)
             figure = _figure(signal, name, rest, labels, place + 1 < len(pieces))
             if figure is not None:
                 yield figure
+
+
+def _of_cache(name: str, told: set[Signal]) -> Signal | None:
+    """V0 tells the device's cache and then the one in host memory; later versions tell one alone,
+    by the name of the platform, which may be `CPU`."""
+    if not name.endswith("KV cache usage"):
+        return None
+    return Signal.HOST_KV_USAGE if Signal.KV_USAGE in told else Signal.KV_USAGE
 
 
 def _figure(

@@ -151,9 +151,11 @@ SHAPES = (
         _VLLM,
     ),
     shape(
-        "size GPU KV",
+        "size KV cache",
         LogKind.KV_CACHE_SIZED,
-        r"GPU KV cache size: (?P<tokens>[\d,]+) tokens",
+        r"\b[A-Z]+ KV cache size: (?P<tokens>[\d,]*\d) tokens"
+        r"(?:, Maximum concurrency for (?P<max_model_len>[\d,]+) tokens per request: "
+        r"(?P<concurrency>[\d.,]+)x)?",
         _VLLM,
     ),
     shape(

@@ -80,6 +80,11 @@ VLLM = [
     ("available_kv_cache_memory    53.29GiB", K.KV_CACHE_SIZED, {"bytes": 53.29 * GIB}),
     ("GPU KV cache size: 178,880 tokens", K.KV_CACHE_SIZED, {"tokens": 178_880}),
     (
+        "CPU KV cache size: 2,048 tokens, Maximum concurrency for 512 tokens per request: 4.00x",
+        K.KV_CACHE_SIZED,
+        {"tokens": 2048, "max_model_len": 512, "concurrency": 4},
+    ),
+    (
         "Maximum concurrency for 32,768 tokens per request: 4.84x",
         K.KV_CACHE_SIZED,
         {"max_model_len": 32_768, "concurrency": 4.84},
@@ -326,6 +331,8 @@ LLAMACPP = [
     ),
     ("common_init: warming up the model with an empty run", K.WARMUP_STARTED, {}),
     ("main: server is listening on http://127.0.0.1:8080 - starting", K.READY, {}),
+    ("srv  llama_server: listening on http://127.0.0.1:8080", K.READY, {}),
+    ("srv    load_model: loading model 'm.gguf'", K.WEIGHTS_LOADING, {}),
     (
         "slot get_availabl: id  0 | task -1 | selected slot by lcs similarity, max_lcs_len = 9, "
         "similarity = 0.500 (> 0.100 thold)",

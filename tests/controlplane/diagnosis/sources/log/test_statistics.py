@@ -162,6 +162,29 @@ def test_figures_are_taken_as_they_stand(line: str, told: dict[Signal, str]) -> 
     assert told.items() <= found.items()
 
 
+def test_a_cache_in_main_memory_is_that_of_the_device_where_it_is_the_only_one() -> None:
+    line = V1_WITH_ALL.replace("GPU KV", "CPU KV")
+    found = {series.signal: series.last.raw for series in read_log(line).series}
+    assert found[S.KV_USAGE] == "42.5 %"
+    assert S.HOST_KV_USAGE not in found
+
+
+def test_requests_that_our_gateway_saw_end_are_counted() -> None:
+    ended = (
+        '{"event": "request ended", "disposition": "%s", "reason": "%s", "level": "info",'
+        ' "at": "2026-11-30T08:00:0%dZ"}'
+    )
+    told = [("length", "", 0), ("length", "", 1), ("rejected", "queue_full", 2)]
+    part = read_log("\n".join(ended % each for each in told))
+    counts = {(series.signal, *series.labels.values()): series.last.value for series in part.series}
+    assert counts == {
+        (S.GATEWAY_ENDED, "length"): 2,
+        (S.GATEWAY_ENDED, "rejected"): 1,
+        (S.GATEWAY_REJECTED, "queue_full"): 1,
+    }
+    assert (part.start, part.end) == (0, 2)
+
+
 def test_percent_and_ratio_are_one() -> None:
     of = {series.signal: series.last.value for series in read_log(V1_WITH_ALL).series}
     assert of[S.KV_USAGE] == pytest.approx(0.425)

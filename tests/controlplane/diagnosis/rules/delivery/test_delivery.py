@@ -1,0 +1,102 @@
+import pytest
+
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.fact import Fact
+from controlplane.diagnosis.reading import Series
+from controlplane.diagnosis.rules.delivery.front_end_bound import FRONT_END_BOUND
+from controlplane.diagnosis.rules.delivery.slow_client import SLOW_CLIENT
+from controlplane.diagnosis.signal import Signal, Unit
+from controlplane.diagnosis.window import Window
+from tests.controlplane.diagnosis.rules.build_window import fact, series, window
+from tests.controlplane.diagnosis.rules.histograms import histogram, with_histograms
+
+QUIET: tuple[Series, ...] = (
+    series(Signal.RUNNING, 20, 21),
+    series(Signal.WAITING, 0, 0),
+    series(Signal.KV_USAGE, 0.1, 0.1),
+)
+FULL_CORE = fact("front_process_cpu_percent", "100 %", 1.0, Unit.RATIO)
+
+
+def _in_time(*parts: Series | Fact) -> Window:
+    return with_histograms(window(*parts), histogram(Signal.ITL, {}, {0.02: 900}))
+
+
+def test_a_front_process_at_its_limit_before_an_engine_that_waits() -> None:
+    verdict = FRONT_END_BOUND.judge(
+        _in_time(
+            *QUIET,
+            FULL_CORE,
+            fact("engine_core_cpu_percent", "38 %", 0.38, Unit.RATIO),
+            fact("gpu_util", 0.24),
+            fact("clients_blocked_on_write", 0),
+        )
+    )
+    assert verdict is not None
+    assert verdict.confidence is Confidence.CERTAIN
+    assert any("delivery.slow_client" in sentence for sentence in verdict.against)
+
+
+def test_the_same_engines_are_faster_without_what_stands_before_them() -> None:
+    verdict = FRONT_END_BOUND.judge(
+        _in_time(
+            *QUIET,
+            fact("ttft_mean_ms", 1.4, unit=Unit.SECONDS),
+            fact("ttft_mean_ms_straight_at_replicas", 0.1, unit=Unit.SECONDS),
+            fact("requests_inside_ingress", 169),
+        )
+    )
+    assert verdict is not None
+    assert verdict.confidence is Confidence.LIKELY
+
+
+def test_a_busy_engine_process_is_not_the_front_end() -> None:
+    core = fact("engine_core_cpu_percent", "100 %", 1.0, Unit.RATIO)
+    assert FRONT_END_BOUND.judge(_in_time(*QUIET, FULL_CORE, core)) is None
+
+
+def test_a_busy_front_alone_asks_for_the_engines_pace() -> None:
+    verdict = FRONT_END_BOUND.judge(window(FULL_CORE))
+    assert verdict is not None
+    assert verdict.confidence is Confidence.POSSIBLE
+    assert "time between tokens at the engine" in verdict.needs
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        fact("streams_blocked_on_write", 54),
+        fact("dropped_for_full_buffer_last_60_s", 5),
+        fact("time_in_socket_write_share", "0.96, 0.01, 0.01, 0.01"),
+    ],
+    ids=lambda told: told.key,
+)
+def test_clients_that_do_not_take_what_was_made_in_time(told: Fact) -> None:
+    verdict = SLOW_CLIENT.judge(_in_time(*QUIET, told))
+    assert verdict is not None
+    assert verdict.confidence >= Confidence.LIKELY
+
+
+def test_answers_on_their_way_to_clients_that_engines_are_done_with() -> None:
+    verdict = SLOW_CLIENT.judge(
+        window(
+            *QUIET,
+            series(Signal.GATEWAY_IN_FLIGHT, 14, 14),
+            series(Signal.GATEWAY_UNDELIVERED, 90, 114),
+        )
+    )
+    assert verdict is not None
+    assert verdict.confidence is Confidence.LIKELY
+
+
+def test_no_client_blocks_or_the_engine_itself_is_late() -> None:
+    assert SLOW_CLIENT.judge(_in_time(*QUIET, fact("clients_blocked_on_write", 0))) is None
+    waits = (*QUIET[:1], series(Signal.WAITING, 40, 50), *QUIET[2:])
+    assert SLOW_CLIENT.judge(_in_time(*waits, fact("clients_blocked_on_write", 9))) is None
+
+
+def test_blocked_clients_behind_a_busy_server_leave_it_open() -> None:
+    blocked = fact("clients_blocked_on_write", 9)
+    verdict = SLOW_CLIENT.judge(_in_time(*QUIET, blocked, FULL_CORE))
+    assert verdict is not None
+    assert verdict.confidence is Confidence.POSSIBLE

@@ -1,0 +1,168 @@
+import pytest
+
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.log_event import LogKind
+from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.reading import Series
+from controlplane.diagnosis.rules.queue.blocked import BLOCKED
+from controlplane.diagnosis.rules.queue.never_fits import NEVER_FITS
+from controlplane.diagnosis.signal import Signal, Unit
+from tests.controlplane.diagnosis.rules.build_window import fact, said, series, window
+
+STUCK: tuple[Series, ...] = (
+    series(Signal.RUNNING, 0, 0, 0),
+    series(Signal.WAITING, 6, 6, 6),
+    series(Signal.KV_USAGE, 0, 0, 0),
+    series(Signal.GENERATION_TOKENS, 900, 900, 900),
+)
+
+
+def test_nothing_runs_beside_room_and_the_gateway_has_them_too() -> None:
+    verdict = BLOCKED.judge(
+        window(
+            *STUCK,
+            series(Signal.KV_CAPACITY, 90000, 90000, 90000),
+            fact("in_flight", 6, at=20),
+            fact("longest_prompt_tokens", 21000, unit=Unit.TOKENS, at=20),
+        )
+    )
+    assert verdict is not None
+    assert verdict.confidence is Confidence.CERTAIN
+    assert any("unchanged" in sentence for sentence in verdict.evidence)
+    assert any("queue.never_fits" in sentence for sentence in verdict.against)
+
+
+def test_without_a_truth_beside_the_engine_it_asks_for_one() -> None:
+    verdict = BLOCKED.judge(window(*STUCK))
+    assert verdict is not None
+    assert verdict.confidence is Confidence.POSSIBLE
+    assert "requests in flight at the gateway" in verdict.needs
+
+
+def test_a_queue_that_grows_shows_that_its_gauge_is_alive() -> None:
+    alive = (STUCK[0], series(Signal.WAITING, 2, 4, 9), *STUCK[2:])
+    verdict = BLOCKED.judge(window(*alive))
+    assert verdict is not None
+    assert verdict.confidence is Confidence.LIKELY
+
+
+def test_gauges_that_the_truth_denies_are_frozen_and_not_blocked() -> None:
+    assert BLOCKED.judge(window(*STUCK, fact("in_flight", 0, at=20))) is None
+    assert BLOCKED.judge(window(*STUCK, fact("probe", "answered in 0.3 s", at=20))) is None
+
+
+def test_blocks_of_requests_that_are_put_aside_do_not_excuse_it() -> None:
+    full = (*STUCK[:2], series(Signal.KV_USAGE, 0.98, 0.98, 0.98), STUCK[3])
+    parked = BLOCKED.judge(
+        window(*full, series(Signal.DEFERRED, 22, 22, 22), fact("in_flight", 6, at=20))
+    )
+    assert parked is not None
+    assert parked.confidence >= Confidence.LIKELY
+    unknown = BLOCKED.judge(window(*full, fact("in_flight", 6, at=20)))
+    assert unknown is not None
+    assert unknown.confidence is Confidence.POSSIBLE
+    assert "who holds the blocks of the KV cache" in unknown.needs
+
+
+def test_a_batch_that_crawls_while_none_is_admitted_is_blocked_too() -> None:
+    verdict = BLOCKED.judge(
+        window(
+            series(Signal.RUNNING, 4, 4, every=60),
+            series(Signal.WAITING, 487, 492, every=60),
+            series(Signal.WAITING_BY_REASON, 468, 473, every=60, reason="deferred"),
+            series(Signal.KV_USAGE, 0.2, 0.2, every=60),
+            series(Signal.GENERATION_TOKENS, 1000, 1029, every=60),
+            series(Signal.FINISHED, 77, 77, every=60),
+            fact("max_num_seqs", 256),
+            fact("in_flight", 496, at=60),
+        )
+    )
+    assert verdict is not None
+    assert verdict.confidence is Confidence.CERTAIN
+
+
+def test_progress_beside_a_queue_with_room_asks_what_keeps_them_out() -> None:
+    verdict = BLOCKED.judge(
+        window(
+            series(Signal.RUNNING, 1, 1, 1, 1),
+            series(Signal.WAITING, 3, 3, 3, 3),
+            series(Signal.KV_USAGE, 0.03, 0.03, 0.03, 0.03),
+            series(Signal.GENERATION_RATE, 45, 46, 45, 46),
+        )
+    )
+    assert verdict is not None
+    assert verdict.confidence is Confidence.POSSIBLE
+    assert any("LoRA" in need for need in verdict.needs)
+
+
+@pytest.mark.parametrize(
+    ("key", "tokens"), [("head_request_prompt_tokens", 100_000), ("largest_prompt_len", 76_640)]
+)
+def test_a_head_longer_than_the_whole_cache_never_fits(key: str, tokens: float) -> None:
+    verdict = NEVER_FITS.judge(
+        window(
+            *STUCK,
+            said(LogKind.STARTING, "Using max model len 262144", max_model_len=262144),
+            said(LogKind.KV_CACHE_SIZED, "GPU KV cache size: 76,639 tokens", tokens=76639),
+            fact(key, tokens, unit=Unit.TOKENS),
+            fact("in_flight", 6, at=20),
+        )
+    )
+    assert verdict is not None
+    assert verdict.confidence is Confidence.CERTAIN
+    assert any("max model len 262144 lets it in" in sentence for sentence in verdict.evidence)
+    assert Mechanism.QUEUE_BLOCKED in NEVER_FITS.explains
+
+
+def test_an_answer_that_does_not_fit_behind_its_prompt_counts() -> None:
+    sized = (series(Signal.KV_CAPACITY, 1000, 1000, 1000), fact("prompt_tokens", 900))
+    assert NEVER_FITS.judge(window(*STUCK, *sized)) is None
+    verdict = NEVER_FITS.judge(window(*STUCK, *sized, fact("max_tokens", 200)))
+    assert verdict is not None
+    assert verdict.confidence is Confidence.CERTAIN
+
+
+def test_the_only_request_that_is_thrown_out_again_and_again_never_fits() -> None:
+    verdict = NEVER_FITS.judge(
+        window(
+            series(Signal.RUNNING, 1, 0, every=30),
+            series(Signal.WAITING, 0, 1, every=30),
+            series(Signal.PREEMPTIONS, 118, 412, every=30),
+            series(Signal.GENERATION_TOKENS, 8, 8, every=30),
+            fact("in_flight", 1, at=30),
+        )
+    )
+    assert verdict is not None
+    assert verdict.confidence is Confidence.LIKELY
+
+
+def test_one_rank_alone_can_be_stuck() -> None:
+    parts = [
+        series(Signal.RUNNING, 11, 10, every=60, engine="0"),
+        series(Signal.RUNNING, 0, 0, every=60, engine="1"),
+        series(Signal.WAITING, 0, 0, every=60, engine="0"),
+        series(Signal.WAITING, 2, 9, every=60, engine="1"),
+        series(Signal.KV_CAPACITY, 1000, 1000, every=60, engine="0"),
+        series(Signal.KV_CAPACITY, 1000, 1000, every=60, engine="1"),
+    ]
+    verdict = NEVER_FITS.judge(window(*parts, fact("first_in_queue_prompt_tokens", 1200)))
+    assert verdict is not None
+    assert verdict.confidence is Confidence.CERTAIN
+    assert verdict.detail == "at 1"
+
+
+def test_a_cache_smaller_than_the_longest_context_is_only_a_hint() -> None:
+    verdict = NEVER_FITS.judge(
+        window(*STUCK, series(Signal.KV_CAPACITY, 900, 900, 900), fact("max_model_len", 8000))
+    )
+    assert verdict is not None
+    assert verdict.confidence is Confidence.POSSIBLE
+    assert "prompt length of the request at the head" in verdict.needs
+
+
+def test_what_moves_is_neither() -> None:
+    moving = (*STUCK[:3], series(Signal.GENERATION_TOKENS, 900, 950, 990))
+    prompt = fact("longest_prompt_tokens", 100_000)
+    pool = series(Signal.KV_CAPACITY, 900, 900, 900)
+    assert NEVER_FITS.judge(window(*moving, prompt, pool)) is None
+    assert BLOCKED.judge(window(*moving, prompt, pool)) is None

@@ -1,0 +1,131 @@
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.log_event import LogKind
+from controlplane.diagnosis.reading import Series
+from controlplane.diagnosis.rules.queue.overload import OVERLOAD
+from controlplane.diagnosis.signal import Signal, Unit
+from tests.controlplane.diagnosis.rules.build_window import fact, said, series, window
+
+
+def _busy(*, waiting: tuple[float, ...] = (180, 184, 190, 184)) -> tuple[Series, ...]:
+    return (
+        series(Signal.RUNNING, 72, 72, 72, 72),
+        series(Signal.WAITING, *waiting),
+        series(Signal.GENERATION_TOKENS, 1000, 6000, 11000, 16000),
+        series(Signal.FINISHED, 10, 20, 30, 40),
+    )
+
+
+def test_a_full_cache_and_a_queue_that_stays_while_tokens_come_is_overload() -> None:
+    verdict = OVERLOAD.judge(
+        window(
+            *_busy(),
+            series(Signal.KV_USAGE, 1, 1, 1, 1),
+            series(Signal.PREEMPTIONS, 3, 3, 4, 4),
+        )
+    )
+    assert verdict is not None
+    assert verdict.confidence is Confidence.LIKELY
+    assert verdict.detail == "the KV cache is full"
+    assert any("cache.thrash" in sentence for sentence in verdict.against)
+
+
+def test_all_slots_taken_is_a_limit_too() -> None:
+    verdict = OVERLOAD.judge(
+        window(
+            series(Signal.RUNNING, 4, 4, 4),
+            series(Signal.WAITING, 11, 12, 14),
+            series(Signal.GENERATION_TOKENS, 0, 400, 800),
+            fact("slots", 4),
+            engine="llama.cpp",
+        )
+    )
+    assert verdict is not None
+    assert verdict.confidence is Confidence.LIKELY
+    assert verdict.detail == "all 4 seats are taken"
+
+
+def test_a_batch_that_stands_still_over_many_readings_shows_its_limit() -> None:
+    verdict = OVERLOAD.judge(
+        window(
+            series(Signal.RUNNING, *[5] * 4, *[48] * 12, every=2),
+            series(Signal.GATEWAY_QUEUED, *[0] * 4, *range(100, 700, 50), every=2),
+            series(Signal.GENERATION_TOKENS, *range(0, 16000, 1000), every=2),
+            series(Signal.KV_USAGE, *[0.5] * 16, every=2),
+        )
+    )
+    assert verdict is not None
+    assert verdict.confidence is Confidence.LIKELY
+    assert "stands at 48" in verdict.detail
+
+
+def test_more_that_arrives_than_is_done_needs_no_limit_that_is_known() -> None:
+    verdict = OVERLOAD.judge(
+        window(
+            series(Signal.RUNNING, 8, 8, 8, every=30),
+            series(Signal.WAITING, 21, 159, 297, every=30),
+            series(Signal.KV_USAGE, 0.07, 0.07, 0.07, every=30),
+            series(Signal.FINISHED, 2000, 2162, 2324, every=30),
+            fact("offered_rps", 10, unit=Unit.PER_SECOND),
+            fact("finished_rps", 5.4, unit=Unit.PER_SECOND),
+        )
+    )
+    assert verdict is not None
+    assert verdict.confidence is Confidence.LIKELY
+    assert any("offered_rps 10 against finished_rps 5.4" in each for each in verdict.evidence)
+
+
+def test_without_any_limit_it_asks_for_the_seats() -> None:
+    verdict = OVERLOAD.judge(
+        window(
+            series(Signal.RUNNING, 1, 1, 1, 1),
+            series(Signal.WAITING, 3, 3, 3, 3),
+            series(Signal.KV_USAGE, 0.03, 0.03, 0.03, 0.03),
+            series(Signal.GENERATION_RATE, 45, 46, 45, 46),
+        )
+    )
+    assert verdict is not None
+    assert verdict.confidence is Confidence.POSSIBLE
+    assert any("seat limit" in need for need in verdict.needs)
+
+
+def test_a_single_reading_is_no_state() -> None:
+    verdict = OVERLOAD.judge(
+        window(
+            series(Signal.RUNNING, 72),
+            series(Signal.WAITING, 184),
+            series(Signal.KV_USAGE, 1),
+            series(Signal.GENERATION_RATE, 500),
+        )
+    )
+    assert verdict is not None
+    assert verdict.confidence is Confidence.POSSIBLE
+    assert any("over a minute" in need for need in verdict.needs)
+
+
+def test_costly_preemptions_a_standstill_a_drain_and_a_crash_are_others_stories() -> None:
+    full = series(Signal.KV_USAGE, 1, 1, 1, 1)
+    thrash = series(Signal.PREEMPTIONS, 0, 60, 120, 180)
+    assert OVERLOAD.judge(window(*_busy(), full, thrash)) is None
+    still = window(
+        series(Signal.RUNNING, 0, 0, 0),
+        series(Signal.WAITING, 6, 6, 6),
+        series(Signal.GENERATION_TOKENS, 5, 5, 5),
+    )
+    assert OVERLOAD.judge(still) is None
+    assert OVERLOAD.judge(window(*_busy(waiting=(184, 120, 60, 20)), full)) is None
+    died = said(LogKind.OUT_OF_MEMORY, "CUDA out of memory", at=30)
+    assert OVERLOAD.judge(window(*_busy(), full, died)) is None
+
+
+def test_slower_tokens_and_uncounted_preemptions_leave_it_open() -> None:
+    verdict = OVERLOAD.judge(
+        window(
+            *_busy(),
+            series(Signal.KV_USAGE, 1, 1, 1, 1),
+            fact("output_tokens_per_s_before", 161, unit=Unit.TOKENS_PER_SECOND),
+            fact("output_tokens_per_s", 96, unit=Unit.TOKENS_PER_SECOND),
+        )
+    )
+    assert verdict is not None
+    assert verdict.confidence is Confidence.POSSIBLE
+    assert any("preemptions" in need for need in verdict.needs)

@@ -1,0 +1,95 @@
+import pytest
+
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.fact import Fact
+from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.rules.queue.burst_draining import BURST_DRAINING
+from controlplane.diagnosis.rules.queue.retry_storm import RETRY_STORM
+from controlplane.diagnosis.signal import Signal
+from controlplane.diagnosis.window import Change
+from tests.controlplane.diagnosis.rules.build_window import fact, series, window
+
+FAILING = fact("http_429_last_60_s", 310)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        (fact("retry_share", "72 %", 0.72),),
+        (fact("attempts_per_request", 4.1),),
+        (fact("user_requests_per_min", 40), fact("upstream_calls_per_min", 330)),
+        (fact("agent_turns_last_10_min", 46), fact("dispatches_last_10_min", 171)),
+        (fact("original_requests", 100), fact("retries_seen", 450)),
+    ],
+    ids=lambda told: told[0].key,
+)
+def test_most_of_what_arrives_came_before(told: tuple[Fact, ...]) -> None:
+    verdict = RETRY_STORM.judge(window(*told, FAILING))
+    assert verdict is not None
+    assert verdict.confidence >= Confidence.LIKELY
+    assert any("attempts for each request" in sentence for sentence in verdict.evidence)
+    assert Mechanism.QUEUE_OVERLOAD in RETRY_STORM.explains
+
+
+def test_few_retries_are_none_and_a_setting_is_no_count() -> None:
+    assert RETRY_STORM.judge(window(fact("retry_share", "4 %", 0.04), FAILING)) is None
+    assert RETRY_STORM.judge(window(fact("max_retries", 3), fact("requests_total", 90))) is None
+
+
+def test_refusals_after_a_change_of_retries_ask_for_their_share() -> None:
+    changed = Change(at=-60, what="client library: retries 0 -> 10 without backoff")
+    verdict = RETRY_STORM.judge(window(FAILING, changed))
+    assert verdict is not None
+    assert verdict.confidence is Confidence.POSSIBLE
+    assert any("retries" in need for need in verdict.needs)
+
+
+def test_a_queue_that_falls_while_nothing_arrives_is_a_burst() -> None:
+    verdict = BURST_DRAINING.judge(
+        window(
+            series(Signal.RUNNING, 18, 18, 18, 21, 20),
+            series(Signal.WAITING, 43, 42, 33, 23, 23),
+            series(Signal.GENERATION_RATE, 1055, 1226, 735, 590, 1243),
+            fact("arrivals_last_60_s", 0),
+        )
+    )
+    assert verdict is not None
+    assert verdict.confidence is Confidence.LIKELY
+    assert "empty in 46 s" in verdict.detail
+
+
+def test_waves_that_came_and_went_are_bursts_even_on_their_way_up() -> None:
+    verdict = BURST_DRAINING.judge(
+        window(
+            series(Signal.RUNNING, 5, 48, 48, 4, 0, 0, 48, 48),
+            series(Signal.GATEWAY_QUEUED, 0, 90, 40, 0, 0, 0, 150, 190),
+            series(Signal.GENERATION_TOKENS, 0, 9, 99, 150, 150, 150, 180, 290),
+        )
+    )
+    assert verdict is not None
+    assert verdict.confidence is Confidence.LIKELY
+    assert verdict.detail == "requests come in waves"
+
+
+def test_a_slow_fall_with_unknown_arrivals_is_open() -> None:
+    verdict = BURST_DRAINING.judge(
+        window(
+            series(Signal.RUNNING, 18, 18),
+            series(Signal.WAITING, 40, 28),
+            series(Signal.GENERATION_RATE, 900, 900),
+        )
+    )
+    assert verdict is not None
+    assert verdict.confidence is Confidence.POSSIBLE
+    assert "arrivals during the window" in verdict.needs
+
+
+def test_a_queue_that_stays_or_falls_without_a_token_is_no_burst() -> None:
+    stays = (series(Signal.RUNNING, 8, 8, 8), series(Signal.WAITING, 40, 42, 41))
+    assert BURST_DRAINING.judge(window(*stays)) is None
+    dead = (
+        series(Signal.RUNNING, 0, 0, 0),
+        series(Signal.WAITING, 40, 20, 10),
+        series(Signal.GENERATION_TOKENS, 5, 5, 5),
+    )
+    assert BURST_DRAINING.judge(window(*dead)) is None

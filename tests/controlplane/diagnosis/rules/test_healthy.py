@@ -1,0 +1,97 @@
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.judging import diagnose
+from controlplane.diagnosis.log_event import LogKind
+from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.reading import Series
+from controlplane.diagnosis.rules import BUILT_IN_RULES
+from controlplane.diagnosis.rules.healthy import HEALTHY
+from controlplane.diagnosis.signal import Signal, Unit
+from tests.controlplane.diagnosis.rules.build_window import fact, said, series, window
+
+BUSY: tuple[Series, ...] = (
+    series(Signal.RUNNING, 39, 38, 39),
+    series(Signal.WAITING, 3, 0, 2),
+    series(Signal.KV_USAGE, 0.6, 0.6, 0.61),
+    series(Signal.GENERATION_TOKENS, 0, 9000, 18000),
+    series(Signal.PREEMPTIONS, 2, 2, 2),
+    series(Signal.FINISHED, 10, 500, 1000),
+)
+
+
+def test_a_busy_engine_whose_queue_empties_is_well() -> None:
+    verdict = HEALTHY.judge(window(*BUSY))
+    assert verdict is not None
+    assert verdict.confidence is Confidence.LIKELY
+    assert verdict.detail == "busy"
+
+
+def test_honest_idleness_needs_somebody_who_says_that_nothing_is_asked() -> None:
+    idle = (
+        series(Signal.RUNNING, 0, 0, 0),
+        series(Signal.WAITING, 0, 0, 0),
+        series(Signal.KV_USAGE, 0, 0, 0),
+        series(Signal.PREEMPTIONS, 0, 0, 0),
+    )
+    assert HEALTHY.judge(window(*idle)) is None
+    verdict = HEALTHY.judge(window(*idle, fact("in_flight", 0, at=20)))
+    assert verdict is not None
+    assert verdict.detail == "idle"
+
+
+def test_a_batch_that_empties_slows_in_all_and_not_for_each() -> None:
+    verdict = HEALTHY.judge(
+        window(
+            series(Signal.RUNNING, 46, 28, 20, 11, every=2),
+            series(Signal.WAITING, 0, 0, 0, 0, every=2),
+            series(Signal.KV_USAGE, 0.19, 0.13, 0.11, 0.07, every=2),
+            series(Signal.GENERATION_RATE, 1447, 1086, 769, 475, every=2),
+        )
+    )
+    assert verdict is not None
+    assert any("31.5 -> 43.2 tokens/s" in sentence for sentence in verdict.evidence)
+
+
+def test_any_symptom_silences_it() -> None:
+    stuck = (series(Signal.RUNNING, 3, 3, 3), series(Signal.GENERATION_TOKENS, 9, 9, 9))
+    waiting = series(Signal.WAITING, 0, 0, 0)
+    assert HEALTHY.judge(window(*stuck, waiting)) is None
+    assert HEALTHY.judge(window(*BUSY, said(LogKind.DIED, "EngineDeadError", at=9))) is None
+    assert HEALTHY.judge(window(*BUSY, fact("timeouts_last_60_s", 12))) is None
+    assert HEALTHY.judge(window(*BUSY, fact("in_flight", 900, at=20))) is None
+    slower = (
+        fact("itl_p50_ms_before", 0.02, unit=Unit.SECONDS),
+        fact("itl_p50_ms", 0.09, unit=Unit.SECONDS),
+    )
+    assert HEALTHY.judge(window(*BUSY, *slower)) is None
+
+
+def test_figures_that_nobody_gathers_without_a_reason_leave_it_open() -> None:
+    verdict = HEALTHY.judge(window(*BUSY, fact("client_threads", 6)))
+    assert verdict is not None
+    assert verdict.confidence is Confidence.POSSIBLE
+    same = (
+        fact("ttft_p95_ms", 0.41, unit=Unit.SECONDS),
+        fact("ttft_p95_ms_day_before", 0.40, unit=Unit.SECONDS),
+    )
+    as_before = HEALTHY.judge(window(*BUSY, *same))
+    assert as_before is not None
+    assert as_before.confidence is Confidence.LIKELY
+
+
+def test_it_steps_back_beside_any_cause() -> None:
+    skewed = [
+        series(Signal.RUNNING, 8, 27, engine="0", every=60),
+        series(Signal.RUNNING, 8, 0, engine="1", every=60),
+        series(Signal.RUNNING, 8, 0, engine="2", every=60),
+        series(Signal.WAITING, 0, 0, every=60),
+        series(Signal.GENERATION_TOKENS, 0, 9000, every=60),
+    ]
+    answer = diagnose(window(*skewed), BUILT_IN_RULES)
+    assert answer.mechanism is Mechanism.ROUTING_SKEW
+    assert Mechanism.HEALTHY not in {each.mechanism for each in answer.findings}
+
+
+def test_an_empty_window_is_neither_well_nor_ill() -> None:
+    answer = diagnose(window(), BUILT_IN_RULES)
+    assert answer.mechanism is Mechanism.CANNOT_TELL
+    assert answer.needs

@@ -17,6 +17,8 @@ class Change:
 
     at: float
     what: str
+    versions: tuple[str, ...] = ()
+    """Those that the text names, in their order: usually the old one and the new."""
 
 
 class DoubtKind(StrEnum):

@@ -15,6 +15,7 @@ from ruamel.yaml.error import YAMLError
 
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.sources.changes import change_of
 from controlplane.diagnosis.sources.exposition import NotMetricsError
 from controlplane.diagnosis.sources.facts import facts_of
 from controlplane.diagnosis.sources.joining import join
@@ -22,7 +23,7 @@ from controlplane.diagnosis.sources.log import LogReader
 from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.sources.quantity import number_of
 from controlplane.diagnosis.sources.scrapes import Snapshot, series_of
-from controlplane.diagnosis.window import Change, EngineName, Window
+from controlplane.diagnosis.window import EngineName, Window
 
 
 class CaseError(ValueError):
@@ -120,7 +121,8 @@ def _window(document: Mapping[str, object], engine: EngineName | None, place: st
             case PartKind.GATEWAY:
                 parts.append(Part(facts=facts_of(_fields(fields.get("values"), where), at)))
             case PartKind.CHANGE:
-                parts.append(Part(changes=(Change(at=at, what=_content(fields, "what", where)),)))
+                what = _content(fields, "what", where)
+                parts.append(Part(changes=(change_of(what, at),)))
     if snapshots:
         parts.insert(0, _metrics(snapshots))
     if log_at is not None:

@@ -126,9 +126,9 @@ def _unfinished_task(window: Window) -> str:
 
 
 def _notices(window: Window) -> tuple[LogEvent, ...]:
-    known = {event.index: event for event in window.events}
+    known = {event.line: event for event in window.events}
     stated = [
-        known.get(index) or LogEvent(kind=LogKind.ERROR, index=index, line=line)
+        known.get(line) or LogEvent(kind=LogKind.ERROR, index=index, line=line)
         for index, line in enumerate(window.lines)
         if _OWN_WATCHDOG.search(line)
     ]

@@ -7,6 +7,7 @@ from controlplane.diagnosis.citing import number, says
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogEvent, LogKind
 from controlplane.diagnosis.signal import Unit
+from controlplane.diagnosis.views.place import place_of
 from controlplane.diagnosis.views.told import plain, told_all
 from controlplane.diagnosis.window import Window
 
@@ -167,7 +168,8 @@ def _gap(window: Window, event: LogEvent) -> tuple[float, str] | None:
         return None
     earlier = [each for each in window.events if each.index < event.index and each.at is not None]
     began = earlier[-1].at if earlier and earlier[-1].at is not None else window.start
-    line = window.lines[event.index - 1] if event.index > 0 else ""
+    place = place_of(window, event)
+    line = window.lines[place - 1] if place > 0 else ""
     return event.at - began, f"«{' '.join(line.split())[:120]}»" if line else "the first line"
 
 

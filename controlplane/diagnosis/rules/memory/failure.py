@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from controlplane.diagnosis.log_event import LogEvent, LogKind
 from controlplane.diagnosis.rules.memory.amount import Amount, amounts_in, as_written
 from controlplane.diagnosis.rules.memory.stage import Stage, named_stage, stage_by_order
+from controlplane.diagnosis.views.place import place_of
 from controlplane.diagnosis.window import Window
 
 _RUN_OUT = (LogKind.OUT_OF_MEMORY, LogKind.KV_CACHE_TOO_SMALL)
@@ -131,7 +132,7 @@ def _got_over(window: Window, event: LogEvent) -> bool:
 
 def _describe(window: Window, first: LogEvent, together: tuple[LogEvent, ...]) -> Failure:
     rank = first.words.get("rank")
-    frames, after = _lines_around(window, first.index, together[-1].index)
+    frames, after = _lines_around(window, place_of(window, first), place_of(window, together[-1]))
     stage, stage_line, is_named = _stage(window, first, rank, (*frames, first.line, *after))
     measured = next((event for event in together if "wanted_bytes" in event.fields), first)
     texts = (measured.line, *after)
@@ -161,10 +162,10 @@ def _describe(window: Window, first: LogEvent, together: tuple[LogEvent, ...]) -
 def _lines_around(window: Window, first: int, last: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The traceback above, its deepest frame first, and what the engine says of it below."""
     lines = window.lines
-    earlier = {event.index for event in window.events if event.kind not in _OF_A_FAILURE}
+    earlier = {event.line for event in window.events if event.kind not in _OF_A_FAILURE}
     frames = []
     for index in range(first - 1, max(0, first - _MOST_TRACEBACK_LINES) - 1, -1):
-        if index in earlier or _QUIET_LINE.search(lines[index]):
+        if lines[index] in earlier or _QUIET_LINE.search(lines[index]):
             break
         frames.append(lines[index])
     after = list(lines[first + 1 : last + 1])
@@ -178,7 +179,7 @@ def _lines_around(window: Window, first: int, last: int) -> tuple[tuple[str, ...
 def _stage(
     window: Window, event: LogEvent, rank: str | None, around: tuple[str, ...]
 ) -> tuple[Stage, str, bool]:
-    ordered, ordered_line, is_said = stage_by_order(window, event.index, rank)
+    ordered, ordered_line, is_said = stage_by_order(window, event, rank)
     around = (*around, *_told(window))
     if ordered is Stage.UNKNOWN:
         named = named_stage(around, is_serving=False) or named_stage(around, is_serving=True)

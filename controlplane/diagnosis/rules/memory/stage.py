@@ -8,7 +8,8 @@ neither does, the last line that closed a stage says which came next.
 import re
 from enum import StrEnum
 
-from controlplane.diagnosis.log_event import LogKind
+from controlplane.diagnosis.log_event import LogEvent, LogKind
+from controlplane.diagnosis.views.place import place_of
 from controlplane.diagnosis.window import Window
 
 
@@ -156,16 +157,17 @@ def named_stage(lines: tuple[str, ...], *, is_serving: bool) -> tuple[Stage, str
     return None
 
 
-def stage_by_order(window: Window, index: int, rank: str | None) -> tuple[Stage, str, bool]:
-    """The stage in which the log was when its line `index` was written, the line that says so, and
-    whether that line says what was being done (or only what had ended)."""
+def stage_by_order(window: Window, failed: LogEvent, rank: str | None) -> tuple[Stage, str, bool]:
+    """The stage in which the log was when `failed` was written, the line that says so, and whether
+    that line says what was being done (or only what had ended)."""
     stage, line, is_said = Stage.UNKNOWN, "", False
-    told = [event for event in window.events if event.index < index and event.kind in _AFTER]
+    told = [event for event in window.events if event.index < failed.index and event.kind in _AFTER]
     own = [event for event in told if event.words.get("rank", rank) == rank]
     for event in (own or told)[-1:]:
         stage, line = _AFTER[event.kind], event.line
         is_said = event.kind in _STATES_WHAT_RUNS
-    last = _last_serving(window.lines[max(0, index - _MOST_LINES_BACK) : index])
+    place = place_of(window, failed)
+    last = _last_serving(window.lines[max(0, place - _MOST_LINES_BACK) : place])
     return (stage, line, is_said) if last is None else last
 
 

@@ -17,11 +17,15 @@ WORK = (
 def moves_since(now: Activity, start: float) -> bool | None:
     """By counters where there are any, since a rate may be as frozen as the rest, or from just
     before; None where nothing shows it."""
-    counted = [
-        part.increase or 0.0
+    counted = {
+        signal: part.increase or 0.0
         for signal in WORK
         if (series := now.window.find(signal)) is not None
         and (part := from_on(series, start)) is not None
         and len(part.readings) > 1
-    ]
-    return any(counted) if counted else now.moves(start, now.window.end)
+    }
+    if any(counted.values()):
+        return True
+    # That nothing ended does not say that nothing is computed.
+    is_decided = bool(counted.keys() - {Signal.FINISHED})
+    return False if is_decided else now.moves(start, now.window.end)

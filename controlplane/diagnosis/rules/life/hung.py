@@ -50,6 +50,8 @@ def _judge(window: Window) -> Verdict | None:
     if now.running is not None and running is None:
         return None
     silent, task = _silence(window), _unfinished_task(window)
+    if silent is None and truth.is_answered is None and not truth.is_wanted:
+        task = ""  # The log of an engine that is well ends in the middle of a request, too.
     seen = bool(notices or task or silent is not None)
     if running is None and (not seen or _is_starting(window, notices)):
         return None

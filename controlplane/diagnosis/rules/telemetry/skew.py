@@ -90,7 +90,7 @@ def _negative(argument: Argument, window: Window) -> bool:
     for key, facts in found.items():
         argument.says(f"{key} {', '.join(fact.raw for fact in facts)}: less than no time")
     before = told_all(
-        window, r"(starts?|started|begins?|ends?|ended|received|arriv\w+|first) before"
+        window, r"\b(starts?|started|begins?|begun|ends?|ended|received|arrived) before (?!change)"
     )
     for fact in before:
         if number_of(fact):

@@ -79,6 +79,9 @@ _PATIENT = {"policy": {"classes": [{"name": "chat", "max_queue": 20000}]}}
 """A queue that takes everybody: what is refused would be another story."""
 
 
+_HANG = {"fault": "hung_replica", "at": f"{ONSET:g}s"}
+
+
 def _missing(names: Sequence[Sequence[str]]) -> tuple[Faults, ...]:
     return _levels({"fault": "missing_series", "at": f"{ONSET:g}s"}, "series", names)
 
@@ -97,6 +100,7 @@ FAULTS: tuple[Trial, ...] = (
         right=(Mechanism.QUEUE_BURST_DRAINING,),
         levels=_from_onset("clustered_arrivals", (0.8, 0.9, 1.0), period="55s"),
         rate=14,
+        changes=_PATIENT,
     ),
     Trial(
         name="smaller_memory",
@@ -143,9 +147,9 @@ FAULTS: tuple[Trial, ...] = (
         name="hung_replica",
         right=(Mechanism.ENGINE_HUNG,),
         levels=(
-            ({"fault": "hung_replica", "replica": "replica-1", "at": f"{ONSET:g}s", "for": "50s"},),
-            ({"fault": "hung_replica", "replica": "replica-1", "at": f"{ONSET:g}s"},),
-            ({"fault": "hung_replica", "at": f"{ONSET:g}s"},),
+            (_HANG | {"replica": "replica-1"},),
+            (_HANG | {"replica": "replica-1"}, _HANG | {"replica": "replica-2"}),
+            (_HANG,),
         ),
     ),
     Trial(

@@ -7,6 +7,7 @@ from controlplane.diagnosis.rules.fleet.late_start import LATE_START
 from controlplane.diagnosis.rules.fleet.split import SPLIT
 from controlplane.diagnosis.rules.fleet.stale import STALE_REPLICA
 from controlplane.diagnosis.rules.fleet.storm import STORM
+from controlplane.diagnosis.rules.fleet.stuck_gauges import STUCK_GAUGES
 from controlplane.diagnosis.rules.fleet.transfer import TRANSFER
 from controlplane.diagnosis.rules.fleet.undelivered import UNDELIVERED
 from controlplane.diagnosis.rules.fleet.uneven import UNEVEN
@@ -15,6 +16,7 @@ from controlplane.diagnosis.rules.fleet.vanished import VANISHED
 RULES: tuple[Rule, ...] = (
     HUNG_REPLICA,
     STALE_REPLICA,
+    STUCK_GAUGES,
     LATE_START,
     VANISHED,
     IMPOSSIBLE,

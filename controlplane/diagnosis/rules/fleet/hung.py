@@ -31,22 +31,13 @@ def judge(window: Window) -> Verdict | None:
         argument.against("telemetry.stale: nothing at all is answered")
         return argument.verdict(Confidence.LIKELY, detail=replica.name)
     found = standstill_of(window)
-    if found is None or found.is_working is not False or not _runs(found.replicas):
+    if found is None or found.is_working is not False or not found.holds_work:
         return None
     cite(argument, found)
     argument.against("telemetry.stale: the others account for all answers")
     argument.need("a one-token probe", "the engine's log")
     return argument.verdict(
         Confidence.LIKELY, detail=", ".join(each.name for each in found.replicas)
-    )
-
-
-def _runs(replicas: tuple[Replica, ...]) -> bool:
-    return any(
-        series.last.value > 0
-        for each in replicas
-        for signal in (Signal.RUNNING, Signal.WAITING)
-        if (series := each.find(signal)) is not None
     )
 
 

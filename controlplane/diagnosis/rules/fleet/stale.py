@@ -12,8 +12,8 @@ from controlplane.diagnosis.window import Window
 def judge(window: Window) -> Verdict | None:
     """LIKELY where more is answered than the pages that move account for."""
     found = standstill_of(window)
-    if found is None or found.is_working is False:
-        return None
+    if found is None or found.is_working is False or not found.holds_work:
+        return None  # whoever has nothing to do stands still as well
     argument = Argument(window)
     cite(argument, found)
     names = ", ".join(each.name for each in found.replicas)

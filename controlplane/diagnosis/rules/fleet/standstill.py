@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from controlplane.diagnosis.citing import number, stands
 from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.views.argument import Argument
-from controlplane.diagnosis.views.fleet import Fleet, Replica, fleet_of, grown
+from controlplane.diagnosis.views.fleet import Fleet, Replica, fleet_of, grown, mean_of
 from controlplane.diagnosis.window import Window
 
 LEAST_SECONDS = 20.0
@@ -15,6 +15,9 @@ _TAKEN_OVER = 0.25
 """Of what a replica does on average: what is answered beside the others' work is less than that
 where one of them does nothing, and all of it where only its page stands still."""
 _SEEN_ELSEWHERE = 0.5
+_PILED_UP = 2.0
+_A_FEW = 5.0
+"""Requests in flight: with a handful chance doubles them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +29,16 @@ class Standstill:
     is_working: bool | None
     """None: nobody counts what would show it."""
     says: tuple[str, ...]
+
+    @property
+    def holds_work(self) -> bool:
+        """By its last figures something runs or waits there."""
+        return any(
+            series.last.value > 0
+            for each in self.replicas
+            for signal in (Signal.RUNNING, Signal.WAITING)
+            if (series := each.find(signal)) is not None
+        )
 
 
 def standstill_of(window: Window) -> Standstill | None:
@@ -89,6 +102,8 @@ def _is_working(
     running = sum(
         series.last.value for each in still if (series := each.find(Signal.RUNNING)) is not None
     )
+    if not moving:
+        return _by_backlog(fleet, since)
     ended = fleet.gateway(Signal.GATEWAY_ENDED)
     if ended is not None:
         answered = [each.total(Signal.FINISHED, since, end) for each in moving]
@@ -99,8 +114,20 @@ def _is_working(
                 f"the gateway saw {number(grown(ended, since, end))} requests end, of which the "
                 f"other replicas finished {number(others)}",
             )
-            return _verdict(beside, others / len(moving) if moving else 1.0), said
+            return _verdict(beside, others / len(moving)), said
     return _by_load(fleet, moving, since)
+
+
+def _by_backlog(fleet: Fleet, since: float) -> tuple[bool | None, tuple[str, ...]]:
+    """Nothing moves anywhere: whether requests pile up. Endings alone do not tell, since callers
+    that give up end as well."""
+    start, end = fleet.window.start, fleet.window.end
+    sent = fleet.gateway(Signal.GATEWAY_IN_FLIGHT)
+    before, after = mean_of(sent, start, since), mean_of(sent, end - LEAST_SECONDS, end)
+    if sent is None or before is None or after is None:
+        return None, ()
+    says = (f"{sent.origin.name} {number(before)} -> {number(after)} on average meanwhile",)
+    return after < _PILED_UP * before + _A_FEW, says
 
 
 def _verdict(beside: float, usual: float) -> bool | None:

@@ -55,11 +55,10 @@ def wobble(mean: float) -> Course:
 
 def found(window: Window) -> dict[Mechanism, Confidence]:
     """What the rules say."""
-    verdicts = {rule.mechanism: rule.judge(window) for rule in RULES}
     return {
-        mechanism: verdict.confidence
-        for mechanism, verdict in verdicts.items()
-        if verdict is not None
+        rule.mechanism: verdict.confidence
+        for rule in RULES
+        if (verdict := rule.judge(window)) is not None
     }
 
 
@@ -118,6 +117,17 @@ def test_a_page_that_stands_still_while_its_answers_are_counted_is_stale() -> No
     assert found(fleet(*series)) == {Mechanism.TELEMETRY_STALE: Confidence.LIKELY}
 
 
+def test_a_replica_that_has_nothing_to_do_stands_still_and_is_well() -> None:
+    idle = [
+        gauge(Signal.RUNNING, switched(2, 0), "b"),
+        counter(Signal.GENERATION_TOKENS, switched(100, 0), "b"),
+    ]
+    series = [*working("a"), *idle]
+    assert found(fleet(*series)) == {}
+    unseen_third = [*series, *gateway(same(9), same(9), wobble(10))]
+    assert found(fleet(*unseen_third)) == {}
+
+
 def test_a_page_that_stands_still_where_nobody_counts_answers_needs_a_probe() -> None:
     series = [*working("a"), *frozen("b")]
     verdict = next(
@@ -128,6 +138,34 @@ def test_a_page_that_stands_still_where_nobody_counts_answers_needs_a_probe() ->
     )
     assert verdict.confidence is Confidence.POSSIBLE
     assert "a one-token probe of each replica" in verdict.needs
+
+
+@pytest.mark.parametrize(
+    ("in_flight", "mechanism"),
+    [(wobble(10), Mechanism.TELEMETRY_STALE), (switched(10, 90), Mechanism.ENGINE_HUNG)],
+)
+def test_where_all_stand_still_it_counts_whether_requests_pile_up(
+    in_flight: Course, mechanism: Mechanism
+) -> None:
+    series = [*frozen("a"), *frozen("b"), *gateway(same(6), same(6), in_flight)]
+    assert found(fleet(*series)) == {mechanism: Confidence.LIKELY}
+
+
+def test_a_share_that_stays_to_the_digit_while_tokens_come_is_stale() -> None:
+    usage = gauge(Signal.KV_USAGE, lambda at: 0.3 if at >= ONSET else at / 100, "a")
+    series = [usage, counter(Signal.GENERATION_TOKENS, same(100), "a")]
+    assert found(fleet(*series)) == {Mechanism.TELEMETRY_STALE: Confidence.LIKELY}
+    full = gauge(Signal.KV_USAGE, same(1), "a")
+    assert found(fleet(full, series[1])) == {}
+
+
+def test_batches_that_stay_while_what_is_in_flight_changes_are_stale() -> None:
+    sent = gauge(Signal.GATEWAY_IN_FLIGHT, lambda at: 4 + (at / EVERY) % 7)
+    tokens = counter(Signal.GENERATION_TOKENS, same(100), "a")
+    stuck = gauge(Signal.RUNNING, lambda at: 5.0 if at >= ONSET else 8 - at / 10, "a")
+    assert found(fleet(stuck, tokens, sent)) == {Mechanism.TELEMETRY_STALE: Confidence.LIKELY}
+    full = gauge(Signal.RUNNING, same(8), "a")
+    assert found(fleet(full, tokens, sent)) == {}
 
 
 def test_a_replica_that_takes_connections_and_says_nothing_is_hung() -> None:

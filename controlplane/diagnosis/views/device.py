@@ -53,11 +53,16 @@ def is_device_idle(window: Window) -> bool | None:
     return None if usage is None else usage.value < IDLE_BELOW
 
 
-def cpu_of(window: Window, who: str) -> Figure | None:
-    """Cores that a process keeps busy: 1.0 is one. `who` is a pattern of its name."""
+def cpu_of(window: Window, who: str, *, other_than: str = "") -> Figure | None:
+    """Cores that a process keeps busy: 1.0 is one. `who` is a pattern of its name, `other_than` of
+    names that are not meant."""
     found = [
         Figure(cores, f"{fact.key} {fact.raw}", fact)
-        for fact in told_all(window, rf"(?=.*\bcpu\b)(?=.*\b({who})\b)", without=_NOT_A_SHARE)
+        for fact in told_all(
+            window,
+            rf"(?=.*\bcpu\b)(?=.*\b({who})\b)",
+            without=f"{_NOT_A_SHARE}|{other_than}" if other_than else _NOT_A_SHARE,
+        )
         if (cores := _cores(fact)) is not None
     ]
     return max(found, key=lambda figure: figure.value, default=None)

@@ -24,6 +24,16 @@ _OTHERS = (
     r"|average|avg|behind|waiting|p50|p90|p95|small)\b)"
     r"(?!.*\b(output|ttft|latency|limit|longest|largest|per s|rate|hit)\b)"
 )
+_OF_PROMPTS = (
+    r"(?=.*\b(prompts?|inputs?|documents?|requests?|books?|files?|context)\b)(?=.*\btokens?\b)"
+)
+_OF_LIMITS = (
+    r"\b(max|limit|len|pool|cache|cached|kv|hits?|shared|common|same|previous|system|batch(ed)?"
+    r"|chunk"
+    r"|output|generated|answer|budget|per s|per|rate|computed|saved|new|before|after|total|allowed"
+    r"|capacity|window|first|queries|since|last)\b"
+)
+_APART = 8.0
 _FEWEST_TOKENS = 16
 """A number below it beside the word prompt is a count of prompts and not a length."""
 
@@ -34,12 +44,12 @@ def longest_prompt(window: Window) -> Figure | None:
         found = _lengths(window, pattern, most=True)
         if found is not None:
             return found
-    return _counted_in(window) or _logged(window)
+    return _counted_in(window) or _largest(window) or _logged(window)
 
 
 def other_prompts(window: Window) -> Figure | None:
     """In tokens: what the rest is like."""
-    return _lengths(window, _OTHERS, most=False)
+    return _lengths(window, _OTHERS, most=False) or _smallest(window)
 
 
 def prompts_by_histogram(window: Window) -> tuple[float, float] | None:
@@ -62,6 +72,27 @@ def _lengths(window: Window, pattern: str, *, most: bool) -> Figure | None:
     if not found:
         return None
     return (max if most else min)(found, key=lambda figure: figure.value)
+
+
+def _sizes(window: Window) -> list[Figure]:
+    """Whatever was told of tokens of prompts, whatever it is called; limits and rates are not."""
+    return [
+        Figure(fact.value, f"{fact.key} {fact.raw}", fact)
+        for fact in told_all(window, _OF_PROMPTS, without=_OF_LIMITS)
+        if fact.value is not None and fact.value >= _FEWEST_TOKENS
+    ]
+
+
+def _largest(window: Window) -> Figure | None:
+    return max(_sizes(window), key=lambda figure: figure.value, default=None)
+
+
+def _smallest(window: Window) -> Figure | None:
+    """Where there are several, and they are far apart."""
+    sizes = _sizes(window)
+    least = min(sizes, key=lambda figure: figure.value, default=None)
+    most = max(sizes, key=lambda figure: figure.value, default=None)
+    return least if least and most and most.value >= _APART * least.value else None
 
 
 def _counted_in(window: Window) -> Figure | None:

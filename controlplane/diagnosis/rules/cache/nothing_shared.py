@@ -69,6 +69,9 @@ def _no_hits(argument: Argument, window: Window) -> bool | None:
     prompts = window.find(Signal.PROMPT_TOKENS)
     if cached is not None and prompts is not None:
         return _of_counters(argument, prompts, cached)
+    told_none = _told(argument, window)
+    if told_none is not None:
+        return told_none
     kept = _kept_by_slots(argument, window)
     if kept is not None:
         return kept
@@ -83,6 +86,20 @@ def _no_hits(argument: Argument, window: Window) -> bool | None:
         return None
     argument.series(rates)
     return False
+
+
+def _told(argument: Argument, window: Window) -> bool | None:
+    """Counts that somebody wrote down."""
+    hits = told_number(window, r"\b(prefix|cache)\b.*\bhits\b|\bhits\b|cached tokens")
+    asked = told_number(window, r"quer(y|ies)|looked up|prompt tokens (total|asked)|lookups")
+    found, looked = number_of(hits), number_of(asked)
+    if hits is None or asked is None or found is None or not looked:
+        return None
+    if found > _NO_HITS * looked:
+        return None
+    argument.fact(hits)
+    argument.fact(asked)
+    return looked >= _FEWEST_QUERIES
 
 
 def _of_batches(argument: Argument, window: Window) -> bool | None:

@@ -69,7 +69,7 @@ def judge(window: Window) -> Verdict | None:
     blocked = told(window, r"client\w*.*block|block\w*.*client|slow clients")
     if blocked is not None and not says_no(blocked) and (number_of(blocked) or 0.0) > 0:
         return None
-    core = cpu_of(window, _ENGINE)
+    core = cpu_of(window, _ENGINE, other_than=_FRONT)
     if core is not None and core.value >= BUSY_CORE:
         argument.against(f"the engine's own process is busy too ({core.says})")
         if busy is None or core.value >= busy.value:

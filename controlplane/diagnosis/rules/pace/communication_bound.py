@@ -10,7 +10,7 @@ from controlplane.diagnosis.signal import Unit
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import activity_of
 from controlplane.diagnosis.views.argument import Argument
-from controlplane.diagnosis.views.slowdown import slowdowns
+from controlplane.diagnosis.views.slowdown import is_of_time, slowdowns
 from controlplane.diagnosis.views.told import number_of, plain, share_of, told, told_all
 from controlplane.diagnosis.window import Window
 
@@ -37,6 +37,7 @@ _DEVICES = (
     r"\b(tp ?\d*|tensor|gpus?|cards|nodes?|nvlink|pcie|socket|tcp|ethernet|rpc|remote|network|gbit"
     r"|lan|wan|gigabit)\b"
 )
+_NUMBER = r"\btp ?(\d+)\b|\b(\d+) ?(?:gpus?|cards?|nodes?|devices?)\b"
 _NOT_A_STEP = r"ttft|\bload|start|transfer|\bkv\b|prefill"
 _LINK_WORDS = r"\b(nvlink|pcie|socket|tcp|ethernet|rpc|remote|network|gbit|lan|wan|gigabit)\b"
 _LINK_COSTS = 1.15
@@ -117,6 +118,8 @@ def _share(argument: Argument, window: Window) -> float | None:
 
 def _is_not_faster(argument: Argument, window: Window) -> bool:
     """More devices for one model, or the same over another link."""
+    if _by_number(argument, window):
+        return True
     for slow in slowdowns(window, base=_ONE, other=_SEVERAL):
         about = slow.contrast.circumstance or slow.contrast.keys
         bound = _LINK_COSTS if re.search(_LINK_WORDS, about) else _NOT_FASTER
@@ -125,6 +128,29 @@ def _is_not_faster(argument: Argument, window: Window) -> bool:
         if slow.factor >= bound:
             argument.says(slow.says)
             return True
+    return False
+
+
+def _by_number(argument: Argument, window: Window) -> bool:
+    """The same figure for two numbers of devices, and the larger is no faster."""
+    told_speeds = [
+        (float(found[1] or found[2]), fact, value)
+        for fact in window.facts
+        if (found := re.search(_NUMBER, plain(fact.key))) is not None
+        if (value := number_of(fact)) is not None and value > 0
+        if is_of_time(fact) is not None and not re.search(_NOT_A_STEP, plain(fact.key))
+    ]
+    for fewer, one, first in told_speeds:
+        for more, two, second in told_speeds:
+            if more <= fewer or one.unit is not two.unit or is_of_time(one) is not is_of_time(two):
+                continue
+            if re.sub(_NUMBER, "", plain(one.key)) != re.sub(_NUMBER, "", plain(two.key)):
+                continue
+            gain = first / second if is_of_time(one) else second / first
+            if gain <= 1 / _NOT_FASTER:
+                argument.fact(one)
+                argument.fact(two, f"{gain:.2g} times as fast on {more:g} as on {fewer:g}")
+                return True
     return False
 
 

@@ -28,6 +28,7 @@ from controlplane.diagnosis.views.told import (
 from controlplane.diagnosis.window import Window
 
 _ENGINE = r"engine|core|enginecore|scheduler|worker|python|main|model|rank|tp0|single|decode|runner"
+_FRONT = r"front\w*|api|http|router|gateway|client|uvicorn|ingress|proxy|tokenizer|detokenizer"
 _HOST = (
     r"\b(cpu|host|python|schedul\w*|launch\w*|sampl\w*|detokeni[sz]\w*|tokeni[sz]\w*|grammar"
     r"|overhead|gap|bubble|gil|bookkeeping|prepare|preparation|input prep|post ?process\w*|between"
@@ -200,7 +201,7 @@ def _time(window: Window, pattern: str, *, without: str) -> tuple[Fact, float] |
 
 
 def _busy_engine(argument: Argument, window: Window) -> bool:
-    busy = cpu_of(window, _ENGINE)
+    busy = cpu_of(window, _ENGINE, other_than=_FRONT)
     if busy is None:
         full = told(window, rf"(?=.*\bcpu\b)(?=.*\b({_ENGINE})\b)")
         is_full = full is not None and re.search(r"full|saturat|max|pinned|100", full.raw.lower())
@@ -208,7 +209,7 @@ def _busy_engine(argument: Argument, window: Window) -> bool:
         return bool(is_full)
     if busy.value < BUSY_CORE:
         return False
-    front = cpu_of(window, r"front\w*|api|http|router|gateway|client")
+    front = cpu_of(window, _FRONT)
     if front is not None and front.value > busy.value:
         return False
     argument.fact(busy.fact, "one core is all that such a process can use")

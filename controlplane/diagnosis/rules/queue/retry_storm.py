@@ -26,14 +26,16 @@ _MOST_SET = 20
 _SETTING = r"limit|max|budget|allowed|backoff|after|policy|interval|delay|jitter|config"
 _ALL = (
     r"^(all |total |upstream |backend |engine |gateway |http |api |llm |model |outgoing |proxy )*"
-    r"(requests?|attempts|calls|dispatch(es|ed)?|arriv(als|ed)|received|incoming|offered|total|sent"
+    r"(requests?|attempts|calls|rps|qps|dispatch(es|ed)?|arriv(als|ed)|received|incoming|offered"
+    r"|total|sent"
     r"|posts?|submissions|tries)( requests)?( (sent|received|total|in all|at the engine|at engine"
     r"|upstream|seen|by the proxy))*( per (s|min)| last \d+ (s|min|m|h))*( total)?$"
 )
 _ORIGINALS = (
     r"\b(original|unique|distinct|first|users?|logical|organic|new|real|agent"
     r"|human)\b.*\b(requests?"
-    r"|attempts?|quer(y|ies)|calls?|turns?|questions?|tasks?|jobs?|actions?|messages?)\b|^(turns"
+    r"|attempts?|rps|qps|ids?|quer(y|ies)|calls?|turns?|questions?|tasks?|jobs?|actions?"
+    r"|messages?)\b|^(turns"
     r"|questions|user actions|tasks|jobs|intents|messages|conversations)\b"
 )
 

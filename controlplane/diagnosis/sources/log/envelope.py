@@ -69,10 +69,13 @@ class Envelope:
         return {"slot": found[1] or found[3], "task": found[2] or found[4]}
 
 
+def uncoloured(line: str) -> str:
+    """Without what tells a terminal to change colour."""
+    return _COLOUR.sub("", line) if "\x1b" in line else line
+
+
 def open_line(line: str) -> list[Envelope]:
     """What `line` holds: one message, or several where JSON holds one with line breaks."""
-    if "\x1b" in line:
-        line = _COLOUR.sub("", line)
     replica = _REPLICA.match(line) if "|" in line[:_LONGEST_NAME] or line[:5] == "[pod/" else None
     name = (replica["pod"] or replica["service"]) if replica else ""
     body = line[replica.end() :] if replica else line

@@ -13,7 +13,7 @@ from controlplane.diagnosis.log_event import LogEvent, LogKind
 from controlplane.diagnosis.sources.facts import fact_of
 from controlplane.diagnosis.sources.log import settings
 from controlplane.diagnosis.sources.log.answers import Answers
-from controlplane.diagnosis.sources.log.envelope import Envelope, open_line
+from controlplane.diagnosis.sources.log.envelope import Envelope, open_line, uncoloured
 from controlplane.diagnosis.sources.log.growing import GrowingSeries
 from controlplane.diagnosis.sources.log.keeping import Keeping, SeenEvent
 from controlplane.diagnosis.sources.log.levels import LEVEL_WORDS, by_level, may_matter
@@ -104,7 +104,7 @@ class LogReader:
     def _read_line(self, line: str) -> None:
         if not line or line.isspace():
             return
-        line = line[:MOST_CHARACTERS]
+        line = uncoloured(line[:MOST_CHARACTERS])
         index = self._kept.line(line)
         words = frozenset(WORD.findall(line))
         hit = _KEYS & words

@@ -115,6 +115,12 @@ def test_an_error_of_no_known_shape_is_kept_as_an_error() -> None:
     assert part.events[0].line.endswith("KeyError: 'rope'")
 
 
+def test_colours_of_a_terminal_are_not_cited() -> None:
+    part = read_log("\x1b[31mEngineCore failed to start.\x1b[0m")
+    assert part.lines == ("EngineCore failed to start.",)
+    assert part.events[0].line == "EngineCore failed to start."
+
+
 def test_figures_before_the_first_time_are_as_old_as_that() -> None:
     lines = "prompt eval time = 100 ms / 10 tokens (1 ms per token, 100.00 tokens per second)\n"
     part = read_log(lines + "2026-11-30 08:00:00 INFO: main: server is listening on port 1")

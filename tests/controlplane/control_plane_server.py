@@ -11,6 +11,7 @@ import uvicorn
 
 from controlplane.api.app import create_app
 from controlplane.api.settings import ControlPlaneSettings
+from controlplane.diagnosis.always_on.settings import AlwaysOnSettings
 from controlplane.open_state import OpenState
 from controlplane.store.connection import DatabaseKind, default_paths
 from controlplane.store.database import create_or_open_database
@@ -18,11 +19,14 @@ from controlplane.store.database_url import sqlite_url
 
 
 @contextmanager
-def serve_control_plane(state_dir: Path) -> Iterator[tuple[str, OpenState]]:
+def serve_control_plane(
+    state_dir: Path, always_on: AlwaysOnSettings | None = None
+) -> Iterator[tuple[str, OpenState]]:
     """Its URL and what it holds open, until the block ends."""
     for kind, path in default_paths(state_dir).items():
         create_or_open_database(sqlite_url(path), DatabaseKind(kind)).close()
-    opened = ControlPlaneSettings(state_dir=state_dir).open_state()
+    settings = ControlPlaneSettings(state_dir=state_dir, always_on=always_on or AlwaysOnSettings())
+    opened = settings.open_state()
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(create_app(opened), log_level="error", lifespan="on")
     server = uvicorn.Server(config)

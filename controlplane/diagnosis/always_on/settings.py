@@ -29,4 +29,5 @@ class AlwaysOnSettings:
     max_look_seconds: float = 1.5
     """What all looks of one pass may take; who had none is first in the next one."""
     calm_seconds: float = 60.0
-    """Incidents of a deployment of which nothing runs any more end after this."""
+    """An incident of which nothing is seen for so long is over, and so are those of a deployment of
+    which nothing runs any more."""

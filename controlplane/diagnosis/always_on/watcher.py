@@ -21,7 +21,7 @@ from controlplane.diagnosis.always_on.settings import AlwaysOnSettings
 from controlplane.diagnosis.always_on.sight import Seen, Sight, targets_of
 from controlplane.diagnosis.always_on.turns import choose_targets, order_deployments
 from controlplane.diagnosis.diagnosis import Diagnosis
-from controlplane.diagnosis.incidents import IncidentKeeper
+from controlplane.diagnosis.incidents import IncidentKeeper, IncidentSettings
 from controlplane.diagnosis.json_form import diagnosis_as_json
 from controlplane.diagnosis.judging import diagnose
 from controlplane.diagnosis.mechanism import Mechanism
@@ -64,7 +64,9 @@ class Watcher:
         self._settings = settings
         self._clock = clock
         self._find_key = find_key
-        self._keeper = IncidentKeeper(config_db)
+        self._keeper = IncidentKeeper(
+            config_db, IncidentSettings(resolves_after_seconds=settings.calm_seconds)
+        )
         self._scraper = Scraper(settings)
         self._runner = asyncio.Runner()
         self._last_asked: dict[str, float] = {}

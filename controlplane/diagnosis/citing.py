@@ -1,5 +1,7 @@
 """How findings cite what they saw: the name and the figures as they stand at their source."""
 
+import math
+
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.reading import HistogramSeries, Series, SourceKind
 from controlplane.diagnosis.verdict import Cited
@@ -36,6 +38,8 @@ def says(fact: Fact) -> str:
 
 def number(value: float) -> str:
     """As people write it: `1234567`, `0.25`, `3.9`; four significant digits below a thousand."""
+    if not math.isfinite(value):
+        return "beyond any number"
     if value == round(value) and abs(value) < 1e15:
         return f"{value:.0f}"
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"

@@ -30,6 +30,8 @@ class DoubtKind(StrEnum):
     OUT_OF_RANGE = "out_of_range"
     UNIT_GUESSED = "unit_guessed"
     """Such as percent under a name that says ratio."""
+    TIME_GUESSED = "time_guessed"
+    """Nothing says when it was so: courses may be right, rates are not to be trusted."""
     RENAMED = "renamed"
     """Found under a name of another version."""
     DUPLICATE = "duplicate"

@@ -5,6 +5,7 @@ behind its samples. Then the time in a file's name, then that of the file. Where
 pages follow each other at the interval at which most are scraped, and that is a doubt.
 """
 
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +15,9 @@ from controlplane.diagnosis.window import Doubt, DoubtKind
 
 USUAL_INTERVAL_SECONDS = 15.0
 """Of Prometheus' own example configuration."""
+
+_LEAST_APART_SECONDS = 0.9
+"""Engines are scraped every second at most."""
 
 _MARK = re.compile(
     r"^# *(?:scraped?|saved|taken|time|timestamp|date|at)\b(?: at)?[ :=]*(.+)$", re.I
@@ -42,7 +46,7 @@ def times_of(pages: Sequence[SavedPage]) -> tuple[list[float], list[Doubt]]:
     """Unix time of each page, in the order given."""
     told = [_told(page) for page in pages]
     files = [page.modified for page in pages if page.is_last_of_file]
-    files_differ = len(set(files)) == len(files)
+    files_differ = _are_apart(files)
     times: list[float] = []
     guessed: list[str] = []
     for page, at in zip(reversed(pages), reversed(told), strict=True):
@@ -56,12 +60,21 @@ def times_of(pages: Sequence[SavedPage]) -> tuple[list[float], list[Doubt]]:
     return times, _doubts(guessed)
 
 
+def _are_apart(files: Sequence[float]) -> bool:
+    """Whether the files were written when their pages were scraped: what copies, unpacks or checks
+    them out leaves less than a second between them."""
+    times = sorted(files)
+    return all(
+        after - before >= _LEAST_APART_SECONDS for before, after in itertools.pairwise(times)
+    )
+
+
 def _doubts(guessed: Sequence[str]) -> list[Doubt]:
     if not guessed:
         return []
     return [
         Doubt(
-            kind=DoubtKind.UNIT_GUESSED,
+            kind=DoubtKind.TIME_GUESSED,
             name=guessed[-1],
             what=f"the times of {len(guessed)} pages are not known and taken to be "
             f"{USUAL_INTERVAL_SECONDS:g} s apart, so rates may be off by any factor; write "

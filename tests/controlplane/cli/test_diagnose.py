@@ -161,3 +161,33 @@ def test_a_broken_case_names_its_place(tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert str(file) in result.output
     assert "smell" in result.output
+
+
+@pytest.mark.parametrize(
+    "address", ["http://[::1", "http://127.0.0.1:99999", "ftp://host:21", "http://"]
+)
+def test_what_is_no_address_is_said_in_one_line(address: str) -> None:
+    result = run(address)
+    assert result.exit_code == 2, result.output
+    assert f"{address} is no address of an engine" in result.output
+
+
+def test_a_password_in_an_address_stands_in_no_message() -> None:
+    with engine(lambda _: "") as url:
+        pass
+    result = run(url.replace("//", "//user:secret@"), "--for", "1s")
+    assert result.exit_code == 5
+    assert "secret" not in result.output
+    assert "secret" not in run("ftp://user:secret@host:21").output
+
+
+def test_pages_that_were_copied_have_no_times_and_a_number_beyond_any_is_said_so(
+    tmp_path: Path,
+) -> None:
+    pages = [tmp_path / "a.txt", tmp_path / "b.txt"]
+    for number, page in enumerate(pages):
+        page.write_text(thrashing(number).replace(" 5300\n", " 1e308\n"))
+    answer = told(*map(str, pages))
+    kinds = {each["kind"] for each in answer["telemetry"]}
+    assert "time_guessed" in kinds
+    assert answer["mechanism"] != "telemetry.misread"

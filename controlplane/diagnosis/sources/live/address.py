@@ -1,5 +1,6 @@
 """From what somebody typed to the addresses at which metrics may be."""
 
+import re
 from dataclasses import dataclass
 
 import httpx
@@ -7,6 +8,7 @@ import httpx
 _METRICS_PATHS = ("/metrics", "/prometheus/metrics")
 """The second is TensorRT-LLM's."""
 _API_ROOT = "/v1"
+_LAST_PORT = 65535
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +25,13 @@ class Address:
 
 def read_address(text: str) -> Address:
     """A URL with or without scheme, `/v1` or `/metrics`, `?model=` kept. Raises ValueError."""
-    url = httpx.URL(text if "://" in text else f"http://{text}")
-    if url.scheme not in ("http", "https") or not url.host:
-        raise ValueError(f"{text} is no address of an engine: give one such as http://host:8000")
+    try:
+        url = httpx.URL(text if "://" in text else f"http://{text}")
+    except httpx.InvalidURL as error:
+        raise ValueError(_no_address(text)) from error
+    is_port = url.port is None or 0 < url.port <= _LAST_PORT
+    if url.scheme not in ("http", "https") or not url.host or not is_port:
+        raise ValueError(_no_address(text))
     path = url.path.rstrip("/")
     own = next((each for each in reversed(_METRICS_PATHS) if path.endswith(each)), None)
     base = path.removesuffix(own or "").removesuffix(_API_ROOT)
@@ -36,6 +42,16 @@ def read_address(text: str) -> Address:
         metrics=tuple(url.copy_with(path=f"{base}{each}") for each in paths),
         label=f"{url.host}:{url.port}" if url.port else url.host,
     )
+
+
+def shown(url: httpx.URL) -> str:
+    """As it may stand in a ticket: without the password that it may carry."""
+    return str(url.copy_with(username=None, password=None)) if url.userinfo else str(url)
+
+
+def _no_address(text: str) -> str:
+    bare = re.sub(r"//[^/@]*@", "//", text)
+    return f"{bare} is no address of an engine: give one such as http://host:8000"
 
 
 def beside(address: Address, path: str) -> httpx.URL:

@@ -6,7 +6,7 @@ import httpx
 
 from controlplane.diagnosis.sources.decoding import decoded
 from controlplane.diagnosis.sources.exposition import ExpositionReader, NotMetricsError
-from controlplane.diagnosis.sources.live.address import Address, beside
+from controlplane.diagnosis.sources.live.address import Address, beside, shown
 from controlplane.diagnosis.sources.live.failures import NoMetricsError, Try
 
 _SHOWN = 160
@@ -36,7 +36,7 @@ async def find_metrics(http: httpx.AsyncClient, address: Address) -> MetricsPage
         found = await _try(http, address, url, tries)
         if found is not None:
             return found
-    raise NoMetricsError(str(address.root), tries)
+    raise NoMetricsError(shown(address.root), tries)
 
 
 async def _try(
@@ -46,17 +46,19 @@ async def _try(
         response = await http.get(url)
         text = decoded(response.content)
         if not response.is_success:
-            tries.append(Try(str(url), f"{response.status_code} {' '.join(text.split())[:_SHOWN]}"))
+            tries.append(
+                Try(shown(url), f"{response.status_code} {' '.join(text.split())[:_SHOWN]}")
+            )
             return None
-        page = ExpositionReader().read(text, str(url))
+        page = ExpositionReader().read(text, shown(url))
     except NotMetricsError as error:
-        tries.append(Try(str(url), f"{error.what}, not a metrics page"))
+        tries.append(Try(shown(url), f"{error.what}, not a metrics page"))
         return None
     except httpx.HTTPError as error:
-        tries.append(Try(str(url), said(error)))
+        tries.append(Try(shown(url), said(error)))
         return None
     if not page.samples:
-        tries.append(Try(str(url), "an empty page"))
+        tries.append(Try(shown(url), "an empty page"))
         return None
     return MetricsPage(address, url, text)
 

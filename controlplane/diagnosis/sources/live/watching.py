@@ -16,7 +16,7 @@ from controlplane.diagnosis.sources.exposition import ExpositionReader, NotMetri
 from controlplane.diagnosis.sources.facts import facts_of
 from controlplane.diagnosis.sources.failed_scrapes import FailedScrape, told_of_failures
 from controlplane.diagnosis.sources.joining import join
-from controlplane.diagnosis.sources.live.address import Address, read_address
+from controlplane.diagnosis.sources.live.address import Address, read_address, shown
 from controlplane.diagnosis.sources.live.discovery import MetricsPage, find_metrics, said
 from controlplane.diagnosis.sources.live.probing import PROBE_KEY, probe
 from controlplane.diagnosis.sources.live.self_description import Said, ask
@@ -93,7 +93,7 @@ async def _begin(
         first = Snapshot(
             at=clock(),
             text=page.text,
-            place=str(page.url),
+            place=shown(page.url),
             labels={"replica": label} if label else {},
         )
         engine = series_of([first]).engine
@@ -140,18 +140,18 @@ async def _scrape(http: httpx.AsyncClient, watched: _Watched, clock: Callable[[]
         response = await http.get(watched.page.url)
         response.raise_for_status()
         text = decoded(response.content)
-        ExpositionReader().read(text[:_ENOUGH_TO_KNOW], str(watched.page.url))
+        ExpositionReader().read(text[:_ENOUGH_TO_KNOW], shown(watched.page.url))
     except httpx.HTTPStatusError as error:
         watched.failed.append(
-            FailedScrape(at, str(watched.page.url), f"{error.response.status_code}")
+            FailedScrape(at, shown(watched.page.url), f"{error.response.status_code}")
         )
     except httpx.HTTPError as error:
-        watched.failed.append(FailedScrape(at, str(watched.page.url), said(error)))
+        watched.failed.append(FailedScrape(at, shown(watched.page.url), said(error)))
     except NotMetricsError as error:
-        watched.failed.append(FailedScrape(at, str(watched.page.url), error.what))
+        watched.failed.append(FailedScrape(at, shown(watched.page.url), error.what))
     else:
         watched.snapshots.append(
-            Snapshot(at=at, text=text, place=str(watched.page.url), labels=watched.labels)
+            Snapshot(at=at, text=text, place=shown(watched.page.url), labels=watched.labels)
         )
 
 

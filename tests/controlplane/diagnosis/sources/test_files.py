@@ -62,7 +62,7 @@ def test_a_mark_before_each_of_several_scrapes_tells_its_time(tmp_path: Path) ->
     )
     window = read_inputs([saved(tmp_path, "all.prom", text, 5.0)])
     assert course(window) == [(0, 3), (30, 5)]
-    assert not window.doubts_of(DoubtKind.UNIT_GUESSED)
+    assert not window.doubts_of(DoubtKind.TIME_GUESSED)
 
 
 def test_a_time_in_the_name_goes_before_that_of_the_file(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_a_time_in_the_name_goes_before_that_of_the_file(tmp_path: Path) -> None
 def test_scrapes_whose_times_nothing_tells_are_doubted(tmp_path: Path) -> None:
     window = read_inputs([saved(tmp_path, "all.prom", page(3) + page(4), EIGHT)])
     assert course(window) == [(-15, 3), (0, 4)]
-    [doubt] = window.doubts_of(DoubtKind.UNIT_GUESSED)
+    [doubt] = window.doubts_of(DoubtKind.TIME_GUESSED)
     assert "scraped at" in doubt.what
 
 

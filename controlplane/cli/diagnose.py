@@ -115,9 +115,10 @@ def diagnose(
     """Say what is wrong with an engine, how sure that is, and what else it could be.
 
     A URL is watched for a minute: its metrics are read, and nothing is sent to it, changed or
-    installed. FILEs are saved /metrics pages, logs, or both; what each is, is seen in it. Signals
-    that are missing, stale or strange are told of and not trusted. `healthy` and `cannot_tell` are
-    answers too, the second with what would settle it.
+    installed. Ctrl-C ends the watch, and what was seen is judged. FILEs are saved /metrics pages,
+    logs, or both; what each is, is seen in it. Signals that are missing, stale or strange are told
+    of and not trusted. `healthy` and `cannot_tell` are answers too, the second with what would
+    settle it.
     """
     rules = _rules(plugins)
     ways = [name for name, is_used in _ways(targets, case, prometheus) if is_used]
@@ -183,14 +184,23 @@ def _watched(
     urls: Sequence[str], seconds: float, every: float, probe: bool, headers: dict[str, str]
 ) -> "Window":
     import asyncio
+    import signal
 
     from controlplane.cli.progress import progress_bar
     from controlplane.diagnosis.sources.live import NoMetricsError, Progress, watch
 
     async def follow() -> "Window":
+        enough = asyncio.Event()
+        # Who has seen enough asks for the answer, and not for nothing.
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, enough.set)
         with progress_bar() as bar:
             async for seen in watch(
-                urls, seconds=seconds, every=every, should_probe=probe, headers=headers
+                urls,
+                seconds=seconds,
+                every=every,
+                should_probe=probe,
+                headers=headers,
+                enough=enough,
             ):
                 if not isinstance(seen, Progress):
                     return seen

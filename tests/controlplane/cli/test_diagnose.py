@@ -1,6 +1,9 @@
 """`pilothouse diagnose`: a case, files, standard input, a running engine; words and JSON."""
 
 import json
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -124,6 +127,26 @@ def test_a_running_engine_is_watched_and_named() -> None:
         answer = told(url, "--for", "1.5s", "--every", "0.25s")
     assert answer["mechanism"] == "cache.thrash"
     assert answer["window"]["end"] - answer["window"]["start"] > 1
+
+
+def test_who_has_seen_enough_gets_the_answer_to_what_was_seen() -> None:
+    is_watched = threading.Event()
+
+    def page(number: int) -> str:
+        if number > 8:
+            is_watched.set()
+        return thrashing(number)
+
+    command = ["-m", "controlplane.cli", "diagnose", "--for", "10m", "--every", "0.2s"]
+    with engine(page) as url:
+        watching = subprocess.Popen(
+            [sys.executable, *command, "-o", "json", url], stdout=subprocess.PIPE, text=True
+        )
+        assert is_watched.wait(60)
+        watching.send_signal(signal.SIGINT)
+        said, _ = watching.communicate(timeout=60)
+    assert watching.returncode == 0
+    assert json.loads(said)["mechanism"] == "cache.thrash"
 
 
 def test_where_nothing_answers_it_says_what_was_tried(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ at regular times. A scrape that fails is an observation like any other.
 """
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
@@ -64,8 +65,10 @@ async def watch(
     probe_deadline_seconds: float = _PROBE_DEADLINE_SECONDS,
     headers: dict[str, str] | None = None,
     clock: Callable[[], float] = time.time,
+    enough: asyncio.Event | None = None,
 ) -> AsyncIterator[Progress | Window]:
-    """Progress after each round of scrapes; the window at the end, and nothing after it.
+    """Progress after each round of scrapes; the window at the end, and nothing after it. Once
+    `enough` is set that end has come.
 
     Nothing is sent but GET requests, unless `should_probe`: then one completion of one token for
     each endpoint, after the last scrape. Raises ValueError for what is no address, NoMetricsError
@@ -75,7 +78,9 @@ async def watch(
     timeout = httpx.Timeout(_SCRAPE_TIMEOUT_SECONDS, connect=_CONNECT_TIMEOUT_SECONDS)
     async with httpx.AsyncClient(timeout=timeout, headers=headers, follow_redirects=True) as http:
         watched = await _begin(http, addresses, clock)
-        async for progress in _scrape_on(http, watched, seconds, every, clock):
+        async for progress in _scrape_on(
+            http, watched, seconds, every, clock, enough or asyncio.Event()
+        ):
             yield progress
         if should_probe:
             await asyncio.gather(*(_probe(http, each, probe_deadline_seconds) for each in watched))
@@ -118,11 +123,14 @@ async def _scrape_on(
     seconds: float,
     every: float,
     clock: Callable[[], float],
+    enough: asyncio.Event,
 ) -> AsyncIterator[Progress]:
-    began = time.monotonic()
+    began, start = time.monotonic(), asyncio.get_running_loop().time()
     num_rounds = max(1, round(seconds / every))
     for index in range(1, num_rounds + 1):
-        await asyncio.sleep(max(0.0, began + index * every - time.monotonic()))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(start + index * every):
+                await enough.wait()
         await asyncio.gather(*(_scrape(http, each, clock) for each in watched))
         yield Progress(
             seconds=min(seconds, time.monotonic() - began),
@@ -130,7 +138,7 @@ async def _scrape_on(
             num_scrapes=sum(len(each.snapshots) for each in watched),
             num_failed=sum(len(each.failed) for each in watched),
         )
-        if time.monotonic() - began >= seconds:
+        if enough.is_set() or time.monotonic() - began >= seconds:
             return
 
 

@@ -16,8 +16,9 @@ STATISTICS_KEYS = frozenset(
 )
 
 STATISTICS_START = re.compile(
-    r"\beval time *= |draft acceptance(?: rate)? = |prompt processing, n_tokens = |n_decoded = "
-    r"|#gen tokens = |^ *(?:n_drafted|n_accept|accept) +="
+    r"\beval time *= |draft acceptance(?: rate)? = |n_decoded = "
+    r"|prompt processing, n_tokens = .* tokens per second|#gen tokens = "
+    r"|^ *(?:n_drafted|n_accept|accept) +="
 )
 
 _UNDER_WAY = re.compile(

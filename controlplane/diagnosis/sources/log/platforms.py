@@ -20,6 +20,33 @@ SHAPES = (
         r"TensorRT-LLM version: (?P<w_version>\d[\w.+-]*)",
         _TRTLLM,
     ),
+    shape(
+        "offset Server delay",
+        LogKind.CLOCK_OFFSET,
+        r"Server: (?P<w_server>\S+), delay: (?P<delay_seconds>[\d.]+ s)econd, "
+        r"offset: (?P<offset>-?[\d.]+) second",
+        _TRTLLM,
+    ),
+    # --- which replica a router picks -----------------------------------------------------
+    shape(
+        "KvCacheAwareRouter picked",
+        LogKind.ROUTED,
+        r"server (?P<w_picked>\S+) picked, matched_tokens=\[(?P<w_matched>[\d, ]*)\]"
+        r"(?:.*?padded_tokens=(?P<tokens>\d+))?(?:.*?workloads=\[(?P<w_load>[\d, ]*)\])?",
+        _TRTLLM,
+    ),
+    shape(
+        "picked cache_hits",
+        LogKind.ROUTED,
+        r"cache_hits=\[(?P<w_matched>[\d, ]*)\](?:.*?load=\[(?P<w_load>[\d, ]*)\])?"
+        r".*?picked=(?P<w_picked>\S+)",
+    ),
+    shape(
+        "Selected worker_id",
+        LogKind.ROUTED,
+        r"Selected worker: worker_id=(?P<w_picked>\d+)(?:.*?dp_rank=(?P<dp_rank>\d+))?"
+        r"(?:.*?cached blocks: (?P<cached_blocks>\d+))?",
+    ),
     # --- moving KV ------------------------------------------------------------------------
     shape(
         "LMCache",
@@ -27,6 +54,16 @@ SHAPES = (
         r"(?P<w_what>Retrieved|Stored) (?P<tokens>\d+) out of .*?tokens"
         r"(?:.*?size: (?P<bytes>[\d.]+ gb))?(?:.*?cost (?P<ms>[\d.]+) ms)?"
         r"(?:.*?throughput: (?P<gib_per_second>[\d.]+) GB/s)?",
+    ),
+    shape(
+        "xfer Time",
+        LogKind.TRANSFER,
+        r"Time to (?P<w_what>init xfer|prepped xfer|post xfer): (?P<ms>[\d.]+) ?ms",
+    ),
+    shape(
+        "Total write time",
+        LogKind.TRANSFER,
+        r"Total time for (?P<w_what>write): (?P<ms>[\d.]+) ?ms",
     ),
     shape("NIXL", LogKind.TRANSFER_FAILED, r"(?i)NIXL.*(?:transfer|handshake).*(?:failed|error)"),
     shape("Mooncake", LogKind.TRANSFER_FAILED, r"(?i)mooncake.*(?:transfer|session).*failed"),

@@ -10,7 +10,7 @@ from controlplane.diagnosis.sources.log.shape import shape
 
 _SGLANG = "sglang"
 
-STATISTICS_KEYS = frozenset({"#running-req"})
+STATISTICS_KEYS = frozenset({"#running-req", "#queue-req", "#new-seq"})
 
 STATISTICS_START = re.compile(r"(?:Prefill|Decode|Mixed) batch[ \w\[\]]*(?=[.,:])")
 _SIGNALS: dict[str, tuple[Signal, dict[str, str]]] = {
@@ -38,6 +38,7 @@ _SIGNALS: dict[str, tuple[Signal, dict[str, str]]] = {
     "#bootstrap-req": (Signal.PREFILL_QUEUE, {}),
     "#unbootstrapped-req": (Signal.PREFILL_QUEUE, {}),
     "#inflight-req": (Signal.TRANSFER_QUEUE, {}),
+    "#transferring-req": (Signal.TRANSFER_QUEUE, {}),
     "#retracted-req": (Signal.RETRACTED, {}),
 }
 _OF_PREFILL: dict[str, tuple[Signal, dict[str, str]]] = {

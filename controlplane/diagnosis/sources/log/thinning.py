@@ -32,7 +32,7 @@ class Thinning:
         """Whether a line, of whose words `hit` are known, is not to be read now."""
         if hit == _ACCESS:
             return self._takes_access(line, index)
-        if "#running-req" in hit:
+        if "#running-req" in hit or "#new-seq" in hit:
             return self._takes_statistics("sglang", line, index)
         if "throughput" in hit and "Avg prompt throughput" in line:
             return self._takes_statistics("vllm", line, index)

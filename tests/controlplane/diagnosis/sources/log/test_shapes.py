@@ -652,6 +652,25 @@ AROUND = [
         {"num": 2, "seconds": 30},
     ),
     ("Scaled up replica set vllm-6f from 1 to 3", K.SCALED, {"from": 1, "to": 3}),
+    (
+        "[I] Server: http://b:8336, delay: 0.00042 second, offset: -2.5 second",
+        K.CLOCK_OFFSET,
+        {"offset": -2.5, "delay_seconds": 0.00042},
+    ),
+    (
+        "KvCacheAwareRouter: server b picked, matched_tokens=[0, 64], padded_tokens=900, "
+        "workloads=[6, 7]",
+        K.ROUTED,
+        {"tokens": 900},
+    ),
+    ("router: decision cache_hits=[0, 0] load=[38, 0] picked=worker-a", K.ROUTED, {}),
+    (
+        "Selected worker: worker_id=7042 dp_rank=1, logit: 14.031, cached blocks: 3, tree size: 0",
+        K.ROUTED,
+        {"dp_rank": 1, "cached_blocks": 3},
+    ),
+    ("nixl.write_blocks: Time to init xfer: 1800.25 ms", K.TRANSFER, {"seconds": 1.80025}),
+    ("nixl.write_blocks: Total time for write: 1803.5 ms", K.TRANSFER, {"seconds": 1.8035}),
     ("Warning  FailedScheduling  default-scheduler  0/3 nodes", K.REPLICA_LATE, {}),
     ("Readiness probe failed: HTTP probe failed with statuscode: 503", K.WARNING, {}),
     ("Liveness probe failed: timeout", K.WARNING, {}),

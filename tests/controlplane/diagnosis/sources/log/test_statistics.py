@@ -144,6 +144,11 @@ DRAFTERS = (
                 S.PROMPT_RATE: "2.49",
             },
         ),
+        (
+            "[2026-11-30 08:00:00 TP0] Prefill batch. #new-seq: 1, #new-token: 2048, #cached-token:"
+            " 0, token usage: 0.03, #unbootstrapped-req: 44, #queue-req: 0, #transferring-req: 1",
+            {S.PREFILL_QUEUE: "44", S.TRANSFER_QUEUE: "1", S.WAITING: "0"},
+        ),
         (ITERATION, {S.RUNNING: "4", S.KV_USAGE: "0.25", S.BATCH_COMPUTED_TOKENS: "4096"}),
         (OF_TRITON, {S.RUNNING: "1", S.KV_BLOCKS: "513", S.KV_BLOCKS_FREE: "480"}),
         (UNDER_WAY, {S.PROMPT_RATE: "1748.02"}),

@@ -169,7 +169,7 @@ FAULTS: tuple[Trial, ...] = (
     Trial(
         name="slow_weights",
         right=(Mechanism.STARTUP_SLOW,),
-        levels=_levels({"fault": "transfer_limit"}, "intensity", (4, 6, 9)),
+        levels=_levels({"fault": "transfer_limit"}, "intensity", (3, 4.5, 6)),
         changes={
             "replicas": {
                 "start_cold": 2,
@@ -196,8 +196,8 @@ FAULTS: tuple[Trial, ...] = (
         ),
         changes={"replicas": {"max_num_batched_tokens": 2048, "num_blocks": 2048}},
         rate=8,
-        unseen_by=frozenset({"pilothouse"}),
-        note="our replica exports no time between tokens; its gateway does",
+        unseen_by=frozenset({"pilothouse", "llamacpp"}),
+        note="llama.cpp's server and our replica export no time between tokens",
     ),
     Trial(
         name="prefix_change",

@@ -9,6 +9,7 @@ import re
 from enum import StrEnum
 
 from controlplane.diagnosis.log_event import LogEvent, LogKind
+from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.views.place import place_of
 from controlplane.diagnosis.window import Window
 
@@ -168,7 +169,21 @@ def stage_by_order(window: Window, failed: LogEvent, rank: str | None) -> tuple[
         is_said = event.kind in _STATES_WHAT_RUNS
     place = place_of(window, failed)
     last = _last_serving(window.lines[max(0, place - _MOST_LINES_BACK) : place])
-    return (stage, line, is_said) if last is None else last
+    if last is not None:
+        return last
+    if stage is Stage.UNKNOWN:
+        served = _had_served(window, failed)
+        return (Stage.SERVING, served, False) if served else (stage, line, is_said)
+    return stage, line, is_said
+
+
+def _had_served(window: Window, failed: LogEvent) -> str:
+    """By its counters, where the log begins with the failure: tokens were generated before."""
+    for series in window.all_series(Signal.GENERATION_TOKENS):
+        before = failed.at is None or series.first.at <= failed.at
+        if before and series.first.value > 0:
+            return f"{series.origin.name} {series.first.raw} before it"
+    return ""
 
 
 def _last_serving(lines: tuple[str, ...]) -> tuple[Stage, str, bool] | None:

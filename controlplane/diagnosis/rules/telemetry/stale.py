@@ -23,6 +23,8 @@ _FORGOTTEN_SECONDS = 300.0
 """A rate of the last batch may stand for a pause between requests."""
 _OLD_SECONDS = 60.0
 """Four scrapes at the usual interval of 15 s were missed."""
+_FULL_SHARE = 0.95
+"""Of the blocks: where none is left, each that is freed is taken at once."""
 _MUCH_TOKENS = 1000.0
 """Counted while a share of blocks stays to the digit: some sequence must have taken a block."""
 _GAUGES = (Signal.RUNNING, Signal.WAITING, Signal.KV_USAGE)
@@ -292,7 +294,9 @@ def _stuck_share(argument: Argument, now: Activity, truth: Truth) -> Confidence 
     """A share of blocks that stays while tokens come by the thousand."""
     tokens = now.window.find(Signal.GENERATION_TOKENS)
     kv = now.window.find(Signal.KV_USAGE)
-    if tokens is None or kv is None or not kv.is_constant or not 0 < kv.last.value < 1:
+    if tokens is None or kv is None or not kv.is_constant or kv.span_seconds < _LEAST_SECONDS:
+        return None
+    if not 0 < kv.last.value < _FULL_SHARE:
         return None
     grown = tokens.between(kv.first.at, kv.last.at)
     increase = 0.0 if grown is None else grown.increase or 0.0

@@ -69,6 +69,12 @@ SHAPES = (
         r"memory: usage (?P<bytes>\d+kB), limit (?P<limit_bytes>\d+kB), failcnt",
         by="kernel",
     ),
+    shape(
+        "threshold node",
+        LogKind.HOST_MEMORY_PEAK,
+        r"Memory on the node .*? was (?P<bytes>[\d.]+GB) / (?P<limit_bytes>[\d.]+GB)",
+        by="ray",
+    ),
     # --- how a process ended --------------------------------------------------------------
     shape(
         "exited",

@@ -34,6 +34,12 @@ SHAPES = (
     ),
     shape("startup", LogKind.READY, r"Application startup complete"),
     shape("Uvicorn", LogKind.READY, r"Uvicorn running on"),
+    shape(
+        "warmup",
+        LogKind.WARMUP_STARTED,
+        r"(?P<w_what>[\w .-]*\bwarmup): +\d+%\|.*?\| (?P<done>\d+)/(?P<total>\d+)",
+    ),
+    shape("Pre-Compile", LogKind.WARMUP_STARTED, r"Entering (?P<w_what>.+?) Pre-Compile session"),
     shape("Warming", LogKind.WARMUP_STARTED, r"Warming up (?P<w_what>[\w -]+)"),
     shape("full", LogKind.REJECTED, r"(?i)\b(?:request )?queue (?:is )?full\b"),
     shape("backpressure", LogKind.REJECTED, r"(?i)dropped due to backpressure"),

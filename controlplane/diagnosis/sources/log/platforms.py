@@ -65,6 +65,12 @@ SHAPES = (
         LogKind.TRANSFER,
         r"Total time for (?P<w_what>write): (?P<ms>[\d.]+) ?ms",
     ),
+    shape(
+        "LMCache hit tokens",
+        LogKind.CACHE_ASKED,
+        r"Reqid: (?P<w_request_id>[\w-]+), Total tokens (?P<tokens>\d+), LMCache hit tokens: "
+        r"(?P<hits>\d+)",
+    ),
     shape("NIXL", LogKind.TRANSFER_FAILED, r"(?i)NIXL.*(?:transfer|handshake).*(?:failed|error)"),
     shape("Mooncake", LogKind.TRANSFER_FAILED, r"(?i)mooncake.*(?:transfer|session).*failed"),
     # --- replicas -------------------------------------------------------------------------

@@ -225,6 +225,12 @@ SHAPES = (
         _SGLANG,
     ),
     shape("KVTransferError", LogKind.TRANSFER_FAILED, r"KVTransferError"),
+    shape(
+        "prebuilt allocate",
+        LogKind.NO_ROOM,
+        r"Failed to allocate KV cache for a prebuilt request, available tokens (?P<tokens>\d+)",
+        _SGLANG,
+    ),
     # --- it ends --------------------------------------------------------------------------
     shape(
         "Decode memory",

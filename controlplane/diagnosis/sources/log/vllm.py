@@ -151,6 +151,8 @@ SHAPES = (
         r"is still in use",
         _VLLM,
     ),
+    shape("asleep took", LogKind.SLEPT, r"It took (?P<seconds>[\d.]+ seconds) to fall asleep"),
+    shape("wake took", LogKind.WOKE, r"It took (?P<seconds>[\d.]+ seconds) to wake up"),
     shape(
         "Transfer",
         LogKind.TRANSFER,

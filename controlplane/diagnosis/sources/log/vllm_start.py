@@ -10,7 +10,7 @@ SHAPES = (
     shape(
         "Initializing",
         LogKind.STARTING,
-        r"Initializing an? (?:V\d )?LLM engine \(v(?P<w_version>[\w.+-]+)\)"
+        r"Initializing an? (?:V\d )?LLM engine (?:\(v(?P<w_version>[\w.+-]+)\)|with config)"
         r"(?:.*?\bmax_seq_len=(?P<max_model_len>\d+))?"
         r"(?:.*?\btensor_parallel_size=(?P<tensor_parallel_size>\d+))?",
         _VLLM,
@@ -60,11 +60,36 @@ SHAPES = (
         _VLLM,
     ),
     shape("took", LogKind.WEIGHTS_LOADED, r"Loading weights took (?P<seconds>[\d.]+ seconds)"),
+    shape(
+        "downloading weights",
+        LogKind.DOWNLOADED,
+        r"Time spent downloading weights for .*?: (?P<seconds>[\d.]+ seconds)",
+        _VLLM,
+    ),
     # --- profile --------------------------------------------------------------------------
     shape(
         "compile",
         LogKind.COMPILED,
         r"torch\.compile (?:takes|took) (?P<seconds>[\d.]+ s)",
+        _VLLM,
+    ),
+    shape(
+        "Dynamo transform",
+        LogKind.COMPILED_PART,
+        r"(?P<w_what>Dynamo bytecode transform) time: (?P<seconds>[\d.]+ s)",
+        _VLLM,
+    ),
+    shape(
+        "Compiling graph takes",
+        LogKind.COMPILED_PART,
+        r"Compiling a (?P<w_what>graph for .+?) takes (?P<seconds>[\d.]+ s)",
+        _VLLM,
+    ),
+    shape(
+        "load compiled graph took",
+        LogKind.COMPILED_PART,
+        r"load the (?P<w_what>compiled graph\(s\) for .+?) from the cache, took "
+        r"(?P<seconds>[\d.]+ s)",
         _VLLM,
     ),
     shape(

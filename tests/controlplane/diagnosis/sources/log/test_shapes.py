@@ -25,6 +25,26 @@ VLLM = [
         {"free_bytes": 5 * GIB, "total_bytes": 23 * GIB, "wanted_bytes": 20.7 * GIB, "share": 0.9},
     ),
     ("Initial free memory: 77.50 GiB; requested", K.DEVICE_MEMORY_FREE, {"free_bytes": 77.5 * GIB}),
+    ("Initializing an LLM engine with config: model='m'", K.STARTING, {}),
+    (
+        "Time spent downloading weights for m: 471.5 seconds",
+        K.DOWNLOADED,
+        {"seconds": 471.5},
+    ),
+    ("Dynamo bytecode transform time: 6.41 s", K.COMPILED_PART, {"seconds": 6.41}),
+    (
+        "Compiling a graph for compile range (1, 8192) takes 22.50 s",
+        K.COMPILED_PART,
+        {"seconds": 22.5},
+    ),
+    (
+        "Directly load the compiled graph(s) for shape None from the cache, took 4.673 s",
+        K.COMPILED_PART,
+        {"seconds": 4.673},
+    ),
+    ("DeepGEMM warmup:  50%|#####     | 8/16 [04:31<04:31]", K.WARMUP_STARTED, {"done": 8}),
+    ("It took 2.5 seconds to fall asleep.", K.SLEPT, {"seconds": 2.5}),
+    ("It took 1.5 seconds to wake up.", K.WOKE, {"seconds": 1.5}),
     ("Starting to load model /models/m...", K.WEIGHTS_LOADING, {}),
     (
         "Loading safetensors checkpoint shards:  50% Completed | 2/4 [00:01<00:01]",
@@ -278,6 +298,12 @@ SGLANG = [
         {"total": 900, "available": 7, "evictable": 80},
     ),
     ("Cache flushed successfully!", K.CACHE_RESET, {}),
+    ("Entering DeepGEMM JIT Pre-Compile session. It may take long", K.WARMUP_STARTED, {}),
+    (
+        "Failed to allocate KV cache for a prebuilt request, available tokens 4106",
+        K.NO_ROOM,
+        {"tokens": 4106},
+    ),
     ("The request queue is full.", K.REJECTED, {}),
     (
         "Decode transfer failed for request rank=6 decode_req.req.rid='cd' with exception "
@@ -548,6 +574,12 @@ HOST = [
         K.HOST_MEMORY_PEAK,
         {"bytes": GIB, "limit_bytes": 2 * GIB},
     ),
+    (
+        "Memory on the node (IP: 10.0.0.7, ID: 5f) where the task was running was 120.00GB / "
+        "128.00GB (0.95), which exceeds the memory usage threshold of 0.95.",
+        K.HOST_MEMORY_PEAK,
+        {"bytes": 120 * GIB, "limit_bytes": 128 * GIB},
+    ),
     ("systemd[1]: Main process exited, code=killed, status=9/KILL", K.DIED, {"exit_code": 9}),
     ("    Exit Code:    137", K.DIED, {"exit_code": 137}),
     ("process 77 exited with code 139", K.DIED, {"exit_code": 139}),
@@ -662,6 +694,11 @@ AROUND = [
         "workloads=[6, 7]",
         K.ROUTED,
         {"tokens": 900},
+    ),
+    (
+        "LMCache INFO: Reqid: cmpl-7-0, Total tokens 142, LMCache hit tokens: 64, need to load: 0",
+        K.CACHE_ASKED,
+        {"tokens": 142, "hits": 64},
     ),
     ("router: decision cache_hits=[0, 0] load=[38, 0] picked=worker-a", K.ROUTED, {}),
     (

@@ -105,7 +105,7 @@ FAULTS: tuple[Trial, ...] = (
     Trial(
         name="smaller_memory",
         right=(Mechanism.CACHE_THRASH,),
-        levels=_from_onset("smaller_memory", (0.75, 0.8, 0.85)),
+        levels=_from_onset("smaller_memory", (0.8, 0.83, 0.86)),
         rate=14,
         unseen_by=frozenset({"llamacpp"}),
     ),

@@ -57,7 +57,26 @@ def drain_of(now: Activity) -> Drain | None:
     )
     if course.last.value > _FALLEN_TO * peak.value or rises > _RISE * peak.value:
         return None
+    if _goes_on_arriving(now, peak.at):
+        return None
     return Drain(course=course, in_flight=now.in_flight, arrivals=arrivals_of(now, peak.at))
+
+
+def _goes_on_arriving(now: Activity, since: float) -> bool:
+    """By the gateway's own count as many come as while the queue grew: it falls because callers
+    give up, or by chance."""
+    arrived = now.window.find(Signal.GATEWAY_ARRIVED)
+    if arrived is None or now.backlog is None:
+        return False
+    grew_from = next((r.at for r in now.backlog.readings if r.value > 0), since)
+    before, after = arrived.between(grew_from, since), arrived.between(since, now.window.end)
+    paces = [part.per_second if part is not None else None for part in (before, after)]
+    if paces[0] is None or paces[1] is None:
+        return False
+    return paces[1] >= _AS_MANY * paces[0]
+
+
+_AS_MANY = 0.6
 
 
 def wave_of(now: Activity) -> Series | None:

@@ -22,7 +22,13 @@ from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.sources.plain_number import plain_number
 from controlplane.diagnosis.sources.settings import SettingsReader
 from controlplane.diagnosis.sources.targets import canonical
-from controlplane.diagnosis.sources.trust import counters, presence, stillness, values
+from controlplane.diagnosis.sources.trust import (
+    counters,
+    presence,
+    stillness,
+    timestamps,
+    values,
+)
 from controlplane.diagnosis.window import Doubt, DoubtKind, EngineName
 
 _ONLY_WHERE_SEVERAL = ("engine", "model", "role")
@@ -164,6 +170,9 @@ class Endpoint:
                 [each for each in histograms if each.labels.get("engine", "") == rank],
             )
         self._doubts += presence.vanished(series, self._moments)
+        self._doubts += timestamps.doubts_of(
+            {told[-1].gathered.name: told for told in self._told.values()}
+        )
         table = self._table()
         if table is not None:
             found = {each.signal for each in series} | {each.signal for each in histograms}

@@ -188,3 +188,12 @@ def test_a_ratio_that_becomes_percent_is_read_as_percent_from_then_on() -> None:
     (doubt,) = _doubts(part, DoubtKind.UNIT_GUESSED)
     assert "from then on" in doubt.what
     assert doubt.at == 20
+
+
+def test_samples_whose_own_time_stays_are_of_that_time() -> None:
+    page = "vllm:num_requests_running {} {}\n"
+    part = _part(*(page.format(each, 1_700_000_000_000) for each in range(4)))
+    (doubt,) = _doubts(part, DoubtKind.STUCK)
+    assert "one time, 1700000000," in doubt.what
+    moving = _part(*(page.format(each, 1_700_000_000_000 + each) for each in range(4)))
+    assert moving.doubts == ()

@@ -1,5 +1,6 @@
 """What a line of a metrics page tells, decided once by its name and labels."""
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -133,8 +134,17 @@ def _target(head: SampleHead, known: Known) -> Target:
         copy=tuple(labels.get(label, "") for label in table.copy_labels),
         is_part=any(totals),
         is_total=bool(totals) and not any(totals),
-        bound=float(labels["le"]) if known.role is Role.BUCKET and "le" in labels else None,
+        bound=_bound(labels) if known.role is Role.BUCKET else None,
     )
+
+
+def _bound(labels: Mapping[str, str]) -> float | None:
+    """None for a bucket without a bound that is a number: it is left out."""
+    try:
+        bound = float(labels.get("le", ""))
+    except ValueError:
+        return None
+    return None if math.isnan(bound) else bound
 
 
 def is_read(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Doubts about times that a page gives its samples itself: a page may be fetched anew and be old."""
+"""Doubts about times that a page gives its samples itself: fetched anew, it may still be old."""
 
 from collections.abc import Iterable, Mapping, Sequence
 

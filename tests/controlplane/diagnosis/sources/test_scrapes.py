@@ -185,3 +185,16 @@ def test_endings_that_are_no_answers_are_told_apart() -> None:
 def test_all_names_are_kept_known_or_not() -> None:
     part = _part("llamacpp:requests_processing 4\nsomething_else 1\n")
     assert part.exported_names == {"llamacpp:requests_processing", "something_else"}
+
+
+def test_a_bucket_whose_bound_is_no_number_is_left_out() -> None:
+    part = _part(
+        'vllm:time_to_first_token_seconds_bucket{le="much"} 3\n'
+        'vllm:time_to_first_token_seconds_bucket{le="NaN"} 3\n'
+        "vllm:time_to_first_token_seconds_bucket 3\n"
+        'vllm:time_to_first_token_seconds_bucket{le="1"} 2\n'
+        "vllm:time_to_first_token_seconds_count 4\n"
+    )
+    (ttft,) = part.histograms
+    assert ttft.readings[0].bounds == (1, math.inf)
+    assert list(ttft.readings[0].counts) == [2, 4]

@@ -20,8 +20,10 @@ ROOM = 0.7
 
 _IN_FLIGHT = (
     r"^((user|client|gateway|router) )?(requests )?in ?flight|\bin ?flight (requests|streams)"
-    r"|requests in ?flight|outstanding|active streams|^open (requests|streams|to)\b"
-    r"|^(requests|streams) open\b|^open( (calls|connections))?$"
+    r"|requests in ?flight|outstanding|active streams|^open to\b"
+    r"|^(?=.*\b(in ?flight|open|ongoing)\b)((requests?|streams?|connections?|calls?|gateway|proxy"
+    r"|router|ingress|clients?|users?|in|flight|inflight|open|ongoing|active|total|now|current"
+    r"|still|all|sum) ?)+$"
 )
 _RUNNING = (
     r"^((server|engine|vllm|sglang) )?(num )?(requests |reqs )?running( (requests|reqs|seqs))?$"
@@ -34,7 +36,10 @@ _WAITING = (
     r"|(engine|worker|backend|scheduler|server) (queue|queued|waiting)( reqs| requests)?$"
     r"|queue (depth|length|len|size)$|^(engine )?queue( reqs| requests)?$|^waiting\b"
 )
-_QUEUED = r"(gateway|router|proxy|ingress) (queue|queued|waiting|pending)( depth| len(gth)?)?$"
+_QUEUED = (
+    r"(held|queued|waiting|parked|pending)( \w+)? (gateway|router|proxy|ingress)$|(gateway|router"
+    r"|proxy|ingress) (queue|queued|waiting|pending)( depth| len(gth)?)?$"
+)
 _KV = r"(kv|cache|token|block)s? (cache )?(usage|used share|utili[sz]ation|util|fill)"
 _SEATS = (
     r"max (num )?(seqs|running|active|concurrent (requests|seqs)|batch size)|^(num )?(slots|seats)$"
@@ -150,6 +155,9 @@ class Activity:
         told = told_number(self.window, _SPEED)
         if told is not None:
             seen.append((number_of(told) or 0.0) > 0)
+        ended = told_number(self.window, _ANSWER_RATE)
+        if ended is not None:
+            seen.append((number_of(ended) or 0.0) > 0)
         answers = told_number(self.window, _ANSWERS)
         if not seen and answers is not None and number_of(answers) == 0:
             return False
@@ -204,10 +212,14 @@ def _prefill(window: Window) -> Series | None:
     return told
 
 
-_NOT_NOW = r"before|baseline|expected|limit|max|longest|wrong"
+_NOT_NOW = (
+    r"consumer|subscriber|reader|delivery|send|socket|before|baseline|expected|limit|max|longest"
+    r"|wrong"
+)
 _NOT_SEATS = r"batched|tokens|model len|client"
 _NOT_CAPACITY = r"batched|prompt|cached|free|used|available|evictable|per "
 _SPEED = r"(tokens|tok) per s|throughput|tokens? rate|tps\b"
+_ANSWER_RATE = r"\b(finished|completed|completions|answered|answers|served)\b.*per (s|min)"
 _ANSWERS = r"\b(answers|answered|completions|completed|finished|done)\b.*\b(last|since|in)\b"
 _VLLM_BLOCK = 16.0
 """Tokens, where it was not set; all its releases on CUDA have this default."""

@@ -22,7 +22,7 @@ _TIME = (
 )
 _NOT_PACE = (
     r"uptime|timeout|time ?stamp|prefill budget|limit|deadline|interval|startup|load time|rtt"
-    r"|round trip|arriv|incoming|offered|demand|reject"
+    r"|round trip|arrivals|arrived|arriving|incoming|offered|demand|reject"
     r"|429|retr|prefill steps|objective|slo\b|target|clock|age\b|ago\b"
 )
 
@@ -94,7 +94,7 @@ def slower_than_told(
         value = number_of(fact)
         is_tokens = fact.unit is Unit.TOKENS_PER_SECOND
         if value and is_tokens and not re.search(r"prompt|prefill|input", plain(fact.key)):
-            now = measured.max
+            now = late(measured)
             return value / now, f"{fact.key} {fact.raw}, {measured.origin.name} {measured.last.raw}"
     return None
 

@@ -26,6 +26,9 @@ _LOST_SHARE = 0.03
 """Of what ended: a few percent of callers leave or send nonsense everywhere."""
 _SLOWER = 1.3
 _GROWN = 1.1
+_CRAWL = 1.0
+"""Tokens a second for each that runs."""
+_HELD_BY_NOBODY = 0.05
 _SEVERAL = 3
 _MANY_READINGS = 16
 _PARTS = 8
@@ -256,6 +259,25 @@ def _hit_rate(now: Activity) -> Iterator[str]:
         yield f"{rate.origin.name} {rate.first.raw} -> {rate.last.raw}"
 
 
+def _crawl(now: Activity) -> Iterator[str]:
+    """Tokens come, and hardly any."""
+    decode, running = now.decode, now.running
+    if decode is None or running is None or late(running) <= 0 or late(decode) <= 0:
+        return
+    prefills = now.prefill is not None and late(now.prefill) > 0
+    if decode.max < _CRAWL * late(running) and not prefills and len(decode.readings) > 1:
+        yield f"{decode.origin.name} {decode.last.raw} for {running.last.raw} running"
+
+
+def _held(now: Activity) -> Iterator[str]:
+    """Blocks are held while nothing runs or waits."""
+    kv, running = now.kv, now.running
+    if kv is None or running is None or running.last.value > 0:
+        return
+    if kv.last.value > _HELD_BY_NOBODY and (now.waiting is None or now.waiting.last.value == 0):
+        yield f"{kv.origin.name} {kv.last.raw} with nothing running"
+
+
 def _filling(now: Activity) -> Iterator[str]:
     """The cache is as good as full, and was not."""
     kv = now.kv
@@ -280,4 +302,6 @@ _LOOKS: tuple[Callable[[Activity], Iterator[str]], ...] = (
     _objectives,
     _hit_rate,
     _filling,
+    _crawl,
+    _held,
 )

@@ -16,6 +16,7 @@ from controlplane.diagnosis.views.course import early, late
 from controlplane.diagnosis.views.course_parts import rates
 from controlplane.diagnosis.views.draining import drain_of
 from controlplane.diagnosis.views.preempting import preempting
+from controlplane.diagnosis.views.told import value_of
 from controlplane.diagnosis.window import Window
 
 _GROWN = 1.5
@@ -26,6 +27,7 @@ _LEAST_SECONDS = 60.0
 """Shorter, and it is one batch that gets older."""
 _OTHER_REQUESTS_SECONDS = 600.0
 """After which it is not the same requests that got older."""
+_OWN_SHARE = 0.4
 _BRIM = 0.95
 _FROM = 0.85
 """Of what it is at the end: it rose by more than a batch of that size varies."""
@@ -66,7 +68,7 @@ def judge(window: Window) -> Verdict | None:
     if growth is None or growth.factor < _GROWN:
         return None
     thrown = preempting(now)
-    if thrown is not None and thrown.is_costly:
+    if (thrown is not None and thrown.is_costly) or _is_held_by_nobody(now):
         return None
     argument = Argument(window)
     argument.says(growth.says)
@@ -117,6 +119,17 @@ def _fills_by_what_runs(now: Activity) -> Verdict | None:
         argument.against(f"cache.thrash: {thrown.says}")
     argument.against("release.leak: usage belongs to what runs and grows at the pace of its tokens")
     return argument.verdict(Confidence.LIKELY, detail="outputs that go on")
+
+
+def _is_held_by_nobody(now: Activity) -> bool:
+    """What runs explains only a small part of what the cache holds."""
+    each = value_of(
+        now.window, r"(mean|average|avg|typical|p50)\b.*\bcontext|context.*\b(mean|each)\b"
+    )
+    held = now.window.find(Signal.CONTEXT_TOKENS)
+    if each is None or held is None or now.running is None:
+        return False
+    return each * now.running.last.value < _OWN_SHARE * held.last.value
 
 
 def _growth(now: Activity) -> Growth | None:
@@ -250,5 +263,5 @@ GROWN_CONTEXTS = Rule(
     remedy="Bound contexts (history, retrieved text, max_tokens), give long ones replicas of their "
     "own, or a larger or smaller-typed cache.",
     hides="More cache hides what made the requests longer, and it goes on growing.",
-    explains=frozenset({Mechanism.QUEUE_OVERLOAD}),
+    explains=frozenset({Mechanism.QUEUE_OVERLOAD, Mechanism.CACHE_PREFIX_LOSS}),
 )

@@ -18,6 +18,7 @@ from controlplane.diagnosis.window import Window
 
 _NO_HITS = 0.01
 """Of what was looked up: as good as none; chat templates alone share a few tokens."""
+_NEARLY_ALL = 0.9
 _HARDLY_ANY = 0.02
 _BLOCK_LINE = r"(?:block|page)[_ ]size\W{1,3}(?:to |of |is )?(\d+)"
 _FEWEST_PROMPTS = 2
@@ -63,6 +64,10 @@ def judge(window: Window) -> Verdict | None:
 def _no_hits(argument: Argument, window: Window) -> bool | None:
     """None where there are hits or nobody looked; True where much was looked up."""
     queries, hits = window.find(Signal.PREFIX_QUERIES), window.find(Signal.PREFIX_HITS)
+    if queries is not None and hits is not None:
+        return _of_counters(argument, queries, hits)
+    queries = window.find(Signal.EXTERNAL_PREFIX_QUERIES)
+    hits = window.find(Signal.EXTERNAL_PREFIX_HITS)
     if queries is not None and hits is not None:
         return _of_counters(argument, queries, hits)
     cached = window.find(Signal.CACHED_PROMPT_TOKENS)
@@ -214,6 +219,13 @@ def _prompts_differ(argument: Argument, window: Window) -> bool:
         if re.search(_UNIQUE, text) or len(set(re.findall(_CLOCK, text))) > 1:
             argument.fact(fact, "it differs at its start")
             found = True
+    distinct = told_number(window, r"^(distinct|unique|different)\b")
+    many = told_number(window, r"^(num )?(requests?|prompts?)( (total|seen|last \d+ s))?$")
+    apart, of = number_of(distinct), number_of(many)
+    if distinct is not None and apart is not None and of and apart >= _NEARLY_ALL * of:
+        argument.fact(distinct)
+        argument.fact(many)
+        found = True
     shared = told_number(window, _SHARED, without=r"hit|rate|block")
     if shared is not None and number_of(shared) == 0:
         argument.fact(shared, "nothing in common")

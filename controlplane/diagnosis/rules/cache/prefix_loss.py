@@ -18,7 +18,7 @@ from controlplane.diagnosis.window import DoubtKind, Window
 
 _WAS = 0.2
 """A hit rate that somebody would miss."""
-_LOST = 0.5
+_LOST = 0.6
 """Of the rate before; what chats and batches vary by chance is less."""
 _GONE = 0.25
 """Of the rate before: hardly anything is left, which traffic alone does not do within a window."""
@@ -32,7 +32,7 @@ _FEWEST_TOKENS = 64
 _REASONS = (
     r"restart|redeploy|roll(ed)?.?out|upgrade|version|template|system.?prompt|date|timestamp|salt"
     r"|seed|rout(e|ing)|balanc|affinit|sticky|hash|evict|cache|block|kv|adapter|lora|tool|prefix"
-    r"|replica|scal|engine|bump|flag|deploy|config|context"
+    r"|replica|scal|engine|bump|flag|deploy|config|context|plugin|client|memory|enabled"
 )
 _DROPPED = (
     r"cache size limit reached|removing oldest|evict(ed|ing)|purging slot|erased? .*(slot|cache"
@@ -208,6 +208,17 @@ def _fallen_to(argument: Argument, window: Window) -> float | None:
         if _WAS <= contrast.base_value <= 1.0:
             argument.says(contrast.says)
             return contrast.factor
+    cuts = [event for event in window.events_of(LogKind.CACHE_CUT) if "from" in event.fields]
+    kept_before = told_number(
+        window, r"(cached|reused|kept|common).*tokens.*(before|usual|earlier)"
+    )
+    kept = number_of(kept_before)
+    if cuts and kept and kept_before is not None:
+        argument.fact(kept_before)
+        argument.says(cuts[-1].line.strip())
+        for fact in told_all(window, r"differ|lcp|common prefix"):
+            argument.fact(fact)
+        return cuts[-1].fields["from"] / kept
     told_before = told_number(window, r"hit (rate|ratio|share).*(before|usual|baseline|yesterday)")
     was = share_of(told_before)
     if rates is not None and was is not None and told_before is not None and was >= _WAS:

@@ -1,5 +1,6 @@
 """Whether the engine made its tokens in time: what both ways of late delivery ask."""
 
+from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.views.activity import activity_of
 from controlplane.diagnosis.views.argument import Argument
@@ -68,6 +69,11 @@ def is_engine_fine(argument: Argument, window: Window) -> bool | None:
         seconds, tokens = spent.increase, made.increase
         if seconds and tokens:
             argument.says(f"{seconds / tokens * 1000:.3g} ms a token at the engine")
+            is_fine = seconds / tokens <= _FAST_SECONDS
+    for event in window.events_of(LogKind.GENERATED)[-1:]:
+        seconds, tokens = event.fields.get("seconds"), event.fields.get("tokens")
+        if is_fine is None and seconds and tokens:
+            argument.says(event.line.strip()[:160])
             is_fine = seconds / tokens <= _FAST_SECONDS
     queue = window.find_histogram(Signal.QUEUE_TIME)
     waited = None if queue is None else queue.mean

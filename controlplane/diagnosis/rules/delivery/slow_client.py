@@ -1,5 +1,7 @@
 """Tokens are there and the client does not take them."""
 
+import re
+
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
@@ -8,6 +10,7 @@ from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import activity_of
 from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.contrast import contrasts
 from controlplane.diagnosis.views.course import late
 from controlplane.diagnosis.views.device import BUSY_CORE, cpu_of
 from controlplane.diagnosis.views.told import (
@@ -32,6 +35,7 @@ _DROPPED = (
 )
 _BUFFERED = (
     r"(send|socket|write|output|tcp|response|egress)\b.*\b(buffer\w*|queue\w*|q|backlog|unsent)"
+    r"|(consumer|client|subscriber|reader|delivery|outbound)\b.*\b(queue|backlog|lag)\b"
     r"|undelivered|unacked|not ?sent|buffered (tokens|bytes|chunks)|zero window|send ?q"
 )
 _READS = (
@@ -51,6 +55,9 @@ _OF_LINKS = (
 _FEWEST_STREAMS = 3
 _APART = 5.0
 """Times the middle one."""
+_HALF = 0.5
+_MADE = r"\b(from|by|at|of) (the )?engine\b|\b(produced|generated|made|emitted|written)\b"
+_TAKEN = r"\b(delivered|received|acked|acknowledged|read|consumed|taken)\b"
 _NOTHING = 0.001
 _FEW_LATE = 8.0
 _TIMES = 2.0
@@ -68,7 +75,7 @@ def judge(window: Window) -> Verdict | None:
     buffered = _buffered(argument, window)
     logged = _logged(argument, window)
     buffered = _undelivered(argument, window) or buffered
-    blocked = blocked or _one_of_many(argument, window)
+    blocked = blocked or _one_of_many(argument, window) or _takes_less(argument, window)
     if not (blocked or buffered or logged):
         return None
     fine = is_engine_fine(argument, window)
@@ -130,6 +137,16 @@ def _undelivered(argument: Argument, window: Window) -> bool:
     argument.series(undelivered, "made, and not taken by their clients")
     argument.series(inside, "what engines work at")
     return True
+
+
+def _takes_less(argument: Argument, window: Window) -> bool:
+    """Of what the engine made, the client has taken less than half."""
+    for contrast in contrasts(window, r"tokens|chunks|events|bytes", base=_MADE, other=_TAKEN):
+        is_pair = re.search(_MADE, contrast.keys) and re.search(_TAKEN, contrast.keys)
+        if is_pair and contrast.base.key != contrast.other.key and contrast.factor <= _HALF:
+            argument.says(contrast.says)
+            return True
+    return False
 
 
 def _one_of_many(argument: Argument, window: Window) -> bool:

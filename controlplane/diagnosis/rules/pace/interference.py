@@ -45,6 +45,10 @@ _LONGER = 1.5
 _TAILS = ((4.0, 0.003, 3.0), (2.0, 0.01, 5.0))
 """Times the median before, the share of tokens above that, and how many times as many as before."""
 _SLOWER_PACE = 1.15
+_PURE = (
+    r"(pure|only|floor|ideal|alone)\b.*\b(decode|step)|(decode|step)\b.*\b(floor|alone|only"
+    r"|pure)"
+)
 _STARVED = 1.0
 """Tokens a second for each that runs."""
 _MUCH_MORE = 20.0
@@ -90,6 +94,8 @@ def judge(window: Window) -> Verdict | None:
         argument.series(now.kv)
         _cite_chunk(argument, now)
         _weigh(argument, now)
+        return argument.verdict(Confidence.LIKELY)
+    if _above_pure_decode(argument, now):
         return argument.verdict(Confidence.LIKELY)
     return _starving(argument, now) or _since_prompts_grew(now) or _of_tail(argument, now)
 
@@ -160,6 +166,31 @@ def _pace_fell(argument: Argument, window: Window) -> bool:
     if after < _SLOWER_PACE * before:
         return False
     argument.says(f"{before * 1000:.3g} -> {after * 1000:.3g} ms a token")
+    return True
+
+
+def _above_pure_decode(argument: Argument, now: Activity) -> bool:
+    """A token takes many times a step that decodes alone, most of the work is prefill, and nothing
+    waits."""
+    window = now.window
+    pure = told_number(window, _PURE, without=r"per s|tokens")
+    actual = told_number(window, r"\b(itl|tpot|inter token)\b.*", without=_PURE)
+    floor, seconds = number_of(pure), number_of(actual)
+    if pure is None or actual is None or not floor or not seconds or seconds < _SLOWER * floor:
+        return False
+    into = told_number(window, r"prompt tokens (each|mean|p50)|input tokens (each|mean|p50)")
+    out = told_number(window, r"(output|answer|completion) tokens (each|mean|p50)")
+    asked, written = number_of(into), number_of(out)
+    is_mostly = bool(asked and written and asked >= 2 * written) or _is_mostly_prefill(
+        argument, now
+    )
+    if not is_mostly or (now.backlog is not None and now.backlog.last.value > 0) or now.is_full:
+        return False
+    argument.fact(pure)
+    argument.fact(actual)
+    argument.fact(into)
+    argument.fact(out)
+    _weigh(argument, now)
     return True
 
 

@@ -48,7 +48,8 @@ _ONE_BY_ONE = (
 _BACKLOG = (
     r"\b(items|rows|prompts|requests|jobs|documents|tasks|backlog|work)\b.*\b(left|remaining"
     r"|pending"
-    r"|total|to do|queued|outstanding|waiting)\b|^backlog|queue (depth|length)|dataset size"
+    r"|total|to do|queued|outstanding|waiting)\b|\bheld\b|^backlog|queue (depth|length)"
+    r"|dataset size"
 )
 
 
@@ -97,7 +98,13 @@ def _behind_a_limit(
     argument.fact(backlog, "work waits")
     argument.series(now.kv, "the cache would take more")
     _cite_usage(argument, usage)
-    lasts = waiting is None or is_sustained(waiting, _LEAST_SECONDS)
+    stands = now.running is not None and now.running.is_constant
+    once = waiting is not None and len(waiting.readings) == 1
+    lasts = (
+        waiting is None
+        or is_sustained(waiting, _LEAST_SECONDS)
+        or (once and stands and is_sustained(now.running, _LEAST_SECONDS))
+    )
     has_free_cache = now.kv is not None and now.kv.max < _MUCH_FREE_CACHE and lasts
     argument.against("queue.overload: it is the limit that is full, not the cache or the device")
     if is_idle or (has_free_cache and limit.value < _FEW_SEATS and usage is None):

@@ -135,6 +135,8 @@ def _of_role(window: Window, signal: Signal, name: str) -> Series | None:
 
 
 def _is_short(side: Phase) -> bool:
+    if side.busy is not None and side.busy < _IDLE:
+        return False
     has_queue = side.queue is not None and side.queue >= _QUEUE
     is_full = (side.busy or 0.0) >= _BUSY or (side.kv or 0.0) >= _FULL
     return has_queue or (is_full and (side.queue is None or side.queue > 0) and bool(side.says))
@@ -145,6 +147,8 @@ _FULL = 0.9
 
 def _is_idle(other: Phase, short: Phase) -> bool:
     """It has nothing that waits, and something shows that it has room."""
+    if other.busy is not None and other.busy < _IDLE:
+        return True
     if other.queue is not None and other.queue * _TIMES > (short.queue or _QUEUE):
         return False
     if other.busy is not None:

@@ -26,6 +26,7 @@ _OF_WORK = 1.6
 _LEAST_DONE = 20.0
 _LEAST_QUEUE = 8.0
 _LESS_FULL = 0.8
+_MANY_EACH = 8.0
 _MOST = 0.65
 _LOAD = (
     r"(?=.*\b(running|active|in ?flight|requests?|load|routed|assigned|rps|streams|share"
@@ -73,7 +74,10 @@ def judge(window: Window) -> Verdict | None:
     if is_uneven and load is not None:
         lasts = load.seconds >= _LEAST_SECONDS
         is_many = load.total >= _LEAST_DONE * len(load.by_place)
-        extreme = load.top_share >= _MOST and (bool(load.idle) or is_many)
+        half_idle = 2 * len(load.idle) >= len(load.by_place)
+        extreme = (load.top_share >= _MOST and (bool(load.idle) or is_many)) or (
+            half_idle and load.total >= _MANY_EACH * len(load.by_place)
+        )
         if (extreme and (lasts or load.was_even)) or (has_queue_there and bool(load.idle)):
             return argument.verdict(Confidence.CERTAIN, detail=detail)
         if lasts or has_queue_there or extreme:

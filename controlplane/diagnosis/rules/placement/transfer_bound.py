@@ -29,6 +29,10 @@ _TRANSFER = (
     r"|load back"
     r"|prefetch\w*|d2h|h2d)\b"
 )
+_TIMED = (
+    r"(?:nixl|mooncake|lmcache|xfer|kv.?transfer|kv.?cache.?transfer|write_blocks|read_blocks).*?"
+    r"(?:time|took|cost|latency)[^\d]{0,40}([\d.]+) ?(ms|s)\b"
+)
 _COMPUTE = r"(prefill|recompute|compute|forward)\b(?!.*\b(transfer|queue|wait|chunk|workers?)\b)"
 _WAY = r"tcp|socket|ethernet|rdma|infiniband|\bib\b|roce|nvlink|pcie|nfs|disk|ssd|gbit|gbps|ucx"
 
@@ -88,11 +92,24 @@ def _move(window: Window) -> Move | None:
         event for event in window.events_of(LogKind.TRANSFER) if event.fields.get("seconds", 0) > 0
     ]
     if not logged:
-        return None
+        return _timed_in_words(window)
     seconds = sorted(event.fields["seconds"] for event in logged)[len(logged) // 2]
     return Move(
         seconds, f"{len(logged)} transfers, median {seconds:.3g} s: {logged[-1].line.strip()}"
     )
+
+
+def _timed_in_words(window: Window) -> Move | None:
+    """A line of a transfer library that says how long a whole move took."""
+    found = [
+        (float(said[1]) * (0.001 if said[2].lower() == "ms" else 1.0), line.strip())
+        for line in window.lines_with(_TIMED)
+        if (said := re.search(_TIMED, line, re.IGNORECASE)) is not None
+    ]
+    if not found:
+        return None
+    seconds, line = max(found)
+    return Move(seconds, line[:200])
 
 
 def _share(argument: Argument, window: Window, move: Move | None) -> float | None:

@@ -59,10 +59,12 @@ _KEPT = 0.6
 """Of turns on the replica of the turn before; affinity that works keeps nine in ten."""
 _SPREAD = 0.3
 _KNOWS_NOTHING = (
-    r"(scor\w*|index\w*|match\w*|overlap|kv events?|radix|trie|block map)\b.*\b(nonzero|entries"
+    r"(scor\w*|index\w*|match\w*|overlap|kv (cache )?events?|router|radix|trie"
+    r"|block map)\b.*\b(nonzero|entries"
     r"|size"
     r"|above zero|received|hits?|blocks|count|total|last)|nonzero|kv index|indexed blocks"
 )
+_MATCHED_NOTHING = r"match\w*\W{1,3}\[0(, ?0)+\]|best (match|overlap)\W{1,3}0\b"
 _MISROUTED = (
     r"(wrong|mis ?routed|misplaced|missed|foreign|stray)\b.*(worker|replica|engine|rank|request"
     r"|share"
@@ -180,12 +182,16 @@ def _blind(argument: Argument, window: Window) -> str:
         for fact in told_all(window, _KNOWS_NOTHING, without=r"hit rate|queue|running|cache hit")
         if number_of(fact) == 0
     ]
-    rout = any(re.search(r"rout|scor|index|schedul|pick", plain(fact.key)) for fact in found)
+    about = " ".join((*(plain(fact.key) for fact in window.facts), *window.lines[:200])).lower()
+    rout = re.search(r"rout|scor|index|pick|balanc", about)
+    nothing = window.lines_with(_MATCHED_NOTHING)
+    for line in nothing[-2:]:
+        argument.says(line.strip()[:200])
     for fact in found:
         argument.fact(fact, "the router knows of no prefix anywhere")
     for fact in told_all(window, r"decisions|shared with|turns"):
         argument.fact(fact)
-    return "prefix" if found and rout else ""
+    return "prefix" if (found and rout) or len(nothing) > 1 else ""
 
 
 def _finds_less_than_is_shared(argument: Argument, window: Window) -> str:

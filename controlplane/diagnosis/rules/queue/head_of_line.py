@@ -81,6 +81,7 @@ def judge(window: Window) -> Verdict | None:
     if not is_long and not is_worked_at:
         return None
     _weigh(argument, now)
+    is_waiting_for_room = is_waiting_for_room and other_prompts(window) is not None
     if is_long and (is_worked_at or is_waiting_for_room) and not _is_at_its_limit(now):
         sure = now.has_room and is_sustained(waiting, _LEAST_SECONDS) and is_worked_at
         return argument.verdict(Confidence.CERTAIN if sure else Confidence.LIKELY)
@@ -229,9 +230,14 @@ def _is_worked_at(argument: Argument, now: Activity) -> bool:
 
 
 def _is_told_to_be_worked_at(argument: Argument, now: Activity) -> bool:
-    fact = told_number(now.window, r"prefill (in )?(progress|share|done)|prefilling|chunks? done")
+    fact = told_number(now.window, _WORKED_AT)
     argument.fact(fact)
     return fact is not None
+
+
+_WORKED_AT = (
+    r"prefill (in )?(progress|share|done)|prefilling|being prefilled|chunks? done|prefill.*per s"
+)
 
 
 def _chunks(now: Activity) -> str:

@@ -34,6 +34,7 @@ _MOSTLY = 0.7
 _MANY_READINGS = 8
 _LEAST_BATCH = 4
 """A batch of one or two that stands still says nothing of a limit."""
+_STAYS = 0.9
 _SLOWER = 1.3
 _DEEP = 0.5
 """Of the batch: a queue that long is no fluctuation."""
@@ -106,7 +107,7 @@ def _stands(now: Activity, waiting: Series) -> bool:
         running is not None
         and len(running.readings) > 1
         and running.max - running.min <= _PLATEAU * running.max
-        and waiting.last.value > waiting.first.value
+        and waiting.last.value >= _STAYS * waiting.first.value
     )
 
 
@@ -198,6 +199,11 @@ def _more_arrives(now: Activity) -> str:
     came_fact = _per_second(now, r"arriv|offered|incoming|demand|\bsent\b|request rate|submitted")
     done_fact = _per_second(now, r"finish|complet|answer|serv(ed|ing|ice)|success|capacity")
     came, done = number_of(came_fact), number_of(done_fact)
+    if came_fact is not None and came is not None and done_fact is None and finished is not None:
+        rate = finished.per_second
+        if rate is not None and came > rate * (1 + _PLATEAU):
+            done_says = f"{number(round(rate, 2))} a second are answered"
+            return f"{came_fact.key} {came_fact.raw}, and {done_says}"
     if came_fact is None or done_fact is None or came is None or done is None:
         return ""
     if came_fact is done_fact or came <= done * (1 + _PLATEAU):

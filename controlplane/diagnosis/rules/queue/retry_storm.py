@@ -32,11 +32,10 @@ _ALL = (
     r"|upstream|seen|by the proxy))*( per (s|min)| last \d+ (s|min|m|h))*( total)?$"
 )
 _ORIGINALS = (
-    r"\b(original|unique|distinct|first|users?|logical|organic|new|real|agent"
-    r"|human)\b.*\b(requests?"
-    r"|attempts?|rps|qps|ids?|quer(y|ies)|calls?|turns?|questions?|tasks?|jobs?|actions?"
-    r"|messages?)\b|^(turns"
-    r"|questions|user actions|tasks|jobs|intents|messages|conversations)\b"
+    r"\b(original|unique|distinct|first|users?|clients?|callers?|logical|organic|new|real|agent"
+    r"|human)\b.*\b(requests?|attempts?|rps|qps|ids?|bod(y|ies)|quer(y|ies)|calls?|turns?|questions?"
+    r"|tasks?|jobs?|actions?|messages?)\b|^(turns|questions|user actions|tasks|jobs|intents|messages"
+    r"|conversations)\b"
 )
 
 
@@ -95,7 +94,8 @@ def _share_told(argument: Argument, window: Window) -> float | None:
 def _share_of_attempts(argument: Argument, window: Window) -> float | None:
     fact = told_number(
         window,
-        r"(attempts|retries|tries) (per|for each|by) (request|call|query|original)",
+        r"(attempts|retries|tries) (per|for each|by|of) (one |a |each )?(request|call|query"
+        r"|original)",
         r"(mean|avg|average) (attempts|retries|tries)",
         r"retry (amplification|multiplier|factor)|amplification",
     )
@@ -129,18 +129,21 @@ def _share_of_counts(argument: Argument, window: Window) -> float | None:
 
 
 def _share_beyond_originals(argument: Argument, window: Window) -> float | None:
-    originals = told_number(window, _ORIGINALS)
-    every = told_number(
-        window, _ALL, r"(attempts|arriv|requests|received|offered)", without=r"uniq"
-    )
-    first, total = number_of(originals), number_of(every)
-    if originals is None or every is None or originals is every or not first or not total:
+    """What arrives beyond what callers asked for, counted over the same time."""
+    every = told_number(window, _ALL)
+    total = number_of(every)
+    wanted = told_all(window, _ORIGINALS, without=r"tokens|latency|ttft|ms\b|timeout")
+    if every is None or not total:
         return None
-    if total < first or originals.over_seconds != every.over_seconds:
-        return None
-    argument.fact(originals)
-    argument.fact(every)
-    return 1 - first / total
+    for originals in reversed(wanted):
+        first = number_of(originals)
+        if originals is every or not first or total < first or originals.unit is not every.unit:
+            continue
+        if originals.over_seconds == every.over_seconds:
+            argument.fact(originals)
+            argument.fact(every)
+            return 1 - first / total
+    return None
 
 
 def _cite_attempts(argument: Argument, window: Window) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.signal import Unit
-from controlplane.diagnosis.views.told import number_of, plain
+from controlplane.diagnosis.views.told import number_of, plain, texts_of
 from controlplane.diagnosis.window import Window
 
 _CALLER = (
@@ -51,6 +51,7 @@ def shares_of(window: Window) -> tuple[Shares, ...]:
         *_written_tables(window),
         *_told_shares(window),
         *_siblings(window),
+        *_classes(window),
         *_of_a_limit(window),
         *_of_the_whole(window),
         *_addresses(window),
@@ -165,6 +166,31 @@ def _shares(key: str, members: Sequence[tuple[str, float, str]]) -> Shares | Non
         share=share,
         num_callers=len(members),
     )
+
+
+def _classes(window: Window) -> list[Shares]:
+    """`batch_in_flight: 871` beside `interactive_in_flight: 104`, where texts speak of callers."""
+    if not any(re.search(_CALLER + r"|\bjobs?\b|\bclass\b", text) for text in texts_of(window)):
+        return []
+    groups: dict[str, dict[str, tuple[str, float, str]]] = {}
+    for fact in window.facts:
+        found = re.fullmatch(rf"(\w+) ({_HELD}.*)", plain(fact.key))
+        value = number_of(fact)
+        if found is None or value is None or fact.part is not None or found[1] in _NO_CLASS:
+            continue
+        groups.setdefault(found[2], {})[found[1]] = (found[1], value, fact.raw)
+    shares = [_shares(what, list(members.values())) for what, members in groups.items()]
+    return [each for each in shares if each is not None]
+
+
+_HELD = r"(in ?flight|requests? (in flight|per s|running)|running|seats|slots|tokens per s|share)"
+_NO_CLASS = frozenset(
+    (
+        *("gateway", "engine", "total", "all", "client", "server", "router", "proxy", "requests"),
+        *("max", "other", "num", "open", "peak", "mean", "target", "expected", "baseline"),
+        *("prefill", "decode", "prompt", "output", "generated", "cached", "before", "after"),
+    )
+)
 
 
 def _of_a_limit(window: Window) -> list[Shares]:

@@ -12,7 +12,7 @@ from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.device import BUSY_CORE, cpu_of, is_device_idle
-from controlplane.diagnosis.views.told import number_of, plain, told_all, told_number
+from controlplane.diagnosis.views.told import number_of, plain, share_of, told_all, told_number
 from controlplane.diagnosis.window import Window
 
 _GENERATOR = (
@@ -76,6 +76,11 @@ def _busy(argument: Argument, window: Window) -> int:
     cpu = cpu_of(window, _GENERATOR)
     if cpu is not None and cpu.value >= BUSY_CORE:
         argument.says(f"{cpu.says}: the generator has no CPU left")
+        signs += 1
+    lock = told_number(window, rf"({_GENERATOR}).*\b(gil|lock)\b|\bgil\b")
+    held = share_of(lock)
+    if lock is not None and held is not None and held >= BUSY_CORE:
+        argument.fact(lock, "one thread is all that it has")
         signs += 1
     lag = told_number(window, rf"({_GENERATOR}).*(loop )?(lag|behind|late|delay|drift)|loop lag")
     value = number_of(lag)
@@ -195,7 +200,8 @@ def _another_client(argument: Argument, window: Window) -> bool:
     same = told_all(
         window,
         r"same (test|load|server|run|prompts)|second (client|generator|tool)|two "
-        r"(clients|generators|processes)|other (client|tool|generator)|with \w+ clients",
+        r"(clients|generators|processes)|other (client|tool|generator)|"
+        r"with \w+ (clients|generators|client (processes|machines|threads))",
     )
     for fact in same:
         argument.fact(fact)

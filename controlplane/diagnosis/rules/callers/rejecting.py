@@ -23,7 +23,7 @@ _MOST_RETRIES = 0.5
 _NEAR = 0.02
 """At a limit, as near as two readings of a moving count are."""
 _REFUSED = (
-    r"\b(429|503)s?\b|\b(rejected|rejections?|rejects|refus\w+|shed|shedding|throttled|denied"
+    r"\b(429|503|422|413)s?\b|\b(rejected|rejections?|rejects|refus\w+|shed|shedding|throttled|denied"
     r"|overloaded|turned away|quota exceeded)\b"
 )
 _NOT_REFUSED = (
@@ -34,7 +34,11 @@ _LIMIT = (
     r"|watermark"
 )
 _NOT_LIMIT = r"model len|context|output|tokens each|timeout|client|replicas|pods|length|retries"
-_OVERLOADED = re.compile(r"overload|busy|limit|quota|queue|capacity|rate|permit|full|reject", re.I)
+_LIMITED = r"overload|busy|limit|quota|queue|capacity|rate|permit|full|reject|validation|length"
+_TOO_LONG = (
+    r"must be <= (\d+)\. Given: (\d+)|maximum context length is (\d+)|longer than the maximum|"
+    r"exceeds? the (maximum|context|model)|too long|input length.*exceed"
+)
 _REFUSING_LINE = (
     r"no permits available|model is overloaded|queue (is )?full|too many requests|rate.?limit(ed)?|"
     r"workers are busy|server (is )?(busy|overloaded)|exceeded? (the )?(max|quota|limit)|"
@@ -49,13 +53,21 @@ def _judge(window: Window) -> Verdict | None:
     if refused < _FEW:
         return None
     sent = _sent(argument, window)
-    if sent and refused / max(sent, refused) < _FEW_SHARE:
+    too_long = _too_long(argument, window)
+    if sent and refused / max(sent, refused) < _FEW_SHARE and not too_long:
         return None
     reached = _reached(argument, now)
     room = _has_room(argument, now)
     _cite_settings(argument, now)
     _weigh(argument, now)
-    if _are_retries(window, refused):
+    if too_long:
+        argument.against("queue.never_fits: they are refused, and hold up nobody")
+        return argument.verdict(
+            Confidence.CERTAIN,
+            detail="length",
+            remedy="Shorten what is sent, or raise the limit of length if the memory allows it.",
+        )
+    if _are_retries(argument, window, refused):
         argument.need("how many of the refused are retries")
         return argument.verdict(Confidence.POSSIBLE)
     if reached:
@@ -82,6 +94,11 @@ def _refused(argument: Argument, window: Window) -> float:
         line = events[-1].line if events else lines[-1]
         argument.says(f"{num} such lines: {' '.join(line.split())[:200]}")
         counts.append(float(num))
+    for fact in window.facts:
+        listed = re.findall(r"\b(?:429|503)\b\s*(?:[:=x]|times)?\s*(\d+)", fact.raw)
+        if fact.value is None and fact.part is None and listed:
+            argument.fact(fact)
+            counts += [float(count) for count in listed]
     for fact in _told_refused(window):
         argument.fact(fact)
         counts.append(number_of(fact) or 0.0)
@@ -95,7 +112,7 @@ def _refusing_series(window: Window) -> list[Series]:
         *(
             series
             for series in window.all_series(Signal.FAILED)
-            if _OVERLOADED.search(" ".join(series.labels.values()))
+            if re.search(_LIMITED, " ".join(series.labels.values()), re.IGNORECASE)
         ),
         *(
             series
@@ -230,12 +247,33 @@ def _is_saturated(now: Activity) -> bool:
     return waits and bool(now.is_full or now.has_all_seats_taken)
 
 
-def _are_retries(window: Window, refused: float) -> bool:
-    fact = told_number(window, r"retr(y|ies|ied)", without=r"limit|max|budget|policy|after")
-    value = number_of(fact)
-    if value is None:
+def _too_long(argument: Argument, window: Window) -> bool:
+    """A limit of length refuses them, and says so."""
+    lines = window.lines_with(_TOO_LONG)
+    if not lines and not window.events_of(LogKind.PROMPT_TOO_LONG):
         return False
-    return value >= _MOST_RETRIES * (refused if value > 1 else 1.0)
+    for line in dict.fromkeys(lines[-2:]):
+        argument.says(" ".join(line.split())[-240:])
+    return True
+
+
+def _are_retries(argument: Argument, window: Window, refused: float) -> bool:
+    """The same requests again, as far as somebody counted them."""
+    fact = told_number(
+        window, r"retr(y|ies|ied)", without=r"limit|max|budget|policy|after|outer|sdk"
+    )
+    value = number_of(fact)
+    if value is not None and value >= _MOST_RETRIES * (refused if value > 1 else 1.0):
+        return True
+    apart = told_number(
+        window, r"distinct|unique|original|different (bodies|requests)|client calls"
+    )
+    every = told_number(window, r"^(requests|arrivals|attempts|received)\b")
+    num, whole = number_of(apart), number_of(every)
+    if apart is None or every is None or not num or not whole or whole < num / _MOST_RETRIES:
+        return False
+    argument.says(f"{says(every)}, {says(apart)}: most of them came before")
+    return True
 
 
 def _cite_settings(argument: Argument, now: Activity) -> None:

@@ -12,7 +12,7 @@ from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
-from controlplane.diagnosis.views.course import from_on, stretch_while
+from controlplane.diagnosis.views.course import course_of, from_on, stretch_while
 from controlplane.diagnosis.views.figure import Figure, figure_of
 from controlplane.diagnosis.views.moving import moves_since
 from controlplane.diagnosis.views.told import is_time, number_of, told, told_all, told_number
@@ -97,6 +97,10 @@ _NOTHING_LATELY = (
     r"|\b(last|past) .*\b(tokens?|completions?|completed|finished|answers?)\b"
     r"|^(tok|tokens|generated tokens) per s$|^(decode|generation) (tokens per s|throughput)$"
 )
+_COUNTED = (
+    r"^(output |generated )?tokens?( out| generated| served)? total$|^(total )?generated tokens$"
+    r"|^(output|generated|decoded) tokens( total)?$|^tokens (generated|served|out)( so far)?$"
+)
 _BUSY = r"\b(gpu|device|npu|sm)\b.*\b(busy|util|utilization|usage|percent|pct)\b"
 
 
@@ -106,6 +110,10 @@ def _silence(window: Window) -> Figure | None:
     if nothing is not None and number_of(nothing) == 0:
         seconds = nothing.over_seconds or max(_LONG_SECONDS, window.end - window.start)
         return figure_of(nothing, seconds)
+    counted = course_of(window, Signal.GENERATION_TOKENS, _COUNTED)
+    if counted is not None and counted.is_constant and counted.span_seconds >= _LEAST_SECONDS:
+        sentence = f"{counted.origin.name} {counted.last.raw} for {counted.span_seconds:g} s"
+        return Figure(counted.span_seconds, sentence)
     fact = told_number(window, _SILENT, without=r"limit|timeout|threshold")
     value = number_of(fact)
     if fact is None or value is None or not is_time(fact) or value < _LEAST_SECONDS:

@@ -28,10 +28,13 @@ _DRAINED = 0.2
 """Of the queue at its most."""
 _WHO = r"(replicas?|pods?|workers?|instances?|nodes?)"
 _READY = (
-    rf"{_WHO}( \w+)? (ready|up|running|available|serving)"
+    rf"{_WHO}( \w+)? (ready|up|running|available|serving|awake)|^{_WHO}( now| count)?$"
     rf"|(ready|running|available|healthy) {_WHO}"
 )
-_WANTED = rf"{_WHO}( \w+)? (desired|wanted|target)|desired {_WHO}"
+_WANTED = (
+    rf"{_WHO}( \w+)? (desired|wanted|target)|desired {_WHO}"
+    r"|(hpa|autoscaler|keda|scaler) (desired|target|wants)"
+)
 _ALLOWED = rf"max(imum)? {_WHO}|{_WHO} (max|limit|allowed)"
 _DECIDED = (
     r"scal(e|ed|es|ing)[ -]?(up|out|from)|upscal|autoscal|\bhpa\b|\bkeda\b"
@@ -42,13 +45,13 @@ _DECIDED_LINE = r"upscaling|scal(ed|ing) (up|out)|SuccessfulRescale|New size: \d
 _DELAY = (
     r"(replica|pod|worker|instance|node|start|init|cold start|warm start|scale( out| up)?|upscale"
     r"|boot|provision|image|load|new)\b.*"
-    r"\b(ready|init\w*|start\w*|delay|took|until|time|after|decision|pull)"
+    r"\b(wake|ready|init\w*|start\w*|delay|took|until|time|after|decision|pull)"
     r"|ready (after|in)|cold start|time to ready|reaction|stabili[sz]ation|cooldown|poll"
 )
 _NO_DELAY = r"ttft|client|timeout|burst|spike|last|ago|queue|wait|usual|before|expected|per "
 _BURST = (
     r"(burst|spike|peak|surge|wave|rush|load)( \w+)* (lasts?|lasted|length|duration|took|over|for)"
-    r"|^(burst|spike|surge|peak|wave|rush)( s)?$"
+    r"|^(burst|spike|surge|peak|wave|rush)( s| seconds)?$"
 )
 _ARRIVALS = (
     r"arrivals?( \w+)* (per s|rate|rps)|^(request rate|rps|qps|requests per s)$|offered|incoming"
@@ -80,6 +83,10 @@ def _judge(window: Window) -> Verdict | None:
     _cite_delays(argument, window)
     argument.against("queue.overload: the capacity was decided on, and allowed")
     argument.against("startup.slow: a start of that length is late for this load, not too long")
+    ready = course_of(window, Signal.REPLICAS, _READY)
+    if is_harmed and ready is not None and ready.first.value == 0 and ready.last.value > 0:
+        argument.says("before it nobody was there to answer at all")
+        is_over = True
     if is_over and is_harmed:
         return argument.verdict(Confidence.LIKELY)
     if is_over and _measured(window):

@@ -41,7 +41,15 @@ def _judge(window: Window) -> Verdict | None:
     now = activity_of(window)
     truth = truth_of(now)
     argument = Argument(window)
-    for find in (_said_by_engine, _seats, _blocks, _told_blocks, _told_free):
+    for find in (
+        _said_by_engine,
+        _seats,
+        _blocks,
+        _idle_rounds,
+        _beyond_contexts,
+        _told_blocks,
+        _told_free,
+    ):
         confidence = find(argument, now, truth)
         if confidence is not None:
             _weigh(argument, now)
@@ -53,6 +61,8 @@ _DETAILS = {
     "_said_by_engine": "the engine's own check",
     "_seats": "seats",
     "_blocks": "KV blocks",
+    "_idle_rounds": "KV blocks",
+    "_beyond_contexts": "KV blocks",
     "_told_blocks": "blocks",
     "_told_free": "blocks",
 }
@@ -210,6 +220,84 @@ def _blocks(argument: Argument, now: Activity, truth: Truth) -> Confidence | Non
     return Confidence.POSSIBLE
 
 
+def _idle_rounds(argument: Argument, now: Activity, truth: Truth) -> Confidence | None:
+    """Whenever nothing runs the cache is held as before, and work has been done in between."""
+    engine = now.window.engine
+    if now.kv is None or now.running is None or truth.is_wanted is not False:
+        return None
+    if engine is not None and engine.name in _COUNTS_CACHED:
+        return None
+    idle = [
+        reading
+        for reading in now.kv.readings
+        if (at := now.running.at(reading.at)) is not None and at.value == 0
+    ]
+    if len(idle) < 2 or idle[-1].at - idle[0].at < _LEAST_SECONDS:
+        return None
+    if min(each.value for each in idle) < _HELD_FOR_SURE or idle[-1].value < 0.9 * idle[0].value:
+        return None
+    if not moves_since(now, idle[0].at):
+        return None
+    argument.series(now.kv, "as before whenever nothing runs: the gauge is alive")
+    argument.series(now.running)
+    for sentence in truth.says:
+        argument.says(sentence)
+    gone = _gone(argument, now)
+    for change in now.window.changes:
+        argument.says(f"{change.at:g} s: {change.what}")
+    return Confidence.CERTAIN if gone else Confidence.LIKELY
+
+
+_COUNTS_CACHED = frozenset({"trtllm", "tensorrt-llm"})
+"""Their usage counts blocks that are merely kept for reuse."""
+_HELD_FOR_SURE = 0.1
+
+
+def _beyond_contexts(argument: Argument, now: Activity, truth: Truth) -> Confidence | None:
+    """Less and less runs, more and more is held: far beyond what those contexts can be."""
+    kv, running = now.kv, now.running
+    if kv is None or running is None or len(kv.readings) < 2 or running.first.value <= 0:
+        return None
+    fewer = running.last.value <= _FEWER * running.first.value
+    if not fewer or kv.last.value - kv.first.value < _MORE or running.last.value <= 0:
+        return None
+    held = now.window.find(Signal.CONTEXT_TOKENS)
+    each = told_number(now.window, _LENGTH_OF_ONE, without=r"limit|max|before|longest")
+    length = number_of(each)
+    tokens = None
+    if held is not None and held.last.value > 0:
+        tokens = held.last.value
+    elif now.capacity is not None:
+        tokens = now.capacity * kv.last.value
+    argument.series(kv, "more is held")
+    argument.series(running, "while less runs")
+    gone = _gone(argument, now)
+    if tokens is not None and length is not None and each is not None and length >= _A_LENGTH:
+        explained = running.last.value * length
+        if tokens < _BEYOND * explained:
+            return None
+        argument.says(
+            f"{running.last.raw} running x {each.key} {each.raw} = {number(explained)} of "
+            f"{number(tokens)} tokens that are held"
+        )
+        if gone:
+            return Confidence.CERTAIN
+    if not gone:
+        argument.need("context lengths of what runs", "requests whose callers left")
+        return Confidence.POSSIBLE
+    return Confidence.LIKELY
+
+
+_LENGTH_OF_ONE = (
+    r"(context|sequence|request)s?( \w+)* (tokens? )?(mean|each|avg|average|p50|median)"
+    r"|(mean|avg|average|median) (context|sequence)|tokens (per|a) (request|sequence|context)"
+)
+_FEWER = 0.5
+_MORE = 0.2
+_BEYOND = 3.0
+_A_LENGTH = 16
+
+
 def _told_blocks(argument: Argument, now: Activity, truth: Truth) -> Confidence | None:
     """Blocks or slots are in use with nothing under way, and more each time that it was looked."""
     held = course_of(
@@ -301,6 +389,7 @@ LEAK = Rule(
             Mechanism.QUEUE_OVERLOAD,
             Mechanism.QUEUE_BLOCKED,
             Mechanism.CACHE_THRASH,
+            Mechanism.CACHE_GROWN_CONTEXTS,
             Mechanism.BATCH_UNDERFILLED,
         }
     ),

@@ -4,10 +4,17 @@ import re
 
 from controlplane.diagnosis.citing import cited_series, course
 from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.memory.failure import Failure, find_failure
-from controlplane.diagnosis.rules.memory.ledger import asked_for, facts_named, known, shortened
+from controlplane.diagnosis.rules.memory.ledger import (
+    asked_for,
+    facts_named,
+    grown_with_contexts,
+    known,
+    shortened,
+)
 from controlplane.diagnosis.rules.memory.stage import Stage
 from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
@@ -37,7 +44,12 @@ _POOL_FIGURES = re.compile(
 
 def _judge(window: Window) -> Verdict | None:
     failure = find_failure(window)
-    if failure is None or not failure.stage.is_serving or failure.stage is Stage.PREFILL:
+    if failure is None or not failure.stage.is_serving:
+        return None
+    grown = grown_with_contexts(window)
+    if grown:
+        return _grown(window, failure, grown)
+    if failure.stage is Stage.PREFILL:
         return None
     usage, rate = window.find(Signal.KV_USAGE), window.find(Signal.PROMPT_RATE)
     is_full = usage is not None and usage.last.value >= _FULL
@@ -63,6 +75,25 @@ def _judge(window: Window) -> Verdict | None:
         else _not_in_gaps(failure),
         needs=() if failure.is_named else ("the traceback of the failure",),
         cited=() if usage is None else (cited_series(window, usage),),
+        detail="decode growth",
+    )
+
+
+def _grown(window: Window, failure: Failure, grown: tuple[str, ...]) -> Verdict:
+    """Readings from before it show how it came."""
+    reused = window.last_event(LogKind.CACHE_CUT)
+    return Verdict(
+        confidence=Confidence.POSSIBLE if failure.fits_in_gaps else Confidence.CERTAIN,
+        evidence=(
+            *grown,
+            *asked_for(failure),
+            *((shortened(reused.line),) if reused is not None else ()),
+            *known(window, _TOPICS),
+        ),
+        against=(
+            "not oom.prefill_transient: memory rose from one context to the next, and stayed",
+            "not oom.load: the engine was serving",
+        ),
         detail="decode growth",
     )
 

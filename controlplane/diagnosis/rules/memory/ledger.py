@@ -2,11 +2,13 @@
 
 import re
 
-from controlplane.diagnosis.citing import says
+from controlplane.diagnosis.citing import course, says
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogEvent, LogKind
 from controlplane.diagnosis.rules.memory.amount import as_written
 from controlplane.diagnosis.rules.memory.failure import Failure
+from controlplane.diagnosis.signal import Signal
+from controlplane.diagnosis.views.course import course_of
 from controlplane.diagnosis.window import Window
 
 _MOST_FACTS = 8
@@ -86,3 +88,33 @@ def facts_named(window: Window, pattern: str) -> tuple[Fact, ...]:
         fact.key: fact for fact in window.facts if re.search(pattern, fact.key, re.IGNORECASE)
     }
     return tuple(newest.values())
+
+
+def grown_with_contexts(window: Window) -> tuple[str, ...]:
+    """Device memory that rose from reading to reading, and the contexts with it; nothing where it
+    did not."""
+    used = course_of(
+        window,
+        Signal.DEVICE_MEMORY_USED,
+        r"(gpu|vram|device|smi).*(used|in use)|(used|in use).*(gpu|vram|device)",
+        without=r"before|other|total|limit",
+    )
+    contexts = course_of(
+        window,
+        Signal.CONTEXT_TOKENS,
+        r"contexts?( \w+)* tokens|tokens in contexts?|n past|context length|kv tokens",
+        without=r"limit|max|death|window",
+    )
+    if used is None or len(used.readings) < _LEAST_READINGS or used.values[-1] <= used.values[0]:
+        return ()
+    if sorted(used.values) != list(used.values):
+        return ()
+    if contexts is None or contexts.last.value <= contexts.first.value:
+        return ()
+    return (
+        f"{course(used)}: more with each reading",
+        f"{course(contexts)}: as the contexts grow",
+    )
+
+
+_LEAST_READINGS = 3

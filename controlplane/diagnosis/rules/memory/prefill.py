@@ -6,7 +6,12 @@ from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Reading
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.memory.failure import Failure, find_failure
-from controlplane.diagnosis.rules.memory.ledger import asked_for, known, shortened
+from controlplane.diagnosis.rules.memory.ledger import (
+    asked_for,
+    grown_with_contexts,
+    known,
+    shortened,
+)
 from controlplane.diagnosis.rules.memory.sizing import product_for
 from controlplane.diagnosis.rules.memory.stage import Stage
 from controlplane.diagnosis.signal import Signal
@@ -21,6 +26,8 @@ _TOPICS = r"prompt|token|context|ctx|chunk|batch|vocab|image|crash|largest|longe
 def _judge(window: Window) -> Verdict | None:
     failure = find_failure(window)
     if failure is None or not failure.stage.is_serving or failure.stage is Stage.DECODE:
+        return None
+    if grown_with_contexts(window):
         return None
     product = None if failure.wanted is None else product_for(window, failure.wanted)
     seen = _seen(window, failure)

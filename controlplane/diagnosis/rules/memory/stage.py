@@ -129,13 +129,15 @@ _STATES_WHAT_RUNS = frozenset(
 _MOST_LINES_BACK = 5000
 """How far above a failure the last sign of serving is looked for."""
 _SERVING_LINE = re.compile(
-    r"Avg prompt throughput|Decode batch|Prefill batch|prompt eval time|"
+    r"Avg prompt throughput|Decode batch|Prefill batch|Processed prompts:|prompt eval time|"
     r"slot +(launch_slot_|update_slots|print_timing)|"
     r"POST /\S*(completions?|generate|chat|infer)",
     re.IGNORECASE,
 )
 _PREFILL_LINE = re.compile(
-    r"Prefill batch|new prompt, |prompt processing progress|processing task", re.IGNORECASE
+    r"Prefill batch|Processed prompts:\s+0%|new prompt, |"
+    r"prompt processing progress|processing task",
+    re.IGNORECASE,
 )
 _DECODE_LINE = re.compile(r"Decode batch|n_decoded", re.IGNORECASE)
 _FRESH_START = re.compile(

@@ -12,13 +12,17 @@ from controlplane.diagnosis.rules.telemetry.traps.gauges import (
 )
 from controlplane.diagnosis.rules.telemetry.traps.query import (
     below_first_bucket,
+    cached_is_not_computed,
     counted_twice,
     mean_of_percentiles,
     never_reached,
+    of_one_batch,
+    restarted,
     sum_of_shares,
     total_since_start,
 )
 from controlplane.diagnosis.rules.telemetry.traps.speeds import (
+    part_above_the_whole,
     reused_over_whole_time,
     several_tokens_an_output,
     without_the_queue,
@@ -42,6 +46,9 @@ _TRAPS: tuple[tuple[Trap, str], ...] = (
     (counted_twice, "Read the total or its parts, never both."),
     (never_reached, "Write the threshold in the unit of the series: 0.8 and not 80."),
     (total_since_start, "Alert on the increase over some minutes, not on a count since the start."),
+    (restarted, "Take rates that know of restarts, never the difference of two counts."),
+    (cached_is_not_computed, "Judge prefill by computed tokens, without those that were cached."),
+    (of_one_batch, "Take hits over queries from the counters; the gauge is of one batch."),
     (below_first_bucket, "Use the mean, finer buckets, or times measured at the gateway."),
     (mean_of_percentiles, "Add the buckets of all replicas first, then take the percentile."),
     (read_by_two, "Use the rate of the counters, which no scrape resets."),
@@ -51,6 +58,11 @@ _TRAPS: tuple[tuple[Trap, str], ...] = (
         "Judge load by KV cache usage and the queue; memory is taken at the start.",
     ),
     (busy_is_not_full, "Judge a device by its work (SM activity, tokens), not by being busy."),
+    (
+        part_above_the_whole,
+        "Leave the impossible observation out (a milestone that is missing counts from zero); use "
+        "end-to-end times.",
+    ),
     (without_the_queue, "Measure at the client, or add the engine's queue time to its TTFT."),
     (reused_over_whole_time, "Divide computed tokens by the time of computing them alone."),
     (several_tokens_an_output, "Divide by tokens and not by outputs (time per output token)."),
@@ -98,6 +110,7 @@ MISREAD = Rule(
     explains=frozenset(
         {
             Mechanism.CACHE_PREFIX_LOSS,
+            Mechanism.CACHE_NOTHING_SHARED,
             Mechanism.RELEASE_LEAK,
             Mechanism.BATCH_UNDERFILLED,
             Mechanism.PHASE_MISMATCH,

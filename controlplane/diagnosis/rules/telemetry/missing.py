@@ -57,7 +57,11 @@ def _judge(window: Window) -> Verdict | None:
         return part
     if wanted and window.exported_names:
         return _without_series(argument, now, wanted, nothing, is_logged=bool(logged))
-    if not (wanted and nothing) and not logged:
+    is_loaded = any(
+        series is not None and series.last.value > 0
+        for series in (now.running, now.in_flight, now.waiting)
+    )
+    if not (wanted and nothing) and not logged and not (nothing and is_loaded):
         return None
     for each in wanted:
         argument.says(each.said)
@@ -65,7 +69,8 @@ def _judge(window: Window) -> Verdict | None:
         argument.fact(fact)
     _cite_load(argument, now)
     argument.need("the names that the engine exports")
-    return argument.verdict(Confidence.LIKELY if wanted and nothing else Confidence.POSSIBLE)
+    is_likely = nothing and (wanted or is_loaded)
+    return argument.verdict(Confidence.LIKELY if is_likely else Confidence.POSSIBLE)
 
 
 def _is_exported(name: str, window: Window) -> bool:

@@ -16,8 +16,8 @@ NAME = re.compile(
 """Of a metric, as engines call theirs."""
 READER = (
     r"autoscal|scal|hpa|keda|alert|rule|panel|dashboard|quer|target|trigger|router|scorer|filter|epp"
-    r"|needs|expects|looked for|picker|balancer|source|signal|monitor|grafana|prometheus|slo|uses"
-    r"|relies|watch|metric|reads|policy|chart|graph|paged|report"
+    r"|needs?|needed|ticket|claim|complain|says|expects|looked for|picker|balancer|source|signal"
+    r"|monitor|grafana|prometheus|slo|uses|relies|watch|metric|reads|policy|chart|graph|paged|report"
 )
 """Words of keys under which somebody tells who reads."""
 

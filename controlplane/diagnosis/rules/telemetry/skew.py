@@ -12,7 +12,7 @@ from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.signal import Unit
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
-from controlplane.diagnosis.views.told import number_of, plain, says_no, told_all
+from controlplane.diagnosis.views.told import number_of, plain, says_no, told_all, told_number
 from controlplane.diagnosis.window import Window
 
 _LEAST_OFFSET = 0.010
@@ -23,10 +23,14 @@ _WRAPPED = 2**63
 """An unsigned 64-bit difference that went below zero stands above it."""
 _TIMES = (
     r"latency|ttft|itl|tpot|queue|transfer|delay|duration|elapsed|wait|gap|time|span|age|lag|transit|"
-    r"hop|network|to (engine|server|gateway|client|decode|prefill|router|worker|node|replica|pod)"
+    r"hop|network"
+    r"|to (engine|server|gateway|client|decode|prefill|router|worker|node|replica|pod)"
 )
 _NO_TIME = r"offset|skew|drift|clock|ntp|budget|left|remaining|change|delta|diff|saved|slack"
-_OFFSET = r"offset|skew|drift|clock|ntp|chrony|ptp|time ?sync|time (difference|diff|delta)"
+_OFFSET = (
+    r"offset|skew|drift|clock|ntp|chrony|ptp|time ?sync|time (difference|diff|delta)"
+    r"|(time|clock) (ahead|behind)"
+)
 _SYNCED = r"(ntp|chrony|clock|time|ptp).*(sync|status|service|active)|unsync"
 _UNKEPT = (
     r"\b(ntp|chrony|ptp|clock|time)\b.*\b(not|un|never|lost|no)[ -]?(sync|kept|running|active)"
@@ -35,8 +39,9 @@ _UNKEPT = (
 _CLOCK_LINE = (
     r"clock (was )?(set|stepped|jumped|skew)|set back by|time jump|system clock|chronyd?[^\n]*"
     r"(offset|step)|timesync|ntpd?[^\n]*(offset|step)|clock skew|timestamps? .*in the future|"
-    r"too far (in|into) the future|issued in the future|not yet valid"
+    r"too far (in|into) the future|issued in the future|not yet valid|used before issued"
 )
+_OFFSET_LINE = r"clock offset|offset: -?(\d{2,}|[1-9]\d*\.\d|0\.[1-9]|0\.0[1-9])|mis-?aligned"
 _NEGATIVE_LINE = (
     r"out[- ]of[- ]order samples?|"
     r"(ttft|latency|duration|elapsed|transfer|queue|delay|interval|took)\b[^\n]{0,24}?[=: ]-\d"
@@ -45,6 +50,10 @@ _NEGATIVE_LINE = (
 _ORDER = (
     (r"(sent|send|dispatch\w*|enqueued|forwarded)", r"(received|receive|arriv\w+|accepted)"),
     (r"(prefill|encode)( \w+)* (end|ended|done|finish\w*)", r"decode( \w+)* (start\w*|begin\w*)"),
+    (
+        r"(prefill|ctx|context)( \w+)* (first token|end|ended|done|finish\w*)( \w+)*",
+        r"(transfer|decode|gen|generation)( \w+)* (start\w*|begin\w*)",
+    ),
     (r"(start|started|begin|begun)", r"(end|ended|finish\w*|stop\w*|done)"),
     (r"parent( \w+)* (start\w*)", r"child( \w+)* (start\w*)"),
 )
@@ -56,6 +65,9 @@ def _judge(window: Window) -> Verdict | None:
     impossible = _negative(argument, window)
     impossible = _wrapped(argument, window) or impossible
     impossible = _reversed(argument, window) or impossible
+    summed = _negative_sums(argument, window)
+    if summed is not None:
+        return argument.verdict(summed)
     lines = window.lines_with(_NEGATIVE_LINE)
     for line in lines[:2]:
         argument.says(" ".join(line.split())[:200])
@@ -97,6 +109,33 @@ def _negative(argument: Argument, window: Window) -> bool:
             argument.fact(fact, "which cannot be")
             return True
     return bool(found)
+
+
+def _negative_sums(argument: Argument, window: Window) -> Confidence | None:
+    """A histogram of times whose sum went below zero: its ends are of two clocks."""
+    below = [each for each in window.histograms if each.readings[-1].sum < 0]
+    if not below:
+        return None
+    for histogram in below:
+        last = histogram.readings[-1]
+        argument.says(
+            f"{histogram.origin.name}_sum {number(last.sum)} s over {number(last.count)}: "
+            "less than no time"
+        )
+    _cite_sound(argument, window)
+    argument.against("telemetry.misread: no way of reading makes a time negative")
+    epoch = number_of(told_number(window, r"epoch|unix|wall"))
+    uptime = number_of(told_number(window, r"uptime|monotonic|since boot")) or 0.0
+    num = number_of(told_number(window, r"requests|affected|count"))
+    if epoch is None or not num:
+        argument.need("which clock took the arrival, and which the end")
+        return Confidence.LIKELY
+    apart = (epoch - uptime) * num
+    whole = min(each.readings[-1].sum for each in below)
+    if abs(-whole - apart) > _AS_LONG * apart:
+        return Confidence.LIKELY
+    argument.says(f"{number(num)} x -({number(epoch)} - {number(uptime)}) s is that sum")
+    return Confidence.CERTAIN
 
 
 def _wrapped(argument: Argument, window: Window) -> bool:
@@ -183,7 +222,7 @@ def _apart(argument: Argument, window: Window) -> bool:
         if fact.value is None and re.search(_CLOCK_LINE, fact.raw, re.IGNORECASE):
             argument.fact(fact)
             found = True
-    for line in window.lines_with(_CLOCK_LINE)[:3]:
+    for line in window.lines_with(f"{_CLOCK_LINE}|{_OFFSET_LINE}")[:3]:
         argument.says(" ".join(line.split())[:200])
         found = True
     for change in window.changes_with(_CLOCK_LINE + r"|\bntp\b|chrony|time ?sync"):

@@ -30,6 +30,19 @@ def read_by_two(argument: Argument, now: Activity) -> Confidence | None:
         for doubt in now.window.doubts_of(DoubtKind.OUT_OF_RANGE, DoubtKind.STUCK)
         if _SINCE_LAST_SCRAPE.search(doubt.name)
     ]
+    idle = _zero_while_busy(now)
+    seen = told_all(now.window, r"tokens?( \w+)* (received|delivered|at client)|received tokens")
+    if idle is not None and (reads or seen or (num is not None and num > 1)):
+        argument.says(idle)
+        for read in reads:
+            argument.says(read.said)
+        for fact in seen:
+            argument.fact(fact)
+        argument.fact(scrapers)
+        argument.series(now.window.find(Signal.GENERATION_TOKENS), "the counter tells")
+        argument.series(now.running)
+        argument.against("engine.hung and telemetry.stale: tokens are counted")
+        return Confidence.CERTAIN
     if not doubts and not (reads and num is not None and num > 1):
         return None
     if not reads and (num is None or num < 2):
@@ -44,6 +57,17 @@ def read_by_two(argument: Argument, now: Activity) -> Confidence | None:
     return Confidence.CERTAIN if doubts else Confidence.LIKELY
 
 
+def _zero_while_busy(now: Activity) -> str | None:
+    """The speed is 0 at each scrape, and tokens are counted."""
+    tokens = now.window.find(Signal.GENERATION_TOKENS)
+    for series in now.window.all_series(Signal.GENERATION_RATE):
+        if not _SINCE_LAST_SCRAPE.search(series.origin.name) or series.max > 0:
+            continue
+        if tokens is not None and tokens.increase and len(series.readings) > 1:
+            return f"{series.origin.name} 0 at each of {len(series.readings)} scrapes"
+    return None
+
+
 def reserved_at_start(argument: Argument, now: Activity) -> Confidence | None:
     """Device memory, read as load: engines take their share once and keep it."""
     asked = [
@@ -56,6 +80,12 @@ def reserved_at_start(argument: Argument, now: Activity) -> Confidence | None:
     used = told_all(
         now.window, r"(gpu|vram|smi|device|card).*(used|memory|mib|gib)", without="util"
     )
+    if _is_the_setting(argument, now):
+        for fact in asked:
+            argument.fact(fact)
+        argument.series(now.kv, "and this is the load")
+        argument.against("release.leak: it is what was asked for at the start")
+        return Confidence.LIKELY
     values = [value for fact in used if (value := number_of(fact)) is not None]
     if len(values) < 2 or max(values) - min(values) > _FLAT * max(values):
         return None
@@ -67,13 +97,37 @@ def reserved_at_start(argument: Argument, now: Activity) -> Confidence | None:
     return Confidence.LIKELY
 
 
+def _is_the_setting(argument: Argument, now: Activity) -> bool:
+    """In use is just what the engine was told to take, and the cache in it is nearly empty."""
+    setting = told_number(now.window, r"(gpu )?mem\w* util\w*|mem\w* fraction")
+    used = told_number(
+        now.window,
+        r"(gpu|vram|smi|device).*mem\w*.*(percent|used|share)|mem\w* percent",
+        without="util",
+    )
+    wanted, share = share_of(setting), share_of(used)
+    if setting is None or used is None or wanted is None or share is None or now.kv is None:
+        return False
+    if used is setting or abs(wanted - share) > _AS_SET or now.kv.last.value > _LITTLE:
+        return False
+    argument.says(f"{says(used)}, as {says(setting)} asks for")
+    return True
+
+
+_AS_SET = 0.04
+
+
 def busy_is_not_full(argument: Argument, now: Activity) -> Confidence | None:
     """A device counts as busy while any kernel runs on it, however small."""
     busy = told_number(now.window, r"gpu.*(util|busy)", without=r"mem")
     full = told_number(
         now.window, r"(sm|tensor|gr).*(active|occupancy|efficiency)|mfu|power.*(share|of|percent)"
     )
-    asked = [fact for fact in readers(now.window) if re.search(r"gpu.?util|GPU_UTIL", fact.raw)]
+    asked = [
+        fact
+        for fact in readers(now.window)
+        if re.search(r"gpu.?util|nvidia-smi|utili[sz]ation", fact.raw, re.IGNORECASE)
+    ]
     often, work = share_of(busy), share_of(full)
     if not asked or busy is None or full is None or often is None or work is None:
         return None

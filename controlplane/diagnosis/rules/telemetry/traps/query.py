@@ -10,7 +10,8 @@ from controlplane.diagnosis.rules.telemetry.readers import names_read, readers
 from controlplane.diagnosis.signal import Signal, SignalKind, Unit
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
-from controlplane.diagnosis.views.told import number_of, told_all
+from controlplane.diagnosis.views.contrast import contrasts
+from controlplane.diagnosis.views.told import number_of, texts_of, told_all
 from controlplane.diagnosis.window import DoubtKind
 
 _NEAR = 0.01
@@ -176,3 +177,89 @@ def _cite_wellbeing(argument: Argument, now: Activity) -> None:
             argument.series(series)
     for fact in told_all(now.window, r"ttft|latency|objective|error"):
         argument.fact(fact)
+
+
+def restarted(argument: Argument, now: Activity) -> Confidence | None:
+    """A counter that fell because its process began anew."""
+    fell = [
+        text
+        for text in texts_of(now.window)
+        if re.search(
+            r"negative|\bfell\b|dropp?ed|went down|decreas|jumped back", text, re.IGNORECASE
+        )
+    ]
+    again = [text for text in texts_of(now.window) if re.search(r"restart|redeploy|new pod", text)]
+    less = [
+        contrast
+        for contrast in contrasts(now.window, r"counter|total|count|served")
+        if contrast.factor < _FELL
+    ]
+    reset = now.window.doubts_of(DoubtKind.COUNTER_RESET)
+    if not (fell and (less or reset)) or not (again or reset):
+        return None
+    for text in (*fell[:2], *again[:2]):
+        argument.says(text)
+    for contrast in less:
+        argument.says(f"{contrast.says}: it began anew")
+    for doubt in reset[:2]:
+        argument.says(doubt.what)
+    _cite_wellbeing(argument, now)
+    argument.against("engine.hung: it is a new process, and counts")
+    return Confidence.CERTAIN if again and (less or reset) else Confidence.LIKELY
+
+
+_FELL = 0.5
+
+
+def cached_is_not_computed(argument: Argument, now: Activity) -> Confidence | None:
+    """Prompt tokens hold those that were found in a cache: no speed of prefill."""
+    all_tokens = now.window.find(Signal.PROMPT_TOKENS)
+    cached = now.window.find(Signal.CACHED_PROMPT_TOKENS)
+    whole = None if all_tokens is None else all_tokens.per_second
+    found = None if cached is None else cached.per_second
+    if all_tokens is None or cached is None or not whole or not found or found < _MOSTLY * whole:
+        return None
+    claimed = [
+        fact
+        for fact in told_all(now.window, r"prefill|prompt|claim|speed|tok")
+        if (value := number_of(fact)) is not None and abs(value - whole) <= _ABOUT * whole
+    ]
+    read = [each for each in names_read(now.window) if each.name == all_tokens.origin.name]
+    if not claimed and not read:
+        return None
+    for each in read:
+        argument.says(each.said)
+    for fact in claimed:
+        argument.fact(fact, "that counts what was found in the cache")
+    argument.says(moved(all_tokens))
+    argument.says(f"{moved(cached)}: found, and not computed")
+    argument.says(f"computed are {number(whole - found)} a second")
+    return Confidence.CERTAIN
+
+
+_MOSTLY = 0.5
+_ABOUT = 0.1
+
+
+def of_one_batch(argument: Argument, now: Activity) -> Confidence | None:
+    """SGLang's hit rate is of the newest prefill batch: counters tell another."""
+    gauge = now.window.find(Signal.HIT_RATE)
+    asked, found = (
+        now.window.find(Signal.PROMPT_TOKENS),
+        now.window.find(Signal.CACHED_PROMPT_TOKENS),
+    )
+    queries = None if asked is None else asked.increase
+    hits = None if found is None else found.increase
+    if gauge is None or found is None or not queries or hits is None or not readers(now.window):
+        return None
+    share = hits / queries
+    if abs(share - gauge.last.value) < _APART:
+        return None
+    argument.says(f"{gauge.origin.name} {gauge.last.raw}, of the newest batch")
+    argument.says(f"{moved(found)}: {number(share * 100)} % of the prompt tokens of that time")
+    _cite_readers(argument, now)
+    argument.against("cache.nothing_shared and cache.prefix_loss: the counters find it")
+    return Confidence.CERTAIN
+
+
+_APART = 0.4

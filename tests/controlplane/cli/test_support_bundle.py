@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from controlplane.access.gateway_keys import key_path
 from controlplane.access.own_keys import secrets_dir
 from controlplane.cli import main
+from controlplane.diagnosis.always_on.settings import AlwaysOnSettings
 from dataplane.clock import wall_clock
 from dataplane.processes import ProcessDirectory, terminate
 from tests.controlplane.cli.strange_server import strange_server
@@ -115,7 +116,7 @@ def test_who_a_gateway_says_it_is_sees_the_key_for_that_gateway_and_never_the_ca
     path.write_text(own)
     with (
         strange_server(401, "no", keys_seen=seen) as (address, asked),
-        serve_control_plane(state_dir) as (url, opened),
+        serve_control_plane(state_dir, AlwaysOnSettings(is_on=False)) as (url, opened),
     ):
         opened.observed.put_gateway(quiet_report(address=address, reported_at_unix_ns=wall_clock()))
         opened.observed.put_gateway(

@@ -8,6 +8,7 @@ from controlplane.diagnosis.sources.log import (
     host,
     http,
     llamacpp,
+    llamacpp_speeds,
     memory,
     pilothouse,
     platforms,
@@ -52,9 +53,9 @@ STATISTICS = (
     ),
     StatisticsForm(
         "llama.cpp",
-        llamacpp.STATISTICS_KEYS,
-        llamacpp.STATISTICS_START,
-        llamacpp.read_statistics,
+        llamacpp_speeds.STATISTICS_KEYS,
+        llamacpp_speeds.STATISTICS_START,
+        llamacpp_speeds.read_statistics,
         None,
     ),
     StatisticsForm(

@@ -33,8 +33,10 @@ _ALL = (
 )
 _ORIGINALS = (
     r"\b(original|unique|distinct|first|users?|clients?|callers?|logical|organic|new|real|agent"
-    r"|human)\b.*\b(requests?|attempts?|rps|qps|ids?|bod(y|ies)|quer(y|ies)|calls?|turns?|questions?"
-    r"|tasks?|jobs?|actions?|messages?)\b|^(turns|questions|user actions|tasks|jobs|intents|messages"
+    r"|human)\b.*\b(requests?|attempts?|rps|qps|ids?|bod(y|ies)|quer(y|ies)|calls?|turns?"
+    r"|questions?"
+    r"|tasks?|jobs?|actions?|messages?)\b|^(turns|questions|user actions|tasks|jobs|intents"
+    r"|messages"
     r"|conversations)\b"
 )
 

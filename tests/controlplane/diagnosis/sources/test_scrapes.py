@@ -196,5 +196,5 @@ def test_a_bucket_whose_bound_is_no_number_is_left_out() -> None:
         "vllm:time_to_first_token_seconds_count 4\n"
     )
     (ttft,) = part.histograms
-    assert ttft.readings[0].bounds == (1, math.inf)
+    assert list(ttft.readings[0].bounds) == [1, math.inf]
     assert list(ttft.readings[0].counts) == [2, 4]

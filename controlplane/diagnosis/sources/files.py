@@ -6,7 +6,7 @@ last written.
 """
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -51,7 +51,7 @@ def read_inputs(names: Sequence[str], stdin: BinaryIO | None = None) -> Window:
             refused.append(error)
     if refused and not pages and not parts:
         raise refused[0]
-    metrics = [_metrics(pages)] if pages else []
+    metrics = list(_metrics(pages, refused))
     return join([*metrics, *parts, Part(doubts=tuple(map(_passed_over, refused)))])
 
 
@@ -113,12 +113,36 @@ def _case(opened: OpenedText) -> Window:
 def _pages(opened: OpenedText, text: str) -> list[SavedPage]:
     texts = list(split_scrapes(text))
     return [
-        SavedPage(page, opened.place, opened.modified, number == len(texts), opened.folder or "")
+        SavedPage(
+            page,
+            opened.place,
+            opened.modified,
+            number == len(texts),
+            opened.folder or "",
+            opened.folder is None,
+        )
         for number, page in enumerate(texts, 1)
     ]
 
 
-def _metrics(pages: Sequence[SavedPage]) -> Part:
+def _metrics(pages: Sequence[SavedPage], refused: list[InputError]) -> Iterator[Part]:
+    """What looked like a page and is none was named by somebody, or lay in a folder by chance."""
+    while pages:
+        try:
+            yield _series(pages)
+        except NotMetricsError as error:
+            refusal = InputError(error.place, f"is {error.what}", error.remedy)
+            kept = [page for page in pages if page.place != error.place]
+            strange = [page for page in pages if page.place == error.place]
+            if not strange or any(page.is_named for page in strange):
+                raise refusal from error
+            refused.append(refusal)
+            pages = kept
+        else:
+            return
+
+
+def _series(pages: Sequence[SavedPage]) -> Part:
     times, doubts = times_of(pages)
     folders = {page.folder for page in pages}
     snapshots = [
@@ -130,10 +154,7 @@ def _metrics(pages: Sequence[SavedPage]) -> Part:
         )
         for page, at in zip(pages, times, strict=True)
     ]
-    try:
-        part = series_of(snapshots)
-    except NotMetricsError as error:
-        raise InputError(error.place, f"is {error.what}", error.remedy) from error
+    part = series_of(snapshots)
     return replace(part, doubts=(*part.doubts, *doubts))
 
 

@@ -67,6 +67,8 @@ def open_inputs(names: Sequence[str], stdin: BinaryIO) -> Iterator[OpenedText | 
     """Each file that is named, `-` for standard input, and each of a folder that is; one is open at
     a time. What cannot be read raises InputError where it was named, and is told where it only
     lies in a folder."""
+    if names.count("-") > 1:
+        raise InputError("-", "is given twice", "standard input can be read once: give - once")
     for name in names:
         path = Path(name)
         if name == "-":

@@ -40,6 +40,8 @@ class SavedPage:
     """Unix time of the file."""
     is_last_of_file: bool
     folder: str = ""
+    is_named: bool = True
+    """Somebody named the file; False: it lies in a folder that was named."""
 
 
 def times_of(pages: Sequence[SavedPage]) -> tuple[list[float], list[Doubt]]:

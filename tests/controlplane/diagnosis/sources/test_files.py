@@ -120,6 +120,20 @@ def test_logs_of_the_same_time_are_of_several_replicas(tmp_path: Path) -> None:
     }
 
 
+def test_what_lies_in_a_folder_by_chance_is_passed_over_and_told(tmp_path: Path) -> None:
+    saved(tmp_path, "a.txt", page(3), EIGHT)
+    strange = saved(tmp_path, "resolv.conf", "nameserver 10.0.0.1\n", EIGHT)
+    window = read_inputs([str(tmp_path)])
+    assert [doubt.name for doubt in window.doubts_of(DoubtKind.UNREADABLE)] == [strange]
+    with pytest.raises(InputError, match=r"resolv\.conf"):
+        read_inputs([str(tmp_path / "a.txt"), strange])
+
+
+def test_standard_input_is_read_once() -> None:
+    with pytest.raises(InputError, match="give - once"):
+        read_inputs(["-", "-"], io.BytesIO(page(1).encode()))
+
+
 def test_folders_in_a_folder_are_replicas(tmp_path: Path) -> None:
     saved(tmp_path, "a/1.prom", page(1), EIGHT)
     saved(tmp_path, "b/1.prom", page(8), EIGHT)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from controlplane.cli.examples import examples
 from controlplane.cli.exit_codes import ExitCode
@@ -125,6 +126,7 @@ def diagnose(
     if len(ways) != 1:
         told = " and ".join(ways) if ways else "nothing"
         raise click.UsageError(f"{told} given: name URLs, or FILEs, or --case, or --prometheus")
+    _refuse_idle_options(ways[0])
     headers = _headers(engine_key_file)
     match ways[0]:
         case "URLs":
@@ -136,6 +138,23 @@ def diagnose(
         case _:
             window = _asked(prometheus or "", selector, since, headers)
     _tell(window, rules, output)
+
+
+_OF_WAYS = {
+    "URLs": {"seconds": "--for", "every": "--every", "probe": "--probe"},
+    "--prometheus": {"selector": "--selector", "since": "--since"},
+}
+"""Options by the only way in that they belong to."""
+
+
+def _refuse_idle_options(way: str) -> None:
+    """An option that would change nothing was meant to change something."""
+    context = click.get_current_context()
+    for other, options in _OF_WAYS.items():
+        for name, option in options.items():
+            source = context.get_parameter_source(name)
+            if other != way and source is ParameterSource.COMMANDLINE:
+                raise click.UsageError(f"{option} belongs to {other}, and here are {way}")
 
 
 def _ways(

@@ -168,6 +168,8 @@ def test_where_nothing_answers_it_says_what_was_tried(tmp_path: Path) -> None:
         (["http://127.0.0.1:1", "--for", "0s"], "longer than 0"),
         (["--case", THRASH, "--plugin", "nobodys"], "no plugin 'nobodys'"),
         (["--case", THRASH, "--plugin", "local"], "brings no rules"),
+        (["--case", THRASH, "--probe"], "--probe belongs to URLs"),
+        ([__file__, "--selector", "a=1"], "--selector belongs to --prometheus"),
         (["--case", THRASH, "--engine-key-file", "/nowhere/key"], "/nowhere/key"),
     ],
 )

@@ -2,7 +2,7 @@
 
 import bisect
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -155,11 +155,12 @@ class HistogramSeries:
 
     @property
     def observed(self) -> HistogramReading:
-        """What was observed within the window; all since the start, where it was read once or the
-        process restarted."""
+        """What was observed within the window, over restarts too; all since the start, where it was
+        read once or its bounds changed."""
         first, last = self.readings[0], self.readings[-1]
-        if first is last or first.bounds != last.bounds or last.count < first.count:
+        if first is last or first.bounds != last.bounds:
             return last
+        last = without_restarts(self.readings)[-1]
         return HistogramReading(
             last.at,
             last.bounds,
@@ -189,3 +190,27 @@ class HistogramSeries:
                 return lower + (bound - lower) * (rank - below) / (count - below)
             lower, below = bound, count
         return lower
+
+
+def without_restarts(readings: Sequence[HistogramReading]) -> list[HistogramReading]:
+    """The states as they would be had the process not restarted: what was counted before goes on.
+    Those with other bounds than the last are left out."""
+    alike = [reading for reading in readings if reading.bounds == readings[-1].bounds]
+    followed = [alike[0]]
+    for before, after in itertools.pairwise(alike):
+        base = followed[-1]
+        told = HistogramReading(0.0, before.bounds, (0.0,) * len(before.counts), 0.0, 0.0)
+        told = before if after.count >= before.count else told
+        followed.append(
+            HistogramReading(
+                after.at,
+                after.bounds,
+                tuple(
+                    had + now - then
+                    for had, now, then in zip(base.counts, after.counts, told.counts, strict=True)
+                ),
+                base.sum + after.sum - told.sum,
+                base.count + after.count - told.count,
+            )
+        )
+    return followed

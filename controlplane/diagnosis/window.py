@@ -9,6 +9,7 @@ from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogEvent, LogKind
 from controlplane.diagnosis.reading import HistogramReading, HistogramSeries, Reading, Series
 from controlplane.diagnosis.signal import Signal, Unit
+from controlplane.diagnosis.summing import joined, joined_histograms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,25 +96,22 @@ class Window:
         )
 
     def find(self, signal: Signal, **labels: str) -> Series | None:
-        """One series of `signal`: the only one, or the sum (of a ratio: the greatest; of a
-        throughput: the sum) over all ranks and replicas, at the times of the one read most often.
-
-        None where there is none.
-        """
+        """One series of `signal`: the only one, or all of ranks and replicas joined (`summing`).
+        None where there is none."""
         found = self.all_series(signal, **labels)
         if len(found) < 2:
             return found[0] if found else None
-        return _joined(found)
+        return joined(found)
 
     def find_histogram(self, signal: Signal, **labels: str) -> HistogramSeries | None:
-        """One histogram of `signal`: the only one, or the sum of those with the same bounds as the
-        first. None where there is none."""
+        """One histogram of `signal`: the only one, or all joined (`summing`). None where there is
+        none."""
         found = [
             histogram
             for histogram in self.histograms
             if histogram.signal is signal and labels.items() <= histogram.labels.items()
         ]
-        return _joined_histograms(found) if found else None
+        return joined_histograms(found) if found else None
 
     # --- facts --------------------------------------------------------------------------
     def fact(
@@ -181,52 +179,3 @@ class Window:
     def age_seconds(self, reading: Reading | HistogramReading | Fact) -> float:
         """How old it is at the end of the window."""
         return self.end - reading.at
-
-
-_WHOLE_IS_GREATEST = frozenset({Unit.RATIO, Unit.SECONDS, Unit.UNIX_SECONDS})
-
-
-def _joined(found: tuple[Series, ...]) -> Series:
-    lead = max(found, key=lambda series: len(series.readings))
-    is_greatest = lead.signal.terms.unit in _WHOLE_IS_GREATEST
-    readings = []
-    for moment in (reading.at for reading in lead.readings):
-        parts = [part for series in found if (part := series.at(moment)) is not None]
-        if is_greatest:
-            greatest = max(parts, key=lambda part: part.value)
-            readings.append(Reading(moment, greatest.value, greatest.raw))
-        else:
-            whole = sum(part.value for part in parts)
-            is_whole = whole == round(whole)
-            readings.append(Reading(moment, whole, f"{whole:.15g}" if is_whole else f"{whole:.6g}"))
-    return Series(signal=lead.signal, origin=lead.origin, readings=tuple(readings))
-
-
-def _joined_histograms(found: list[HistogramSeries]) -> HistogramSeries:
-    first = found[0]
-    if len(found) == 1:
-        return first
-    bounds = first.readings[-1].bounds
-    by_moment: dict[float, list[HistogramReading]] = {}
-    for histogram in found:
-        for reading in histogram.readings:
-            if reading.bounds == bounds:
-                by_moment.setdefault(reading.at, []).append(reading)
-    most = max(len(parts) for parts in by_moment.values())
-    return HistogramSeries(
-        signal=first.signal,
-        origin=first.origin,
-        readings=tuple(
-            _sum(moment, parts) for moment, parts in sorted(by_moment.items()) if len(parts) == most
-        ),
-    )
-
-
-def _sum(moment: float, parts: list[HistogramReading]) -> HistogramReading:
-    return HistogramReading(
-        moment,
-        parts[0].bounds,
-        tuple(sum(counts) for counts in zip(*(part.counts for part in parts), strict=True)),
-        sum(part.sum for part in parts),
-        sum(part.count for part in parts),
-    )

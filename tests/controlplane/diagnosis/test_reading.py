@@ -60,10 +60,14 @@ def test_a_histogram_tells_what_was_observed_within_the_window() -> None:
     assert histogram(after).quantile(0.25) == pytest.approx(0.5)
 
 
-def test_a_histogram_of_a_process_that_restarted_counts_from_its_start() -> None:
-    before = HistogramReading(0, (1, INFINITY), (10, 10), 5, 10)
-    after = HistogramReading(60, (1, INFINITY), (4, 4), 2, 4)
-    assert histogram(before, after).observed.count == 4
+def test_a_histogram_is_followed_over_the_restart_of_its_process() -> None:
+    bounds = (1, INFINITY)
+    before = HistogramReading(0, bounds, (1000, 1000), 500, 1000)
+    restarted = HistogramReading(60, bounds, (20, 20), 10, 20)
+    after = HistogramReading(120, bounds, (1500, 1500), 760, 1500)
+    assert histogram(before, restarted).observed.count == 20
+    observed = histogram(before, restarted, after).observed
+    assert (observed.count, observed.sum) == (1500, 760)
 
 
 def test_beyond_the_last_finite_bound_the_bound_is_told() -> None:
@@ -93,3 +97,60 @@ def test_ranks_are_added_and_of_ratios_the_fullest_counts() -> None:
     assert alone is not None
     assert list(alone.values) == [8, 5]
     assert window.find(Signal.WAITING) is None
+
+
+def test_the_restart_of_one_replica_is_no_work_of_the_others() -> None:
+    window = Window(
+        start=0,
+        end=30,
+        series=(
+            series(Signal.GENERATION_TOKENS, 1_000_000, 1_000_010, 1_000_020, replica="a"),
+            series(Signal.GENERATION_TOKENS, 500_000, 3, 13, replica="b"),
+        ),
+    )
+    both = window.find(Signal.GENERATION_TOKENS)
+    assert both is not None
+    assert both.increase == 20 + 13
+
+
+def test_a_replica_that_is_seen_later_brings_no_jump() -> None:
+    late = Series(
+        signal=Signal.GENERATION_TOKENS,
+        origin=ORIGIN,
+        readings=(Reading(15, 5_000_000, ""), Reading(20, 5_000_010, "")),
+        labels={"replica": "b"},
+    )
+    first = series(Signal.GENERATION_TOKENS, 100, 110, 120, replica="a")
+    both = Window(start=0, end=20, series=(first, late)).find(Signal.GENERATION_TOKENS)
+    assert both is not None
+    assert both.increase == 20 + 10
+
+
+def test_a_gauge_of_a_replica_that_is_gone_is_not_counted_for_ever() -> None:
+    gone = series(Signal.RUNNING, 5, 5, every=10, replica="b")
+    stays = series(Signal.RUNNING, *[2] * 20, every=10, replica="a")
+    both = Window(start=0, end=190, series=(stays, gone)).find(Signal.RUNNING)
+    assert both is not None
+    assert both.values[:2] == (7, 7)
+    assert both.last.value == 2
+
+
+def test_histograms_of_replicas_are_added_though_they_are_read_at_moments_of_their_own() -> None:
+    bounds = (1, INFINITY)
+
+    def replica(name: str, at: float, count: float) -> HistogramSeries:
+        states = (
+            HistogramReading(at, bounds, (count, count), count / 2, count),
+            HistogramReading(at + 10, bounds, (count + 20, count + 20), count / 2 + 5, count + 20),
+        )
+        return HistogramSeries(
+            signal=Signal.TTFT, origin=ORIGIN, readings=states, labels={"replica": name}
+        )
+
+    window = Window(
+        start=0, end=11, histograms=(replica("a", 0.1, 900_000), replica("b", 0.0, 1000))
+    )
+    both = window.find_histogram(Signal.TTFT)
+    assert both is not None
+    assert both.observed.count == 40
+    assert both.mean == pytest.approx(0.25)

@@ -3,12 +3,11 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from controlplane.diagnosis.always_on.page_readers import PageReaders
 from controlplane.diagnosis.always_on.rolling_endpoint import RollingEndpoint
 from controlplane.diagnosis.always_on.scraper import ScrapedPage
 from controlplane.diagnosis.always_on.turns import Target
-from controlplane.diagnosis.reading import SourceKind
-from controlplane.diagnosis.sources.exposition import ExpositionReader, NotMetricsError, Sample
-from controlplane.diagnosis.sources.gathering import Gatherer
+from controlplane.diagnosis.sources.exposition import NotMetricsError, Sample
 from controlplane.diagnosis.sources.part import Part
 from dataplane import names
 from dataplane.report import GatewayReport
@@ -48,8 +47,7 @@ def gateway_targets(
 class _Gateway:
     """One process."""
 
-    reader: ExpositionReader = field(default_factory=ExpositionReader)
-    gatherer: Gatherer = field(default_factory=Gatherer)
+    readers: PageReaders = field(default_factory=PageReaders)
     endpoints: dict[str, RollingEndpoint] = field(default_factory=dict)
     """By deployment."""
 
@@ -70,7 +68,7 @@ class GatewayHistory:
                 continue
             gateway = self._gateways.setdefault(page.target.replica_id, _Gateway())
             try:
-                read = gateway.reader.read(page.text, page.place)
+                read = gateway.readers.reader.read(page.text, page.place)
             except NotMetricsError:
                 continue
             for name, samples in _by_deployment(read.samples).items():
@@ -78,7 +76,9 @@ class GatewayHistory:
                     continue
                 endpoint = gateway.endpoints.get(name)
                 if endpoint is None:
-                    endpoint = gateway.endpoints[name] = _endpoint(page, gateway.gatherer)
+                    labels = {"gateway": page.target.replica_id}
+                    endpoint = gateway.readers.create_endpoint(labels, page.place)
+                    gateway.endpoints[name] = endpoint
                 endpoint.take(samples, frozenset(), at)
             gateway.endpoints = {k: e for k, e in gateway.endpoints.items() if k in deployments}
 
@@ -94,11 +94,6 @@ class GatewayHistory:
             endpoint = gateway.endpoints.get(deployment)
             if endpoint is not None and endpoint.last_moment is not None:
                 yield endpoint.tell()
-
-
-def _endpoint(page: ScrapedPage, gatherer: Gatherer) -> RollingEndpoint:
-    labels = {"gateway": page.target.replica_id}
-    return RollingEndpoint(labels, page.place, SourceKind.METRICS, gatherer)
 
 
 def _by_deployment(samples: Iterable[Sample]) -> dict[str, list[Sample]]:

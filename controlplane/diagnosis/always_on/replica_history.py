@@ -1,14 +1,11 @@
 """What one replica showed over the last minutes."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 
-from controlplane.diagnosis.always_on.rolling_endpoint import RollingEndpoint
+from controlplane.diagnosis.always_on.page_readers import PageReaders
 from controlplane.diagnosis.always_on.scraper import ScrapedPage
-from controlplane.diagnosis.reading import SourceKind
-from controlplane.diagnosis.sources.exposition import ExpositionReader, NotMetricsError
+from controlplane.diagnosis.sources.exposition import NotMetricsError
 from controlplane.diagnosis.sources.failed_scrapes import FailedScrape
-from controlplane.diagnosis.sources.gathering import Gatherer
 from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.sources.trust import pages
 from controlplane.diagnosis.window import Doubt
@@ -17,24 +14,13 @@ _SILENT_SECONDS = 30.0
 """What a replica said before it fell silent for longer is no longer how it stands."""
 
 
-class PageReaders:
-    """Remembers what the lines of pages mean; replicas of one deployment share one, because their
-    pages are nearly the same."""
-
-    def __init__(self) -> None:
-        self.reader = ExpositionReader()
-        self.gatherer = Gatherer()
-
-
 class ReplicaHistory:
     """One replica's. `take` what came of each scrape, in time order."""
 
     def __init__(self, replica_id: str, place: str, readers: PageReaders) -> None:
         self._replica_id = replica_id
         self._readers = readers
-        self._endpoint = RollingEndpoint(
-            self._labels(), place, SourceKind.METRICS, readers.gatherer
-        )
+        self._endpoint = readers.create_endpoint({"replica": replica_id}, place)
         self._doubts: list[Doubt] = []
         self.failed: list[FailedScrape] = []
         self._asked: list[float] = []
@@ -83,9 +69,6 @@ class ReplicaHistory:
             return None
         told = self._endpoint.tell()
         return replace(told, doubts=(*self._doubts, *told.doubts))
-
-    def _labels(self) -> Mapping[str, str]:
-        return {"replica": self._replica_id}
 
     def _is_silent(self) -> bool:
         last = self._endpoint.last_moment

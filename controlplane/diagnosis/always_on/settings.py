@@ -26,7 +26,7 @@ class AlwaysOnSettings:
     scrape_deadline_seconds: float = 2.0
     max_page_bytes: int = 4 * 2**20
     """A longer page is not read."""
-    max_look_seconds: float = 1.5
+    max_look_seconds: float = 1.0
     """What all looks of one pass may take; who had none is first in the next one."""
     calm_seconds: float = 60.0
     """An incident of which nothing is seen for so long is over, and so are those of a deployment of

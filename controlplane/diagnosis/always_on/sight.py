@@ -17,7 +17,8 @@ from controlplane.diagnosis.always_on.failure_log import (
     read_failure,
 )
 from controlplane.diagnosis.always_on.gateway_history import GatewayHistory
-from controlplane.diagnosis.always_on.replica_history import PageReaders, ReplicaHistory
+from controlplane.diagnosis.always_on.page_readers import PageReaders
+from controlplane.diagnosis.always_on.replica_history import ReplicaHistory
 from controlplane.diagnosis.always_on.report_history import ReportHistory, read_reports
 from controlplane.diagnosis.always_on.scraper import ScrapedPage
 from controlplane.diagnosis.always_on.turns import Target
@@ -44,7 +45,6 @@ _SERVING = frozenset({"starting", "ready", "draining"})
 class _Deployment:
     """What is kept of one."""
 
-    readers: PageReaders = field(default_factory=PageReaders)
     replicas: dict[str, ReplicaHistory] = field(default_factory=dict)
     reports: ReportHistory = field(default_factory=ReportHistory)
     asked_at: float = 0.0
@@ -95,6 +95,7 @@ class Sight:
         self._processes = processes
         self._keep_seconds = keep_seconds
         self._deployments: dict[str, _Deployment] = {}
+        self._readers = PageReaders()
         self._counts = CountHistory()
         self._gateways = GatewayHistory()
         self._changes: dict[str, list[Change]] = {}
@@ -142,6 +143,7 @@ class Sight:
 
     def take_pages(self, pages: Iterable[ScrapedPage], at: float) -> None:
         """What came of one round of scrapes."""
+        self._readers.forget_if_many()
         for page in pages:
             kept = self._deployments.get(page.target.deployment)
             if kept is None:
@@ -149,7 +151,7 @@ class Sight:
             replica_id = page.target.replica_id
             history = kept.replicas.get(replica_id)
             if history is None:
-                history = ReplicaHistory(replica_id, page.place, kept.readers)
+                history = ReplicaHistory(replica_id, page.place, self._readers)
                 kept.replicas[replica_id] = history
             history.take(page, at)
             kept.asked_at = at

@@ -3,7 +3,8 @@
 import itertools
 
 from controlplane.diagnosis.always_on.clipping import newest_part
-from controlplane.diagnosis.always_on.replica_history import PageReaders, ReplicaHistory
+from controlplane.diagnosis.always_on.page_readers import PageReaders
+from controlplane.diagnosis.always_on.replica_history import ReplicaHistory
 from controlplane.diagnosis.always_on.scraper import ScrapedPage
 from controlplane.diagnosis.always_on.turns import Target
 from controlplane.diagnosis.signal import Signal
@@ -81,3 +82,16 @@ def test_what_is_no_metrics_page_is_an_unanswered_scrape() -> None:
     assert history.tell(10.0) is None
     assert history.why_silent is not None
     assert "HTML" in history.why_silent
+
+
+def test_what_lines_mean_can_be_forgotten_without_losing_a_course() -> None:
+    readers = PageReaders(max_heads=5)
+    history = ReplicaHistory("r", "place", readers)
+    for number in range(4):
+        history.take(ScrapedPage(target=_TARGET, place="p", text=_page(number)), 5.0 * number)
+        readers.forget_if_many()
+    told = history.tell(20.0)
+    assert told is not None
+    series = join([told]).find(Signal.GENERATION_TOKENS)
+    assert series is not None
+    assert series.values == (0.0, 100.0, 200.0, 300.0)

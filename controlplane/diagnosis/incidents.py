@@ -7,6 +7,7 @@ while although somebody looked; what comes back soon reopens it, so that a troub
 incident and not thirty.
 """
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ from controlplane.diagnosis.onset import find_onset
 from controlplane.store.database import Database
 from controlplane.store.incidents import (
     FoundFinding,
+    IncidentError,
     IncidentState,
     StoredIncident,
     list_current,
@@ -53,23 +55,55 @@ class IncidentKeeper:
         """What was found at one look. `diagnosis.window` has a Unix clock."""
         troubles = [f for f in diagnosis.findings if f.mechanism is not Mechanism.HEALTHY]
         lasting = self._lasting(deployment, troubles)
+        known = self._known(deployment, now_unix_ns)
+        over = self._over(known, diagnosis, troubles, now_unix_ns)
+        told = [
+            (
+                incident,
+                [_found(finding) for finding in findings],
+                _since(diagnosis, findings[0]) if incident is None else None,
+            )
+            for incident, findings in group(lasting, known, now_unix_ns, self._settings)
+        ]
+        if not told and not over:
+            return
+        # Only now: whoever writes config waits for whoever holds a session open.
         with self._database.session() as session:
-            since = now_unix_ns - round(self._settings.reopens_within_seconds * _NS)
-            known = list_current(session, deployment, since)
-            for incident, findings in group(lasting, known, now_unix_ns, self._settings):
-                found = [_found(finding) for finding in findings]
+            for incident, found, since_unix_ns in told:
                 if incident is None:
-                    onset = find_onset(diagnosis.window, findings[0])
-                    at = None if onset is None else round(onset.at * _NS)
-                    open_incident(session, deployment, found, at, now_unix_ns)
+                    open_incident(session, deployment, found, since_unix_ns, now_unix_ns)
                 else:
                     see_again(session, incident.incident_id, found, now_unix_ns)
-            if _could_see(diagnosis):
-                seen = {finding.mechanism.value for finding in troubles}
-                for incident, mechanisms in known:
-                    if self._is_over(incident, mechanisms & seen, now_unix_ns):
-                        what = _why_over(diagnosis, incident, now_unix_ns)
-                        resolve_incident(session, incident.incident_id, what, now_unix_ns)
+            for incident, what in over:
+                # Somebody may have said so meanwhile.
+                with contextlib.suppress(IncidentError):
+                    resolve_incident(session, incident.incident_id, what, now_unix_ns)
+
+    def forget(self, deployment: str) -> None:
+        """It is gone, or was not looked at for a while: what comes back begins anew."""
+        self._looks = {key: n for key, n in self._looks.items() if key[0] != deployment}
+
+    def _known(self, deployment: str, now_unix_ns: int) -> "list[Known]":
+        since = now_unix_ns - round(self._settings.reopens_within_seconds * _NS)
+        with self._database.reading() as session:
+            return list_current(session, deployment, since)
+
+    def _over(
+        self,
+        known: "Sequence[Known]",
+        diagnosis: Diagnosis,
+        troubles: Sequence[Finding],
+        now_unix_ns: int,
+    ) -> list[tuple[StoredIncident, str]]:
+        """Those of which nothing was seen for a while, with the words to resolve them."""
+        if not _could_see(diagnosis):
+            return []
+        seen = {finding.mechanism.value for finding in troubles}
+        return [
+            (incident, _why_over(diagnosis, incident, now_unix_ns))
+            for incident, mechanisms in known
+            if self._is_over(incident, mechanisms & seen, now_unix_ns)
+        ]
 
     def _lasting(self, deployment: str, troubles: Sequence[Finding]) -> list[Finding]:
         """Those that were there long enough to be told of."""
@@ -127,6 +161,11 @@ def _belongs_to(
         if now_unix_ns - incident.opened_at_unix_ns <= fresh_ns:
             return incident
     return None
+
+
+def _since(diagnosis: Diagnosis, finding: Finding) -> int | None:
+    onset = find_onset(diagnosis.window, finding)
+    return None if onset is None else round(onset.at * _NS)
 
 
 def _could_see(diagnosis: Diagnosis) -> bool:

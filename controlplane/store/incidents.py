@@ -148,12 +148,14 @@ def see_again(
         row.state, row.resolved_at_unix_ns = IncidentState.OPEN.value, None
         row.num_reopened += 1
         row.acknowledged_at_unix_ns = row.acknowledged_by = None
+        # What it was before may not be what it is now.
+        row.mechanism, row.confidence = first.mechanism, first.confidence
         _add_event(session, row, IncidentEventKind.REOPENED, now_unix_ns, _words(first))
-    if first.mechanism != row.mechanism and _is_surer(first.confidence, row.confidence):
+    elif first.mechanism != row.mechanism and _is_surer(first.confidence, row.confidence):
         what = f"{row.mechanism} ({row.confidence}) is {_words(first)} now"
         _add_event(session, row, IncidentEventKind.CHANGED, now_unix_ns, what)
         row.mechanism, row.confidence = first.mechanism, first.confidence
-    elif first.mechanism == row.mechanism:
+    if first.mechanism == row.mechanism:
         row.confidence = max(first.confidence, row.confidence, key=_SURENESS.index)
     row.last_seen_at_unix_ns = now_unix_ns
     _keep(session, row, found, now_unix_ns, tell=True)

@@ -148,6 +148,15 @@ def test_it_is_resolved_when_nobody_sees_it_any_more_and_reopened_when_it_comes_
     assert len(looks.look(400 + 1801, (THRASH, CERTAIN))) == 2
 
 
+def test_what_is_reopened_is_called_by_what_is_seen_now(looks: Looks) -> None:
+    looks.look(0, (THRASH, CERTAIN), (OVERLOAD, CERTAIN))
+    looks.look(60)
+    looks.look(300, (OVERLOAD, LIKELY))
+    [reopened] = looks.look(305, (OVERLOAD, LIKELY))
+    assert (reopened.state, reopened.num_reopened) == (IncidentState.OPEN, 1)
+    assert (reopened.mechanism, reopened.confidence) == ("queue.overload", "likely")
+
+
 def test_a_look_that_saw_nothing_of_the_engine_ends_nothing(
     looks: Looks, database: Database
 ) -> None:

@@ -11,6 +11,7 @@ from controlplane.diagnosis.citing import number, says
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.reading import SourceKind
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
@@ -28,7 +29,11 @@ from controlplane.diagnosis.window import Window
 _ENOUGH = 3
 """Signs of health of which one is work or honest idleness, and one the queue."""
 _AS_USUAL = 1.15
+_LEAST_SECONDS = 5.0
+_PACE_SECONDS = 20.0
+_IDLE_SECONDS = 10.0
 _ABOUT = 0.02
+_HELD_IDLE = 0.02
 _FASTER = 1.1
 _DECODED = r"decoded\s.*speed:\s*([\d.]+)"
 _WITHOUT = r"\b(without|plain|baseline|no|off|vanilla|before)\b"
@@ -54,7 +59,10 @@ def judge(window: Window) -> Verdict | None:
     works = _works(argument, now) or _pays(argument, now) or _reads_what_is_new(argument, window)
     idles = _idles(argument, now)
     queue = _queue_is_fine(argument, now)
+    if not (started or idles) and not _is_seen_over_time(now):
+        return None
     others = (
+        _keeps_its_pace(now),
         _agrees(argument, now),
         _throws_nobody_out(argument, now),
         _ends_well(argument, now),
@@ -76,6 +84,31 @@ def judge(window: Window) -> Verdict | None:
         argument.need("requests in flight at the gateway", "preemptions", "errors and refusals")
         return argument.verdict(Confidence.POSSIBLE)
     return None
+
+
+def _is_seen_over_time(now: Activity) -> bool:
+    """One moment tells no course."""
+    window = now.window
+    known = [series for series in (now.running, now.waiting, now.decode) if series is not None]
+    if any(len(each.readings) > 1 and each.span_seconds >= _LEAST_SECONDS for each in known):
+        return True
+    objectives = told_all(window, r"\b(objective|slo|sla|target)\b")
+    if objectives and any(fact.quantile is not None for fact in window.facts):
+        return True
+    moments = {fact.at for fact in window.facts}
+    return len(moments) > 1 or bool(window.lines_with(_DECODED)) or _progresses(window)
+
+
+def _progresses(window: Window) -> bool:
+    """A log that follows one request over some seconds."""
+    moments = [event.at for event in window.events if event.at is not None]
+    return len(moments) > 2 and max(moments) - min(moments) >= _LEAST_SECONDS
+
+
+def _keeps_its_pace(now: Activity) -> bool:
+    """Read several times over half a minute, and no symptom was in it."""
+    decode = now.decode
+    return decode is not None and len(decode.readings) > 1 and decode.span_seconds >= _PACE_SECONDS
 
 
 def _unexplained(window: Window) -> list[str]:
@@ -169,6 +202,8 @@ def _cite_speed(argument: Argument, now: Activity) -> None:
 def _idles(argument: Argument, now: Activity) -> bool:
     """Nothing runs, and nothing is asked of it either."""
     running = now.running
+    if _stands_still(argument, now):
+        return True
     if running is None or running.last.value > 0 or now.in_flight is None:
         arrivals = arrivals_of(now)
         if arrivals is None or arrivals.value > 0 or running is None or running.last.value > 0:
@@ -180,6 +215,24 @@ def _idles(argument: Argument, now: Activity) -> bool:
         return False
     argument.series(running)
     argument.series(now.in_flight, "nothing is asked of it")
+    return True
+
+
+def _stands_still(argument: Argument, now: Activity) -> bool:
+    """On a metrics page: nothing runs or waits, no block is held, and all counters stand still
+    together. A log falls silent as well when its engine does."""
+    running, kv = now.running, now.kv
+    if running is None or running.origin.kind is SourceKind.LOG or running.max > 0:
+        return False
+    counted = now.moves(now.window.start, now.window.end)
+    waits = now.backlog is not None and now.backlog.max > 0
+    if waits or counted is not False or running.span_seconds < _IDLE_SECONDS:
+        return False
+    if kv is not None and kv.max > _HELD_IDLE:
+        return False
+    if now.in_flight is not None and now.in_flight.last.value > 0:
+        return False
+    argument.series(running, "nothing runs, and no counter moves")
     return True
 
 

@@ -34,13 +34,16 @@ _WAITING = (
     r"^((server|engine|vllm|sglang) )?(num )?(requests |reqs )?"
     r"(waiting|queued|pending|deferred)( (requests|reqs|seqs))?$"
     r"|(engine|worker|backend|scheduler|server) (queue|queued|waiting)( reqs| requests)?$"
-    r"|queue (depth|length|len|size)$|^(engine )?queue( reqs| requests)?$|^waiting\b"
+    r"|^backlog$|queue (depth|length|len|size)$|^(engine )?queue( reqs| requests)?$|^waiting\b"
 )
 _QUEUED = (
     r"(held|queued|waiting|parked|pending)( \w+)? (gateway|router|proxy|ingress)$|(gateway|router"
     r"|proxy|ingress) (queue|queued|waiting|pending)( depth| len(gth)?)?$"
 )
-_KV = r"(kv|cache|token|block)s? (cache )?(usage|used share|utili[sz]ation|util|fill)"
+_KV = (
+    r"^(kv|kv cache|cache) (percent|pct|usage|full)$|(kv|cache|token|block)s? (cache )?(usage"
+    r"|used share|utili[sz]ation|util|fill)"
+)
 _SEATS = (
     r"max (num )?(seqs|running|active|concurrent (requests|seqs)|batch size)|^(num )?(slots|seats)$"
     r"|^n ?(slots|parallel)$|^parallel( slots)?$|max running requests|^seat limit|max batch size$"
@@ -142,11 +145,13 @@ class Activity:
             for series in (from_on(self.window.find(signal), start),)
             if series is not None and (increase := series.increase) is not None
         ]
+        stands = bool(seen) and not any(seen)
         for signal in _RATES:
             rate = self.window.find(signal)
             part = None if rate is None else rate.between(start, end)
-            if part is not None:
-                seen.append(part.max > 0)
+            if part is None or (stands and part.is_constant and part.span_seconds >= _LONG_SECONDS):
+                continue
+            seen.append(part.max > 0)
         for histogram in self.window.histograms:
             if histogram.signal in _OBSERVED:
                 counts = [reading.count for reading in histogram.readings if reading.at >= start]
@@ -221,6 +226,8 @@ _NOT_CAPACITY = r"batched|prompt|cached|free|used|available|evictable|per "
 _SPEED = r"(tokens|tok) per s|throughput|tokens? rate|tps\b"
 _ANSWER_RATE = r"\b(finished|completed|completions|answered|answers|served)\b.*per (s|min)"
 _ANSWERS = r"\b(answers|answered|completions|completed|finished|done)\b.*\b(last|since|in)\b"
+_LONG_SECONDS = 60.0
+"""A gauge that is the same to the digit for so long beside counters that stand is no proof."""
 _VLLM_BLOCK = 16.0
 """Tokens, where it was not set; all its releases on CUDA have this default."""
 _NEARLY = 0.95

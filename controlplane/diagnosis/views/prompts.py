@@ -4,7 +4,7 @@ import re
 
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.log_event import LogKind
-from controlplane.diagnosis.signal import Signal
+from controlplane.diagnosis.signal import Signal, Unit
 from controlplane.diagnosis.views.figure import Figure
 from controlplane.diagnosis.views.told import numbers_in, told_all
 from controlplane.diagnosis.window import Window
@@ -18,7 +18,10 @@ _ANY_LONG = (
     r"^(new |request |incoming |other |second )?(prompts?|inputs?)( (arrived|tokens|length|len"
     r"|sent))*$"
 )
-_SEEN = _PROMPT + r"(?=.*\bmax(imum)?\b)(?=.*\b(seen|observed|arrived|sent|yesterday|today)\b)"
+_SEEN = (
+    _PROMPT + r"(?=.*\bmax(imum)?\b)(?=.*\b(seen|observed|arrived|sent|flight|waiting|queued|queue"
+    r"|yesterday|today)\b)"
+)
 _OTHERS = (
     r"(?=.*\b(prompts?|inputs?|requests?)\b)(?=.*\b(others?|short|typical|usual|median|mean"
     r"|average|avg|behind|waiting|p50|p90|p95|small)\b)"
@@ -65,7 +68,8 @@ def _lengths(window: Window, pattern: str, *, most: bool) -> Figure | None:
     found = []
     for fact in told_all(window, pattern):
         values = [fact.value] if fact.value is not None else numbers_in(fact.raw)
-        lengths = [value for value in values if value >= _FEWEST_TOKENS]
+        least = 1 if fact.unit is Unit.TOKENS or "tokens" in fact.key else _FEWEST_TOKENS
+        lengths = [value for value in values if value >= least]
         if lengths:
             value = max(lengths) if most else min(lengths)
             found.append(Figure(value, f"{fact.key} {fact.raw}", fact))

@@ -29,6 +29,8 @@ _GROWN = 1.1
 _CRAWL = 1.0
 """Tokens a second for each that runs."""
 _HELD_BY_NOBODY = 0.05
+_AFTER_ONE = 0.75
+"""Of the speed before: after a request was thrown out, nothing gets slower by itself."""
 _SEVERAL = 3
 _MANY_READINGS = 16
 _PARTS = 8
@@ -151,6 +153,12 @@ def _smooth(decode: Series, running: Series) -> list[tuple[float, float, bool]]:
 
 def _thrown_out(now: Activity) -> Iterator[str]:
     thrown = preempting(now)
+    decode = now.decode
+    some = thrown is not None and thrown.count > 0
+    if some and decode is not None and decode.last.value < _AFTER_ONE * decode.first.value:
+        says_so = "" if thrown is None else thrown.says
+        yield f"{says_so}; {decode.origin.name} {decode.first.raw} -> {decode.last.raw}"
+        return
     if thrown is not None and (
         thrown.is_costly or (thrown.count >= _SEVERAL and not thrown.is_measured)
     ):

@@ -13,11 +13,16 @@ from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.figure import Figure, figure_of
 from controlplane.diagnosis.views.prefix import hit_rates
-from controlplane.diagnosis.views.told import number_of, plain, told_number, value_of
+from controlplane.diagnosis.views.told import number_of, plain, told_all, told_number, value_of
 from controlplane.diagnosis.window import Window
 
 _NO_HITS = 0.01
 """Of what was looked up: as good as none; chat templates alone share a few tokens."""
+_SPOKEN_OF = (
+    r"\b(prefix(es)?|hits?|shared|share|common|template|system prompt|instruction|identical|begins?"
+    r"|differs?|distinct|first (line|tokens?|bytes)|history|cached|reuse|ttft)\b"
+)
+_CONFIGURED = r"^(enable )?prefix cach|block size|caching( enabled)?$"
 _NEARLY_ALL = 0.9
 _HARDLY_ANY = 0.02
 _BLOCK_LINE = r"(?:block|page)[_ ]size\W{1,3}(?:to |of |is )?(\d+)"
@@ -45,6 +50,9 @@ def judge(window: Window) -> Verdict | None:
     if queried is None:
         return None
     block = _block_size(window)
+    if not _is_missed(window, block):
+        argument.need("whether anybody counts on hits: what prompts share, and how late tokens are")
+        return argument.verdict(Confidence.POSSIBLE)
     if block is not None and _is_below_a_block(argument, window, block):
         argument.against("cache.prefix_loss: nothing was ever found that could be lost")
         argument.against("cache.thrash: no hits throw nobody out")
@@ -59,6 +67,20 @@ def judge(window: Window) -> Verdict | None:
         "whether prefix caching is on and what changes from prompt to prompt",
     )
     return argument.verdict(Confidence.POSSIBLE)
+
+
+def _is_missed(window: Window, block: Figure | None) -> bool:
+    """No hits for prompts that share nothing are no trouble: somebody has to speak of them, or
+    nothing else was shown, or no request could ever fill a block."""
+    limit = value_of(window, r"max model len|max (context|seq|sequence) (len|length)")
+    if block is not None and limit is not None and limit < block.value:
+        return True
+    if window.changes_with(_SPOKEN_OF) or told_all(window, _SPOKEN_OF, without=_CONFIGURED):
+        return True
+    if any(re.search(_SPOKEN_OF, fact.raw.lower()) for fact in window.facts if fact.value is None):
+        return True
+    shown = (Signal.RUNNING, Signal.GENERATION_TOKENS, Signal.GENERATION_RATE)
+    return all(window.find(signal) is None for signal in shown)
 
 
 def _no_hits(argument: Argument, window: Window) -> bool | None:

@@ -1,8 +1,11 @@
 """Running requests are thrown out for room and computed again, at a rate that costs."""
 
+import itertools
+
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
@@ -14,6 +17,8 @@ from controlplane.diagnosis.views.told import number_of, told_all, told_number
 from controlplane.diagnosis.window import Window
 
 _FEWEST = 3
+_NEARLY_FULL = 0.75
+"""Of the cache, in the reading after requests were thrown out of it."""
 _SLOWER = 0.5
 """Of the best: no batch that changes by a request or two does that."""
 _SWAPPED_SHARE = 0.1
@@ -29,6 +34,9 @@ def judge(window: Window) -> Verdict | None:
     inside = None if now.in_flight is None else now.in_flight.max
     if thrown is not None and inside is not None and inside <= 1:
         return None
+    back = _back_to_waiting(now)
+    if back is not None and (thrown is None or not thrown.is_costly):
+        return back
     if thrown is None:
         return _swapping(argument, now)
     if thrown.count <= 0:
@@ -50,6 +58,41 @@ def judge(window: Window) -> Verdict | None:
     if _is_settled_otherwise(thrown, again):
         return None
     return _may_be(argument, now)
+
+
+def _back_to_waiting(now: Activity) -> Verdict | None:
+    """Requests go from running back to waiting: the batch falls by as many as the queue rises,
+    nothing ended and nothing came. vLLM counts a preemption only when the request writes again."""
+    running, waiting, kv = now.running, now.waiting, now.kv
+    prompts = now.window.find(Signal.PROMPT_TOKENS)
+    if running is None or waiting is None or kv is None or now.finished is None or prompts is None:
+        return None
+    back = 0.0
+    for before, after in itertools.pairwise(running.readings):
+        old, new = waiting.at(before.at), waiting.at(after.at)
+        ended = _grown(now.finished, before.at, after.at)
+        came = _grown(prompts, before.at, after.at)
+        if old is None or new is None or ended or came:
+            continue
+        fell, rose = before.value - after.value, new.value - old.value
+        if fell > 0 and rose > 0 and abs(fell - rose) <= 1:
+            back += fell
+    if back < _FEWEST or kv.max < _NEARLY_FULL:
+        return None
+    argument = Argument(now.window)
+    argument.series(running, f"{number(back)} went back to waiting")
+    argument.series(waiting, "as many more, with nothing ended and nothing new")
+    argument.series(kv)
+    argument.series(now.finished)
+    argument.series(prompts)
+    argument.series(now.preemptions, "counted only when the request writes its next token")
+    argument.against("queue.overload: what waits was running before")
+    return argument.verdict(Confidence.LIKELY)
+
+
+def _grown(series: Series, start: float, end: float) -> float:
+    first, last = series.at(start), series.at(end)
+    return 0.0 if first is None or last is None else last.value - first.value
 
 
 def _is_settled_otherwise(thrown: Preempting, again: bool) -> bool:

@@ -30,7 +30,8 @@ _SCATTERED = 1.5
 _WRONG = 0.15
 """Of requests; a router that learns from events is wrong now and then."""
 _PREDICTED = (
-    r"\b(predicted|expected|router|routers?|index|indexed|believed|estimated|claimed|scored|view)\b"
+    r"\b(epp|predicted|expected|router|routers?|index|indexed|believed|estimated|claimed|scored"
+    r"|view)\b"
 )
 _ACTUAL = r"\b(actual|actually|engine|engines?|real|reported|measured|observed|worker|reality)\b"
 _PREFIX = r"hit|cached|overlap|prefix|match|reuse|blocks|adapter|lora"

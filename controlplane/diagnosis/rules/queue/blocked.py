@@ -3,6 +3,7 @@
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.rules.queue.context_limit import max_model_len
 from controlplane.diagnosis.rules.queue.stuck import Stuck, stuck_of
 from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
@@ -14,6 +15,8 @@ from controlplane.diagnosis.views.told import number_of, told_number
 from controlplane.diagnosis.window import Window
 
 _LEAST_SECONDS = 15.0
+_SHORT = 2_000
+"""Tokens that every cache of any use holds."""
 _CRAWL = 0.5
 """Tokens a second for each that runs: no engine decodes so slowly while it works."""
 _FEW = 0.5
@@ -37,10 +40,40 @@ def judge(window: Window) -> Verdict | None:
     argument = Argument(window)
     _cite(argument, now, stuck)
     _weigh_never_fits(argument, now)
-    if _ask(argument, now, stuck):
+    asked = _ask(argument, now, stuck)
+    fits = _head_fits(now)
+    if asked or fits is False:
         return argument.verdict(Confidence.POSSIBLE)
-    is_exact = now.in_flight is not None and longest_prompt(window) is not None
-    return argument.verdict(Confidence.CERTAIN if is_exact else Confidence.LIKELY)
+    if fits is None and not _others_ran(now, stuck):
+        argument.against("queue.never_fits: the head may be longer than the cache; that is open")
+        return argument.verdict(Confidence.POSSIBLE)
+    sure = fits is True and now.in_flight is not None
+    return argument.verdict(Confidence.CERTAIN if sure else Confidence.LIKELY)
+
+
+def _head_fits(now: Activity) -> bool | None:
+    """Whether what waits can fit; None where its length or the cache's size is unknown."""
+    capacity = now.capacity
+    longest, limit = longest_prompt(now.window), max_model_len(now.window)
+    if longest is not None and longest.value <= _SHORT:
+        return True
+    if capacity is None:
+        return None
+    if longest is not None:
+        return longest.value <= capacity
+    return True if limit is not None and limit <= capacity else None
+
+
+def _others_ran(now: Activity, stuck: Stuck) -> bool:
+    """Requests that were let in before wait now: put aside, retracted, between the phases, or
+    answered after a restart."""
+    signals = (Signal.DEFERRED, Signal.SWAPPED, Signal.DECODE_QUEUE, Signal.PAUSED)
+    aside = any(
+        series.last.value > 0
+        for signal in signals
+        if (series := now.window.find(signal)) is not None
+    )
+    return aside or stuck.waiting.signal is Signal.DECODE_QUEUE
 
 
 def _is_asleep(now: Activity) -> bool:

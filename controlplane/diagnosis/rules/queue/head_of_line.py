@@ -236,7 +236,8 @@ def _is_told_to_be_worked_at(argument: Argument, now: Activity) -> bool:
 
 
 _WORKED_AT = (
-    r"prefill (in )?(progress|share|done)|prefilling|being prefilled|chunks? done|prefill.*per s"
+    r"prefill (in )?(progress|share|done)|prefilling|being prefilled|chunks? done|(prefill"
+    r"|prompt).*per s"
 )
 
 

@@ -1,13 +1,12 @@
 """The request at the head of the queue is larger than the KV cache will ever be."""
 
-import re
 from dataclasses import replace
 
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.confidence import Confidence
-from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.rules.queue.context_limit import max_model_len
 from controlplane.diagnosis.rules.queue.stuck import Stuck, stuck_of
 from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
@@ -20,7 +19,6 @@ from controlplane.diagnosis.views.prompts import longest_prompt
 from controlplane.diagnosis.views.told import says_no, told, told_number, value_of
 from controlplane.diagnosis.window import Window
 
-_MAX_MODEL_LEN = r"(?:max.?model.?len|context.?len(?:gth)?)[^\d]{1,4}(\d[\d,]*)"
 _FEWEST = 3
 _ALONE = 1.0
 _SAID = (
@@ -111,7 +109,7 @@ def _compare(
         )
     else:
         return False
-    limit = _max_model_len(now.window)
+    limit = max_model_len(now.window)
     if limit is not None and limit > capacity:
         argument.says(f"max model len {number(limit)} lets it in")
     return True
@@ -162,34 +160,22 @@ def _may_be(
     longest: Figure | None,
     capacity: float | None,
 ) -> Verdict | None:
-    limit = _max_model_len(now.window)
-    if stuck is None or capacity is None or limit is None or limit <= capacity:
+    limit = max_model_len(now.window)
+    if stuck is None or not stuck.is_lasting or (limit and capacity and limit <= capacity):
         return None
+    if longest is not None and capacity is None:
+        argument.says(longest.says)
+        argument.need("size of the KV cache in tokens")
+        return argument.verdict(Confidence.POSSIBLE)
+    if capacity is None or limit is None:
+        argument.need("prompt length of the request at the head", "size of the KV cache in tokens")
+        return argument.verdict(Confidence.POSSIBLE)
     argument.says(
         f"max model len {number(limit)} lets in more than the {number(capacity)} tokens of the "
         "KV cache"
     )
     argument.need("prompt length of the request at the head", "its max_tokens")
     return argument.verdict(Confidence.POSSIBLE)
-
-
-def _max_model_len(window: Window) -> float | None:
-    told_limit = value_of(
-        window, r"max model len|max (seq|sequence|context) (len|length)|^context (len|length|size)$"
-    )
-    if told_limit is not None:
-        return told_limit
-    kinds = (LogKind.STARTING, LogKind.KV_CACHE_SIZED, LogKind.KV_CACHE_TOO_SMALL)
-    found = [
-        event.fields["max_model_len"]
-        for event in window.events_of(*kinds)
-        if "max_model_len" in event.fields
-    ]
-    if found:
-        return found[-1]
-    lines = window.lines_with(_MAX_MODEL_LEN)
-    said = re.search(_MAX_MODEL_LEN, lines[-1], re.IGNORECASE) if lines else None
-    return None if said is None else float(said[1].replace(",", ""))
 
 
 NEVER_FITS = Rule(

@@ -32,7 +32,8 @@ _ALL = (
     r"|upstream|seen|by the proxy))*( per (s|min)| last \d+ (s|min|m|h))*( total)?$"
 )
 _ORIGINALS = (
-    r"\b(original|unique|distinct|first|users?|clients?|callers?|logical|organic|new|real|agent"
+    r"\b(inbound|original|unique|distinct|first|users?|clients?|callers?|logical|organic|new|real"
+    r"|agent"
     r"|human)\b.*\b(requests?|attempts?|rps|qps|ids?|bod(y|ies)|quer(y|ies)|calls?|turns?"
     r"|questions?"
     r"|tasks?|jobs?|actions?|messages?)\b|^(turns|questions|user actions|tasks|jobs|intents"

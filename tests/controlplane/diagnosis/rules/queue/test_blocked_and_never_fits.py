@@ -41,9 +41,13 @@ def test_without_a_truth_beside_the_engine_it_asks_for_one() -> None:
 
 def test_a_queue_that_grows_shows_that_its_gauge_is_alive() -> None:
     alive = (STUCK[0], series(Signal.WAITING, 2, 4, 9), *STUCK[2:])
-    verdict = BLOCKED.judge(window(*alive))
+    short = fact("longest_prompt_tokens", 500, unit=Unit.TOKENS)
+    verdict = BLOCKED.judge(window(*alive, short))
     assert verdict is not None
     assert verdict.confidence is Confidence.LIKELY
+    unknown = BLOCKED.judge(window(*alive))
+    assert unknown is not None
+    assert unknown.confidence is Confidence.POSSIBLE
 
 
 def test_gauges_that_the_truth_denies_are_frozen_and_not_blocked() -> None:

@@ -27,30 +27,43 @@ _ALWAYS = 0.8
 _DRIFT = 0.25
 """So much may a factor differ between two halves of half a minute each: what leaks grows faster."""
 _LEAST_READINGS = 5
+_NOT_FROM_THE_START = 0.1
 
 
 def judge(window: Window) -> Verdict | None:
-    """LIKELY: figures that contradict themselves or each other."""
+    """LIKELY: figures that contradict themselves or each other. POSSIBLE where a name only says
+    another unit than its value has, as it always did."""
     argument = Argument(window)
     found = [
         detail
         for detail in (
-            _percent(argument, window),
+            _became_percent(argument, window),
             _partly_reset(argument, window),
             _too_many(argument, window),
         )
         if detail
     ]
-    return argument.verdict(Confidence.LIKELY, detail=", ".join(found)) if found else None
+    if found:
+        return argument.verdict(Confidence.LIKELY, detail=", ".join(found))
+    if not window.doubts_of(DoubtKind.UNIT_GUESSED):
+        return None
+    argument.need("what reads it as a ratio: thresholds, dashboards, autoscalers")
+    return argument.verdict(Confidence.POSSIBLE, detail=_PERCENT)
 
 
-def _percent(argument: Argument, window: Window) -> str:
+_PERCENT = "percent under the name of a ratio"
+
+
+def _became_percent(argument: Argument, window: Window) -> str:
+    """A ratio before, percent since."""
     guessed = window.doubts_of(DoubtKind.UNIT_GUESSED)
     for doubt in guessed[:3]:
         argument.says(doubt.what)
-    if guessed:
-        argument.against("cache.thrash: whoever reads the name takes a ratio for a hundredfold one")
-    return "percent under the name of a ratio" if guessed else ""
+    since = window.start + _NOT_FROM_THE_START * (window.end - window.start)
+    if not any(doubt.at is not None and doubt.at > since for doubt in guessed):
+        return ""
+    argument.against("cache.thrash: whoever reads the name takes a ratio for a hundredfold one")
+    return _PERCENT
 
 
 def _partly_reset(argument: Argument, window: Window) -> str:
@@ -128,12 +141,11 @@ def _factor(pairs: Sequence[tuple[float, float]]) -> float:
 def _is_one_factor(pairs: Sequence[tuple[float, float]]) -> bool:
     """The same all the time, and nothing that was added once and stays, as what is not released."""
     middle = len(pairs) // 2
-    if abs(_factor(pairs[middle:]) / _factor(pairs[:middle]) - 1) > _DRIFT:
+    early, late = _factor(pairs[:middle]), _factor(pairs[middle:])
+    if early <= 0 or abs(late / early - 1) > _DRIFT:
         return False
     factor = _factor(pairs)
     excess = sum(told - true for told, true in pairs) / len(pairs)
-    if factor <= 0:
-        return False
     by_factor = sum((told - factor * true) ** 2 for told, true in pairs)
     by_excess = sum((told - true - excess) ** 2 for told, true in pairs)
     return by_factor < by_excess
@@ -149,5 +161,5 @@ IMPOSSIBLE = Rule(
     remedy="Read it in the unit that it has, and rates over increases that ignore falls; find what "
     "changes the figures on their way (an exporter's version, a relabelling, a recording rule).",
     hides="A clamp to 1 or to 0 makes the panel look right and keeps the wrong figure.",
-    explains=frozenset({Mechanism.CACHE_THRASH, Mechanism.QUEUE_OVERLOAD, Mechanism.ROUTING_SKEW}),
+    explains=frozenset({Mechanism.ROUTING_SKEW}),
 )

@@ -229,10 +229,13 @@ def test_gauges_that_become_several_times_what_was_sent_are_misread() -> None:
     assert Mechanism.TELEMETRY_MISREAD not in found(fleet(leaking, series[1]))
 
 
-def test_percent_under_the_name_of_a_ratio_is_misread() -> None:
-    doubt = Doubt(kind=DoubtKind.UNIT_GUESSED, name="usage", what="usage is 41.2", at=40)
-    window = fleet(gauge(Signal.KV_USAGE, same(0.4), "a"), doubts=[doubt])
-    assert found(window) == {Mechanism.TELEMETRY_MISREAD: Confidence.LIKELY}
+@pytest.mark.parametrize(("at", "confidence"), [(40, Confidence.LIKELY), (0, Confidence.POSSIBLE)])
+def test_percent_under_the_name_of_a_ratio_is_misread_where_it_was_a_ratio_before(
+    at: float, confidence: Confidence
+) -> None:
+    doubt = Doubt(kind=DoubtKind.UNIT_GUESSED, name="usage", what="usage is 41.2", at=at)
+    window = fleet(gauge(Signal.KV_USAGE, lambda at: at / 200, "a"), doubts=[doubt])
+    assert found(window) == {Mechanism.TELEMETRY_MISREAD: confidence}
 
 
 def test_answers_that_are_done_and_not_read_are_slow_clients() -> None:

@@ -138,7 +138,7 @@ def view_detail(
     usage: Mapping["UsageKey", Mapping[str, int]],
     now_unix_ns: int,
 ) -> IncidentDetail:
-    """All of one; `usage` is of its time alone."""
+    """All of one; `usage` is of its deployment and its time alone."""
     incident = whole.incident
     began = began_at(incident)
     return IncidentDetail(
@@ -163,7 +163,7 @@ def view_detail(
             for each in whole.events
         ],
         changes=_changes(marks, began),
-        hurt=_hurt(incident.deployment, usage),
+        hurt=_hurt(usage),
         requests_query=urlencode(
             {
                 "deployment": incident.deployment,
@@ -205,7 +205,7 @@ def _changes(marks: Sequence["Mark"], began: int) -> list[IncidentChange]:
     return [*before, *after]
 
 
-def _hurt(deployment: str, usage: Mapping["UsageKey", Mapping[str, int]]) -> list[Hurt]:
+def _hurt(usage: Mapping["UsageKey", Mapping[str, int]]) -> list[Hurt]:
     found = [
         Hurt(
             request_class=key.request_class,
@@ -215,7 +215,6 @@ def _hurt(deployment: str, usage: Mapping["UsageKey", Mapping[str, int]]) -> lis
             num_missed=counts.get("in_contract.total", 0) - counts.get("in_contract.good", 0),
         )
         for key, counts in usage.items()
-        if key.deployment == deployment
     ]
     missed = [each for each in found if each.num_missed > 0]
     return sorted(missed, key=lambda each: -each.num_missed)[:_MAX_HURT]

@@ -152,7 +152,9 @@ def _detail(state: State, whole: WholeIncident, now_unix_ns: int) -> IncidentDet
     marks = read_marks(_database(state), span, incident.deployment, state.process_history)
     request_db: Database = state.request_db
     with request_db.reading() as session:
-        usage = read_usage(session, start // 60 * 60, -(-end // 60) * 60)
+        usage = read_usage(
+            session, start // 60 * 60, -(-end // 60) * 60, deployment=incident.deployment
+        )
     return view_detail(whole, marks, usage, now_unix_ns)
 
 

@@ -7,6 +7,7 @@ from fastapi.responses import RedirectResponse, Response
 
 from controlplane.api.authentication import principal_of
 from controlplane.api.authorization import find_refusal
+from controlplane.api.free_text import check_free_text
 from controlplane.api.incidents import change_incident, read_incident, read_incidents
 from controlplane.console.answers import error_page, page, sentence
 from controlplane.console.forms import check_form
@@ -46,10 +47,12 @@ def incident(incident_id: str, request: Request) -> Response:
 def change(incident_id: str, request: Request, action: Text, what: Text) -> Response:
     """Acknowledge, note or resolve it."""
     try:
-        change_incident(request, incident_id, action, what.strip() or action)
+        if not what.strip():
+            raise IncidentError("say a word about it: it stands in the timeline")
+        change_incident(request, incident_id, action, check_free_text(what.strip()))
     except UnknownIncidentError as error:
         return error_page(404, sentence(error), _UNKNOWN, menu="incidents")
-    except IncidentError as error:
+    except ValueError as error:  # of an incident, or of text that nothing can hold
         return _page(request, incident_id, problem=sentence(error))
     return RedirectResponse(f"/incidents/{incident_id}", 303)
 

@@ -25,14 +25,18 @@ class UsageKey(NamedTuple):
 
 
 def read_usage(
-    session: Session, start_unix: int, end_unix: int, tenant: str | None = None
+    session: Session,
+    start_unix: int,
+    end_unix: int,
+    tenant: str | None = None,
+    deployment: str | None = None,
 ) -> dict[UsageKey, Counter[str]]:
     """Sums by measure of what arrived from `start_unix` until before `end_unix`, whole minutes
-    both; one that is absent was not counted. With `tenant`, only what was counted for it. What
-    never found a deployment used nothing."""
+    both; one that is absent was not counted. With `tenant` or `deployment`, only what was counted
+    for it. What never found a deployment used nothing."""
     found: dict[UsageKey, Counter[str]] = {}
     for part in _parts(start_unix, end_unix):
-        _add(session, found, part, tenant)
+        _add(session, found, part, tenant, deployment)
     return found
 
 
@@ -63,6 +67,7 @@ def _add(
     found: dict[UsageKey, Counter[str]],
     part: _Part,
     tenant: str | None,
+    deployment: str | None,
 ) -> None:
     table = part.table
     at = HourCountRow.hour_unix if table is HourCountRow else MinuteCountRow.minute_unix
@@ -75,11 +80,13 @@ def _add(
     ]
     if tenant is not None:
         conditions.append(table.tenant == tenant)
+    if deployment is not None:
+        conditions.append(table.deployment == deployment)
     rows = session.execute(
         select(*key, table.measure, func.sum(table.value))
         .where(*conditions)
         .group_by(*key, table.measure)
     )
-    for deployment, request_class, of_tenant, measure, value in rows:
-        counts = found.setdefault(UsageKey(deployment, request_class, of_tenant), Counter())
+    for of_deployment, request_class, of_tenant, measure, value in rows:
+        counts = found.setdefault(UsageKey(of_deployment, request_class, of_tenant), Counter())
         counts[measure] += int(value)

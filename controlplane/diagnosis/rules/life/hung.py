@@ -95,6 +95,7 @@ _SILENT = (
 _NOTHING_LATELY = (
     r"\b(tokens?|completions?|completed|finished|answers?|outputs?)\b.*\b(last|past|minute|lately)\b"
     r"|\b(last|past) .*\b(tokens?|completions?|completed|finished|answers?)\b"
+    r"|\b(tokens?|completions?|completed|finished|answers?|outputs?) since( \d+)+$"
     r"|^(tok|tokens|generated tokens) per s$|^(decode|generation) (tokens per s|throughput)$"
 )
 _COUNTED = (

@@ -7,6 +7,7 @@ from controlplane.diagnosis.citing import number, says
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogEvent, LogKind
 from controlplane.diagnosis.signal import Unit
+from controlplane.diagnosis.views.durations import durations_in
 from controlplane.diagnosis.views.place import place_of
 from controlplane.diagnosis.views.told import plain, told_all
 from controlplane.diagnosis.window import Window
@@ -192,7 +193,33 @@ def _told(window: Window) -> list[Stage]:
         name = next((name for name, words in _WORDS if re.search(words, key)), None)
         if name is not None and fact.value > 0:
             stages.append(_with(name, fact.value, says(fact)))
-    return stages
+    return [*stages, *_listed(window)]
+
+
+def _listed(window: Window) -> list[Stage]:
+    """Several in one text: `image 30 s, weights 60 s, torch.compile 700 s`."""
+    for fact in told_all(window, r".", without=_NO_STAGE):
+        if fact.value is not None:
+            continue
+        parts = [
+            (
+                next((name for name, asked in _WORDS if re.search(asked, plain(words))), None),
+                seconds,
+            )
+            for words, seconds in durations_in(fact.raw)
+        ]
+        stages = [
+            _with(name, seconds, f"{name}: {number(seconds)} s of {says(fact)}")
+            for name, seconds in parts
+            if name is not None
+        ]
+        if len(stages) >= _LEAST_LISTED and len(stages) == len(parts):
+            return stages
+    return []
+
+
+_LEAST_LISTED = 3
+"""Two times in a sentence may be of anything."""
 
 
 _LEAST_TOLD = 2

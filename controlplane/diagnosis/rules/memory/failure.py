@@ -202,7 +202,7 @@ def _contradicts(named: Stage, ordered: Stage) -> bool:
 
 def _told(window: Window) -> tuple[str, ...]:
     """What somebody wrote of the stage: `failed_during: decode`."""
-    asked = {"phase", "during", "stage", "died", "crash", "failed"}
+    asked = {"phase", "during", "stage", "died", "crash", "failed", "error", "exception", "trace"}
     return tuple(
         f"{fact.key} {fact.raw}"
         for fact in window.facts

@@ -10,6 +10,7 @@ from controlplane.diagnosis.rules.telemetry.traps.gauges import (
     read_by_two,
     reserved_at_start,
 )
+from controlplane.diagnosis.rules.telemetry.traps.means import mean_since_start
 from controlplane.diagnosis.rules.telemetry.traps.query import (
     below_first_bucket,
     cached_is_not_computed,
@@ -50,6 +51,7 @@ _TRAPS: tuple[tuple[Trap, str], ...] = (
     (cached_is_not_computed, "Judge prefill by computed tokens, without those that were cached."),
     (of_one_batch, "Take hits over queries from the counters; the gauge is of one batch."),
     (below_first_bucket, "Use the mean, finer buckets, or times measured at the gateway."),
+    (mean_since_start, "Divide the rate of the sum by the rate of the count."),
     (mean_of_percentiles, "Add the buckets of all replicas first, then take the percentile."),
     (read_by_two, "Use the rate of the counters, which no scrape resets."),
     (prefills_and_decodes_nothing, "Judge prefill servers by computed prompt tokens."),

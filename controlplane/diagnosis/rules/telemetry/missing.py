@@ -3,13 +3,14 @@
 import difflib
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 
 from controlplane.diagnosis.citing import says
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
-from controlplane.diagnosis.rules.telemetry.readers import READER, Read, names_read
+from controlplane.diagnosis.rules.telemetry.readers import NAME, READER, Read, names_read
 from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
@@ -41,7 +42,25 @@ _WHOLE_PAGE = 8
 """Series: with fewer somebody saved an extract, and what it lacks may well be exported."""
 
 
+_TELLS_NAMES = r"\b(export|exports|exported|exposes|exposed|available)\b"
+
+
 def _judge(window: Window) -> Verdict | None:
+    return _judge_names(window if window.exported_names else _with_names_told(window))
+
+
+def _with_names_told(window: Window) -> Window:
+    """No page was saved, and somebody wrote down what the engine exports."""
+    names = frozenset(
+        name
+        for fact in window.facts
+        if re.search(_TELLS_NAMES, plain(fact.key))
+        for name in NAME.findall(fact.raw)
+    )
+    return replace(window, exported_names=names) if names else window
+
+
+def _judge_names(window: Window) -> Verdict | None:
     argument = Argument(window)
     now = activity_of(window)
     off = _endpoint_off(window)

@@ -17,7 +17,7 @@ NAME = re.compile(
 READER = (
     r"autoscal|scal|hpa|keda|alert|rule|panel|dashboard|quer|target|trigger|router|scorer|filter|epp"
     r"|needs?|needed|ticket|claim|complain|says|expects|looked for|picker|balancer|source|signal"
-    r"|monitor|grafana|prometheus|slo|uses|relies|watch|metric|reads|policy|chart|graph|paged|report"
+    r"|monitor|adapter|grafana|prometheus|slo|uses|relies|watch|metric|reads|policy|chart|graph|paged|report"
 )
 """Words of keys under which somebody tells who reads."""
 

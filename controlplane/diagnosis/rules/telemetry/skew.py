@@ -31,6 +31,7 @@ _OFFSET = (
     r"offset|skew|drift|clock|ntp|chrony|ptp|time ?sync|time (difference|diff|delta)"
     r"|(time|clock) (ahead|behind)"
 )
+_NO_OFFSET = r"sync|limit|threshold|allowed|rope|\bheads?\b|overhead"
 _SYNCED = r"(ntp|chrony|clock|time|ptp).*(sync|status|service|active)|unsync"
 _UNKEPT = (
     r"\b(ntp|chrony|ptp|clock|time)\b.*\b(not|un|never|lost|no)[ -]?(sync|kept|running|active)"
@@ -39,12 +40,13 @@ _UNKEPT = (
 _CLOCK_LINE = (
     r"clock (was )?(set|stepped|jumped|skew)|set back by|time jump|system clock|chronyd?[^\n]*"
     r"(offset|step)|timesync|ntpd?[^\n]*(offset|step)|clock skew|timestamps? .*in the future|"
-    r"too far (in|into) the future|issued in the future|not yet valid|used before issued"
+    r"too far (in|into) the future|not yet valid"
 )
 _OFFSET_LINE = r"clock offset|offset: -?(\d{2,}|[1-9]\d*\.\d|0\.[1-9]|0\.0[1-9])|mis-?aligned"
 _NEGATIVE_LINE = (
     r"out[- ]of[- ]order samples?|"
     r"(ttft|latency|duration|elapsed|transfer|queue|delay|interval|took)\b[^\n]{0,24}?[=: ]-\d"
+    r"|issued in the future|used before (it was )?issued"
     r"|negative (duration|latency|interval|time|elapsed|delta)"
 )
 _ORDER = (
@@ -213,7 +215,7 @@ def _apart(argument: Argument, window: Window) -> bool:
             found = True
         else:
             argument.fact(fact)
-    for fact in told_all(window, _OFFSET, without=r"sync|limit|threshold|allowed|rope|head"):
+    for fact in told_all(window, _OFFSET, without=_NO_OFFSET):
         value = number_of(fact)
         if value is not None and fact.unit is Unit.SECONDS and abs(value) >= _LEAST_OFFSET:
             argument.fact(fact)
@@ -235,7 +237,7 @@ def _is_offset(argument: Argument, window: Window) -> bool:
     """A duration between two machines that is just as long as their clocks are apart."""
     offsets = [
         (fact, abs(value))
-        for fact in told_all(window, _OFFSET, without=r"sync|limit|threshold|allowed|rope|head")
+        for fact in told_all(window, _OFFSET, without=_NO_OFFSET)
         if (value := number_of(fact)) is not None and abs(value) >= _LEAST_OFFSET
     ]
     for fact in told_all(window, _TIMES, without=_NO_TIME):

@@ -4,14 +4,16 @@ import re
 
 from controlplane.diagnosis.citing import moved, stands
 from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Series, SourceKind
 from controlplane.diagnosis.rule import Rule
-from controlplane.diagnosis.signal import Signal, SignalKind
+from controlplane.diagnosis.signal import Signal, SignalKind, Unit
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.durations import durations_in
 from controlplane.diagnosis.views.moving import WORK, moves_since
 from controlplane.diagnosis.views.told import number_of, told, told_all, told_number
 from controlplane.diagnosis.views.truth import Truth, truth_of
@@ -313,13 +315,14 @@ _MANY_READINGS = 10
 _AGE = (
     r"(scrape|sample|metrics?|telemetry|exporter|snapshot|reading|signal|gauge|load report)"
     r".*\b(age|old|ago|since|stale|behind|lag)|\b(age|staleness)\b.*(metric|sample|scrape|signal)"
+    r"|\b(last|newest|latest) (good |successful )?(sample|scrape|snapshot|reading|load report)\b"
 )
 
 
 def _too_old(argument: Argument, now: Activity, truth: Truth) -> Confidence | None:
     """The newest of the engine's values is from long ago, and others are newer."""
     fact = told_number(now.window, _AGE, without=r"limit|max|allowed|threshold|interval")
-    age = number_of(fact)
+    age = _age_of(fact)
     if fact is not None and age is not None and age >= _OLD_SECONDS:
         argument.fact(fact)
         source = told(now.window, r"scrape (error|status|result)|\bup\b|target (state|health)")
@@ -336,6 +339,14 @@ def _too_old(argument: Argument, now: Activity, truth: Truth) -> Confidence | No
         argument.fact(failed[-1])
         return Confidence.LIKELY
     return None
+
+
+def _age_of(fact: Fact | None) -> float | None:
+    """In seconds; `22 min ago` is one, too. A time of day is none."""
+    if fact is None or fact.unit not in (Unit.SECONDS, None):
+        return None
+    written = durations_in(fact.raw) if fact.value is None else ()
+    return sum(seconds for _, seconds in written) if written else number_of(fact)
 
 
 def _is_down(raw: str) -> bool:

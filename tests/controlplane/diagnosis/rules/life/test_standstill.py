@@ -99,6 +99,14 @@ CASES: dict[str, tuple[Mechanism, tuple[Part, ...]]] = {
             series(Signal.GENERATION_TOKENS, 5000, 5000, every=3600),
         ),
     ),
+    "the last sample is of twenty minutes ago": (
+        Mechanism.TELEMETRY_STALE,
+        (told(dashboard_running=88, log_running=3, prometheus_last_sample="22 min ago"),),
+    ),
+    "somebody counted no token since then": (
+        Mechanism.ENGINE_HUNG,
+        (RUNNING, WAITING, told(120, in_flight=6, tokens_since_10_00=0)),
+    ),
 }
 
 
@@ -122,6 +130,7 @@ INNOCENT: dict[str, tuple[Part, ...]] = {
         said(LogKind.STARTING, "Initializing a V1 LLM engine", at=0),
         said(LogKind.NO_PROGRESS, "No available shared memory broadcast block found", at=60),
     ),
+    "the last sample is fresh": (told(dashboard_running=88, prometheus_last_sample="9 s ago"),),
     "it is idle": (series(Signal.RUNNING, 0, 0, 0), STILL, told(30, in_flight=0)),
     "a closed loop keeps its batch": (RUNNING, WAITING, MOVING, told(120, in_flight=6)),
 }

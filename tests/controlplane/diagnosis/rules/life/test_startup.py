@@ -135,3 +135,15 @@ def test_replicas_that_are_in_time_are_not_late() -> None:
 def test_load_without_a_decision_is_not_late_capacity() -> None:
     loaded = window(series(Signal.WAITING, 70, 400, every=80), told(arrivals_per_s=9.4))
     assert CAPACITY_LATE.judge(loaded) is None
+
+
+def test_stages_in_one_sentence_count() -> None:
+    phases = "image 30 s, weights 60 s, torch.compile 700 s, graphs 90 s"
+    verdict = STARTUP_SLOW.judge(window(told(ready_after_s=920, phases=phases)))
+    assert verdict is not None
+    assert verdict.detail == "compiling"
+
+
+def test_times_of_requests_in_a_sentence_are_no_stages() -> None:
+    sentence = "ttft 3 s, e2e 40 s, queue 300 s"
+    assert STARTUP_SLOW.judge(window(told(note=sentence, replicas=2))) is None

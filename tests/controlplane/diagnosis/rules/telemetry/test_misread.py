@@ -44,6 +44,13 @@ TRAPS: dict[str, tuple[Series | tuple[Fact, ...], ...]] = {
         series(Signal.RUNNING, 12, name="sglang:num_running_reqs"),
         told(panel="sum(sglang:num_running_reqs)", dashboard_running=24),
     ),
+    "mean since start": (
+        told(
+            panel="vllm:time_to_first_token_seconds_sum / vllm:time_to_first_token_seconds_count",
+            panel_ttft_s=0.41,
+            last_5_min_mean_ttft_s=3.9,
+        ),
+    ),
     "mean of percentiles": (told(panel="avg(histogram_quantile(0.99, ttft))"),),
     "prefills and decodes nothing": (*PREFILLS, told(panel="gen_throughput of prefill servers")),
     "fell with its requests": (*EMPTIED, HITS_KEPT),

@@ -51,3 +51,16 @@ def test_an_extract_of_a_page_proves_no_absence() -> None:
 
 def test_nobody_who_reads_means_nothing_is_missed() -> None:
     assert MISSING.judge(window(LOAD, told(in_flight=19), exported=EXPORTED)) is None
+
+
+def test_names_that_somebody_wrote_down_stand_for_the_page() -> None:
+    found = told(
+        hpa="vllm_num_requests_waiting through the adapter",
+        adapter="no series matched the rule",
+        exported="vllm:num_requests_waiting",
+        in_flight=140,
+    )
+    verdict = MISSING.judge(window(found))
+    assert verdict is not None
+    assert verdict.confidence is Confidence.CERTAIN
+    assert verdict.detail == "vllm_num_requests_waiting"

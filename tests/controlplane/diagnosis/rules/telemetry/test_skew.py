@@ -55,3 +55,13 @@ def test_a_negative_time_of_one_place_asks_for_the_clocks() -> None:
 )
 def test_times_that_can_be_are_no_skew(facts: tuple[Fact, ...]) -> None:
     assert SKEW.judge(window(facts)) is None
+
+
+def test_a_token_from_the_future_asks_for_the_clocks_until_they_are_known() -> None:
+    line = "jwt rejected: token used before issued (iat 1772445605, now 1772445561)"
+    alone = SKEW.judge(window(line))
+    assert alone is not None
+    assert alone.confidence is Confidence.POSSIBLE
+    known = SKEW.judge(window(line, told(auth_host_time_ahead_s=44)))
+    assert known is not None
+    assert known.confidence is Confidence.CERTAIN

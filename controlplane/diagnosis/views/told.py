@@ -60,7 +60,7 @@ def told_number(window: Window, *patterns: str, without: str = "") -> Fact | Non
 
 def number_of(fact: Fact | None) -> float | None:
     """Its value, or the only number in its text, as in `2416 ms`."""
-    if fact is None:
+    if fact is None or is_switch(fact):
         return None
     if fact.value is not None:
         return fact.value
@@ -94,6 +94,14 @@ _PERCENT_FROM = 1.5
 def is_time(fact: Fact) -> bool:
     """Its unit is seconds, or nobody said one."""
     return fact.unit in (Unit.SECONDS, None)
+
+
+def is_switch(fact: Fact) -> bool:
+    """A setting that is on, off or unset, as engines put it on their page beside their sizes."""
+    return fact.raw.strip().lower() in _SWITCH
+
+
+_SWITCH = ("true", "false", "none", "null", "auto", "")
 
 
 def says_no(fact: Fact | None) -> bool:

@@ -13,7 +13,14 @@ from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.figure import Figure, figure_of
 from controlplane.diagnosis.views.prefix import hit_rates
-from controlplane.diagnosis.views.told import number_of, plain, told_all, told_number, value_of
+from controlplane.diagnosis.views.told import (
+    is_switch,
+    number_of,
+    plain,
+    told_all,
+    told_number,
+    value_of,
+)
 from controlplane.diagnosis.window import Window
 
 _NO_HITS = 0.01
@@ -75,7 +82,8 @@ def _is_missed(window: Window, block: Figure | None) -> bool:
     limit = value_of(window, r"max model len|max (context|seq|sequence) (len|length)")
     if block is not None and limit is not None and limit < block.value:
         return True
-    if window.changes_with(_SPOKEN_OF) or told_all(window, _SPOKEN_OF, without=_CONFIGURED):
+    spoken = told_all(window, _SPOKEN_OF, without=_CONFIGURED)
+    if window.changes_with(_SPOKEN_OF) or not all(is_switch(fact) for fact in spoken):
         return True
     if any(re.search(_SPOKEN_OF, fact.raw.lower()) for fact in window.facts if fact.value is None):
         return True

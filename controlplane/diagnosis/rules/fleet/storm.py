@@ -25,6 +25,8 @@ def judge(window: Window) -> Verdict | None:
     if arrived is None or ended is None:
         return None
     span = window.end - window.start
+    if span <= 0:
+        return None
     early, late = window.start + _BEFORE * span, window.end - _RECENT * span
     came_before = grown(arrived, window.start, early) / (_BEFORE * span)
     came = grown(arrived, late, window.end) / (_RECENT * span)

@@ -25,10 +25,17 @@ def _judge(window: Window) -> Verdict | None:
     failure = find_failure(window)
     if failure is None or failure.wanted is None or failure.reserved is None:
         return None
-    if not failure.fits_in_gaps:
+    if failure.fits_in_gaps:
+        gaps = f"{failure.reserved.raw} reserved but unallocated >= {failure.wanted.raw} wanted"
+    elif failure.free is not None and _fits_together(failure) and _is_cured(window):
+        gaps = (
+            f"{failure.reserved.raw} reserved but unallocated and {failure.free.raw} free, "
+            f"together more than {failure.wanted.raw} wanted"
+        )
+    else:
         return None
     evidence = [
-        f"{failure.reserved.raw} reserved but unallocated >= {failure.wanted.raw} wanted",
+        gaps,
         *asked_for(failure),
         *_pools(failure),
         *(f"{change.at:g} s: {change.what}" for change in window.changes),
@@ -43,9 +50,19 @@ def _judge(window: Window) -> Verdict | None:
         confidence=_confidence(window, failure, is_serving=is_serving),
         evidence=(*evidence, *known(window, _TOPICS)),
         against=_against(window, failure, is_serving=is_serving),
-        needs=() if is_serving else ("the allocator's snapshot at the failure",),
+        needs=()
+        if is_serving or _is_cured(window)
+        else ("the allocator's snapshot at the failure",),
         detail="allocator gaps",
     )
+
+
+def _fits_together(failure: Failure) -> bool:
+    """Gaps and what the device has left would do in one piece, and neither does alone."""
+    if failure.wanted is None or failure.reserved is None or failure.free is None:
+        return False
+    wanted = failure.wanted.size
+    return failure.free.size < wanted <= failure.free.size + failure.reserved.size
 
 
 def _pools(failure: Failure) -> tuple[str, ...]:
@@ -97,6 +114,10 @@ def _against(window: Window, failure: Failure, *, is_serving: bool) -> tuple[str
         against.append(
             f"it failed while {failure.stage.value}: gaps of that size are usual there, and the "
             "stage's own rule says what to change"
+        )
+    elif not is_serving:
+        against.append(
+            f"not what {failure.stage.value} takes: it takes the same where gaps are closed"
         )
     else:
         against.append("not a start: the engine was serving")

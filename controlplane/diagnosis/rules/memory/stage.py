@@ -84,7 +84,7 @@ _SERVING_WORDS: tuple[tuple[Stage, re.Pattern[str]], ...] = tuple(
             r"decode out of memory|forward_decode|_decode_step|batch_decode|cuda_graph_runner\.py.*"
             r"replay|method=.?decode|kv cache is full|failed to find (a |free )*(memory )?"
             r"(slot|space)|out of kv ?cache|dynamiccache|cache_utils\.py|generate_token\b|"
-            r"no free blocks|during decod|decode batch|decode phase",
+            r"method decode encountered|no free blocks|during decod|decode batch|decode phase",
         ),
         (
             Stage.PREFILL,
@@ -116,6 +116,8 @@ _AFTER = {
 }
 """What an engine does after it said this. Weights that are in are followed by a profiling run
 (vLLM, TensorRT-LLM) or by sizing the cache; a cache that is sized, by graphs."""
+_LAST_OF_A_START = re.compile(r"Setting max batch total tokens to", re.IGNORECASE)
+"""TGI's router says this of its cache when the warm-up is over, and takes requests then."""
 _STATES_WHAT_RUNS = frozenset(
     {
         LogKind.WEIGHTS_LOADING,
@@ -167,7 +169,8 @@ def stage_by_order(window: Window, failed: LogEvent, rank: str | None) -> tuple[
     told = [event for event in window.events if event.index < failed.index and event.kind in _AFTER]
     own = [event for event in told if event.words.get("rank", rank) == rank]
     for event in (own or told)[-1:]:
-        stage, line = _AFTER[event.kind], event.line
+        is_over = _LAST_OF_A_START.search(event.line)
+        stage, line = Stage.SERVING if is_over else _AFTER[event.kind], event.line
         is_said = event.kind in _STATES_WHAT_RUNS
     place = place_of(window, failed)
     last = _last_serving(window.lines[max(0, place - _MOST_LINES_BACK) : place])

@@ -72,3 +72,13 @@ def test_what_older_allocators_hold_in_total_is_not_all_unallocated() -> None:
     verdict = FRAGMENTATION.judge(window(READY, old))
     assert verdict is not None
     assert "819.2 MiB reserved but unallocated >= 500.00 MiB wanted" in verdict.evidence
+
+
+def test_gaps_and_what_is_free_count_together_where_closing_gaps_helped() -> None:
+    failed = (said(LogKind.WEIGHTS_LOADED, "Loading weights took 66 s"), _out(500, 300, 240))
+    assert FRAGMENTATION.judge(window(*failed)) is None
+    cured = fact("same_run_with_expandable_segments", "passes")
+    verdict = FRAGMENTATION.judge(window(*failed, cured))
+    assert verdict is not None
+    assert verdict.confidence is Confidence.CERTAIN
+    assert not verdict.needs

@@ -124,6 +124,14 @@ CASES: dict[str, tuple[Mechanism, tuple[Line | str, ...]]] = {
             said(LogKind.OUT_OF_MEMORY, "RuntimeError: Decode out of memory. Try to lower"),
         ),
     ),
+    "in TGI's decode, hours after its warm-up": (
+        Mechanism.OOM_DECODE_GROWTH,
+        (
+            said(LogKind.KV_CACHE_SIZED, "INFO router: Setting max batch total tokens to 30816"),
+            "ERROR text_generation_launcher: Method Decode encountered an error.",
+            OUT,
+        ),
+    ),
     "in a cache that is grown by concatenation": (
         Mechanism.OOM_DECODE_GROWTH,
         (READY, '  File "/x/transformers/cache_utils.py", line 70, in update', OUT),

@@ -10,8 +10,9 @@ from controlplane.diagnosis.always_on.settings import AlwaysOnSettings
 from controlplane.diagnosis.always_on.turns import Target
 from controlplane.diagnosis.sources.decoding import decoded
 from controlplane.diagnosis.sources.live.address import read_address
-from controlplane.diagnosis.sources.live.discovery import find_metrics, said
+from controlplane.diagnosis.sources.live.discovery import find_metrics
 from controlplane.diagnosis.sources.live.failures import NoMetricsError
+from controlplane.diagnosis.sources.live.page import said
 from dataplane.clock import MonotonicClock, monotonic_clock
 
 _FIRST_PAUSE_SECONDS = 10.0

@@ -1,13 +1,14 @@
 """Finding the metrics page of one address."""
 
+import json
 from dataclasses import dataclass
 
 import httpx
 
-from controlplane.diagnosis.sources.decoding import decoded
 from controlplane.diagnosis.sources.exposition import ExpositionReader, NotMetricsError
 from controlplane.diagnosis.sources.live.address import Address, beside, shown
 from controlplane.diagnosis.sources.live.failures import NoMetricsError, Try
+from controlplane.diagnosis.sources.live.page import PageError, get_page
 
 _SHOWN = 160
 _MOST_MODELS = 4
@@ -43,29 +44,22 @@ async def _try(
     http: httpx.AsyncClient, address: Address, url: httpx.URL, tries: list[Try]
 ) -> MetricsPage | None:
     try:
-        response = await http.get(url)
-        text = decoded(response.content)
-        if not response.is_success:
-            tries.append(
-                Try(shown(url), f"{response.status_code} {' '.join(text.split())[:_SHOWN]}")
-            )
+        answer = await get_page(http, url)
+        if not answer.is_success:
+            begins = " ".join(answer.text.split())[:_SHOWN]
+            tries.append(Try(shown(url), f"{answer.status} {begins}".strip(), answer.status))
             return None
-        page = ExpositionReader().read(text, shown(url))
+        page = ExpositionReader().read(answer.text, shown(url))
     except NotMetricsError as error:
-        tries.append(Try(shown(url), f"{error.what}, not a metrics page"))
+        tries.append(Try(shown(url), f"{error.what}, not a metrics page", httpx.codes.OK))
         return None
-    except httpx.HTTPError as error:
-        tries.append(Try(shown(url), said(error)))
+    except PageError as error:
+        tries.append(Try(shown(url), str(error)))
         return None
     if not page.samples:
-        tries.append(Try(shown(url), "an empty page"))
+        tries.append(Try(shown(url), "an empty page", httpx.codes.OK))
         return None
-    return MetricsPage(address, url, text)
-
-
-def said(error: httpx.HTTPError) -> str:
-    """What happened, in words; many errors of connections have none of their own."""
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return MetricsPage(address, url, answer.text)
 
 
 def _wants_model(tries: list[Try]) -> bool:
@@ -75,8 +69,8 @@ def _wants_model(tries: list[Try]) -> bool:
 
 async def _models(http: httpx.AsyncClient, address: Address) -> list[str]:
     try:
-        answer = (await http.get(beside(address, "/v1/models"))).json()
-    except (httpx.HTTPError, ValueError):
+        answer = json.loads((await get_page(http, beside(address, "/v1/models"))).text)
+    except (PageError, ValueError):
         return []
     listed = answer.get("data") if isinstance(answer, dict) else None
     models = [each for each in listed or () if isinstance(each, dict) and each.get("id")]

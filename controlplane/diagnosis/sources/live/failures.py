@@ -17,6 +17,8 @@ class Try(NamedTuple):
 
     url: str
     answer: str
+    status: int | None = None
+    """None: there was no answer."""
 
 
 class NoMetricsError(Exception):
@@ -26,4 +28,26 @@ class NoMetricsError(Exception):
         self.url = url
         self.tries = tuple(tries)
         asked = "; ".join(f"{each.url}: {each.answer}" for each in tries)
-        super().__init__(f"{url} has no metrics page. Asked: {asked}. {'; '.join(REMEDIES)}.")
+        super().__init__(f"{_what(url, self.tries)}. Asked: {asked}. {_remedy(self.tries)}.")
+
+
+def _what(url: str, tries: Sequence[Try]) -> str:
+    if all(each.status is None for each in tries):
+        return f"{url} does not answer"
+    if any(each.status in _REFUSED for each in tries):
+        return f"{url} wants to know who asks"
+    return f"{url} has no metrics page"
+
+
+def _remedy(tries: Sequence[Try]) -> str:
+    if all(each.status is None for each in tries):
+        return (
+            "If host and port are right, and http or https, the server is down or hangs: its log "
+            "tells more (`pilothouse diagnose engine.log`), and `pilothouse runbook engine.hung`"
+        )
+    if any(each.status in _REFUSED for each in tries):
+        return "Name a file that holds its key with --engine-key-file"
+    return "; ".join(REMEDIES)
+
+
+_REFUSED = (401, 403)

@@ -12,20 +12,20 @@ from dataclasses import dataclass, field
 
 import httpx
 
-from controlplane.diagnosis.sources.decoding import decoded
 from controlplane.diagnosis.sources.exposition import ExpositionReader, NotMetricsError
 from controlplane.diagnosis.sources.facts import facts_of
 from controlplane.diagnosis.sources.failed_scrapes import FailedScrape, told_of_failures
 from controlplane.diagnosis.sources.joining import join
 from controlplane.diagnosis.sources.live.address import Address, read_address, shown
-from controlplane.diagnosis.sources.live.discovery import MetricsPage, find_metrics, said
+from controlplane.diagnosis.sources.live.discovery import MetricsPage, find_metrics
+from controlplane.diagnosis.sources.live.failures import NoMetricsError
+from controlplane.diagnosis.sources.live.page import SCRAPE_SECONDS, PageError, get_page
 from controlplane.diagnosis.sources.live.probing import PROBE_KEY, probe
 from controlplane.diagnosis.sources.live.self_description import Said, ask
 from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.sources.scrapes import Snapshot, series_of
 from controlplane.diagnosis.window import EngineName, Window
 
-_SCRAPE_TIMEOUT_SECONDS = 5.0
 _CONNECT_TIMEOUT_SECONDS = 3.0
 _PROBE_DEADLINE_SECONDS = 20.0
 
@@ -44,15 +44,23 @@ class Progress:
 class _Watched:
     """One endpoint while it is watched."""
 
-    page: MetricsPage
+    address: Address
+    url: httpx.URL
+    """Of its metrics; where none was found, the first place to look again."""
     label: str
-    snapshots: list[Snapshot]
-    said: Said
+    snapshots: list[Snapshot] = field(default_factory=list)
+    said: Said = field(default_factory=dict)
     failed: list[FailedScrape] = field(default_factory=list)
     probed: str | None = None
 
     @property
+    def place(self) -> str:
+        """As findings may cite it."""
+        return shown(self.url)
+
+    @property
     def labels(self) -> dict[str, str]:
+        """Of its series: which of several it is."""
         return {"replica": self.label} if self.label else {}
 
 
@@ -72,10 +80,10 @@ async def watch(
 
     Nothing is sent but GET requests, unless `should_probe`: then one completion of one token for
     each endpoint, after the last scrape. Raises ValueError for what is no address, NoMetricsError
-    where one of `urls` has no metrics page.
+    where none of `urls` has a metrics page.
     """
     addresses = [read_address(url) for url in urls]
-    timeout = httpx.Timeout(_SCRAPE_TIMEOUT_SECONDS, connect=_CONNECT_TIMEOUT_SECONDS)
+    timeout = httpx.Timeout(SCRAPE_SECONDS, connect=_CONNECT_TIMEOUT_SECONDS)
     async with httpx.AsyncClient(timeout=timeout, headers=headers, follow_redirects=True) as http:
         watched = await _begin(http, addresses, clock)
         async for progress in _scrape_on(
@@ -91,19 +99,35 @@ async def watch(
 async def _begin(
     http: httpx.AsyncClient, addresses: Sequence[Address], clock: Callable[[], float]
 ) -> list[_Watched]:
-    labels = _labels(addresses)
-    pages = await asyncio.gather(*(find_metrics(http, each) for each in addresses))
+    """Of several, one that does not answer is an observation; where none does, nobody can watch."""
+    found = await asyncio.gather(
+        *(find_metrics(http, each) for each in addresses), return_exceptions=True
+    )
     watched = []
-    for page, label in zip(pages, labels, strict=True):
-        first = Snapshot(
-            at=clock(),
-            text=page.text,
-            place=shown(page.url),
-            labels={"replica": label} if label else {},
-        )
-        engine = series_of([first]).engine
-        said_of_itself = await ask(http, page.address, engine.name if engine else None)
-        watched.append(_Watched(page, label, [first], said_of_itself))
+    for page, address, label in zip(found, addresses, _labels(addresses), strict=True):
+        if isinstance(page, NoMetricsError):
+            watched.append(_silent(page, address, label, clock()))
+        elif isinstance(page, BaseException):
+            raise page
+        else:
+            watched.append(await _answering(http, page, label, clock()))
+    if not any(each.snapshots for each in watched):
+        raise next(each for each in found if isinstance(each, NoMetricsError))
+    return watched
+
+
+def _silent(error: NoMetricsError, address: Address, label: str, at: float) -> _Watched:
+    watched = _Watched(address, address.metrics[0], label)
+    watched.failed.append(FailedScrape(at, watched.place, error.tries[0].answer))
+    return watched
+
+
+async def _answering(http: httpx.AsyncClient, page: MetricsPage, label: str, at: float) -> _Watched:
+    watched = _Watched(page.address, page.url, label)
+    first = Snapshot(at=at, text=page.text, place=watched.place, labels=watched.labels)
+    engine = series_of([first]).engine
+    watched.snapshots.append(first)
+    watched.said = await ask(http, page.address, engine.name if engine else None)
     return watched
 
 
@@ -114,7 +138,7 @@ def _labels(addresses: Sequence[Address]) -> list[str]:
     short = [each.label for each in addresses]
     if len(set(short)) == len(short):
         return short
-    return [str(each.metrics[0]) for each in addresses]
+    return [shown(each.metrics[0]) for each in addresses]
 
 
 async def _scrape_on(
@@ -143,23 +167,20 @@ async def _scrape_on(
 
 
 async def _scrape(http: httpx.AsyncClient, watched: _Watched, clock: Callable[[], float]) -> None:
-    at = clock()
+    at, place = clock(), watched.place
     try:
-        response = await http.get(watched.page.url)
-        response.raise_for_status()
-        text = decoded(response.content)
-        ExpositionReader().read(text[:_ENOUGH_TO_KNOW], shown(watched.page.url))
-    except httpx.HTTPStatusError as error:
-        watched.failed.append(
-            FailedScrape(at, shown(watched.page.url), f"{error.response.status_code}")
-        )
-    except httpx.HTTPError as error:
-        watched.failed.append(FailedScrape(at, shown(watched.page.url), said(error)))
+        answer = await get_page(http, watched.url)
+        if not answer.is_success:
+            raise PageError(str(answer.status))
+        beginning = answer.text[:_ENOUGH_TO_KNOW].rpartition("\n")[0] or answer.text
+        ExpositionReader().read(beginning, place)
+    except PageError as error:
+        watched.failed.append(FailedScrape(at, place, str(error)))
     except NotMetricsError as error:
-        watched.failed.append(FailedScrape(at, shown(watched.page.url), error.what))
+        watched.failed.append(FailedScrape(at, place, error.what))
     else:
         watched.snapshots.append(
-            Snapshot(at=at, text=text, place=shown(watched.page.url), labels=watched.labels)
+            Snapshot(at=at, text=answer.text, place=place, labels=watched.labels)
         )
 
 
@@ -170,13 +191,13 @@ _ENOUGH_TO_KNOW = 2000
 async def _probe(http: httpx.AsyncClient, watched: _Watched, deadline_seconds: float) -> None:
     model = watched.said.get("model")
     watched.probed = await probe(
-        http, watched.page.address, None if model is None else str(model), deadline_seconds
+        http, watched.address, None if model is None else str(model), deadline_seconds
     )
 
 
 def _part(watched: _Watched, now: float) -> Part:
-    part = series_of(watched.snapshots)
-    asked_at = watched.snapshots[0].at
+    part = series_of(watched.snapshots) if watched.snapshots else Part(start=watched.failed[0].at)
+    asked_at = part.start if part.start is not None else now
     failures, doubts = told_of_failures(
         watched.failed, len(watched.snapshots) + len(watched.failed)
     )

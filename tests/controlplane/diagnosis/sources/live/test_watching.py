@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import httpx
 import pytest
 
 from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.sources.live import NoMetricsError, Progress, watch
 from controlplane.diagnosis.sources.live.address import read_address
+from controlplane.diagnosis.sources.live.page import PageAnswer, PageError, get_page
 from controlplane.diagnosis.window import DoubtKind, EngineName, Window
 
 Answer = tuple[int, str]
@@ -193,3 +195,68 @@ def test_addresses_are_read_with_and_without_their_paths() -> None:
     assert str(one.root) == "https://h/vllm"
     with pytest.raises(ValueError, match="is no address"):
         read_address("ftp://x")
+
+
+def test_of_several_one_that_does_not_answer_is_an_observation() -> None:
+    with engine({}) as (dead, _):
+        pass
+    with engine({"/metrics": counting("vllm:generation_tokens_total")}) as (url, _):
+        _, window = asyncio.run(_watch(url, dead))
+    assert window.find(Signal.GENERATION_TOKENS) is not None
+    [doubt] = [each for each in window.doubts if each.name == f"{dead}/metrics"]
+    assert doubt.kind is DoubtKind.MISSING
+    unanswered = window.number("scrapes unanswered")
+    assert unanswered is not None
+    assert unanswered >= 2
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [(401, "--engine-key-file"), (404, "--enable-metrics")],
+)
+def test_why_there_is_no_page_says_what_to_do(status: int, words: str) -> None:
+    with (
+        engine({"/metrics": (status, "no")}) as (url, _),
+        pytest.raises(NoMetricsError, match=words),
+    ):
+        asyncio.run(_watch(url))
+
+
+def test_a_server_that_is_gone_is_not_said_to_have_no_metrics() -> None:
+    with engine({}) as (url, _):
+        pass
+    with pytest.raises(NoMetricsError, match=r"does not answer.*its log tells more"):
+        asyncio.run(_watch(url))
+
+
+async def _answer(url: str, chunk: bytes, pause: float) -> PageAnswer:
+    """What `get_page` makes of a server that sends `chunk` again and again."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        try:
+            while True:
+                writer.write(chunk)
+                await writer.drain()
+                await asyncio.sleep(pause)
+        except ConnectionError:
+            gone.set()
+        finally:
+            writer.close()
+
+    gone = asyncio.Event()
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, httpx.AsyncClient() as http:
+        return await get_page(http, httpx.URL(url.format(port=port)), max_bytes=2**20, seconds=0.3)
+
+
+@pytest.mark.parametrize(
+    ("chunk", "pause", "words"),
+    [(b"x" * 65536, 0.0, "longer than 1 MiB"), (b"x", 0.02, "bytes of an answer within 0.3 s")],
+    ids=["endless", "dripping"],
+)
+def test_an_answer_is_read_within_bounds(chunk: bytes, pause: float, words: str) -> None:
+    with pytest.raises(PageError, match=words):
+        asyncio.run(_answer("http://127.0.0.1:{port}/metrics", chunk, pause))

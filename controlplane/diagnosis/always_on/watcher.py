@@ -71,7 +71,10 @@ class Watcher:
         self._runner = asyncio.Runner()
         self._last_asked: dict[str, float] = {}
         self._last_looked: dict[str, float] = {}
-        self._troubled: set[str] = set()
+        self._troubled: set[str] | None = None
+        """Deployments with incidents that are open; None: not read yet."""
+        self._there_at: dict[str, float] = {}
+        """When something of a deployment last ran, or failed."""
         self._records_at = 0.0
 
     def close(self) -> None:
@@ -82,6 +85,7 @@ class Watcher:
     def do_pass(self) -> None:
         """Scrape those whose turn it is, and judge what is due. Raises SQLAlchemyError."""
         now = self._now()
+        troubled = self._read_troubled(now)
         replicas = self._observed.replicas()
         self._sight.take_fleet(replicas, now)
         targets = targets_of(replicas)
@@ -89,7 +93,7 @@ class Watcher:
             {each.address for each in targets}
             | {report.address for report, _ in self._observed.gateways()}
         )
-        suspects = self._sight.suspects() | self._troubled
+        suspects = self._sight.suspects() | troubled
         chosen = choose_targets(targets, suspects, self._last_asked, self._settings.max_scrapes)
         known = {each.replica_id for each in targets}
         self._last_asked = {key: at for key, at in self._last_asked.items() if key in known}
@@ -204,13 +208,23 @@ class Watcher:
         if seen.num_telling == 0 and diagnosis.mechanism is Mechanism.CANNOT_TELL:
             return
         is_well = all(each.mechanism is Mechanism.HEALTHY for each in diagnosis.findings)
-        if is_well and name not in self._troubled and self.num_looks > 1:
+        troubled = self._read_troubled(self._now())
+        if is_well and name not in troubled:
             return
         self._keeper.take(name, diagnosis, now_unix_ns)
         if is_well and not self._has_open(name):
-            self._troubled.discard(name)
+            troubled.discard(name)
         else:
-            self._troubled.add(name)
+            troubled.add(name)
+
+    def _read_troubled(self, now: float) -> set[str]:
+        """Incidents of an earlier control plane go on: they end as those that it opens itself."""
+        if self._troubled is None:
+            with self._config_db.reading() as session:
+                found = list_incidents(session, state=IncidentState.OPEN, limit=_MAX_OPEN)
+            self._troubled = {each.deployment for each in found}
+            self._there_at = dict.fromkeys(self._troubled, now)
+        return self._troubled
 
     def _has_open(self, name: str) -> bool:
         with self._config_db.reading() as session:
@@ -218,13 +232,13 @@ class Watcher:
 
     def _forget_others(self, names: frozenset[str], now: float) -> None:
         """Of deployments of which nothing runs any more; their incidents are over."""
-        gone = self._last_looked.keys() - names
         self._diagnoses.keep_only(names)
-        for name in gone:
-            if now - self._last_looked[name] < self._settings.calm_seconds:
+        self._there_at |= dict.fromkeys(names, now)
+        for name, at in list(self._there_at.items()):
+            if now - at < self._settings.calm_seconds:
                 continue
-            del self._last_looked[name]
-            self._troubled.discard(name)
+            del self._there_at[name]
+            self._last_looked.pop(name, None)
             self._resolve_all(name)
 
     def _resolve_all(self, name: str) -> None:
@@ -235,3 +249,4 @@ class Watcher:
             ):
                 what = "nothing of the deployment runs any more"
                 resolve_incident(session, incident.incident_id, what, now_unix_ns)
+        self._read_troubled(self._now()).discard(name)

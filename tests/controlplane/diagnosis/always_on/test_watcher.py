@@ -166,3 +166,20 @@ def test_incidents_of_what_runs_no_more_end_and_its_answer_is_forgotten(
         (incident,) = fleet.incidents()
         assert incident.state is IncidentState.RESOLVED
         assert fleet.diagnoses.find("chat") is None
+
+
+def test_an_incident_of_an_earlier_control_plane_ends_like_its_own(
+    engine: MetricsServer, tmp_path: Path
+) -> None:
+    simulated = Engine(engine)
+    simulated.thrash()
+    with watched_fleet(tmp_path, RULES) as fleet:
+        fleet.runs(replica("chat-1", engine.address))
+        fleet.pass_for(60, simulated.go_on)
+    simulated.be_well()
+    with watched_fleet(tmp_path, RULES) as fleet:
+        fleet.now_ns += 90 * 10**9
+        fleet.runs(replica("chat-1", engine.address), replica("other-1", engine.address, "other"))
+        fleet.pass_for(45, simulated.go_on)
+        (incident,) = fleet.incidents()
+        assert incident.state is IncidentState.RESOLVED

@@ -18,6 +18,8 @@ from controlplane.diagnosis.window import Window
 _DRIVERS_OWN = 0.75 * GIB
 """What the driver and a first context take of a card that nobody uses: 0.3 to 0.6 GiB by
 generation."""
+_CONTEXTS_OWN = 2.0 * GIB
+"""What an engine's own contexts, collectives and kernels may take before its first weight."""
 _SHARE_OF_OTHERS = 0.05
 """Of the card. What is found by subtraction holds contexts, collectives and rounding as well."""
 _TOPICS = r"smi|vram|gpu.*(mem|used)|previous|other|weights|process|card|holds|total|model"
@@ -186,7 +188,7 @@ def _before_weights(window: Window, failure: Failure) -> tuple[float, str, Confi
     if free is None or total is None:
         return None
     others = total - free
-    if others <= max(GIB, _SHARE_OF_OTHERS * total):
+    if others <= max(_CONTEXTS_OWN, _SHARE_OF_OTHERS * total):
         return None
     if failure.wanted is not None and failure.wanted.size > total:
         return None

@@ -128,14 +128,19 @@ def busy_is_not_full(argument: Argument, now: Activity) -> Confidence | None:
         for fact in readers(now.window)
         if re.search(r"gpu.?util|nvidia-smi|utili[sz]ation", fact.raw, re.IGNORECASE)
     ]
+    gauge = now.window.find(Signal.DEVICE_USAGE)
     often, work = share_of(busy), share_of(full)
-    if not asked or busy is None or full is None or often is None or work is None:
+    if often is None and gauge is not None:
+        often = gauge.last.value
+    if not asked or full is None or often is None or work is None:
         return None
     if often < _KERNEL_ALWAYS or work > _WORK_SELDOM:
         return None
     for fact in asked:
         argument.fact(fact)
-    argument.says(f"{says(busy)}, and {says(full)}: kernels run all the time, and little in them")
+    argument.says(f"{says(full)}: kernels run all the time, and little in them")
+    argument.fact(busy)
+    argument.series(gauge)
     argument.series(now.waiting)
     argument.series(now.kv)
     return Confidence.LIKELY

@@ -1,3 +1,5 @@
+import pytest
+
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.rules.memory.foreign import FOREIGN_MEMORY
@@ -130,3 +132,23 @@ def test_readings_of_a_profile_that_do_not_fit_together_mean_a_neighbour() -> No
 
 def test_an_engine_that_runs_is_not_asked() -> None:
     assert FOREIGN_MEMORY.judge(window("INFO all is well")) is None
+
+
+@pytest.mark.parametrize(("free", "is_foreign"), [(22.1, False), (14.0, True)])
+def test_an_engines_own_contexts_before_its_weights_are_not_foreign(
+    free: float, is_foreign: bool
+) -> None:
+    begun = said(
+        LogKind.WEIGHTS_LOADING,
+        f"Load weight begin. avail mem={free:.2f} GB",
+        free_bytes=free * GIB,
+    )
+    failed = _run_out(
+        "Tried to allocate 1.75 GiB. GPU 3 has a total capacity of 23.56 GiB of which 1.02 GiB is "
+        "free.",
+        wanted_bytes=1.75 * GIB,
+        free_bytes=1.02 * GIB,
+        total_bytes=23.56 * GIB,
+    )
+    verdict = FOREIGN_MEMORY.judge(window(begun, failed, engine="sglang"))
+    assert (verdict is not None) is is_foreign

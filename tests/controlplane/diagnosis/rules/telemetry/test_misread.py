@@ -58,6 +58,10 @@ TRAPS: dict[str, tuple[Series | tuple[Fact, ...], ...]] = {
         series(Signal.RUNNING, 0),
         told(kv_blocks_used=260, kv_blocks_evictable=260),
     ),
+    "busy is not full": (
+        series(Signal.DEVICE_USAGE, 0.99, name="DCGM_FI_DEV_GPU_UTIL"),
+        told(claim="the GPU is full, utilization 99 %", sm_active=0.11),
+    ),
     "never caught running": (
         series(Signal.RUNNING, 0, 0, every=30),
         series(Signal.FINISHED, 90411, 90542, every=30),
@@ -81,6 +85,10 @@ NO_TRAPS: dict[str, tuple[Series | tuple[Fact, ...], ...]] = {
         told(alert_rule=f"{USAGE} > 0.9"),
     ),
     "a rate of a counter": (PREEMPTED, told(alert="rate(vllm:num_preemptions_total[5m]) > 1000")),
+    "a device that is busy and full": (
+        series(Signal.DEVICE_USAGE, 0.99, name="DCGM_FI_DEV_GPU_UTIL"),
+        told(claim="the GPU is full, utilization 99 %", sm_active=0.81),
+    ),
     "a prefill server that nobody misjudges": PREFILLS,
     "an idle cache whose hits were lost": (*EMPTIED, HITS_LOST),
     "blocks in use that nobody could hand out": (

@@ -132,10 +132,11 @@ FAULTS: tuple[Trial, ...] = (
             Mechanism.OOM_PREFILL_TRANSIENT,
             Mechanism.OOM_DECODE_GROWTH,
             Mechanism.OOM_FOREIGN_MEMORY,
+            Mechanism.CANNOT_TELL,
         ),
         levels=_from_onset("workspace_spike", (0.95, 0.98, 1.0), replica="replica-1"),
         reads_logs=True,
-        note="an engine that dies of it says so in its log alone, and not for what",
+        note="an engine that dies of it says so in its log, and not all say for what: to ask is right",
     ),
     Trial(
         name="stalled_replica",

@@ -136,7 +136,7 @@ FAULTS: tuple[Trial, ...] = (
         ),
         levels=_from_onset("workspace_spike", (0.95, 0.98, 1.0), replica="replica-1"),
         reads_logs=True,
-        note="an engine that dies of it says so in its log, and not all say for what: to ask is right",
+        note="an engine that dies of it says so in its log, and not always for what",
     ),
     Trial(
         name="stalled_replica",

@@ -174,6 +174,7 @@ def _gone(argument: Argument, now: Activity) -> bool:
     fact = told(
         now.window,
         r"disconnect|abandon|cancel|abort|gave up|gone|timed out|timeouts|client left|ctrl",
+        without=r"\b(since|after|until)\b",
     )
     left = now.window.events_of(LogKind.CLIENT_GONE)
     if left:
@@ -391,6 +392,8 @@ LEAK = Rule(
             Mechanism.CACHE_THRASH,
             Mechanism.CACHE_GROWN_CONTEXTS,
             Mechanism.BATCH_UNDERFILLED,
+            # What is held for nobody stands still, and the gauge that says so is right.
+            Mechanism.TELEMETRY_STALE,
         }
     ),
 )

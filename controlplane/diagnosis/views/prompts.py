@@ -115,6 +115,17 @@ def _logged(window: Window) -> Figure | None:
     lengths = [
         event.fields["tokens"] for event in window.events_of(*kinds) if "tokens" in event.fields
     ]
+    for line in window.lines_with(_COUNTED_LINE):
+        said = re.search(_COUNTED_LINE, line, re.IGNORECASE)
+        if said is not None:
+            lengths.append(float(said[1].replace(",", "")))
     if not lengths:
         return None
     return Figure(max(lengths), f"a prompt of {number(max(lengths))} tokens in the log")
+
+
+_COUNTED_LINE = (
+    r"\b(?:req\w*|cmpl\w*|prompt|seq\w*|rid)\b.*?\b(?:total|prompt|input|num|n)[ _]"
+    r"(?:prompt[ _]|input[ _])?(?:tokens|len|length)\W{1,3}(\d[\d,]*)\b(?!\.\d| ?tokens/s)"
+)
+"""A line about one request that says how long it is."""

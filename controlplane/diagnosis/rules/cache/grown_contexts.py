@@ -16,7 +16,7 @@ from controlplane.diagnosis.views.course import early, late
 from controlplane.diagnosis.views.course_parts import rates
 from controlplane.diagnosis.views.draining import drain_of
 from controlplane.diagnosis.views.preempting import preempting
-from controlplane.diagnosis.views.told import value_of
+from controlplane.diagnosis.views.told import number_of, told_number, value_of
 from controlplane.diagnosis.window import Window
 
 _GROWN = 1.5
@@ -72,9 +72,12 @@ def judge(window: Window) -> Verdict | None:
         return None
     argument = Argument(window)
     argument.says(growth.says)
-    is_fuller = now.kv is not None and max(late(now.kv), now.kv.last.value) >= _NEARLY_FULL
-    argument.series(now.kv, "the cache is full" if is_fuller else "")
-    fits_fewer = _fits_fewer(argument, now)
+    outgrown = _outgrows(argument, now, growth)
+    is_fuller = outgrown or (
+        now.kv is not None and max(late(now.kv), now.kv.last.value) >= _NEARLY_FULL
+    )
+    argument.series(now.kv, "the cache is full" if is_fuller and not outgrown else "")
+    fits_fewer = _fits_fewer(argument, now) or outgrown
     argument.series(now.waiting)
     for change in window.changes:
         argument.says(f"change: {change.what}")
@@ -121,6 +124,33 @@ def _fills_by_what_runs(now: Activity) -> Verdict | None:
     return argument.verdict(Confidence.LIKELY, detail="outputs that go on")
 
 
+def _outgrows(argument: Argument, now: Activity, growth: Growth) -> bool:
+    """As many conversations as before, which fitted all tiers of the cache and do not any more."""
+    many = told_number(now.window, _CONVERSATIONS)
+    count = number_of(many)
+    room = told_number(now.window, _ALL_TIERS)
+    capacity = number_of(room) or now.capacity
+    if many is None or not count or not capacity:
+        return False
+    if not count * growth.before <= capacity < count * growth.now:
+        return False
+    argument.fact(many, f"{number(count * growth.now)} tokens in all, once they are so long")
+    if room is not None:
+        argument.fact(room, f"{number(count * growth.before)} still fitted")
+    else:
+        argument.says(f"{number(capacity)} tokens in the cache")
+    for contrast in contrasts(now.window, r"hit|ttft|first token|evict"):
+        argument.says(contrast.says)
+    return True
+
+
+_CONVERSATIONS = (
+    r"^(active |open |num |concurrent )?(clients?|sessions?|conversations?|users?|agents?|chats?"
+    r"|callers?)( active| open)?$"
+)
+_ALL_TIERS = r"(?=.*\b(all|tiers?|total|together|combined|sum)\b)(?=.*\b(tokens|capacity)\b)"
+
+
 def _is_held_by_nobody(now: Activity) -> bool:
     """What runs explains only a small part of what the cache holds."""
     each = value_of(
@@ -141,10 +171,11 @@ def _growth(now: Activity) -> Growth | None:
 
 
 def _by_told(now: Activity) -> Growth | None:
-    for contrast in contrasts(now.window, _LENGTHS):
-        if contrast.base_value > 0 and contrast.value / contrast.base_value >= _GROWN:
-            return Growth(before=contrast.base_value, now=contrast.value, says=contrast.says)
-    return None
+    found = [each for each in contrasts(now.window, _LENGTHS) if each.base_value > 0]
+    most = max(found, key=lambda contrast: contrast.factor, default=None)
+    if most is None or most.factor < _GROWN:
+        return None
+    return Growth(before=most.base_value, now=most.value, says=most.says)
 
 
 def _by_histogram(now: Activity) -> Growth | None:

@@ -44,7 +44,8 @@ _SHARED = (
 _UNIQUE = (
     r"\b(unique|random|differs?|different|uuids?|nonce|dates?|time ?stamps?|clock|salt|hash"
     r"|every request|per request|each request|every turn|distinct|changes|billing|session id"
-    r"|request id|counter)\b"
+    r"|request id|counter|time of day|(current|local|wall|system) time|now|to the (second|minute)"
+    r")\b"
 )
 _CLOCK = r"\d{1,2}:\d{2}(?::\d{2})?|\b[0-9a-f]{5,}\b|\d{4}-\d{2}-\d{2}"
 

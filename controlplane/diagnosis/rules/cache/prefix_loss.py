@@ -1,5 +1,7 @@
 """A prefix that is shared was in the cache and is not any more."""
 
+import re
+
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.log_event import LogEvent, LogKind
@@ -13,7 +15,14 @@ from controlplane.diagnosis.views.contrast import contrasts
 from controlplane.diagnosis.views.course import late
 from controlplane.diagnosis.views.course_parts import rates
 from controlplane.diagnosis.views.prefix import finds_as_many, hit_rates
-from controlplane.diagnosis.views.told import number_of, share_of, told_all, told_number
+from controlplane.diagnosis.views.told import (
+    number_of,
+    plain,
+    says_no,
+    share_of,
+    told_all,
+    told_number,
+)
 from controlplane.diagnosis.window import DoubtKind, Window
 
 _WAS = 0.2
@@ -61,6 +70,9 @@ def judge(window: Window) -> Verdict | None:
         return argument.verdict(Confidence.CERTAIN)
     if _was_shared_and_computed(argument, window):
         argument.against("cache.nothing_shared: it is known to be shared")
+        return argument.verdict(Confidence.CERTAIN)
+    if _differs_early(argument, window):
+        argument.against("cache.nothing_shared: it is one conversation that only grows")
         return argument.verdict(Confidence.CERTAIN)
     if finds_as_many(window):
         return None
@@ -181,6 +193,53 @@ def _was_shared_and_computed(argument: Argument, window: Window) -> bool:
     for fact in told_all(window, r"cache ram|cache (size|limit)|conversations|slots"):
         argument.fact(fact)
     return bool(dropped) or is_shared
+
+
+def _differs_early(argument: Argument, window: Window) -> bool:
+    """A conversation that only grows, of which the slot keeps little: something near its start was
+    written anew."""
+    ended = [event for event in window.events_of(LogKind.REQUEST_ENDED) if _tokens(event)]
+    started = [event for event in window.events_of(LogKind.PROMPT_STARTED) if _tokens(event)]
+    cuts = [event for event in window.events_of(LogKind.CACHE_CUT) if "from" in event.fields]
+    one = told_number(window, r"^(sessions?|conversations?|clients?|users?|agents?|chats?)$")
+    grows = [
+        fact
+        for fact in window.facts
+        if re.search(_GROWS, f"{plain(fact.key)} {fact.raw.lower()}") and not says_no(fact)
+    ]
+    differs = told_number(
+        window, r"first (difference|mismatch|different|differing)|diverge|differs (at|from)"
+    )
+    if not ended or not started or not cuts or not (grows or number_of(one) == 1):
+        return False
+    held, wanted, kept = _tokens(ended[-1]), _tokens(started[-1]), cuts[-1].fields["from"]
+    if wanted < _COMPUTED * held or kept > _GONE * held:
+        return False
+    argument.says(ended[-1].line.strip())
+    argument.says(
+        f"only {number(kept)} of {number(wanted)} tokens match the {number(held)} that were there"
+    )
+    argument.says(cuts[-1].line.strip())
+    for line in window.lines_with(r"\bsim = ")[-1:]:
+        argument.says(line.strip())
+    argument.fact(one)
+    for fact in grows:
+        argument.fact(fact)
+    argument.fact(differs, "near its start")
+    for fact in told_all(window, r"what (differs|changes|changed)"):
+        argument.fact(fact)
+    _cite_computed(argument, window.events_of(LogKind.PROMPT_EVALUATED))
+    return True
+
+
+def _tokens(event: LogEvent) -> float:
+    return event.fields.get("tokens", 0.0)
+
+
+_GROWS = (
+    r"\b(grows|growing|appended|append only|unchanged|same (session|conversation|history|chat)"
+    r"|history (is )?(kept|the same|unchanged))\b"
+)
 
 
 def _cite_computed(argument: Argument, computed: tuple[LogEvent, ...]) -> None:

@@ -156,7 +156,8 @@ def _misrouted(argument: Argument, window: Window) -> str:
 
 
 def _scattered(argument: Argument, window: Window) -> str:
-    apart, together = told_number(window, _APART), told_number(window, _TOGETHER)
+    apart = told_number(window, _APART, without=r"\b(cached|hits?|tokens|rate)\b")
+    together = told_number(window, _TOGETHER)
     share, kept = share_of(apart), share_of(together)
     if apart is not None and share is not None and _SPREAD <= share <= 1.0:
         argument.fact(apart, "each place has to compute the prefix again")

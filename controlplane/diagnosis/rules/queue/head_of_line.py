@@ -10,6 +10,10 @@ from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.rules.queue.behind_long import (
+    is_late_behind_long,
+    waits_for_slot_of_long,
+)
 from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import ROOM, Activity, activity_of
@@ -57,6 +61,9 @@ _CHUNK_LINE = r"prefill batch.*#new-seq:\s*1\b.*#new-token:\s*(\d+).*#queue-req:
 def judge(window: Window) -> Verdict | None:
     """CERTAIN where the long prompt and the short ones are known, with room in the cache."""
     now = activity_of(window)
+    told = _by_single_requests(now)
+    if told is not None:
+        return told
     waiting = stretch_while(now.backlog, lambda value: value > 0)
     if waiting is None or now.is_full or (now.running is not None and now.running.last.value == 0):
         return None
@@ -92,6 +99,24 @@ def judge(window: Window) -> Verdict | None:
     if is_worked_at and now.has_room and now.has_all_seats_taken is False:
         return argument.verdict(Confidence.LIKELY)
     return argument.verdict(Confidence.POSSIBLE)
+
+
+def _by_single_requests(now: Activity) -> Verdict | None:
+    """A log or a caller tells of the long one and of those that wait for it."""
+    thrown = preempting(now)
+    if now.is_full or (thrown is not None and thrown.is_costly):
+        return None
+    argument = Argument(now.window)
+    by_slots = waits_for_slot_of_long(argument, now.window)
+    by_waits = is_late_behind_long(argument, now.window)
+    has_queue = now.backlog is not None and now.backlog.max > 0
+    if not by_slots and not (by_waits and has_queue):
+        return None
+    argument.series(now.backlog)
+    argument.series(now.running)
+    argument.series(now.kv, "there is room")
+    _weigh(argument, now)
+    return argument.verdict(Confidence.CERTAIN if by_slots and by_waits else Confidence.LIKELY)
 
 
 def _by_reservation(now: Activity) -> Verdict | None:

@@ -1,5 +1,6 @@
 """Requests that wait while nothing runs and nothing moves: what blocked and never-fits share."""
 
+import re
 from dataclasses import dataclass
 
 from controlplane.diagnosis.reading import Series
@@ -104,5 +105,10 @@ def _denial(now: Activity) -> Figure | None:
 
 
 def _is_unanswered(raw: str) -> bool:
-    text = raw.lower()
-    return any(word in text for word in ("no answer", "timeout", "timed out", "unanswered", "hang"))
+    return re.search(_UNANSWERED, raw.lower()) is not None
+
+
+_UNANSWERED = (
+    r"\b(no|not|nothing|never|none|time[- ]?out|timed out|unanswered|hangs?|hung|hanging|queued"
+    r"|behind|waits|waiting|pending|stuck|fail\w*|lost|deadline)\b|n't\b"
+)

@@ -96,6 +96,8 @@ def _left_over(asked: Series | None, computed: Series | None) -> Series | None:
 
 
 _INTERVALS = 8
+_TOO_FEW = 0.02
+"""Of the tokens of the busiest interval: what a lone probe finds says nothing about the others."""
 
 
 def _thinned(series: Series) -> Series:
@@ -113,10 +115,12 @@ def _between(queries: Series | None, hits: Series | None) -> Series | None:
     first, first_hits = queries.first, hits.at(queries.first.at)
     if first_hits is not None and first.value > 0:
         readings.append(_reading(first.at, first_hits.value, first.value))
+    most = max((b.value - a.value for a, b in itertools.pairwise(queries.readings)), default=0.0)
+    least = _TOO_FEW * max(most, 0.0)
     for before, after in itertools.pairwise(queries.readings):
         old, new = hits.at(before.at), hits.at(after.at)
         asked = after.value - before.value
-        if old is not None and new is not None and asked > 0 and new.value >= old.value:
+        if old is not None and new is not None and asked > least and new.value >= old.value:
             readings.append(_reading(after.at, new.value - old.value, asked))
     if not readings:
         return None

@@ -20,7 +20,7 @@ _TIME = (
     r"\b(itl|tpot|latency|ttft|e2e|duration|step time|time|seconds|ms|inter token|per token"
     r"|elapsed|wall|first token|eval|us)\b"
 )
-_NOT_PACE = (
+NOT_PACE = (
     r"uptime|timeout|time ?stamp|prefill budget|limit|deadline|interval|startup|load time|rtt"
     r"|round trip|arrivals|arrived|arriving|incoming|offered|demand|reject"
     r"|429|retr|prefill steps|objective|slo\b|target|clock|age\b|ago\b"
@@ -46,7 +46,7 @@ def slowdowns(
 ) -> list[Slowdown]:
     """The greatest first. `pattern` narrows what is compared, besides being a speed or a time."""
     found = []
-    for contrast in contrasts(window, pattern or ".", base=base, other=other, without=_NOT_PACE):
+    for contrast in contrasts(window, pattern or ".", base=base, other=other, without=NOT_PACE):
         is_time = is_of_time(contrast.other)
         if is_time is None or contrast.base_value <= 0 or contrast.value <= 0:
             continue
@@ -90,7 +90,7 @@ def slower_than_told(
     that `base` names, and both in words. None where nobody told that speed."""
     if measured is None or late(measured) <= 0:
         return None
-    for fact in reversed(told_all(window, base, without=_NOT_PACE)):
+    for fact in reversed(told_all(window, base, without=NOT_PACE)):
         value = number_of(fact)
         is_tokens = fact.unit is Unit.TOKENS_PER_SECOND
         if value and is_tokens and not re.search(r"prompt|prefill|input", plain(fact.key)):

@@ -10,6 +10,7 @@ from controlplane.diagnosis.signal import Unit
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import activity_of
 from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.modes import between_modes, keys_of
 from controlplane.diagnosis.views.slowdown import is_of_time, slowdowns
 from controlplane.diagnosis.views.told import number_of, plain, share_of, told, told_all
 from controlplane.diagnosis.window import Window
@@ -38,10 +39,18 @@ _DEVICES = (
     r"|lan|wan|gigabit)\b"
 )
 _NUMBER = r"\btp ?(\d+)\b|\b(\d+) ?(?:gpus?|cards?|nodes?|devices?)\b"
-_NOT_A_STEP = r"ttft|\bload|start|transfer|\bkv\b|prefill"
+_NOT_A_STEP = r"ttft|busy|idle|\bload|start|transfer|\bkv\b|prefill"
 _LINK_WORDS = r"\b(nvlink|pcie|socket|tcp|ethernet|rpc|remote|network|gbit|lan|wan|gigabit)\b"
 _LINK_COSTS = 1.15
 """The same devices over another link: what it takes longer is the link's."""
+_FEWER_TALK = (
+    r"layer( split)?|pipeline|\bpp|single|one (gpu|card|node)|replicas|\bdp|nvlink|data parallel"
+    r"|infiniband|rdma|p2p (on|enabled)"
+)
+_MORE_TALK = (
+    r"tensor( parallel)?|\btp|row split|split mode row|two (gpus|cards|nodes)|pcie|ethernet|tcp"
+    r"|socket|expert parallel|\bep|across nodes|cross node|rpc"
+)
 _NOT_FASTER = 0.95
 """Two devices that take as long as one: what they gain is spent on talking."""
 _SLOW_PATH = (
@@ -119,6 +128,10 @@ def _share(argument: Argument, window: Window) -> float | None:
 def _is_not_faster(argument: Argument, window: Window) -> bool:
     """More devices for one model, or the same over another link."""
     if _by_number(argument, window):
+        return True
+    told_twice, modes = between_modes(window, _FEWER_TALK, _MORE_TALK)
+    if told_twice and told_twice[0].factor >= _LINK_COSTS:
+        argument.says(f"{keys_of(modes)}: {told_twice[0].says}")
         return True
     for slow in slowdowns(window, base=_ONE, other=_SEVERAL):
         about = slow.contrast.circumstance or slow.contrast.keys

@@ -27,7 +27,10 @@ from controlplane.diagnosis.views.told import (
 )
 from controlplane.diagnosis.window import Window
 
-_ENGINE = r"engine|core|enginecore|scheduler|worker|python|main|model|rank|tp0|single|decode|runner"
+_ENGINE = (
+    r"executor|engine|core|enginecore|scheduler|worker|python|main|model|rank|tp0|single|decode"
+    r"|runner"
+)
 _FRONT = r"front\w*|api|http|router|gateway|client|uvicorn|ingress|proxy|tokenizer|detokenizer"
 _HOST = (
     r"\b(cpu|host|python|schedul\w*|launch\w*|sampl\w*|detokeni[sz]\w*|tokeni[sz]\w*|grammar"
@@ -60,8 +63,8 @@ def judge(window: Window) -> Verdict | None:
     if usage is not None and usage.value >= _BUSY_DEVICE:
         return None
     argument = Argument(window)
-    measured = _shares(argument, window)
     busy = _busy_engine(argument, window)
+    measured = _shares(argument, window) or (busy and _has_gap(argument, window))
     eager = _eager(argument, window)
     starved = _starved(argument, window)
     if not (measured or busy or eager or starved):
@@ -180,6 +183,20 @@ def _shares(argument: Argument, window: Window) -> bool:
         argument.fact(device[0])
         return True
     return False
+
+
+def _has_gap(argument: Argument, window: Window) -> bool:
+    """With the engine's thread known to be full, a smaller gap on the device is the host's too."""
+    gap = _time(window, _GAP, without=r"token|p9|ttft|timeout|since")
+    step = _time(window, _STEP, without=rf"{_DEVICE}|{_HOST}|{_GAP}|ttft|request")
+    if gap is None or step is None or not _SMALL_GAP * step[1] <= gap[1] < step[1]:
+        return False
+    argument.fact(gap[0], f"of a step ({step[0].key} {step[0].raw})")
+    return True
+
+
+_SMALL_GAP = 0.08
+"""Of a step: what a full thread leaves the device idle for is worth having back."""
 
 
 def _share(fact: Fact) -> float | None:

@@ -8,6 +8,7 @@ from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import activity_of
 from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.modes import between_modes
 from controlplane.diagnosis.views.slowdown import (
     Slowdown,
     sibling_slowdown,
@@ -91,6 +92,11 @@ def judge(window: Window) -> Verdict | None:
 def _compared(window: Window) -> list[Slowdown]:
     """Pairs of which one is of the lower precision; where keys say only before and after, a change
     has to name the precision."""
+    told_twice, _ = between_modes(
+        window, rf"\b({_FULL}|none|off|no)\b", rf"\b{_LOW}\b", r"ttft|first token"
+    )
+    if told_twice:
+        return told_twice
     pairs = slowdowns(window, base=rf"\b{_FULL}\b", other=rf"\b{_LOW}\b")
     named = [slow for slow in pairs if _names(slow, _LOW)]
     if named:

@@ -169,7 +169,9 @@ def _offered_less(argument: Argument, now: Activity) -> int:
 
 def _unsent(argument: Argument, window: Window) -> int:
     """Requests that the client holds back itself."""
-    fact = told_number(window, _HELD_BACK, without=r"bytes|server|engine|write")
+    fact = told_number(
+        window, _HELD_BACK, without=r"bytes|chunk|token|stream|buffer|frame|server|engine|write"
+    )
     value = number_of(fact)
     if fact is None or value is None or value <= 0:
         return 0

@@ -47,7 +47,8 @@ def _judge(window: Window) -> Verdict | None:
     if truth.is_asleep or truth.is_answered or truth.is_wanted is False:
         return None
     running = stretch_while(now.running, lambda value: value > 0)
-    if now.running is not None and running is None:
+    is_proven = bool(_own_watch(notices)) and truth.is_answered is False and truth.is_wanted
+    if now.running is not None and running is None and not is_proven:
         return None
     silent, task = _silence(window), _unfinished_task(window)
     if silent is None and truth.is_answered is None and not truth.is_wanted:

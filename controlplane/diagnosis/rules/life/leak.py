@@ -174,7 +174,7 @@ def _gone(argument: Argument, now: Activity) -> bool:
     fact = told(
         now.window,
         r"disconnect|abandon|cancel|abort|gave up|gone|timed out|timeouts|client left|ctrl",
-        without=r"\b(since|after|until)\b",
+        without=r"^(finished|completed|answered|done)\b",
     )
     left = now.window.events_of(LogKind.CLIENT_GONE)
     if left:

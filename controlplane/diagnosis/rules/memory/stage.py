@@ -42,7 +42,8 @@ _STARTING_WORDS: tuple[tuple[Stage, re.Pattern[str]], ...] = tuple(
             r"\bin capture\w*|capture_model|capture_graphs?\b|_capture_cudagraphs|"
             r"capture_one_batch_size|_warmup_and_capture|init_graph|"
             r"captur(e|ing) (of )?(cuda|hip|npu)? ?graphs?|(cuda|hip) ?graphs? captur|"
-            r"init_(cuda|device|npu)_graphs?|graph capture",
+            r"init_(cuda|device|npu)_graphs?|graph capture|torch\.(cuda|npu)\.graph\(|"
+            r"\.capture_(begin|end)\(",
         ),
         (
             Stage.PROFILE,

@@ -32,6 +32,7 @@ from controlplane.diagnosis.rules.telemetry.traps.trap import Trap
 from controlplane.diagnosis.rules.telemetry.traps.usage import (
     cached_is_not_held,
     fell_with_its_requests,
+    hits_of_the_preempted,
     prefills_and_decodes_nothing,
 )
 from controlplane.diagnosis.verdict import Verdict
@@ -50,6 +51,10 @@ _TRAPS: tuple[tuple[Trap, str], ...] = (
     (restarted, "Take rates that know of restarts, never the difference of two counts."),
     (cached_is_not_computed, "Judge prefill by computed tokens, without those that were cached."),
     (of_one_batch, "Take hits over queries from the counters; the gauge is of one batch."),
+    (
+        hits_of_the_preempted,
+        "Leave requests that come back after a preemption out of the hit rate.",
+    ),
     (below_first_bucket, "Use the mean, finer buckets, or times measured at the gateway."),
     (mean_since_start, "Divide the rate of the sum by the rate of the count."),
     (mean_of_percentiles, "Add the buckets of all replicas first, then take the percentile."),

@@ -2,7 +2,7 @@
 
 import re
 
-from controlplane.diagnosis.citing import moved, stands
+from controlplane.diagnosis.citing import course, moved, stands
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogKind
@@ -51,6 +51,7 @@ def _judge(window: Window) -> Verdict | None:
         _one_that_is_gone,
         _rate_of_nothing,
         _idle_in_vain,
+        _zero_for_a_while,
         _stuck_share,
         _too_old,
     ):
@@ -271,6 +272,51 @@ def _idle_in_vain(argument: Argument, now: Activity, truth: Truth) -> Confidence
         argument.says(sentence)
     argument.against("engine.hung: answers reach their callers meanwhile")
     return Confidence.CERTAIN
+
+
+def _zero_for_a_while(argument: Argument, now: Activity, truth: Truth) -> Confidence | None:
+    """Gauges that say nothing runs at a moment at which answers come out, and catch up later."""
+    running, inside = now.running, truth.in_flight
+    if running is None or inside is None:
+        return None
+    for reading in inside.readings:
+        shown, queued = running.at(reading.at), now.waiting and now.waiting.at(reading.at)
+        if not reading.value or shown is None or shown.value or (queued and queued.value):
+            continue
+        came = [
+            fact
+            for fact in told_all(
+                now.window, r"(token|chunk|answer|byte)s?\b.*\b(received|seen|out)\b"
+            )
+            if fact.at == reading.at and number_of(fact)
+        ]
+        zeros = _zero_since(running, shown.at)
+        if not came or reading.at - zeros < _LEAST_ZERO:
+            continue
+        argument.says(f"{course(running)}: nothing runs as of {shown.at:g} s")
+        argument.says(f"{inside.origin.name} {reading.raw} at {reading.at:g} s")
+        for fact in came:
+            argument.fact(fact, "so the engine works")
+        _cite_beside(argument, now.window)
+        argument.against("queue.blocked: tokens reach their callers meanwhile")
+        return Confidence.CERTAIN
+    return None
+
+
+_LEAST_ZERO = 10.0
+"""Seconds. A gauge is a step or a scrape old anyway."""
+
+
+def _zero_since(series: Series, at: float) -> float:
+    """Since when it has had the value that it has at `at`."""
+    begun = at
+    for reading in reversed(series.readings):
+        if reading.at > at:
+            continue
+        if reading.value:
+            break
+        begun = reading.at
+    return begun
 
 
 def _outside(now: Activity) -> list[str]:

@@ -11,7 +11,7 @@ from controlplane.diagnosis.signal import Signal, SignalKind, Unit
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.contrast import contrasts
-from controlplane.diagnosis.views.told import number_of, texts_of, told_all
+from controlplane.diagnosis.views.told import number_of, share_of, texts_of, told_all, told_number
 from controlplane.diagnosis.window import DoubtKind
 
 _NEAR = 0.01
@@ -248,6 +248,8 @@ def of_one_batch(argument: Argument, now: Activity) -> Confidence | None:
         now.window.find(Signal.PROMPT_TOKENS),
         now.window.find(Signal.CACHED_PROMPT_TOKENS),
     )
+    if _answers_say_otherwise(argument, now):
+        return Confidence.LIKELY
     queries = None if asked is None else asked.increase
     hits = None if found is None else found.increase
     if gauge is None or found is None or not queries or hits is None or not readers(now.window):
@@ -263,3 +265,23 @@ def of_one_batch(argument: Argument, now: Activity) -> Confidence | None:
 
 
 _APART = 0.4
+
+
+def _answers_say_otherwise(argument: Argument, now: Activity) -> bool:
+    """A share of cached tokens that was counted from answers is far above SGLang's gauge."""
+    gauge = now.window.find(Signal.HIT_RATE)
+    counted = told_number(
+        now.window,
+        r"(?=.*\b(cached|reused|hits?)\b)(?=.*\b(answers?|responses?|usage|counters?|tokens)\b)"
+        r"(?=.*\b(share|rate|ratio|percent)\b)",
+        without=r"\b(last|before|yesterday|usual|expected|was|ago|ideal|baseline)\b",
+    )
+    told = share_of(counted)
+    if gauge is None or told is None or not gauge.origin.name.startswith("sglang:"):
+        return False
+    if told - gauge.last.value < _APART:
+        return False
+    argument.series(gauge, "of the newest batch")
+    argument.fact(counted)
+    argument.against("cache.nothing_shared and cache.prefix_loss: answers say what it finds")
+    return True

@@ -2,6 +2,7 @@
 and what is merely cached is free."""
 
 import itertools
+import re
 
 from controlplane.diagnosis.citing import says
 from controlplane.diagnosis.confidence import Confidence
@@ -100,3 +101,36 @@ def prefills_and_decodes_nothing(argument: Argument, now: Activity) -> Confidenc
     argument.against("engine.hung and queue.blocked: prompt tokens are computed")
     argument.against("telemetry.stale: its counters move")
     return Confidence.CERTAIN
+
+
+def hits_of_the_preempted(argument: Argument, now: Activity) -> Confidence | None:
+    """Nothing is shared, and what was preempted finds its own blocks: no hit of a prefix."""
+    preempted, hits = now.window.find(Signal.PREEMPTIONS), now.window.find(Signal.HIT_RATE)
+    if preempted is None or not preempted.last.value or hits is None:
+        return None
+    if hits.last.value < _HITS_OF_NOTHING:
+        return None
+    unlike = [
+        text
+        for text in texts_of(now.window)
+        if re.search(
+            r"\bprompts?\b.*\b(unique|random|no two|distinct|nothing shared|all different)\b",
+            text,
+            re.IGNORECASE,
+        )
+    ]
+    first = told_number(now.window, r"(?=.*\b(cached|hits?)\b)(?=.*\bfirst\b)")
+    if not unlike and number_of(first) != 0:
+        return None
+    for text in unlike[:2]:
+        argument.says(text)
+    argument.fact(first)
+    argument.series(hits)
+    argument.says(f"{preempted.origin.name} {preempted.last.raw}: they find their own blocks again")
+    for fact in told_all(now.window, r"hit rate"):
+        argument.fact(fact)
+    argument.against("cache.nothing_shared and cache.prefix_loss: no prefix was shared or lost")
+    return Confidence.CERTAIN if unlike and number_of(first) == 0 else Confidence.LIKELY
+
+
+_HITS_OF_NOTHING = 0.05

@@ -6,7 +6,7 @@ from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.mechanism import Mechanism
-from controlplane.diagnosis.reading import Series
+from controlplane.diagnosis.reading import Series, SourceKind
 from controlplane.diagnosis.rules.life.hung import HUNG
 from controlplane.diagnosis.rules.life.leak import LEAK
 from controlplane.diagnosis.rules.telemetry.stale import STALE
@@ -66,6 +66,30 @@ CASES: dict[str, tuple[Mechanism, tuple[Part, ...]]] = {
     "nobody waits and it is computed": (
         Mechanism.RELEASE_LEAK,
         (RUNNING, WAITING, KV, MOVING, told(120, in_flight=0, client_disconnects=4)),
+    ),
+    "one waits behind what its caller left": (
+        Mechanism.RELEASE_LEAK,
+        (
+            series(Signal.RUNNING, 1, 1, 1, every=60),
+            series(Signal.WAITING, 0, 1, 1, every=60),
+            MOVING,
+            told(120, in_flight=1, client_disconnects=1, finished_since_disconnect=0),
+        ),
+    ),
+    "nothing runs as it says, and tokens arrive": (
+        Mechanism.TELEMETRY_STALE,
+        (
+            series(Signal.RUNNING, 0, 0, 0, 18, every=10),
+            told(20, in_flight=18, first_tokens_received=6),
+        ),
+    ),
+    "a batch that was never counted as running, and the watchdog": (
+        Mechanism.ENGINE_HUNG,
+        (
+            series(Signal.RUNNING, 0, kind=SourceKind.LOG, name="#running-req"),
+            WATCHDOG,
+            told(300, in_flight=1, probe_one_token="no answer in 60 s"),
+        ),
     ),
     "output for nobody": (
         Mechanism.RELEASE_LEAK,
@@ -131,6 +155,10 @@ INNOCENT: dict[str, tuple[Part, ...]] = {
         said(LogKind.NO_PROGRESS, "No available shared memory broadcast block found", at=60),
     ),
     "the last sample is fresh": (told(dashboard_running=88, prometheus_last_sample="9 s ago"),),
+    "requests are in flight that have not come to the engine": (
+        series(Signal.RUNNING, 0, 0, 0, 18, every=10),
+        told(20, in_flight=18),
+    ),
     "it is idle": (series(Signal.RUNNING, 0, 0, 0), STILL, told(30, in_flight=0)),
     "a closed loop keeps its batch": (RUNNING, WAITING, MOVING, told(120, in_flight=6)),
 }

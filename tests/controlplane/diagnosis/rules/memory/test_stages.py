@@ -124,6 +124,10 @@ CASES: dict[str, tuple[Mechanism, tuple[Line | str, ...]]] = {
             said(LogKind.OUT_OF_MEMORY, "RuntimeError: Decode out of memory. Try to lower"),
         ),
     ),
+    "where a capture ends": (
+        Mechanism.OOM_GRAPH_CAPTURE,
+        (LOADED, SIZED, "    self.cuda_graph.capture_end()", OUT),
+    ),
     "in TGI's decode, hours after its warm-up": (
         Mechanism.OOM_DECODE_GROWTH,
         (

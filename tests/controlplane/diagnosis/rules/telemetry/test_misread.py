@@ -58,6 +58,15 @@ TRAPS: dict[str, tuple[Series | tuple[Fact, ...], ...]] = {
         series(Signal.RUNNING, 0),
         told(kv_blocks_used=260, kv_blocks_evictable=260),
     ),
+    "hits of the preempted": (
+        series(Signal.HIT_RATE, 0.3, kind=LOGGED, name="hit rate"),
+        series(Signal.PREEMPTIONS, 412, name="vllm:num_preemptions_total"),
+        told(prompts="1000, random, no two alike"),
+    ),
+    "of one batch": (
+        series(Signal.HIT_RATE, 0, 0, every=60, name="sglang:cache_hit_rate"),
+        told(cached_tokens_in_answers_share=0.78),
+    ),
     "busy is not full": (
         series(Signal.DEVICE_USAGE, 0.99, name="DCGM_FI_DEV_GPU_UTIL"),
         told(claim="the GPU is full, utilization 99 %", sm_active=0.11),
@@ -88,6 +97,15 @@ NO_TRAPS: dict[str, tuple[Series | tuple[Fact, ...], ...]] = {
     "a device that is busy and full": (
         series(Signal.DEVICE_USAGE, 0.99, name="DCGM_FI_DEV_GPU_UTIL"),
         told(claim="the GPU is full, utilization 99 %", sm_active=0.81),
+    ),
+    "hits of prompts that share": (
+        series(Signal.HIT_RATE, 0.3, kind=LOGGED, name="hit rate"),
+        series(Signal.PREEMPTIONS, 412, name="vllm:num_preemptions_total"),
+        told(prompts="1000, one system prompt"),
+    ),
+    "a rate that was better before": (
+        series(Signal.HIT_RATE, 0, 0, every=60, name="sglang:cache_hit_rate"),
+        told(cached_tokens_share_last_week=0.78),
     ),
     "a prefill server that nobody misjudges": PREFILLS,
     "an idle cache whose hits were lost": (*EMPTIED, HITS_LOST),

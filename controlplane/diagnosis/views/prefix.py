@@ -98,6 +98,8 @@ def _left_over(asked: Series | None, computed: Series | None) -> Series | None:
 _INTERVALS = 8
 _TOO_FEW = 0.02
 """Of the tokens of the busiest interval: what a lone probe finds says nothing about the others."""
+_FEWEST_TOKENS = 64
+"""Of an interval: four blocks of 16, what a few probes of a word or two ask for."""
 
 
 def _thinned(series: Series) -> Series:
@@ -116,7 +118,7 @@ def _between(queries: Series | None, hits: Series | None) -> Series | None:
     if first_hits is not None and first.value > 0:
         readings.append(_reading(first.at, first_hits.value, first.value))
     most = max((b.value - a.value for a, b in itertools.pairwise(queries.readings)), default=0.0)
-    least = _TOO_FEW * max(most, 0.0)
+    least = max(_TOO_FEW * most, _FEWEST_TOKENS)
     for before, after in itertools.pairwise(queries.readings):
         old, new = hits.at(before.at), hits.at(after.at)
         asked = after.value - before.value

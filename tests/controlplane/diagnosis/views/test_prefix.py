@@ -31,6 +31,11 @@ def test_a_lone_probe_that_finds_nothing_after_the_load_is_no_loss_of_the_prefix
     assert _rates(asked, found) == (0.9, 0.9, 0.9)
 
 
+def test_where_probes_alone_are_left_they_are_not_compared_with_all_that_was_before() -> None:
+    asked = [50_000.0, 50_002.0, 50_004.0, 50_006.0]
+    assert _rates(asked, [45_000.0] * 4) == (0.9,)
+
+
 def test_less_traffic_that_finds_less_is_told() -> None:
     asked = [0.0, 1000.0, 2000.0, 2100.0, 2200.0]
     found = [0.0, 900.0, 1800.0, 1810.0, 1820.0]

@@ -36,7 +36,7 @@ _DROPPED = (
 _BUFFERED = (
     r"(send|socket|write|output|tcp|response|egress)\b.*\b(buffer\w*|queue\w*|q|backlog|unsent)"
     r"|(consumer|client|subscriber|reader|delivery|outbound)\b.*\b(queue|backlog|lag)\b"
-    r"|undelivered|unacked|not ?sent|buffered (tokens|bytes|chunks)|zero window|send ?q"
+    r"|undelivered|unsent|unacked|not ?sent|buffered (tokens|bytes|chunks)|zero window|send ?q"
 )
 _READS = (
     r"(client|consumer|reader|downlink|network|link|mobile)\b.*\b(read\w*|rate|per s|kbit|mbit"
@@ -58,6 +58,7 @@ _APART = 5.0
 _HALF = 0.5
 _MADE = r"\b(from|by|at|of) (the )?engine\b|\b(produced|generated|made|emitted|written)\b"
 _TAKEN = r"\b(delivered|received|acked|acknowledged|read|consumed|taken)\b"
+_READER = r"\b(consumer|client|reader|user|subscriber|browser)\b"
 _NOTHING = 0.001
 _FEW_LATE = 8.0
 _TIMES = 2.0
@@ -81,6 +82,8 @@ def judge(window: Window) -> Verdict | None:
     fine = is_engine_fine(argument, window)
     if fine is False:
         return None
+    if fine is None and blocked and _has_finished(argument, window):
+        fine = True
     _cite(argument, window)
     front = cpu_of(window, _FRONT)
     if front is not None and front.value >= BUSY_CORE:
@@ -126,6 +129,26 @@ def _blocked(argument: Argument, window: Window) -> bool | None:
     return True
 
 
+def _has_finished(argument: Argument, window: Window) -> bool:
+    """The engine has nothing left to do while clients still wait for what it made."""
+    now = activity_of(window)
+    inside = told_number(window, r"engine.*(in ?flight|running)")
+    idle = now.running is not None and now.running.last.value == 0
+    empty = now.waiting is not None and now.waiting.last.value == 0
+    if not empty or not (idle or number_of(inside) == 0):
+        return False
+    argument.fact(inside)
+    histogram = window.find_histogram(Signal.E2E)
+    mean = None if histogram is None else histogram.mean
+    if histogram is not None and mean is not None:
+        argument.histogram(
+            histogram, mean, f"{histogram.origin.name}: {mean:.3g} s at the engine, and it is done"
+        )
+    for fact in told_all(window, r"(last|end|e2e|total).*\b(client|user|browser|consumer)\b"):
+        argument.fact(fact, "at the client")
+    return True
+
+
 def _undelivered(argument: Argument, window: Window) -> bool:
     """More answers are on their way to clients than the engines work at."""
     undelivered = window.find(Signal.GATEWAY_UNDELIVERED)
@@ -141,6 +164,13 @@ def _undelivered(argument: Argument, window: Window) -> bool:
 
 def _takes_less(argument: Argument, window: Window) -> bool:
     """Of what the engine made, the client has taken less than half."""
+    pace = r"(tokens?|chunks?|events?|bytes)\b.*per s"
+    for contrast in contrasts(window, pace, base=r"\b(engine|server|model)\b", other=_READER):
+        keys = contrast.keys
+        is_pair = re.search(r"\b(engine|server|model)\b", keys) and re.search(_READER, keys)
+        if is_pair and contrast.base.key != contrast.other.key and contrast.factor <= _HALF:
+            argument.says(contrast.says)
+            return True
     for contrast in contrasts(window, r"tokens|chunks|events|bytes", base=_MADE, other=_TAKEN):
         is_pair = re.search(_MADE, contrast.keys) and re.search(_TAKEN, contrast.keys)
         if is_pair and contrast.base.key != contrast.other.key and contrast.factor <= _HALF:

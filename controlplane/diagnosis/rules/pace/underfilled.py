@@ -66,6 +66,8 @@ def judge(window: Window) -> Verdict | None:
         return None
     verdict = _behind_a_limit(argument, now, usage, is_idle=is_idle)
     if verdict is None:
+        verdict = _beside_free_memory(Argument(window), now, usage)
+    if verdict is None:
         verdict = _behind_reservations(Argument(window), now, usage)
     if verdict is None:
         verdict = _at_a_constant_batch(Argument(window), now, usage)
@@ -113,6 +115,33 @@ def _behind_a_limit(
         return None
     argument.need("how busy the device is", *(() if now.kv else ("KV cache usage",)))
     return argument.verdict(Confidence.POSSIBLE, detail=limit.says)
+
+
+def _beside_free_memory(argument: Argument, now: Activity, usage: Figure | None) -> Verdict | None:
+    """A handful of seats, all taken, others wait, and much of the device's memory is not used."""
+    seats, waiting = now.seats, stretch_while(now.backlog, lambda value: value > 0)
+    if seats is None or seats > _HANDFUL or not now.has_all_seats_taken or waiting is None:
+        return None
+    used = told_number(now.window, r"(gpu|device|card|vram|hbm).*\bused\b|\bused\b.*(gpu|vram)")
+    whole = told_number(now.window, r"(gpu|device|card|vram|hbm).*\b(total|capacity|size)\b")
+    taken, size = number_of(used), number_of(whole)
+    if used is None or whole is None or not taken or not size or taken > _HALF * size:
+        return None
+    if (usage is not None and usage.value >= _BUSY) or (now.kv is not None and now.is_full):
+        return None
+    argument.series(now.running, f"of {number(seats)} seats")
+    argument.series(waiting, "others wait for a seat")
+    argument.fact(used, f"of {whole.raw}: there is room for more seats")
+    argument.series(now.decode, "for all")
+    argument.fact(told_number(now.window, r"prompt.*tokens"))
+    _cite_usage(argument, usage)
+    argument.against("queue.overload: it is the number of seats that is full, not the device")
+    lasts = is_sustained(waiting, _LEAST_SECONDS)
+    confidence = Confidence.LIKELY if lasts else Confidence.POSSIBLE
+    return argument.verdict(confidence, detail=f"{number(seats)} seats")
+
+
+_HANDFUL = 4
 
 
 def _behind_reservations(argument: Argument, now: Activity, usage: Figure | None) -> Verdict | None:

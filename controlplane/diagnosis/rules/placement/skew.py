@@ -10,7 +10,7 @@ from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.course_parts import recent_rate
 from controlplane.diagnosis.views.phases import phases_of
 from controlplane.diagnosis.views.spread import Spread, spread_of
-from controlplane.diagnosis.views.told import told
+from controlplane.diagnosis.views.told import told, told_all
 from controlplane.diagnosis.window import Window
 
 _FEWEST_EACH = 2.0
@@ -48,9 +48,9 @@ def judge(window: Window) -> Verdict | None:
         return None
     load = spread_of(window, Signal.RUNNING, _LOAD)
     waiting = spread_of(window, Signal.WAITING, _QUEUES)
-    if load is None and waiting is None:
-        return None
     argument = Argument(window)
+    if load is None and waiting is None:
+        return _by_work_alone(argument, window)
     is_uneven = load is not None and _is_uneven(load)
     work = _work(window)
     if work is not None and load is not None and not is_uneven:
@@ -88,6 +88,32 @@ def judge(window: Window) -> Verdict | None:
         "requests running and waiting by replica over a minute", "how requests are routed"
     )
     return argument.verdict(Confidence.POSSIBLE, detail=detail)
+
+
+def _by_work_alone(argument: Argument, window: Window) -> Verdict | None:
+    """Counters of two moments, and no gauges: one place did nearly all that was done."""
+    work = _work(window)
+    if work is None or window.end - window.start < _LEAST_SECONDS:
+        return None
+    if work.top_share < _NEARLY_ALL or work.least > _IDLE * work.mean:
+        return None
+    argument.says(work.says)
+    for signal in (Signal.FINISHED, Signal.RECEIVED, Signal.PREFIX_QUERIES):
+        for series in window.all_series(signal):
+            place = ", ".join(series.labels.values())
+            argument.says(f"{series.origin.name} {place} {series.first.raw} -> {series.last.raw}")
+    policy = told_all(window, r"policy|round robin|split|session|workers|replicas|pick|active")
+    for fact in policy:
+        argument.fact(fact)
+    _cite(argument, window, None)
+    detail = f"{work.top} did {work.top_share * 100:.0f} %"
+    if policy or window.changes_with(_WHY):
+        return argument.verdict(Confidence.CERTAIN, detail=detail)
+    argument.need("whether the idle one is ready and meant to get requests")
+    return argument.verdict(Confidence.LIKELY, detail=detail)
+
+
+_NEARLY_ALL = 0.85
 
 
 def _work(window: Window) -> Spread | None:

@@ -3,6 +3,7 @@
 import re
 
 from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.signal import Signal
@@ -94,6 +95,7 @@ def judge(window: Window) -> Verdict | None:
         _predicted_and_missed(argument, window)
         or _misrouted(argument, window)
         or _scattered(argument, window)
+        or _moved_away(argument, window)
         or _blind(argument, window)
         or _finds_less_than_is_shared(argument, window)
         or _refused(argument, window)
@@ -174,6 +176,34 @@ def _scattered(argument: Argument, window: Window) -> str:
     argument.fact(fact, "one would hold its prefix")
     rates = hit_rates(window)
     argument.series(rates)
+    return "prefix"
+
+
+def _moved_away(argument: Argument, window: Window) -> str:
+    """A session whose turns went to several replicas, and nothing was found where it was new."""
+    places = told_all(
+        window, r"^(replica|worker|pod|instance|node|backend|server|engine|rank)( id)?$"
+    )
+    found_at = {
+        fact.at: fact for fact in told_all(window, r"cached( prompt)?( tokens)?$|hit (rate|tokens)")
+    }
+    seen: dict[str, list[Fact]] = {}
+    for place in sorted(places, key=lambda fact: fact.at):
+        fact = found_at.get(place.at)
+        if fact is not None and number_of(fact) is not None:
+            seen.setdefault(place.raw, []).append(fact)
+    firsts = [found[0] for found in seen.values()]
+    if len(seen) < 2 or not told_all(window, r"\b(session|conversation|chat|thread|turn)\b"):
+        return ""
+    order = [place.raw for place in sorted(places, key=lambda fact: fact.at)]
+    new = [fact for fact in firsts[1:] if number_of(fact) == 0]
+    if not new or not any((number_of(fact) or 0) > 0 for fact in firsts[:1]):
+        return ""
+    argument.says(f"{plain(places[0].key)} {' -> '.join(order)} for one session")
+    for fact in found_at.values():
+        argument.fact(fact)
+    for fact in told_all(window, r"ttft|first token|affinity|sticky"):
+        argument.fact(fact)
     return "prefix"
 
 

@@ -35,7 +35,7 @@ _ORIGINALS = (
     r"\b(inbound|original|unique|distinct|first|users?|clients?|callers?|logical|organic|new|real"
     r"|agent"
     r"|human)\b.*\b(requests?|attempts?|rps|qps|ids?|bod(y|ies)|quer(y|ies)|calls?|turns?"
-    r"|questions?"
+    r"|questions?|prompts?"
     r"|tasks?|jobs?|actions?|messages?)\b|^(turns|questions|user actions|tasks|jobs|intents"
     r"|messages"
     r"|conversations)\b"

@@ -2,16 +2,18 @@
 
 import re
 
-from controlplane.diagnosis.citing import number
+from controlplane.diagnosis.citing import number, says
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.life.stages import Stage, Start, start_of
+from controlplane.diagnosis.signal import Unit
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.contrast import Contrast, contrasts
-from controlplane.diagnosis.views.told import number_of, plain, told_all
+from controlplane.diagnosis.views.durations import durations_in
+from controlplane.diagnosis.views.told import number_of, plain, texts_of, told_all
 from controlplane.diagnosis.window import Window
 
 _MOST = 0.4
@@ -43,8 +45,10 @@ _REMEDIES = {
 
 def _judge(window: Window) -> Verdict | None:
     start = start_of(window)
-    if start is None or _failed(window):
+    if _failed(window):
         return None
+    if start is None or start.total_seconds < _LONG_SECONDS:
+        return _compared(window)
     usual = _usual(window)
     if usual is not None and usual.factor < _LONGER:
         return None
@@ -66,6 +70,40 @@ def _judge(window: Window) -> Verdict | None:
         confidence = Confidence.LIKELY if _progresses(window) else Confidence.POSSIBLE
     argument.against("capacity.late: nobody says that load came and went meanwhile")
     return argument.verdict(confidence, detail=stage.name, remedy=_REMEDIES.get(stage.name))
+
+
+def _compared(window: Window) -> Verdict | None:
+    """The same weights were loaded several times, and one place gives them far more slowly."""
+    loads = [
+        (fact.value, says(fact))
+        for fact in told_all(window, r"^(model |weights )?load( time)?( s)?$")
+        if fact.value is not None and fact.unit is Unit.SECONDS
+    ]
+    for fact in window.facts:
+        times = durations_in(fact.raw) if fact.value is None else ()
+        if len(times) == 1 and re.search(r"\b(load(ed|ing)?|reload\w*)\b", fact.raw, re.IGNORECASE):
+            loads.append((times[0][1], says(fact)))
+    texts = " ".join(texts_of(window))
+    if len(loads) < _LEAST_LOADS or not re.search(_PLACES, texts, re.IGNORECASE):
+        return None
+    loads.sort(reverse=True)
+    (slowest, _), (fastest, _) = loads[0], loads[-1]
+    if slowest < _LONG_SECONDS or fastest * _FAR_FASTER > slowest:
+        return None
+    argument = Argument(window)
+    for _, sentence in loads:
+        argument.says(sentence)
+    for change in window.changes:
+        argument.says(f"{change.at:g} s: {change.what}")
+    argument.against("engine.hung: the same load ends where weights are read faster")
+    stage = "loading weights"
+    return argument.verdict(Confidence.LIKELY, detail=stage, remedy=_REMEDIES[stage])
+
+
+_LEAST_LOADS = 3
+_FAR_FASTER = 5.0
+_PLACES = r"\b(page ?cache|nfs|volume|disk|nvme|network (drive|storage)|s3|efs|lustre|ceph|pvc)\b"
+"""Where weights are read from."""
 
 
 def _failed(window: Window) -> bool:

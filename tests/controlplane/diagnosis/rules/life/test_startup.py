@@ -147,3 +147,13 @@ def test_stages_in_one_sentence_count() -> None:
 def test_times_of_requests_in_a_sentence_are_no_stages() -> None:
     sentence = "ttft 3 s, e2e 40 s, queue 300 s"
     assert STARTUP_SLOW.judge(window(told(note=sentence, replicas=2))) is None
+
+
+def test_the_same_load_from_a_faster_place_names_the_slow_one() -> None:
+    from_nfs = told(300, event="load of the model gave up at 5 min", volume="NFS", page_cache_gb=37)
+    verdict = STARTUP_SLOW.judge(window(from_nfs, told(650, load_s=4.2), told(900, load_s=11)))
+    assert verdict is not None
+    assert verdict.confidence is Confidence.LIKELY
+    assert verdict.detail == "loading weights"
+    alike = (told(300, load_s=280), told(650, load_s=240), told(900, load_s=260, volume="NFS"))
+    assert STARTUP_SLOW.judge(window(*alike)) is None

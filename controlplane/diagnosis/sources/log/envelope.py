@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from controlplane.diagnosis.sources.log.stamp import Stamp, epoch_stamp, find_stamp
 
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-_REPLICA = re.compile(r"^(?:\[pod/(?P<pod>[\w.-]+)/[\w.-]+\]|(?P<service>[\w.-]+) +\|) ")
+_REPLICA = re.compile(
+    r"^(?:\[pod/(?P<pod>[\w.-]+)/[\w.-]+\]|(?P<service>[\w.-]+) +\|"
+    r"|pod/(?P<bare>[\w.-]+)(?:/[\w.-]+)?:?) "
+)
 _LEVEL = re.compile(r"\b(DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL|Error|error)\b")
 _RANK = re.compile(r"(?<![A-Za-z])(DP|TP|PP|EP|[Rr]ank[ =]?)_?(\d{1,4})(?!\d)")
 _SLOT = re.compile(r"\bid +(\d+) \| task (-?\d+) \||\bid_slot=(\d+) id_task=(-?\d+)")
@@ -76,8 +79,9 @@ def uncoloured(line: str) -> str:
 
 def open_line(line: str) -> list[Envelope]:
     """What `line` holds: one message, or several where JSON holds one with line breaks."""
-    replica = _REPLICA.match(line) if "|" in line[:_LONGEST_NAME] or line[:5] == "[pod/" else None
-    name = (replica["pod"] or replica["service"]) if replica else ""
+    is_named = "|" in line[:_LONGEST_NAME] or line.startswith(("[pod/", "pod/"))
+    replica = _REPLICA.match(line) if is_named else None
+    name = (replica["pod"] or replica["service"] or replica["bare"]) if replica else ""
     body = line[replica.end() :] if replica else line
     stamp, level = None, ""
     record: Mapping[str, object] = _NO_RECORD

@@ -64,9 +64,9 @@ def judge(window: Window) -> Verdict | None:
     is_idle = usage is not None and usage.value < IDLE_BELOW
     if _is_somebody_elses(now):
         return None
-    verdict = _behind_a_limit(argument, now, usage, is_idle=is_idle)
+    verdict = _beside_free_memory(Argument(window), now, usage)
     if verdict is None:
-        verdict = _beside_free_memory(Argument(window), now, usage)
+        verdict = _behind_a_limit(argument, now, usage, is_idle=is_idle)
     if verdict is None:
         verdict = _behind_reservations(Argument(window), now, usage)
     if verdict is None:

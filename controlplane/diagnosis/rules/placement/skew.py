@@ -123,6 +123,7 @@ def _work(window: Window) -> Spread | None:
         for series in window.all_series(signal):
             place = series.labels.get("replica") or series.labels.get("engine")
             rate = recent_rate(series, window)
+            rate = series.per_second if rate is None else rate
             if place is not None and rate is not None:
                 third = (window.end - window.start) / 3
                 done[place] = done.get(place, 0.0) + rate * third

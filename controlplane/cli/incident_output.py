@@ -75,7 +75,8 @@ def _finding(each: FindingView) -> Iterator[str]:
     detail = finding.get("detail")
     shown = f" [{detail}]" if detail else ""
     yield ""
-    yield f"{each.mechanism} ({each.confidence}){shown}, seen {each.num_seen} times"
+    times = "once" if each.num_seen == 1 else f"{each.num_seen} times"
+    yield f"{each.mechanism} ({each.confidence}){shown}, seen {times}"
     yield from _items("What speaks for it", finding.get("evidence"))
     yield from _items("What else was weighed", finding.get("against"))
     yield from _items("Would make it surer", finding.get("needs"))

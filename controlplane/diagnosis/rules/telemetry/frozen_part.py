@@ -1,0 +1,108 @@
+"""One of several stands still, to the digit, while the others move."""
+
+import re
+
+from controlplane.diagnosis.citing import stands
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.reading import Series
+from controlplane.diagnosis.rules.telemetry.standing import (
+    ENGINE_SOURCES,
+    LEAST_SECONDS,
+)
+from controlplane.diagnosis.signal import Signal
+from controlplane.diagnosis.views.activity import Activity
+from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.moving import WORK
+from controlplane.diagnosis.views.truth import Truth
+
+
+def one_of_several(argument: Argument, now: Activity, truth: Truth) -> Confidence | None:
+    """One rank stands still to the digit, others move, and what is in flight is theirs."""
+    if truth.in_flight is None:
+        return None
+    parts = now.window.all_series(Signal.RUNNING)
+    frozen = [
+        part
+        for part in parts
+        if part.labels and part.is_constant and part.last.value > 0 and _counts_nothing(now, part)
+    ]
+    others = [part for part in parts if part not in frozen]
+    if not frozen or not others or len(frozen) > len(others):
+        return None
+    live = sum(part.last.value for part in others)
+    waiting = [
+        part
+        for part in now.window.all_series(Signal.WAITING)
+        if any(part.labels == other.labels for other in others)
+    ]
+    live += sum(part.last.value for part in waiting)
+    if truth.in_flight.last.value > live + max(1.0, _READ_APART * live):
+        return None
+    for part in frozen:
+        names = ", ".join(f"{key} {value}" for key, value in sorted(part.labels.items()))
+        argument.says(f"{stands(part)} ({names}): to the digit, and its tokens do not move")
+    for part in others:
+        argument.series(part)
+    argument.says(f"{'; '.join(truth.says)}: what the others have is all that there is")
+    argument.against("routing.skew: the frozen one has nothing in flight")
+    argument.against("engine.hung: nobody waits for it")
+    return Confidence.CERTAIN if truth.is_answered else Confidence.LIKELY
+
+
+_READ_APART = 0.2
+"""Of what runs: gauges and gateway are read at different moments."""
+
+
+def _counts_nothing(now: Activity, part: Series) -> bool:
+    counters = [
+        series
+        for signal in WORK
+        for series in now.window.all_series(signal)
+        if series.labels == part.labels and len(series.readings) > 1
+    ]
+    return bool(counters) and not any(series.increase for series in counters)
+
+
+def one_that_is_gone(argument: Argument, now: Activity, truth: Truth) -> Confidence | None:
+    """A series of somebody who was taken away stands, while those of the others move."""
+    by_name: dict[str, list[Series]] = {}
+    for series in now.window.series:
+        if series.labels and series.origin.kind in ENGINE_SOURCES:
+            by_name.setdefault(series.origin.name, []).append(series)
+    for siblings in by_name.values():
+        frozen = [
+            part
+            for part in siblings
+            if part.is_constant and part.last.value > 0 and part.span_seconds >= LEAST_SECONDS
+        ]
+        moving = [part for part in siblings if len(part.readings) > 1 and not part.is_constant]
+        for part in frozen if moving else ():
+            said = _said_gone(now, set(part.labels.values()))
+            if said:
+                names = ", ".join(f"{key} {value}" for key, value in sorted(part.labels.items()))
+                argument.says(f"{stands(part)} ({names}): to the digit, and it is gone")
+                for other in moving:
+                    argument.series(other, "moves")
+                for sentence in said:
+                    argument.says(sentence)
+                argument.against("routing.skew and release.leak: nobody is there any more")
+                return Confidence.CERTAIN
+    return None
+
+
+def _said_gone(now: Activity, names: set[str]) -> list[str]:
+    """Changes and facts that name one of them and say that it is no more."""
+    gone = r"away|delet|remov|terminat|gone|scaled (in|down)|drain|killed|evict|retired|not exist"
+    texts = [f"{change.at:g} s: {change.what}" for change in now.window.changes] + [
+        f"{fact.key} {fact.raw}" for fact in now.window.facts
+    ]
+    return [
+        text
+        for text in texts
+        if re.search(gone, text, re.IGNORECASE)
+        and any(
+            re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text)
+            for name in names
+            if len(name) > 1
+        )
+    ]

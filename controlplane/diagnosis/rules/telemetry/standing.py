@@ -1,0 +1,35 @@
+"""What stands still, to the digit, of all that an engine exports."""
+
+from controlplane.diagnosis.reading import Series, SourceKind
+from controlplane.diagnosis.signal import Signal
+from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.told import told_all
+from controlplane.diagnosis.window import Window
+
+LEAST_SECONDS = 20.0
+"""Two statistics lines of a log, or a dozen scrapes."""
+_GAUGES = (Signal.RUNNING, Signal.WAITING, Signal.KV_USAGE)
+ENGINE_SOURCES = (SourceKind.METRICS, SourceKind.PROMETHEUS, SourceKind.LOG)
+
+
+def standing(window: Window) -> list[Series]:
+    """Gauges of the engine that were read twice at least and never changed."""
+    found = [
+        series
+        for signal in _GAUGES
+        for series in window.all_series(signal)
+        if series.origin.kind in ENGINE_SOURCES
+    ]
+    if any(not series.is_constant for series in found if len(series.readings) > 1):
+        return []
+    return [
+        series for series in found if series.is_constant and series.span_seconds >= LEAST_SECONDS
+    ]
+
+
+def cite_beside(argument: Argument, window: Window) -> None:
+    """What else speaks for an engine that is idle or well."""
+    for fact in told_all(
+        window, r"\bgpu\b.*(util|busy|percent|power)|cancel|abort|stopped|ended|requests last"
+    ):
+        argument.fact(fact)

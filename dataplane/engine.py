@@ -306,7 +306,7 @@ class EngineProcess(Protocol):
         """
         ...
 
-    async def probe(self, replica_id: str, address: str, timeout_seconds: float) -> float:
+    async def probe(self, spec: ReplicaSpec, address: str, timeout_seconds: float) -> float:
         """Generate one token, and return the seconds it took: the only proof of readiness.
 
         Raises EngineUnavailableError.

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-from dataplane.engine import EngineProcess
+from dataplane.engine import EngineProcess, ReplicaSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,14 +32,14 @@ class Probes:
         self._thread.start()
 
     def start(
-        self, replica_id: str, process: EngineProcess, address: str, timeout_seconds: float
+        self, spec: ReplicaSpec, process: EngineProcess, address: str, timeout_seconds: float
     ) -> None:
         """Probe a replica unless that is under way."""
-        if replica_id in self._futures:
+        if spec.replica_id in self._futures:
             return
-        probe = _probe(process, replica_id, address, timeout_seconds)
+        probe = _probe(process, spec, address, timeout_seconds)
         future = asyncio.run_coroutine_threadsafe(probe, self._loop)
-        self._futures[replica_id] = future
+        self._futures[spec.replica_id] = future
         future.add_done_callback(lambda _: self._on_done())
 
     def take_results(self) -> list[ProbeResult]:
@@ -65,9 +65,9 @@ class Probes:
 
 
 async def _probe(
-    process: EngineProcess, replica_id: str, address: str, timeout_seconds: float
+    process: EngineProcess, spec: ReplicaSpec, address: str, timeout_seconds: float
 ) -> float:
-    return await process.probe(replica_id, address, timeout_seconds)
+    return await process.probe(spec, address, timeout_seconds)
 
 
 def _result(replica_id: str, future: "Future[float]") -> ProbeResult:

@@ -203,7 +203,7 @@ class Reconciler:
         with self._faults.of_deployment(spec.deployment, f"{replica.replica_id} cannot be probed"):
             process = self._plugins.find_engine_process(spec.engine)
             if process is not None and replica.address is not None:
-                self._probes.start(replica.replica_id, process, replica.address, seconds)
+                self._probes.start(spec, process, replica.address, seconds)
 
     def _take_probe_results(self) -> None:
         for result in self._probes.take_results():

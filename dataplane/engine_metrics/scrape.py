@@ -12,6 +12,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from dataplane.engine_metrics.series import EngineVocabulary
 
+_MAX_LINES = 4096
+"""Of the wanted names: a hundred ranks tell each of ten gauges for a few models."""
+
 
 @dataclass(frozen=True, slots=True)
 class EngineSample:
@@ -41,6 +44,12 @@ class Scrape:
         values = [sample.value for sample in self._of(name, part) if _has(sample, labels)]
         return math.fsum(values) if values and all(map(math.isfinite, values)) else None
 
+    def newest(self, signal: str, part: str | None = None) -> float | None:
+        """`total` of a signal, under the newest of its names that is there."""
+        names = (series.exported for series in self.vocabulary.of_signal(signal))
+        totals = (self.total(name, part) for name in names)
+        return next((total for total in totals if total is not None), None)
+
     def label(self, name: str, label: str, part: str | None = None) -> str | None:
         """What the first sample of `name` says by `label`."""
         found = (sample.labels.get(label) for sample in self._of(name, part))
@@ -66,8 +75,10 @@ class Scrape:
 
 def read_scrape(vocabulary: EngineVocabulary, text: str, names: Collection[str]) -> Scrape:
     """`names` of samples, as they stand in the exposition. Raises ValueError for lines that no
-    exposition has."""
+    exposition has, and for more of them than any engine tells."""
     lines = [line for line in text.splitlines() if _name(line) in names]
+    if len(lines) > _MAX_LINES:
+        raise ValueError(f"{len(lines)} samples of what a few say in any engine")
     samples: dict[str, list[EngineSample]] = {}
     for family in text_string_to_metric_families("\n".join(lines) + "\n"):
         for each in family.samples:
@@ -75,6 +86,11 @@ def read_scrape(vocabulary: EngineVocabulary, text: str, names: Collection[str])
                 sample = EngineSample(each.name, dict(each.labels), float(each.value))
                 samples.setdefault(each.name, []).append(sample)
     return Scrape(vocabulary, {name: tuple(each) for name, each in samples.items()})
+
+
+def whole(number: float | None) -> int | None:
+    """A count, from a gauge's float; None where there is none, or one below 0."""
+    return None if number is None or number < 0 else round(number)
 
 
 def _name(line: str) -> str:

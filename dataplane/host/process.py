@@ -7,7 +7,7 @@ import sys
 import uuid
 
 from dataplane.clock import MonotonicClock, monotonic_clock
-from dataplane.engine import EngineRequest, EngineUnavailableError, SamplingParams
+from dataplane.engine import EngineRequest, EngineUnavailableError, ReplicaSpec, SamplingParams
 from dataplane.host.client import HostClient
 from dataplane.lifecycle import EventKind
 from dataplane.policy import ReplicaEndpoint
@@ -30,8 +30,9 @@ class HostProcess:
             sys.executable, "-m", "dataplane.host", "--spec", spec_path, "--status", status_path,
         )  # fmt: skip
 
-    async def probe(self, replica_id: str, address: str, timeout_seconds: float) -> float:
+    async def probe(self, spec: ReplicaSpec, address: str, timeout_seconds: float) -> float:
         """Generate one token from a prompt that shares no prefix cache, until it is released."""
+        replica_id = spec.replica_id
         client = HostClient(
             ReplicaEndpoint(replica_id=replica_id, engine=self._engine, address=address)
         )

@@ -60,3 +60,9 @@ class Dialect(Protocol):
         """The prompt's tokens, counted by the engine; None: it cannot. Raises
         EngineUnavailableError."""
         ...
+
+
+def count_in(value: object) -> int | None:
+    """A number above 0 in an answer's JSON; None for all else."""
+    is_count = isinstance(value, int) and not isinstance(value, bool) and value > 0
+    return value if is_count and isinstance(value, int) else None

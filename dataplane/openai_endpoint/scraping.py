@@ -5,6 +5,7 @@ it is only asked whether it is there. Where it exports none the gauges are missi
 endpoint is no worse for that.
 """
 
+import logging
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
@@ -12,11 +13,13 @@ from dataplane.clock import MonotonicClock
 from dataplane.engine import EngineStats
 from dataplane.engine_metrics.scrape import Scrape, read_scrape
 from dataplane.engine_metrics.series import EngineVocabulary
-from dataplane.openai_endpoint.http import EndpointHttp
+from dataplane.openai_endpoint.http import AnswerUnreadableError, EndpointHttp
 
 METRICS_PATH = "/metrics"
 HEALTH_PATH = "/health"
 _TIMEOUT_SECONDS = 5.0
+
+_log = logging.getLogger(__name__)
 
 ReadStats = Callable[[Scrape], EngineStats]
 """What a scrape says; its age is set by who scraped."""
@@ -44,6 +47,7 @@ class ScrapedStats:
         self._stats: EngineStats | None = None
         self._scraped_at = 0.0
         self._next_at = 0.0
+        self._said = ""
 
     async def stats(self, http: EndpointHttp) -> EngineStats | None:
         """The newest, with its age; None where the endpoint exports nothing of it. Raises
@@ -59,16 +63,26 @@ class ScrapedStats:
         return replace(self._stats, age_seconds=self._clock() - self._scraped_at)
 
     async def _scrape(self, http: EndpointHttp, now: float) -> None:
-        response = await http.get(self.path, _TIMEOUT_SECONDS)
+        try:
+            response = await http.get(self.path, _TIMEOUT_SECONDS)
+        except AnswerUnreadableError as error:
+            self._say_once(error.why)
+            await check_health(http)
+            return
         if response.is_error:
             await check_health(http)
             return
         try:
             scrape = read_scrape(self._vocabulary, response.text, self._names)
         except ValueError:
-            return  # no exposition: what was known before grows old
+            return  # no exposition, or one too long: what was known before grows old
         if scrape.samples:
             self._stats, self._scraped_at = self._read(scrape), now
+
+    def _say_once(self, why: str) -> None:
+        if why != self._said:
+            self._said = why
+            _log.warning("its metrics are not read: %s", why)
 
 
 async def check_health(http: EndpointHttp) -> None:

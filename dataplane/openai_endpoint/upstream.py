@@ -26,6 +26,7 @@ with its request."""
 _ENDING_SECONDS = 1.0
 """How long an answer that is over may take to end its message; then its connection is given up."""
 _MAX_IDLE = 256
+_FIRST_FINAL_STATUS = 200
 _LENGTHS = (b"content-length", b"transfer-encoding")
 
 
@@ -291,13 +292,15 @@ class _Connection(asyncio.Protocol):
             return
         try:
             self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._lose("it wants to speak another protocol, which nobody asked for")
         except httptools.HttpParserError as error:
             self._lose(f"it answers no HTTP: {error}")
 
     def eof_received(self) -> None:
         """An answer without a length ends with its connection, which the parser cannot see."""
         if self._exchange is not None and self._has_answer_begun and not self._has_length:
-            self.on_message_complete()
+            self._finish_answer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._cancel_timer()
@@ -316,6 +319,8 @@ class _Connection(asyncio.Protocol):
             self._has_length = True
 
     def on_headers_complete(self) -> None:
+        if self._is_informational:
+            return
         self._has_answer_begun = True
         if self._exchange is not None:
             self._exchange.status(self._parser.get_status_code())
@@ -324,7 +329,18 @@ class _Connection(asyncio.Protocol):
         if self._exchange is not None:
             self._exchange.body(data)
 
+    @property
+    def _is_informational(self) -> bool:
+        """What is parsed now only announces an answer (100, 103)."""
+        return int(self._parser.get_status_code()) < _FIRST_FINAL_STATUS
+
     def on_message_complete(self) -> None:
+        if self._is_informational:
+            self._has_length = False
+            return
+        self._finish_answer()
+
+    def _finish_answer(self) -> None:
         exchange, self._exchange = self._exchange, None
         if exchange is None:
             return

@@ -5,7 +5,8 @@
        +--child--> server, and its own children: all in the guard's group
 
 Whoever ends the replica with a signal that cannot be caught leaves the pipe without a writer, and
-the guard kills its group, itself with it.
+the guard kills its group, itself with it. A guard that ends first, by whatever hand, is told as an
+end of the server: nothing would end it for us.
 """
 
 import asyncio
@@ -16,9 +17,14 @@ from asyncio.subprocess import Process
 from types import TracebackType
 from typing import Self
 
+from dataplane.owned_server.listener import is_heard_by_group
 from dataplane.owned_server.plan import ServerPlan
 
 _GUARD = ("/bin/sh", "-c", "read -r _; kill -KILL 0")
+
+
+class GuardEndedError(Exception):
+    """The server would outlive us, so it must end now."""
 
 
 class ServerChild:
@@ -32,7 +38,7 @@ class ServerChild:
         self._process: Process | None = None
 
     async def __aenter__(self) -> Self:
-        """Raises OSError when it cannot be started."""
+        """Raises OSError or ValueError when it cannot be started."""
         self._guard = await asyncio.create_subprocess_exec(
             *_GUARD, stdin=asyncio.subprocess.PIPE, process_group=0
         )
@@ -43,7 +49,7 @@ class ServerChild:
                 env=dict(self._plan.environment),
                 process_group=self._guard.pid,
             )
-        except OSError:
+        except BaseException:  # a NUL in an argument, or a cancel: the guard must not stay
             await self._end_group()
             raise
         return self
@@ -64,9 +70,25 @@ class ServerChild:
         await process.wait()
 
     async def ended(self) -> int:
-        """Its exit code, once it has ended; below 0 a signal's number."""
+        """Its exit code, once it has ended; below 0 a signal's number. Raises GuardEndedError when
+        its guard ends before it."""
         assert self._process is not None
-        return await self._process.wait()
+        assert self._guard is not None
+        server = asyncio.create_task(self._process.wait())
+        guard = asyncio.create_task(self._guard.wait())
+        try:
+            await asyncio.wait({server, guard}, return_when=asyncio.FIRST_COMPLETED)
+            if server.done():
+                return server.result()
+        finally:
+            server.cancel()
+            guard.cancel()
+        raise GuardEndedError(f"the guard of the server ended, with {guard.result()}")
+
+    def is_heard_on(self, port: int) -> bool | None:
+        """It, with what it started, is all that listens there; None: this system does not tell."""
+        assert self._guard is not None
+        return is_heard_by_group(port, self._guard.pid)
 
     async def _end_group(self) -> None:
         """Also children that the server left behind."""

@@ -13,12 +13,8 @@ from dataplane.engine import ReplicaSpec
 from dataplane.host import DRAIN_VARIABLE
 from dataplane.host.status import StatusFile
 from dataplane.logs import configure_logs
-from dataplane.owned_server.replica import (
-    CreateClient,
-    CreatePlan,
-    OwnedServerSettings,
-    run_replica,
-)
+from dataplane.owned_server.process import CreateClient
+from dataplane.owned_server.replica import CreatePlan, OwnedServerSettings, run_replica
 
 _DRAIN_SECONDS = 30.0
 _GRACE_SECONDS = 10.0

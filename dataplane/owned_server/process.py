@@ -6,11 +6,11 @@ import sys
 from collections.abc import Callable
 
 from dataplane.clock import MonotonicClock, monotonic_clock
-from dataplane.engine import EngineUnavailableError
+from dataplane.engine import EngineUnavailableError, ReplicaSpec
 from dataplane.openai_endpoint.client import EndpointClient
 
-CreateProbe = Callable[[str, str], EndpointClient]
-"""For a replica id and an address."""
+CreateClient = Callable[[ReplicaSpec, str], EndpointClient]
+"""Of a replica, at an address. Raises ValueError."""
 
 
 class OwnedServerProcess:
@@ -19,10 +19,10 @@ class OwnedServerProcess:
     attaches = True
 
     def __init__(
-        self, module: str, create_probe: CreateProbe, clock: MonotonicClock = monotonic_clock
+        self, module: str, create_client: CreateClient, clock: MonotonicClock = monotonic_clock
     ) -> None:
         self._module = module
-        self._create_probe = create_probe
+        self._create_client = create_client
         self._clock = clock
 
     def command(self, spec_path: str, status_path: str) -> tuple[str, ...]:
@@ -31,16 +31,17 @@ class OwnedServerProcess:
             sys.executable, "-m", self._module, "--spec", spec_path, "--status", status_path,
         )  # fmt: skip
 
-    async def probe(self, replica_id: str, address: str, timeout_seconds: float) -> float:
-        """Generate one token."""
+    async def probe(self, spec: ReplicaSpec, address: str, timeout_seconds: float) -> float:
+        """Generate one token, with the key that the server was given. Raises ValueError as well,
+        when that cannot be had."""
         started = self._clock()
-        client = self._create_probe(replica_id, address)
+        client = self._create_client(spec, address)
         try:
             async with asyncio.timeout(timeout_seconds):
                 await client.prove()
         except TimeoutError as error:
             raise EngineUnavailableError(
-                replica_id, f"no token within {timeout_seconds:g} s"
+                spec.replica_id, f"no token within {timeout_seconds:g} s"
             ) from error
         finally:
             await client.close()

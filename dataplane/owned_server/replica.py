@@ -20,11 +20,10 @@ from dataplane.host.status import StatusFile
 from dataplane.openai_endpoint.client import EndpointClient
 from dataplane.owned_server.child import ServerChild
 from dataplane.owned_server.plan import ServerPlan, free_port
+from dataplane.owned_server.process import CreateClient
 
 CreatePlan = Callable[[ReplicaSpec, int], ServerPlan]
 """For a port. Raises ValueError for settings that cannot be used, ProgramMissingError."""
-CreateClient = Callable[[ReplicaSpec, str], EndpointClient]
-"""For an address. Raises ValueError."""
 
 _POLL_SECONDS = 0.2
 _LAST_WORDS_BYTES = 4096
@@ -45,6 +44,10 @@ class OwnedServerSettings:
 
 class ServerEndedError(Exception):
     """The server ended by itself."""
+
+
+class PortTakenError(Exception):
+    """Somebody else listens where the server should."""
 
 
 async def run_replica(
@@ -95,10 +98,11 @@ async def _until_stopped(
     server: ServerChild,
     stopping: asyncio.Event,
 ) -> None:
-    """Start and serve. Raises ServerEndedError when the server ends by itself."""
+    """Start and serve. Raises ServerEndedError when the server ends by itself, PortTakenError and
+    GuardEndedError."""
     told = asyncio.create_task(stopping.wait())
     ended = asyncio.create_task(server.ended())
-    serving = asyncio.create_task(_serve(status, plan, client))
+    serving = asyncio.create_task(_serve(status, plan, client, server))
     try:
         await asyncio.wait({told, ended, serving}, return_when=asyncio.FIRST_COMPLETED)
         if serving.done() and serving.exception() is None:
@@ -113,9 +117,12 @@ async def _until_stopped(
         await asyncio.wait({told, ended, serving})
 
 
-async def _serve(status: StatusFile, plan: ServerPlan, client: EndpointClient) -> None:
+async def _serve(
+    status: StatusFile, plan: ServerPlan, client: EndpointClient, server: ServerChild
+) -> None:
     with status.stage("load"):
         await _until_well(client)
+        _check_listener(server, plan.port)
     with status.stage("warm_up"):
         await _connect(client)
     status.serve(plan.address, plan.address)
@@ -127,6 +134,14 @@ async def _until_well(client: EndpointClient) -> None:
         if await client.is_well():
             return
         await asyncio.sleep(_POLL_SECONDS)
+
+
+def _check_listener(server: ServerChild, port: int) -> None:
+    if server.is_heard_on(port) is False:
+        raise PortTakenError(
+            f"what answers on port {port} is not the server that was started: another process took "
+            f"the port first; the next attempt takes another port"
+        )
 
 
 async def _connect(client: EndpointClient) -> None:

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from dataplane.clock import MonotonicClock
 from dataplane.engine import EngineRequest, EngineStats
 from dataplane.engine_metrics.llamacpp import LLAMACPP
-from dataplane.openai_endpoint.dialect import Learned
+from dataplane.openai_endpoint.dialect import Learned, count_in
 from dataplane.openai_endpoint.http import EndpointHttp
 from dataplane.openai_endpoint.parameters import USUAL
 from dataplane.openai_endpoint.refusal import (
@@ -53,12 +53,12 @@ class LlamaCppDialect:
                 "GET /props tells no build_info, so it is no server of llama.cpp: attach it as "
                 "`openai`, or correct the Model's url"
             )
-        self._num_slots = _count(props.get("total_slots"))
+        self._num_slots = count_in(props.get("total_slots"))
         generation = props.get("default_generation_settings")
         length = generation.get("n_ctx") if isinstance(generation, Mapping) else None
         return Learned(
             version=build,
-            max_model_len=_count(length),
+            max_model_len=count_in(length),
             max_num_seqs=self._num_slots,
             parameters=_parameters(props.get("chat_template_caps")),
         )
@@ -104,8 +104,3 @@ def _parameters(caps: object) -> frozenset[str]:
     """A template that knows no tools would leave them out without a word."""
     takes_tools = not isinstance(caps, Mapping) or caps.get("supports_tools") is not False
     return (USUAL | _OWN_PARAMETERS) - (frozenset() if takes_tools else _TOOL_PARAMETERS)
-
-
-def _count(value: object) -> int | None:
-    is_count = isinstance(value, int) and not isinstance(value, bool) and value > 0
-    return value if is_count and isinstance(value, int) else None

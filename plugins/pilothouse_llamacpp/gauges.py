@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataplane.engine import EngineStats
 from dataplane.engine_metrics import signals
 from dataplane.engine_metrics.llamacpp import LLAMACPP
-from dataplane.engine_metrics.scrape import Scrape
+from dataplane.engine_metrics.scrape import Scrape, whole
 
 _RUNNING, _WAITING, _STEPS = (
     LLAMACPP.of_signal(each)[0].exported
@@ -19,9 +19,9 @@ def read_stats(scrape: Scrape) -> EngineStats:
     """Its KV cache is not among what it tells."""
     return EngineStats(
         age_seconds=0.0,
-        num_running=_whole(scrape.total(_RUNNING)),
-        num_waiting=_whole(scrape.total(_WAITING)),
-        num_steps=_whole(scrape.total(_STEPS)),
+        num_running=whole(scrape.total(_RUNNING)),
+        num_waiting=whole(scrape.total(_WAITING)),
+        num_steps=whole(scrape.total(_STEPS)),
     )
 
 
@@ -34,7 +34,3 @@ def read_slots(said: object) -> EngineStats | None:
         max_num_seqs=len(said),
         num_running=sum(slot.get("is_processing") is True for slot in said),
     )
-
-
-def _whole(number: float | None) -> int | None:
-    return None if number is None or number < 0 else round(number)

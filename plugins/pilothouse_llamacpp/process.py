@@ -5,7 +5,9 @@ from typing import Any
 
 from controlplane.hooks import hookimpl
 from dataplane.engine import EngineProcess
-from pilothouse_llamacpp.settings import ENGINE, LlamaCppSettings, check_settings
+from dataplane.owned_server.terms import check_launch_here
+from pilothouse_llamacpp.settings import ENGINE, check_settings, parse_settings
+from pilothouse_llamacpp.terms import TERMS
 
 
 @hookimpl
@@ -14,12 +16,9 @@ def pilothouse_create_engine_process(engine: str) -> EngineProcess | None:
     if engine != ENGINE:
         return None
     from dataplane.owned_server.process import OwnedServerProcess
-    from pilothouse_llamacpp.client import create_client
+    from pilothouse_llamacpp.client import create_replica_client
 
-    return OwnedServerProcess(
-        "pilothouse_llamacpp.replica",
-        lambda replica_id, address: create_client(replica_id, address, LlamaCppSettings()),
-    )
+    return OwnedServerProcess("pilothouse_llamacpp.replica", create_replica_client)
 
 
 @hookimpl
@@ -27,4 +26,6 @@ def pilothouse_check_engine_settings(
     engine: str, settings: Mapping[str, Any]
 ) -> list[tuple[str, str]] | None:
     """Problems in an EngineConfig's settings for this engine."""
-    return check_settings(settings) if engine == ENGINE else None
+    if engine != ENGINE:
+        return None
+    return check_settings(settings) or check_launch_here(TERMS, parse_settings(settings))

@@ -8,7 +8,7 @@ from dataplane.clock import MonotonicClock
 from dataplane.engine import EngineRequest, EngineStats
 from dataplane.engine_metrics.scrape import Scrape
 from dataplane.engine_metrics.sglang import SGLANG
-from dataplane.openai_endpoint.dialect import Learned
+from dataplane.openai_endpoint.dialect import Learned, count_in
 from dataplane.openai_endpoint.http import EndpointHttp
 from dataplane.openai_endpoint.parameters import PASSED_ON, fields_in_openapi
 from dataplane.openai_endpoint.refusal import (
@@ -47,11 +47,12 @@ class SglangDialect:
         info = await self._find_info(http)
         fields = fields_in_openapi(await http.find_json("/openapi.json", _SECONDS))
         self._takes_salt = _SALT in fields
-        self._max_num_seqs = _count(info.get("max_running_requests")) or _effective_seats(info)
-        self._page_size = _count(info.get("page_size"))
+        self._max_num_seqs = count_in(info.get("max_running_requests")) or _effective_seats(info)
+        self._page_size = count_in(info.get("page_size"))
         return Learned(
             version=str(info["version"]),
-            max_model_len=_count(model.get("max_model_len")) or _count(info.get("context_length")),
+            max_model_len=count_in(model.get("max_model_len"))
+            or count_in(info.get("context_length")),
             max_num_seqs=self._max_num_seqs,
             parameters=(fields & PASSED_ON) or None,
             shows_cached_tokens=info.get("enable_cache_report") is True,
@@ -84,7 +85,7 @@ class SglangDialect:
         if not isinstance(prompt, str):
             return None
         answer = await http.post_json("/v1/tokenize", {"model": model, "prompt": prompt}, _SECONDS)
-        return _count(answer.get("count")) if isinstance(answer, Mapping) else None
+        return count_in(answer.get("count")) if isinstance(answer, Mapping) else None
 
     def _read(self, scrape: Scrape) -> EngineStats:
         return read_stats(scrape, self._page_size)
@@ -105,11 +106,6 @@ def _effective_seats(info: Mapping[str, Any]) -> int | None:
     states = info.get("internal_states")
     if not isinstance(states, list) or not all(isinstance(each, Mapping) for each in states):
         return None
-    seats = [_count(each.get("effective_max_running_requests_per_dp")) for each in states]
+    seats = [count_in(each.get("effective_max_running_requests_per_dp")) for each in states]
     known = [number for number in seats if number is not None]
     return sum(known) if known and len(known) == len(seats) else None
-
-
-def _count(value: object) -> int | None:
-    is_count = isinstance(value, int) and not isinstance(value, bool) and value > 0
-    return value if is_count and isinstance(value, int) else None

@@ -2,7 +2,7 @@
 
 from dataplane.engine import EngineStats
 from dataplane.engine_metrics import signals
-from dataplane.engine_metrics.scrape import Scrape
+from dataplane.engine_metrics.scrape import Scrape, whole
 from dataplane.engine_metrics.series import SeriesKind
 from dataplane.engine_metrics.sglang import SGLANG
 
@@ -18,28 +18,22 @@ NAMES = frozenset(series.exported for each in _READ for series in SGLANG.of_sign
 def read_stats(scrape: Scrape, page_size: int | None) -> EngineStats:
     """It counts KV cache in tokens, and what could be evicted apart; `page_size` is what its
     server says, where its metrics do not. The gauge of its last retraction is no count."""
-    block_size = _whole(_total(scrape, signals.BLOCK_SIZE)) or page_size
-    capacity = _blocks(_total(scrape, signals.KV_CAPACITY_TOKENS), block_size)
-    used = _blocks(_total(scrape, signals.KV_USED_TOKENS), block_size)
+    block_size = whole(scrape.newest(signals.BLOCK_SIZE)) or page_size
+    capacity = _blocks(scrape.newest(signals.KV_CAPACITY_TOKENS), block_size)
+    used = _blocks(scrape.newest(signals.KV_USED_TOKENS), block_size)
     is_known = capacity is not None and used is not None and used <= capacity
     return EngineStats(
         age_seconds=0.0,
-        num_running=_whole(_total(scrape, signals.RUNNING)),
-        num_waiting=_whole(_total(scrape, signals.WAITING)),
+        num_running=whole(scrape.newest(signals.RUNNING)),
+        num_waiting=whole(scrape.newest(signals.WAITING)),
         num_blocks=capacity if is_known else None,
         block_size=block_size if is_known else None,
         num_free_blocks=capacity - used if is_known and capacity and used is not None else None,
         num_referenced_blocks=used if is_known else None,
-        num_evictable_blocks=_blocks(_total(scrape, signals.KV_EVICTABLE_TOKENS), block_size),
-        num_steps=_whole(_total(scrape, signals.GRAPH_PASSES)),  # its modes are all there are
-        num_preemptions=_whole(_counted(scrape, signals.PREEMPTIONS)),
+        num_evictable_blocks=_blocks(scrape.newest(signals.KV_EVICTABLE_TOKENS), block_size),
+        num_steps=whole(scrape.newest(signals.GRAPH_PASSES)),  # its modes are all there are
+        num_preemptions=whole(_counted(scrape, signals.PREEMPTIONS)),
     )
-
-
-def _total(scrape: Scrape, signal: str) -> float | None:
-    """Under the newest of its names that is there."""
-    totals = (scrape.total(series.exported) for series in SGLANG.of_signal(signal))
-    return next((total for total in totals if total is not None), None)
 
 
 def _counted(scrape: Scrape, signal: str) -> float | None:
@@ -51,7 +45,3 @@ def _blocks(num_tokens: float | None, block_size: int | None) -> int | None:
     if num_tokens is None or num_tokens < 0 or not block_size:
         return None
     return round(num_tokens) // block_size
-
-
-def _whole(number: float | None) -> int | None:
-    return None if number is None or number < 0 else round(number)

@@ -2,7 +2,7 @@
 
 from dataplane.engine import EngineStats
 from dataplane.engine_metrics import signals
-from dataplane.engine_metrics.scrape import Scrape
+from dataplane.engine_metrics.scrape import Scrape, whole
 from dataplane.engine_metrics.vllm import VLLM
 
 _CONFIG = "vllm:cache_config_info"
@@ -20,22 +20,15 @@ def read_stats(scrape: Scrape) -> EngineStats:
     free = None if num_blocks is None or used is None else max(0, num_blocks - used)
     return EngineStats(
         age_seconds=0.0,
-        num_running=_whole(_total(scrape, signals.RUNNING)),
-        num_waiting=_whole(_total(scrape, signals.WAITING)),
+        num_running=whole(scrape.newest(signals.RUNNING)),
+        num_waiting=whole(scrape.newest(signals.WAITING)),
         num_blocks=num_blocks,
         block_size=_label(scrape, "block_size", scrape.parts[0]),
         num_free_blocks=free,
         num_referenced_blocks=used,
-        num_steps=_whole(scrape.total(_STEPS)),
-        num_preemptions=_whole(_total(scrape, signals.PREEMPTIONS)),
+        num_steps=whole(scrape.total(_STEPS)),
+        num_preemptions=whole(scrape.newest(signals.PREEMPTIONS)),
     )
-
-
-def _total(scrape: Scrape, signal: str, part: str | None = None) -> float | None:
-    """Under the newest of its names that is there."""
-    names = (series.exported for series in VLLM.of_signal(signal))
-    totals = (scrape.total(name, part) for name in names)
-    return next((total for total in totals if total is not None), None)
 
 
 def _blocks(scrape: Scrape, part: str) -> int | None:
@@ -44,7 +37,7 @@ def _blocks(scrape: Scrape, part: str) -> int | None:
 
 def _used_blocks(scrape: Scrape, part: str) -> int | None:
     """The ratio is of all blocks but the one that stands for none."""
-    num_blocks, ratio = _blocks(scrape, part), _total(scrape, signals.KV_USED_RATIO, part)
+    num_blocks, ratio = _blocks(scrape, part), scrape.newest(signals.KV_USED_RATIO, part)
     if num_blocks is None or ratio is None or not 0 <= ratio <= 1:
         return None
     return round(ratio * (num_blocks - 1))
@@ -58,7 +51,3 @@ def _label(scrape: Scrape, label: str, part: str) -> int | None:
 def _sum(scrape: Scrape, numbers: list[int | None]) -> int | None:
     known = [number for number in numbers if number is not None]
     return sum(known) if known and len(known) == len(scrape.parts) else None
-
-
-def _whole(number: float | None) -> int | None:
-    return None if number is None or number < 0 else round(number)

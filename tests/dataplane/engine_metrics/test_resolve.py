@@ -1,9 +1,9 @@
-"""Names old and new, resolved to what they mean."""
+"""Names old and new, and what a page says under them."""
 
 import pytest
 
 from dataplane.engine_metrics import signals
-from dataplane.engine_metrics.resolve import VOCABULARIES, find_vocabulary, resolve
+from dataplane.engine_metrics.resolve import VOCABULARIES
 from dataplane.engine_metrics.scrape import read_scrape
 from dataplane.engine_metrics.series import EngineVocabulary
 from dataplane.engine_metrics.sglang import SGLANG
@@ -32,27 +32,20 @@ def test_every_signal_has_a_name_of_ours_and_old_names_stand_behind_new_ones(
         assert len({each.unit for each in series}) == 1, signal
 
 
-def test_a_renamed_series_is_found_under_its_old_name_and_told_to_be_old() -> None:
-    found = resolve(VLLM, ["vllm:gpu_cache_usage_perc", "vllm:num_requests_running"])
-    assert found.found[signals.KV_USED_RATIO].exported == "vllm:gpu_cache_usage_perc"
-    assert [each.exported for each in found.outdated] == ["vllm:gpu_cache_usage_perc"]
-    assert signals.WAITING in found.missing
+def test_of_an_old_and_a_new_name_the_new_one_is_read_and_the_old_one_where_it_is_alone() -> None:
+    new, old = (each.exported for each in VLLM.of_signal(signals.KV_USED_RATIO))
+    assert (
+        read_scrape(VLLM, f"{old} 0.1\n{new} 0.2\n", {old, new}).newest(signals.KV_USED_RATIO)
+        == 0.2
+    )
+    assert read_scrape(VLLM, f"{old} 0.1\n", {old, new}).newest(signals.KV_USED_RATIO) == 0.1
 
 
-def test_of_an_old_and_a_new_name_the_new_one_is_read() -> None:
-    both = ["vllm:gpu_cache_usage_perc", "vllm:kv_cache_usage_perc"]
-    assert resolve(VLLM, both).found[signals.KV_USED_RATIO].exported == both[1]
-
-
-def test_a_histogram_is_found_by_any_of_its_parts_and_an_unknown_series_is_told() -> None:
-    found = resolve(VLLM, ["vllm:time_to_first_token_seconds_bucket", "vllm:brand_new_sum"])
-    assert signals.TTFT in found.found
-    assert found.unknown == ("vllm:brand_new",)
-
-
-def test_an_engine_is_known_by_its_prefix_and_a_stranger_is_none() -> None:
-    assert find_vocabulary(["sglang:num_queue_reqs", "python_info"]) is SGLANG
-    assert find_vocabulary(["python_info", "http_requests_total"]) is None
+def test_a_page_with_more_samples_than_any_engine_has_is_refused_before_it_is_parsed() -> None:
+    name = "vllm:num_requests_running"
+    page = "".join(f'{name}{{engine="{number}"}} 1.0\n' for number in range(5000))
+    with pytest.raises(ValueError, match="5000 samples"):
+        read_scrape(VLLM, page, {name})
 
 
 def test_engines_side_by_side_add_up_and_one_can_be_asked_for() -> None:

@@ -79,7 +79,7 @@ def test_a_real_model_answers_stops_and_leaves_nothing_behind(
         async with start_replica(spec, tmp_path) as process:
             status = await process.wait_for_stage("serving", seconds=60)
             address = str(status.address)
-            assert await HostProcess("paged").probe(SPEC.replica_id, address, 20) > 0
+            assert await HostProcess("paged").probe(SPEC, address, 20) > 0
             client = HostClient(endpoint_at(address))
             await client.connect()
 

@@ -63,7 +63,7 @@ def test_a_replica_serves_is_proven_and_drains(start: Start, make_request: MakeR
             assert status.address is not None
             assert status.metrics_address is not None
 
-            assert 0.0 < await HostProcess("echo").probe(SPEC.replica_id, status.address, 5.0) < 5.0
+            assert 0.0 < await HostProcess("echo").probe(SPEC, status.address, 5.0) < 5.0
             page = await asyncio.to_thread(_get, f"http://{status.metrics_address}/metrics")
             assert f"{names.REPLICA_STEPS_TOTAL} 1.0" in page
             assert 'replica_id="replica-1"' in page
@@ -187,7 +187,7 @@ def test_a_probe_of_a_dead_address_is_unavailable_within_its_time() -> None:
     async def scenario() -> None:
         started = time.monotonic()
         with pytest.raises(EngineUnavailableError, match="replica-1 is unavailable"):
-            await HostProcess("echo").probe(SPEC.replica_id, "127.0.0.1:1", 1.0)
+            await HostProcess("echo").probe(SPEC, "127.0.0.1:1", 1.0)
         assert time.monotonic() - started < 2.0
 
     run(scenario())

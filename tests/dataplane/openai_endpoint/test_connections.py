@@ -132,6 +132,20 @@ def test_an_endpoint_that_says_no_more_is_given_up_after_its_silence() -> None:
         asked(says_no_more, times=1, read_timeout_seconds=0.2)
 
 
+def test_an_announcement_before_the_answer_is_not_taken_for_it() -> None:
+    early = b"HTTP/1.1 103 Early Hints\r\nlink: <a>\r\n\r\n"
+    first, second = asked(lambda number: early + plain(STREAM), times=2)
+    for events in (first, second):
+        assert text_of(events) == "hi"
+        assert events[-1].disposition is Disposition.STOP
+
+
+def test_a_server_that_wants_another_protocol_is_unavailable() -> None:
+    switches = b"HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n"
+    with pytest.raises(EngineUnavailableError, match="another protocol"):
+        asked(lambda number: switches, times=1)
+
+
 def test_what_is_no_http_is_unavailable_and_not_read_on() -> None:
     with pytest.raises(EngineUnavailableError, match="answers no HTTP"):
         asked(lambda number: b"SSH-2.0-OpenSSH_9.2\r\n", times=1)

@@ -58,6 +58,11 @@ class Owned:
                 [sys.executable, "-m", "pilothouse_vllm.replica", *paths],
                 stdout=log,
                 stderr=log,
+                env={
+                    **os.environ,
+                    "ENGINE_PROGRAMS": f"{server}:{folder / 'gone'}",
+                    "ENGINE_OPTIONS": "SMALL_PIDS,SMALL_BUSY,SMALL_FAILS",
+                },
                 start_new_session=True,
             )
 
@@ -145,12 +150,31 @@ def test_a_server_that_ends_by_itself_is_a_failure_with_its_last_words(tmp_path:
     assert "lower max_model_len" in (status.error or "")
 
 
-@pytest.mark.parametrize("program", ["no-such-program"])
-def test_a_program_that_is_missing_is_named_with_the_setting_that_corrects_it(
-    tmp_path: Path, program: str
+@pytest.mark.parametrize(
+    ("program", "why"),
+    [
+        ("/bin/sh", "/bin/sh is no program that may be started here"),
+        ("gone", "gone, which settings.server_executable names, is no program here"),
+    ],
+)
+def test_a_program_that_is_missing_or_not_granted_is_named_with_the_remedy(
+    tmp_path: Path, program: str, why: str
 ) -> None:
     with owned(tmp_path, program=program) as replica:
         assert replica.process.wait(60) == 1
         status = replica.status()
     assert status is not None
-    assert "settings.server_executable names no-such-program" in (status.error or "")
+    assert why in (status.error or "")
+    assert "ENGINE_PROGRAMS" in (status.error or "")
+
+
+def test_a_server_whose_guard_was_killed_is_ended_and_told(tmp_path: Path) -> None:
+    with owned(tmp_path) as replica:
+        replica.at("serving")
+        server, child = replica.pids()
+        os.kill(os.getpgid(server), signal.SIGKILL)
+        assert replica.process.wait(60) == 1
+        status = replica.status()
+        assert are_gone([server, child])
+    assert status is not None
+    assert "the guard of the server ended" in (status.error or "")

@@ -47,10 +47,10 @@ class FakeEngine:
     def command(self, spec_path: str, status_path: str) -> tuple[str, ...]:
         return (sys.executable, "-S", str(self.program), spec_path, status_path)
 
-    async def probe(self, replica_id: str, address: str, timeout_seconds: float) -> float:
+    async def probe(self, spec: ReplicaSpec, address: str, timeout_seconds: float) -> float:
         self.num_probes += 1
         if self.probe_error is not None:
-            raise EngineUnavailableError(replica_id, self.probe_error)
+            raise EngineUnavailableError(spec.replica_id, self.probe_error)
         return 0.01
 
 

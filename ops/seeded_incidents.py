@@ -72,7 +72,7 @@ def _window(end: float, thrashes_from: float, *, is_over: bool) -> Window:
     preemptions = 0.0
     counted, tokens, finished = [], [], []
     for step, is_bad in enumerate(bad):
-        preemptions += 19 if is_bad else 0
+        preemptions += round(19 + 4 * wave[step]) if is_bad else 0
         counted.append(371 + preemptions)
         tokens.append(1_000_000 + 40_000.0 * step)
         finished.append(800 + 12.0 * step)
@@ -82,11 +82,11 @@ def _window(end: float, thrashes_from: float, *, is_over: bool) -> Window:
         engine=EngineName(name="vllm", version="0.22.0"),
         series=(
             _series(Signal.RUNNING, "vllm:num_requests_running", times,
-                    [118.0 if b else round(40 + 3 * w) for b, w in zip(bad, wave, strict=True)]),
+                    [round((118 if b else 40) + 3 * w) for b, w in zip(bad, wave, strict=True)]),
             _series(Signal.WAITING, "vllm:num_requests_waiting", times,
-                    [10.0 if b else 0.0 for b in bad]),
+                    [round(12 + 4 * w) if b else 0.0 for b, w in zip(bad, wave, strict=True)]),
             _series(Signal.KV_USAGE, "vllm:kv_cache_usage_perc", times,
-                    [0.993 if b else round(0.45 + 0.02 * w, 3)
+                    [round(0.993 + 0.004 * w if b else 0.45 + 0.02 * w, 3)
                      for b, w in zip(bad, wave, strict=True)]),
             _series(Signal.PREEMPTIONS, "vllm:num_preemptions_total", times, counted),
             _series(Signal.GENERATION_TOKENS, "vllm:generation_tokens_total", times, tokens),

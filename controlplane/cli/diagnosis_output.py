@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from controlplane.diagnosis.citing import seconds
 from controlplane.diagnosis.diagnosis import Diagnosis, Finding
-from controlplane.diagnosis.json_form import GATHER
+from controlplane.diagnosis.json_form import GATHER, told_apart
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.onset import find_onset
 from controlplane.diagnosis.window import Window
@@ -66,12 +66,12 @@ def _body(window: Window, finding: Finding) -> Iterator[str]:
     verdict, rule = finding.verdict, finding.rule
     yield from _section("What speaks for it", verdict.evidence)
     yield from _section("Since when", _since(window, finding))
-    yield from _section("What else was weighed", (*verdict.against, rule.told_apart))
+    yield from _section("What else was weighed", (*verdict.against, told_apart(rule.told_apart)))
     yield from _section("Would make it surer", verdict.needs)
     if finding.mechanism is Mechanism.HEALTHY:
         return
     yield from _section("What to do", (finding.remedy, f"What that may hide: {rule.hides}"))
-    yield f"Runbook: {rule.runbook}"
+    yield f"Runbook: pilothouse runbook {finding.mechanism.value}"
 
 
 def _since(window: Window, finding: Finding) -> Iterator[str]:
@@ -92,7 +92,7 @@ def _undecided(diagnosis: Diagnosis) -> Iterator[str]:
     if not diagnosis.possible:
         yield from _section("What was seen", diagnosis.seen)
     yield from _section("What to do", (GATHER,))
-    yield f"Runbook: {Mechanism.CANNOT_TELL.runbook}"
+    yield f"Runbook: pilothouse runbook {Mechanism.CANNOT_TELL.value}"
 
 
 def _section(title: str, items: Iterable[str]) -> Iterator[str]:

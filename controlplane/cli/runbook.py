@@ -47,7 +47,7 @@ def runbook(name: str | None) -> None:
         import difflib
 
         near = difflib.get_close_matches(name.replace(".", "-"), runbook_names(), n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
+        hint = f"; did you mean {near[0]}?" if near else "."
         raise CallError(
             f"there is no runbook {name!r}{hint} See `pilothouse runbook` for all",
             ExitCode.NOT_FOUND,

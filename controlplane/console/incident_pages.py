@@ -12,7 +12,7 @@ from controlplane.api.incidents import change_incident, read_incident, read_inci
 from controlplane.console.answers import error_page, page, sentence
 from controlplane.console.forms import check_form
 from controlplane.console.runbook_page import runbook_html, runbook_url
-from controlplane.runbooks import find_runbook
+from controlplane.runbooks import INDEX, find_runbook
 from controlplane.store.incidents import IncidentError, IncidentState, UnknownIncidentError
 from dataplane.clock import wall_clock
 
@@ -57,12 +57,18 @@ def change(incident_id: str, request: Request, action: Text, what: Text) -> Resp
     return RedirectResponse(f"/incidents/{incident_id}", 303)
 
 
+@router.get("/runbooks")
+def runbooks() -> Response:
+    """The index of them."""
+    return RedirectResponse(f"/runbooks/{INDEX}", 303)
+
+
 @router.get("/runbooks/{name}")
 def runbook(name: str) -> Response:
     """What to do, for one mechanism or trouble."""
     found = find_runbook(name)
     if found is None:
-        remedy = "The index has all of them: open /runbooks/README."
+        remedy = "The index has all of them: open /runbooks."
         return error_page(404, f"There is no runbook {name[:64]!r}.", remedy, menu="incidents")
     html = runbook_html(found)
     return page("runbook.html", page="incidents", title=found.title, html=html)

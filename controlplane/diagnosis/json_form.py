@@ -46,7 +46,7 @@ def finding_as_json(finding: Finding) -> dict[str, Any]:
         "rule": rule.id,
         "meaning": rule.mechanism.meaning,
         "detail": verdict.detail,
-        "told_apart": rule.told_apart,
+        "told_apart": told_apart(rule.told_apart),
         "hides": rule.hides,
         "values": [asdict(cited) | {"source": cited.source.value} for cited in verdict.cited],
     }
@@ -72,6 +72,11 @@ def _since(diagnosis: Diagnosis) -> dict[str, Any] | None:
         return None
     onset = find_onset(diagnosis.window, diagnosis.findings[0])
     return None if onset is None else onset_as_json(onset)
+
+
+def told_apart(words: str) -> str:
+    """A rule's words, `From overload by ...`, as a sentence."""
+    return f"Told apart {words[:1].lower()}{words[1:]}" if words.startswith("From ") else words
 
 
 def _findings(diagnosis: Diagnosis) -> list[dict[str, Any]]:

@@ -45,7 +45,7 @@ def test_a_case_is_answered_in_words_the_answer_first_and_the_way_on_last() -> N
     lines = result.output.splitlines()
     assert lines[0].startswith("cache.thrash (likely): Running requests are preempted")
     assert "371 -> 603 in 60 s" in result.output
-    assert lines[-1] == "Runbook: ops/runbooks/cache-thrash.md"
+    assert lines[-1] == "Runbook: pilothouse runbook cache.thrash"
 
 
 def test_programs_get_the_mechanism_the_findings_and_what_is_needed() -> None:

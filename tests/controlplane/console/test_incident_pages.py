@@ -105,6 +105,7 @@ def test_every_runbook_is_a_page_and_links_to_others_lead_to_theirs(client: Test
         assert ".md" not in " ".join(re.findall(r'href="([^"]*)"', body)), name
         for linked in re.findall(r'href="/runbooks/([\w-]+)', body):
             assert linked in names, (name, linked)
+    assert client.get("/runbooks").headers["location"] == "/runbooks/README"
     index = page(client, "/runbooks/README")
     assert "<table>" in index
 

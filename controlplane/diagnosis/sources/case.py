@@ -5,7 +5,8 @@ a finding cites `0.70` and not `0.7`. Whoever writes a case of their own may lea
 but `input`.
 """
 
-from collections.abc import Iterable, Mapping
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
@@ -23,7 +24,7 @@ from controlplane.diagnosis.sources.log import LogReader
 from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.sources.quantity import number_of
 from controlplane.diagnosis.sources.scrapes import Snapshot, series_of
-from controlplane.diagnosis.window import EngineName, Window
+from controlplane.diagnosis.window import Doubt, DoubtKind, EngineName, Window
 
 
 class CaseError(ValueError):
@@ -127,7 +128,33 @@ def _window(document: Mapping[str, object], engine: EngineName | None, place: st
         parts.insert(0, _metrics(snapshots))
     if log_at is not None:
         parts.insert(0, log.finish(first_at=log_at))
+    parts.append(Part(doubts=tuple(_unknown_keys(document, given, place))))
     return join(parts, engine)
+
+
+_KEYS = frozenset({"id", "report", "engine", "seen", "input", "expect", "filled_in"})
+_PART_KEYS = frozenset({"kind", "at_s", "text", "values", "what"})
+
+
+def _unknown_keys(
+    document: Mapping[str, object], given: Iterable[object], place: str
+) -> Iterator[Doubt]:
+    """Keys that nobody reads: one that is misspelt would be missed in silence."""
+    yield from _strange(document, _KEYS, place)
+    for number, part in enumerate(given, 1):
+        if isinstance(part, Mapping):
+            yield from _strange(part, _PART_KEYS, f"{place}, part {number} of input")
+
+
+def _strange(fields: Mapping[str, object], valid: frozenset[str], where: str) -> Iterator[Doubt]:
+    for key in sorted(set(map(str, fields)) - valid):
+        near = difflib.get_close_matches(key, valid, n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        yield Doubt(
+            kind=DoubtKind.UNREADABLE,
+            name=where,
+            what=f"passed over: {key} is no key of it; {hint}Valid: {', '.join(sorted(valid))}",
+        )
 
 
 def _metrics(snapshots: list[Snapshot]) -> Part:

@@ -85,3 +85,17 @@ def test_a_bad_case_is_refused_with_place_and_remedy(text: str, complaint: str) 
 def test_a_case_is_told_from_a_log() -> None:
     assert is_case(CASE)
     assert not is_case("INFO input: none\n")
+
+
+def test_a_key_that_nobody_reads_is_told_with_the_one_that_may_be_meant() -> None:
+    text = """
+id: x
+expectt: {}
+input:
+- {kind: gateway, at: 60, values: {in_flight: 3}}
+"""
+    doubts = read_case(text, "x.yaml").window.doubts
+    assert [(doubt.name, doubt.what.partition("Valid")[0]) for doubt in doubts] == [
+        ("x.yaml", "passed over: expectt is no key of it; did you mean expect? "),
+        ("x.yaml, part 1 of input", "passed over: at is no key of it; did you mean at_s? "),
+    ]

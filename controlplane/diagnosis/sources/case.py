@@ -148,7 +148,8 @@ def _unknown_keys(
 
 def _strange(fields: Mapping[str, object], valid: frozenset[str], where: str) -> Iterator[Doubt]:
     for key in sorted(set(map(str, fields)) - valid):
-        near = difflib.get_close_matches(key, valid, n=1)
+        begun = sorted(each for each in valid if each.startswith(key))
+        near = begun or difflib.get_close_matches(key, valid, n=1)
         hint = f"did you mean {near[0]}? " if near else ""
         yield Doubt(
             kind=DoubtKind.UNREADABLE,

@@ -5,6 +5,7 @@ log, marks in or at a page, the files' own. A log whose lines have no date ends 
 last written.
 """
 
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -129,7 +130,7 @@ def _metrics(pages: Sequence[SavedPage], refused: list[InputError]) -> Iterator[
     """What looked like a page and is none was named by somebody, or lay in a folder by chance."""
     while pages:
         try:
-            yield _series(pages)
+            parts = _parts(pages)
         except NotMetricsError as error:
             refusal = InputError(error.place, f"is {error.what}", error.remedy)
             kept = [page for page in pages if page.place != error.place]
@@ -139,10 +140,19 @@ def _metrics(pages: Sequence[SavedPage], refused: list[InputError]) -> Iterator[
             refused.append(refusal)
             pages = kept
         else:
+            yield from parts
             return
 
 
-def _series(pages: Sequence[SavedPage]) -> Part:
+def _parts(pages: Sequence[SavedPage]) -> list[Part]:
+    """Of each process by itself: the pages of two are not one counter after another."""
+    by_process: dict[str, list[SavedPage]] = {}
+    for page in pages:
+        by_process.setdefault(_process_of(page), []).append(page)
+    return [_of_process(name, own, len(by_process)) for name, own in by_process.items()]
+
+
+def _of_process(name: str, pages: Sequence[SavedPage], num_processes: int) -> Part:
     times, doubts = times_of(pages)
     folders = {page.folder for page in pages}
     snapshots = [
@@ -150,12 +160,30 @@ def _series(pages: Sequence[SavedPage]) -> Part:
             at=at,
             text=page.text,
             place=page.place,
-            labels={"replica": page.folder} if len(folders) > 1 else {},
+            labels=_labels(page, name, len(folders), num_processes),
         )
         for page, at in zip(pages, times, strict=True)
     ]
     part = series_of(snapshots)
     return replace(part, doubts=(*part.doubts, *doubts))
+
+
+def _labels(page: SavedPage, process: str, num_folders: int, num_processes: int) -> dict[str, str]:
+    if num_folders > 1:
+        return {"replica": page.folder}
+    return {"replica": process} if num_processes > 1 and process else {}
+
+
+_REPLICA_ID = re.compile(r'^pilothouse_replica_info\{.*?\breplica_id="([^"]*)"', re.M)
+_PREFIX = re.compile(r"^([a-z]+:|pilothouse_(?:gateway|replica|controlplane)_|tgi_|trtllm_)", re.M)
+
+
+def _process_of(page: SavedPage) -> str:
+    """What tells it from others: the replica that it says it is, or whose words it has."""
+    said = _REPLICA_ID.search(page.text)
+    if said is not None:
+        return said[1]
+    return "+".join(sorted({found.strip("_:") for found in _PREFIX.findall(page.text)}))
 
 
 # --- logs ---------------------------------------------------------------------------------

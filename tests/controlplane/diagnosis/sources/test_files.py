@@ -129,6 +129,22 @@ def test_what_lies_in_a_folder_by_chance_is_passed_over_and_told(tmp_path: Path)
         read_inputs([str(tmp_path / "a.txt"), strange])
 
 
+def test_pages_of_several_processes_are_no_scrapes_of_one(tmp_path: Path) -> None:
+    replica = (
+        'pilothouse_replica_info{{replica_id="{name}"}} 1\n'
+        "pilothouse_replica_active_sequences {running}\n"
+    )
+    names = [
+        saved(tmp_path, "r1.txt", replica.format(name="chat-1", running=3), EIGHT),
+        saved(tmp_path, "r2.txt", replica.format(name="chat-2", running=8), EIGHT + 1),
+        saved(tmp_path, "g.txt", "pilothouse_gateway_queued_requests 4\n", EIGHT + 2),
+    ]
+    window = read_inputs(names)
+    found = {s.labels["replica"]: s.values for s in window.all_series(Signal.RUNNING)}
+    assert found == {"chat-1": (3,), "chat-2": (8,)}
+    assert not window.doubts_of(DoubtKind.MISSING)
+
+
 def test_standard_input_is_read_once() -> None:
     with pytest.raises(InputError, match="give - once"):
         read_inputs(["-", "-"], io.BytesIO(page(1).encode()))

@@ -15,7 +15,7 @@ def diagnose(window: Window, rules: Sequence[Rule]) -> Diagnosis:
     found = _judge(window, rules)
     likely = [finding for finding in found if finding.confidence >= Confidence.LIKELY]
     explained = [finding for finding in likely if _is_explained(finding, likely)]
-    findings = tuple(finding for finding in likely if finding not in explained)
+    findings = _surest_of_each(finding for finding in likely if finding not in explained)
     possible = tuple(
         finding
         for finding in found
@@ -27,8 +27,8 @@ def diagnose(window: Window, rules: Sequence[Rule]) -> Diagnosis:
         mechanism=first.mechanism if first else Mechanism.CANNOT_TELL,
         confidence=first.confidence if first else None,
         findings=findings,
-        possible=possible,
-        explained=tuple(explained),
+        possible=_surest_of_each(possible, beside=findings),
+        explained=_surest_of_each(explained, beside=findings),
         needs=first.verdict.needs if first else _needs(possible, window),
         seen=() if first else unsettled.seen(window),
     )
@@ -42,6 +42,19 @@ def _judge(window: Window, rules: Sequence[Rule]) -> list[Finding]:
         if (verdict := rule.judge(window)) is not None
     ]
     return sorted(found, key=lambda finding: -finding.confidence)
+
+
+def _surest_of_each(
+    found: Iterable[Finding], beside: Iterable[Finding] = ()
+) -> tuple[Finding, ...]:
+    """The first of each mechanism: two rules may look at one from two sides. None of those that
+    stand in `beside` already."""
+    told = {finding.mechanism for finding in beside}
+    first: dict[Mechanism, Finding] = {}
+    for finding in found:
+        if finding.mechanism not in told:
+            first.setdefault(finding.mechanism, finding)
+    return tuple(first.values())
 
 
 def _is_explained(finding: Finding, causes: Iterable[Finding]) -> bool:

@@ -104,6 +104,23 @@ def test_where_nothing_is_likely_it_cannot_be_told_and_the_possible_ones_say_wha
     assert first["evidence"] == ["saw queue.blocked", "saw telemetry.stale"]
 
 
+def test_a_mechanism_that_two_rules_find_is_told_once_by_the_surer() -> None:
+    rules = [
+        rule(Mechanism.TELEMETRY_STALE, Confidence.LIKELY, "the weaker look"),
+        rule(Mechanism.TELEMETRY_STALE, Confidence.CERTAIN, "the surer look"),
+        rule(Mechanism.TELEMETRY_STALE, Confidence.POSSIBLE),
+        rule(Mechanism.ENGINE_HUNG, Confidence.POSSIBLE, "a probe"),
+        rule(Mechanism.ENGINE_HUNG, Confidence.POSSIBLE, "in flight"),
+    ]
+    diagnosis = diagnose(WINDOW, rules)
+    assert [finding.mechanism for finding in diagnosis.findings] == [Mechanism.TELEMETRY_STALE]
+    assert diagnosis.needs == ("the surer look",)
+    assert [finding.mechanism for finding in diagnosis.possible] == [Mechanism.ENGINE_HUNG]
+
+    unsettled = diagnose(WINDOW, rules[3:])
+    assert unsettled.needs == ("a probe", "in flight")
+
+
 def test_where_nothing_was_seen_at_all_it_asks_for_metrics_and_the_log() -> None:
     diagnosis = diagnose(WINDOW, [rule(Mechanism.HEALTHY, None)])
     assert diagnosis.mechanism is Mechanism.CANNOT_TELL

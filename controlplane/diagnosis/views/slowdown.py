@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.signal import Unit
-from controlplane.diagnosis.views.contrast import BASE, OTHER, Contrast, contrasts
+from controlplane.diagnosis.views.contrast import BASE, MOST_FACTS, OTHER, Contrast, contrasts
 from controlplane.diagnosis.views.course import late
 from controlplane.diagnosis.views.told import number_of, plain, told_all
 from controlplane.diagnosis.window import Window
@@ -59,7 +59,7 @@ def sibling_slowdown(window: Window) -> Slowdown | None:
     """The same figure of two that differ in a letter or a number alone (`pod_a`, `pod_b`), the
     slower against the faster."""
     worst: Slowdown | None = None
-    for one, two in itertools.combinations(window.facts, 2):
+    for one, two in itertools.combinations(window.facts[-MOST_FACTS:], 2):
         words = plain(one.key).split(), plain(two.key).split()
         if len(words[0]) != len(words[1]) or one.unit is not two.unit or one.key == two.key:
             continue

@@ -98,11 +98,11 @@ def serve(
     """Serve models on this machine: control plane, gateway and replicas, until Ctrl-C.
 
     The first start creates what is missing. One that was killed is followed by one that adopts
-    what still runs, if it has the same version number, options and OTEL_ environment and
-    answers, and ends the rest; a gateway that differs hands its port to a new one first, and
-    cuts no stream. `pilothouse gateway restart` asks for that at any time. Source that was
-    edited without a new number is not noticed: end serve with Ctrl-C for that. Exit code 3: a
-    database must be upgraded first.
+    what still runs, if it has the same version number, options and environment (OTEL_...,
+    ENGINE_PROGRAMS, ENGINE_OPTIONS) and answers, and ends the rest; a gateway that differs hands
+    its port to a new one first, and cuts no stream. `pilothouse gateway restart` asks for that at
+    any time. Source that was edited without a new number is not noticed: end serve with Ctrl-C for
+    that. Exit code 3: a database must be upgraded first.
     """
     if demo is not None and config_dir is not None:
         raise click.UsageError("give --demo or --config, not both")

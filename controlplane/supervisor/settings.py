@@ -11,6 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from dataplane.access import AuthMode
+from dataplane.owned_server.grants import OPTIONS_VARIABLE, PROGRAMS_VARIABLE
 
 CONTROL_PLANE = "controlplane"
 GATEWAY = "gateway-0"
@@ -122,12 +123,18 @@ class ChildSpec:
     @property
     def digest(self) -> str:
         """SHA-256 of all that decides how it behaves: an earlier process with another one is
-        not adopted. Telemetry is configured by environment, so that counts too."""
-        telemetry = {key: value for key, value in os.environ.items() if key.startswith("OTEL_")}
-        environment = {**telemetry, **self.environment}
+        not adopted. Telemetry is configured by environment, so that counts too, and so does what
+        the control plane may start for config."""
+        counts = {key: value for key, value in os.environ.items() if self._counts(key)}
+        environment = {**counts, **self.environment}
         version = importlib.metadata.version("pilothouse")
         meaning = json.dumps([self.argv, version, environment], sort_keys=True)
         return hashlib.sha256(meaning.encode()).hexdigest()
+
+    def _counts(self, variable: str) -> bool:
+        if self.name == CONTROL_PLANE and variable in (PROGRAMS_VARIABLE, OPTIONS_VARIABLE):
+            return True
+        return variable.startswith("OTEL_")
 
 
 def gateway_spec(settings: ServeSettings) -> ChildSpec:

@@ -102,9 +102,14 @@ class EngineEndpointSettings(EndpointSettings):
     metrics_seconds: float = Field(default=2.0, gt=0)
     """How often its metrics are read."""
     server_executable: str | None = Field(default=None, min_length=1)
-    """The server's program, by its path or its name; None: by its usual name."""
+    """The server's program, by a name or path that whoever runs the machine granted in
+    ENGINE_PROGRAMS, in the control plane's environment; None: by its usual name, from there or from
+    PATH. Nothing else is started: config is written by people who may not run programs here."""
     server_args: list[str] = Field(default_factory=list)
-    """More arguments for the server, as it names them. Address, port, model and its name are
-    given by Pilothouse."""
+    """More arguments for the server, as it names them, in full. Address, port, model and its name
+    are given by Pilothouse. Others are refused unless they are known to change only how the server
+    works, or are named in ENGINE_OPTIONS in the control plane's environment."""
     server_environment: list[EnvironmentEntry] = Field(default_factory=list)
-    """More of the server's environment, each as NAME=value; a secret does not belong here."""
+    """More of the server's environment, each as NAME=value, with the same bounds as `server_args`;
+    a secret does not belong here. Of the control plane's own environment a server sees what it
+    needs, and no key and no database."""

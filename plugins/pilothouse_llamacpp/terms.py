@@ -1,4 +1,5 @@
-"""What config may tell a `llama-server` that is launched. By llama.cpp b7000 and later."""
+"""What config may tell a `llama-server` that is launched. Of llama.cpp's newest versions and those
+before."""
 
 from dataplane.owned_server.terms import LaunchTerms
 
@@ -11,8 +12,9 @@ _MEMORY = (
     "--cache-type-v", "-ctv", "--swa-full", "--kv-offload", "--no-kv-offload", "-nkvo",
     "--kv-unified", "-kvu", "--no-kv-unified", "--cache-ram", "-cram", "--ctx-checkpoints",
     "--cache-prompt", "--no-cache-prompt", "--cache-reuse", "--slot-prompt-similarity", "-sps",
-    "--mlock", "--no-mmap", "--no-repack", "--context-shift", "--no-context-shift", "--keep",
-    "--fit", "-fit", "--cont-batching", "--no-cont-batching", "--defrag-thold", "-dt",
+    "--mlock", "--no-mmap", "--load-mode", "-lm", "--no-repack", "--context-shift",
+    "--no-context-shift", "--keep", "--fit", "-fit", "--cont-batching", "--no-cont-batching",
+    "--defrag-thold", "-dt",
 )  # fmt: skip
 _DEVICES = (
     "--device", "-dev", "--split-mode", "-sm", "--tensor-split", "-ts", "--main-gpu", "-mg",

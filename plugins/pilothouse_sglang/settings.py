@@ -16,7 +16,7 @@ class SglangSettings(EngineEndpointSettings):
     """What the adapter, and a server that is launched, may be told."""
 
     server_executable: str | None = Field(default=None, min_length=1)
-    """The Python that has SGLang, by its path or its name; None: python3."""
+    """The Python that has SGLang, by a name or path that ENGINE_PROGRAMS grants; None: python3."""
     isolate_prefixes: bool = True
     """Prompts of different tenants share no prefix cache, where the server takes `cache_salt`."""
     mem_fraction_static: float | None = Field(default=None, gt=0, le=1)

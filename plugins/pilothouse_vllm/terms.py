@@ -1,4 +1,4 @@
-"""What config may tell a vLLM server that is launched. By vLLM 0.32."""
+"""What config may tell a vLLM server that is launched. Of vLLM 0.32 and versions before."""
 
 from dataplane.owned_server.terms import LaunchTerms
 

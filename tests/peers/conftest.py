@@ -38,7 +38,7 @@ def peers(engines: Engines, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     folder = tmp_path_factory.mktemp("peers")
     vllm_port, llamacpp_port = free_ports(2)
     with contextlib.ExitStack() as running:
-        served = running.enter_context(_serving(folder / "state"))
+        served = running.enter_context(_serving(folder / "state", engines))
         vllm = _start(
             vllm_command(engines, vllm_port, f"{served.url}/v1/traces"),
             folder / "vllm.log",
@@ -58,8 +58,13 @@ def peers(engines: Engines, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 @contextlib.contextmanager
-def _serving(state_dir: Path) -> Iterator[Served]:
-    served = start_serve(state_dir)
+def _serving(state_dir: Path, engines: Engines) -> Iterator[Served]:
+    programs = f"{engines.vllm}:{engines.llama_server}"
+    granted = {
+        "ENGINE_PROGRAMS": programs,
+        "ENGINE_OPTIONS": "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
+    }
+    served = start_serve(state_dir, env=granted)
     try:
         served.wait_until_ready()
         yield served

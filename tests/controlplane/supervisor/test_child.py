@@ -10,7 +10,7 @@ import pytest
 
 from controlplane.process_history import ProcessHistory
 from controlplane.supervisor.child import Child, GivenUpError, last_line
-from controlplane.supervisor.settings import ChildSpec
+from controlplane.supervisor.settings import CONTROL_PLANE, ChildSpec
 from dataplane.processes import ProcessDirectory, is_alive, send_signal, terminate, wait_for_exit
 
 
@@ -164,6 +164,17 @@ def test_telemetry_settings_and_arguments_count_and_nothing_else(
     assert replace(spec, argv=(sys.executable,)).digest != before
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4317")
     assert spec.digest != before
+
+
+def test_what_may_be_started_for_config_counts_for_the_control_plane_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gateway = ChildSpec(name="gateway-0", role="gateway", host="h", port=1, argv=("x",))
+    control_plane = replace(gateway, name=CONTROL_PLANE)
+    before = gateway.digest, control_plane.digest
+    monkeypatch.setenv("ENGINE_PROGRAMS", "/opt/vllm/bin/vllm")
+    assert gateway.digest == before[0]
+    assert control_plane.digest != before[1]
 
 
 def test_the_last_line_skips_empty_ones(tmp_path: Path) -> None:

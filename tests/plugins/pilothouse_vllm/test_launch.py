@@ -5,8 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
+import pilothouse_llamacpp.process
 import pilothouse_llamacpp.replica
+import pilothouse_sglang.process
 import pilothouse_sglang.replica
 import pilothouse_vllm.process
 import pilothouse_vllm.replica
@@ -23,6 +26,11 @@ EACH = pytest.mark.parametrize(
     ids=["vllm", "llamacpp", "sglang"],
 )
 
+CHECKS = {
+    "vllm": pilothouse_vllm.process.pilothouse_check_engine_settings,
+    "llamacpp": pilothouse_llamacpp.process.pilothouse_check_engine_settings,
+    "sglang": pilothouse_sglang.process.pilothouse_check_engine_settings,
+}
 CreatePlan = Callable[[ReplicaSpec, int], ServerPlan]
 
 
@@ -224,3 +232,19 @@ def test_what_the_machines_operator_wrote_wrongly_is_told_with_its_entry(
     assert "ENGINE_PROGRAMS" in told[0][1]
     assert "'vllm=bin/vllm'" in told[0][1]
     assert pilothouse_vllm.process.pilothouse_check_engine_settings("vllm", {}) == []
+
+
+def test_the_example_is_accepted_where_its_programs_are_granted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = Path("ops/examples/attach/launched.yaml").read_text()
+    (programs,) = [line for line in text.splitlines() if line.startswith("# ENGINE_PROGRAMS=")]
+    monkeypatch.setenv("ENGINE_PROGRAMS", programs.partition("=")[2])
+    found = [each for each in YAML(typ="safe").load_all(text) if each["kind"] == "EngineConfig"]
+    told = {
+        each["spec"]["engine"]: CHECKS[each["spec"]["engine"]](
+            each["spec"]["engine"], each["spec"]["settings"]
+        )
+        for each in found
+    }
+    assert told == {"vllm": [], "llamacpp": [], "sglang": []}

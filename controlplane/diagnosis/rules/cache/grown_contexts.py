@@ -217,6 +217,7 @@ def _by_counters(now: Activity) -> Growth | None:
     """Tokens of each answer: both counters, in the first and in the last third."""
     made = rates(now.window.find(Signal.GENERATION_TOKENS), now.window)
     ended = rates(now.window.find(Signal.FINISHED), now.window)
+    ended = ended or rates(now.window.find(Signal.GATEWAY_ENDED), now.window)
     if made is None or ended is None or ended.before <= 0 or ended.after <= 0:
         return None
     before, after = made.before / ended.before, made.after / ended.after

@@ -85,7 +85,7 @@ def judge(window: Window) -> Verdict | None:
     reasons = _reasons(argument, window)
     _cite(argument, window)
     argument.against("cache.nothing_shared: hits were there before")
-    if fallen_to <= _GONE or reasons:
+    if fallen_to <= _GONE or reasons or _is_a_step(window):
         if not reasons:
             argument.need("what was changed: template, routing, restart, cache size")
         return argument.verdict(Confidence.LIKELY)
@@ -193,6 +193,20 @@ def _was_shared_and_computed(argument: Argument, window: Window) -> bool:
     for fact in told_all(window, r"cache ram|cache (size|limit)|conversations|slots"):
         argument.fact(fact)
     return bool(dropped) or is_shared
+
+
+def _is_a_step(window: Window) -> bool:
+    """All of the last third is below half of all of the first: no mix of callers falls like that
+    and stays."""
+    seen = hit_rates(window)
+    if seen is None or len(seen.readings) < _FEWEST_READINGS:
+        return False
+    third = len(seen.values) // 3
+    return max(seen.values[-third:]) <= _HALF * min(seen.values[:third])
+
+
+_FEWEST_READINGS = 6
+_HALF = 0.5
 
 
 def _differs_early(argument: Argument, window: Window) -> bool:

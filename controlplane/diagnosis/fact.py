@@ -33,3 +33,5 @@ class Fact:
     """The time that a count is over, or that a share is beyond, where the key says `last_60_s`."""
     part: str | None = None
     """For which of several, where one key holds a value for each: a caller, a worker."""
+    place: str = ""
+    """Of which endpoint's page it is; empty where it was told otherwise."""

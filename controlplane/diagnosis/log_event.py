@@ -145,3 +145,5 @@ class LogEvent:
     fields: Mapping[str, float] = field(default_factory=dict)
     words: Mapping[str, str] = field(default_factory=dict)
     """What it says that is no number: rank, request_id, stage, why."""
+    place: str = ""
+    """Of which log it is: a file's or a replica's name; empty where nobody says."""

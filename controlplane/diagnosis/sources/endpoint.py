@@ -1,7 +1,7 @@
 """One endpoint over time: what its pages told, as signals with doubts."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.reading import (
@@ -66,7 +66,7 @@ class Endpoint:
         for each in settings:
             _, readings = self._settings.setdefault((each.signal, each.labels), (each.name, []))
             readings.append(Reading(at, each.value, plain_number(each.value)))
-        self._facts += facts
+        self._facts += (replace(fact, place=self.place) for fact in facts)
 
     def tell(self) -> Part:
         """All of it."""

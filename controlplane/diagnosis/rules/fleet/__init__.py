@@ -3,7 +3,6 @@
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.fleet.hung import HUNG_REPLICA
 from controlplane.diagnosis.rules.fleet.impossible import IMPOSSIBLE
-from controlplane.diagnosis.rules.fleet.late_start import LATE_START
 from controlplane.diagnosis.rules.fleet.split import SPLIT
 from controlplane.diagnosis.rules.fleet.stale import STALE_REPLICA
 from controlplane.diagnosis.rules.fleet.storm import STORM
@@ -17,7 +16,6 @@ RULES: tuple[Rule, ...] = (
     HUNG_REPLICA,
     STALE_REPLICA,
     STUCK_GAUGES,
-    LATE_START,
     VANISHED,
     IMPOSSIBLE,
     TRANSFER,

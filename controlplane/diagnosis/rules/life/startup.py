@@ -5,9 +5,11 @@ import re
 from controlplane.diagnosis.citing import number, says
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.log_event import LogKind
+from controlplane.diagnosis.looks import surest_of
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.life.stages import Stage, Start, start_of
+from controlplane.diagnosis.rules.life.start_beside import judge_beside
 from controlplane.diagnosis.signal import Unit
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
@@ -44,9 +46,11 @@ _REMEDIES = {
 
 
 def _judge(window: Window) -> Verdict | None:
+    return None if _failed(window) else surest_of(_judge_alone, judge_beside)(window)
+
+
+def _judge_alone(window: Window) -> Verdict | None:
     start = start_of(window)
-    if _failed(window):
-        return None
     if start is None or start.total_seconds < _LONG_SECONDS:
         return _compared(window)
     usual = _usual(window)
@@ -199,12 +203,13 @@ STARTUP_SLOW = Rule(
     needs=("the engine's log of its start, with times",),
     told_apart=(
         "From engine.hung by stages that end; from a failed start by an engine that comes up; from "
-        "capacity.late by no load that came and went meanwhile."
+        "capacity.late by no load that came and went meanwhile; where replicas are seen side by "
+        "side, from a start that is long everywhere."
     ),
     remedy="Time each stage and shorten the one that takes most; keep a warm replica until then.",
     hides=(
         "A warm replica hides the slow start until a node is lost; a longer start-up probe hides "
         "one that never ends."
     ),
-    explains=frozenset({Mechanism.HOST_BOUND}),
+    explains=frozenset({Mechanism.HOST_BOUND, Mechanism.ROUTING_SKEW}),
 )

@@ -233,6 +233,7 @@ class LogReader:
             at=(seen.seconds or 0.0) - shift if on_axis else None,
             fields=seen.match.fields,
             words=seen.match.words,
+            place=self._place,
         )
 
     def _engine(self) -> EngineName | None:

@@ -6,7 +6,6 @@ import pytest
 
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
-from controlplane.diagnosis.log_event import LogEvent, LogKind
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Origin, Reading, Series, SourceKind
 from controlplane.diagnosis.rules.fleet import RULES
@@ -305,23 +304,3 @@ def test_a_replica_that_has_and_does_most_is_skewed_and_one_that_is_slow_is_not(
     assert found(skewed) == {Mechanism.ROUTING_SKEW: Confidence.LIKELY}
     slow = fleet(*load(9, 60, "a"), *load(2, 80, "b"), *load(1, 60, "c"))
     assert found(slow) == {}
-
-
-def _loaded(*seconds: float) -> Window:
-    events = tuple(
-        LogEvent(
-            kind=LogKind.WEIGHTS_LOADED,
-            index=index,
-            line=f"Loading weights took {each:.2f} seconds",
-            fields={"seconds": each},
-        )
-        for index, each in enumerate(seconds)
-    )
-    return Window(start=0, end=END, events=events)
-
-
-def test_a_stage_that_took_one_replica_much_longer_than_another_is_a_slow_start() -> None:
-    assert found(_loaded(4, 32)) == {Mechanism.STARTUP_SLOW: Confidence.CERTAIN}
-    assert found(_loaded(30, 34)) == {}
-    assert found(_loaded(1, 4)) == {}
-    assert found(_loaded(300)) == {}

@@ -238,7 +238,8 @@ def _stands_still(argument: Argument, now: Activity) -> bool:
 
 def _queue_is_fine(argument: Argument, now: Activity) -> bool:
     backlog = now.backlog
-    if backlog is None:
+    nothing_runs = now.running is not None and now.running.last.value == 0
+    if backlog is None or (nothing_runs and backlog.last.value > 0):
         return False
     argument.series(backlog, "nothing waits" if backlog.max == 0 else "what waits is let in")
     queue = now.window.find_histogram(Signal.QUEUE_TIME)

@@ -12,6 +12,8 @@ ATTACHED_REASON = "attached, not probed"
 PROVEN_REASON = "attached; a gateway sends it requests once it has generated a token"
 """Of an engine whose client lets it prove itself: only gateways have the endpoint's key."""
 OBSERVED_REASON = "observed only: its metrics are read, and no request passes through Pilothouse"
+KEYLESS_REASON = "its metrics are read without its key, which is in gateways' environment alone"
+"""Added for an endpoint with a key: one whose metrics ask for it is silent to the diagnosis."""
 
 
 def is_attached(artifact: str, process: EngineProcess | None) -> bool:
@@ -20,6 +22,15 @@ def is_attached(artifact: str, process: EngineProcess | None) -> bool:
     if process is None:
         return True
     return process.attaches and artifact.startswith(("http://", "https://"))
+
+
+def why_ready(spec: ReplicaSpec, is_observed: bool, process: EngineProcess | None) -> str:
+    """An attached endpoint is ready at once, as far as the control plane can know."""
+    reason = ATTACHED_REASON if process is None else PROVEN_REASON
+    if is_observed:
+        reason = OBSERVED_REASON
+    has_key = any(spec.settings.get(name) for name in ("api_key_env", "api_key_file"))
+    return f"{reason}; {KEYLESS_REASON}" if has_key else reason
 
 
 class AttachedEndpoints:

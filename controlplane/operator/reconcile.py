@@ -14,10 +14,9 @@ from controlplane.operator.attached import (
     ATTACHED_LAUNCHERS,
     ATTACHED_REASON,
     OBSERVED,
-    OBSERVED_REASON,
-    PROVEN_REASON,
     AttachedEndpoints,
     is_attached,
+    why_ready,
 )
 from controlplane.operator.backoff import Backoff
 from controlplane.operator.desired import DesiredReplicas, desired_replicas
@@ -295,7 +294,8 @@ class Reconciler:
         if process is None or desired.launcher in ATTACHED_LAUNCHERS:
             self._attached.attach(spec)
             replica.address = spec.artifact
-            self._roster.make_ready(replica, _why_ready(desired, process))
+            is_observed = desired.launcher == OBSERVED
+            self._roster.make_ready(replica, why_ready(spec, is_observed, process))
         else:
             self._launch(replica, process)
 
@@ -331,10 +331,3 @@ class Reconciler:
         with self._database.session() as session:
             for each in news:
                 set_observed_generation(session, each.name, each.generation)
-
-
-def _why_ready(desired: DesiredReplicas, process: EngineProcess | None) -> str:
-    """An attached endpoint is ready at once, as far as the control plane can know."""
-    if desired.launcher == OBSERVED:
-        return OBSERVED_REASON
-    return ATTACHED_REASON if process is None else PROVEN_REASON

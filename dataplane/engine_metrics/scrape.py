@@ -57,9 +57,10 @@ class Scrape:
 
     def _of(self, name: str, part: str | None) -> Iterable[EngineSample]:
         samples = self.samples.get(name, ())
+        totals = {self._whole_of(sample) for sample in samples if not self._is_part(sample)}
         first_copy: dict[tuple[str, ...], tuple[str, ...]] = {}
         for sample in samples:
-            if any(sample.labels.get(label) for label in self.vocabulary.total_labels):
+            if self._is_part(sample) and self._whole_of(sample) in totals:
                 continue
             if part is not None and _part(self.vocabulary, sample) != part:
                 continue
@@ -71,6 +72,15 @@ class Scrape:
             copy = tuple(sample.labels.get(label, "") for label in self.vocabulary.copy_labels)
             if first_copy.setdefault(told, copy) == copy:
                 yield sample
+
+    def _is_part(self, sample: EngineSample) -> bool:
+        """Its total may stand beside it."""
+        return any(sample.labels.get(label) for label in self.vocabulary.total_labels)
+
+    def _whole_of(self, sample: EngineSample) -> frozenset[tuple[str, str]]:
+        """What it is a part of, by the other labels."""
+        parts = self.vocabulary.total_labels
+        return frozenset(pair for pair in sample.labels.items() if pair[0] not in parts)
 
 
 def read_scrape(vocabulary: EngineVocabulary, text: str, names: Collection[str]) -> Scrape:

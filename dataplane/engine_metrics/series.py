@@ -70,7 +70,7 @@ class EngineVocabulary:
     """Of every series of its own."""
     series: tuple[EngineSeries, ...]
     parallel_labels: tuple[str, ...] = ()
-    """Labels of engines that work side by side: their values add up (a ratio's are averaged)."""
+    """Labels of engines that work side by side: their values add up (a ratio's is read of each)."""
     copy_labels: tuple[str, ...] = ()
     """Labels of processes that tell the same thing again: one of them is read."""
     total_labels: tuple[str, ...] = ()

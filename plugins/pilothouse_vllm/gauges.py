@@ -5,8 +5,8 @@ from dataplane.engine_metrics import signals
 from dataplane.engine_metrics.scrape import Scrape, whole
 from dataplane.engine_metrics.vllm import VLLM
 
-_CONFIG = "vllm:cache_config_info"
-_STEPS = "vllm:iteration_tokens_total_count"
+_CONFIG = VLLM.of_signal(signals.KV_CONFIG)[0].exported
+_STEPS = f"{VLLM.of_signal(signals.STEP_TOKENS)[0].exported}_count"
 _READ = (signals.RUNNING, signals.WAITING, signals.KV_USED_RATIO, signals.PREEMPTIONS)
 NAMES = frozenset({_CONFIG, _STEPS, *(s.exported for each in _READ for s in VLLM.of_signal(each))})
 """Of the samples that are read."""

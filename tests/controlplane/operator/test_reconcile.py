@@ -437,6 +437,14 @@ def test_a_server_that_is_only_observed_is_listed_as_that_and_no_gateway_is_give
     assert "once it has generated a token" in seen.reason
 
 
+def test_an_endpoint_with_a_key_is_said_to_be_watched_without_it(room: Room) -> None:
+    key = "{api_key_env: ENGINE_KEY_A}"
+    room.apply(engine="vllm", model='url: "http://127.0.0.1:9"', settings=key)
+    room.reconcile_until(room.is_settled)
+    (seen,) = room.observed.replicas()
+    assert seen.reason.endswith("read without its key, which is in gateways' environment alone")
+
+
 def test_what_is_to_be_observed_must_run_already(room: Room) -> None:
     room.apply(observe_only=True)
     room.reconciler.reconcile()

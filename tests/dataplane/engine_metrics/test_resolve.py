@@ -72,6 +72,12 @@ def test_copies_of_ranks_and_parts_beside_their_total_are_not_counted_again() ->
     assert read_scrape(SGLANG, text, {name}).total(name) == 4
 
 
+def test_parts_without_a_total_beside_them_are_added_up() -> None:
+    name = "sglang:num_running_reqs"
+    text = "".join(f'{name}{{priority="{priority}"}} 2.0\n' for priority in (1, 5))
+    assert read_scrape(SGLANG, text, {name}).total(name) == 4
+
+
 def test_what_is_no_number_is_missing_and_not_zero() -> None:
     name = "vllm:kv_cache_usage_perc"
     scrape = read_scrape(VLLM, f'{name}{{engine="0"}} NaN\n', {name})

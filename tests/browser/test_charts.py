@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.running_console import RunningConsole
 
@@ -70,7 +70,7 @@ def test_the_numbers_behind_a_chart_say_unknown_where_nobody_knows(page: Page) -
     page.get_by_text("Load as numbers").click()
     table = page.get_by_role("region", name="Load as numbers")
     rows = table.locator("tbody tr")
-    assert rows.count() == 60
+    expect(rows).to_have_count(60)
     minutes = ["unknown" in text for text in rows.all_inner_texts()]
     heard = [place for place, is_unknown in enumerate(minutes) if not is_unknown]
     # No gateway runs, so each minute since the console was filled is unknown too.

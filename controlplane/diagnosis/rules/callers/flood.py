@@ -1,7 +1,10 @@
 """tenant.flood: one caller has most of what there is, and others wait for it."""
 
+import re
+
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.callers.callers import Shares, pains_of, shares_of
@@ -10,14 +13,14 @@ from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.contrast import contrasts
-from controlplane.diagnosis.views.told import number_of, told_all
+from controlplane.diagnosis.views.told import number_of, plain, told_all
 from controlplane.diagnosis.window import Window
 
 _MOST_OF_TWO = 0.8
 _MOST = 0.6
 """Of what there is, with three callers or more."""
 _WORSE = 3.0
-"""Than without the one: a wait of its own making varies less."""
+"""Than without the one, or than before: a wait of its own making varies less."""
 
 
 def _judge(window: Window) -> Verdict | None:
@@ -32,13 +35,14 @@ def _judge(window: Window) -> Verdict | None:
         if shares not in floods:
             argument.says(shares.says)
     paid = _is_paid_for(argument, now)
+    paid += _is_worse_than_before(argument, window)
     proven = _is_proven(argument, window)
     _cite_load(argument, now)
     argument.against("queue.overload: without the one caller there is room for the others")
     argument.against("queue.retry_storm: nobody says that they are retries")
     if proven:
         return argument.verdict(Confidence.CERTAIN, detail=floods[0].name)
-    if paid:
+    if paid and proven is None:
         is_clear = floods[0].num_callers > 2
         return argument.verdict(
             Confidence.CERTAIN if is_clear and paid > 1 else Confidence.LIKELY,
@@ -70,19 +74,50 @@ def _is_paid_for(argument: Argument, now: Activity) -> int:
     return signs
 
 
-def _is_proven(argument: Argument, window: Window) -> bool:
-    """The others' wait is known without the one."""
+def _is_worse_than_before(argument: Argument, window: Window) -> int:
+    """How many signs of that: a wait that was short before, whoever made it long."""
     found = [
         contrast
         for contrast in contrasts(window, r"wait|ttft|latency|queue|delay|p9\d|p50")
         if contrast.factor >= _WORSE
     ]
-    alone = told_all(window, r"(wait|ttft|latency|delay)\b.*\b(without|alone)\b")
-    for fact in alone:
-        argument.fact(fact, "the others' wait without that caller")
     for contrast in found:
-        argument.says(f"{contrast.says}: {number(contrast.factor)} times as long with it")
-    return bool(found or alone)
+        argument.says(f"{contrast.says}: {number(contrast.factor)} times as long")
+    return int(bool(found))
+
+
+def _is_proven(argument: Argument, window: Window) -> bool | None:
+    """Whether the others wait much less without the one; None where nobody knows."""
+    alone = [fact for fact in told_all(window, _ALONE) if number_of(fact) is not None]
+    known = False
+    for fact in alone:
+        beside = told_all(window, _WAITS, without=_NOT_BESIDE)
+        values = [
+            value
+            for each in beside
+            if _is_same_wait(fact, each) and (value := number_of(each)) is not None
+        ]
+        argument.fact(fact, "the others' wait without that caller")
+        if not values:
+            continue
+        known = True
+        without = number_of(fact) or 0.0
+        if max(values) >= _WORSE * without and max(values) > 0:
+            argument.says(f"with it the others wait {number(max(values))} s")
+            return True
+    return False if known else None
+
+
+def _is_same_wait(one: Fact, two: Fact) -> bool:
+    """Both tell of the same stretch of a request, and of the same of its percentiles if of any."""
+    told = [set(re.findall(_WAITS, plain(fact.key))) for fact in (one, two)]
+    same_part = one.quantile == two.quantile or None in (one.quantile, two.quantile)
+    return bool(told[0] & told[1]) and one.unit is two.unit and same_part
+
+
+_WAITS = r"\b(?:wait|ttft|latency|delay)\b"
+_ALONE = rf"{_WAITS}.*\b(without|alone)\b|\b(without|alone)\b.*{_WAITS}"
+_NOT_BESIDE = r"\b(without|alone|before|yesterday|ago|baseline|usual|usually|limit|max)\b"
 
 
 def _cite_load(argument: Argument, now: Activity) -> None:

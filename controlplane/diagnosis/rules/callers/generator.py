@@ -7,7 +7,7 @@ from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
-from controlplane.diagnosis.signal import Signal
+from controlplane.diagnosis.signal import Signal, Unit
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
@@ -197,20 +197,22 @@ _RUN_OUT = (
 )
 
 
+_OTHER_CLIENT = (
+    r"same (test|load|server|run|prompts)|"
+    r"(second|two|other|another) (client|generator|tool|process)(e?s)?|"
+    r"(from|with|by|in|on) (\w+ )?(clients|generators|client (processes|machines|threads))"
+)
+
+
 def _another_client(argument: Argument, window: Window) -> bool:
     """The same server gives much more to another client."""
-    same = told_all(
-        window,
-        r"same (test|load|server|run|prompts)|second (client|generator|tool)|two "
-        r"(clients|generators|processes)|other (client|tool|generator)|"
-        r"with \w+ (clients|generators|client (processes|machines|threads))",
-    )
+    same = told_all(window, _OTHER_CLIENT)
     for fact in same:
         argument.fact(fact)
     pairs = _by_tool(window)
     for one, two in pairs:
         argument.says(f"{says(one)}, {says(two)}: at the same server")
-    return bool(pairs) or any(_is_better(fact) for fact in same)
+    return bool(pairs) or any(_is_better(window, fact) for fact in same)
 
 
 def _by_tool(window: Window) -> list[tuple[Fact, Fact]]:
@@ -231,9 +233,21 @@ def _by_tool(window: Window) -> list[tuple[Fact, Fact]]:
     return found
 
 
-def _is_better(fact: Fact) -> bool:
-    value = number_of(fact)
-    return value is not None or bool(re.search(r"\d", fact.raw))
+def _is_better(window: Window, fact: Fact) -> bool:
+    """The other client gets far more than this one, or gets it far sooner."""
+    other = number_of(fact)
+    measured = set(re.sub(_OTHER_CLIENT, " ", plain(fact.key)).split())
+    if other is None or not measured:
+        return False
+    for own in window.facts:
+        value = number_of(own)
+        is_alike = own.unit is fact.unit and measured <= set(plain(own.key).split())
+        if own is fact or value is None or not is_alike or re.search(_OTHER_CLIENT, plain(own.key)):
+            continue
+        more, less = (value, other) if fact.unit is Unit.SECONDS else (other, value)
+        if more >= _FACTOR * less > 0:
+            return True
+    return False
 
 
 def _cite_local(argument: Argument, window: Window) -> bool:

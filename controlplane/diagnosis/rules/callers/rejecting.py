@@ -9,7 +9,7 @@ from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rule import Rule
-from controlplane.diagnosis.signal import Signal, Unit
+from controlplane.diagnosis.signal import Signal, SignalKind, Unit
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
@@ -56,7 +56,8 @@ def _judge(window: Window) -> Verdict | None:
     too_long = _too_long(argument, window)
     if sent and refused / max(sent, refused) < _FEW_SHARE and not too_long:
         return None
-    reached = _reached(argument, now)
+    reached = _reached(argument, now, refused, sent)
+    is_over = _is_over_threshold(argument, window)
     room = _has_room(argument, now)
     _cite_settings(argument, now)
     _weigh(argument, now)
@@ -70,9 +71,9 @@ def _judge(window: Window) -> Verdict | None:
     if _are_retries(argument, window, refused):
         argument.need("how many of the refused are retries")
         return argument.verdict(Confidence.POSSIBLE)
-    if reached:
-        return argument.verdict(Confidence.CERTAIN if room else Confidence.LIKELY)
-    if room or (room is None and not _is_saturated(now)):
+    if reached and room and _names_its_limit(window):
+        return argument.verdict(Confidence.CERTAIN)
+    if reached or is_over or room or (room is None and not _is_saturated(now)):
         return argument.verdict(Confidence.LIKELY)
     argument.need("which limit refused them, and its value")
     return argument.verdict(Confidence.POSSIBLE)
@@ -147,35 +148,53 @@ def _sent(argument: Argument, window: Window) -> float | None:
     return number_of(fact)
 
 
-def _reached(argument: Argument, now: Activity) -> bool:
-    """What is in the engine, or what was accepted, is exactly what a limit allows."""
+def _names_its_limit(window: Window) -> bool:
+    """Whoever refuses says that a limit did it, and not the status of an answer alone."""
+    return bool(
+        window.lines_with(_REFUSING_LINE)
+        or any(
+            re.search(_LIMITED, " ".join(series.labels.values()), re.IGNORECASE)
+            for series in _refusing_series(window)
+        )
+    )
+
+
+def _reached(argument: Argument, now: Activity, refused: float, sent: float | None) -> bool:
+    """What is in the engine, or what was accepted, is exactly what a limit of that allows."""
     running = None if now.running is None else now.running.last.value
     waiting = None if now.waiting is None else now.waiting.last.value
-    held = [
+    queued = [
         ("in the batch and the queue", (running or 0.0) + (waiting or 0.0)),
         ("in the queue", waiting or 0.0),
+    ]
+    taken = [
+        queued[0],
         ("in flight", now.in_flight.max if now.in_flight is not None else 0.0),
-        ("accepted", _accepted(now.window)),
+        ("accepted", _accepted(now.window, refused, sent)),
     ]
     found = False
     for fact in told_all(now.window, _LIMIT, without=_NOT_LIMIT):
         limit = number_of(fact)
         if limit is None or limit < 2 or fact.unit in (Unit.BYTES, Unit.SECONDS):
             continue
-        for what, value in held:
+        of_queue = re.search(r"queue|wait|pending|backlog", plain(fact.key))
+        for what, value in queued if of_queue else taken:
             if value > 0 and abs(value - limit) <= _NEAR * limit:
                 argument.says(f"{number(value)} {what} = {says(fact)}")
                 found = True
                 break
-    return _is_over_threshold(argument, now.window) or found
+    return found
 
 
-def _accepted(window: Window) -> float:
+def _accepted(window: Window, refused: float, sent: float | None) -> float:
+    """How many were let in; 0 where they and the refused are not all that was sent."""
     finished = window.find(Signal.FINISHED)
     if finished is None:
         return 0.0
     grown = finished.increase if len(finished.readings) > 1 else finished.last.value
-    return grown or 0.0
+    accepted = grown or 0.0
+    is_all = sent is not None and abs(accepted + refused - sent) <= _NEAR * sent
+    return accepted if is_all else 0.0
 
 
 def _is_over_threshold(argument: Argument, window: Window) -> bool:
@@ -183,11 +202,11 @@ def _is_over_threshold(argument: Argument, window: Window) -> bool:
     shares = told_all(window, r"(fraction|threshold|ratio|factor|watermark)", without=r"memory|gpu")
     budgets = told_all(window, r"max (num )?batched tokens|blocks? per|budget|capacity")
     measured = [
-        (series.origin.name, reading.value, reading.raw)
+        (series.origin.name, series.last.value, series.last.raw, series.signal.terms.unit)
         for series in window.series
-        for reading in (series.last,)
+        if series.signal.terms.kind is SignalKind.GAUGE
     ] + [
-        (fact.key, value, fact.raw)
+        (fact.key, value, fact.raw, _counted_in(fact))
         for fact in told_all(window, r"active|prefill tokens|busy|load|usage")
         if (value := number_of(fact)) is not None
     ]
@@ -202,14 +221,27 @@ def _is_over_threshold(argument: Argument, window: Window) -> bool:
             ):
                 continue
             limit = part * whole
-            over = [each for each in measured if limit < each[1] <= _NOT_FAR * limit]
+            unit = _counted_in(budget)
+            over = [
+                each
+                for each in measured
+                if each[3] is unit is not None and limit < each[1] <= _NOT_FAR * limit
+            ]
             if over:
-                values = ", ".join(raw for _, _, raw in over[:4])
+                values = ", ".join(raw for _, _, raw, _ in over[:4])
                 argument.says(
                     f"{over[0][0]} {values} > {number(limit)} = {says(share)} x {says(budget)}"
                 )
                 return True
     return False
+
+
+def _counted_in(fact: Fact) -> Unit | None:
+    """Tokens or blocks, as its unit or its key says; None for anything else."""
+    for unit, word in ((Unit.TOKENS, "token"), (Unit.BLOCKS, "block")):
+        if fact.unit is unit or (fact.unit is None and word in plain(fact.key)):
+            return unit
+    return None
 
 
 _LEAST_BUDGET = 16

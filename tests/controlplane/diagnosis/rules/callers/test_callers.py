@@ -123,3 +123,64 @@ def test_addresses_of_an_access_log_count_for_callers() -> None:
         for port in range(4000, 4000 + num)
     ]
     assert _likely(window(*lines, *FULL)) == {Mechanism.TENANT_FLOOD}
+
+
+def _sure(found: Window, mechanism: Mechanism) -> Confidence | None:
+    rule = next(rule for rule in RULES if rule.mechanism is mechanism)
+    verdict = rule.judge(found)
+    return None if verdict is None else verdict.confidence
+
+
+REFUSING = (*ROOM, series(Signal.REJECTED, 0, 40, every=60, reason="queue_full"))
+
+
+def test_a_counter_that_happens_to_lie_over_some_threshold_proves_no_limit() -> None:
+    coincidence = (
+        series(Signal.PROMPT_TOKENS, 1000, 9000, every=60),
+        told(60, watermark_fraction=0.9, max_num_batched_tokens=8192),
+    )
+    assert _sure(window(*REFUSING, *coincidence), Mechanism.POLICY_REJECTING) is Confidence.LIKELY
+
+
+def test_a_limit_that_is_filled_to_the_last_place_is_certain_where_the_refusals_name_one() -> None:
+    full = (series(Signal.RUNNING, 8, 9, every=60), series(Signal.WAITING, 60, 64, every=60))
+    kv = series(Signal.KV_USAGE, 0.12, 0.13, every=60)
+    named = series(Signal.REJECTED, 0, 40, every=60, reason="queue_full")
+    unnamed = series(Signal.HTTP_ANSWERED, 0, 40, every=60, code="503")
+    limit = told(60, max_queued_requests=64)
+    assert _sure(window(*full, kv, named, limit), Mechanism.POLICY_REJECTING) is Confidence.CERTAIN
+    assert _sure(window(*full, kv, unnamed, limit), Mechanism.POLICY_REJECTING) is Confidence.LIKELY
+
+
+def test_what_was_accepted_is_held_against_a_limit_only_where_it_and_the_refused_are_all() -> None:
+    finished = series(Signal.FINISHED, 0, 127, every=60)
+    limit = told(60, max_concurrent_requests=128, sent=9000)
+    assert _sure(window(*REFUSING, finished, limit), Mechanism.POLICY_REJECTING) is None
+    all_sent = told(60, max_concurrent_requests=128, sent=167)
+    found = window(*REFUSING, finished, all_sent)
+    assert _sure(found, Mechanism.POLICY_REJECTING) is Confidence.CERTAIN
+
+
+@pytest.mark.parametrize(
+    ("without", "beside", "confidence"),
+    [(0.4, 58, Confidence.CERTAIN), (1.0, 1.0, Confidence.POSSIBLE), (None, 58, Confidence.LIKELY)],
+    ids=["much shorter without", "the same without", "nobody tried without"],
+)
+def test_a_flood_is_proven_by_how_long_others_wait_without_it(
+    without: float | None, beside: float, confidence: Confidence
+) -> None:
+    calls = {"a": 70, "b": 20, "c": 10}
+    facts = told(60, calls_by_tenant_last_180_s=calls, queue_wait_p50_s=beside)
+    if without is not None:
+        facts += told(60, queue_wait_p50_without_a_s=without)
+    assert _sure(window(*FULL, facts), Mechanism.TENANT_FLOOD) is confidence
+
+
+@pytest.mark.parametrize(
+    ("other", "confidence"), [(900, Confidence.CERTAIN), (100, Confidence.LIKELY)]
+)
+def test_another_client_tells_of_the_first_by_how_much_more_it_gets(
+    other: float, confidence: Confidence
+) -> None:
+    told_of_both = told(60, client_cpu=0.99, tokens_per_s=110, tokens_per_s_other_client=other)
+    assert _sure(window(*ROOM, told_of_both), Mechanism.LOAD_GENERATOR_BOUND) is confidence

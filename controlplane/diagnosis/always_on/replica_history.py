@@ -44,10 +44,12 @@ class ReplicaHistory:
         if scraped.text is not None:
             try:
                 page = self._readers.reader.read(scraped.text, scraped.place)
-            except NotMetricsError as error:
-                why = f"it answers {error.what}"
+            except NotMetricsError:  # what it is instead may be nobody's to read
+                why = f"it answers no metrics page ({scraped.kind})"
             else:
-                samples, doubts = pages.checked(page, at, scraped.place, others_are_complete=True)
+                samples, doubts = pages.checked(
+                    page, at, scraped.place, others_are_complete=True, should_quote=False
+                )
                 self._endpoint.place = scraped.place
                 self._endpoint.take(samples, page.names, at)
                 self._doubts += doubts

@@ -8,16 +8,19 @@ import httpx
 
 from controlplane.diagnosis.always_on.settings import AlwaysOnSettings
 from controlplane.diagnosis.always_on.turns import Target
-from controlplane.diagnosis.sources.decoding import decoded
-from controlplane.diagnosis.sources.live.address import read_address
+from controlplane.diagnosis.sources.live.address import read_address, shown
 from controlplane.diagnosis.sources.live.discovery import find_metrics
 from controlplane.diagnosis.sources.live.failures import NoMetricsError
-from controlplane.diagnosis.sources.live.page import said
+from controlplane.diagnosis.sources.live.page import PageError, create_http, get_page
 from dataplane.clock import MonotonicClock, monotonic_clock
 
 _FIRST_PAUSE_SECONDS = 10.0
 _LONGEST_PAUSE_SECONDS = 300.0
 """Until an endpoint that showed no metrics page is asked again: it may be somebody else's."""
+_MAX_FAILED = 12
+"""In a row, a minute's: then a page that was known is looked for anew."""
+_LONGEST_PAUSE_AFTER_PAGE_SECONDS = 30.0
+"""Where there was a page there is likely to be one again, and its end is to be seen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,9 +29,11 @@ class ScrapedPage:
 
     target: Target
     place: str
-    """The URL."""
+    """The URL, without a password."""
     text: str | None
     """None: it did not answer as it should."""
+    kind: str = ""
+    """Status and content type: what may be told of an answer that is no metrics page."""
     why: str = ""
     is_resting: bool = False
     """It was not asked: it has no metrics page, and is asked again later."""
@@ -40,6 +45,9 @@ class _Known:
 
     url: httpx.URL | None = None
     """Of its metrics page, once it was found."""
+    was_found: bool = False
+    num_failed: int = 0
+    """In a row."""
     why: str = ""
     pause_seconds: float = 0.0
     ask_again_at: float = 0.0
@@ -57,7 +65,7 @@ class Scraper:
     async def scrape(self, targets: Iterable[Target]) -> list[ScrapedPage]:
         """One round: each target once, several at a time, each within its deadline."""
         if self._http is None:
-            self._http = httpx.AsyncClient(follow_redirects=True, timeout=None)
+            self._http = create_http()
         gate = asyncio.Semaphore(self._settings.max_concurrent)
         http = self._http
 
@@ -82,19 +90,22 @@ class Scraper:
             return ScrapedPage(
                 target=target, place=target.address, text=None, why=known.why, is_resting=True
             )
-        place = str(known.url or target.address)
+        place = shown(known.url) if known.url is not None else target.address
         try:
             async with asyncio.timeout(self._settings.scrape_deadline_seconds):
-                return await self._ask(http, target, known)
+                page = await self._ask(http, target, known)
         except TimeoutError:
             why = f"no answer within {self._settings.scrape_deadline_seconds:g} s"
         except NoMetricsError as error:
-            why = "; ".join(f"{each.url}: {each.answer}" for each in error.tries)
-        except httpx.HTTPError as error:
-            why = said(error)
-        except ValueError as error:
+            why = "; ".join(f"{each.url}: {each.kind}" for each in error.tries)
+        except (PageError, ValueError) as error:
             why = str(error)
-        if known.url is None:
+        else:
+            known.was_found, known.num_failed, known.pause_seconds = True, 0, 0.0
+            return page
+        known.num_failed += 1
+        if known.url is None or known.num_failed >= _MAX_FAILED:
+            known.url = None  # it may have moved
             self._rest(known, why)
         return ScrapedPage(target=target, place=place, text=None, why=why)
 
@@ -103,25 +114,26 @@ class Scraper:
             known.url = httpx.URL(target.page)
         if known.url is None:
             page = await find_metrics(http, read_address(target.address))
-            known.url, known.pause_seconds = page.url, 0.0
-            return ScrapedPage(target=target, place=str(page.url), text=page.text)
-        data = bytearray()
-        headers = {"authorization": f"Bearer {target.bearer}"} if target.bearer else {}
-        follows = target.bearer is None  # a key is for the one who was asked
-        async with http.stream(
-            "GET", known.url, headers=headers, follow_redirects=follows
-        ) as response:
-            response.raise_for_status()
-            async for chunk in response.aiter_bytes():
-                data += chunk
-                if len(data) > self._settings.max_page_bytes:
-                    raise ValueError(
-                        f"its page is longer than {self._settings.max_page_bytes} bytes"
-                    )
-        return ScrapedPage(target=target, place=str(known.url), text=decoded(bytes(data)))
+            known.url = page.url
+            return ScrapedPage(target=target, place=shown(page.url), text=page.text)
+        answer = await get_page(
+            http,
+            known.url,
+            headers={"authorization": f"Bearer {target.bearer}"} if target.bearer else None,
+            max_bytes=self._settings.max_page_bytes,
+            seconds=self._settings.scrape_deadline_seconds,
+        )
+        if not answer.is_success:
+            raise PageError(answer.kind)
+        return ScrapedPage(
+            target=target, place=shown(known.url), text=answer.text, kind=answer.kind
+        )
 
     def _rest(self, known: _Known, why: str) -> None:
         known.why = why
         longer = max(_FIRST_PAUSE_SECONDS, 2 * known.pause_seconds)
-        known.pause_seconds = min(longer, _LONGEST_PAUSE_SECONDS)
+        known.pause_seconds = min(
+            longer,
+            _LONGEST_PAUSE_AFTER_PAGE_SECONDS if known.was_found else _LONGEST_PAUSE_SECONDS,
+        )
         known.ask_again_at = self._clock() + known.pause_seconds

@@ -6,6 +6,8 @@ one time were one page, and are read like one.
 """
 
 import itertools
+import json
+import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,12 +23,17 @@ from controlplane.diagnosis.sources.facts import facts_of
 from controlplane.diagnosis.sources.failed_scrapes import FailedScrape, told_of_failures
 from controlplane.diagnosis.sources.gathering import Gatherer
 from controlplane.diagnosis.sources.joining import join
+from controlplane.diagnosis.sources.live.address import shown
+from controlplane.diagnosis.sources.live.page import PageAnswer, PageError, create_http, get_answer
 from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.sources.targets import is_read
 from controlplane.diagnosis.window import Doubt, DoubtKind, Window
 
 _NAMES_PER_QUERY = 40
 _TIMEOUT_SECONDS = 30.0
+_MAX_BYTES = 256 * 2**20
+"""Of one answer: raw samples of many targets over an hour are some 20 MiB."""
+_NAME_ONE = "give the address of a Prometheus server, such as http://host:9090"
 _OF_THE_SCRAPE = frozenset({"instance", "job", "__name__"})
 _LATE_INTERVALS = 2.5
 """So many scrape intervals without a sample: the target is no longer scraped."""
@@ -73,11 +80,11 @@ async def read_prometheus(
 ) -> Window:
     """All that the server has of engines between two Unix times. `selector` narrows it down:
     `job="vllm",namespace="prod"`, with or without braces. Raises PrometheusError."""
-    root = url.rstrip("/").removesuffix("/api/v1")
-    async with httpx.AsyncClient(
-        base_url=root, timeout=_TIMEOUT_SECONDS, headers=headers, follow_redirects=True
-    ) as http:
-        server = _Server(http, root, selector.strip().removeprefix("{").removesuffix("}"))
+    address = url.rstrip("/").removesuffix("/api/v1")
+    root = _shown(address)
+    async with create_http(headers) as http:
+        bare = selector.strip().removeprefix("{").removesuffix("}")
+        server = _Server(http, httpx.URL(address), root, bare)
         names = await server.names(start, end)
         wanted = sorted(name for name in names if is_read(name))
         if not wanted:
@@ -98,7 +105,9 @@ async def read_prometheus(
 @dataclass(frozen=True, slots=True)
 class _Server:
     http: httpx.AsyncClient
+    address: httpx.URL
     url: str
+    """The same as it may be shown."""
     selector: str
 
     async def names(self, start: float, end: float) -> list[str]:
@@ -121,29 +130,49 @@ class _Server:
 
     async def _get(self, path: str, params: Mapping[str, str]) -> Any:
         try:
-            response = await self.http.post(path, data=dict(params))
-            if response.status_code == 405:
-                response = await self.http.get(path, params=dict(params))
-            answer = response.json()
-        except httpx.HTTPError as error:
-            raise PrometheusError(
-                self.url,
-                f"no answer ({type(error).__name__})",
-                "give the address of a Prometheus server, such as http://host:9090",
-            ) from error
+            page = await self._ask("POST", path, params)
+            if page.status == httpx.codes.METHOD_NOT_ALLOWED:
+                page = await self._ask("GET", path, params)
+        except PageError as error:
+            raise PrometheusError(self.url, f"no answer ({error})", _NAME_ONE) from error
+        try:
+            answer = json.loads(page.text)
         except ValueError as error:
             raise PrometheusError(
                 self.url,
-                f"{path} answered {response.status_code} and no JSON",
+                f"{path} answered {page.status} and no JSON",
                 "give the address of a Prometheus server, with the path before /api if it has one",
             ) from error
-        if answer.get("status") != "success":
+        if not isinstance(answer, dict):
+            raise PrometheusError(self.url, f"{path} answered JSON of another kind", _NAME_ONE)
+        if answer.get("status") != "success" or "data" not in answer:
             raise PrometheusError(
                 self.url,
-                str(answer.get("error", f"{path} answered {response.status_code}")),
+                str(answer.get("error", f"{path} answered {page.status}")),
                 'a selector is written as in Prometheus: job="vllm",namespace="prod"',
             )
         return answer["data"]
+
+    async def _ask(self, method: str, path: str, params: Mapping[str, str]) -> PageAnswer:
+        url = self.address.copy_with(path=f"{self.address.path.rstrip('/')}{path}")
+        request = (
+            self.http.build_request(method, url, data=dict(params))
+            if method == "POST"
+            else self.http.build_request(method, url, params=dict(params))
+        )
+        return await get_answer(self.http, request, max_bytes=_MAX_BYTES, seconds=_TIMEOUT_SECONDS)
+
+
+def _shown(address: str) -> str:
+    """The address as it may be shown: without a password. Raises PrometheusError."""
+    try:
+        url = httpx.URL(address)
+    except httpx.InvalidURL:
+        url = httpx.URL("")
+    if url.scheme not in ("http", "https") or not url.host:
+        hidden = re.sub(r"//[^/@]*@", "//", address)
+        raise PrometheusError(hidden, "is no address", _NAME_ONE)
+    return shown(url).rstrip("/")
 
 
 def _take(targets: dict[TargetKey, _Target], found: Iterable[Any]) -> None:

@@ -1,6 +1,5 @@
 """Finding the metrics page of one address."""
 
-import json
 from dataclasses import dataclass
 
 import httpx
@@ -8,7 +7,7 @@ import httpx
 from controlplane.diagnosis.sources.exposition import ExpositionReader, NotMetricsError
 from controlplane.diagnosis.sources.live.address import Address, beside, shown
 from controlplane.diagnosis.sources.live.failures import NoMetricsError, Try
-from controlplane.diagnosis.sources.live.page import PageError, get_page
+from controlplane.diagnosis.sources.live.page import PageError, get_page, read_json
 
 _SHOWN = 160
 _MOST_MODELS = 4
@@ -47,17 +46,19 @@ async def _try(
         answer = await get_page(http, url)
         if not answer.is_success:
             begins = " ".join(answer.text.split())[:_SHOWN]
-            tries.append(Try(shown(url), f"{answer.status} {begins}".strip(), answer.status))
+            told = f"{answer.status} {begins}".strip()
+            tries.append(Try(shown(url), told, answer.status, answer.kind))
             return None
         page = ExpositionReader().read(answer.text, shown(url))
     except NotMetricsError as error:
-        tries.append(Try(shown(url), f"{error.what}, not a metrics page", httpx.codes.OK))
+        told = f"{error.what}, not a metrics page"
+        tries.append(Try(shown(url), told, answer.status, f"{answer.kind}, not a metrics page"))
         return None
     except PageError as error:
-        tries.append(Try(shown(url), str(error)))
+        tries.append(Try(shown(url), str(error), kind=str(error)))
         return None
     if not page.samples:
-        tries.append(Try(shown(url), "an empty page", httpx.codes.OK))
+        tries.append(Try(shown(url), "an empty page", answer.status, "an empty page"))
         return None
     return MetricsPage(address, url, answer.text)
 
@@ -69,7 +70,7 @@ def _wants_model(tries: list[Try]) -> bool:
 
 async def _models(http: httpx.AsyncClient, address: Address) -> list[str]:
     try:
-        answer = json.loads((await get_page(http, beside(address, "/v1/models"))).text)
+        answer = read_json(await get_page(http, beside(address, "/v1/models")))
     except (PageError, ValueError):
         return []
     listed = answer.get("data") if isinstance(answer, dict) else None

@@ -19,6 +19,8 @@ class Try(NamedTuple):
     answer: str
     status: int | None = None
     """None: there was no answer."""
+    kind: str = ""
+    """The same without a word of the answer, for those who may not read what is answered there."""
 
 
 class NoMetricsError(Exception):

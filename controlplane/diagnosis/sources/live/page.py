@@ -1,23 +1,33 @@
-"""One page of somebody's server, within a bound of bytes and of time.
+"""One answer of somebody's server, within a bound of bytes and of time.
 
-What answers at an address that somebody typed may be anything: a stream that never ends, or one
-that drips.
+What answers at an address that somebody typed may be anything: a stream that never ends, one that
+drips, a small answer that unpacks to a large one, or one that sends whoever asks elsewhere. Only
+that server is asked: no other origin is followed, and no proxy of the environment sees it.
 """
 
 import asyncio
+import json
+import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import httpx
 
-from controlplane.diagnosis.sources.decoding import decoded
+from controlplane.diagnosis.sources.decoding import decoded, unpacked
 
 MAX_PAGE_BYTES = 16 * 2**20
 """The largest pages of engines with many ranks and adapters have some 2 MiB."""
 SCRAPE_SECONDS = 5.0
+_CONNECT_SECONDS = 3.0
+_MAX_REDIRECTS = 3
+_MAX_KIND = 60
+"""Characters of a content type."""
 
 
 class PageError(Exception):
-    """There is no page to be had; the message says what came instead, without the address."""
+    """There is no page to be had; the message says what came instead, without the address and
+    without a word of the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +36,29 @@ class PageAnswer:
 
     status: int
     text: str
+    content_type: str = ""
+    """Without its parameters; empty where it says none."""
 
     @property
     def is_success(self) -> bool:
         """It is the page."""
         return httpx.codes.is_success(self.status)
+
+    @property
+    def kind(self) -> str:
+        """What it is, without a word of what it says."""
+        return f"{self.status} {self.content_type}".strip()
+
+
+def create_http(headers: Mapping[str, str] | None = None) -> httpx.AsyncClient:
+    """A client for servers that somebody named; authorities are those of SSL_CERT_FILE."""
+    return httpx.AsyncClient(
+        headers=headers,
+        trust_env=False,
+        verify=httpx.create_ssl_context(),
+        follow_redirects=False,
+        timeout=httpx.Timeout(None, connect=_CONNECT_SECONDS),
+    )
 
 
 async def get_page(
@@ -41,25 +69,88 @@ async def get_page(
     max_bytes: int = MAX_PAGE_BYTES,
     seconds: float = SCRAPE_SECONDS,
 ) -> PageAnswer:
-    """GET it. Raises PageError for whatever is no whole answer in time."""
+    """GET it. Redirects are followed to other paths of the same server, and none by a request that
+    shows a key. Raises PageError for whatever is no whole answer in time."""
+    request = http.build_request("GET", url, headers=headers)
+    return await get_answer(http, request, max_bytes=max_bytes, seconds=seconds)
+
+
+async def get_answer(
+    http: httpx.AsyncClient, request: httpx.Request, *, max_bytes: int, seconds: float
+) -> PageAnswer:
+    """The same for any request. Raises PageError."""
+    request.headers["accept-encoding"] = "gzip"
     data = bytearray()
     try:
-        async with (
-            asyncio.timeout(seconds),
-            http.stream("GET", url, headers=headers) as response,
-        ):
-            async for chunk in response.aiter_bytes():
-                data += chunk
-                if len(data) > max_bytes:
-                    raise PageError(f"its answer is longer than {max_bytes // 2**20} MiB")
+        async with asyncio.timeout(seconds):
+            for _ in range(_MAX_REDIRECTS + 1):
+                response = await http.send(request, stream=True, follow_redirects=False)
+                try:
+                    following = response.next_request
+                    if following is None:
+                        await _read(response, data, max_bytes)
+                        return _answer(response, bytes(data), max_bytes)
+                    _refuse_elsewhere(request, following)
+                    request = following
+                finally:
+                    await response.aclose()
     except TimeoutError as error:
         came = f"{len(data)} bytes of an answer" if data else "no answer"
         raise PageError(f"{came} within {seconds:g} s") from error
-    except httpx.HTTPError as error:
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise PageError(said(error)) from error
-    return PageAnswer(response.status_code, decoded(bytes(data)))
+    raise PageError(f"it redirects more than {_MAX_REDIRECTS} times")
 
 
-def said(error: httpx.HTTPError) -> str:
+def _refuse_elsewhere(request: httpx.Request, following: httpx.Request) -> None:
+    if _origin(request.url) != _origin(following.url):
+        raise PageError("it redirects to another server, which is not followed")
+    if "authorization" in request.headers:
+        raise PageError("it redirects whoever shows a key, which is not followed")
+
+
+def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port
+
+
+async def _read(response: httpx.Response, data: bytearray, max_bytes: int) -> None:
+    async for chunk in response.aiter_raw():
+        data += chunk
+        if len(data) > max_bytes:
+            raise PageError(_too_long(max_bytes))
+
+
+def _answer(response: httpx.Response, data: bytes, max_bytes: int) -> PageAnswer:
+    packing = response.headers.get("content-encoding", "identity").strip().lower()
+    if packing == "gzip":
+        try:
+            data = unpacked(data, max_bytes + 1)
+        except zlib.error as error:
+            raise PageError("its answer is called gzip, and is none") from error
+    elif packing != "identity":
+        raise PageError("its answer is packed in a way that was not asked for")
+    try:
+        text = decoded(data, max_bytes + 1)
+    except zlib.error as error:
+        raise PageError("its answer begins like gzip, and is none") from error
+    if len(data) > max_bytes or len(text) > max_bytes:
+        raise PageError(_too_long(max_bytes))
+    kind = response.headers.get("content-type", "").partition(";")[0].strip()
+    return PageAnswer(response.status_code, text, kind[:_MAX_KIND])
+
+
+def _too_long(max_bytes: int) -> str:
+    size = f"{max_bytes // 2**20} MiB" if max_bytes >= 2**20 else f"{max_bytes} bytes"
+    return f"its answer is longer than {size}"
+
+
+def said(error: Exception) -> str:
     """What happened, in words; many errors of connections have none of their own."""
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def read_json(answer: PageAnswer) -> Any:
+    """What it says. Raises ValueError where it is no JSON, or no success."""
+    if not answer.is_success:
+        raise ValueError(answer.kind)
+    return json.loads(answer.text)

@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 
 from controlplane.diagnosis.sources.live.address import Address, beside
+from controlplane.diagnosis.sources.live.page import PageError, get_page, read_json
 
 Said = dict[str, object]
 """Key and value, as `sources.facts` reads them."""
@@ -119,10 +120,9 @@ async def ask(http: httpx.AsyncClient, address: Address, engine: str | None) -> 
     said: Said = {}
     for page in _PAGES.get(engine or "", ()):
         try:
-            response = await http.get(beside(address, page.path))
-            if response.is_success:
-                said = {**page.read(response.json()), **said}
-        except (httpx.HTTPError, ValueError, KeyError, TypeError, AttributeError):
+            answer = read_json(await get_page(http, beside(address, page.path)))
+            said = {**page.read(answer), **said}
+        except (PageError, ValueError, KeyError, TypeError, AttributeError):
             continue
     if engine in _PAGES:
         said["health"] = await _health(http, address)
@@ -131,9 +131,9 @@ async def ask(http: httpx.AsyncClient, address: Address, engine: str | None) -> 
 
 async def _health(http: httpx.AsyncClient, address: Address) -> str:
     try:
-        return str((await http.get(beside(address, "/health"))).status_code)
-    except httpx.HTTPError as error:
-        return f"no answer ({type(error).__name__})"
+        return str((await get_page(http, beside(address, "/health"))).status)
+    except PageError as error:
+        return f"no answer ({error})"
 
 
 def _present(said: Said) -> Said:

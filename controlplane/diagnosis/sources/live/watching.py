@@ -19,14 +19,13 @@ from controlplane.diagnosis.sources.joining import join
 from controlplane.diagnosis.sources.live.address import Address, read_address, shown
 from controlplane.diagnosis.sources.live.discovery import MetricsPage, find_metrics
 from controlplane.diagnosis.sources.live.failures import NoMetricsError
-from controlplane.diagnosis.sources.live.page import SCRAPE_SECONDS, PageError, get_page
+from controlplane.diagnosis.sources.live.page import PageError, create_http, get_page
 from controlplane.diagnosis.sources.live.probing import PROBE_KEY, probe
 from controlplane.diagnosis.sources.live.self_description import Said, ask
 from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.sources.scrapes import Snapshot, series_of
 from controlplane.diagnosis.window import EngineName, Window
 
-_CONNECT_TIMEOUT_SECONDS = 3.0
 _PROBE_DEADLINE_SECONDS = 20.0
 
 
@@ -83,8 +82,7 @@ async def watch(
     where none of `urls` has a metrics page.
     """
     addresses = [read_address(url) for url in urls]
-    timeout = httpx.Timeout(SCRAPE_SECONDS, connect=_CONNECT_TIMEOUT_SECONDS)
-    async with httpx.AsyncClient(timeout=timeout, headers=headers, follow_redirects=True) as http:
+    async with create_http(headers) as http:
         watched = await _begin(http, addresses, clock)
         async for progress in _scrape_on(
             http, watched, seconds, every, clock, enough or asyncio.Event()

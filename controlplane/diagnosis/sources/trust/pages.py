@@ -11,11 +11,12 @@ _WIDTH = 80
 
 
 def checked(
-    page: Page, at: float, place: str, others_are_complete: bool
+    page: Page, at: float, place: str, others_are_complete: bool, should_quote: bool = True
 ) -> tuple[Sequence[Sample], tuple[Doubt, ...]]:
-    """The samples to use. `others_are_complete`: pages of the same window end as they should."""
+    """The samples to use. `others_are_complete`: pages of the same window end as they should.
+    `should_quote`: whoever reads the doubts may read the page too."""
     samples: Sequence[Sample] = page.samples
-    doubts = list(_unreadable(page.bad_lines, at, place))
+    doubts = list(_unreadable(page.bad_lines, at, place, should_quote))
     if not page.is_complete and others_are_complete and samples:
         doubts.append(_cut_off(samples[-1], at, place))
         samples = samples[:-1]
@@ -30,14 +31,16 @@ def checked(
     return tuple(once.values()) if len(once) < len(samples) else samples, tuple(doubts)
 
 
-def _unreadable(bad: Sequence[BadLine], at: float, place: str) -> Iterable[Doubt]:
+def _unreadable(
+    bad: Sequence[BadLine], at: float, place: str, should_quote: bool
+) -> Iterable[Doubt]:
     where = place or "the page"
     for line in bad[:_SHOWN]:
+        quoted = f" ({line.why}): {line.line[:_WIDTH]}" if should_quote else ""
         yield Doubt(
             kind=DoubtKind.UNREADABLE,
             name=where,
-            what=f"line {line.number} of {where} is no sample and was left out "
-            f"({line.why}): {line.line[:_WIDTH]}",
+            what=f"line {line.number} of {where} is no sample and was left out{quoted}",
             at=at,
         )
     if len(bad) > _SHOWN:

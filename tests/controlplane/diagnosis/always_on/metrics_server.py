@@ -12,6 +12,10 @@ class MetricsServer:
     def __init__(self) -> None:
         self.page = ""
         """What /metrics answers; empty: 404, as of a server that has none."""
+        self.redirects_to = ""
+        """Where it sends whoever asks; empty: nowhere."""
+        self.headers: list[dict[str, str]] = []
+        """Of the calls, names in small letters."""
         self.stalls = threading.Event()
         """Set: it takes calls and never answers."""
         self.asked: list[str] = []
@@ -22,10 +26,16 @@ class MetricsServer:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 server.asked.append(self.path)
+                server.headers.append({k.lower(): v for k, v in self.headers.items()})
                 if server.stalls.is_set():
                     server.may_go.wait(60)
                     return
-                is_there = self.path == "/metrics" and server.page
+                if server.redirects_to and self.path != server.redirects_to:
+                    self.send_response(302)
+                    self.send_header("location", server.redirects_to)
+                    self.end_headers()
+                    return
+                is_there = self.path in ("/metrics", server.redirects_to) and server.page
                 body = server.page.encode() if is_there else b"no such page"
                 self.send_response(200 if is_there else 404)
                 self.send_header("content-length", str(len(body)))

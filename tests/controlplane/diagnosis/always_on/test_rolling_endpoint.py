@@ -78,10 +78,12 @@ def test_the_newest_part_has_what_is_newest_and_a_histogram_from_where_it_began(
 
 def test_what_is_no_metrics_page_is_an_unanswered_scrape() -> None:
     history = ReplicaHistory("r", "place", PageReaders())
-    history.take(ScrapedPage(target=_TARGET, place="p", text="<html>hello</html>"), 5.0)
+    history.take(
+        ScrapedPage(target=_TARGET, place="p", text="<html>hello</html>", kind="200 text/html"), 5.0
+    )
     assert history.tell(10.0) is None
     assert history.why_silent is not None
-    assert "HTML" in history.why_silent
+    assert history.why_silent == "it answers no metrics page (200 text/html)"
 
 
 def test_what_lines_mean_can_be_forgotten_without_losing_a_course() -> None:

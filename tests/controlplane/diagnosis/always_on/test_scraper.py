@@ -3,12 +3,14 @@
 import asyncio
 from dataclasses import replace
 
+import pytest
+
 from controlplane.diagnosis.always_on.scraper import ScrapedPage, Scraper
 from controlplane.diagnosis.always_on.settings import AlwaysOnSettings
 from controlplane.diagnosis.always_on.sight import targets_of
 from controlplane.diagnosis.always_on.turns import Target
 from controlplane.operator.observed import ObservedReplica
-from tests.controlplane.diagnosis.always_on.metrics_server import serving, vllm_page
+from tests.controlplane.diagnosis.always_on.metrics_server import MetricsServer, serving, vllm_page
 from tests.controlplane.diagnosis.always_on.watched_fleet import replica
 
 
@@ -16,8 +18,16 @@ def _target(address: str) -> Target:
     return Target(replica_id="chat-1", deployment="chat", address=address)
 
 
-def _scrape(target: Target, *at: float, settings: AlwaysOnSettings | None = None) -> list[str]:
-    """What came of it at each of these times: the beginning of the page, or why there is none."""
+def _scrape(
+    target: Target,
+    *at: float,
+    settings: AlwaysOnSettings | None = None,
+    goes: tuple[MetricsServer, float] | None = None,
+    comes_at: float = float("inf"),
+) -> list[str]:
+    """What came of it at each of these times: the beginning of the page, or why there is none.
+    `goes`: whose page is away from when on, until `comes_at`."""
+    page = goes[0].page if goes else ""
     now = [0.0]
 
     def told(page: ScrapedPage) -> str:
@@ -30,6 +40,8 @@ def _scrape(target: Target, *at: float, settings: AlwaysOnSettings | None = None
         try:
             answers = []
             for now[0] in at:
+                if goes is not None:
+                    goes[0].page = "" if goes[1] <= now[0] < comes_at else page
                 answers += await scraper.scrape([target])
             return [told(answer) for answer in answers]
         finally:
@@ -60,7 +72,57 @@ def test_a_page_without_end_is_not_read_to_its_end() -> None:
         target = Target(
             replica_id="g", deployment="", address="g", page=f"http://{server.address}/metrics"
         )
-        assert _scrape(target, 0.0, settings=short) == ["its page is longer than 100 bytes"]
+        assert _scrape(target, 0.0, settings=short) == ["its answer is longer than 100 bytes"]
+
+
+def test_a_page_that_is_gone_for_long_is_looked_for_anew_and_soon_found_again() -> None:
+    with serving() as server:
+        server.page = vllm_page(running=3)
+        times = [5.0 * n for n in range(14)]
+        found = _scrape(_target(server.address), *times, goes=(server, 5.0))
+        assert found[0] == "# TYPE vll"
+        assert found[1:13] == ["404"] * 12
+        assert found[13] == "resting"
+    with serving() as server:
+        server.page = vllm_page(running=3)
+        back = _scrape(_target(server.address), *times, 70.0, goes=(server, 5.0), comes_at=70.0)
+        assert back[-1] == "# TYPE vll"
+        assert server.asked[-1] == "/metrics"
+
+
+def test_nobody_is_sent_to_another_server_and_no_word_of_its_answer_is_told() -> None:
+    with serving() as inner, serving() as outer:
+        inner.page = "SECRET-OF-ANOTHER-SERVICE and more"
+        outer.redirects_to = f"http://{inner.address}/metrics"
+        (told,) = _scrape(_target(outer.address), 0.0)
+        assert inner.asked == []
+        assert "redirects to another server, which is not followed" in told
+        (told,) = _scrape(_target(inner.address), 0.0)
+        assert "200, not a metrics page" in told
+        assert "SECRET" not in told
+
+
+def test_a_key_is_shown_to_the_one_who_was_asked_and_on_no_other_path() -> None:
+    with serving() as server:
+        server.page = vllm_page(running=3)
+        server.redirects_to = "/elsewhere"
+        page = f"http://{server.address}/metrics"
+        free = Target(replica_id="g", deployment="", address="g", page=page)
+        assert _scrape(free, 0.0) == ["# TYPE vll"]
+        (told,) = _scrape(replace(free, bearer="key"), 0.0)
+        assert "redirects whoever shows a key" in told
+        assert [each.get("authorization") for each in server.headers] == [None, None, "Bearer key"]
+
+
+def test_no_proxy_of_the_environment_sees_what_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving() as server, serving() as proxy:
+        server.page = vllm_page(running=3)
+        for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+            monkeypatch.setenv(name, f"http://{proxy.address}")
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        monkeypatch.delenv("no_proxy", raising=False)
+        assert _scrape(_target(server.address), 0.0) == ["# TYPE vll"]
+        assert proxy.asked == []
 
 
 def test_what_has_ended_or_tells_no_address_is_not_asked() -> None:

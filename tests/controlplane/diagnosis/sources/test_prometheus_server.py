@@ -147,3 +147,17 @@ def test_a_selector_narrows_it_down_and_a_wrong_one_is_told(prometheus: str) -> 
 def test_an_address_without_a_prometheus_is_named() -> None:
     with pytest.raises(PrometheusError, match=r"127\.0\.0\.1:1: no answer"):
         asyncio.run(read_prometheus("http://127.0.0.1:1", start=0, end=1))
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("http://user:secret@127.0.0.1:1", "no answer"),
+        ("http://user:secret@[::1", "is no address"),
+        ("ftp://user:secret@h", "is no address"),
+    ],
+)
+def test_a_password_in_the_address_is_in_no_error(url: str, words: str) -> None:
+    with pytest.raises(PrometheusError, match=words) as caught:
+        asyncio.run(read_prometheus(url, start=BEGAN, end=BEGAN + 60))
+    assert "secret" not in str(caught.value)

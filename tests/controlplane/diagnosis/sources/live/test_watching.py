@@ -1,6 +1,7 @@
 """Engines that answer over HTTP are found, asked who they are, and scraped for a while."""
 
 import asyncio
+import gzip
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ import pytest
 from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.sources.live import NoMetricsError, Progress, watch
 from controlplane.diagnosis.sources.live.address import read_address
-from controlplane.diagnosis.sources.live.page import PageAnswer, PageError, get_page
+from controlplane.diagnosis.sources.live.page import PageAnswer, PageError, create_http, get_page
 from controlplane.diagnosis.window import DoubtKind, EngineName, Window
 
 Answer = tuple[int, str]
@@ -260,3 +261,22 @@ async def _answer(url: str, chunk: bytes, pause: float) -> PageAnswer:
 def test_an_answer_is_read_within_bounds(chunk: bytes, pause: float, words: str) -> None:
     with pytest.raises(PageError, match=words):
         asyncio.run(_answer("http://127.0.0.1:{port}/metrics", chunk, pause))
+
+
+@pytest.mark.parametrize("how", ["content-encoding: gzip\r\n", "", "content-encoding: br\r\n"])
+def test_a_small_answer_that_unpacks_to_a_large_one_is_not_unpacked(how: str) -> None:
+    packed = gzip.compress(bytes(2**22))
+
+    async def run() -> PageAnswer:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(f"HTTP/1.1 200 OK\r\n{how}connection: close\r\n\r\n".encode() + packed)
+            writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        url = httpx.URL(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/metrics")
+        async with server, create_http() as http:
+            return await get_page(http, url, max_bytes=2**20)
+
+    with pytest.raises(PageError, match=r"longer than 1 MiB|not asked for"):
+        asyncio.run(run())

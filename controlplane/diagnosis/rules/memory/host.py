@@ -1,6 +1,7 @@
 """oom.host_memory: the host's memory, or a container's limit of it."""
 
 import re
+from collections.abc import Sequence
 
 from controlplane.diagnosis.citing import cited_series, moved, says
 from controlplane.diagnosis.confidence import Confidence
@@ -25,6 +26,16 @@ _LINES = (
 )
 """What kernels, node managers and runtimes say, beside what readers of logs know."""
 _SIGNAL_9 = re.compile(r"\b(137|-9|sigkill|signal 9)\b", re.IGNORECASE)
+_DECIDED = re.compile(
+    r"kill|oom_reaper|evict|systemd-oomd|low on resource|too large swap space", re.IGNORECASE
+)
+"""A kernel, a node's manager or the engine itself acted for want of the host's memory."""
+_BUS_ERROR = re.compile(r"bus error", re.IGNORECASE)
+"""Also of a file that was cut or a disk that failed behind a mapping."""
+_LAST_LINES = 20
+"""A traceback's end, and what a shell says of it."""
+_GOES_ON = (LogKind.READY, LogKind.REQUEST_ENDED, LogKind.GENERATED, LogKind.HTTP_ANSWERED)
+_NEEDS = ("the kernel's log or the container's reason", "host memory at the end")
 _NEAR_LIMIT = 0.95
 """Of a limit: the kernel kills at the limit, and the last reading is from before."""
 _STATE = r"prompt_save|cache state:|saving prompt|prompt cache.*limit|swap space|offload.*(GiB|MiB)"
@@ -42,19 +53,45 @@ def _judge(window: Window) -> Verdict | None:
         for fact in window.facts
         if fact.value is None and re.search(_LINES, fact.raw, re.IGNORECASE) and fact not in told
     ]
-    if events or told or lines:
-        return Verdict(
-            confidence=Confidence.CERTAIN,
-            evidence=(
-                *(shortened(event.line) for event in events[:4]),
-                *(shortened(line) for line in lines[:3]),
-                *(says(fact) for fact in told),
-                *_context(window),
-            ),
-            against=_against(window),
-            detail="host",
-        )
-    return _killed(window)
+    said = (*(event.line for event in events), *lines, *(says(fact) for fact in told))
+    if not said:
+        return _killed(window)
+    confidence = _sure(window, said)
+    return Verdict(
+        confidence=confidence,
+        evidence=(
+            *(shortened(event.line) for event in events[:4]),
+            *(shortened(line) for line in lines[:3]),
+            *(says(fact) for fact in told),
+            *_context(window),
+        ),
+        against=_against(window),
+        needs=() if confidence is Confidence.CERTAIN else _NEEDS,
+        detail="host",
+    )
+
+
+def _sure(window: Window, said: Sequence[str]) -> Confidence:
+    """CERTAIN where somebody ended a process for the host's memory, or refused to begin for want of
+    it. An allocation that failed in a process says as much only where that process ended."""
+    if any(_DECIDED.search(text) for text in said):
+        return Confidence.CERTAIN
+    if all(_BUS_ERROR.search(text) for text in said):
+        return Confidence.POSSIBLE
+    return Confidence.LIKELY if _has_ended(window, said) else Confidence.POSSIBLE
+
+
+def _has_ended(window: Window, said: Sequence[str]) -> bool:
+    """The log says so, or breaks off there; where there is no log, nobody says that it goes on."""
+    places = [index for index, line in enumerate(window.lines) if line in said]
+    if not places:
+        return True
+    last = places[-1]
+    after = [event.kind for event in window.events if event.index > last]
+    if LogKind.DIED in after or LogKind.FAILED_TO_START in after:
+        return True
+    rest = window.lines[last + 1 :]
+    return len(rest) <= _LAST_LINES and not any(kind in _GOES_ON for kind in after)
 
 
 def _is_yes(fact: Fact) -> bool:
@@ -86,7 +123,7 @@ def _killed(window: Window) -> Verdict | None:
             "a probe or a person that ends a process leaves the same code",
             *_against(window),
         ),
-        needs=("the kernel's log or the container's reason", "host memory at the end"),
+        needs=_NEEDS,
         detail="host",
     )
 

@@ -1,8 +1,10 @@
+import pytest
+
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.rules.memory.host import HOST_MEMORY
 from controlplane.diagnosis.signal import Signal, Unit
-from tests.controlplane.diagnosis.rules.build_window import fact, said, series, window
+from tests.controlplane.diagnosis.rules.build_window import Line, fact, said, series, window
 
 GIB = 1024.0**3
 
@@ -57,3 +59,28 @@ def test_a_kill_for_memory_that_did_not_happen_is_none() -> None:
 def test_a_failure_on_the_device_is_not_the_hosts() -> None:
     out = said(LogKind.OUT_OF_MEMORY, "torch.OutOfMemoryError: CUDA out of memory.")
     assert HOST_MEMORY.judge(window(out)) is None
+
+
+MEMORY_ERROR = said(LogKind.HOST_OUT_OF_MEMORY, "MemoryError")
+DIED = said(LogKind.DIED, "EngineCore encountered a fatal error")
+SERVED = said(LogKind.HTTP_ANSWERED, '"POST /v1/completions HTTP/1.1" 200 OK')
+
+
+@pytest.mark.parametrize(
+    ("parts", "confidence"),
+    [
+        ((MEMORY_ERROR, DIED), Confidence.LIKELY),
+        ((MEMORY_ERROR,), Confidence.LIKELY),
+        ((MEMORY_ERROR, SERVED), Confidence.POSSIBLE),
+        ((MEMORY_ERROR, *("another line",) * 30), Confidence.POSSIBLE),
+        (("NCCL WARN Cuda failure", "Bus error (core dumped)", DIED), Confidence.POSSIBLE),
+        (("systemd-oomd killed 3 processes",), Confidence.CERTAIN),
+    ],
+    ids=["it died", "the log ends", "it goes on", "much comes after", "a bus error", "a kill"],
+)
+def test_an_allocation_that_failed_counts_as_far_as_the_process_ended(
+    parts: tuple[Line | str, ...], confidence: Confidence
+) -> None:
+    verdict = HOST_MEMORY.judge(window(*parts))
+    assert verdict is not None
+    assert verdict.confidence is confidence

@@ -77,32 +77,35 @@ def one_that_is_gone(argument: Argument, now: Activity, truth: Truth) -> Confide
         ]
         moving = [part for part in siblings if len(part.readings) > 1 and not part.is_constant]
         for part in frozen if moving else ():
-            said = _said_gone(now, set(part.labels.values()))
-            if said:
+            told, changed = _said_gone(now, set(part.labels.values()))
+            if told or changed:
                 names = ", ".join(f"{key} {value}" for key, value in sorted(part.labels.items()))
                 argument.says(f"{stands(part)} ({names}): to the digit, and it is gone")
                 for other in moving:
                     argument.series(other, "moves")
-                for sentence in said:
+                for sentence in (*told, *changed):
                     argument.says(sentence)
                 argument.against("routing.skew and release.leak: nobody is there any more")
-                return Confidence.CERTAIN
+                return Confidence.CERTAIN if told else Confidence.LIKELY
     return None
 
 
-def _said_gone(now: Activity, names: set[str]) -> list[str]:
-    """Changes and facts that name one of them and say that it is no more."""
-    gone = r"away|delet|remov|terminat|gone|scaled (in|down)|drain|killed|evict|retired|not exist"
-    texts = [f"{change.at:g} s: {change.what}" for change in now.window.changes] + [
-        f"{fact.key} {fact.raw}" for fact in now.window.facts
+def _said_gone(now: Activity, names: set[str]) -> tuple[list[str], list[str]]:
+    """Facts, and changes, that name one of them and say that it is no more."""
+    told = [f"{fact.key} {fact.raw}" for fact in now.window.facts]
+    changed = [f"{change.at:g} s: {change.what}" for change in now.window.changes]
+    return [text for text in told if _says_gone(text, names)], [
+        text for text in changed if _says_gone(text, names)
     ]
-    return [
-        text
-        for text in texts
-        if re.search(gone, text, re.IGNORECASE)
-        and any(
-            re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text)
-            for name in names
-            if len(name) > 1
-        )
-    ]
+
+
+_GONE = re.compile(
+    r"away|delet|remov|terminat|gone|scaled (in|down)|drain|killed|evict|retired|not exist",
+    re.IGNORECASE,
+)
+
+
+def _says_gone(text: str, names: set[str]) -> bool:
+    return bool(_GONE.search(text)) and any(
+        re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text) for name in names if len(name) > 1
+    )

@@ -209,8 +209,10 @@ def _without_series(
     argument.against("healthy: what is missing is not zero")
     if nothing or is_logged:
         return argument.verdict(Confidence.CERTAIN, detail=", ".join(names))
-    is_whole = len(_families(window.exported_names)) >= _WHOLE_PAGE
-    if is_whole or any(_now_called(name, window) in _renamed(name) for name in names):
+    is_read = any(not each.is_change for each in wanted)
+    is_whole = is_read and len(_families(window.exported_names)) >= _WHOLE_PAGE
+    is_renamed = any(_now_called(name, window) in _renamed(name) for name in names)
+    if is_whole or (is_read and is_renamed):
         return argument.verdict(Confidence.LIKELY, detail=", ".join(names))
     argument.need("the whole page that the engine exports", "what its reader reads")
     return argument.verdict(Confidence.POSSIBLE, detail=", ".join(names))

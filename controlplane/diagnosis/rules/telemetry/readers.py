@@ -30,6 +30,8 @@ class Read:
     text: str
     """The expression in which the name stands."""
     said: str
+    is_change: bool = False
+    """It stands in a change: who reads it now is not known."""
 
 
 def readers(window: Window) -> tuple[Fact, ...]:
@@ -44,4 +46,4 @@ def names_read(window: Window) -> Iterator[Read]:
             yield Read(name=name, text=fact.raw, said=says(fact))
     for change in window.changes:
         for name in NAME.findall(change.what):
-            yield Read(name=name, text=change.what, said=change.what)
+            yield Read(name=name, text=change.what, said=change.what, is_change=True)

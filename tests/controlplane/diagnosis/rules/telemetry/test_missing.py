@@ -1,6 +1,7 @@
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.rules.telemetry.missing import MISSING
 from controlplane.diagnosis.signal import Signal
+from controlplane.diagnosis.window import Change
 from tests.controlplane.diagnosis.rules.build_window import series, told, window
 
 EXPORTED = frozenset({"vllm:kv_cache_usage_perc", "vllm:num_requests_running"})
@@ -64,3 +65,10 @@ def test_names_that_somebody_wrote_down_stand_for_the_page() -> None:
     assert verdict is not None
     assert verdict.confidence is Confidence.CERTAIN
     assert verdict.detail == "vllm_num_requests_waiting"
+
+
+def test_a_name_that_only_a_change_speaks_of_is_read_by_nobody_yet() -> None:
+    change = Change(at=-60, what="alert on vllm:gpu_cache_usage_perc was taken out")
+    verdict = MISSING.judge(window(LOAD, change, exported=EXPORTED))
+    assert verdict is not None
+    assert verdict.confidence is Confidence.POSSIBLE

@@ -1,0 +1,29 @@
+"""Who stands still beside others that move, and who says that it is gone."""
+
+import pytest
+
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.fact import Fact
+from controlplane.diagnosis.rules.telemetry.stale import STALE
+from controlplane.diagnosis.signal import Signal
+from controlplane.diagnosis.window import Change
+from tests.controlplane.diagnosis.rules.build_window import series, told, window
+
+STANDS = series(Signal.RUNNING, *[7] * 8, name="sglang:num_running_reqs", replica="pod-3")
+MOVES = series(Signal.RUNNING, *[4, 5] * 4, name="sglang:num_running_reqs", replica="pod-1")
+
+
+@pytest.mark.parametrize(
+    ("said", "confidence"),
+    [
+        (told(60, pods_terminated="pod-3 at 10:14"), Confidence.CERTAIN),
+        (Change(at=5, what="scaled in: pod-3 was taken away"), Confidence.LIKELY),
+        (Change(at=5, what="scaled in: pod-2 was taken away"), None),
+    ],
+    ids=["known", "changed", "another"],
+)
+def test_figures_of_a_replica_that_is_gone_are_stale_and_a_change_alone_proves_it_not(
+    said: tuple[Fact, ...] | Change, confidence: Confidence | None
+) -> None:
+    verdict = STALE.judge(window(STANDS, MOVES, said))
+    assert (None if verdict is None else verdict.confidence) is confidence

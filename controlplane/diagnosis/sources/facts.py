@@ -27,6 +27,10 @@ from controlplane.diagnosis.sources.fact_words import (
 )
 from controlplane.diagnosis.sources.quantity import number_of
 
+_MAX_KEY = 200
+_MAX_TEXT = 4000
+"""Characters. Nobody writes longer ones by hand, and what labels of somebody's page say is searched
+with regular expressions, some of which take time with the square of it."""
 _CAMEL = re.compile(
     r"(?<=[a-z0-9])(?=[A-Z][a-z])|(?<=[a-z][a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])"
 )
@@ -53,16 +57,19 @@ class _Key:
 
 
 def facts_of(values: Mapping[str, object], at: float) -> tuple[Fact, ...]:
-    """One fact for each key, and one more for each part of a value that is a table or a list."""
+    """One fact for each key, and one more for each part of a value that is a table or a list.
+    Of very long keys and texts the beginning."""
     return tuple(fact for key, value in values.items() for fact in _facts(str(key), value, at))
 
 
 def fact_of(key: str, value: object, at: float) -> Fact:
     """Of one key with one value."""
+    key = key[:_MAX_KEY]
     return _fact(key, _read_key(key), value, at)
 
 
 def _facts(key: str, value: object, at: float) -> Iterator[Fact]:
+    key = key[:_MAX_KEY]
     read = _read_key(key)
     parts = _parts(value)
     if not parts:
@@ -74,7 +81,7 @@ def _facts(key: str, value: object, at: float) -> Iterator[Fact]:
         if _parts(part):
             yield from _facts(f"{key}.{name}", part, at)
         else:
-            yield _fact(f"{key}.{name}", read, part, at, name)
+            yield _fact(f"{key}.{name[:_MAX_KEY]}", read, part, at, name[:_MAX_KEY])
 
 
 def _parts(value: object) -> dict[str, object]:
@@ -106,7 +113,7 @@ def _fact(key: str, read: _Key, told: object, at: float, part: str | None = None
 def _text(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return " ".join(str(value).split())
+    return " ".join(str(value)[:_MAX_TEXT].split())
 
 
 def _value(text: str, key: _Key) -> tuple[float | None, Unit | None, str]:

@@ -22,8 +22,8 @@ _IN_FLIGHT = (
     r"^((user|client|gateway|router) )?(requests )?in ?flight|\bin ?flight (requests|streams)"
     r"|requests in ?flight|outstanding|active streams|^open to\b"
     r"|^(?=.*\b(in ?flight|open|ongoing)\b)((requests?|streams?|connections?|calls?|gateway|proxy"
-    r"|router|ingress|clients?|users?|in|flight|inflight|open|ongoing|active|total|now|current"
-    r"|still|all|sum) ?)+$"
+    r"|router|ingress|clients?|users?|in ?flight|in|open|ongoing|active|total|now|current"
+    r"|still|all|sum)( |$))+$"
 )
 _RUNNING = (
     r"^((server|engine|vllm|sglang) )?(num )?(requests |reqs )?running( (requests|reqs|seqs))?$"

@@ -154,3 +154,10 @@ def test_histograms_of_replicas_are_added_though_they_are_read_at_moments_of_the
     assert both is not None
     assert both.observed.count == 40
     assert both.mean == pytest.approx(0.25)
+
+
+def test_a_setting_of_each_replica_is_added_by_nobody() -> None:
+    ours = (series(Signal.KV_BLOCK_SIZE, 16, 16, replica=each) for each in ("a", "b"))
+    sizes = Window(start=0, end=20, series=tuple(ours)).find(Signal.KV_BLOCK_SIZE)
+    assert sizes is not None
+    assert list(sizes.values) == [16, 16]

@@ -99,3 +99,10 @@ def test_a_value_for_each_of_several_becomes_one_fact_each() -> None:
     assert (web.part, web.value, web.at) == ("web", 3.0, 5.0)
     assert batch.key == "in_flight_by_key.batch"
     assert "flight" in batch.words
+
+
+def test_of_names_and_texts_without_end_the_beginning_is_read() -> None:
+    told = facts_of({"k" * 9000: "word " * 9000, "t": {"p" * 9000: 3}}, 1.0)
+    assert [len(fact.key) for fact in told] == [200, 1, 202]
+    assert len(told[0].raw) <= 4000
+    assert told[2].value == 3

@@ -35,7 +35,6 @@ class CountHistory:
         self._moments: list[float] = []
         self._before: dict[tuple[str, str], dict[int, int]] = {}
         """Requests by deployment and tenant, by minutes that are over."""
-        self._began_at: float | None = None
 
     def take(self, counted: Mapping[EndingKey, int], at: float) -> None:
         """What `count_endings` says at `at`. Counts only grow, also of minutes that are over."""
@@ -52,7 +51,6 @@ class CountHistory:
         self._remember(counted)
         self._seen = dict(counted)
         self._moments.append(at)
-        self._began_at = at if self._began_at is None else self._began_at
 
     def forget_before(self, moment: float) -> None:
         """What was counted earlier."""
@@ -73,6 +71,8 @@ class CountHistory:
         for what in [each for each in self._totals if each[0] not in deployments]:
             del self._totals[what]
             self._readings.pop(what, None)
+        for of in [each for each in self._before if each[0] not in deployments]:
+            del self._before[of]
 
     def tell(self, deployment: str, *, is_told_by_gateways: bool = False) -> Part:
         """Counters by disposition, unless gateways tell them sooner, and facts of the last minutes
@@ -141,13 +141,14 @@ class CountHistory:
         """Whether the tenant who sends most sends much more than before. That one has most of the
         traffic is how most services are, and no finding; nor is anything known of a tenant when
         there was no time to learn what is usual."""
-        if len(offered) < 2 or self._began_at is None:
-            return False
-        known_seconds = self._moments[-1] - SINCE_SECONDS - max(self._began_at, self._moments[0])
-        if known_seconds < _USUAL_SECONDS:
+        if len(offered) < 2:
             return False
         (tenant, number), *_ = offered.most_common(1)
-        before = sum(self._before.get((deployment, tenant), {}).values()) / known_seconds
+        minutes = {at for of, told in self._before.items() if of[0] == deployment for at in told}
+        num_minutes = (max(minutes) - min(minutes)) / 60 + 1 if minutes else 0
+        if num_minutes * 60 < _USUAL_SECONDS:
+            return False
+        before = sum(self._before.get((deployment, tenant), {}).values()) / (num_minutes * 60)
         return number / SINCE_SECONDS >= _GROWN * before
 
 

@@ -1,7 +1,7 @@
 """What gateways reported of each deployment over the last minutes: it costs nothing to ask."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from controlplane.diagnosis.reading import Origin, Reading, Series, SourceKind
@@ -24,8 +24,9 @@ class ReportedLoad:
     num_queued: int | None
     oldest_queued_seconds: float | None
     """None: nobody waits, or gateways serve other deployments too and do not say of which."""
-    num_arrived: int | None
-    """Since the gateways began. None: they serve other deployments too."""
+    arrived: dict[str, int]
+    """Since it began, by gateway. Empty where one of them serves other deployments too: it does not
+    say of which."""
     held_back: dict[str, str]
     """Why, by replica."""
     not_believed: dict[str, str]
@@ -47,20 +48,34 @@ def read_reports(
     own = [each for report in reports for each in report.replicas if each.replica_id in wanted]
     by_deployment = [r.num_queued_by_deployment for r in reports]
     said = [each.get(deployment, 0) for each in by_deployment if each is not None]
-    is_alone = all(each is not None and len(each) == 1 for each in by_deployment)
-    oldest = [r.oldest_queued_seconds for r in reports if r.oldest_queued_seconds is not None]
+    serving = _serving_it_alone(reports, deployment)
+    oldest = [r.oldest_queued_seconds for r in serving if r.oldest_queued_seconds is not None]
     return ReportedLoad(
         at=at,
         num_outstanding=sum(each.num_outstanding for each in own),
         num_queued=sum(said) if said else None,
-        oldest_queued_seconds=max(oldest) if oldest and is_alone else None,
-        num_arrived=sum(r.counts.arrived for r in reports) if is_alone else None,
+        oldest_queued_seconds=max(oldest, default=None),
+        arrived={r.gateway_id: r.counts.arrived for r in serving},
         held_back=_reasons(own, "held_back"),
         not_believed=_reasons(own, "not_believed"),
         unreachable={
             each.replica_id: each.error or "not connected" for each in own if not each.is_connected
         },
     )
+
+
+def _serving_it_alone(reports: Sequence[GatewayReport], deployment: str) -> list[GatewayReport]:
+    """The gateways of `deployment`, if what they say of all their requests is of its own; none
+    where one of them serves, or may serve, others too."""
+    own = []
+    for report in reports:
+        queued = report.num_queued_by_deployment
+        if queued is not None and deployment not in queued:
+            continue
+        if queued is None or len(queued) > 1:
+            return []
+        own.append(report)
+    return own
 
 
 class ReportHistory:
@@ -116,24 +131,40 @@ class ReportHistory:
             for load in self._loads
             if load.oldest_queued_seconds is not None
         ]
-        arrived = [
-            (load.at, float(load.num_arrived))
-            for load in self._loads
-            if load.num_arrived is not None
-        ]
         for signal, name, points in (
-            (Signal.GATEWAY_ARRIVED, "arrived", arrived),
             (Signal.GATEWAY_IN_FLIGHT, "in flight", both or outstanding),
             (Signal.GATEWAY_QUEUED, "queued", queued),
             (Signal.GATEWAY_HELD_BACK_REPLICAS, "replicas held back", held),
             (Signal.GATEWAY_OLDEST_QUEUED, "oldest queued seconds", oldest),
         ):
             if points:
-                yield Series(
-                    signal=signal,
-                    origin=Origin(kind=SourceKind.GATEWAY, name=f"gateways: {name}", place=_PLACE),
-                    readings=tuple(Reading(at, v, plain_number(v)) for at, v in points),
-                )
+                yield _series(signal, f"gateways: {name}", points)
+        yield from self._arrived()
+
+    def _arrived(self) -> Iterator[Series]:
+        """Apart by gateway: each begins at zero when it starts, and comes and goes."""
+        points: dict[str, list[tuple[float, float]]] = {}
+        for load in self._loads:
+            for gateway_id, number in load.arrived.items():
+                points.setdefault(gateway_id, []).append((load.at, float(number)))
+        for gateway_id, told in points.items():
+            yield _series(
+                Signal.GATEWAY_ARRIVED, "gateways: arrived", told, {"gateway": gateway_id}
+            )
+
+
+def _series(
+    signal: Signal,
+    name: str,
+    points: Sequence[tuple[float, float]],
+    labels: Mapping[str, str] | None = None,
+) -> Series:
+    return Series(
+        signal=signal,
+        origin=Origin(kind=SourceKind.GATEWAY, name=name, place=_PLACE),
+        readings=tuple(Reading(at, value, plain_number(value)) for at, value in points),
+        labels=labels or {},
+    )
 
 
 def _reasons(replicas: Iterable[ReplicaReport], name: str) -> dict[str, str]:

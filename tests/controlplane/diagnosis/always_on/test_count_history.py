@@ -42,10 +42,11 @@ def test_what_ends_so_for_the_first_time_grew_from_nothing() -> None:
     assert series.increase == 3.0
 
 
-def _told_of_tenants(number_now: int, own: str = "b") -> str | None:
-    """Ten minutes in which tenant a sends 60 a minute, and then `number_now`."""
+def _told_of_tenants(number_now: int, own: str = "b", began: int = 0) -> str | None:
+    """Ten minutes in which tenant a sends 60 a minute, and then `number_now`, seen since `began`
+    when what was sent before is counted already."""
     history = CountHistory()
-    for now in range(0, 600, 30):
+    for now in range(began, 600, 30):
         minutes = range(max(0, now - 180) // 60 * 60, now + 1, 60)
         rates = {at: {"offered": 60 if at < 420 else number_now} for at in minutes}
         others = {at: {"offered": 20} for at in minutes}
@@ -61,6 +62,13 @@ def test_tenants_are_told_of_where_the_greatest_sends_much_more_than_before() ->
     assert told is not None
     assert told.startswith("a ")
     assert _told_of_tenants(300, own="_pilothouse") is None, "a probe of ours is no caller"
+
+
+def test_soon_after_a_start_what_is_usual_is_not_overrated() -> None:
+    for began in (240, 300, 360):
+        assert _told_of_tenants(60, began=began) is None
+        told = _told_of_tenants(150, began=began)
+        assert told is not None, f"two and a half times what is usual, seen since {began} s"
 
 
 def test_what_nobody_has_any_more_is_forgotten() -> None:

@@ -1,5 +1,7 @@
 """What gateways report of a deployment, as signals and facts."""
 
+from dataclasses import replace
+
 from controlplane.diagnosis.always_on.report_history import (
     ReportedLoad,
     ReportHistory,
@@ -8,7 +10,7 @@ from controlplane.diagnosis.always_on.report_history import (
 from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.sources.joining import join
 from dataplane.report import GatewayReport, ReplicaReport
-from tests.controlplane.quiet_gateway import quiet_report
+from tests.controlplane.quiet_gateway import NOTHING, quiet_report
 
 
 def _replica(replica_id: str, num_outstanding: int, **said: str | bool) -> ReplicaReport:
@@ -83,3 +85,33 @@ def test_why_replicas_are_held_back_doubted_or_gone_is_told_and_calls_for_a_clos
         "replicas_held_back": "chat-1: it is three times as slow as the others",
         "replicas_unreachable": "chat-2: refused",
     }
+
+
+def _gateway(name: str, arrived: int, **serves: int) -> GatewayReport:
+    counts = replace(NOTHING, arrived=arrived)
+    return quiet_report(
+        name, counts=counts, num_queued_by_deployment=serves, oldest_queued_seconds=float(arrived)
+    )
+
+
+def test_a_gateway_that_goes_comes_or_restarts_is_no_arrival_of_requests() -> None:
+    history = ReportHistory()
+    for at, reports in (
+        (5.0, [_gateway("a", 1000, chat=0), _gateway("b", 5000, chat=0)]),
+        (10.0, [_gateway("a", 1010, chat=0)]),
+        (15.0, [_gateway("a", 1020, chat=0), _gateway("b", 5003, chat=0)]),
+        (20.0, [_gateway("a", 4, chat=0), _gateway("b", 5005, chat=0), _gateway("c", 9, chat=0)]),
+    ):
+        history.take(_read(*reports, at=at))
+    arrived = join([history.tell()]).find(Signal.GATEWAY_ARRIVED)
+    assert arrived is not None
+    assert arrived.increase == 10 + 10 + 4 + 5
+
+
+def test_what_gateways_of_others_say_is_of_others() -> None:
+    alone = _read(_gateway("a", 7, chat=0), _gateway("b", 900, other=3))
+    assert alone.arrived == {"a-1": 7}
+    assert alone.oldest_queued_seconds == 7.0
+    mixed = _read(_gateway("a", 7, chat=0), _gateway("b", 900, chat=0, other=3))
+    assert mixed.arrived == {}
+    assert mixed.oldest_queued_seconds is None

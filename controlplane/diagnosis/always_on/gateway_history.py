@@ -22,6 +22,7 @@ _REPORTED = frozenset(
 )
 """Their reports say it more often."""
 _SERVER = "server"
+_MAX_HEADS = 20_000
 
 FindKey = Callable[[str], str]
 """The key that opens the gateway of a name, and no other."""
@@ -47,7 +48,7 @@ def gateway_targets(
 class _Gateway:
     """One process."""
 
-    readers: PageReaders = field(default_factory=PageReaders)
+    readers: PageReaders = field(default_factory=lambda: PageReaders(_MAX_HEADS))
     endpoints: dict[str, RollingEndpoint] = field(default_factory=dict)
     """By deployment."""
 
@@ -67,6 +68,7 @@ class GatewayHistory:
             if page.text is None:
                 continue
             gateway = self._gateways.setdefault(page.target.replica_id, _Gateway())
+            gateway.readers.forget_if_many()
             try:
                 read = gateway.readers.reader.read(page.text, page.place)
             except NotMetricsError:

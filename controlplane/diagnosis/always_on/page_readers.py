@@ -20,6 +20,11 @@ class PageReaders:
         self._gatherer = Gatherer()
         self._settings = SettingsReader()
 
+    @property
+    def num_heads(self) -> int:
+        """That are remembered."""
+        return len(self.reader._heads)
+
     def create_endpoint(self, labels: dict[str, str], place: str) -> RollingEndpoint:
         """For the pages of one more."""
         settings = SettingsReader(_heads=self._settings._heads)
@@ -29,7 +34,7 @@ class PageReaders:
 
     def forget_if_many(self) -> None:
         """Whatever comes next is read anew, and nothing else changes."""
-        if len(self.reader._heads) > self._max_heads:
+        if self.num_heads > self._max_heads:
             self.reader._heads.clear()
             self._gatherer._targets.clear()
             self._settings._heads.clear()

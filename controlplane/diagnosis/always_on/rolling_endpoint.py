@@ -11,6 +11,8 @@ from controlplane.diagnosis.sources.trust.presence import At
 
 _HISTOGRAM_EVERY_SECONDS = 30.0
 """Between two kept states of a histogram, which are large; the newest is always there."""
+_MAX_SERIES = 4000
+"""Of one endpoint, and facts of it. The largest engines with a thousand adapters have less."""
 
 
 class RollingEndpoint(Endpoint):
@@ -24,9 +26,22 @@ class RollingEndpoint(Endpoint):
     def take(self, samples: Sequence[Sample], names: frozenset[str], at: float) -> None:
         """The page of `at`. What is the same as on the page before costs no more than its time."""
         super().take(samples, names, at)
+        self._bound()
         for told in self._told.values():
             if len(told) > 1 and told[-1].at == at:
                 _make_room(told)
+
+    def _bound(self) -> None:
+        """An engine has some hundred series; who shows others at each scrape is not followed. Those
+        that were told longest are kept."""
+        for key in list(self._told)[_MAX_SERIES:]:
+            del self._told[key]
+        for key in list(self._settings)[_MAX_SERIES:]:
+            del self._settings[key]
+        if len(self._settings_reader._said) > _MAX_SERIES:
+            self._settings_reader._said.clear()
+        if len(self._facts) > _MAX_SERIES:
+            self._facts = self._facts[-_MAX_SERIES:]
 
     def tell(self) -> Part:
         """All that is kept, doubted anew."""

@@ -143,8 +143,8 @@ class Sight:
 
     def take_pages(self, pages: Iterable[ScrapedPage], at: float) -> None:
         """What came of one round of scrapes."""
-        self._readers.forget_if_many()
         for page in pages:
+            self._readers.forget_if_many()
             kept = self._deployments.get(page.target.deployment)
             if kept is None:
                 continue

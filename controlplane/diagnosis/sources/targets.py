@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
+from functools import cache, lru_cache
 
 from controlplane.diagnosis.signal import SignalKind
 from controlplane.diagnosis.sources.aliases import TABLES
@@ -51,6 +51,8 @@ class Target:
 
 
 _HISTOGRAM_ROLES = (Role.BUCKET, Role.SUM, Role.COUNT)
+_MAX_NAMES = 20_000
+"""Remembered; a page may hold any names, and others at each scrape."""
 _SCRAPED_BY_RAY = "ray_"
 """Ray puts this before the names of the engines that it serves."""
 _APART = {
@@ -77,7 +79,7 @@ def targets_of(head: SampleHead) -> tuple[Target, ...]:
     )
 
 
-@cache
+@lru_cache(maxsize=_MAX_NAMES)
 def canonical(name: str) -> str:
     """The name by which it is known, where a collector on the way changed it: Ray's prefix, `_` for
     `:`, a counter without `_total`. Unknown names stay."""

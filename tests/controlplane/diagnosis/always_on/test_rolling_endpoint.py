@@ -9,6 +9,7 @@ from controlplane.diagnosis.always_on.scraper import ScrapedPage
 from controlplane.diagnosis.always_on.turns import Target
 from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.sources.joining import join
+from controlplane.diagnosis.sources.targets import canonical
 from controlplane.diagnosis.window import DoubtKind, Window
 from tests.controlplane.diagnosis.always_on.metrics_server import vllm_page
 
@@ -97,3 +98,22 @@ def test_what_lines_mean_can_be_forgotten_without_losing_a_course() -> None:
     series = join([told]).find(Signal.GENERATION_TOKENS)
     assert series is not None
     assert series.values == (0.0, 100.0, 200.0, 300.0)
+
+
+def test_an_endpoint_that_shows_other_series_at_each_scrape_costs_bounded_memory() -> None:
+    readers = PageReaders(max_heads=1000)
+    history = ReplicaHistory("r", "place", readers)
+    known = []
+    for scrape in range(6):
+        lines = [f'vllm:num_requests_running{{model_name="m{scrape}_{i}"}} 1' for i in range(900)]
+        lines += [f'vllm:cache_config_info{{k{scrape}_{i}="{i}"}} 1' for i in range(900)]
+        text = "\n".join([*lines, ""])
+        readers.forget_if_many()
+        history.take(ScrapedPage(target=_TARGET, place="p", text=text), 5.0 * scrape)
+        known.append(readers.num_heads)
+    told = history.tell(30.0)
+    assert told is not None
+    assert max(known) <= 1000 + 1800
+    assert len(told.series) <= 4000
+    assert len(told.facts) <= 4000
+    assert canonical.cache_info().maxsize is not None

@@ -192,7 +192,7 @@ def _blocks(argument: Argument, now: Activity, truth: Truth) -> Confidence | Non
     """The KV cache counts as held by active requests, while nothing runs."""
     kv = stretch_while(now.kv, lambda value: value >= _LEAST_HELD)
     idle = stretch_while(now.running, lambda value: value == 0)
-    if kv is None or idle is None or truth.is_asleep:
+    if kv is None or idle is None or truth.is_asleep or _is_held_by_waiting(now, truth):
         return None
     start = max(kv.first.at, idle.first.at)
     held = from_on(kv, start)
@@ -219,6 +219,18 @@ def _blocks(argument: Argument, now: Activity, truth: Truth) -> Confidence | Non
         return Confidence.POSSIBLE
     argument.need(*truth.needs, "the usage after a step has run")
     return Confidence.POSSIBLE
+
+
+_HELD_BY_WAITING = (
+    r"\b(waiting|parked|pending|deferred|suspended)\b.*\b(remote|transfers?|loads?|kv)\b|"
+    r"\b(held|kept|taken) by\b.*\b(waiting|queued|parked|pending|deferred)\b"
+)
+
+
+def _is_held_by_waiting(now: Activity, truth: Truth) -> bool:
+    """Requests that somebody waits for were given their blocks, and were then put aside."""
+    fact = told_number(now.window, _HELD_BY_WAITING)
+    return bool(truth.is_wanted and (number_of(fact) or 0.0) > 0)
 
 
 def _idle_rounds(argument: Argument, now: Activity, truth: Truth) -> Confidence | None:

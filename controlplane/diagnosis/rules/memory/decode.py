@@ -36,7 +36,7 @@ _COURSES = (
     Signal.WAITING,
 )
 _POOL_FIGURES = re.compile(
-    r"(tr(y|ied) to allocate|ava?i?l\w*(_size)?(\(\))? ?tokens?|evictable_size|available_size)"
+    r"(tr(y|ied) to allocate|ava?i?l\w*(_size)?(\(\))? ?tokens?|(evictable|available)_size(\(\))?)"
     r".*?(\d[\d,]*)",
     re.IGNORECASE,
 )
@@ -157,5 +157,7 @@ DECODE_GROWTH = Rule(
         "Fewer seats leave the device idle while outputs are short; the same load then waits in "
         "the queue."
     ),
-    explains=frozenset({Mechanism.CACHE_THRASH, Mechanism.QUEUE_OVERLOAD}),
+    explains=frozenset(
+        {Mechanism.CACHE_THRASH, Mechanism.CACHE_GROWN_CONTEXTS, Mechanism.QUEUE_OVERLOAD}
+    ),
 )

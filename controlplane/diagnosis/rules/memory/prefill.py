@@ -35,7 +35,8 @@ def _judge(window: Window) -> Verdict | None:
         return _undecided(window, failure, seen)
     evidence = [*asked_for(failure)]
     if failure.stage_line:
-        evidence.append(f"in a prefill step: {shortened(failure.stage_line)}")
+        where = "in a prefill step" if failure.stage is Stage.PREFILL else "it was serving"
+        evidence.append(f"{where}: {shortened(failure.stage_line)}")
     evidence += seen
     if product is not None:
         evidence.append(product)

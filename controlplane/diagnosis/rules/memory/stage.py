@@ -133,7 +133,7 @@ _MOST_LINES_BACK = 5000
 """How far above a failure the last sign of serving is looked for."""
 _SERVING_LINE = re.compile(
     r"Avg prompt throughput|Decode batch|Prefill batch|Processed prompts:|prompt eval time|"
-    r"slot +(launch_slot_|update_slots|print_timing)|"
+    r"slot +(launch_slot_|update_slots|print_timing)|(Added|Received) request |"
     r"POST /\S*(completions?|generate|chat|infer)",
     re.IGNORECASE,
 )

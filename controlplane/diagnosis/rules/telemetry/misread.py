@@ -11,6 +11,7 @@ from controlplane.diagnosis.rules.telemetry.traps.gauges import (
     reserved_at_start,
 )
 from controlplane.diagnosis.rules.telemetry.traps.means import mean_since_start
+from controlplane.diagnosis.rules.telemetry.traps.multiples import counted_by_a_factor
 from controlplane.diagnosis.rules.telemetry.traps.query import (
     below_first_bucket,
     cached_is_not_computed,
@@ -73,6 +74,10 @@ _TRAPS: tuple[tuple[Trap, str], ...] = (
     (without_the_queue, "Measure at the client, or add the engine's queue time to its TTFT."),
     (reused_over_whole_time, "Divide computed tokens by the time of computing them alone."),
     (several_tokens_an_output, "Divide by tokens and not by outputs (time per output token)."),
+    (
+        counted_by_a_factor,
+        "Divide or multiply by that factor, or count at the gateway.",
+    ),
     (
         never_caught_running,
         "Multiply the rate of finished requests by their duration; a gauge is a snapshot.",

@@ -240,6 +240,13 @@ SHAPES = (
         stage="decode",
     ),
     shape(
+        "No space",
+        LogKind.OUT_OF_MEMORY,
+        r"No space left for only one request",
+        _SGLANG,
+        stage="decode",
+    ),
+    shape(
         "Prefill memory",
         LogKind.OUT_OF_MEMORY,
         r"Prefill out of memory\. Try to lower your batch size",

@@ -159,6 +159,13 @@ INNOCENT: dict[str, tuple[Part, ...]] = {
         series(Signal.RUNNING, 0, 0, 0, 18, every=10),
         told(20, in_flight=18),
     ),
+    "blocks are held by requests that wait for the rest of theirs": (
+        series(Signal.RUNNING, 0, 0, 0, every=60),
+        series(Signal.WAITING, 4, 4, 4, every=60),
+        series(Signal.KV_USAGE, 0.98, 0.98, 0.98, every=60),
+        series(Signal.GENERATION_RATE, 0.4, 0, 0, every=60, kind=SourceKind.LOG),
+        told(120, in_flight=4, waiting_for_remote_kv=3),
+    ),
     "it is idle": (series(Signal.RUNNING, 0, 0, 0), STILL, told(30, in_flight=0)),
     "a closed loop keeps its batch": (RUNNING, WAITING, MOVING, told(120, in_flight=6)),
 }

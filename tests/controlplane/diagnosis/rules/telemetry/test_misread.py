@@ -71,6 +71,10 @@ TRAPS: dict[str, tuple[Series | tuple[Fact, ...], ...]] = {
         series(Signal.DEVICE_USAGE, 0.99, name="DCGM_FI_DEV_GPU_UTIL"),
         told(claim="the GPU is full, utilization 99 %", sm_active=0.11),
     ),
+    "counted by a factor": (
+        series(Signal.FINISHED, 400, 520, every=60),
+        told(60, requests_sent_last_60_s=40, request_param_n=3),
+    ),
     "never caught running": (
         series(Signal.RUNNING, 0, 0, every=30),
         series(Signal.FINISHED, 90411, 90542, every=30),
@@ -108,6 +112,15 @@ NO_TRAPS: dict[str, tuple[Series | tuple[Fact, ...], ...]] = {
         told(cached_tokens_share_last_week=0.78),
     ),
     "a prefill server that nobody misjudges": PREFILLS,
+    "more ended than one client sent, and not by a factor": (
+        series(Signal.FINISHED, 400, 520, every=60),
+        told(60, requests_sent_last_60_s=70, request_param_n=3),
+    ),
+    "one client of several that has its part": (
+        series(Signal.GENERATION_RATE, 100, 100, every=60),
+        series(Signal.RUNNING, 10, 10, every=60),
+        told(60, tokens_received_by_client_last_5_s=50, num_scheduler_steps=10),
+    ),
     "an idle cache whose hits were lost": (*EMPTIED, HITS_LOST),
     "blocks in use that nobody could hand out": (
         series(Signal.RUNNING, 0),
@@ -133,3 +146,14 @@ def test_a_percentile_within_the_first_bucket_is_a_straight_line() -> None:
     assert verdict is not None
     assert verdict.detail == "below first bucket"
     assert any("mean 0.02 s" in sentence for sentence in verdict.evidence)
+
+
+def test_steps_that_are_not_counted_make_an_engine_seem_slower_than_its_client_sees_it() -> None:
+    found = window(
+        series(Signal.GENERATION_RATE, 1.4, 1.4, every=5, kind=LOGGED),
+        series(Signal.RUNNING, 1, 1, every=5, kind=LOGGED),
+        told(5, tokens_received_by_client_last_5_s=69, num_scheduler_steps=10),
+    )
+    verdict = MISREAD.judge(found)
+    assert verdict is not None
+    assert verdict.detail == "counted by a factor"

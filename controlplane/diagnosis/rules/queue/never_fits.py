@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.queue.context_limit import max_model_len
@@ -44,7 +45,7 @@ def judge(window: Window) -> Verdict | None:
 def _judge(window: Window) -> Verdict | None:
     now = activity_of(window)
     stuck = stuck_of(now)
-    said = window.lines_with(_SAID)
+    said = _said(window)
     alone = _thrown_out_alone(now)
     if alone is not None:
         return alone
@@ -65,6 +66,12 @@ def _judge(window: Window) -> Verdict | None:
     if longest is not None and capacity is not None:
         return None
     return _may_be(argument, now, stuck, longest, capacity)
+
+
+def _said(window: Window) -> tuple[str, ...]:
+    """An engine that refuses to start for want of a cache has no queue: that is `oom.profile`."""
+    refusals = {event.line for event in window.events_of(LogKind.KV_CACHE_TOO_SMALL)}
+    return tuple(line for line in window.lines_with(_SAID) if line not in refusals)
 
 
 def _thrown_out_alone(now: Activity) -> Verdict | None:

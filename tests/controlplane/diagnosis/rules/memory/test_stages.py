@@ -6,6 +6,12 @@ from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rules.memory import RULES
+from controlplane.diagnosis.rules.memory.decode import DECODE_GROWTH
+from controlplane.diagnosis.rules.memory.prefill import PREFILL_TRANSIENT
+from controlplane.diagnosis.rules.memory.profile import PROFILE
+from controlplane.diagnosis.rules.queue.never_fits import NEVER_FITS
+from controlplane.diagnosis.sources.joining import join
+from controlplane.diagnosis.sources.log import read_log
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.window import Window
 from tests.controlplane.diagnosis.rules.build_window import Line, fact, said, window
@@ -207,3 +213,40 @@ def test_an_engine_that_did_not_run_out_is_left_alone() -> None:
     assert all(
         rule.judge(window(STARTING, LOADED, SIZED, CAPTURED, READY)) is None for rule in RULES
     )
+
+
+def test_an_engine_that_refuses_to_start_for_want_of_a_cache_has_no_queue() -> None:
+    refusal = (
+        "ValueError: To serve at least one request with the models's max seq len (131072), (16.00 "
+        "GiB KV cache is needed, which is larger than the available KV cache memory (4.62 GiB)."
+    )
+    found = window(said(LogKind.KV_CACHE_TOO_SMALL, refusal, needed_bytes=16 * 1024.0**3))
+    verdict = PROFILE.judge(found)
+    assert verdict is not None
+    assert verdict.detail == "KV cache"
+    assert NEVER_FITS.judge(found) is None
+    beside = window("the prompt is larger than the KV cache")
+    assert NEVER_FITS.judge(beside) is not None
+
+
+def test_a_pool_that_has_nothing_for_the_only_request_is_decode_growth() -> None:
+    line = "AssertionError: No space left for only one request, available_size()=0"
+    part = read_log(f"[2026-03-02 14:21:41 TP0] Scheduler hit an exception:\n{line}\n")
+    verdict = DECODE_GROWTH.judge(join([part]))
+    assert verdict is not None
+    assert verdict.confidence is Confidence.CERTAIN
+
+
+def test_a_request_that_was_taken_before_says_that_the_engine_served() -> None:
+    taken = "INFO 03-02 18:54:12 engine.py:267] Added request cmpl-8287-0."
+    sizes = (fact("prompt_tokens", 8000), fact("vocabulary", 128256))
+    wanted = said(
+        LogKind.OUT_OF_MEMORY,
+        "Tried to allocate 3.82 GiB. GPU 0 has 3.02 GiB free",
+        wanted_bytes=3.82 * GIB,
+        free_bytes=3.02 * GIB,
+    )
+    verdict = PREFILL_TRANSIENT.judge(window(taken, wanted, *sizes))
+    assert verdict is not None
+    assert verdict.confidence is Confidence.CERTAIN
+    assert PREFILL_TRANSIENT.judge(window(wanted, *sizes)) is None

@@ -29,6 +29,8 @@ from controlplane.store.incidents import (
 )
 
 _NS = 10**9
+NO_TROUBLE = frozenset({Mechanism.HEALTHY, Mechanism.QUEUE_BURST_DRAINING})
+"""Nothing is to be done about them: a queue that gets shorter by itself wakes nobody."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +55,7 @@ class IncidentKeeper:
 
     def take(self, deployment: str, diagnosis: Diagnosis, now_unix_ns: int) -> None:
         """What was found at one look. `diagnosis.window` has a Unix clock."""
-        troubles = [f for f in diagnosis.findings if f.mechanism is not Mechanism.HEALTHY]
+        troubles = [each for each in diagnosis.findings if each.mechanism not in NO_TROUBLE]
         lasting = self._lasting(deployment, troubles)
         known = self._known(deployment, now_unix_ns)
         over = self._over(known, diagnosis, troubles, now_unix_ns)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from controlplane.diagnosis.sources.facts import facts_of
 from controlplane.diagnosis.sources.log import LogReader
 from controlplane.diagnosis.sources.part import Part
 from controlplane.store.replicas import ReplicaTransition
@@ -38,6 +39,26 @@ def newest_failures(transitions: list[ReplicaTransition]) -> dict[str, Failure]:
         )
         for name, each in newest.items()
         if each.state == "failed"
+    }
+
+
+GIVEN_UP_KEY = "replica_given_up"
+_HUNG = "hung:"
+"""So begins why the operator drains one that answers no probe and takes no step."""
+
+
+def given_up(transitions: list[ReplicaTransition], since: float) -> dict[str, Part]:
+    """By deployment, of `transitions` with the newest first: replicas that the operator gave up as
+    hung after `since` (Unix seconds). It ends them within seconds, and their metrics with them."""
+    found: dict[str, dict[str, str]] = {}
+    newest: dict[str, float] = {}
+    for each in transitions:
+        at = each.at_unix_ns / 1e9
+        if each.state == "draining" and each.reason.startswith(_HUNG) and at >= since:
+            found.setdefault(each.deployment, {})[each.replica_id] = each.reason
+            newest.setdefault(each.deployment, at)
+    return {
+        name: Part(facts=facts_of({GIVEN_UP_KEY: why}, newest[name])) for name, why in found.items()
     }
 
 

@@ -13,6 +13,7 @@ from controlplane.api.marks import read_marks
 from controlplane.diagnosis.always_on.count_history import SINCE_SECONDS, CountHistory
 from controlplane.diagnosis.always_on.failure_log import (
     Failure,
+    given_up,
     newest_failures,
     read_failure,
 )
@@ -37,6 +38,8 @@ _CHANGES_SECONDS = 6 * 3600
 _FAILURES_SECONDS = 900
 """A deployment none of whose replicas became ready for longer than that is left to its trouble: the
 operator tries again within minutes."""
+_GIVEN_UP_SECONDS = 90.0
+"""That a replica hung is told for so long: two looks and more, and no longer than it matters."""
 _MAX_TRANSITIONS = 2000
 _SERVING = frozenset({"starting", "ready", "draining"})
 
@@ -63,7 +66,7 @@ class Seen:
     silent: dict[str, str]
     """Why nothing is known of a replica, by replica: of those that were asked."""
     has_failed: bool
-    """One failed, and none is ready since: its log is part of the window."""
+    """One failed, and none is ready since: its log is part of the window. Or one was given up."""
 
 
 def targets_of(replicas: Iterable[ObservedReplica]) -> list[Target]:
@@ -101,6 +104,7 @@ class Sight:
         self._changes: dict[str, list[Change]] = {}
         self._logs_dir = logs_dir
         self._failures: dict[str, Failure] = {}
+        self._given_up: dict[str, Part] = {}
         self._failed_parts: dict[str, Part] = {}
         """By replica: a log that ended is read once."""
 
@@ -110,11 +114,15 @@ class Sight:
 
     def suspects(self) -> frozenset[str]:
         """Those of which gateways report what calls for a closer look, or of which one failed."""
-        return frozenset(
-            name
-            for name, kept in self._deployments.items()
-            if kept.reports.last is not None and kept.reports.last.is_suspect
-        ) | frozenset(self._failures)
+        return (
+            frozenset(
+                name
+                for name, kept in self._deployments.items()
+                if kept.reports.last is not None and kept.reports.last.is_suspect
+            )
+            | frozenset(self._failures)
+            | frozenset(self._given_up)
+        )
 
     def asked_at(self, deployment: str) -> float:
         """When one of its replicas was last scraped, or failed."""
@@ -181,12 +189,13 @@ class Sight:
             self._changes.setdefault(mark.deployment, []).append(change)
 
     def take_failures(self, at: float) -> None:
-        """Which deployments have no replica that became ready since the last one failed. Raises
-        SQLAlchemyError."""
+        """Which deployments have no replica that became ready since the last one failed, and of
+        which one was given up just now. Raises SQLAlchemyError."""
         start, end = round((at - _FAILURES_SECONDS) * 1e9), round((at + 1) * 1e9)
         with self._config_db.reading() as session:
             found = list_transitions_between(session, start, end, None, _MAX_TRANSITIONS)
         self._failures = newest_failures(found)
+        self._given_up = given_up(found, at - _GIVEN_UP_SECONDS)
         known = {each.replica_id for each in self._failures.values()}
         self._failed_parts = {key: p for key, p in self._failed_parts.items() if key in known}
 
@@ -204,6 +213,7 @@ class Sight:
                 self._counts.tell(deployment, is_told_by_gateways=bool(gateways)),
                 _unanswered(kept),
                 self._failed(deployment),
+                self._given_up.get(deployment, Part()),
             ]
         )
         changes = [*self._changes.get(deployment, ()), *self._changes.get("", ())]
@@ -214,7 +224,7 @@ class Sight:
                 end=now,
                 changes=tuple(sorted(changes, key=lambda change: change.at)),
             ),
-            has_failed=deployment in self._failures,
+            has_failed=deployment in self._failures or deployment in self._given_up,
             num_replicas=len(kept.replicas),
             num_telling=len(parts),
             silent={

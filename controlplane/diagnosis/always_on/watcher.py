@@ -9,7 +9,7 @@ import time
 from dataclasses import replace
 
 import structlog
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import InterfaceError, OperationalError
 
 from controlplane.api.changes import STALE_SECONDS
 from controlplane.diagnosis.always_on.clipping import newest_part
@@ -21,7 +21,7 @@ from controlplane.diagnosis.always_on.settings import AlwaysOnSettings
 from controlplane.diagnosis.always_on.sight import Seen, Sight, targets_of
 from controlplane.diagnosis.always_on.turns import choose_targets, order_deployments
 from controlplane.diagnosis.diagnosis import Diagnosis
-from controlplane.diagnosis.incidents import IncidentKeeper, IncidentSettings
+from controlplane.diagnosis.incidents import NO_TROUBLE, IncidentKeeper, IncidentSettings
 from controlplane.diagnosis.json_form import diagnosis_as_json
 from controlplane.diagnosis.judging import diagnose
 from controlplane.diagnosis.mechanism import Mechanism
@@ -156,8 +156,8 @@ class Watcher:
         """What one deployment's telemetry breaks, it breaks for itself alone."""
         try:
             self._look(name)
-        except SQLAlchemyError:
-            raise  # it would be so for all
+        except (OperationalError, InterfaceError):
+            raise  # the database is not to be had: it would be so for all
         except Exception as error:  # noqa: BLE001
             self.num_failed_looks += 1
             said = f"{type(error).__name__}: {error}"
@@ -206,10 +206,12 @@ class Watcher:
         """Where nothing is wrong and nothing was, the database is left in peace. Where no replica
         tells anything and the rules cannot say, nothing is known of an end either."""
         if seen.num_telling == 0 and diagnosis.mechanism is Mechanism.CANNOT_TELL:
+            self._keeper.forget(name)
             return
-        is_well = all(each.mechanism is Mechanism.HEALTHY for each in diagnosis.findings)
+        is_well = all(each.mechanism in NO_TROUBLE for each in diagnosis.findings)
         troubled = self._read_troubled(self._now())
         if is_well and name not in troubled:
+            self._keeper.forget(name)
             return
         self._keeper.take(name, diagnosis, now_unix_ns)
         if is_well and not self._has_open(name):
@@ -239,6 +241,7 @@ class Watcher:
                 continue
             del self._there_at[name]
             self._last_looked.pop(name, None)
+            self._keeper.forget(name)
             self._resolve_all(name)
 
     def _resolve_all(self, name: str) -> None:

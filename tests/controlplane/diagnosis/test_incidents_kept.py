@@ -113,6 +113,11 @@ def test_healthy_and_cannot_tell_open_nothing(looks: Looks) -> None:
         assert looks.look(at, (Mechanism.HEALTHY, CERTAIN)) == []
 
 
+def test_a_queue_that_gets_shorter_by_itself_wakes_nobody(looks: Looks) -> None:
+    for at in (0, 15, 30):
+        assert looks.look(at, (Mechanism.QUEUE_BURST_DRAINING, LIKELY)) == []
+
+
 def test_another_sign_soon_after_is_part_of_the_same_trouble_and_the_surest_names_it(
     looks: Looks,
 ) -> None:

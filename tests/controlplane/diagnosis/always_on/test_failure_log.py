@@ -2,8 +2,16 @@
 
 from pathlib import Path
 
-from controlplane.diagnosis.always_on.failure_log import Failure, newest_failures, read_failure
+from controlplane.diagnosis.always_on.failure_log import (
+    Failure,
+    given_up,
+    newest_failures,
+    read_failure,
+)
+from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.log_event import LogKind
+from controlplane.diagnosis.rules.life.given_up import GIVEN_UP
+from controlplane.diagnosis.sources.joining import join
 from controlplane.store.replicas import ReplicaState, ReplicaTransition
 
 _AT = 1_790_000_100.0
@@ -16,12 +24,14 @@ _OOM = (
 )
 
 
-def _transition(replica_id: str, state: ReplicaState, at: int) -> ReplicaTransition:
+def _transition(
+    replica_id: str, state: ReplicaState, at: int, reason: str = "exit code 1"
+) -> ReplicaTransition:
     return ReplicaTransition(
         replica_id=replica_id,
         deployment="chat",
         state=state,
-        reason="exit code 1",
+        reason=reason,
         at_unix_ns=at * 10**9,
     )
 
@@ -48,3 +58,18 @@ def test_what_it_wrote_last_stands_at_its_time(tmp_path: Path) -> None:
 def test_without_a_log_the_reason_is_read(tmp_path: Path) -> None:
     failure = Failure(deployment="chat", replica_id="chat-1", at=_AT, reason="exit code 137")
     assert read_failure(failure, tmp_path).lines == ("exit code 137",)
+
+
+def test_whom_the_operator_gave_up_as_hung_is_told_of_for_a_while_though_it_ended() -> None:
+    hung = "hung: 2 probes in a row failed and it took no step; last: no answer within 2 s"
+    drained = _transition("chat-1", ReplicaState.DRAINING, 100, hung)
+    replaced = _transition("chat-3", ReplicaState.DRAINING, 105, "an older revision")
+    transitions = [replaced, _transition("chat-1", ReplicaState.FAILED, 103), drained]
+    part = given_up(transitions, since=50.0)["chat"]
+    verdict = GIVEN_UP.judge(join([part]))
+    assert verdict is not None
+    assert verdict.confidence is Confidence.LIKELY
+    assert verdict.detail == "given up: chat-1"
+    assert any(hung in each for each in verdict.evidence)
+    assert given_up(transitions, since=101.0) == {}
+    assert GIVEN_UP.judge(join([])) is None

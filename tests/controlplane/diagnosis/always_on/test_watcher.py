@@ -5,7 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sqlalchemy.exc import DataError
 
+from controlplane.diagnosis.always_on.diagnoses import Diagnoses, LastDiagnosis
 from controlplane.diagnosis.always_on.settings import AlwaysOnSettings
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.cache import RULES
@@ -183,3 +185,24 @@ def test_an_incident_of_an_earlier_control_plane_ends_like_its_own(
         fleet.pass_for(45, simulated.go_on)
         (incident,) = fleet.incidents()
         assert incident.state is IncidentState.RESOLVED
+
+
+class _RefusesChat(Diagnoses):
+    """Its data are what a database does not take."""
+
+    def put(self, last: LastDiagnosis) -> None:
+        if last.deployment == "chat":
+            raise DataError("INSERT", {}, ValueError("value too long"))
+        super().put(last)
+
+
+def test_what_the_database_does_not_take_of_one_deployment_keeps_nobody_behind_it_waiting(
+    engine: MetricsServer, tmp_path: Path
+) -> None:
+    simulated = Engine(engine)
+    simulated.be_well()
+    with watched_fleet(tmp_path, RULES, diagnoses=_RefusesChat()) as fleet:
+        fleet.runs(replica("chat-1", engine.address), replica("other-1", engine.address, "other"))
+        fleet.pass_for(15, simulated.go_on)
+        assert fleet.diagnoses.find("other") is not None
+        assert "value too long" in fleet.watcher.failed_looks["chat"]

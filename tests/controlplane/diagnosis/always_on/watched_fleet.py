@@ -22,7 +22,13 @@ START_NS = 1_790_000_000 * 10**9
 class WatchedFleet:
     """What a control plane has open, without the operator and the API."""
 
-    def __init__(self, folder: Path, rules: Iterable[Rule], settings: AlwaysOnSettings) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        rules: Iterable[Rule],
+        settings: AlwaysOnSettings,
+        diagnoses: Diagnoses | None = None,
+    ) -> None:
         self.now_ns = START_NS
         self.config_db, self.request_db = (
             create_or_open_database(sqlite_url(folder / f"{kind}.db"), kind)
@@ -30,7 +36,7 @@ class WatchedFleet:
         )
         self.observed = ObservedState(self.clock)
         self.guard = RuleGuard(rules)
-        self.diagnoses = Diagnoses()
+        self.diagnoses = diagnoses or Diagnoses()
         self.sight = Sight(
             self.observed,
             self.config_db,
@@ -73,10 +79,13 @@ class WatchedFleet:
 
 @contextmanager
 def watched_fleet(
-    folder: Path, rules: Iterable[Rule], settings: AlwaysOnSettings | None = None
+    folder: Path,
+    rules: Iterable[Rule],
+    settings: AlwaysOnSettings | None = None,
+    diagnoses: Diagnoses | None = None,
 ) -> Iterator[WatchedFleet]:
     """Until the block ends."""
-    fleet = WatchedFleet(folder, rules, settings or AlwaysOnSettings())
+    fleet = WatchedFleet(folder, rules, settings or AlwaysOnSettings(), diagnoses)
     try:
         yield fleet
     finally:

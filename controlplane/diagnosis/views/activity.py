@@ -99,9 +99,9 @@ class Activity:
         series = self.window.find(Signal.KV_CAPACITY)
         if series is not None:
             return series.last.value
-        blocks, size = self.window.find(Signal.KV_BLOCKS), self.window.find(Signal.KV_BLOCK_SIZE)
-        if blocks is not None and size is not None:
-            return blocks.last.value * size.last.value
+        blocks, sizes = self.window.find(Signal.KV_BLOCKS), self._block_sizes
+        if blocks is not None and sizes:
+            return blocks.last.value * max(sizes)
         told = number_of(told_number(self.window, _CAPACITY, without=_NOT_CAPACITY))
         if told is not None:
             return told
@@ -117,6 +117,12 @@ class Activity:
         is_vllm = self.window.engine is not None and self.window.engine.name == "vllm"
         size_of_block = size_told or (_VLLM_BLOCK if is_vllm else None)
         return found * size_of_block if found and size_of_block else None
+
+    @property
+    def _block_sizes(self) -> tuple[float, ...]:
+        """In tokens, of each replica and rank: a setting, which nobody adds up."""
+        found = self.window.all_series(Signal.KV_BLOCK_SIZE)
+        return tuple(series.last.value for series in found)
 
     @property
     def is_full(self) -> bool | None:

@@ -12,7 +12,7 @@ from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.views.activity import Activity
-from controlplane.diagnosis.views.told import told
+from controlplane.diagnosis.views.told import plain, told
 
 NEEDS = ("requests in flight at the gateway", "a one-token probe")
 """What settles it where neither is known."""
@@ -28,7 +28,8 @@ _NOT_A_PROBE = (
 )
 _NO_ANSWER = re.compile(
     r"no (answer|response|reply|token)|time(d)? ?out|unanswered|never|hang|hung|stuck|fail|refused"
-    r"|\bnone\b|\bno\b|\bfalse\b|nothing|\b50[0-9]\b",
+    r"|\bnone\b|\bno\b|\bnot\b|n't\b|\bfalse\b|nothing|\b50[0-9]\b|\b(queued|behind|waits|waiting"
+    r"|pending|lost|deadline)\b|^\s*(0|off)\s*$",
     re.IGNORECASE,
 )
 
@@ -66,6 +67,12 @@ class Truth:
         """What is not known."""
         known = (self.in_flight is not None, self.probe is not None)
         return tuple(need for need, is_known in zip(NEEDS, known, strict=True) if not is_known)
+
+
+def is_probe(fact: Fact) -> bool:
+    """Whether it tells of a request that was sent to see whether an answer comes."""
+    key = plain(fact.key)
+    return re.search(_PROBE, key) is not None and not re.search(_NOT_A_PROBE, key)
 
 
 def truth_of(now: Activity) -> Truth:

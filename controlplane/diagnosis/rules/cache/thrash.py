@@ -12,6 +12,7 @@ from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.course import stretch_while
+from controlplane.diagnosis.views.places import each_by_its_series, with_places
 from controlplane.diagnosis.views.preempting import Preempting, preempting
 from controlplane.diagnosis.views.told import number_of, told_all, told_number
 from controlplane.diagnosis.window import Window
@@ -27,7 +28,17 @@ _SWAPPED_SHARE = 0.1
 
 def judge(window: Window) -> Verdict | None:
     """LIKELY with a full cache and preemptions that cost; CERTAIN where the tokens that are
-    computed again were counted too."""
+    computed again were counted too. Of one replica or rank if there are several."""
+    return with_places(_judge(window), each_by_its_series(window), _judge_place)
+
+
+def _judge_place(part: Window) -> Verdict | None:
+    """What is only a hint of one place is none."""
+    verdict = _judge(part)
+    return None if verdict is None or verdict.confidence < Confidence.LIKELY else verdict
+
+
+def _judge(window: Window) -> Verdict | None:
     now = activity_of(window)
     argument = Argument(window)
     thrown = preempting(now)

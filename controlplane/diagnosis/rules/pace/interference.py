@@ -20,6 +20,7 @@ from controlplane.diagnosis.views.course_parts import (
     rates,
     share_above,
 )
+from controlplane.diagnosis.views.places import each_by_its_series, with_places
 from controlplane.diagnosis.views.preempting import preempting
 from controlplane.diagnosis.views.prompts import longest_prompt, prompts_by_histogram
 from controlplane.diagnosis.views.slowdown import slowdowns
@@ -80,7 +81,18 @@ class Collapse:
 
 
 def judge(window: Window) -> Verdict | None:
-    """CERTAIN where decoding collapses in exactly the readings in which prefill goes on."""
+    """CERTAIN where decoding collapses in exactly the readings in which prefill goes on; of
+    one replica or rank if there are several."""
+    return with_places(_judge(window), each_by_its_series(window), _judge_place)
+
+
+def _judge_place(part: Window) -> Verdict | None:
+    """What is only a hint of one place is none."""
+    verdict = _judge(part)
+    return None if verdict is None or verdict.confidence < Confidence.LIKELY else verdict
+
+
+def _judge(window: Window) -> Verdict | None:
     now = activity_of(window)
     thrown = preempting(now)
     if thrown is not None and thrown.is_costly:

@@ -60,6 +60,8 @@ def judge(window: Window) -> Verdict | None:
     is_queue_uneven = waiting is not None and _is_queue_uneven(
         waiting, load, spread_of(window, Signal.KV_USAGE, _USAGE)
     )
+    if not is_uneven and is_queue_uneven and waiting is not None:
+        is_queue_uneven = not _is_only_slower(window, waiting.top)
     if not is_uneven and not is_queue_uneven:
         return None
     for spread in (load, waiting, spread_of(window, Signal.KV_USAGE, _USAGE)):
@@ -116,17 +118,40 @@ def _by_work_alone(argument: Argument, window: Window) -> Verdict | None:
 _NEARLY_ALL = 0.85
 
 
+def _is_only_slower(window: Window, place: str) -> bool:
+    """Its queue is longer because it does less, and not because more comes to it."""
+    received = _done_of_late(window, Signal.RECEIVED)
+    if place in received and sum(received.values()) >= _LEAST_DONE:
+        return received[place] <= _MORE * sum(received.values()) / len(received)
+    for signal in (Signal.FINISHED, Signal.GENERATION_TOKENS):
+        done = _done_of_late(window, signal)
+        if place in done and len(done) > 1 and sum(done.values()) >= _LEAST_DONE * len(done):
+            return done[place] < _LESS * sum(done.values()) / len(done)
+    return False
+
+
+_MORE = 1.2
+_LESS = 0.75
+"""Of a fair share: chance spreads tens of requests within a quarter."""
+
+
+def _done_of_late(window: Window, signal: Signal) -> dict[str, float]:
+    """By each place, in about a third of the window."""
+    done: dict[str, float] = {}
+    for series in window.all_series(signal):
+        place = series.labels.get("replica") or series.labels.get("engine")
+        rate = recent_rate(series, window)
+        rate = series.per_second if rate is None else rate
+        if place is not None and rate is not None:
+            third = (window.end - window.start) / 3
+            done[place] = done.get(place, 0.0) + rate * third
+    return done
+
+
 def _work(window: Window) -> Spread | None:
     """What each place did of late, where that is uneven and much enough to be no chance."""
     for signal in (Signal.RECEIVED, Signal.FINISHED, Signal.GENERATION_TOKENS):
-        done: dict[str, float] = {}
-        for series in window.all_series(signal):
-            place = series.labels.get("replica") or series.labels.get("engine")
-            rate = recent_rate(series, window)
-            rate = series.per_second if rate is None else rate
-            if place is not None and rate is not None:
-                third = (window.end - window.start) / 3
-                done[place] = done.get(place, 0.0) + rate * third
+        done = _done_of_late(window, signal)
         total = sum(done.values())
         if len(done) < 2 or total < _LEAST_DONE * len(done):
             continue

@@ -1,7 +1,10 @@
 """Requests wait, there is room, and the scheduler admits none."""
 
+from dataclasses import replace
+
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.queue.context_limit import max_model_len
 from controlplane.diagnosis.rules.queue.stuck import Stuck, stuck_of
@@ -10,11 +13,15 @@ from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.course import is_sustained, late, stretch_while
+from controlplane.diagnosis.views.places import each_place, with_places
 from controlplane.diagnosis.views.prompts import longest_prompt
 from controlplane.diagnosis.views.told import number_of, told_number
+from controlplane.diagnosis.views.truth import is_probe
 from controlplane.diagnosis.window import Window
 
 _LEAST_SECONDS = 15.0
+_HERE = 0.5
+"""Of what one place says waits there: counts that are read a moment apart differ by less."""
 _SHORT = 2_000
 """Tokens that every cache of any use holds."""
 _CRAWL = 0.5
@@ -30,11 +37,38 @@ _HELD_BACK_NEEDS = (
 
 
 def judge(window: Window) -> Verdict | None:
-    """CERTAIN with nothing running, room, no progress, and requests that are known to be there."""
+    """CERTAIN with nothing running, room, no progress, and requests that are known to be there; of
+    one replica or rank if there are several, LIKELY at most."""
     now = activity_of(window)
-    stuck = stuck_of(now)
+    whole = _judge(now) or _held_back(now)
+    if now.in_flight is not None and now.in_flight.last.value <= 0:
+        return whole
+    return with_places(whole, each_place(window), lambda part: _judge_place(part, now))
+
+
+def _judge_place(part: Window, whole: Activity) -> Verdict | None:
+    """One place. The gateway's count and the probe are of all: the count speaks for this one only
+    where what the others run and hold does not make it up."""
+    facts = tuple(fact for fact in part.facts if not is_probe(fact))
+    now = activity_of(replace(part, facts=facts))
+    verdict = _judge(replace(now, in_flight=_in_flight_here(now, whole)))
+    if verdict is None or verdict.confidence < Confidence.CERTAIN:
+        return verdict
+    return replace(verdict, confidence=Confidence.LIKELY)
+
+
+def _in_flight_here(now: Activity, whole: Activity) -> Series | None:
+    inside, waiting = whole.in_flight, now.waiting
+    if inside is None or waiting is None or whole.running is None or whole.waiting is None:
+        return None
+    others = whole.running.last.value + whole.waiting.last.value - waiting.last.value
+    return inside if inside.last.value > others + _HERE * waiting.last.value else None
+
+
+def _judge(now: Activity) -> Verdict | None:
+    window, stuck = now.window, stuck_of(now)
     if stuck is None:
-        return _crawling(now) or _held_back(now)
+        return _crawling(now)
     if stuck.denial is not None or stuck.moves or _is_asleep(now):
         return None
     argument = Argument(window)
@@ -188,6 +222,8 @@ def _held_back(now: Activity) -> Verdict | None:
     running = now.running
     if waiting is None or running is None or now.kv is None or now.kv.max >= _FEW:
         return None
+    if running.last.value <= 0:
+        return None
     is_flat = running.is_constant and waiting.last.value >= waiting.first.value
     if not is_flat or not is_sustained(waiting, _LEAST_SECONDS) or now.seats is not None:
         return None
@@ -218,5 +254,5 @@ BLOCKED = Rule(
     "requests wait.",
     hides="A restart drops the queue and the scheduler's state, the only evidence of "
     "why it admitted nothing.",
-    explains=frozenset({Mechanism.QUEUE_OVERLOAD}),
+    explains=frozenset({Mechanism.QUEUE_OVERLOAD, Mechanism.ROUTING_SKEW}),
 )

@@ -1,7 +1,5 @@
 """The request at the head of the queue is larger than the KV cache will ever be."""
 
-from dataclasses import replace
-
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.log_event import LogKind
@@ -14,7 +12,7 @@ from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.figure import Figure
-from controlplane.diagnosis.views.places import each_place
+from controlplane.diagnosis.views.places import each_place, with_places
 from controlplane.diagnosis.views.preempting import preempting
 from controlplane.diagnosis.views.prompts import longest_prompt
 from controlplane.diagnosis.views.told import says_no, told, told_number, value_of
@@ -33,13 +31,13 @@ def judge(window: Window) -> Verdict | None:
     """CERTAIN where the head is known to be longer than the whole cache, of one replica or rank if
     there are several."""
     whole = _judge(window)
-    if whole is not None and whole.confidence >= Confidence.LIKELY:
-        return whole
-    for place, part in each_place(window):
-        verdict = _judge(part)
-        if verdict is not None and verdict.confidence >= Confidence.LIKELY:
-            return replace(verdict, detail=f"at {place}")
-    return whole
+    return with_places(whole, each_place(window), _judge_place)
+
+
+def _judge_place(part: Window) -> Verdict | None:
+    """What is only a hint of one place is none."""
+    verdict = _judge(part)
+    return None if verdict is None or verdict.confidence < Confidence.LIKELY else verdict
 
 
 def _judge(window: Window) -> Verdict | None:

@@ -16,6 +16,7 @@ from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.course import is_sustained, stretch_while
 from controlplane.diagnosis.views.draining import drain_of, wave_of
 from controlplane.diagnosis.views.figure import Figure
+from controlplane.diagnosis.views.places import each_place
 from controlplane.diagnosis.views.preempting import preempting
 from controlplane.diagnosis.views.slowdown import slowdowns
 from controlplane.diagnosis.views.told import number_of, plain, told_all, told_number
@@ -51,6 +52,7 @@ def judge(window: Window) -> Verdict | None:
         return None
     argument = Argument(window)
     limit = _limit(now, waiting)
+    stands_at = _places_that_stand(now)
     _cite(argument, now, waiting, limit)
     lasts = _lasts(now, waiting, argument)
     is_thrash = _weigh_preemptions(now, argument)
@@ -59,7 +61,9 @@ def judge(window: Window) -> Verdict | None:
     growing = bool(_more_arrives(now)) and _stands(now, waiting)
     if _is_slower_and_unknown(now, argument):
         lasts = False
-    if (limit or growing) and lasts and moving:
+    if stands_at:
+        argument.against(f"most of what waits does so where nothing runs: {', '.join(stands_at)}")
+    elif (limit or growing) and lasts and moving:
         return argument.verdict(Confidence.LIKELY, detail=limit)
     _ask(argument, now, limit=limit, lasts=lasts, moving=moving)
     return argument.verdict(Confidence.POSSIBLE, detail=limit)
@@ -69,6 +73,20 @@ def _died(now: Activity) -> bool:
     """Whoever ran out of memory or ended has another trouble than its queue."""
     kinds = (LogKind.OUT_OF_MEMORY, LogKind.HOST_OUT_OF_MEMORY, LogKind.DIED)
     return bool(now.window.events_of(*kinds))
+
+
+def _places_that_stand(now: Activity) -> tuple[str, ...]:
+    """Replicas or ranks at which requests wait and none runs, where most of the queue is there:
+    the others' progress is not theirs."""
+    if now.waiting is None or now.waiting.last.value <= 0:
+        return ()
+    stand, at_them = [], 0.0
+    for place, part in each_place(now.window):
+        running, waiting = part.find(Signal.RUNNING), part.find(Signal.WAITING)
+        if running is not None and waiting is not None and running.last.value == 0:
+            at_them += waiting.last.value
+            stand += [place] if waiting.last.value > 0 else []
+    return tuple(stand) if at_them >= _MOSTLY * now.waiting.last.value else ()
 
 
 def _nothing_runs(now: Activity) -> bool:

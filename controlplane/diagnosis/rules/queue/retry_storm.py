@@ -11,7 +11,15 @@ from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
-from controlplane.diagnosis.views.told import number_of, plain, told, told_all, told_number
+from controlplane.diagnosis.views.told import (
+    is_time,
+    number_of,
+    plain,
+    says_yes,
+    told,
+    told_all,
+    told_number,
+)
 from controlplane.diagnosis.window import Window
 
 _MOST = 0.5
@@ -20,6 +28,10 @@ _NEARLY_ALL = 0.65
 """Three attempts for each request and more: no load of first attempts looks like that."""
 _MANY_GIVEN_UP = 0.3
 """Of what arrives; a healthy service loses a few percent."""
+_FEW_ANSWERED = 0.5
+_GROWN = 1.2
+_LATENCY = r"\b(answers?|ttft|e2e|latency|response|duration|first token|request)\b.* (s|ms)\b"
+_ANSWERED = r"\b(answers|answered|delivered|completed|completions|finished|served)\b"
 _RETRIES = r"\bretr(y|ies|ied|ying)\b|re ?attempts?|resubmi|re ?sent|duplicates?"
 _MOST_SET = 20
 """A number of retries up to it is how many a client may make, and not how many came."""
@@ -47,7 +59,7 @@ def judge(window: Window) -> Verdict | None:
     argument = Argument(window)
     share = _share(argument, window)
     now = activity_of(window)
-    failing = _failures(argument, now)
+    failing = _failures(argument, now) or _are_there_at_once(argument, now)
     if share is not None:
         if share < _MOST:
             return None
@@ -70,7 +82,14 @@ def judge(window: Window) -> Verdict | None:
 
 def _share(argument: Argument, window: Window) -> float | None:
     """Of all arrivals; None where nobody counts retries."""
-    for find in (_share_told, _share_of_attempts, _share_beyond_originals, _share_of_counts):
+    finds = (
+        _share_told,
+        _share_of_attempts,
+        _share_beyond_originals,
+        _share_of_counts,
+        _share_of_copies,
+    )
+    for find in finds:
         share = find(argument, window)
         if share is not None:
             return share
@@ -149,6 +168,18 @@ def _share_beyond_originals(argument: Argument, window: Window) -> float | None:
     return None
 
 
+def _share_of_copies(argument: Argument, window: Window) -> float | None:
+    """So many of the same body, for fewer questions."""
+    copies = told_number(window, r"\b(same|identical|equal) (body|bodies|prompts?|requests?)\b")
+    originals = told_number(window, _ORIGINALS)
+    many, few = number_of(copies), number_of(originals)
+    if copies is None or not many or not few or many <= few:
+        return None
+    argument.fact(copies)
+    argument.fact(originals)
+    return 1 - few / many
+
+
 def _cite_attempts(argument: Argument, window: Window) -> None:
     """How many each layer makes; they multiply."""
     for fact in told_all(window, r"attempts|retries|max retries|jitter|backoff|timeout"):
@@ -168,7 +199,7 @@ def _failures(argument: Argument, now: Activity) -> bool:
         r"\b(429|503|504|502|500|408)\b",
         r"time ?outs?\b(?!.* (s|ms)$)|timed out|reject|refus|given up|abandon|cancel|disconnect"
         r"|abort|fail|error|shed",
-        without=r"limit|config|after|setting|client timeout|retr",
+        without=r"limit|config|after|setting|client timeout\b|retr",
     )
     if (number_of(fact) or 0.0) > 0:
         argument.fact(fact)
@@ -176,8 +207,41 @@ def _failures(argument: Argument, now: Activity) -> bool:
     timeout = told(now.window, r"(time ?out|deadline|patience|gives? up after)")
     if timeout is not None:
         argument.fact(timeout, "after which callers give up and try again")
-        found = True
-    return found
+    return found or _outlasts(argument, now, timeout)
+
+
+def _outlasts(argument: Argument, now: Activity, timeout: Fact | None) -> bool:
+    """A timeout that is set is no failure; one that answers do not keep is: they take longer,
+    hardly any arrives, or the queue only grows."""
+    patience = number_of(timeout)
+    if timeout is None or not patience:
+        return False
+    late = told_number(now.window, _LATENCY, without=r"timeout|deadline|before|slo\b|gap")
+    seconds = number_of(late)
+    if late is not None and seconds is not None and is_time(late) and seconds >= patience:
+        argument.fact(late, "longer than callers wait")
+        return True
+    answered = told_number(now.window, _ANSWERED, without=r"token|before|time|per s\b|probe")
+    every = number_of(told_number(now.window, _ALL, without=_RETRIES))
+    done = number_of(answered)
+    if answered is not None and done is not None and done <= _FEW_ANSWERED * (every or 0.0):
+        argument.fact(answered, "hardly any is answered")
+        return True
+    backlog = now.backlog
+    return (
+        backlog is not None
+        and len(backlog.readings) > 1
+        and backlog.last.value >= _GROWN * max(backlog.first.value, 1.0)
+    )
+
+
+def _are_there_at_once(argument: Argument, now: Activity) -> bool:
+    """The first attempt is still being answered when the next one comes."""
+    opened = told(now.window, r"(first|earlier|previous|original)\b.*\bstill\b")
+    if not says_yes(opened):
+        return False
+    argument.fact(opened, "the next attempt came all the same")
+    return True
 
 
 def _hints(argument: Argument, window: Window) -> bool:

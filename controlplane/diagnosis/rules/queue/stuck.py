@@ -1,6 +1,5 @@
 """Requests that wait while nothing runs and nothing moves: what blocked and never-fits share."""
 
-import re
 from dataclasses import dataclass
 
 from controlplane.diagnosis.reading import Series
@@ -8,7 +7,8 @@ from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.course import stretch_while
 from controlplane.diagnosis.views.figure import Figure, figure_of
-from controlplane.diagnosis.views.told import number_of, says_no, told, told_number
+from controlplane.diagnosis.views.told import number_of, told_number
+from controlplane.diagnosis.views.truth import truth_of
 
 _AFTER = 0.5
 """Seconds. A rate that stands beside the first idle reading is of the time before it."""
@@ -79,9 +79,9 @@ def _truth(now: Activity, waiting: Series) -> Figure | None:
         if inside.last.value <= 0:
             return None
         return Figure(inside.last.value, f"{inside.origin.name} {inside.last.raw}")
-    unanswered = told(now.window, r"probe|one token|canary")
-    if unanswered is not None and _is_unanswered(unanswered.raw):
-        return Figure(0.0, f"{unanswered.key} {unanswered.raw}", unanswered)
+    known = truth_of(now)
+    if known.probe is not None and known.is_answered is False:
+        return Figure(0.0, f"{known.probe.key} {known.probe.raw}", known.probe)
     queued = now.window.find(Signal.GATEWAY_QUEUED)
     if queued is not None and queued.last.value > 0 and queued is not now.backlog:
         return Figure(queued.last.value, f"{queued.origin.name} {queued.last.raw}")
@@ -98,17 +98,7 @@ def _denial(now: Activity) -> Figure | None:
     inside = now.in_flight
     if inside is not None and inside.last.value == 0:
         return Figure(0.0, f"{inside.origin.name} {inside.last.raw}")
-    probe = told(now.window, r"probe|one token|canary")
-    if probe is not None and not _is_unanswered(probe.raw) and not says_no(probe):
-        return figure_of(probe, number_of(probe) or 0.0)
+    known = truth_of(now)
+    if known.probe is not None and known.is_answered:
+        return figure_of(known.probe, number_of(known.probe) or 0.0)
     return None
-
-
-def _is_unanswered(raw: str) -> bool:
-    return re.search(_UNANSWERED, raw.lower()) is not None
-
-
-_UNANSWERED = (
-    r"\b(no|not|nothing|never|none|time[- ]?out|timed out|unanswered|hangs?|hung|hanging|queued"
-    r"|behind|waits|waiting|pending|stuck|fail\w*|lost|deadline)\b|n't\b"
-)

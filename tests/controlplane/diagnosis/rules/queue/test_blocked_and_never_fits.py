@@ -1,6 +1,7 @@
 import pytest
 
 from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Series
@@ -53,6 +54,23 @@ def test_a_queue_that_grows_shows_that_its_gauge_is_alive() -> None:
 def test_gauges_that_the_truth_denies_are_frozen_and_not_blocked() -> None:
     assert BLOCKED.judge(window(*STUCK, fact("in_flight", 0, at=20))) is None
     assert BLOCKED.judge(window(*STUCK, fact("probe", "answered in 0.3 s", at=20))) is None
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        fact("probe_one_token", "failed after 3.0 s (ReadError)", at=20),
+        fact("probe_one_token", "refused with 503 in 0.1 s: busy", at=20),
+        fact("liveness_probe_interval_s", 10, at=20),
+    ],
+    ids=lambda told: told.raw,
+)
+def test_a_probe_that_was_not_answered_and_a_setting_deny_nothing(told: Fact) -> None:
+    alive = (STUCK[0], series(Signal.WAITING, 2, 4, 9), *STUCK[2:])
+    short = fact("longest_prompt_tokens", 500, unit=Unit.TOKENS)
+    verdict = BLOCKED.judge(window(*alive, short, told))
+    assert verdict is not None
+    assert verdict.confidence is Confidence.LIKELY
 
 
 def test_blocks_of_requests_that_are_put_aside_do_not_excuse_it() -> None:

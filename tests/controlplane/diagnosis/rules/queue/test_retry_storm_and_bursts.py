@@ -5,7 +5,7 @@ from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rules.queue.burst_draining import BURST_DRAINING
 from controlplane.diagnosis.rules.queue.retry_storm import RETRY_STORM
-from controlplane.diagnosis.signal import Signal
+from controlplane.diagnosis.signal import Signal, Unit
 from controlplane.diagnosis.window import Change
 from tests.controlplane.diagnosis.rules.build_window import fact, series, window
 
@@ -34,6 +34,17 @@ def test_most_of_what_arrives_came_before(told: tuple[Fact, ...]) -> None:
 def test_few_retries_are_none_and_a_setting_is_no_count() -> None:
     assert RETRY_STORM.judge(window(fact("retry_share", "4 %", 0.04), FAILING)) is None
     assert RETRY_STORM.judge(window(fact("max_retries", 3), fact("requests_total", 90))) is None
+
+
+def test_a_timeout_is_a_failure_only_where_answers_do_not_keep_it() -> None:
+    told = (fact("retries", 700), fact("requests", 1000), fact("client_timeout_s", 60))
+    idle = RETRY_STORM.judge(window(series(Signal.WAITING, 0, 0), *told))
+    assert idle is not None
+    assert idle.confidence is Confidence.POSSIBLE
+    for shown in (series(Signal.WAITING, 3, 40), fact("answer_s_p50", 90, unit=Unit.SECONDS)):
+        late = RETRY_STORM.judge(window(shown, *told))
+        assert late is not None
+        assert late.confidence >= Confidence.LIKELY
 
 
 def test_refusals_after_a_change_of_retries_ask_for_their_share() -> None:

@@ -5,7 +5,9 @@ uses it; `worker` runs it.
 """
 
 import asyncio
+import threading
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 import structlog
@@ -16,10 +18,10 @@ from controlplane.diagnosis.always_on.clipping import newest_part
 from controlplane.diagnosis.always_on.diagnoses import Diagnoses, LastDiagnosis
 from controlplane.diagnosis.always_on.gateway_history import FindKey, gateway_targets
 from controlplane.diagnosis.always_on.rule_guard import RuleGuard
-from controlplane.diagnosis.always_on.scraper import Scraper
+from controlplane.diagnosis.always_on.scraper import ScrapedPage, Scraper
 from controlplane.diagnosis.always_on.settings import AlwaysOnSettings
 from controlplane.diagnosis.always_on.sight import Seen, Sight, targets_of
-from controlplane.diagnosis.always_on.turns import choose_targets, order_deployments
+from controlplane.diagnosis.always_on.turns import Target, choose_targets, order_deployments
 from controlplane.diagnosis.diagnosis import Diagnosis
 from controlplane.diagnosis.incidents import NO_TROUBLE, IncidentKeeper, IncidentSettings
 from controlplane.diagnosis.json_form import diagnosis_as_json
@@ -32,6 +34,8 @@ from dataplane.clock import WallClock
 
 _MAX_OPEN = 1000
 _MAX_GATEWAYS = 64
+_STOP_SECONDS = 0.2
+"""So often scrapes under way are asked whether they are still wanted."""
 _log = structlog.get_logger(__name__)
 
 
@@ -48,8 +52,9 @@ class Watcher:
         settings: AlwaysOnSettings,
         clock: WallClock,
         find_key: FindKey | None = None,
+        stopping: threading.Event | None = None,
     ) -> None:
-        """`find_key`: of gateways that ask for one."""
+        """`find_key`: of gateways that ask for one. `stopping`: once it is set a pass ends soon."""
         self.num_scrapes = 0
         self.num_failed_scrapes = 0
         self.num_looks = 0
@@ -64,6 +69,7 @@ class Watcher:
         self._settings = settings
         self._clock = clock
         self._find_key = find_key
+        self._stopping = stopping or threading.Event()
         self._keeper = IncidentKeeper(
             config_db, IncidentSettings(resolves_after_seconds=settings.calm_seconds)
         )
@@ -98,12 +104,25 @@ class Watcher:
         known = {each.replica_id for each in targets}
         self._last_asked = {key: at for key, at in self._last_asked.items() if key in known}
         self._last_asked |= {each.replica_id: now for each in chosen}
-        pages = self._runner.run(self._scraper.scrape(chosen))
+        pages = self._runner.run(self._fetch(chosen))
+        if self._stopping.is_set():
+            return
         asked = [page for page in pages if not page.is_resting]
         self.num_scrapes += len(asked)
         self.num_failed_scrapes += sum(page.text is None for page in asked)
         self._sight.take_pages(pages, now)
         self._look_around(suspects)
+
+    async def _fetch(self, targets: Sequence[Target]) -> list[ScrapedPage]:
+        """None of them where it is to stop before all have answered."""
+        scraping = asyncio.ensure_future(self._scraper.scrape(targets))
+        while not scraping.done():
+            await asyncio.wait({scraping}, timeout=_STOP_SECONDS)
+            if self._stopping.is_set() and not scraping.done():
+                scraping.cancel()
+                await asyncio.wait({scraping})
+                return []
+        return scraping.result()
 
     def _look_around(self, suspects: frozenset[str]) -> None:
         now = self._now()
@@ -116,7 +135,8 @@ class Watcher:
         began = time.monotonic()
         for name in order_deployments(due, suspects, self._last_looked):
             self._try_to_look(name)
-            if time.monotonic() - began > self._settings.max_look_seconds:
+            is_long = time.monotonic() - began > self._settings.max_look_seconds
+            if is_long or self._stopping.is_set():
                 return
 
     def _now(self) -> float:
@@ -140,7 +160,7 @@ class Watcher:
         except OSError as error:
             _log.warning("gateways cannot be asked", error=str(error))
             targets = []
-        self._sight.take_gateways(self._runner.run(self._scraper.scrape(targets)), now)
+        self._sight.take_gateways(self._runner.run(self._fetch(targets)), now)
 
     def _read_records(self, now: float) -> None:
         """What our databases say, at most once for each time that all are looked at."""

@@ -27,7 +27,8 @@ _log = structlog.get_logger(__name__)
 
 
 class DiagnosisWorker:
-    """Passes over all deployments until it is stopped; an error ends a pass, never it."""
+    """Passes over all deployments until it is stopped; an error ends a pass, and what ends more
+    than that is shown."""
 
     def __init__(
         self,
@@ -65,6 +66,15 @@ class DiagnosisWorker:
         """At one deployment, whose telemetry broke them."""
         return 0 if self.watcher is None else self.watcher.num_failed_looks
 
+    @property
+    def is_alive(self) -> bool:
+        """Its thread runs."""
+        return self._thread.is_alive()
+
+    def wait(self, seconds: float) -> None:
+        """Until it has ended, and no longer than that."""
+        self._thread.join(seconds)
+
     def start(self, find_key: "FindKey | None" = None) -> None:
         """Begin the first pass; nothing, where it is switched off. `find_key`: of gateways that
         ask for one.
@@ -79,7 +89,7 @@ class DiagnosisWorker:
         self._thread.start()
 
     def stop(self) -> None:
-        """End after the pass under way."""
+        """End with the scrapes under way given up, and the look under way finished."""
         self._stopping.set()
         if self._thread.ident is not None:
             self._thread.join()
@@ -92,6 +102,15 @@ class DiagnosisWorker:
         return self.guard
 
     def _run(self) -> None:
+        try:
+            self._run_passes()
+        # Whatever ends the thread, nobody looks any more: that is to be seen.
+        except BaseException as error:  # noqa: BLE001
+            self.num_failed_passes += 1
+            self.error = f"it ended, until the control plane restarts: {_said(error)}"
+            _log.critical("the diagnosis ended", error=self.error, exc_info=True)
+
+    def _run_passes(self) -> None:
         from controlplane.diagnosis.always_on.sight import Sight
         from controlplane.diagnosis.always_on.watcher import Watcher
 
@@ -113,6 +132,7 @@ class DiagnosisWorker:
             self.settings,
             self._clock,
             self._find_key,
+            self._stopping,
         )
         try:
             while not self._stopping.is_set():
@@ -128,7 +148,7 @@ class DiagnosisWorker:
         # pass tries again, and until then the error is counted and shown.
         except Exception as error:  # noqa: BLE001
             self.num_failed_passes += 1
-            said = f"{type(error).__name__}: {getattr(error, 'orig', None) or error}"
+            said = _said(error)
             if said != self.error:
                 _log.error("a pass of the diagnosis failed", error=said, exc_info=True)
             self.error = said
@@ -137,3 +157,7 @@ class DiagnosisWorker:
         self.num_passes += 1
         self.pass_seconds = time.monotonic() - started
         self._stopping.wait(max(0.5, self.settings.pass_seconds - self.pass_seconds))
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {getattr(error, 'orig', None) or error}"

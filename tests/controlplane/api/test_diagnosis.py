@@ -14,7 +14,7 @@ from controlplane.api.diagnosis_metrics import collect_diagnosis
 from controlplane.diagnosis.always_on.settings import AlwaysOnSettings
 from controlplane.diagnosis.always_on.worker import DiagnosisWorker
 from dataplane import names
-from dataplane.clock import wall_clock
+from dataplane.clock import WallClock, wall_clock
 from dataplane.plugins import PluginError
 from ops.seeded_console import close_app, create_app, seed
 
@@ -98,7 +98,26 @@ def test_a_plugin_of_rules_that_is_not_there_is_told_at_the_start(app: FastAPI) 
         worker(app, AlwaysOnSettings(rule_plugins=("nobody",))).start()
 
 
-def worker(app: FastAPI, settings: AlwaysOnSettings) -> DiagnosisWorker:
+def test_a_thread_that_dies_is_a_failure_that_everybody_sees(
+    app: FastAPI, client: TestClient
+) -> None:
+    def end() -> int:
+        raise SystemExit("a rule of a plugin calls exit()")
+
+    dying = app.state.diagnosis = worker(app, AlwaysOnSettings(), clock=end)
+    dying.start()
+    while dying.is_alive:
+        dying.wait(0.05)
+    told = client.get("/api/v1/diagnosis").json()["error"]
+    assert "it ended" in told
+    assert "calls exit()" in told
+    assert dying.num_failed_passes == 1
+    dying.stop()
+
+
+def worker(
+    app: FastAPI, settings: AlwaysOnSettings, clock: WallClock = wall_clock
+) -> DiagnosisWorker:
     state = app.state
     return DiagnosisWorker(
         state.config_db,
@@ -107,4 +126,5 @@ def worker(app: FastAPI, settings: AlwaysOnSettings) -> DiagnosisWorker:
         state.process_history,
         Path(),
         settings,
+        clock,
     )

@@ -1,5 +1,6 @@
 """Every deployment is looked at all the time: what is found opens an incident, which ends."""
 
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -206,3 +207,18 @@ def test_what_the_database_does_not_take_of_one_deployment_keeps_nobody_behind_i
         fleet.pass_for(15, simulated.go_on)
         assert fleet.diagnoses.find("other") is not None
         assert "value too long" in fleet.watcher.failed_looks["chat"]
+
+
+def test_who_stops_does_not_wait_for_those_that_do_not_answer(tmp_path: Path) -> None:
+    settings = AlwaysOnSettings(scrape_deadline_seconds=60.0)
+    with serving() as dead, watched_fleet(tmp_path, RULES, settings) as fleet:
+        dead.stalls.set()
+        fleet.runs(replica("chat-1", dead.address))
+        passing = threading.Thread(target=fleet.watcher.do_pass)
+        passing.start()
+        while not dead.asked:
+            passing.join(0.01)
+        fleet.stopping.set()
+        passing.join(30)
+        assert not passing.is_alive()
+        assert fleet.watcher.num_failed_scrapes == 0

@@ -1,5 +1,6 @@
 """A watcher over real databases and real metrics pages, whose time is moved by hand."""
 
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,6 +31,7 @@ class WatchedFleet:
         diagnoses: Diagnoses | None = None,
     ) -> None:
         self.now_ns = START_NS
+        self.stopping = threading.Event()
         self.config_db, self.request_db = (
             create_or_open_database(sqlite_url(folder / f"{kind}.db"), kind)
             for kind in (DatabaseKind.CONFIG, DatabaseKind.REQUESTS)
@@ -53,6 +55,7 @@ class WatchedFleet:
             self.diagnoses,
             settings,
             self.clock,
+            stopping=self.stopping,
         )
         self.settings = settings
 

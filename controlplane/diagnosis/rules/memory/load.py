@@ -17,6 +17,7 @@ from controlplane.diagnosis.rules.memory.ledger import (
     known,
     shortened,
 )
+from controlplane.diagnosis.rules.memory.on_cpu import cpu_failure
 from controlplane.diagnosis.rules.memory.stage import Stage
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.window import Window
@@ -27,6 +28,17 @@ _TOPICS = r"vram|gpu|mem|weight|layer|card|quant|dtype|tensor|tp$|size|util|mode
 
 
 def _judge(window: Window) -> Verdict | None:
+    on_cpu = cpu_failure(window)
+    if on_cpu is not None and on_cpu.stage is Stage.LOAD:
+        return Verdict(
+            confidence=Confidence.CERTAIN,
+            evidence=(
+                f"{on_cpu.wanted}: {shortened(on_cpu.event.line)}",
+                "its traceback is in the loading of weights",
+            ),
+            against=("not oom.host_memory: on the CPU the host's memory is the device's",),
+            detail="weights",
+        )
     failure = find_failure(window)
     if failure is None:
         return None
@@ -149,4 +161,5 @@ LOAD = Rule(
         "Offloading layers to the host makes it start and every token slow; a quantization may "
         "cost quality that no metric here shows."
     ),
+    explains=frozenset({Mechanism.OOM_HOST_MEMORY}),
 )

@@ -12,6 +12,7 @@ from controlplane.diagnosis.rules.memory.ledger import (
     placed,
     shortened,
 )
+from controlplane.diagnosis.rules.memory.on_cpu import cpu_failure
 from controlplane.diagnosis.rules.memory.stage import Stage
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.window import Window
@@ -23,6 +24,17 @@ _TOPICS = (
 
 
 def _judge(window: Window) -> Verdict | None:
+    on_cpu = cpu_failure(window)
+    if on_cpu is not None and on_cpu.stage is Stage.PROFILE:
+        return Verdict(
+            confidence=Confidence.CERTAIN,
+            evidence=(
+                f"{on_cpu.wanted}: {shortened(on_cpu.event.line)}",
+                "its traceback is in the measuring of a step",
+            ),
+            against=("not oom.host_memory: on the CPU the host's memory is the device's",),
+            detail="profile workspace",
+        )
     failure = find_failure(window)
     if failure is None:
         return None
@@ -93,4 +105,5 @@ PROFILE = Rule(
         "A smaller step budget slows prefill for everybody, and fewer seats look like "
         "batch.underfilled later."
     ),
+    explains=frozenset({Mechanism.OOM_HOST_MEMORY}),
 )

@@ -165,6 +165,7 @@ class Signal(StrEnum):
     GATEWAY_ENDED = "gateway_ended"
     GATEWAY_DEGRADED = "gateway_degraded"
     GATEWAY_SLOW_CLIENTS = "gateway_slow_clients"
+    ROUTED_IN_FLIGHT = "routed_in_flight"
     GATEWAY_TTFT = "gateway_ttft"
     GATEWAY_TPOT = "gateway_tpot"
     GATEWAY_ITL = "gateway_itl"
@@ -331,6 +332,9 @@ _TERMS = {
     ),
     Signal.GATEWAY_SLOW_CLIENTS: SignalTerms(
         Unit.REQUESTS, _COUNTER, "whose client read too slowly (label kind)"
+    ),
+    Signal.ROUTED_IN_FLIGHT: SignalTerms(
+        Unit.REQUESTS, _GAUGE, "sent to a replica and not ended, as its router counts"
     ),
     Signal.GATEWAY_TTFT: SignalTerms(Unit.SECONDS, _HISTOGRAM, "until the first token, server"),
     Signal.GATEWAY_TPOT: SignalTerms(Unit.SECONDS, _HISTOGRAM, "of a request's tokens, server"),

@@ -9,6 +9,7 @@ from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.telemetry.frozen_part import one_of_several, one_that_is_gone
+from controlplane.diagnosis.rules.telemetry.routers_count import counted_by_the_router_alone
 from controlplane.diagnosis.rules.telemetry.shown_idle import idle_in_vain, zero_for_a_while
 from controlplane.diagnosis.rules.telemetry.standing import LEAST_SECONDS, cite_beside, standing
 from controlplane.diagnosis.signal import Signal, Unit
@@ -42,6 +43,7 @@ def _judge(window: Window) -> Verdict | None:
         _busy_in_vain,
         one_of_several,
         one_that_is_gone,
+        counted_by_the_router_alone,
         _rate_of_nothing,
         idle_in_vain,
         zero_for_a_while,

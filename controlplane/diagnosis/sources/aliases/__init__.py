@@ -3,7 +3,7 @@
 from controlplane.diagnosis.sources.aliases.gateway import GATEWAY
 from controlplane.diagnosis.sources.aliases.llamacpp import LLAMACPP
 from controlplane.diagnosis.sources.aliases.replica import REPLICA
-from controlplane.diagnosis.sources.aliases.routers import DYNAMO, LLM_D
+from controlplane.diagnosis.sources.aliases.routers import DYNAMO, LLM_D, SGLANG_ROUTER
 from controlplane.diagnosis.sources.aliases.sglang import SGLANG
 from controlplane.diagnosis.sources.aliases.surroundings import DEVICE, HTTP, PROCESS
 from controlplane.diagnosis.sources.aliases.tgi import TGI
@@ -20,6 +20,7 @@ TABLES = (
     GATEWAY,
     DYNAMO,
     LLM_D,
+    SGLANG_ROUTER,
     PROCESS,
     HTTP,
     DEVICE,

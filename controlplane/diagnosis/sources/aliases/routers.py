@@ -1,5 +1,5 @@
-"""Routers before engines: Dynamo's front end and llm-d's endpoint picker. Whom they count
-by worker or endpoint is a replica here."""
+"""Routers before engines: Dynamo's front end, llm-d's endpoint picker, SGLang's router. Whom they
+count by worker or endpoint is a replica here."""
 
 from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.sources.aliases.alias import Alias, AliasTable
@@ -72,3 +72,15 @@ LLM_D = AliasTable(
     ),
 )
 """Its averages over the pool are left out: they would be added to what each endpoint says."""
+
+SGLANG_ROUTER = AliasTable(
+    engine=None,
+    prefixes=("sgl_router_",),
+    aliases=(
+        Alias(
+            exported="sgl_router_running_requests",
+            signal=Signal.ROUTED_IN_FLIGHT,
+            keep={"worker": "replica"},
+        ),
+    ),
+)

@@ -27,3 +27,18 @@ def test_figures_of_a_replica_that_is_gone_are_stale_and_a_change_alone_proves_i
 ) -> None:
     verdict = STALE.judge(window(STANDS, MOVES, said))
     assert (None if verdict is None else verdict.confidence) is confidence
+
+
+@pytest.mark.parametrize(
+    ("running", "in_flight", "confidence"),
+    [(0, 0, Confidence.CERTAIN), (0, 7, None), (7, 7, None), (0, None, Confidence.LIKELY)],
+    ids=["nobody has any", "somebody waits", "they run", "the gateway is not known"],
+)
+def test_what_a_router_alone_counts_at_a_replica_is_stale(
+    running: int, in_flight: int | None, confidence: Confidence | None
+) -> None:
+    routed = series(Signal.ROUTED_IN_FLIGHT, 7, 7, every=240, replica="http://10.0.0.7:30001")
+    known = () if in_flight is None else told(240, in_flight=in_flight)
+    found = window(routed, series(Signal.RUNNING, running, start=240), known)
+    verdict = STALE.judge(found)
+    assert (None if verdict is None else verdict.confidence) is confidence

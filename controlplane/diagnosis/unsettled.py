@@ -55,6 +55,14 @@ def _seen(window: Window) -> Iterator[str]:
 def _asked(window: Window) -> Iterator[str]:
     if window.changes:
         yield from _before(window)
+    own = "" if window.engine is None else window.engine.name
+    if own.startswith("pilothouse "):
+        yield (
+            f"the metrics of replicas: this is the {own.removeprefix('pilothouse ')} of Pilothouse "
+            "and no engine; `pilothouse get replicas -o wide` shows where theirs are, and "
+            "`pilothouse incidents` what is known already"
+        )
+        return
     if not window.series and not window.histograms and not window.lines:
         yield "the engine's metrics, twice, a minute apart"
         yield "the engine's log around that time"

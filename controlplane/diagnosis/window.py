@@ -59,7 +59,8 @@ class EngineName:
     """Which engine it is, as far as could be seen."""
 
     name: str
-    """vllm, sglang, llama.cpp, tgi, trtllm, pilothouse."""
+    """vllm, sglang, llama.cpp, tgi, trtllm, pilothouse; where what was seen is no engine's but a
+    part of ours: pilothouse gateway, pilothouse control plane."""
     version: str | None = None
 
 

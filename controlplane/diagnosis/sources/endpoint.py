@@ -31,6 +31,11 @@ from controlplane.diagnosis.sources.trust import (
 )
 from controlplane.diagnosis.window import Doubt, DoubtKind, EngineName
 
+OUR_OWN = {
+    "pilothouse_gateway": "pilothouse gateway",
+    "pilothouse_controlplane": "pilothouse control plane",
+}
+"""Pages of ours that are no engine's, by what their names begin with."""
 _ONLY_WHERE_SEVERAL = ("engine", "model", "role")
 """Labels that say nothing where all series of an endpoint have the same."""
 
@@ -54,13 +59,18 @@ class Endpoint:
     _names: set[str] = field(default_factory=set)
     _last_names: frozenset[str] = frozenset()
     _moments: list[float] = field(default_factory=list)
+    _first_engine: str | None = None
+    _other_engines: set[str] = field(default_factory=set)
+    """That were seen under the same address, and are not read."""
 
     def take(self, samples: Sequence[Sample], names: frozenset[str], at: float) -> None:
         """The page of `at`."""
         self._moments.append(at)
+        if names != self._last_names:
+            self._note_engines(names)
         self._names |= names
         self._last_names = names
-        for key, gathered in self.gatherer.gather(samples).items():
+        for key, gathered in self.gatherer.gather(samples, self._first_engine).items():
             self._told.setdefault(key, []).append(presence.At(at, gathered))
         settings, facts = self._settings_reader.read(samples, at)
         for each in settings:
@@ -163,6 +173,7 @@ class Endpoint:
                 )
 
     def _doubt(self, series: Sequence[Series], histograms: Sequence[HistogramSeries]) -> None:
+        self._doubts += self._doubt_engines()
         self._doubts += counters.doubts_of(series, histograms)
         for rank in sorted({each.labels.get("engine", "") for each in series}):
             self._doubts += stillness.doubts_of(
@@ -180,20 +191,52 @@ class Endpoint:
                 table, frozenset(found), self._last_names, self._moments[-1]
             )
 
+    def _note_engines(self, names: frozenset[str]) -> None:
+        """Of a page whose names are others than before."""
+        counts = _engines(names)
+        if self._first_engine is None and counts:
+            self._first_engine = max(counts, key=lambda engine: counts[engine])
+        self._other_engines |= counts.keys() - {self._first_engine}
+
     def _table(self) -> AliasTable | None:
-        """Of the engine that most names are of."""
-        known = [canonical(name) for name in self._names]
-        counts = {
-            index: sum(name.startswith(table.prefixes) for name in known)
-            for index, table in enumerate(TABLES)
-            if table.engine is not None
-        }
-        best = max(counts, key=lambda index: counts[index])
-        return TABLES[best] if counts[best] else None
+        """Of the engine that is read."""
+        return next(
+            (table for table in TABLES if table.engine and table.engine == self._first_engine), None
+        )
 
     def _engine(self) -> EngineName | None:
-        table = self._table()
-        return None if table is None or table.engine is None else EngineName(name=table.engine)
+        if self._first_engine is not None:
+            return EngineName(name=self._first_engine)
+        ours = (
+            name
+            for prefix, name in OUR_OWN.items()
+            if any(each.startswith(prefix) for each in self._names)
+        )
+        own = next(ours, None)
+        return None if own is None else EngineName(name=own)
+
+    def _doubt_engines(self) -> Iterable[Doubt]:
+        if self._other_engines:
+            others = ", ".join(sorted(self._other_engines))
+            yield Doubt(
+                kind=DoubtKind.DUPLICATE,
+                name=self.place,
+                what=f"{self.place or 'one page'} shows figures of {self._first_engine} and of "
+                f"{others}: several engines answer there, as behind a load balancer; those of "
+                f"{self._first_engine} are used alone: ask each engine at its own address",
+                at=self._moments[0],
+            )
+
+
+def _engines(names: Iterable[str]) -> dict[str, int]:
+    """How many of the names are an engine's, by engine."""
+    known = [canonical(name) for name in names]
+    counts = {
+        table.engine: sum(name.startswith(table.prefixes) for name in known)
+        for table in TABLES
+        if table.engine is not None
+    }
+    return {engine: number for engine, number in counts.items() if number}
 
 
 def _needless(told: Iterable[SeriesKey]) -> frozenset[str]:

@@ -59,14 +59,19 @@ class Gatherer:
 
     _targets: dict[SampleHead, tuple[Target, ...]] = field(default_factory=dict)
 
-    def gather(self, samples: Iterable[Sample]) -> dict[SeriesKey, Gathered]:
-        """By signal and labels; of several names for one signal the best one."""
+    def gather(
+        self, samples: Iterable[Sample], engine: str | None = None
+    ) -> dict[SeriesKey, Gathered]:
+        """By signal and labels; of several names for one signal the best one. `engine`: of others
+        nothing is read, for two of them are never added up."""
         by_alias: dict[tuple[SeriesKey, int], list[tuple[Target, Sample]]] = {}
         for sample in samples:
             targets = self._targets.get(sample.head)
             if targets is None:
                 targets = self._targets[sample.head] = targets_of(sample.head)
             for target in targets:
+                if engine is not None and target.known.table.engine not in (engine, None):
+                    continue
                 key = (target.known.alias.signal, target.labels)
                 by_alias.setdefault((key, target.known.place), []).append((target, sample))
         ranked: dict[SeriesKey, list[tuple[int, Gathered]]] = {}

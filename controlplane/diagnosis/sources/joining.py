@@ -13,6 +13,7 @@ from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogEvent
 from controlplane.diagnosis.reading import HistogramSeries, Origin, Series, SourceKind
 from controlplane.diagnosis.signal import Signal
+from controlplane.diagnosis.sources.endpoint import OUR_OWN
 from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.window import Doubt, DoubtKind, EngineName, Window
 
@@ -63,8 +64,10 @@ def _span(parts: Sequence[Part], facts: Sequence[Fact]) -> tuple[float, float]:
 
 
 def _engine(parts: Sequence[Part]) -> EngineName | None:
-    """The first that is named, with the newest version that is."""
+    """The first that is named, with the newest version that is; a gateway or control plane of ours
+    only where no engine is."""
     named = [part.engine for part in parts if part.engine is not None]
+    named.sort(key=lambda each: each.name in OUR_OWN.values())
     if not named:
         return None
     name = named[0].name

@@ -4,9 +4,12 @@ import math
 
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.signal import Signal
+from controlplane.diagnosis.sources.joining import join
 from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.sources.scrapes import Snapshot, series_of
-from controlplane.diagnosis.window import EngineName, Window
+from controlplane.diagnosis.unsettled import asked
+from controlplane.diagnosis.window import DoubtKind, EngineName, Window
+from dataplane import names
 
 
 def _part(*texts: str, every: float = 10.0) -> Part:
@@ -172,14 +175,16 @@ def test_endings_that_are_no_answers_are_told_apart() -> None:
         'vllm:request_success_total{finished_reason="stop"} 5\n'
         'vllm:request_success_total{finished_reason="length"} 6\n'
         'vllm:request_success_total{finished_reason="abort"} 7\n'
+    )
+    of_tgi = _part(
         'tgi_request_failure{err="overloaded"} 3\ntgi_request_failure{err="generation"} 2\n'
     )
     finished = {each.labels["reason"]: each.last.value for each in part.series
                 if each.signal is Signal.FINISHED}  # fmt: skip
     assert finished == {"stop": 5, "length": 6}
     assert _only(part, Signal.ABORTED).last.value == 7
-    assert _only(part, Signal.REJECTED).labels == {"reason": "overloaded"}
-    assert _only(part, Signal.FAILED).last.value == 2
+    assert _only(of_tgi, Signal.REJECTED).labels == {"reason": "overloaded"}
+    assert _only(of_tgi, Signal.FAILED).last.value == 2
 
 
 def test_all_names_are_kept_known_or_not() -> None:
@@ -198,3 +203,25 @@ def test_a_bucket_whose_bound_is_no_number_is_left_out() -> None:
     (ttft,) = part.histograms
     assert list(ttft.readings[0].bounds) == [1, math.inf]
     assert list(ttft.readings[0].counts) == [2, 4]
+
+
+def test_two_engines_under_one_address_are_told_and_never_added() -> None:
+    vllm = "vllm:num_requests_running 5\nvllm:num_requests_waiting 1\n"
+    other = "llamacpp:requests_processing 1\n"
+    for pages in ((vllm + other, vllm + other), (vllm, other, vllm)):
+        part = _part(*pages)
+        assert part.engine == EngineName(name="vllm")
+        assert _only(part, Signal.RUNNING).values == (5.0, 5.0)
+        (doubt,) = [each for each in part.doubts if each.kind is DoubtKind.DUPLICATE]
+        assert "vllm and of llama.cpp" in doubt.what
+
+
+def test_our_own_gateway_and_control_plane_are_no_engines_and_stand_behind_one() -> None:
+    gateway = _part(f'{names.GATEWAY_REQUESTS}{{state="active"}} 3\n')
+    control_plane = _part(f"{names.CONTROLPLANE_SNAPSHOT_VERSION} 3\n")
+    assert gateway.engine == EngineName(name="pilothouse gateway")
+    assert control_plane.engine == EngineName(name="pilothouse control plane")
+    engine = _part("vllm:num_requests_running 5\n")
+    assert join([gateway, control_plane, engine]).engine == EngineName(name="vllm")
+    (need, *_) = asked(join([gateway]))
+    assert "this is the gateway of Pilothouse" in need

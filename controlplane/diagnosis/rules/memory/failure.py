@@ -16,6 +16,8 @@ _ANY_WORDS = re.compile(
     r"failed to allocate [^\n]*\b(gpu|device|cuda|rocm|metal|vulkan|sycl|npu|vram)\b",
     re.IGNORECASE,
 )
+_OF_THE_HOST = re.compile(r"ray\.exceptions\.OutOfMemoryError|node running low on memory")
+"""A manager of nodes calls its kills by the name that a device's allocator has for its failure."""
 _MOST_TRACEBACK_LINES = 200
 """Deep enough for any engine's traceback; a runaway log is not searched to its beginning."""
 _MOST_LINES_AFTER = 60
@@ -84,7 +86,11 @@ class Failure:
 def find_failure(window: Window) -> Failure | None:
     """The first failure that the engine did not get over; None where memory of a
     device did not run out, as far as could be seen."""
-    events = tuple(event for event in window.events_of(*_RUN_OUT) if not _got_over(window, event))
+    events = tuple(
+        event
+        for event in window.events_of(*_RUN_OUT)
+        if not _OF_THE_HOST.search(event.line) and not _got_over(window, event)
+    )
     events = events or _unread(window)
     if not events:
         return None

@@ -11,6 +11,7 @@ from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.memory.failure import find_failure
 from controlplane.diagnosis.rules.memory.ledger import facts_named, known, shortened
+from controlplane.diagnosis.rules.memory.on_cpu import cpu_failure
 from controlplane.diagnosis.signal import Signal, Unit
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.course import course_of
@@ -56,6 +57,8 @@ def _judge(window: Window) -> Verdict | None:
     said = (*(event.line for event in events), *lines, *(says(fact) for fact in told))
     if not said:
         return _killed(window)
+    if cpu_failure(window) is not None and not any(_DECIDED.search(text) for text in said):
+        return None  # there it is the device's, and the stage decides
     confidence = _sure(window, said)
     return Verdict(
         confidence=confidence,

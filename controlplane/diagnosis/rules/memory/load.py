@@ -161,5 +161,4 @@ LOAD = Rule(
         "Offloading layers to the host makes it start and every token slow; a quantization may "
         "cost quality that no metric here shows."
     ),
-    explains=frozenset({Mechanism.OOM_HOST_MEMORY}),
 )

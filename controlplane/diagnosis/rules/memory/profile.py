@@ -105,5 +105,4 @@ PROFILE = Rule(
         "A smaller step budget slows prefill for everybody, and fewer seats look like "
         "batch.underfilled later."
     ),
-    explains=frozenset({Mechanism.OOM_HOST_MEMORY}),
 )

@@ -3,6 +3,7 @@ import pytest
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.rules.memory.host import HOST_MEMORY
+from controlplane.diagnosis.rules.memory.load import LOAD
 from controlplane.diagnosis.signal import Signal, Unit
 from tests.controlplane.diagnosis.rules.build_window import Line, fact, said, series, window
 
@@ -84,3 +85,16 @@ def test_an_allocation_that_failed_counts_as_far_as_the_process_ended(
     verdict = HOST_MEMORY.judge(window(*parts))
     assert verdict is not None
     assert verdict.confidence is confidence
+
+
+def test_a_kill_by_the_node_is_no_failure_of_the_device_whatever_its_name() -> None:
+    killed = said(
+        LogKind.OUT_OF_MEMORY,
+        "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.",
+    )
+    loading = said(LogKind.WEIGHTS_LOADING, "Loading safetensors checkpoint shards: 0% | 0/4")
+    found = window(loading, killed, "(raylet) 1 Workers killed due to memory pressure (OOM)")
+    assert LOAD.judge(found) is None
+    verdict = HOST_MEMORY.judge(found)
+    assert verdict is not None
+    assert verdict.confidence is Confidence.CERTAIN

@@ -263,7 +263,6 @@ def _prompts_differ(argument: Argument, window: Window) -> bool:
         found = True
     for change in window.changes_with(_UNIQUE):
         argument.says(f"change: {change.what}")
-        found = True
     return found
 
 

@@ -85,7 +85,7 @@ def judge(window: Window) -> Verdict | None:
     reasons = _reasons(argument, window)
     _cite(argument, window)
     argument.against("cache.nothing_shared: hits were there before")
-    if fallen_to <= _GONE or reasons or _is_a_step(window):
+    if fallen_to <= _GONE or _is_a_step(window):
         if not reasons:
             argument.need("what was changed: template, routing, restart, cache size")
         return argument.verdict(Confidence.LIKELY)

@@ -22,6 +22,7 @@ _NEARLY_FULL = 0.75
 """Of the cache, in the reading after requests were thrown out of it."""
 _SLOWER = 0.5
 """Of the best: no batch that changes by a request or two does that."""
+_ANSWERS_EACH = 3.0
 _SWAPPED_SHARE = 0.1
 """Of the batch: moved out to host memory and back."""
 
@@ -134,7 +135,7 @@ def _counted_again(argument: Argument, window: Window) -> bool:
     computed, asked = window.find(Signal.COMPUTED_PROMPT_TOKENS), window.find(Signal.PROMPT_TOKENS)
     done = None if computed is None else computed.increase
     wanted = None if asked is None else asked.increase
-    if computed is not None and done and wanted and done > 1.15 * wanted:
+    if computed is not None and done and wanted and done > 1.15 * wanted and _many_ended(window):
         argument.says(
             f"{number(done)} prompt tokens computed for prompts of {number(wanted)} tokens"
         )
@@ -144,6 +145,14 @@ def _counted_again(argument: Argument, window: Window) -> bool:
         argument.fact(fact)
         return True
     return False
+
+
+def _many_ended(window: Window) -> bool:
+    """What is counted by step and what is counted when an answer ends are of the same requests only
+    after several answers for each place in the batch."""
+    running, finished = window.find(Signal.RUNNING), window.find(Signal.FINISHED)
+    ended = None if finished is None else finished.increase
+    return running is not None and ended is not None and ended >= _ANSWERS_EACH * running.max
 
 
 def _cite(argument: Argument, now: Activity) -> None:

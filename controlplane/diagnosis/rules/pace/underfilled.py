@@ -21,10 +21,11 @@ from controlplane.diagnosis.window import Window
 _FREE_CACHE = 0.5
 """Twice the batch would fit."""
 _MUCH_FREE_CACHE = 0.3
-_FEW_SEATS = 64
-"""Decoding reads all weights for each step: up to some hundred rows of a batch cost hardly more."""
 _QUARTER = 0.25
 _HALF = 0.5
+_TWICE = 2.0
+_MORE = 1.5
+"""Times the tokens, with twice as many at once: then the device was not full."""
 _LEAST_SECONDS = 14.0
 _LEAST_PACE = 1.0
 """Tokens a second for each that runs: slower is no way of working."""
@@ -107,14 +108,27 @@ def _behind_a_limit(
         or is_sustained(waiting, _LEAST_SECONDS)
         or (once and stands and is_sustained(now.running, _LEAST_SECONDS))
     )
-    has_free_cache = now.kv is not None and now.kv.max < _MUCH_FREE_CACHE and lasts
-    argument.against("queue.overload: it is the limit that is full, not the cache or the device")
-    if is_idle or (has_free_cache and limit.value < _FEW_SEATS and usage is None):
+    if is_idle or (lasts and _does_more_with_more(argument, now, limit.value)):
+        argument.against("queue.overload: it is the limit that is full, the device has time")
         return argument.verdict(Confidence.LIKELY, detail=limit.says)
     if usage is not None:
         return None
     argument.need("how busy the device is", *(() if now.kv else ("KV cache usage",)))
     return argument.verdict(Confidence.POSSIBLE, detail=limit.says)
+
+
+def _does_more_with_more(argument: Argument, now: Activity, limit: float) -> bool:
+    """Somebody measured a larger batch on it, and it did more in the same time."""
+    if now.decode is None:
+        return False
+    for fact in told_all(now.window, r"tokens|tok\b|throughput|tps"):
+        value = number_of(fact)
+        if fact.load is None or fact.load < _TWICE * limit or value is None:
+            continue
+        if value >= _MORE * late(now.decode):
+            argument.fact(fact, f"with {number(fact.load)} at once it does more")
+            return True
+    return False
 
 
 def _beside_free_memory(argument: Argument, now: Activity, usage: Figure | None) -> Verdict | None:

@@ -109,7 +109,7 @@ def _by_work_alone(argument: Argument, window: Window) -> Verdict | None:
         argument.fact(fact)
     _cite(argument, window, None)
     detail = f"{work.top} did {work.top_share * 100:.0f} %"
-    if policy or window.changes_with(_WHY):
+    if policy:
         return argument.verdict(Confidence.CERTAIN, detail=detail)
     argument.need("whether the idle one is ready and meant to get requests")
     return argument.verdict(Confidence.LIKELY, detail=detail)

@@ -100,10 +100,9 @@ def judge(window: Window) -> Verdict | None:
         or _finds_less_than_is_shared(argument, window)
         or _refused(argument, window)
     )
-    changed = [change.what for change in window.changes_with(_ROUTING)]
-    for what in changed:
-        argument.says(f"change: {what}")
-    spread = _fallen_to_chance(argument, window) if changed or direct else False
+    for change in window.changes_with(_ROUTING):
+        argument.says(f"change: {change.what}")
+    spread = _fallen_to_chance(argument, window)
     if direct:
         _cite(argument, window)
     if not direct and not spread:
@@ -111,7 +110,7 @@ def judge(window: Window) -> Verdict | None:
     argument.against("cache.prefix_loss: the prefix is still there, on another replica")
     argument.against("routing.skew: it is not how much goes where, but what")
     if direct and direct != _POSSIBLE:
-        sure = spread or bool(changed) or direct == "prefix"
+        sure = spread or direct == "prefix"
         return argument.verdict(Confidence.CERTAIN if sure else Confidence.LIKELY, detail=direct)
     if spread:
         return argument.verdict(Confidence.LIKELY, detail="prefix")
@@ -122,6 +121,8 @@ def judge(window: Window) -> Verdict | None:
 
 
 _POSSIBLE = "possible"
+_BY_CHANCE = 0.3
+"""Of what random routing leaves: where less is found than that, the prefix itself is gone."""
 
 
 def _cite(argument: Argument, window: Window) -> None:
@@ -289,6 +290,8 @@ def _fallen_to_chance(argument: Argument, window: Window) -> bool:
         return False
     before, after = _hits(window)
     if before is None or after is None or after > before * max(_MISSED, 1.3 / count):
+        return False
+    if after < _BY_CHANCE * before / count:
         return False
     argument.fact(places)
     for fact in told_all(window, r"hit (rate|ratio|share)")[:4]:

@@ -13,7 +13,7 @@ from controlplane.diagnosis.signal import Signal, Unit
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
-from controlplane.diagnosis.views.course import is_sustained, stretch_while
+from controlplane.diagnosis.views.course import early, is_sustained, late, stretch_while
 from controlplane.diagnosis.views.draining import drain_of, wave_of
 from controlplane.diagnosis.views.figure import Figure
 from controlplane.diagnosis.views.places import each_place
@@ -35,6 +35,7 @@ _MOSTLY = 0.7
 _MANY_READINGS = 8
 _LEAST_BATCH = 4
 """A batch of one or two that stands still says nothing of a limit."""
+_GROWN = 1.25
 _STAYS = 0.9
 _SLOWER = 1.3
 _DEEP = 0.5
@@ -58,12 +59,12 @@ def judge(window: Window) -> Verdict | None:
     is_thrash = _weigh_preemptions(now, argument)
     if is_thrash:
         return None
-    growing = bool(_more_arrives(now)) and _stands(now, waiting)
+    growing = (bool(_more_arrives(now)) or _grows(waiting)) and _stands(now, waiting)
     if _is_slower_and_unknown(now, argument):
         lasts = False
     if stands_at:
         argument.against(f"most of what waits does so where nothing runs: {', '.join(stands_at)}")
-    elif (limit or growing) and lasts and moving:
+    elif (_is_known(now) or _is_usual(now, limit) or growing) and lasts and moving:
         return argument.verdict(Confidence.LIKELY, detail=limit)
     _ask(argument, now, limit=limit, lasts=lasts, moving=moving)
     return argument.verdict(Confidence.POSSIBLE, detail=limit)
@@ -116,6 +117,31 @@ def _limit(now: Activity, waiting: Series) -> str:
     if is_batch and len(running.readings) > 2 and (now.kv is None or not now.has_room):
         return f"the batch stands at {number(most)}"
     return ""
+
+
+def _is_known(now: Activity) -> bool:
+    """The cache or the seats are full, by figures and not by how it looks."""
+    return bool(now.is_full or now.has_all_seats_taken)
+
+
+def _is_usual(now: Activity, limit: str) -> bool:
+    """It stands at a power of two, as limits of a batch are, while the queue is longer than it."""
+    running = now.running
+    return (
+        bool(limit)
+        and running is not None
+        and running.max >= _LEAST_BATCH
+        and _is_power_of_two(running.max)
+    )
+
+
+def _grows(waiting: Series) -> bool:
+    """More arrives than is let in, whoever counts it or not."""
+    return (
+        is_sustained(waiting, _LEAST_SECONDS)
+        and late(waiting) >= _GROWN * early(waiting)
+        and waiting.last.value >= waiting.first.value + _LEAST_BATCH
+    )
 
 
 def _stands(now: Activity, waiting: Series) -> bool:

@@ -193,3 +193,29 @@ def test_prompts_that_begin_differently_share_nothing() -> None:
 def test_thrash_stands_above_what_follows_from_it() -> None:
     assert Mechanism.QUEUE_OVERLOAD in THRASH.explains
     assert Mechanism.CACHE_GROWN_CONTEXTS in THRASH.explains
+
+
+def test_a_change_makes_nothing_surer() -> None:
+    """It is cited, and never a cause for that alone."""
+    fallen = _hits(800_000, 860_000, 900_000, 940_000)
+    changed = Change(at=5, what="memory plugin enabled in the coding client")
+    alone, beside = PREFIX_LOSS.judge(window(*fallen)), PREFIX_LOSS.judge(window(*fallen, changed))
+    assert alone is not None
+    assert beside is not None
+    assert alone.confidence is beside.confidence is Confidence.POSSIBLE
+    assert "change: memory plugin enabled in the coding client" in beside.evidence
+
+
+def test_more_computed_than_asked_is_certain_only_after_several_answers() -> None:
+    """Computed tokens are counted by step, and those of prompts when an answer ends."""
+    ramp = (
+        series(Signal.PREEMPTIONS, 0, 200, every=60),
+        series(Signal.COMPUTED_PROMPT_TOKENS, 0, 40_000, every=60),
+        series(Signal.PROMPT_TOKENS, 0, 20_000, every=60),
+    )
+    few = THRASH.judge(window(FULL, BATCH, *ramp, series(Signal.FINISHED, 0, 30, every=60)))
+    many = THRASH.judge(window(FULL, BATCH, *ramp, series(Signal.FINISHED, 0, 400, every=60)))
+    assert few is not None
+    assert few.confidence is Confidence.LIKELY
+    assert many is not None
+    assert many.confidence is Confidence.CERTAIN

@@ -1,6 +1,12 @@
+from dataclasses import replace
+
 from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.judging import diagnose
 from controlplane.diagnosis.log_event import LogKind
+from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Series
+from controlplane.diagnosis.rules import BUILT_IN_RULES
+from controlplane.diagnosis.rules.pace.underfilled import UNDERFILLED
 from controlplane.diagnosis.rules.queue.overload import OVERLOAD
 from controlplane.diagnosis.signal import Signal, Unit
 from tests.controlplane.diagnosis.rules.build_window import fact, said, series, window
@@ -129,3 +135,31 @@ def test_slower_tokens_and_uncounted_preemptions_leave_it_open() -> None:
     assert verdict is not None
     assert verdict.confidence is Confidence.POSSIBLE
     assert any("preemptions" in need for need in verdict.needs)
+
+
+def test_a_batch_that_stands_beside_a_queue_that_stands_is_no_known_limit() -> None:
+    verdict = OVERLOAD.judge(
+        window(
+            series(Signal.RUNNING, *[21] * 12, every=5),
+            series(Signal.WAITING, *[9] * 12, every=5),
+            series(Signal.GENERATION_TOKENS, *range(0, 12000, 1000), every=5),
+        )
+    )
+    assert verdict is not None
+    assert verdict.confidence is Confidence.POSSIBLE
+
+
+def test_all_seats_and_a_queue_are_overload_and_no_idle_device_that_nobody_measured() -> None:
+    taken = window(
+        series(Signal.RUNNING, *[16] * 8),
+        series(Signal.WAITING, 24, 25, 23, 24, 26, 24, 23, 25),
+        series(Signal.KV_USAGE, 0.06, 0.061, 0.059, 0.06, 0.062, 0.06, 0.058, 0.06),
+        series(Signal.GENERATION_TOKENS, *range(0, 8000, 1000)),
+        series(Signal.SEATS, *[16] * 8),
+    )
+    found = diagnose(taken, BUILT_IN_RULES)
+    assert found.mechanism is Mechanism.QUEUE_OVERLOAD
+    assert Mechanism.BATCH_UNDERFILLED not in {each.mechanism for each in found.findings}
+    idle = UNDERFILLED.judge(replace(taken, facts=(fact("gpu_util", 0.3, at=70),)))
+    assert idle is not None
+    assert idle.confidence is Confidence.LIKELY

@@ -1,7 +1,7 @@
 """What is kept of a log of any length: its first and last lines, and the events of each kind."""
 
 from collections import Counter, deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.sources.log.shape import Match
@@ -12,6 +12,10 @@ MOST_EDGE_LINES = 2000
 MOST_FIRST_EVENTS = 500
 MOST_LAST_EVENTS = 1500
 """Of each kind: how it began, and how it stands."""
+
+_MOST_OF_EDGE = 2000
+"""Characters: of a longer line than two of these the middle is not kept. Rules search lines with
+regular expressions, and somebody's prompt in a log is no reason to do so for seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,7 @@ class Keeping:
 
     def line(self, line: str) -> int:
         """Keeps it for as long as it is one of the first or last. Returns its index."""
+        line = shortened(line)
         if len(self._first) < MOST_EDGE_LINES:
             self._first.append(line)
         else:
@@ -52,6 +57,8 @@ class Keeping:
 
     def event(self, event: SeenEvent) -> None:
         """Keeps it for as long as it is one of the first or last of its kind."""
+        if len(event.line) > 2 * _MOST_OF_EDGE:
+            event = replace(event, line=shortened(event.line))
         kept = self._events.setdefault(event.match.kind, _OfKind())
         self._counts[event.match.kind] += 1
         if len(kept.first) < MOST_FIRST_EVENTS:
@@ -79,3 +86,10 @@ class Keeping:
         """How many there were of each kind of which not all are kept."""
         most = MOST_FIRST_EVENTS + MOST_LAST_EVENTS
         return {kind: count for kind, count in self._counts.items() if count > most}
+
+
+def shortened(line: str) -> str:
+    """Its beginning and its end, which says what a traceback in one line is of."""
+    if len(line) <= 2 * _MOST_OF_EDGE:
+        return line
+    return f"{line[:_MOST_OF_EDGE]} ... {line[-_MOST_OF_EDGE:]}"

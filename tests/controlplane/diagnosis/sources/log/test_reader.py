@@ -130,3 +130,15 @@ def test_figures_before_the_first_time_are_as_old_as_that() -> None:
 def test_a_log_without_any_time_stands_at_one_moment() -> None:
     part = read_log("all slots are idle\nall slots are idle")
     assert (part.start, part.end) == (0, 0)
+
+
+def test_of_a_line_without_end_the_beginning_and_the_end_are_kept() -> None:
+    prompt = "prompt " * 2500
+    reader = LogReader("engine.log")
+    reader.read([f"INFO received {prompt} and torch.OutOfMemoryError: CUDA out of memory."])
+    part = reader.finish(zero=0.0, first_at=0.0)
+    (line,) = part.lines
+    assert len(line) < 5000
+    assert line.startswith("INFO received")
+    assert line.endswith("CUDA out of memory.")
+    assert {event.line for event in part.events} <= {line}

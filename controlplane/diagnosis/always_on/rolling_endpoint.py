@@ -12,7 +12,9 @@ from controlplane.diagnosis.sources.trust.presence import At
 _HISTOGRAM_EVERY_SECONDS = 30.0
 """Between two kept states of a histogram, which are large; the newest is always there."""
 _MAX_SERIES = 4000
-"""Of one endpoint, and facts of it. The largest engines with a thousand adapters have less."""
+"""Of one endpoint. The largest engines with a thousand adapters have less."""
+_MAX_FACTS = 300
+"""Of one endpoint: engines tell some dozens, and each rule searches all of them."""
 
 
 class RollingEndpoint(Endpoint):
@@ -40,8 +42,8 @@ class RollingEndpoint(Endpoint):
             del self._settings[key]
         if len(self._settings_reader._said) > _MAX_SERIES:
             self._settings_reader._said.clear()
-        if len(self._facts) > _MAX_SERIES:
-            self._facts = self._facts[-_MAX_SERIES:]
+        if len(self._facts) > _MAX_FACTS:
+            self._facts = self._facts[-_MAX_FACTS:]
 
     def tell(self) -> Part:
         """All that is kept, doubted anew."""

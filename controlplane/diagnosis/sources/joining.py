@@ -30,7 +30,8 @@ _SURER_FIRST = (
 def join(parts: Sequence[Part], engine: EngineName | None = None) -> Window:
     """One window of all `parts`. `engine` is what is known of it beside them, and it wins."""
     series, doubts = _each_signal_once(_merged(parts))
-    facts = sorted(itertools.chain.from_iterable(part.facts for part in parts), key=_at)
+    told = sorted(itertools.chain.from_iterable(part.facts for part in parts), key=_at)
+    facts = list(_without_repetitions(told))
     start, end = _span(parts, facts)
     return Window(
         start=start,
@@ -50,6 +51,15 @@ def join(parts: Sequence[Part], engine: EngineName | None = None) -> Window:
         doubts=(*itertools.chain.from_iterable(part.doubts for part in parts), *doubts),
         exported_names=frozenset().union(*(part.exported_names for part in parts)),
     )
+
+
+def _without_repetitions(facts: Iterable[Fact]) -> Iterator[Fact]:
+    """Settings of a fleet are the same at a hundred endpoints: what one has told, others that say
+    the same add nothing to."""
+    first: dict[tuple[str, str], str] = {}
+    for fact in facts:
+        if not fact.place or first.setdefault((fact.key, fact.raw), fact.place) == fact.place:
+            yield fact
 
 
 def _at(fact: Fact) -> float:

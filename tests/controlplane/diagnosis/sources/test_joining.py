@@ -1,8 +1,11 @@
 """What several sources saw stands in a window once."""
 
+from dataclasses import replace
+
 from controlplane.diagnosis.log_event import LogEvent, LogKind
 from controlplane.diagnosis.reading import Origin, Reading, Series, SourceKind
 from controlplane.diagnosis.signal import Signal
+from controlplane.diagnosis.sources.facts import facts_of
 from controlplane.diagnosis.sources.joining import join
 from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.window import Change, DoubtKind, EngineName
@@ -46,3 +49,16 @@ def test_what_is_known_of_the_engine_goes_before_what_its_log_shows() -> None:
     seen = Part(engine=EngineName(name="vllm", version="0.20"))
     assert join([seen]).engine == EngineName(name="vllm", version="0.20")
     assert join([seen], EngineName(name="sglang")).engine == EngineName(name="sglang")
+
+
+def test_what_all_replicas_are_set_to_is_told_once_and_what_differs_for_each() -> None:
+    def said(place: str, seats: int) -> Part:
+        facts = facts_of({"block_size": 16, "seats": seats}, 1.0)
+        return Part(facts=tuple(replace(fact, place=place) for fact in facts))
+
+    joined = join([said("a", 8), said("b", 8), said("c", 9)])
+    assert [(fact.key, fact.raw, fact.place) for fact in joined.facts] == [
+        ("block_size", "16", "a"),
+        ("seats", "8", "a"),
+        ("seats", "9", "c"),
+    ]

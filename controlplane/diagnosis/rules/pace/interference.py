@@ -30,6 +30,9 @@ from controlplane.diagnosis.window import Window
 _COLLAPSED = 0.35
 """Of the decode rate without prefill: chunked prefill beside a full decode batch costs less."""
 _SURELY_COLLAPSED = 0.2
+_MANY_READINGS = 12
+_LEAST_MOMENTS = 3
+"""Of many readings: one or two are the first prompts of a batch that begins."""
 _HIGH = 0.5
 """Of the highest prefill rate: the readings in which prefill goes on."""
 _LOW = 0.2
@@ -87,9 +90,17 @@ def judge(window: Window) -> Verdict | None:
 
 
 def _judge_place(part: Window) -> Verdict | None:
-    """What is only a hint of one place is none."""
+    """What is only a hint of one place is none. With a handful of requests its rate rises and falls
+    as they come and end, each with its own prefill."""
+    running = part.find(Signal.RUNNING)
+    if running is None or min(running.values) < _LEAST_BATCH:
+        return None
     verdict = _judge(part)
     return None if verdict is None or verdict.confidence < Confidence.LIKELY else verdict
+
+
+_LEAST_BATCH = 8
+"""Decoding all the time: one that comes or ends is then little of the rate."""
 
 
 def _judge(window: Window) -> Verdict | None:
@@ -279,6 +290,8 @@ def _collapse(now: Activity) -> Collapse | None:
     kept = [pair for pair in beside if pair[3] is None or pair[3] >= least]
     slowed = [pair for pair in kept if pair[0] <= _COLLAPSED * best[0]]
     if not slowed or len(slowed) * 2 < len(kept):
+        return None
+    if len(pairs) >= _MANY_READINGS and len(slowed) < _LEAST_MOMENTS:
         return None
     return Collapse(
         alone=best[0],

@@ -101,3 +101,17 @@ def test_prompts_that_grew_within_the_window_and_since_then_tokens_that_wait() -
     open_case = INTERFERENCE.judge(with_histograms(window(calm), itl, same))
     assert open_case is not None
     assert open_case.confidence is Confidence.POSSIBLE
+
+
+def test_one_moment_of_many_is_the_first_prompt_of_a_batch_that_begins() -> None:
+    decode = [80, 0, *[78, 81, 76, 80, 79, 82] * 3]
+    prefill = [0, 900, *[300, 0, 350, 0, 310, 0] * 3]
+    verdict = INTERFERENCE.judge(
+        window(
+            series(Signal.RUNNING, *[4] * len(decode), every=2),
+            series(Signal.GENERATION_RATE, *decode, every=2),
+            series(Signal.PROMPT_RATE, *prefill, every=2),
+            series(Signal.KV_USAGE, *[0.1] * len(decode), every=2),
+        )
+    )
+    assert verdict is None or verdict.confidence < Confidence.LIKELY

@@ -68,8 +68,8 @@ def onset_as_json(onset: Onset) -> dict[str, Any]:
 
 
 def _since(diagnosis: Diagnosis) -> dict[str, Any] | None:
-    if not diagnosis.findings:
-        return None
+    if not diagnosis.findings or diagnosis.mechanism is Mechanism.HEALTHY:
+        return None  # it takes a second, and nobody asks since when all is well
     onset = find_onset(diagnosis.window, diagnosis.findings[0])
     return None if onset is None else onset_as_json(onset)
 

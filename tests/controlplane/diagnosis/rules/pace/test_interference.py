@@ -1,3 +1,5 @@
+import pytest
+
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rules.pace.interference import INTERFERENCE
@@ -115,3 +117,21 @@ def test_one_moment_of_many_is_the_first_prompt_of_a_batch_that_begins() -> None
         )
     )
     assert verdict is None or verdict.confidence < Confidence.LIKELY
+
+
+@pytest.mark.parametrize(
+    ("running", "is_it"), [((1, 2, 1, 2, 1), False), ((12, 13, 12, 13, 12), True)]
+)
+def test_one_replica_of_several_is_judged_where_a_batch_decodes_there(
+    running: tuple[int, ...], is_it: bool
+) -> None:
+    """With a request or two its rate rises and falls as they come and end."""
+    found = window(
+        series(Signal.RUNNING, *running, replica="a"),
+        series(Signal.GENERATION_RATE, 90, 13, 88, 12, 90, replica="a"),
+        series(Signal.PROMPT_RATE, 0, 192, 0, 190, 0, replica="a"),
+        series(Signal.RUNNING, 24, 24, 25, 24, 25, replica="b"),
+        series(Signal.GENERATION_RATE, 400, 410, 405, 400, 402, replica="b"),
+        series(Signal.PROMPT_RATE, 0, 0, 0, 0, 0, replica="b"),
+    )
+    assert (INTERFERENCE.judge(found) is not None) is is_it

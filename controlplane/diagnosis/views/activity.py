@@ -119,6 +119,18 @@ class Activity:
         return found * size_of_block if found and size_of_block else None
 
     @property
+    def room_of_one(self) -> float | None:
+        """The most tokens that one request can have: of several replicas or ranks the largest
+        cache, for none takes from two."""
+        caches = self.window.all_series(Signal.KV_CAPACITY)
+        if caches:
+            return max(series.last.value for series in caches)
+        blocks, sizes = self.window.all_series(Signal.KV_BLOCKS), self._block_sizes
+        if blocks and sizes:
+            return max(series.last.value for series in blocks) * max(sizes)
+        return self.capacity
+
+    @property
     def _block_sizes(self) -> tuple[float, ...]:
         """In tokens, of each replica and rank: a setting, which nobody adds up."""
         found = self.window.all_series(Signal.KV_BLOCK_SIZE)

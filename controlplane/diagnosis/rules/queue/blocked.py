@@ -69,8 +69,10 @@ def _judge(now: Activity) -> Verdict | None:
     window, stuck = now.window, stuck_of(now)
     if stuck is None:
         return _crawling(now)
-    if stuck.denial is not None or stuck.moves or _is_asleep(now):
+    if stuck.denial is not None or _is_asleep(now):
         return None
+    if stuck.moves:
+        return _passed_over(now, stuck)
     argument = Argument(window)
     _cite(argument, now, stuck)
     _weigh_never_fits(argument, now)
@@ -85,9 +87,27 @@ def _judge(now: Activity) -> Verdict | None:
     return argument.verdict(Confidence.CERTAIN if sure else Confidence.LIKELY)
 
 
+def _passed_over(now: Activity, stuck: Stuck) -> Verdict | None:
+    """Others come and are served, and the same ones, all of them put off by the scheduler, wait all
+    the time."""
+    deferred = now.window.find(Signal.WAITING_BY_REASON, reason="deferred")
+    if deferred is None or deferred.min < stuck.waiting.last.value or not stuck.waiting.is_constant:
+        return None
+    if not is_sustained(stuck.waiting, 2 * _LEAST_SECONDS):
+        return None
+    if now.kv is None or now.kv.max >= _FEW:
+        return None
+    argument = Argument(now.window)
+    _cite(argument, now, stuck)
+    argument.fact(told_number(now.window, r"oldest|stuck|no progress"))
+    argument.against("others that come are served, so the scheduler itself is alive")
+    argument.need("what the waiting requests have in common")
+    return argument.verdict(Confidence.LIKELY, detail="some are passed over")
+
+
 def _head_fits(now: Activity) -> bool | None:
     """Whether what waits can fit; None where its length or the cache's size is unknown."""
-    capacity = now.capacity
+    capacity = now.room_of_one
     longest, limit = longest_prompt(now.window), max_model_len(now.window)
     if longest is not None and longest.value <= _SHORT:
         return True
@@ -107,7 +127,7 @@ def _others_ran(now: Activity, stuck: Stuck) -> bool:
         for signal in signals
         if (series := now.window.find(signal)) is not None
     )
-    return aside or stuck.waiting.signal is Signal.DECODE_QUEUE
+    return aside or _parked(Argument(now.window), now) or stuck.waiting.signal is Signal.DECODE_QUEUE
 
 
 def _is_asleep(now: Activity) -> bool:
@@ -133,7 +153,7 @@ def _cite(argument: Argument, now: Activity, stuck: Stuck) -> None:
 
 
 def _weigh_never_fits(argument: Argument, now: Activity) -> None:
-    longest, capacity = longest_prompt(now.window), now.capacity
+    longest, capacity = longest_prompt(now.window), now.room_of_one
     if longest is not None and capacity is not None and longest.value <= capacity:
         argument.against(
             f"queue.never_fits: {longest.says} is below the KV cache of {capacity:.0f} tokens"
@@ -160,7 +180,7 @@ def _ask(argument: Argument, now: Activity, stuck: Stuck) -> bool:
         argument.need("who holds the blocks of the KV cache")
         asked = True
     argument.series(now.window.find(Signal.SWAPPED), "moved out, and not brought back")
-    longest, capacity = longest_prompt(now.window), now.capacity
+    longest, capacity = longest_prompt(now.window), now.room_of_one
     if longest is None or capacity is None:
         argument.need("the prompt at the head of the queue against the KV cache's tokens")
     return asked

@@ -137,7 +137,7 @@ def _by_reservation(now: Activity) -> Verdict | None:
     argument.series(waiting, "they wait behind it")
     argument.series(running, f"of {now.seats:.0f} seats" if now.seats else "")
     argument.series(kv, "most blocks are free")
-    capacity = now.capacity
+    capacity = now.room_of_one
     promised = (
         f", {wanted / capacity * 100:.0f} % of the cache, is promised to it" if capacity else ""
     )
@@ -283,7 +283,7 @@ def _chunks(now: Activity) -> str:
 
 def _waits_for_room(argument: Argument, now: Activity) -> bool:
     """It fits the cache, but not beside what runs."""
-    longest, capacity = longest_prompt(now.window), now.capacity
+    longest, capacity = longest_prompt(now.window), now.room_of_one
     if longest is None or capacity is None or now.kv is None:
         return False
     free = (1 - now.kv.last.value) * capacity

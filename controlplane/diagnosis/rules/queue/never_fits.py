@@ -52,7 +52,7 @@ def _judge(window: Window) -> Verdict | None:
     if stuck is not None and (stuck.denial is not None or stuck.moves):
         return None
     argument = Argument(window)
-    longest, capacity = longest_prompt(window), now.capacity
+    longest, capacity = longest_prompt(window), now.room_of_one
     if said:
         argument.says(said[-1].strip())
     is_too_long = _compare(argument, now, longest, capacity)
@@ -86,7 +86,7 @@ def _thrown_out_alone(now: Activity) -> Verdict | None:
     argument.series(tokens, "and not one token more")
     argument.series(now.in_flight)
     argument.series(now.kv)
-    is_too_long = _compare(argument, now, longest_prompt(now.window), now.capacity)
+    is_too_long = _compare(argument, now, longest_prompt(now.window), now.room_of_one)
     argument.against("cache.thrash: nobody else wants room")
     return argument.verdict(Confidence.CERTAIN if is_too_long else Confidence.LIKELY)
 

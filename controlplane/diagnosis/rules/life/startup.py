@@ -10,7 +10,7 @@ from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.life.stages import Stage, Start, start_of
 from controlplane.diagnosis.rules.life.start_beside import judge_beside
-from controlplane.diagnosis.signal import Unit
+from controlplane.diagnosis.signal import Signal, Unit
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.contrast import Contrast, contrasts
@@ -66,7 +66,12 @@ def _judge_alone(window: Window) -> Verdict | None:
         return None
     argument = Argument(window)
     _cite(argument, window, start, stage, usual)
-    if start.is_up:
+    since = _served_since(window)
+    if since is not None:
+        argument.against(f"it has served for {number(since)} s since: nobody waits for it now")
+        argument.need("whether the start is what is asked about")
+        confidence = Confidence.POSSIBLE
+    elif start.is_up:
         argument.against("engine.hung and a failed start: it came up")
         confidence = Confidence.CERTAIN if is_slow and is_most else Confidence.LIKELY
     else:
@@ -74,6 +79,37 @@ def _judge_alone(window: Window) -> Verdict | None:
         confidence = Confidence.LIKELY if _progresses(window) else Confidence.POSSIBLE
     argument.against("capacity.late: nobody says that load came and went meanwhile")
     return argument.verdict(confidence, detail=stage.name, remedy=_REMEDIES.get(stage.name))
+
+
+_OVER_SECONDS = 600.0
+"""After it came up: what is wrong so much later has another cause."""
+
+
+def _served_since(window: Window) -> float | None:
+    """For how long it has worked since the start that the log tells of; None where that is not
+    known, or not long."""
+    ended = [event.at for event in window.events_of(*_OF_A_START) if event.at is not None]
+    worked = [
+        reading.at
+        for signal in (Signal.GENERATION_RATE, Signal.GENERATION_TOKENS)
+        for series in window.all_series(signal)
+        for reading in series.readings
+        if reading.value > 0
+    ]
+    if not ended or not worked:
+        return None
+    seconds = max(worked) - max(ended)
+    return seconds if seconds >= _OVER_SECONDS else None
+
+
+_OF_A_START = (
+    LogKind.STARTING,
+    LogKind.WEIGHTS_LOADED,
+    LogKind.COMPILED,
+    LogKind.GRAPH_CAPTURE_FINISHED,
+    LogKind.INITIALIZED,
+    LogKind.READY,
+)
 
 
 def _compared(window: Window) -> Verdict | None:

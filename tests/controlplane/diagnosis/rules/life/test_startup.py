@@ -157,3 +157,16 @@ def test_the_same_load_from_a_faster_place_names_the_slow_one() -> None:
     assert verdict.detail == "loading weights"
     alike = (told(300, load_s=280), told(650, load_s=240), told(900, load_s=260, volume="NFS"))
     assert STARTUP_SLOW.judge(window(*alike)) is None
+
+
+@pytest.mark.parametrize(
+    ("minutes", "confidence"), [(2, Confidence.CERTAIN), (60, Confidence.POSSIBLE)]
+)
+def test_a_start_is_not_what_is_wrong_with_an_engine_that_has_served_for_long_since(
+    minutes: int, confidence: Confidence
+) -> None:
+    parts = (STARTING, _loaded(900, 905), _initialized(60, 970, 30), READY)
+    rate = series(Signal.GENERATION_RATE, *[300] * (6 * minutes), start=980)
+    verdict = STARTUP_SLOW.judge(window(*parts, rate))
+    assert verdict is not None
+    assert verdict.confidence is confidence

@@ -11,10 +11,13 @@ from sqlalchemy.exc import DataError
 from controlplane.diagnosis.always_on.diagnoses import Diagnoses, LastDiagnosis
 from controlplane.diagnosis.always_on.settings import AlwaysOnSettings
 from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.rules import BUILT_IN_RULES
 from controlplane.diagnosis.rules.cache import RULES
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.window import Window
 from controlplane.store.incidents import IncidentState
+from controlplane.store.replicas import ReplicaState, add_replica, move_replica
+from dataplane.engine import ReplicaSpec
 from tests.controlplane.diagnosis.always_on.metrics_server import (
     MetricsServer,
     serving,
@@ -222,3 +225,39 @@ def test_who_stops_does_not_wait_for_those_that_do_not_answer(tmp_path: Path) ->
         passing.join(30)
         assert not passing.is_alive()
         assert fleet.watcher.num_failed_scrapes == 0
+
+
+def test_a_replica_that_was_given_up_as_hung_is_in_the_incident_though_another_is_well(
+    engine: MetricsServer, tmp_path: Path
+) -> None:
+    simulated = Engine(engine)
+    simulated.be_well()
+    with watched_fleet(tmp_path, BUILT_IN_RULES) as fleet:
+        fleet.runs(replica("chat-1", engine.address))
+        fleet.pass_for(30, simulated.go_on)
+        with fleet.config_db.session() as session:
+            spec = ReplicaSpec(
+                replica_id="chat-1",
+                deployment="chat",
+                engine="paged",
+                model_name="m",
+                model_revision="m@1",
+                engine_config_revision="paged@1",
+                artifact="/models/m",
+            )
+            now = fleet.now_ns
+            add_replica(
+                session, spec, spec_digest="d", launcher="local", reason="wanted", now_unix_ns=now
+            )
+            for state, reason in (
+                (ReplicaState.READY, "a probe generated a token"),
+                (ReplicaState.DRAINING, "hung: 2 probes in a row failed and it took no step"),
+            ):
+                move_replica(session, "chat-1", state, reason=reason, now_unix_ns=now)
+        fleet.runs(replica("chat-2", engine.address))
+        fleet.pass_for(60, simulated.go_on)
+        (incident,) = fleet.incidents()
+        assert incident.mechanism == "engine.hung"
+        fleet.pass_for(200, simulated.go_on)
+        (incident,) = fleet.incidents()
+        assert incident.state is IncidentState.RESOLVED

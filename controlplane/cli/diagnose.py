@@ -115,9 +115,10 @@ def diagnose(
 ) -> None:
     """Say what is wrong with an engine, how sure that is, and what else it could be.
 
-    A URL is watched for a minute: its metrics are read, and nothing is sent to it, changed or
-    installed. Ctrl-C ends the watch, and what was seen is judged. FILEs are saved /metrics pages,
-    logs, or both; what each is, is seen in it. Signals that are missing, stale or strange are told
+    A URL is watched for a minute: its metrics and what it says of itself are read by GET requests,
+    to it alone (through no proxy, and to no other server that it redirects to), and nothing is
+    changed or installed. Ctrl-C ends the watch, and what was seen is judged. FILEs are saved
+    /metrics pages, logs, or both; what each is, is seen in it. Signals that are missing, stale or strange are told
     of and not trusted. `healthy` and `cannot_tell` are answers too, the second with what would
     settle it.
     """

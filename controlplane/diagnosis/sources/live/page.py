@@ -103,7 +103,11 @@ async def get_answer(
 
 
 def _refuse_elsewhere(request: httpx.Request, following: httpx.Request) -> None:
-    if _origin(request.url) != _origin(following.url):
+    scheme, host, port = _origin(following.url)
+    if host == request.url.host and (scheme, port) != (request.url.scheme, request.url.port):
+        name = f"{scheme}://{host}" + (f":{port}" if port else "")
+        raise PageError(f"it redirects to {name}, which is not followed: give that address")
+    if host != request.url.host:
         raise PageError("it redirects to another server, which is not followed")
     if "authorization" in request.headers:
         raise PageError("it redirects whoever shows a key, which is not followed")

@@ -96,6 +96,10 @@ def test_nobody_is_sent_to_another_server_and_no_word_of_its_answer_is_told() ->
         outer.redirects_to = f"http://{inner.address}/metrics"
         (told,) = _scrape(_target(outer.address), 0.0)
         assert inner.asked == []
+        assert f"redirects to http://{inner.address}, which is not followed" in told
+        outer.redirects_to = f"http://localhost:{inner.address.rpartition(':')[2]}/metrics"
+        (told,) = _scrape(_target(outer.address), 0.0)
+        assert inner.asked == []
         assert "redirects to another server, which is not followed" in told
         (told,) = _scrape(_target(inner.address), 0.0)
         assert "200, not a metrics page" in told

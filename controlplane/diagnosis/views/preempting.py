@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.reading import Series
-from controlplane.diagnosis.signal import Unit
+from controlplane.diagnosis.signal import Signal, Unit
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.course import late
 from controlplane.diagnosis.views.told import number_of, plain, told_all, value_of
@@ -196,10 +196,20 @@ def _again_share(
 ) -> float | None:
     """Of a batch whose contexts have mean length; what is shared or still cached is not known, so
     it is an upper estimate."""
-    capacity = now.capacity
-    if not seconds or not running or capacity is None or now.kv is None or now.decode is None:
+    held = _held(now)
+    if not seconds or not running or held is None or now.decode is None:
         return None
-    context = capacity * late(now.kv) / running
+    context = held / running
     again = count * context / seconds
     done = late(now.decode) + (late(now.prefill) if now.prefill is not None else again)
     return again / done if done > 0 else None
+
+
+def _held(now: Activity) -> float | None:
+    """Tokens in the contexts of the batch: counted, or by the share of the cache."""
+    contexts = now.window.find(Signal.CONTEXT_TOKENS)
+    if contexts is not None:
+        return late(contexts)
+    if now.capacity is None or now.kv is None:
+        return None
+    return now.capacity * late(now.kv)

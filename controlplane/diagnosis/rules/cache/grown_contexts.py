@@ -109,6 +109,8 @@ def _fills_by_what_runs(now: Activity) -> Verdict | None:
     came = 0.0 if now.prefill is None else now.prefill.max
     if (thrown is not None and thrown.is_costly) or waits > running.last.value or came > _HARDLY:
         return None
+    if _write_more_than_stays(now):
+        return None
     argument = Argument(now.window)
     argument.series(kv, "with no more in the batch")
     argument.series(running)
@@ -122,6 +124,24 @@ def _fills_by_what_runs(now: Activity) -> Verdict | None:
         argument.against(f"cache.thrash: {thrown.says}")
     argument.against("release.leak: usage belongs to what runs and grows at the pace of its tokens")
     return argument.verdict(Confidence.LIKELY, detail="outputs that go on")
+
+
+def _write_more_than_stays(now: Activity) -> bool:
+    """Many times the tokens that the cache took on were written meanwhile: requests ended and
+    others came, and what stays is not theirs."""
+    kv, held = now.kv, now.window.find(Signal.CONTEXT_TOKENS)
+    if now.decode is None or kv is None:
+        return False
+    if held is not None and len(held.readings) > 1:
+        taken = held.last.value - held.first.value
+    elif now.capacity is not None:
+        taken = now.capacity * (kv.last.value - kv.first.value)
+    else:
+        return False
+    return now.decode.mean * kv.span_seconds > _MANY_TIMES * taken
+
+
+_MANY_TIMES = 2.0
 
 
 def _outgrows(argument: Argument, now: Activity, growth: Growth) -> bool:

@@ -85,7 +85,7 @@ def judge(window: Window) -> Verdict | None:
     reasons = _reasons(argument, window)
     _cite(argument, window)
     argument.against("cache.nothing_shared: hits were there before")
-    if fallen_to <= _GONE or _is_a_step(window):
+    if fallen_to <= _GONE or _is_a_step(window) or _is_pinned(window):
         if not reasons:
             argument.need("what was changed: template, routing, restart, cache size")
         return argument.verdict(Confidence.LIKELY)
@@ -207,6 +207,20 @@ def _is_a_step(window: Window) -> bool:
 
 _FEWEST_READINGS = 6
 _HALF = 0.5
+
+
+def _is_pinned(window: Window) -> bool:
+    """Turn after turn the slot keeps the prompt up to the same token, and prompts are much longer:
+    what stands there is written anew each time."""
+    cuts = [
+        event.fields["from"]
+        for event in window.events_of(LogKind.CACHE_CUT)
+        if event.fields.get("from", 0.0) >= _FEWEST_TOKENS
+    ]
+    prompts = [_tokens(event) for event in window.events_of(LogKind.PROMPT_STARTED)]
+    if len(cuts) < 2 or len(set(cuts)) > 1 or len(prompts) < 2 or len(set(prompts)) < 2:
+        return False
+    return cuts[0] <= _LOST * min(prompts)
 
 
 def _differs_early(argument: Argument, window: Window) -> bool:

@@ -25,6 +25,7 @@ _AT_CLIENT = (
     r"|outside"
     r"|consumer|end)\b"
 )
+_PACE = r"decode.*per s|generation.*per s|decode step|engine.*\b(tokens|tok)\b.*per s"
 
 
 def is_engine_fine(argument: Argument, window: Window) -> bool | None:
@@ -60,7 +61,7 @@ def is_engine_fine(argument: Argument, window: Window) -> bool | None:
     if usage is not None:
         argument.says(usage.says)
     if is_fine is None:
-        for contrast in contrasts(window, r"decode.*per s|generation.*per s|decode step"):
+        for contrast in contrasts(window, _PACE):
             if contrast.base.key == contrast.other.key and 0.9 <= contrast.factor <= 1.1:
                 argument.says(f"{contrast.says}: the engine keeps its pace")
                 is_fine = True

@@ -80,7 +80,7 @@ def judge(window: Window) -> Verdict | None:
     if not (blocked or buffered or logged):
         return None
     fine = is_engine_fine(argument, window)
-    if fine is False:
+    if fine is False or _makes_less(window):
         return None
     if fine is None and blocked and _has_finished(argument, window):
         fine = True
@@ -99,6 +99,22 @@ def judge(window: Window) -> Verdict | None:
         return argument.verdict(Confidence.LIKELY)
     argument.need("time between tokens at the engine", "CPU of the server's front process")
     return argument.verdict(Confidence.POSSIBLE)
+
+
+def _makes_less(window: Window) -> bool:
+    """As many run as before, and far fewer tokens come of them: nobody has to be slow for that."""
+    now = activity_of(window)
+    decode, running = now.decode, now.running
+    if decode is None or running is None or len(decode.readings) < 2:
+        return False
+    best = max(decode.readings, key=lambda reading: reading.value)
+    before = running.at(best.at)
+    return (
+        before is not None
+        and decode.last.at > best.at
+        and running.last.value >= before.value
+        and late(decode) <= _HALF * best.value
+    )
 
 
 def _blocked(argument: Argument, window: Window) -> bool | None:

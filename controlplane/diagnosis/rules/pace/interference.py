@@ -456,4 +456,5 @@ INTERFERENCE = Rule(
     "that already decode, from a hung engine by prefill that goes on.",
     remedy="Smaller prefill chunks (max-num-batched-tokens), or prefill on workers of its own.",
     hides="Smaller chunks make first tokens later: look at TTFT of long prompts after it.",
+    explains=frozenset({Mechanism.QUEUE_BURST_DRAINING}),
 )

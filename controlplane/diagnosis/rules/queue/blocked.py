@@ -127,7 +127,9 @@ def _others_ran(now: Activity, stuck: Stuck) -> bool:
         for signal in signals
         if (series := now.window.find(signal)) is not None
     )
-    return aside or _parked(Argument(now.window), now) or stuck.waiting.signal is Signal.DECODE_QUEUE
+    return (
+        aside or _parked(Argument(now.window), now) or stuck.waiting.signal is Signal.DECODE_QUEUE
+    )
 
 
 def _is_asleep(now: Activity) -> bool:

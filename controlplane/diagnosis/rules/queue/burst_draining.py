@@ -17,6 +17,7 @@ _LEAST_PEAK = 4
 """Fewer come and go in any healthy queue."""
 _LEAST_SECONDS = 10.0
 _HALF = 0.5
+_READ_FALLING = 4
 _NONE = 0.05
 """Of the queue at its peak: who comes later is no part of it."""
 
@@ -28,7 +29,7 @@ def judge(window: Window) -> Verdict | None:
     wave = wave_of(now)
     if wave is not None and now.is_moving:
         return _of_waves(now, wave)
-    if drain is None or drain.course.first.value < _LEAST_PEAK or drain.course.last.value <= 0:
+    if drain is None or drain.course.first.value < _LEAST_PEAK or _is_long_over(drain):
         return None
     moving = now.moves(drain.course.first.at, window.end)
     thrown = preempting(now)
@@ -43,7 +44,9 @@ def judge(window: Window) -> Verdict | None:
     if thrown is not None:
         argument.against(f"cache.thrash: few preemptions ({thrown.says})")
     seconds = drain.seconds_left
-    forecast = f"at this rate the queue is empty in {number(round(seconds or 0))} s"
+    forecast = "the queue is empty again"
+    if drain.course.last.value > 0:
+        forecast = f"at this rate the queue is empty in {number(round(seconds or 0))} s"
     if _is_sure(now, drain, argument) and moving:
         argument.says(forecast)
         argument.against("queue.overload: a queue that falls is no overload")
@@ -52,6 +55,14 @@ def judge(window: Window) -> Verdict | None:
     if moving is None:
         argument.need("generated tokens over time")
     return argument.verdict(Confidence.POSSIBLE, detail=forecast)
+
+
+def _is_long_over(drain: Drain) -> bool:
+    """It was empty before the last reading already, or was read too seldom to see it fall."""
+    course = drain.course
+    if course.last.value > 0:
+        return False
+    return len(course.readings) < _READ_FALLING or course.readings[-2].value <= 0
 
 
 def _of_waves(now: Activity, wave: Series) -> Verdict | None:

@@ -56,11 +56,14 @@ def stuck_of(now: Activity) -> Stuck | None:
 
 
 def _queue(now: Activity) -> Series | None:
-    """Where most wait: at the engine, before it, or between prefill and decode."""
+    """Where most wait: at the engine, before it, or between prefill and decode. Where nobody counts
+    them, who is in flight: it is asked where nothing runs."""
     signals = (Signal.DECODE_QUEUE, Signal.TRANSFER_QUEUE, Signal.PREFILL_QUEUE)
     found = [series for signal in signals if (series := now.window.find(signal)) is not None]
     if now.backlog is not None:
         found.append(now.backlog)
+    if not found and now.in_flight is not None:
+        return now.in_flight
     return max(found, key=lambda series: series.last.value, default=None)
 
 

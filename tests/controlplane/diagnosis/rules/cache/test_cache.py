@@ -219,3 +219,25 @@ def test_more_computed_than_asked_is_certain_only_after_several_answers() -> Non
     assert few.confidence is Confidence.LIKELY
     assert many is not None
     assert many.confidence is Confidence.CERTAIN
+
+
+def test_few_retractions_of_long_contexts_cost_as_much_as_many_of_short_ones() -> None:
+    """Four of 3,400 tokens within 20 s, beside a thousand tokens a second."""
+    lines = [
+        said(LogKind.RETRACTED, "Decode out of memory happened.", at=at, num=num)
+        for at, num in ((3, 1), (15, 1), (21, 2))
+    ]
+    batch = (
+        series(Signal.RUNNING, 118, 116, every=24),
+        series(Signal.KV_USAGE, 0.99, 0.99, every=24),
+        series(Signal.GENERATION_RATE, 1402, 830, every=24),
+    )
+    short = THRASH.judge(
+        window(*lines, *batch, series(Signal.CONTEXT_TOKENS, 9000, 9000, every=24))
+    )
+    long = THRASH.judge(
+        window(*lines, *batch, series(Signal.CONTEXT_TOKENS, 401_120, 402_004, every=24))
+    )
+    assert long is not None
+    assert long.confidence is Confidence.LIKELY
+    assert short is None or short.confidence is Confidence.POSSIBLE

@@ -100,3 +100,18 @@ def test_blocked_clients_behind_a_busy_server_leave_it_open() -> None:
     verdict = SLOW_CLIENT.judge(_in_time(*QUIET, blocked, FULL_CORE))
     assert verdict is not None
     assert verdict.confidence is Confidence.POSSIBLE
+
+
+def test_streams_that_stall_because_few_tokens_are_made_are_no_slow_clients() -> None:
+    stalled = fact("streams_stalled", 45, at=20)
+    room = series(Signal.KV_USAGE, 0.2, 0.2, 0.2)
+    nobody = series(Signal.WAITING, 0, 0, 0)
+    running = series(Signal.RUNNING, 45, 52, 62)
+    starved = window(running, room, nobody, series(Signal.GENERATION_RATE, 1630, 90, 77), stalled)
+    assert SLOW_CLIENT.judge(starved) is None
+    steady = window(
+        running, room, nobody, series(Signal.GENERATION_RATE, 1630, 1600, 1610), stalled
+    )
+    verdict = SLOW_CLIENT.judge(steady)
+    assert verdict is not None
+    assert verdict.confidence is Confidence.LIKELY

@@ -188,3 +188,31 @@ def test_what_moves_is_neither() -> None:
     pool = series(Signal.KV_CAPACITY, 900, 900, 900)
     assert NEVER_FITS.judge(window(*moving, prompt, pool)) is None
     assert BLOCKED.judge(window(*moving, prompt, pool)) is None
+
+
+def test_those_that_are_put_off_while_others_are_served_are_blocked() -> None:
+    shown = (
+        series(Signal.RUNNING, 0, 0, every=240),
+        series(Signal.WAITING, 5, 5, every=240),
+        series(Signal.KV_USAGE, 0, 0, every=240),
+        series(Signal.FINISHED, 211, 219, every=240),
+        fact("in_flight", 5, at=240),
+    )
+    deferred = series(Signal.WAITING_BY_REASON, 5, 5, every=240, reason="deferred")
+    verdict = BLOCKED.judge(window(*shown, deferred))
+    assert verdict is not None
+    assert verdict.confidence is Confidence.LIKELY
+    assert BLOCKED.judge(window(*shown)) is None
+
+
+def test_where_nobody_counts_the_queue_those_in_flight_beside_an_idle_engine_wait() -> None:
+    verdict = NEVER_FITS.judge(
+        window(
+            fact("in_flight", 1),
+            fact("running", 0),
+            fact("kv_pool_tokens", 8209, unit=Unit.TOKENS),
+            fact("stuck_prompt_tokens", 11600, unit=Unit.TOKENS),
+        )
+    )
+    assert verdict is not None
+    assert verdict.confidence is Confidence.CERTAIN

@@ -104,3 +104,16 @@ def test_a_queue_that_stays_or_falls_without_a_token_is_no_burst() -> None:
         series(Signal.GENERATION_TOKENS, 5, 5, 5),
     )
     assert BURST_DRAINING.judge(window(*dead)) is None
+
+
+def test_a_burst_whose_queue_is_just_empty_again_was_one() -> None:
+    running = series(Signal.RUNNING, 256, 256, 256, 252)
+    rate = series(Signal.GENERATION_RATE, 4120, 6633, 6702, 6511)
+    none = fact("arrivals_last_10_s", 0, at=30)
+    verdict = BURST_DRAINING.judge(
+        window(running, series(Signal.WAITING, 741, 498, 243, 0), rate, none)
+    )
+    assert verdict is not None
+    assert verdict.confidence is Confidence.LIKELY
+    over = window(running, series(Signal.WAITING, 741, 0, 0, 0), rate, none)
+    assert BURST_DRAINING.judge(over) is None

@@ -118,9 +118,9 @@ def diagnose(
     A URL is watched for a minute: its metrics and what it says of itself are read by GET requests,
     to it alone (through no proxy, and to no other server that it redirects to), and nothing is
     changed or installed. Ctrl-C ends the watch, and what was seen is judged. FILEs are saved
-    /metrics pages, logs, or both; what each is, is seen in it. Signals that are missing, stale or strange are told
-    of and not trusted. `healthy` and `cannot_tell` are answers too, the second with what would
-    settle it.
+    /metrics pages, logs, or both; what each is, is seen in it. Signals that are missing, stale or
+    strange are told of and not trusted. `healthy` and `cannot_tell` are answers too, the second
+    with what would settle it.
     """
     rules = _rules(plugins)
     ways = [name for name, is_used in _ways(targets, case, prometheus) if is_used]

@@ -5,6 +5,7 @@ The cases lie in `tests/incidents/`; what each expects is in its `expect`.
 
 import json
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ _MOST_NEEDS = 12
 """More is a catalogue, and nobody begins with it."""
 
 
+@cache
 def _judged(path: Path) -> tuple[Case, Diagnosis]:
     case = read_case(path.read_text(encoding="utf-8"), str(path.relative_to(ROOT)))
     return case, diagnose(case.window, BUILT_IN_RULES)

@@ -6,6 +6,7 @@ from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.reading import HistogramSeries, Series
 from controlplane.diagnosis.signal import Signal, SignalKind
 from controlplane.diagnosis.verdict import Cited, Verdict
+from controlplane.diagnosis.views.course import stretch_while
 from controlplane.diagnosis.window import Window
 
 _MOST_NEEDS = 5
@@ -118,7 +119,39 @@ def course(series: Series) -> str:
         return citing.moved(series) + (f" ({citing.number(rate)} a second)" if rate else "")
     if series.is_constant:
         return citing.stands(series)
-    return f"{citing.course(series)} in {series.span_seconds:g} s"
+    whole = f"{citing.course(series)} in {citing.seconds(series.span_seconds)} s"
+    return whole + _peak(series) + _end(series)
+
+
+def _peak(series: Series) -> str:
+    """The greatest, where the few that are shown of a long series miss it."""
+    readings = series.readings
+    step = (len(readings) - 1) / (_SHOWN - 1)
+    if len(readings) <= _SHOWN:
+        return ""
+    shown = max(readings[round(index * step)].value for index in range(_SHOWN))
+    peak = max(readings, key=lambda reading: reading.value)
+    if peak.value <= _HIDDEN * shown:
+        return ""
+    ago = citing.seconds(series.last.at - peak.at)
+    return f", at most {peak.raw}, {ago} s before its end"
+
+
+def _end(series: Series) -> str:
+    """How it stands of late, where that is short beside what is shown."""
+    if len(series.readings) <= _SHOWN:
+        return ""
+    stands = stretch_while(series, lambda value: value == series.last.value)
+    if stands is None or len(stands.readings) < 2:
+        return ""
+    if stands.span_seconds >= series.span_seconds / (_SHOWN - 1):
+        return ""
+    return f", {series.last.raw} for the last {citing.seconds(stands.span_seconds)} s"
+
+
+_SHOWN = 8
+_HIDDEN = 1.5
+"""Times the greatest of those that are shown."""
 
 
 def _with(what: str, why: str) -> str:

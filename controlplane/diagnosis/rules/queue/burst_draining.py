@@ -1,9 +1,11 @@
 """Many came at once, none follow, and the queue gets shorter by itself."""
 
-from controlplane.diagnosis.citing import number
+from dataclasses import replace
+
+from controlplane.diagnosis.citing import number, seconds
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
-from controlplane.diagnosis.reading import Series
+from controlplane.diagnosis.reading import Reading, Series
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
@@ -17,6 +19,7 @@ _LEAST_PEAK = 4
 """Fewer come and go in any healthy queue."""
 _LEAST_SECONDS = 10.0
 _HALF = 0.5
+_MOST_TOLD = 3
 _READ_FALLING = 4
 _NONE = 0.05
 """Of the queue at its peak: who comes later is no part of it."""
@@ -43,10 +46,10 @@ def judge(window: Window) -> Verdict | None:
     argument.series(now.kv)
     if thrown is not None:
         argument.against(f"cache.thrash: few preemptions ({thrown.says})")
-    seconds = drain.seconds_left
+    left = drain.seconds_left
     forecast = "the queue is empty again"
     if drain.course.last.value > 0:
-        forecast = f"at this rate the queue is empty in {number(round(seconds or 0))} s"
+        forecast = f"at this rate the queue is empty in {number(round(left or 0))} s"
     if _is_sure(now, drain, argument) and moving:
         argument.says(forecast)
         argument.against("queue.overload: a queue that falls is no overload")
@@ -72,13 +75,38 @@ def _of_waves(now: Activity, wave: Series) -> Verdict | None:
         return None
     argument = Argument(now.window)
     argument.series(wave, "it came and went by itself")
+    waves = _waves(wave)
+    argument.says("; ".join(_told(each, wave) for each in waves[-_MOST_TOLD:]))
     argument.series(now.running)
     argument.series(now.in_flight)
     argument.series(now.decode)
     for signal in (Signal.GATEWAY_ARRIVED, Signal.RECEIVED):
         argument.series(now.window.find(signal))
     argument.against("queue.overload: between the waves nothing waits and little runs")
-    return argument.verdict(Confidence.LIKELY, detail="requests come in waves")
+    detail = "requests come in waves"
+    if len(waves) == 1 and waves[0].last.at < wave.last.at:
+        ago = seconds(wave.last.at - waves[0].last.at)
+        detail = f"one wave, over {ago} s before the end of what was seen"
+    return argument.verdict(Confidence.LIKELY, detail=detail)
+
+
+def _waves(queue: Series) -> list[Series]:
+    """The stretches in which anybody waited."""
+    found: list[list[Reading]] = []
+    waited = False
+    for reading in queue.readings:
+        if reading.value > 0:
+            found = found if waited else [*found, []]
+            found[-1].append(reading)
+        waited = reading.value > 0
+    return [replace(queue, readings=tuple(each)) for each in found]
+
+
+def _told(wave: Series, queue: Series) -> str:
+    peak = max(wave.readings, key=lambda reading: reading.value)
+    ago = seconds(queue.last.at - wave.first.at)
+    lasted = seconds(wave.span_seconds)
+    return f"up to {peak.raw} waited for {lasted} s, from {ago} s before the end on"
 
 
 def _is_sure(now: Activity, drain: Drain, argument: Argument) -> bool:

@@ -117,3 +117,16 @@ def test_a_burst_whose_queue_is_just_empty_again_was_one() -> None:
     assert verdict.confidence is Confidence.LIKELY
     over = window(running, series(Signal.WAITING, 741, 0, 0, 0), rate, none)
     assert BURST_DRAINING.judge(over) is None
+
+
+def test_a_wave_that_is_over_says_when_it_was() -> None:
+    verdict = BURST_DRAINING.judge(
+        window(
+            series(Signal.RUNNING, 2, 30, 30, 30, 2, 3, 2, 3, 2),
+            series(Signal.WAITING, 0, 40, 20, 9, 0, 0, 0, 0, 0),
+            series(Signal.GENERATION_RATE, *[500] * 9),
+        )
+    )
+    assert verdict is not None
+    assert verdict.detail == "one wave, over 50 s before the end of what was seen"
+    assert "up to 40 waited for 20 s, from 70 s before the end on" in verdict.evidence

@@ -267,8 +267,25 @@ def _starved(argument: Argument, window: Window) -> bool:
     for change in window.changes_with(_THROTTLED):
         if not re.search(_GPU, change.what.lower()):
             argument.says(f"change: {change.what}")
-            return True
-    return False
+    return _has_used_its_cores(argument, window)
+
+
+def _has_used_its_cores(argument: Argument, window: Window) -> bool:
+    """All that its container or its machine has."""
+    used = told_number(window, r"\bcpus?\b.*\b(used|busy|usage)\b", without=r"mem|percent|pct")
+    limit = told_number(window, r"\bcpus?\b.*\b(limit|quota|total|available)\b", without=r"mem")
+    taken, whole = number_of(used), number_of(limit)
+    if used is None or limit is None or not taken or not whole or taken > _OVER * whole:
+        return False
+    if taken < _ALL_CORES * whole or re.search(_GPU, plain(used.key)):
+        return False
+    argument.fact(used, f"of {limit.raw}: the host's processors are short")
+    return True
+
+
+_ALL_CORES = 0.95
+_OVER = 1.1
+"""Of the limit: more is a figure of another thing."""
 
 
 def _is_slow(window: Window) -> bool:

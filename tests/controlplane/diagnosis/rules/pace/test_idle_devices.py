@@ -144,3 +144,16 @@ def test_a_slow_path_alone_asks_what_it_costs() -> None:
     assert verdict is not None
     assert verdict.confidence is Confidence.POSSIBLE
     assert "share of a step spent in collectives" in verdict.needs
+
+
+def test_a_container_that_uses_all_its_cores_starves_the_device() -> None:
+    shown = (
+        series(Signal.RUNNING, 24, 25),
+        series(Signal.WAITING, 0, 0),
+        fact("gpu_util", 0.38, at=10),
+        fact("cpu_cores_limit", 4, at=10),
+    )
+    all_of_them = HOST_BOUND.judge(window(*shown, fact("cpu_cores_used", 4.0, at=10)))
+    assert all_of_them is not None
+    assert any("cpu_cores_used 4" in sentence for sentence in all_of_them.evidence)
+    assert HOST_BOUND.judge(window(*shown, fact("cpu_cores_used", 1.5, at=10))) is None

@@ -17,6 +17,17 @@ EXAMPLES = sorted(
 )
 
 
+@pytest.fixture(autouse=True)
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that `attach/launched.yaml` says somebody grants."""
+    for name in ("llama-server", "vllm", "python"):
+        program = tmp_path / name
+        program.write_text("#!/bin/sh\n")
+        program.chmod(0o755)
+    granted = f"{tmp_path}/llama-server:{tmp_path}/vllm:sglang={tmp_path}/python"
+    monkeypatch.setenv("ENGINE_PROGRAMS", granted)
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_an_example_has_no_problems(path: Path) -> None:
     loaded = load_documents([(path.name, path.read_text())], checks=INSTALLED_CHECKS)

@@ -1,7 +1,7 @@
 """How many incidents from the field are named as they were finally confirmed, by us and by a peer.
 
     .venv/bin/python ops/bench/bench_incidents.py
-    .venv/bin/python ops/bench/bench_incidents.py --peer VENV --cases tests/incidents more/cases
+    .venv/bin/python ops/bench/bench_incidents.py --peer VENV --only-top
 
 Each case (format: `tests/incidents/README.md`) is judged by the rules of `pilothouse diagnose`. It
 is right where the mechanism is the confirmed one; where the case says `cannot_tell`, only that is
@@ -90,7 +90,8 @@ class Judged:
 def main() -> None:
     """Judge all cases and print the table."""
     options = _options()
-    paths = sorted(path for folder in options.cases for path in folder.rglob("*.yaml"))
+    pattern = "*.yaml" if options.only_top else "**/*.yaml"
+    paths = sorted(path for folder in options.cases for path in folder.glob(pattern))
     if not paths:
         sys.exit(f"no *.yaml in {', '.join(map(str, options.cases))}")
     judged = [_judge(path, options.peer) for path in paths]
@@ -114,6 +115,9 @@ def _options() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--cases", type=Path, nargs="+", default=[Path("tests/incidents")])
+    parser.add_argument(
+        "--only-top", action="store_true", help="leave out what lies in folders below"
+    )
     parser.add_argument("--peer", type=Path, help="a virtual environment with vllm-doctor")
     parser.add_argument("--json", type=Path, help="write each case's answers there")
     return parser.parse_args()

@@ -107,6 +107,8 @@ class IncidentDetail:
     """The last before it began first; those that came later behind them."""
     hurt: list[Hurt]
     """Who missed most first; whoever missed nothing is left out."""
+    num_judged: int
+    """Requests held against a contract in its time; 0: nobody can say who is hurt."""
     requests_query: str
     """For /requests: those of its time that broke their contract."""
 
@@ -164,6 +166,7 @@ def view_detail(
         ],
         changes=_changes(marks, began),
         hurt=_hurt(usage),
+        num_judged=sum(counts.get("in_contract.total", 0) for counts in usage.values()),
         requests_query=urlencode(
             {
                 "deployment": incident.deployment,

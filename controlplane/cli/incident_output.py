@@ -106,7 +106,11 @@ def _changes(changes: Iterable[IncidentChange]) -> Iterator[str]:
 def _hurt(view: IncidentDetail) -> Iterator[str]:
     yield ""
     if not view.hurt:
-        yield "No request that was judged missed its contract while it lasted"
+        yield (
+            f"None of {view.num_judged} requests that were judged missed its contract"
+            if view.num_judged
+            else "Who is hurt is unknown: no request was judged while it lasted"
+        )
         return
     yield "Who is hurt"
     for each in view.hurt:

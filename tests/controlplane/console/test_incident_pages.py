@@ -75,6 +75,16 @@ def test_one_answers_all_five_questions(app: FastAPI, client: TestClient) -> Non
     assert "acknowledged anna fewer seats: trying 96" in said
 
 
+def test_where_nothing_was_judged_nobody_is_said_to_be_unhurt(
+    app: FastAPI, client: TestClient
+) -> None:
+    seed(app, NOW_NS, num_requests=0)
+    resolved = client.get("/api/v1/incidents?state=resolved").json()["incidents"][0]
+    path = f"/incidents/{resolved['incident_id']}"
+    assert client.get(f"/api/v1{path}").json()["num_judged"] == 0
+    assert "○ unknown: no request was held against a contract" in words(page(client, path))
+
+
 def test_what_is_said_of_it_stands_in_its_timeline(app: FastAPI, client: TestClient) -> None:
     seed(app, NOW_NS, num_requests=0)
     path = f"/incidents/{newest(client)}"

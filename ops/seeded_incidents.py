@@ -8,10 +8,10 @@ from controlplane.diagnosis.json_form import diagnosis_as_json
 from controlplane.diagnosis.judging import diagnose
 from controlplane.diagnosis.reading import Origin, Reading, Series, SourceKind
 from controlplane.diagnosis.rules import BUILT_IN_RULES
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.window import EngineName, Window
 from controlplane.store.database import Database
 from controlplane.store.incidents import acknowledge_incident, list_incidents
+from dataplane.engine_metrics.signal import Signal
 
 _NS = 10**9
 _EVERY = 5

@@ -7,7 +7,7 @@ units and percentiles out of them, and puts one word for several that mean the s
 
 from dataclasses import dataclass
 
-from controlplane.diagnosis.signal import Unit
+from dataplane.engine_metrics.signal import Unit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

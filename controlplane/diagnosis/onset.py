@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.diagnosis import Finding
 from controlplane.diagnosis.reading import Series
-from controlplane.diagnosis.signal import SignalKind
 from controlplane.diagnosis.window import Change, Window
+from dataplane.engine_metrics.signal import SignalKind
 
 _MIN_READINGS = 8
 _MIN_SEGMENT = 3

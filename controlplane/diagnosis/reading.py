@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from controlplane.diagnosis.signal import Signal
+from dataplane.engine_metrics.signal import Signal
 
 
 class SourceKind(StrEnum):

@@ -17,7 +17,7 @@ from controlplane.diagnosis.reading import (
     Series,
     without_restarts,
 )
-from controlplane.diagnosis.signal import Signal, SignalKind, Unit
+from dataplane.engine_metrics.signal import Signal, SignalKind, Unit
 
 _WHOLE_IS_GREATEST = frozenset({Unit.RATIO, Unit.SECONDS, Unit.UNIX_SECONDS})
 _NEVER_ADDED = frozenset(

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from controlplane.diagnosis.citing import course, number, says, seconds
 from controlplane.diagnosis.reading import HistogramSeries
-from controlplane.diagnosis.signal import Signal, Unit
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal, Unit
 
 _TELLING = (
     Signal.RUNNING,

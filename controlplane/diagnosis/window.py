@@ -8,8 +8,8 @@ from enum import StrEnum
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogEvent, LogKind
 from controlplane.diagnosis.reading import HistogramReading, HistogramSeries, Reading, Series
-from controlplane.diagnosis.signal import Signal, Unit
 from controlplane.diagnosis.summing import joined, joined_histograms
+from dataplane.engine_metrics.signal import Signal, Unit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping
 
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.reading import Origin, Reading, Series, SourceKind
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.sources.facts import facts_of
 from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.sources.plain_number import plain_number
 from controlplane.store.minute_endings import DISPOSITION_PREFIX, GOOD, JUDGED, OFFERED, EndingKey
+from dataplane.engine_metrics.signal import Signal
 
 SINCE_SECONDS = 180.0
 """How far back one look at the counts goes. Requests that take longer are not counted here."""

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from controlplane.diagnosis.reading import Origin, Reading, Series, SourceKind
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.sources.facts import facts_of
 from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.sources.plain_number import plain_number
+from dataplane.engine_metrics.signal import Signal
 from dataplane.report import GatewayReport, ReplicaReport
 
 _PLACE = "gateway reports"

@@ -13,7 +13,6 @@ from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import SourceKind
 from controlplane.diagnosis.rule import Rule
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
@@ -25,6 +24,7 @@ from controlplane.diagnosis.views.prefix import hit_rates
 from controlplane.diagnosis.views.symptoms import symptoms
 from controlplane.diagnosis.views.told import number_of, says_no, told_all, told_number
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
 
 _ENOUGH = 3
 """Signs of health of which one is work or honest idleness, and one the queue."""

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from controlplane.diagnosis.reading import Origin, Reading, Series
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.sources.plain_number import plain_number
+from dataplane.engine_metrics.signal import Signal
 
 _Combine = Callable[[float, float], float | None]
 

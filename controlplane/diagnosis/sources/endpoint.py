@@ -12,7 +12,6 @@ from controlplane.diagnosis.reading import (
     Series,
     SourceKind,
 )
-from controlplane.diagnosis.signal import Signal, SignalKind
 from controlplane.diagnosis.sources.aliases import TABLES
 from controlplane.diagnosis.sources.aliases.alias import AliasTable
 from controlplane.diagnosis.sources.derived import derived
@@ -30,6 +29,7 @@ from controlplane.diagnosis.sources.trust import (
     values,
 )
 from controlplane.diagnosis.window import Doubt, DoubtKind, EngineName
+from dataplane.engine_metrics.signal import Signal, SignalKind
 
 OUR_OWN = {
     "pilothouse_gateway": "pilothouse gateway",

@@ -3,7 +3,7 @@
 Whoever meets a key that nobody thought of adds its words here.
 """
 
-from controlplane.diagnosis.signal import Unit
+from dataplane.engine_metrics.signal import Unit
 
 UNITS: dict[str, tuple[Unit, float, str]] = {
     "ns": (Unit.SECONDS, 1e-9, "ns"),

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from controlplane.diagnosis.fact import Fact
-from controlplane.diagnosis.signal import Unit
 from controlplane.diagnosis.sources.fact_words import (
     COUNTED,
     INSTEAD,
@@ -26,6 +25,7 @@ from controlplane.diagnosis.sources.fact_words import (
     UNITS,
 )
 from controlplane.diagnosis.sources.quantity import number_of
+from dataplane.engine_metrics.signal import Unit
 
 _MAX_KEY = 200
 _MAX_TEXT = 4000

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from controlplane.diagnosis.reading import HistogramReading
-from controlplane.diagnosis.signal import Signal, SignalKind, Unit
 from controlplane.diagnosis.sources.exposition import Sample, SampleHead
 from controlplane.diagnosis.sources.targets import Known, Role, Target, targets_of
+from dataplane.engine_metrics.signal import Signal, SignalKind, Unit
 
 _WHOLE_IS_GREATEST = frozenset({Unit.RATIO, Unit.UNIX_SECONDS})
 

@@ -12,10 +12,10 @@ from dataclasses import replace
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogEvent
 from controlplane.diagnosis.reading import HistogramSeries, Origin, Series, SourceKind
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.sources.endpoint import OUR_OWN
 from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.window import Doubt, DoubtKind, EngineName, Window
+from dataplane.engine_metrics.signal import Signal
 
 _SURER_FIRST = (
     SourceKind.METRICS,

@@ -18,11 +18,11 @@ from controlplane.diagnosis.reading import (
     Series,
     SourceKind,
 )
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.sources.plain_number import plain_number
 from controlplane.diagnosis.sources.record_facts import facts_of_requests
 from controlplane.diagnosis.sources.seen_request import SeenRequest, seen_of
+from dataplane.engine_metrics.signal import Signal
 from dataplane.lifecycle import Disposition
 from dataplane.record import RequestRecord
 

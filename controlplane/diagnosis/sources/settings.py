@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from controlplane.diagnosis.fact import Fact
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.sources.aliases import TABLES
 from controlplane.diagnosis.sources.aliases.alias import AliasTable, FactAlias, InfoAlias
 from controlplane.diagnosis.sources.exposition import Sample, SampleHead
 from controlplane.diagnosis.sources.facts import facts_of
 from controlplane.diagnosis.sources.plain_number import plain_number
 from controlplane.diagnosis.sources.targets import canonical
+from dataplane.engine_metrics.signal import Signal
 
 _NO_SETTINGS = frozenset({"", "None", "null"})
 _ABOUT_THE_SERIES = frozenset({"model_name", "engine", "engine_type"})

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from controlplane.diagnosis.reading import Origin, Reading, Series, SourceKind
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.sources.failed_scrapes import FailedScrape, told_of_failures
 from controlplane.diagnosis.sources.joining import join
 from controlplane.diagnosis.sources.log import LogReader
@@ -15,6 +14,7 @@ from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.sources.plain_number import plain_number
 from controlplane.diagnosis.sources.scrapes import Snapshot, series_of
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
 from dataplane.simulation.observer.lines import Counted, Logged, Scraped, Seen
 
 SCRAPES, EVENTS, GATEWAYS = "metrics.jsonl", "events.jsonl", "gateways.jsonl"

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, lru_cache
 
-from controlplane.diagnosis.signal import SignalKind
 from controlplane.diagnosis.sources.aliases import TABLES
 from controlplane.diagnosis.sources.aliases.alias import Alias, AliasTable
 from controlplane.diagnosis.sources.exposition import SampleHead
+from dataplane.engine_metrics.signal import SignalKind
 
 
 class Role(StrEnum):

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.reading import Series
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.views.course import course_of, from_on, late, rate_of
 from controlplane.diagnosis.views.told import number_of, told_number
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
 
 FULL = 0.9
 """Of the KV cache: an engine keeps a few percent back (watermarks of 1 to 5 %), and a batch of

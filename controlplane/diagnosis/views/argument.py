@@ -4,10 +4,10 @@ from controlplane.diagnosis import citing
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.reading import HistogramSeries, Series
-from controlplane.diagnosis.signal import Signal, SignalKind
 from controlplane.diagnosis.verdict import Cited, Verdict
 from controlplane.diagnosis.views.course import stretch_while
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal, SignalKind
 
 _MOST_NEEDS = 5
 _MOST_TOLD = 16

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.reading import Origin, Reading, Series, SourceKind
-from controlplane.diagnosis.signal import Signal, Unit
 from controlplane.diagnosis.views.told import number_of, share_of, told_all
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal, Unit
 
 
 def course_of(

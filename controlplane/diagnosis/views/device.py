@@ -3,11 +3,11 @@
 import re
 
 from controlplane.diagnosis.fact import Fact
-from controlplane.diagnosis.signal import Signal, Unit
 from controlplane.diagnosis.views.course import late
 from controlplane.diagnosis.views.figure import Figure
 from controlplane.diagnosis.views.told import number_of, plain, share_of, told_all
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal, Unit
 
 IDLE_BELOW = 0.6
 """Of the time: the usual counter counts any kernel as busy, so that a device that really is bound

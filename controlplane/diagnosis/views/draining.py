@@ -3,11 +3,11 @@
 from dataclasses import dataclass, replace
 
 from controlplane.diagnosis.reading import Series
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.course import from_on
 from controlplane.diagnosis.views.figure import Figure, figure_of
 from controlplane.diagnosis.views.told import number_of, told_number
+from dataplane.engine_metrics.signal import Signal
 
 _FALLEN_TO = 0.75
 """Of the peak: less than a quarter off is what a queue does by chance."""

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from controlplane.diagnosis.reading import Series
-from controlplane.diagnosis.signal import Signal, SignalKind
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal, SignalKind
 
 REPLICA = "replica"
 

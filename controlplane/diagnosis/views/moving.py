@@ -1,8 +1,8 @@
 """Whether work goes on since some moment, by what can be trusted most."""
 
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.course import from_on
+from dataplane.engine_metrics.signal import Signal
 
 WORK = (
     Signal.GENERATION_TOKENS,

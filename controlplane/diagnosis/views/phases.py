@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from controlplane.diagnosis.reading import Series
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.views.course import late
 from controlplane.diagnosis.views.course_parts import recent_rate
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
 
 _ROLES = ("role", "engine_type", "phase")
 _HARDLY = 0.1

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.reading import Series
-from controlplane.diagnosis.signal import Signal, Unit
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.course import late
 from controlplane.diagnosis.views.told import number_of, plain, told_all, value_of
+from dataplane.engine_metrics.signal import Signal, Unit
 
 RECENT_SECONDS = 120.0
 """How far back a rate is taken from where a window is longer: mechanisms change within minutes."""

@@ -4,9 +4,9 @@ import itertools
 from dataclasses import replace
 
 from controlplane.diagnosis.reading import Reading, Series
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.views.course import course_of
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
 
 _HIT_RATE = r"hit (rate|ratio|share|percent)|hits share|prefix reuse|cached share"
 _PAIRS = (

@@ -4,10 +4,10 @@ import re
 
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.log_event import LogKind
-from controlplane.diagnosis.signal import Signal, Unit
 from controlplane.diagnosis.views.figure import Figure
 from controlplane.diagnosis.views.told import numbers_in, told_all
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal, Unit
 
 _PROMPT = r"(?=.*(\b(prompts?|inputs?|context|document)\b|\b(requests?|queue)\b.*\btokens\b))"
 _LONG = (

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.reading import Series
-from controlplane.diagnosis.signal import Unit
 from controlplane.diagnosis.views.contrast import BASE, MOST_FACTS, OTHER, Contrast, contrasts
 from controlplane.diagnosis.views.course import late
 from controlplane.diagnosis.views.told import number_of, plain, told_all
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Unit
 
 _SPEED = (
     r"\b(tok(en)?s?( per)? s|tokens per second|tps|throughput|toks?|qps|rps|req(uest)?s?( per)? s"

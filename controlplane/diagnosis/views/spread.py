@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.reading import Series
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.views.course import early, late
 from controlplane.diagnosis.views.told import number_of, numbers_in, plain, told_all
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
 
 PLACES = ("replica", "instance", "pod", "target", "engine", "dp_rank", "rank", "worker", "node")
 """Labels that name a place, the widest first."""

@@ -7,7 +7,6 @@ from controlplane.diagnosis.citing import says
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.reading import Series
-from controlplane.diagnosis.signal import Signal, Unit
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.contrast import contrasts
 from controlplane.diagnosis.views.course import early, late
@@ -16,6 +15,7 @@ from controlplane.diagnosis.views.slowdown import slowdowns
 from controlplane.diagnosis.views.spread import spread_of
 from controlplane.diagnosis.views.told import number_of, plain, says_no, told_all
 from controlplane.diagnosis.window import DoubtKind
+from dataplane.engine_metrics.signal import Signal, Unit
 
 FEW_WAIT = 0.15
 """Of the batch: they are in with the next steps."""

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from controlplane.diagnosis.fact import Fact
-from controlplane.diagnosis.signal import Unit
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Unit
 
 _NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _THOUSANDS = re.compile(r"(\d(?:\.\d+)?)\s?([kKM])\b(?!\w)")

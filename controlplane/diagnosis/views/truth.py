@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from controlplane.diagnosis.citing import says, stands
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.reading import Series
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.told import plain, told
+from dataplane.engine_metrics.signal import Signal
 
 NEEDS = ("requests in flight at the gateway", "a one-token probe")
 """What settles it where neither is known."""

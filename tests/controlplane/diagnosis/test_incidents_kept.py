@@ -10,7 +10,6 @@ from controlplane.diagnosis.judging import diagnose
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Origin, Reading, Series, SourceKind
 from controlplane.diagnosis.rule import Rule
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.window import Window
 from controlplane.store.connection import DatabaseKind
@@ -28,6 +27,7 @@ from controlplane.store.incidents import (
     note_on_incident,
     resolve_incident,
 )
+from dataplane.engine_metrics.signal import Signal
 from tests.databases import Databases
 
 _S = 10**9

@@ -10,9 +10,9 @@ from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.onset import find_onset, find_shift
 from controlplane.diagnosis.reading import Origin, Reading, Series, SourceKind
 from controlplane.diagnosis.rule import Rule
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Cited, Verdict
 from controlplane.diagnosis.window import Change, Window
+from dataplane.engine_metrics.signal import Signal
 
 
 def series(signal: Signal, values: list[float], name: str = "vllm:it") -> Series:

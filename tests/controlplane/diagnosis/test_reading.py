@@ -10,8 +10,8 @@ from controlplane.diagnosis.reading import (
     Series,
     SourceKind,
 )
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
 
 ORIGIN = Origin(kind=SourceKind.METRICS, name="vllm:something")
 

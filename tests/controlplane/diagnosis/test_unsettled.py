@@ -8,9 +8,9 @@ from controlplane.diagnosis.reading import (
     Series,
     SourceKind,
 )
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.unsettled import asked, seen
 from controlplane.diagnosis.window import Change, Window
+from dataplane.engine_metrics.signal import Signal
 
 _TTFT = HistogramSeries(
     signal=Signal.TTFT,

@@ -7,7 +7,6 @@ from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import HistogramReading, HistogramSeries
 from controlplane.diagnosis.rule import Rule
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import FULL, Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
@@ -18,6 +17,7 @@ from controlplane.diagnosis.views.draining import drain_of
 from controlplane.diagnosis.views.preempting import preempting
 from controlplane.diagnosis.views.told import number_of, told_number, value_of
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
 
 _GROWN = 1.5
 """Half as long again: fits two where three fitted."""

@@ -8,7 +8,6 @@ from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rule import Rule
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.figure import Figure, figure_of
@@ -22,6 +21,7 @@ from controlplane.diagnosis.views.told import (
     value_of,
 )
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
 
 _NO_HITS = 0.01
 """Of what was looked up: as good as none; chat templates alone share a few tokens."""

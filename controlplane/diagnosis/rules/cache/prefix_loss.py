@@ -8,7 +8,6 @@ from controlplane.diagnosis.log_event import LogEvent, LogKind
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rule import Rule
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.contrast import contrasts
@@ -24,6 +23,7 @@ from controlplane.diagnosis.views.told import (
     told_number,
 )
 from controlplane.diagnosis.window import DoubtKind, Window
+from dataplane.engine_metrics.signal import Signal
 
 _WAS = 0.2
 """A hit rate that somebody would miss."""

@@ -7,7 +7,6 @@ from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rule import Rule
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
@@ -16,6 +15,7 @@ from controlplane.diagnosis.views.places import each_by_its_series, with_places
 from controlplane.diagnosis.views.preempting import Preempting, preempting
 from controlplane.diagnosis.views.told import number_of, told_all, told_number
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
 
 _FEWEST = 3
 _NEARLY_FULL = 0.75

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.fact import Fact
-from controlplane.diagnosis.signal import Unit
 from controlplane.diagnosis.views.told import number_of, plain, texts_of
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Unit
 
 _CALLER = (
     r"\b(tenants?|teams?|customers?|users?|callers?|api keys?|keys?|projects?|accounts?|orgs?"

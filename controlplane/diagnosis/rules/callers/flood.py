@@ -8,13 +8,13 @@ from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.callers.callers import Shares, pains_of, shares_of
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.contrast import contrasts
 from controlplane.diagnosis.views.told import number_of, plain, told_all
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
 
 _MOST_OF_TWO = 0.8
 _MOST = 0.6

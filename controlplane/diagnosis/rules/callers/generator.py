@@ -7,13 +7,13 @@ from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
-from controlplane.diagnosis.signal import Signal, Unit
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.device import BUSY_CORE, cpu_of, is_device_idle
 from controlplane.diagnosis.views.told import number_of, plain, share_of, told_all, told_number
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal, Unit
 
 _GENERATOR = (
     r"client|generator|load ?gen|loadtest|load test|bench\w*|locust|k6|wrk|hey|vegeta|genai ?perf|"

@@ -9,12 +9,12 @@ from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rule import Rule
-from controlplane.diagnosis.signal import Signal, SignalKind, Unit
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.told import number_of, plain, told_all, told_number
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal, SignalKind, Unit
 
 _FEW_SHARE = 0.02
 """Of what was sent: limits catch a few in any healthy hour."""

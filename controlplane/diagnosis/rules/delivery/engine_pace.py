@@ -1,7 +1,6 @@
 """Whether the engine made its tokens in time: what both ways of late delivery ask."""
 
 from controlplane.diagnosis.log_event import LogKind
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.views.activity import activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.contrast import contrasts
@@ -9,6 +8,7 @@ from controlplane.diagnosis.views.device import device_usage
 from controlplane.diagnosis.views.preempting import preempting
 from controlplane.diagnosis.views.told import told_number
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
 
 _FAST_SECONDS = 0.1
 """Between tokens: ten a second is faster than people read."""

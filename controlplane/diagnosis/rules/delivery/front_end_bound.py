@@ -9,7 +9,6 @@ from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.delivery.engine_pace import is_engine_fine, late_delivery
-from controlplane.diagnosis.signal import Signal, Unit
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import activity_of
 from controlplane.diagnosis.views.argument import Argument
@@ -19,6 +18,7 @@ from controlplane.diagnosis.views.figure import Figure
 from controlplane.diagnosis.views.slowdown import slowdowns
 from controlplane.diagnosis.views.told import number_of, plain, says_no, told, told_all, told_number
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal, Unit
 
 _FRONT = (
     r"front\w*|api( server)?|apiserver|http|tokenizer( manager)?|detokenizer|uvicorn|event loop"

@@ -6,7 +6,6 @@ from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.delivery.engine_pace import is_engine_fine, late_delivery
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import activity_of
 from controlplane.diagnosis.views.argument import Argument
@@ -22,6 +21,7 @@ from controlplane.diagnosis.views.told import (
     told_number,
 )
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
 
 _BLOCKED = (
     r"(client|consumer|reader|stream|connection|write|send|socket|peer)\w*\b.*\b(block\w*|stall\w*"

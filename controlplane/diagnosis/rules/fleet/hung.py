@@ -7,11 +7,11 @@ from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.fleet.standstill import LEAST_SECONDS, cite, standstill_of
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.fleet import Replica, fleet_of
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
 
 _TIMED_OUT = re.compile(r"no answer|time ?d? ?out|timeout", re.IGNORECASE)
 """A process that died refuses connections; one that hangs takes them and says nothing."""

@@ -9,11 +9,11 @@ from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Series, SourceKind
 from controlplane.diagnosis.rule import Rule
-from controlplane.diagnosis.signal import Signal, SignalKind
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.fleet import total_at
 from controlplane.diagnosis.window import DoubtKind, Window
+from dataplane.engine_metrics.signal import Signal, SignalKind
 
 _SCRAPED = (SourceKind.METRICS, SourceKind.PROMETHEUS)
 _FASTER = 2.0

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from controlplane.diagnosis.citing import number
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.fleet import Fleet, Replica, fleet_of, grown, mean_of
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
 
 _RECENT_SECONDS = 40.0
 _FEW_TOKENS = 0.05

@@ -4,10 +4,10 @@ nothing, or nobody sees what it does."""
 from dataclasses import dataclass
 
 from controlplane.diagnosis.citing import number, stands
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.fleet import Fleet, Replica, fleet_of, grown, mean_of
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
 
 LEAST_SECONDS = 20.0
 """Ten scrapes at the shortest usual interval; no step takes so long."""

@@ -4,11 +4,11 @@ from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.fleet import grown
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
 
 _MULTIPLIED = 2.0
 _FEWER = 0.8

@@ -5,10 +5,10 @@ from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Series, SourceKind
 from controlplane.diagnosis.rule import Rule
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
 
 _LEAST_SECONDS = 20.0
 _LEAST_READINGS = 8

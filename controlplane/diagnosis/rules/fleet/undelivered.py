@@ -3,11 +3,11 @@
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.fleet import mean_of
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
 
 _LEAST_SECONDS = 20.0
 _MANY = 8.0

@@ -6,11 +6,11 @@ from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.fleet.phases import phases_of
 from controlplane.diagnosis.rules.fleet.standstill import standstill_of
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.fleet import Fleet, Replica, fleet_of, grown, mean_of
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
 
 _RECENT_SECONDS = 30.0
 _TIMES_MEAN = 2.5

@@ -9,12 +9,12 @@ from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.reading import Origin, Reading, Series, SourceKind
-from controlplane.diagnosis.signal import Signal, Unit
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.told import texts_of, told_all
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal, Unit
 
 _GROWTH = 1.5
 """From the first to the last reading: caches that warm up stay below it."""

@@ -8,7 +8,6 @@ from controlplane.diagnosis.log_event import LogEvent, LogKind
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rule import Rule
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
@@ -18,6 +17,7 @@ from controlplane.diagnosis.views.moving import moves_since
 from controlplane.diagnosis.views.told import is_time, number_of, told, told_all, told_number
 from controlplane.diagnosis.views.truth import Truth, truth_of
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
 
 _LEAST_SECONDS = 10.0
 """Without a token. A step takes well under a second; a chunk of a long prompt some seconds."""

@@ -11,7 +11,6 @@ from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rule import Rule
-from controlplane.diagnosis.signal import Signal, Unit
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
@@ -19,6 +18,7 @@ from controlplane.diagnosis.views.contrast import contrasts
 from controlplane.diagnosis.views.course import course_of
 from controlplane.diagnosis.views.told import number_of, plain, says_no, told, told_all, told_number
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal, Unit
 
 _LEAST_SECONDS = 20.0
 """Until a replica is ready: below it any queue waits it out."""

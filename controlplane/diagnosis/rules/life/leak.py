@@ -7,7 +7,6 @@ from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Reading, Series
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.life.held_memory import grown_memory
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
@@ -23,6 +22,7 @@ from controlplane.diagnosis.views.told import (
 )
 from controlplane.diagnosis.views.truth import Truth, truth_of
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
 
 _LEAST_SECONDS = 30.0
 """A cancel reaches a scheduler within a step or two; transfers between workers take seconds."""

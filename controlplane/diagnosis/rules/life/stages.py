@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from controlplane.diagnosis.citing import number, says
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogEvent, LogKind
-from controlplane.diagnosis.signal import Unit
 from controlplane.diagnosis.views.durations import durations_in
 from controlplane.diagnosis.views.place import place_of
 from controlplane.diagnosis.views.told import plain, told_all
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Unit
 
 _USUAL_SECONDS = {
     "pulling the image": 120.0,

@@ -10,13 +10,13 @@ from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.life.stages import Stage, Start, start_of
 from controlplane.diagnosis.rules.life.start_beside import judge_beside
-from controlplane.diagnosis.signal import Signal, Unit
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.contrast import Contrast, contrasts
 from controlplane.diagnosis.views.durations import durations_in
 from controlplane.diagnosis.views.told import number_of, plain, texts_of, told_all
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal, Unit
 
 _MOST = 0.4
 """Of the whole start: there are five stages."""

@@ -16,9 +16,9 @@ from controlplane.diagnosis.rules.memory.ledger import (
     shortened,
 )
 from controlplane.diagnosis.rules.memory.stage import Stage
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
 
 _FULL = 0.9
 """Of the KV cache: what is left is smaller than what a full batch takes in a second or two."""

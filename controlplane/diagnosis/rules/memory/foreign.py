@@ -11,9 +11,9 @@ from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.memory.amount import GIB, MIB, amounts_in, as_written, written
 from controlplane.diagnosis.rules.memory.failure import Failure, find_failure, listed_processes
 from controlplane.diagnosis.rules.memory.ledger import asked_for, facts_named, known, shortened
-from controlplane.diagnosis.signal import Unit
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Unit
 
 _DRIVERS_OWN = 0.75 * GIB
 """What the driver and a first context take of a card that nobody uses: 0.3 to 0.6 GiB by

@@ -9,9 +9,9 @@ from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.memory.failure import Failure, find_failure
 from controlplane.diagnosis.rules.memory.ledger import asked_for, facts_named, known
 from controlplane.diagnosis.rules.memory.stage import Stage
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
 
 _WASTED = 0.05
 """Of the device. A start that leaves more than this in gaps is fragmented, whatever its stage,

@@ -12,10 +12,10 @@ from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.memory.failure import find_failure
 from controlplane.diagnosis.rules.memory.ledger import facts_named, known, shortened
 from controlplane.diagnosis.rules.memory.on_cpu import cpu_failure
-from controlplane.diagnosis.signal import Signal, Unit
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.course import course_of
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal, Unit
 
 _KILLED = re.compile(r"oom[-_ ]?kill|out of memory.*kill|killed.*out of memory", re.IGNORECASE)
 _LINES = (

@@ -7,9 +7,9 @@ from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogEvent, LogKind
 from controlplane.diagnosis.rules.memory.amount import as_written
 from controlplane.diagnosis.rules.memory.failure import Failure
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.views.course import course_of
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
 
 _MOST_FACTS = 8
 _MOST_LINE = 240

@@ -14,9 +14,9 @@ from controlplane.diagnosis.rules.memory.ledger import (
 )
 from controlplane.diagnosis.rules.memory.sizing import product_for
 from controlplane.diagnosis.rules.memory.stage import Stage
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Cited, Verdict
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
 
 _FULL = 0.9
 """Of the KV cache: above it a growing context is the nearer explanation."""

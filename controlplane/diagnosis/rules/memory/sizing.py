@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.rules.memory.amount import MIB, Amount
 from controlplane.diagnosis.rules.memory.ledger import facts_named
-from controlplane.diagnosis.signal import Unit
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Unit
 
 _WIDTHS = (4, 2, 1)
 """Bytes of one number: float32, half precision, a byte."""

@@ -9,9 +9,9 @@ import re
 from enum import StrEnum
 
 from controlplane.diagnosis.log_event import LogEvent, LogKind
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.views.place import place_of
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
 
 
 class Stage(StrEnum):

@@ -6,7 +6,6 @@ from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
-from controlplane.diagnosis.signal import Unit
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import activity_of
 from controlplane.diagnosis.views.argument import Argument
@@ -14,6 +13,7 @@ from controlplane.diagnosis.views.modes import between_modes, keys_of
 from controlplane.diagnosis.views.slowdown import is_of_time, slowdowns
 from controlplane.diagnosis.views.told import number_of, plain, share_of, told, told_all
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Unit
 
 _COLLECTIVE = (
     r"\b(nccl|rccl|hccl|all ?reduce\w*|all ?gather|reduce ?scatter|all ?to ?all|a2a|collectives?"

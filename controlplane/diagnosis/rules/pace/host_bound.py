@@ -6,7 +6,6 @@ from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
-from controlplane.diagnosis.signal import Signal, Unit
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
@@ -26,6 +25,7 @@ from controlplane.diagnosis.views.told import (
     told_number,
 )
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal, Unit
 
 _ENGINE = (
     r"executor|engine|core|enginecore|scheduler|worker|python|main|model|rank|tp0|single|decode"

@@ -8,7 +8,6 @@ from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Reading, Series
 from controlplane.diagnosis.rule import Rule
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import FULL, Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
@@ -26,6 +25,7 @@ from controlplane.diagnosis.views.prompts import longest_prompt, prompts_by_hist
 from controlplane.diagnosis.views.slowdown import slowdowns
 from controlplane.diagnosis.views.told import number_of, plain, told, told_all, told_number
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
 
 _COLLAPSED = 0.35
 """Of the decode rate without prefill: chunked prefill beside a full decode batch costs less."""

@@ -8,7 +8,6 @@ from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import activity_of
 from controlplane.diagnosis.views.argument import Argument
@@ -23,6 +22,7 @@ from controlplane.diagnosis.views.told import (
     told_number,
 )
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
 
 _HARDLY = 0.15
 """Of drafted tokens. A draft costs a tenth of a target step or more, and verifying k tokens is not

@@ -8,13 +8,13 @@ from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rule import Rule
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import activity_of
 from controlplane.diagnosis.views.argument import Argument, course
 from controlplane.diagnosis.views.course import early, late
 from controlplane.diagnosis.views.told import number_of, plain, share_of, told_all, told_number
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
 
 _QUEUE = 4.0
 """Requests: fewer come and go with single steps."""

@@ -3,7 +3,6 @@
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import activity_of
 from controlplane.diagnosis.views.argument import Argument
@@ -12,6 +11,7 @@ from controlplane.diagnosis.views.phases import phases_of
 from controlplane.diagnosis.views.spread import Spread, spread_of
 from controlplane.diagnosis.views.told import told, told_all
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
 
 _FEWEST_EACH = 2.0
 """Requests for each place on average: fewer cannot be spread evenly."""

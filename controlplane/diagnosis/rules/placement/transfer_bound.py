@@ -9,13 +9,13 @@ from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
-from controlplane.diagnosis.signal import Signal, Unit
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.course import early, is_sustained, late, stretch_while
 from controlplane.diagnosis.views.slowdown import slowdowns
 from controlplane.diagnosis.views.told import number_of, plain, share_of, told_all, told_number
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal, Unit
 
 _SHARE = 0.4
 """Of TTFT; a transfer that overlaps with prefill is hidden almost whole."""

@@ -9,11 +9,11 @@ import re
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogEvent, LogKind
-from controlplane.diagnosis.signal import Unit
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.prompts import longest_prompt
 from controlplane.diagnosis.views.told import number_of, numbers_in, plain, told_all, told_number
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Unit
 
 _LONGER = 8
 """Times the short ones."""

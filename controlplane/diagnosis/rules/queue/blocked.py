@@ -8,7 +8,6 @@ from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.queue.context_limit import max_model_len
 from controlplane.diagnosis.rules.queue.stuck import Stuck, stuck_of
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
@@ -18,6 +17,7 @@ from controlplane.diagnosis.views.prompts import longest_prompt
 from controlplane.diagnosis.views.told import number_of, told_number
 from controlplane.diagnosis.views.truth import is_probe
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
 
 _LEAST_SECONDS = 15.0
 _HERE = 0.5

@@ -7,13 +7,13 @@ from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Reading, Series
 from controlplane.diagnosis.rule import Rule
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.draining import Drain, drain_of, wave_of
 from controlplane.diagnosis.views.preempting import preempting
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
 
 _LEAST_PEAK = 4
 """Fewer come and go in any healthy queue."""

@@ -14,7 +14,6 @@ from controlplane.diagnosis.rules.queue.behind_long import (
     is_late_behind_long,
     waits_for_slot_of_long,
 )
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import ROOM, Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
@@ -24,6 +23,7 @@ from controlplane.diagnosis.views.preempting import preempting
 from controlplane.diagnosis.views.prompts import longest_prompt, other_prompts, prompts_by_histogram
 from controlplane.diagnosis.views.told import number_of, plain, told, told_all, told_number
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
 
 _LONG_TOKENS = 8_000
 """A prompt that takes a second or more on anything that serves models of interest."""

@@ -7,7 +7,6 @@ from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.queue.context_limit import max_model_len
 from controlplane.diagnosis.rules.queue.stuck import Stuck, stuck_of
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
@@ -17,6 +16,7 @@ from controlplane.diagnosis.views.preempting import preempting
 from controlplane.diagnosis.views.prompts import longest_prompt
 from controlplane.diagnosis.views.told import says_no, told, told_number, value_of
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
 
 _FEWEST = 3
 _ALONE = 1.0

@@ -9,7 +9,6 @@ from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rule import Rule
-from controlplane.diagnosis.signal import Signal, Unit
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
@@ -21,6 +20,7 @@ from controlplane.diagnosis.views.preempting import preempting
 from controlplane.diagnosis.views.slowdown import slowdowns
 from controlplane.diagnosis.views.told import number_of, plain, told_all, told_number
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal, Unit
 
 _LEAST_SECONDS = 14.0
 """Of waiting. An engine looks at its queue every step, and a step takes well under a second; but

@@ -7,7 +7,6 @@ from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
@@ -21,6 +20,7 @@ from controlplane.diagnosis.views.told import (
     told_number,
 )
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
 
 _MOST = 0.5
 """More than half of what arrives: each original request then comes twice at least."""

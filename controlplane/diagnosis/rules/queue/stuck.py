@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 from controlplane.diagnosis.reading import Series
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.course import stretch_while
 from controlplane.diagnosis.views.figure import Figure, figure_of
 from controlplane.diagnosis.views.told import number_of, told_number
 from controlplane.diagnosis.views.truth import truth_of
+from dataplane.engine_metrics.signal import Signal
 
 _AFTER = 0.5
 """Seconds. A rate that stands beside the first idle reading is of the time before it."""

@@ -9,11 +9,11 @@ from controlplane.diagnosis.rules.telemetry.standing import (
     ENGINE_SOURCES,
     LEAST_SECONDS,
 )
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.moving import WORK
 from controlplane.diagnosis.views.truth import Truth
+from dataplane.engine_metrics.signal import Signal
 
 
 def one_of_several(argument: Argument, now: Activity, truth: Truth) -> Confidence | None:

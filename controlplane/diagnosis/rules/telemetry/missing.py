@@ -11,13 +11,13 @@ from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.telemetry.readers import NAME, READER, Read, names_read
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.told import plain
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.resolve import VOCABULARIES
+from dataplane.engine_metrics.signal import Signal
 
 _PARTS = ("_bucket", "_sum", "_count", "_total", "_created")
 _NOTHING = re.compile(

@@ -3,10 +3,10 @@
 from controlplane.diagnosis.citing import stands
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.rules.telemetry.standing import LEAST_SECONDS, cite_beside
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.truth import Truth
+from dataplane.engine_metrics.signal import Signal
 
 
 def counted_by_the_router_alone(

@@ -9,11 +9,11 @@ from controlplane.diagnosis.rules.telemetry.standing import (
     cite_beside,
     standing,
 )
-from controlplane.diagnosis.signal import Signal, SignalKind
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.told import number_of, told_all, told_number
 from controlplane.diagnosis.views.truth import Truth
+from dataplane.engine_metrics.signal import Signal, SignalKind
 
 _OUTSIDE = (
     Signal.GATEWAY_OUTPUT_TOKENS,

@@ -9,11 +9,11 @@ from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
-from controlplane.diagnosis.signal import Unit
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.told import number_of, plain, says_no, told_all, told_number
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Unit
 
 _LEAST_OFFSET = 0.010
 """Seconds. Machines that are kept by NTP in one building differ by one to five milliseconds."""

@@ -12,7 +12,6 @@ from controlplane.diagnosis.rules.telemetry.frozen_part import one_of_several, o
 from controlplane.diagnosis.rules.telemetry.routers_count import counted_by_the_router_alone
 from controlplane.diagnosis.rules.telemetry.shown_idle import idle_in_vain, zero_for_a_while
 from controlplane.diagnosis.rules.telemetry.standing import LEAST_SECONDS, cite_beside, standing
-from controlplane.diagnosis.signal import Signal, Unit
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
@@ -21,6 +20,7 @@ from controlplane.diagnosis.views.moving import WORK, moves_since
 from controlplane.diagnosis.views.told import number_of, told, told_all, told_number
 from controlplane.diagnosis.views.truth import Truth, truth_of
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal, Unit
 
 _FORGOTTEN_SECONDS = 300.0
 """A rate of the last batch may stand for a pause between requests."""

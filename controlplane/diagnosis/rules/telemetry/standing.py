@@ -1,10 +1,10 @@
 """What stands still, to the digit, of all that an engine exports."""
 
 from controlplane.diagnosis.reading import Series, SourceKind
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.told import told_all
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
 
 LEAST_SECONDS = 20.0
 """Two statistics lines of a log, or a dozen scrapes."""

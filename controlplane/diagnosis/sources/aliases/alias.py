@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from controlplane.diagnosis.signal import Signal
+from dataplane.engine_metrics.signal import Signal
 
 Values = Mapping[str, frozenset[str]]
 """Of a label."""

@@ -1,8 +1,8 @@
 """Our own gateway."""
 
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.sources.aliases.alias import Alias, AliasTable
 from dataplane import names
+from dataplane.engine_metrics.signal import Signal
 
 _CLASS = {names.LABEL_DEPLOYMENT: "deployment", names.LABEL_REQUEST_CLASS: "request_class"}
 

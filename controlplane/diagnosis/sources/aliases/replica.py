@@ -1,8 +1,8 @@
 """Our own engine, one replica process."""
 
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.sources.aliases.alias import Alias, AliasTable, InfoAlias
 from dataplane import names
+from dataplane.engine_metrics.signal import Signal
 
 REPLICA = AliasTable(
     engine="pilothouse",

@@ -1,8 +1,8 @@
 """Hugging Face's text-generation-inference. It tells no TTFT; prefill and decode are apart by the
 label `method`."""
 
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.sources.aliases.alias import Alias, AliasTable, FactAlias
+from dataplane.engine_metrics.signal import Signal
 
 _PREFILL = frozenset({"prefill"})
 _DECODE = frozenset({"decode"})

@@ -1,7 +1,7 @@
 """TensorRT-LLM: `trtllm-serve`, and Triton's backend, which puts the quantity into a label."""
 
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.sources.aliases.alias import Alias, AliasTable
+from dataplane.engine_metrics.signal import Signal
 
 _SERVE = (
     ("num_requests_running", Signal.RUNNING),

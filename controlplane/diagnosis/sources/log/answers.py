@@ -7,8 +7,8 @@ engine's `/health` answers 503 for other reasons than a caller's request.
 import re
 from collections import Counter
 
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.sources.log.figure import Figure
+from dataplane.engine_metrics.signal import Signal
 
 _ANSWER = re.compile(r"\" ?(\d{3})\b")
 _PROTOCOL = " HTTP/"

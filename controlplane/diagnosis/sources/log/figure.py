@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.sources.quantity import number_of
+from dataplane.engine_metrics.signal import Signal
 
 
 @dataclass(frozen=True, slots=True)

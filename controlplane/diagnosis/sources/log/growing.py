@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from controlplane.diagnosis.reading import Origin, Reading, Series, SourceKind
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.sources.log.figure import Figure
+from dataplane.engine_metrics.signal import Signal
 
 MOST_READINGS = 4000
 """A line every 10 s for half a day. Beyond it every second reading goes, again and again, so that

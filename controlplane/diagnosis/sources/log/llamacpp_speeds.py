@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.sources.log.figure import Figure, percent, plain
+from dataplane.engine_metrics.signal import Signal
 
 STATISTICS_KEYS = frozenset(
     {"eval", "acceptance", "processing", "n_decoded", "#gen", "n_drafted", "n_accept", "accept"}

@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.sources.log.figure import Figure
+from dataplane.engine_metrics.signal import Signal
 from dataplane.lifecycle import Disposition
 
 _EVENT = "request ended"

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.sources.log.figure import Figure, plain
+from dataplane.engine_metrics.signal import Signal
 
 STATISTICS_KEYS = frozenset({"num_scheduled_requests", "Iteration"})
 STATISTICS_START = re.compile(r"\biter = \d+.*num_scheduled_requests|\"Iteration Counter\"")

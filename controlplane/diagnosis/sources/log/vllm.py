@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator
 
 from controlplane.diagnosis.log_event import LogKind
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.sources.log.figure import Figure, percent, plain
 from controlplane.diagnosis.sources.log.shape import shape
+from dataplane.engine_metrics.signal import Signal
 
 _VLLM = "vllm"
 

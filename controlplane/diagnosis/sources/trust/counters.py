@@ -4,8 +4,8 @@ import itertools
 from collections.abc import Iterable, Sequence
 
 from controlplane.diagnosis.reading import HistogramSeries, Series
-from controlplane.diagnosis.signal import Signal, SignalKind
 from controlplane.diagnosis.window import Doubt, DoubtKind
+from dataplane.engine_metrics.signal import Signal, SignalKind
 
 _BY_TURNS = 2
 """Falls of one counter after each of which it comes back: two processes answer."""

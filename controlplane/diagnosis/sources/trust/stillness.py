@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from controlplane.diagnosis.reading import HistogramSeries, Series, SourceKind
-from controlplane.diagnosis.signal import Signal, SignalKind
 from controlplane.diagnosis.window import Doubt, DoubtKind
+from dataplane.engine_metrics.signal import Signal, SignalKind
 
 _STILL_READINGS = 3
 """Two equal readings may be chance."""

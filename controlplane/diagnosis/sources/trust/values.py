@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from controlplane.diagnosis.reading import Reading
-from controlplane.diagnosis.signal import Signal, SignalKind, Unit
 from controlplane.diagnosis.sources.plain_number import plain_number
 from controlplane.diagnosis.window import Doubt, DoubtKind
+from dataplane.engine_metrics.signal import Signal, SignalKind, Unit
 
 _RATIO_AT_MOST = 1.0005
 """Sums of float32 shares pass 1 by as much."""

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 from controlplane.diagnosis.always_on.count_history import CountHistory
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.sources.joining import join
 from controlplane.store.minute_endings import EndingKey
+from dataplane.engine_metrics.signal import Signal
 
 
 def _counted(minutes: Mapping[int, Mapping[str, int]], tenant: str = "a") -> dict[EndingKey, int]:

@@ -2,9 +2,9 @@
 
 from controlplane.diagnosis.always_on.gateway_history import GatewayHistory, gateway_targets
 from controlplane.diagnosis.always_on.scraper import ScrapedPage
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.sources.joining import join
 from dataplane import names
+from dataplane.engine_metrics.signal import Signal
 from tests.controlplane.quiet_gateway import quiet_report
 
 _BOTH = frozenset({"chat", "batch"})

@@ -7,8 +7,8 @@ from controlplane.diagnosis.always_on.report_history import (
     ReportHistory,
     read_reports,
 )
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.sources.joining import join
+from dataplane.engine_metrics.signal import Signal
 from dataplane.report import GatewayReport, ReplicaReport
 from tests.controlplane.quiet_gateway import NOTHING, quiet_report
 

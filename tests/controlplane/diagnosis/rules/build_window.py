@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogEvent, LogKind
 from controlplane.diagnosis.reading import HistogramSeries, Origin, Reading, Series, SourceKind
-from controlplane.diagnosis.signal import Signal, Unit
 from controlplane.diagnosis.sources.facts import facts_of
 from controlplane.diagnosis.window import Change, Doubt, EngineName, Window
+from dataplane.engine_metrics.signal import Signal, Unit
 
 
 def series(

@@ -4,8 +4,8 @@ import itertools
 from dataclasses import replace
 
 from controlplane.diagnosis.reading import HistogramReading, HistogramSeries, Origin, SourceKind
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
 
 
 def histogram(

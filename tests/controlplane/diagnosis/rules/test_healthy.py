@@ -5,7 +5,7 @@ from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rules import BUILT_IN_RULES
 from controlplane.diagnosis.rules.healthy import HEALTHY
-from controlplane.diagnosis.signal import Signal, Unit
+from dataplane.engine_metrics.signal import Signal, Unit
 from tests.controlplane.diagnosis.rules.build_window import fact, said, series, window
 
 BUSY: tuple[Series, ...] = (

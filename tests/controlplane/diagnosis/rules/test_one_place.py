@@ -7,7 +7,7 @@ from controlplane.diagnosis.judging import diagnose
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Series, SourceKind
 from controlplane.diagnosis.rules import BUILT_IN_RULES
-from controlplane.diagnosis.signal import Signal, Unit
+from dataplane.engine_metrics.signal import Signal, Unit
 from tests.controlplane.diagnosis.rules.build_window import fact, series, window
 
 _TIMES = range(8)

@@ -4,8 +4,8 @@ import pytest
 
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.sources.case import CaseError, is_case, read_case
+from dataplane.engine_metrics.signal import Signal
 
 CASE = """\
 id: four-wait

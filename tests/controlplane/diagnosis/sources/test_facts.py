@@ -3,8 +3,8 @@
 import pytest
 
 from controlplane.diagnosis.fact import Fact
-from controlplane.diagnosis.signal import Unit
 from controlplane.diagnosis.sources.facts import fact_of, facts_of
+from dataplane.engine_metrics.signal import Unit
 
 
 def fact(key: str, value: object = "7") -> Fact:

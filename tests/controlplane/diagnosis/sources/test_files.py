@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from controlplane.diagnosis.reading import Series
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.sources.files import InputError, read_inputs
 from controlplane.diagnosis.window import DoubtKind, Window
+from dataplane.engine_metrics.signal import Signal
 
 EIGHT = 1796025600.0
 """2026-11-30T08:00:00Z"""

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 from controlplane.diagnosis.log_event import LogEvent, LogKind
 from controlplane.diagnosis.reading import Origin, Reading, Series, SourceKind
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.sources.facts import facts_of
 from controlplane.diagnosis.sources.joining import join
 from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.window import Change, DoubtKind, EngineName
+from dataplane.engine_metrics.signal import Signal
 
 
 def running(kind: SourceKind, *values: tuple[float, float]) -> Part:

@@ -12,9 +12,9 @@ import httpx
 import pytest
 
 from controlplane.diagnosis.reading import SourceKind
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.sources.prometheus_server import PrometheusError, read_prometheus
 from controlplane.diagnosis.window import DoubtKind, EngineName
+from dataplane.engine_metrics.signal import Signal
 
 BIN = Path(__file__).parents[4] / ".venv" / "bin"
 BEGAN = 1_700_000_000

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from controlplane.diagnosis.reading import SourceKind
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.sources.joining import join
 from controlplane.diagnosis.sources.records import part_of_records
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
 from dataplane.record import RequestRecord
 from ops.sample_requests import Sample, answered, cancelled, failed, rejected, retried
 

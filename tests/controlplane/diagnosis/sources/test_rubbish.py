@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.sources.case import CaseError, read_case
 from controlplane.diagnosis.sources.facts import facts_of
 from controlplane.diagnosis.sources.files import InputError, read_inputs
 from controlplane.diagnosis.sources.log import LogReader, read_log
 from controlplane.diagnosis.window import DoubtKind
+from dataplane.engine_metrics.signal import Signal
 
 FEW = settings(max_examples=40)
 """They run at each commit; more were run by hand."""

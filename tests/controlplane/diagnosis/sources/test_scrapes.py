@@ -3,13 +3,13 @@
 import math
 
 from controlplane.diagnosis.reading import Series
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.sources.joining import join
 from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.sources.scrapes import Snapshot, series_of
 from controlplane.diagnosis.unsettled import asked
 from controlplane.diagnosis.window import DoubtKind, EngineName, Window
 from dataplane import names
+from dataplane.engine_metrics.signal import Signal
 
 
 def _part(*texts: str, every: float = 10.0) -> Part:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.sources.simulated import read_simulated, window_of
 from controlplane.diagnosis.window import DoubtKind
+from dataplane.engine_metrics.signal import Signal
 from dataplane.simulation.observer.lines import Counted, LineFile, Logged, Scraped, Seen
 
 PAGE = 'vllm:num_requests_running{{engine="0"}} {}\nvllm:generation_tokens_total {}\n'

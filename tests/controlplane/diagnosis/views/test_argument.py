@@ -1,5 +1,5 @@
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.views.argument import course
+from dataplane.engine_metrics.signal import Signal
 from tests.controlplane.diagnosis.rules.build_window import series
 
 

@@ -1,9 +1,9 @@
 """The share of tokens that were found in the prefix cache, by intervals."""
 
 from controlplane.diagnosis.reading import Origin, Reading, Series, SourceKind
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.views.prefix import hit_rates
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
 
 
 def _series(signal: Signal, values: list[float]) -> Series:

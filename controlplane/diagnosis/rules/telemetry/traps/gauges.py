@@ -5,11 +5,11 @@ import re
 from controlplane.diagnosis.citing import number, says
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.rules.telemetry.readers import names_read, readers
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.told import number_of, share_of, told_all, told_number
 from controlplane.diagnosis.window import DoubtKind
+from dataplane.engine_metrics.signal import Signal
 
 _SINCE_LAST_SCRAPE = re.compile(r"llamacpp:(prompt|predicted)_tokens_seconds")
 _FLAT = 0.02

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from controlplane.diagnosis.citing import moved, number, says
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
-from controlplane.diagnosis.signal import Signal, Unit
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.told import number_of, plain, told_all
+from dataplane.engine_metrics.signal import Signal, Unit
 
 _OF_REQUESTS = (
     r"(^|\b(param|request|sampling) )n$|\bbest of\b|\bbeams?\b|\bchoices\b|\bcopies\b|"

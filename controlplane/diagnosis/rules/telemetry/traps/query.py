@@ -7,12 +7,12 @@ from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.reading import HistogramSeries, Series
 from controlplane.diagnosis.rules.telemetry.readers import names_read, readers
-from controlplane.diagnosis.signal import Signal, SignalKind, Unit
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.contrast import contrasts
 from controlplane.diagnosis.views.told import number_of, share_of, texts_of, told_all, told_number
 from controlplane.diagnosis.window import DoubtKind
+from dataplane.engine_metrics.signal import Signal, SignalKind, Unit
 
 _NEAR = 0.01
 _THRESHOLD = re.compile(r"(>=?|<=?|above|over|below|exceeds)\s*(\d[\d.]*)\s*(%?)")

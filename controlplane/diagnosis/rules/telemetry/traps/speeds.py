@@ -2,12 +2,12 @@
 
 from controlplane.diagnosis.citing import number, says
 from controlplane.diagnosis.confidence import Confidence
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.contrast import Contrast, contrasts
 from controlplane.diagnosis.views.told import number_of, told_all, told_number
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
 
 _ADDS_UP = 0.15
 """Of the whole: two medians do not add up exactly."""

@@ -8,10 +8,10 @@ from controlplane.diagnosis.citing import says
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.reading import Series, SourceKind
 from controlplane.diagnosis.rules.telemetry.readers import readers
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.told import number_of, texts_of, told_all, told_number
+from dataplane.engine_metrics.signal import Signal
 
 _NOTICED = 0.1
 """Of the cache: a fall from less is noticed by nobody."""

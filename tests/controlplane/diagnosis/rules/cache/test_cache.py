@@ -6,8 +6,8 @@ from controlplane.diagnosis.rules.cache.grown_contexts import GROWN_CONTEXTS
 from controlplane.diagnosis.rules.cache.nothing_shared import NOTHING_SHARED
 from controlplane.diagnosis.rules.cache.prefix_loss import PREFIX_LOSS
 from controlplane.diagnosis.rules.cache.thrash import THRASH
-from controlplane.diagnosis.signal import Signal, Unit
 from controlplane.diagnosis.window import Change
+from dataplane.engine_metrics.signal import Signal, Unit
 from tests.controlplane.diagnosis.rules.build_window import Line, fact, said, series, window
 
 FULL = series(Signal.KV_USAGE, 0.99, 0.99, every=60)

@@ -8,8 +8,8 @@ from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rules.callers import RULES
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
 from tests.controlplane.diagnosis.rules.build_window import Line, said, series, told, window
 
 ROOM = (

@@ -5,8 +5,8 @@ from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rules.delivery.front_end_bound import FRONT_END_BOUND
 from controlplane.diagnosis.rules.delivery.slow_client import SLOW_CLIENT
-from controlplane.diagnosis.signal import Signal, Unit
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal, Unit
 from tests.controlplane.diagnosis.rules.build_window import fact, series, window
 from tests.controlplane.diagnosis.rules.histograms import histogram, with_histograms
 

@@ -9,8 +9,8 @@ from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Origin, Reading, Series, SourceKind
 from controlplane.diagnosis.rules.fleet import RULES
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.window import Doubt, DoubtKind, Window
+from dataplane.engine_metrics.signal import Signal
 
 EVERY, END = 2.0, 90.0
 ONSET = 30.0

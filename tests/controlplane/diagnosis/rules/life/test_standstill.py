@@ -10,9 +10,9 @@ from controlplane.diagnosis.reading import Series, SourceKind
 from controlplane.diagnosis.rules.life.hung import HUNG
 from controlplane.diagnosis.rules.life.leak import LEAK
 from controlplane.diagnosis.rules.telemetry.stale import STALE
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
 from tests.controlplane.diagnosis.rules.build_window import Line, said, series, told, window
 
 RUNNING = series(Signal.RUNNING, 4, 4, 4, every=60, name="vllm:num_requests_running")

@@ -5,8 +5,8 @@ from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.rules.life.late import CAPACITY_LATE
 from controlplane.diagnosis.rules.life.startup import STARTUP_SLOW
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.window import Change
+from dataplane.engine_metrics.signal import Signal
 from tests.controlplane.diagnosis.rules.build_window import Line, said, series, told, window
 
 STARTING = said(LogKind.STARTING, "08:00:00 Initializing an engine", at=0)

@@ -3,7 +3,7 @@ import pytest
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.rules.memory.foreign import FOREIGN_MEMORY
-from controlplane.diagnosis.signal import Unit
+from dataplane.engine_metrics.signal import Unit
 from tests.controlplane.diagnosis.rules.build_window import Line, fact, said, window
 
 GIB = 1024.0**3

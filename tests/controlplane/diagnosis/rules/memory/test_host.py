@@ -4,7 +4,7 @@ from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.rules.memory.host import HOST_MEMORY
 from controlplane.diagnosis.rules.memory.load import LOAD
-from controlplane.diagnosis.signal import Signal, Unit
+from dataplane.engine_metrics.signal import Signal, Unit
 from tests.controlplane.diagnosis.rules.build_window import Line, fact, said, series, window
 
 GIB = 1024.0**3

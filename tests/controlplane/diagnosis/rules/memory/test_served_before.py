@@ -5,8 +5,8 @@ import pytest
 from controlplane.diagnosis.log_event import LogEvent, LogKind
 from controlplane.diagnosis.reading import Origin, Reading, Series, SourceKind
 from controlplane.diagnosis.rules.memory.stage import Stage, stage_by_order
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
 
 
 @pytest.mark.parametrize(("tokens", "stage"), [(9000.0, Stage.SERVING), (0.0, Stage.UNKNOWN)])

@@ -6,7 +6,7 @@ from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rules.pace.communication_bound import COMMUNICATION_BOUND
 from controlplane.diagnosis.rules.pace.host_bound import HOST_BOUND
 from controlplane.diagnosis.rules.pace.underfilled import UNDERFILLED
-from controlplane.diagnosis.signal import Signal, Unit
+from dataplane.engine_metrics.signal import Signal, Unit
 from tests.controlplane.diagnosis.rules.build_window import fact, series, window
 from tests.controlplane.diagnosis.rules.histograms import histogram, with_histograms
 

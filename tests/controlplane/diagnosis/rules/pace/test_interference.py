@@ -3,7 +3,7 @@ import pytest
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rules.pace.interference import INTERFERENCE
-from controlplane.diagnosis.signal import Signal, Unit
+from dataplane.engine_metrics.signal import Signal, Unit
 from tests.controlplane.diagnosis.rules.build_window import fact, series, window
 from tests.controlplane.diagnosis.rules.histograms import histogram, with_histograms
 

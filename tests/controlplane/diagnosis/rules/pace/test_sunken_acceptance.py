@@ -5,8 +5,8 @@ import pytest
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.reading import Origin, Reading, Series, SourceKind
 from controlplane.diagnosis.rules.pace.speculation import judge
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.rules.pace.precision import PRECISION
 from controlplane.diagnosis.rules.pace.speculation import SPECULATION
-from controlplane.diagnosis.signal import Signal, Unit
 from controlplane.diagnosis.window import Change
+from dataplane.engine_metrics.signal import Signal, Unit
 from tests.controlplane.diagnosis.rules.build_window import fact, series, window
 
 SPEED = Unit.TOKENS_PER_SECOND

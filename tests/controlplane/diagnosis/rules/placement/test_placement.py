@@ -7,8 +7,8 @@ from controlplane.diagnosis.rules.placement.phase_mismatch import PHASE_MISMATCH
 from controlplane.diagnosis.rules.placement.skew import SKEW
 from controlplane.diagnosis.rules.placement.transfer_bound import TRANSFER_BOUND
 from controlplane.diagnosis.rules.placement.wrong_worker import WRONG_WORKER
-from controlplane.diagnosis.signal import Signal, Unit
 from controlplane.diagnosis.window import Change
+from dataplane.engine_metrics.signal import Signal, Unit
 from tests.controlplane.diagnosis.rules.build_window import fact, series, window
 
 

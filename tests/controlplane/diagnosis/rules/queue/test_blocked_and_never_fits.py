@@ -7,7 +7,7 @@ from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rules.queue.blocked import BLOCKED
 from controlplane.diagnosis.rules.queue.never_fits import NEVER_FITS
-from controlplane.diagnosis.signal import Signal, Unit
+from dataplane.engine_metrics.signal import Signal, Unit
 from tests.controlplane.diagnosis.rules.build_window import fact, said, series, window
 
 STUCK: tuple[Series, ...] = (

@@ -1,7 +1,7 @@
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rules.queue.head_of_line import HEAD_OF_LINE
-from controlplane.diagnosis.signal import Signal, Unit
+from dataplane.engine_metrics.signal import Signal, Unit
 from tests.controlplane.diagnosis.rules.build_window import fact, series, window
 
 PILE: tuple[Series, ...] = (

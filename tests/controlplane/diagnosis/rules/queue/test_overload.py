@@ -8,7 +8,7 @@ from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rules import BUILT_IN_RULES
 from controlplane.diagnosis.rules.pace.underfilled import UNDERFILLED
 from controlplane.diagnosis.rules.queue.overload import OVERLOAD
-from controlplane.diagnosis.signal import Signal, Unit
+from dataplane.engine_metrics.signal import Signal, Unit
 from tests.controlplane.diagnosis.rules.build_window import fact, said, series, window
 
 

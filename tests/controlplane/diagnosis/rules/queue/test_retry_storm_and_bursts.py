@@ -5,8 +5,8 @@ from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rules.queue.burst_draining import BURST_DRAINING
 from controlplane.diagnosis.rules.queue.retry_storm import RETRY_STORM
-from controlplane.diagnosis.signal import Signal, Unit
 from controlplane.diagnosis.window import Change
+from dataplane.engine_metrics.signal import Signal, Unit
 from tests.controlplane.diagnosis.rules.build_window import fact, series, window
 
 FAILING = fact("http_429_last_60_s", 310)

@@ -12,7 +12,7 @@ from controlplane.diagnosis.reading import (
     SourceKind,
 )
 from controlplane.diagnosis.rules.telemetry.misread import MISREAD
-from controlplane.diagnosis.signal import Signal
+from dataplane.engine_metrics.signal import Signal
 from tests.controlplane.diagnosis.rules.build_window import series, told, window
 
 USAGE = "vllm:kv_cache_usage_perc"

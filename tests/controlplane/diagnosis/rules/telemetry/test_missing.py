@@ -1,7 +1,7 @@
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.rules.telemetry.missing import MISSING
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.window import Change
+from dataplane.engine_metrics.signal import Signal
 from tests.controlplane.diagnosis.rules.build_window import series, told, window
 
 EXPORTED = frozenset({"vllm:kv_cache_usage_perc", "vllm:num_requests_running"})

@@ -5,8 +5,8 @@ import pytest
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.rules.telemetry.stale import STALE
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.window import Change
+from dataplane.engine_metrics.signal import Signal
 from tests.controlplane.diagnosis.rules.build_window import series, told, window
 
 STANDS = series(Signal.RUNNING, *[7] * 8, name="sglang:num_running_reqs", replica="pod-3")

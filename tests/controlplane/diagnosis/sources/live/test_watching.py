@@ -11,11 +11,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import httpx
 import pytest
 
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.sources.live import NoMetricsError, Progress, watch
 from controlplane.diagnosis.sources.live.address import read_address
 from controlplane.diagnosis.sources.live.page import PageAnswer, PageError, create_http, get_page
 from controlplane.diagnosis.window import DoubtKind, EngineName, Window
+from dataplane.engine_metrics.signal import Signal
 
 Answer = tuple[int, str]
 Pages = dict[str, Answer | Callable[[], Answer]]

@@ -4,10 +4,10 @@ import pytest
 
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.reading import Series
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.sources.log import LogReader, read_log
 from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.window import DoubtKind
+from dataplane.engine_metrics.signal import Signal
 
 V1 = (
     "(APIServer pid=7) INFO 11-30 08:00:{second:02d} [loggers.py:271] Engine 00{engine}: Avg prompt"

@@ -4,11 +4,11 @@ import itertools
 
 import pytest
 
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.sources.log import read_log
 from controlplane.diagnosis.sources.log.figure import Figure
 from controlplane.diagnosis.sources.log.growing import MOST_READINGS, GrowingSeries
 from controlplane.diagnosis.sources.log.thinning import Thinning
+from dataplane.engine_metrics.signal import Signal
 
 S = Signal
 

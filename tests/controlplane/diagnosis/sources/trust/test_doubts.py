@@ -2,10 +2,10 @@
 
 import pytest
 
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.sources.scrapes import Snapshot, series_of
 from controlplane.diagnosis.window import Doubt, DoubtKind
+from dataplane.engine_metrics.signal import Signal
 
 
 def _part(*texts: str, every: float = 10.0) -> Part:

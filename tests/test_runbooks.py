@@ -9,9 +9,9 @@ import pytest
 
 from controlplane.cli import main
 from controlplane.diagnosis.mechanism import Mechanism
-from controlplane.diagnosis.sources.aliases import TABLES
 from dataplane import names
 from dataplane.engine_metrics.resolve import VOCABULARIES
+from dataplane.engine_metrics.tables import TABLES
 
 ROOT = Path(__file__).parents[1]
 RUNBOOKS = sorted(p for p in (ROOT / "ops" / "runbooks").glob("*.md") if p.name != "README.md")

@@ -7,9 +7,9 @@ from controlplane.diagnosis.always_on.page_readers import PageReaders
 from controlplane.diagnosis.always_on.rolling_endpoint import RollingEndpoint
 from controlplane.diagnosis.always_on.scraper import ScrapedPage
 from controlplane.diagnosis.always_on.turns import Target
-from controlplane.diagnosis.sources.exposition import NotMetricsError, Sample
 from controlplane.diagnosis.sources.part import Part
 from dataplane import names
+from dataplane.engine_metrics.exposition import NotMetricsError, Sample
 from dataplane.report import GatewayReport
 
 _REPORTED = frozenset(

@@ -2,9 +2,9 @@
 
 from controlplane.diagnosis.always_on.rolling_endpoint import RollingEndpoint
 from controlplane.diagnosis.reading import SourceKind
-from controlplane.diagnosis.sources.exposition import ExpositionReader
-from controlplane.diagnosis.sources.gathering import Gatherer
 from controlplane.diagnosis.sources.settings import SettingsReader
+from dataplane.engine_metrics.exposition import ExpositionReader
+from dataplane.engine_metrics.gathering import Gatherer
 
 _MAX_HEADS = 100_000
 
@@ -23,11 +23,11 @@ class PageReaders:
     @property
     def num_heads(self) -> int:
         """That are remembered."""
-        return len(self.reader._heads)
+        return self.reader.num_heads
 
     def create_endpoint(self, labels: dict[str, str], place: str) -> RollingEndpoint:
         """For the pages of one more."""
-        settings = SettingsReader(_heads=self._settings._heads)
+        settings = self._settings.create_for_another()
         return RollingEndpoint(
             labels, place, SourceKind.METRICS, self._gatherer, _settings_reader=settings
         )
@@ -35,6 +35,6 @@ class PageReaders:
     def forget_if_many(self) -> None:
         """Whatever comes next is read anew, and nothing else changes."""
         if self.num_heads > self._max_heads:
-            self.reader._heads.clear()
-            self._gatherer._targets.clear()
-            self._settings._heads.clear()
+            self.reader.forget()
+            self._gatherer.forget()
+            self._settings.forget_heads()

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 from controlplane.diagnosis.always_on.page_readers import PageReaders
 from controlplane.diagnosis.always_on.scraper import ScrapedPage
-from controlplane.diagnosis.sources.exposition import NotMetricsError
 from controlplane.diagnosis.sources.failed_scrapes import FailedScrape
 from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.sources.trust import pages
 from controlplane.diagnosis.window import Doubt
+from dataplane.engine_metrics.exposition import NotMetricsError
 
 _SILENT_SECONDS = 30.0
 """What a replica said before it fell silent for longer is no longer how it stands."""

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 from controlplane.diagnosis.reading import Reading
 from controlplane.diagnosis.sources.endpoint import Endpoint
-from controlplane.diagnosis.sources.exposition import Sample
 from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.sources.trust.presence import At
+from dataplane.engine_metrics.exposition import Sample
 
 _HISTOGRAM_EVERY_SECONDS = 30.0
 """Between two kept states of a histogram, which are large; the newest is always there."""

@@ -17,7 +17,6 @@ from ruamel.yaml.error import YAMLError
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.sources.changes import change_of
-from controlplane.diagnosis.sources.exposition import NotMetricsError
 from controlplane.diagnosis.sources.facts import facts_of
 from controlplane.diagnosis.sources.joining import join
 from controlplane.diagnosis.sources.log import LogReader
@@ -25,6 +24,7 @@ from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.sources.quantity import number_of
 from controlplane.diagnosis.sources.scrapes import Snapshot, series_of
 from controlplane.diagnosis.window import Doubt, DoubtKind, EngineName, Window
+from dataplane.engine_metrics.exposition import NotMetricsError
 
 
 class CaseError(ValueError):

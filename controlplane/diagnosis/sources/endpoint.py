@@ -12,15 +12,11 @@ from controlplane.diagnosis.reading import (
     Series,
     SourceKind,
 )
-from controlplane.diagnosis.sources.aliases import TABLES
-from controlplane.diagnosis.sources.aliases.alias import AliasTable
 from controlplane.diagnosis.sources.derived import derived
-from controlplane.diagnosis.sources.exposition import Sample
-from controlplane.diagnosis.sources.gathering import Gatherer, SeriesKey
+from controlplane.diagnosis.sources.histogram_states import state_of
 from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.sources.plain_number import plain_number
 from controlplane.diagnosis.sources.settings import SettingsReader
-from controlplane.diagnosis.sources.targets import canonical
 from controlplane.diagnosis.sources.trust import (
     counters,
     presence,
@@ -29,7 +25,12 @@ from controlplane.diagnosis.sources.trust import (
     values,
 )
 from controlplane.diagnosis.window import Doubt, DoubtKind, EngineName
+from dataplane.engine_metrics.alias import AliasTable
+from dataplane.engine_metrics.exposition import Sample
+from dataplane.engine_metrics.gathering import Gatherer, SeriesKey
 from dataplane.engine_metrics.signal import Signal, SignalKind
+from dataplane.engine_metrics.tables import TABLES
+from dataplane.engine_metrics.targets import canonical
 
 OUR_OWN = {
     "pilothouse_gateway": "pilothouse gateway",
@@ -140,7 +141,7 @@ class Endpoint:
         name = told[-1].gathered.name
         readings: list[HistogramReading] = []
         for at, gathered in told:
-            reading = gathered.histogram(at)
+            reading = state_of(gathered, at)
             if reading is not None:
                 readings.append(reading)
                 continue

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 from controlplane.diagnosis.sources.case import CaseError, read_case
-from controlplane.diagnosis.sources.exposition import NotMetricsError, split_scrapes
 from controlplane.diagnosis.sources.input_error import InputError
 from controlplane.diagnosis.sources.joining import join
 from controlplane.diagnosis.sources.log import LogReader
@@ -26,6 +25,7 @@ from controlplane.diagnosis.sources.scrapes import Snapshot, series_of
 from controlplane.diagnosis.sources.simulated import EVENTS, GATEWAYS, SCRAPES, read_simulated
 from controlplane.diagnosis.sources.text_kind import TextKind, is_exposition, kind_of
 from controlplane.diagnosis.window import Doubt, DoubtKind, Window
+from dataplane.engine_metrics.exposition import NotMetricsError, split_scrapes
 
 __all__ = ["InputError", "read_inputs"]
 

@@ -18,16 +18,16 @@ import httpx
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.reading import SourceKind
 from controlplane.diagnosis.sources.endpoint import Endpoint
-from controlplane.diagnosis.sources.exposition import Page, Sample, SampleHead
 from controlplane.diagnosis.sources.facts import facts_of
 from controlplane.diagnosis.sources.failed_scrapes import FailedScrape, told_of_failures
-from controlplane.diagnosis.sources.gathering import Gatherer
 from controlplane.diagnosis.sources.joining import join
 from controlplane.diagnosis.sources.live.address import shown
 from controlplane.diagnosis.sources.live.page import PageAnswer, PageError, create_http, get_answer
 from controlplane.diagnosis.sources.part import Part
-from controlplane.diagnosis.sources.targets import is_read
 from controlplane.diagnosis.window import Doubt, DoubtKind, Window
+from dataplane.engine_metrics.exposition import Page, Sample, SampleHead
+from dataplane.engine_metrics.gathering import Gatherer
+from dataplane.engine_metrics.targets import is_read
 
 _NAMES_PER_QUERY = 40
 _TIMEOUT_SECONDS = 30.0

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 from controlplane.diagnosis.reading import SourceKind
 from controlplane.diagnosis.sources.endpoint import Endpoint
-from controlplane.diagnosis.sources.exposition import ExpositionReader
-from controlplane.diagnosis.sources.gathering import Gatherer
 from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.sources.trust import pages
 from controlplane.diagnosis.window import Doubt, EngineName
+from dataplane.engine_metrics.exposition import ExpositionReader
+from dataplane.engine_metrics.gathering import Gatherer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import httpx
 
-from controlplane.diagnosis.sources.exposition import ExpositionReader, NotMetricsError
 from controlplane.diagnosis.sources.live.address import Address, beside, shown
 from controlplane.diagnosis.sources.live.failures import NoMetricsError, Try
 from controlplane.diagnosis.sources.live.page import PageError, get_page, read_json
+from dataplane.engine_metrics.exposition import ExpositionReader, NotMetricsError
 
 _SHOWN = 160
 _MOST_MODELS = 4

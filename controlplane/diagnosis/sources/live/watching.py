@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 import httpx
 
-from controlplane.diagnosis.sources.exposition import ExpositionReader, NotMetricsError
 from controlplane.diagnosis.sources.facts import facts_of
 from controlplane.diagnosis.sources.failed_scrapes import FailedScrape, told_of_failures
 from controlplane.diagnosis.sources.joining import join
@@ -25,6 +24,7 @@ from controlplane.diagnosis.sources.live.self_description import Said, ask
 from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.sources.scrapes import Snapshot, series_of
 from controlplane.diagnosis.window import EngineName, Window
+from dataplane.engine_metrics.exposition import ExpositionReader, NotMetricsError
 
 _PROBE_DEADLINE_SECONDS = 20.0
 

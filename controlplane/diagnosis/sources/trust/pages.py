@@ -3,8 +3,8 @@ page that was cut off."""
 
 from collections.abc import Iterable, Sequence
 
-from controlplane.diagnosis.sources.exposition import BadLine, Page, Sample, SampleHead
 from controlplane.diagnosis.window import Doubt, DoubtKind
+from dataplane.engine_metrics.exposition import BadLine, Page, Sample, SampleHead
 
 _SHOWN = 3
 _WIDTH = 80

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from controlplane.diagnosis.reading import Series
-from controlplane.diagnosis.sources.aliases.alias import AliasTable
-from controlplane.diagnosis.sources.gathering import Gathered
-from controlplane.diagnosis.sources.targets import canonical, is_known
 from controlplane.diagnosis.window import Doubt, DoubtKind
+from dataplane.engine_metrics.alias import AliasTable
+from dataplane.engine_metrics.gathering import Gathered
 from dataplane.engine_metrics.signal import Signal
+from dataplane.engine_metrics.targets import canonical, is_known
 
 _SAME_SHARE = 0.01
 _SHOWN = 4

@@ -8,9 +8,9 @@ from controlplane.diagnosis.always_on.replica_history import ReplicaHistory
 from controlplane.diagnosis.always_on.scraper import ScrapedPage
 from controlplane.diagnosis.always_on.turns import Target
 from controlplane.diagnosis.sources.joining import join
-from controlplane.diagnosis.sources.targets import canonical
 from controlplane.diagnosis.window import DoubtKind, Window
 from dataplane.engine_metrics.signal import Signal
+from dataplane.engine_metrics.targets import canonical
 from tests.controlplane.diagnosis.always_on.metrics_server import vllm_page
 
 _TARGET = Target(replica_id="r", deployment="chat", address="10.0.0.1:1")

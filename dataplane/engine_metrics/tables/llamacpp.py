@@ -1,10 +1,10 @@
 """llama.cpp's server. It tells no latencies, no reuse, and in current versions no KV usage."""
 
-from controlplane.diagnosis.sources.aliases.alias import AliasTable
-from controlplane.diagnosis.sources.aliases.meaning import SHARED, aliases_of, plain
 from dataplane.engine_metrics import signals
+from dataplane.engine_metrics.alias import AliasTable
 from dataplane.engine_metrics.llamacpp import LLAMACPP as VOCABULARY
 from dataplane.engine_metrics.signal import Signal
+from dataplane.engine_metrics.tables.meaning import SHARED, aliases_of, plain
 
 _OWN = (
     plain(signals.GENERATION_TOKENS, Signal.GENERATION_TOKENS),

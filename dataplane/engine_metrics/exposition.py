@@ -87,6 +87,15 @@ class ExpositionReader:
 
     _heads: dict[str, SampleHead] = field(default_factory=dict)
 
+    @property
+    def num_heads(self) -> int:
+        """That are remembered."""
+        return len(self._heads)
+
+    def forget(self) -> None:
+        """What comes next is read anew."""
+        self._heads.clear()
+
     def read(self, text: str, place: str = "") -> Page:
         """`place` is for messages. Raises NotMetricsError where nothing of it is a sample."""
         _refuse_other_formats(text, place)

@@ -1,14 +1,12 @@
 """From the samples of one page to one value, or one state of a histogram, of each series."""
 
-import itertools
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from controlplane.diagnosis.reading import HistogramReading
-from controlplane.diagnosis.sources.exposition import Sample, SampleHead
-from controlplane.diagnosis.sources.targets import Known, Role, Target, targets_of
+from dataplane.engine_metrics.exposition import Sample, SampleHead
 from dataplane.engine_metrics.signal import Signal, SignalKind, Unit
+from dataplane.engine_metrics.targets import Known, Role, Target, targets_of
 
 _WHOLE_IS_GREATEST = frozenset({Unit.RATIO, Unit.UNIX_SECONDS})
 
@@ -32,32 +30,16 @@ class Gathered:
     superseded: tuple["Gathered", ...] = ()
     """The same under older names of the same page."""
 
-    def histogram(self, at: float) -> HistogramReading | None:
-        """Its state; None where its buckets are no histogram's."""
-        factor = self.known.alias.factor
-        bounds = tuple(sorted(self.buckets))
-        counts = tuple(self.buckets[bound] for bound in bounds)
-        if not all(map(math.isfinite, counts)) or any(
-            after < before for before, after in itertools.pairwise(counts)
-        ):
-            return None
-        count = max(self.count, counts[-1] if counts else 0.0)
-        if not bounds or bounds[-1] != math.inf:
-            bounds, counts = (*bounds, math.inf), (*counts, count)
-        return HistogramReading(
-            at,
-            tuple(bound * factor for bound in bounds),
-            counts,
-            self.sum * factor,
-            count,
-        )
-
 
 @dataclass(slots=True)
 class Gatherer:
     """Remembers what heads mean."""
 
     _targets: dict[SampleHead, tuple[Target, ...]] = field(default_factory=dict)
+
+    def forget(self) -> None:
+        """What comes next is looked up anew."""
+        self._targets.clear()
 
     def gather(
         self, samples: Iterable[Sample], engine: str | None = None

@@ -1,11 +1,11 @@
 """SGLang. What it counts by step comes before what it counts by finished request: while long
 answers run, the latter stands still."""
 
-from controlplane.diagnosis.sources.aliases.alias import AliasTable, FactAlias, InfoAlias
-from controlplane.diagnosis.sources.aliases.meaning import SHARED, Meaning, aliases_of, plain
 from dataplane.engine_metrics import signals
+from dataplane.engine_metrics.alias import AliasTable, FactAlias, InfoAlias
 from dataplane.engine_metrics.sglang import SGLANG as VOCABULARY
 from dataplane.engine_metrics.signal import Signal
+from dataplane.engine_metrics.tables.meaning import SHARED, Meaning, aliases_of, plain
 
 _INPUT = frozenset({"input"})
 _TOTAL = frozenset({"total"})

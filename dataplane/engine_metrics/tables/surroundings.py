@@ -1,6 +1,6 @@
 """What is exported beside an engine's own series: its process, its HTTP front end, its device."""
 
-from controlplane.diagnosis.sources.aliases.alias import Alias, AliasTable
+from dataplane.engine_metrics.alias import Alias, AliasTable
 from dataplane.engine_metrics.signal import Signal
 
 _MEBIBYTES = 1024.0 * 1024.0

@@ -1,7 +1,7 @@
 """Routers before engines: Dynamo's front end, llm-d's endpoint picker, SGLang's router. Whom they
 count by worker or endpoint is a replica here."""
 
-from controlplane.diagnosis.sources.aliases.alias import Alias, AliasTable
+from dataplane.engine_metrics.alias import Alias, AliasTable
 from dataplane.engine_metrics.signal import Signal
 
 _WORKER = {"worker_id": "replica"}

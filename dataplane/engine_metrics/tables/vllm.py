@@ -1,9 +1,9 @@
 """vLLM, V0 and V1."""
 
-from controlplane.diagnosis.sources.aliases.alias import AliasTable, InfoAlias
-from controlplane.diagnosis.sources.aliases.meaning import SHARED, Meaning, aliases_of, plain
 from dataplane.engine_metrics import signals
+from dataplane.engine_metrics.alias import AliasTable, InfoAlias
 from dataplane.engine_metrics.signal import Signal
+from dataplane.engine_metrics.tables.meaning import SHARED, Meaning, aliases_of, plain
 from dataplane.engine_metrics.vllm import VLLM as VOCABULARY
 
 _COMPUTED = frozenset({"local_compute", "compute", "computed"})

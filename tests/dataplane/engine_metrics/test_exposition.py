@@ -1,18 +1,15 @@
 """Metrics text of all kinds of writers, read line by line."""
 
-import gzip
 import math
 
 import pytest
 
-from controlplane.diagnosis.sources.decoding import decoded
-from controlplane.diagnosis.sources.exposition import (
+from dataplane.engine_metrics.exposition import (
     ExpositionReader,
     NotMetricsError,
     Page,
     split_scrapes,
 )
-from controlplane.diagnosis.sources.plain_number import plain_number
 
 
 def _read(text: str) -> Page:
@@ -88,25 +85,3 @@ def test_scrapes_that_were_appended_to_one_file_come_apart() -> None:
     assert [len(_read(part).samples) for part in parts] == [2, 2, 2]
     assert parts[1].startswith("# TYPE a gauge\n")
     assert list(split_scrapes("")) == [""]
-
-
-def test_bytes_are_unpacked_and_decoded_whoever_wrote_them() -> None:
-    packed = gzip.compress(b"a 1\r\nb 2\r\n")
-    assert decoded(packed) == "a 1\nb 2\n"
-    assert decoded(packed[:-9]).startswith("a 1")
-    assert decoded("a 1\r\n".encode("utf-16")) == "a 1\n"
-    assert decoded(b"\xef\xbb\xbfa 1\n") == "a 1\n"
-    assert decoded(b'a{b="\xff"} 1') == 'a{b="\ufffd"} 1'
-
-
-def test_numbers_are_written_as_people_write_them() -> None:
-    told = (371.0, 0.993, 1.35484e6, 12050.123456, 0.41237113402, 1e-5, 1234567.25)
-    assert [plain_number(value) for value in told] == [
-        "371",
-        "0.993",
-        "1354840",
-        "12050.1",
-        "0.412371",
-        "0.00001",
-        "1234567.2",
-    ]

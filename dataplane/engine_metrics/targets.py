@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, lru_cache
 
-from controlplane.diagnosis.sources.aliases import TABLES
-from controlplane.diagnosis.sources.aliases.alias import Alias, AliasTable
-from controlplane.diagnosis.sources.exposition import SampleHead
+from dataplane.engine_metrics.alias import Alias, AliasTable
+from dataplane.engine_metrics.exposition import SampleHead
 from dataplane.engine_metrics.signal import SignalKind
+from dataplane.engine_metrics.tables import TABLES
 
 
 class Role(StrEnum):

@@ -1,7 +1,7 @@
 """Our own gateway."""
 
-from controlplane.diagnosis.sources.aliases.alias import Alias, AliasTable
 from dataplane import names
+from dataplane.engine_metrics.alias import Alias, AliasTable
 from dataplane.engine_metrics.signal import Signal
 
 _CLASS = {names.LABEL_DEPLOYMENT: "deployment", names.LABEL_REQUEST_CLASS: "request_class"}

@@ -2,11 +2,11 @@
 
 import pytest
 
-from controlplane.diagnosis.sources.aliases import TABLES
-from controlplane.diagnosis.sources.aliases.alias import AliasTable
 from dataplane import names
+from dataplane.engine_metrics.alias import AliasTable
 from dataplane.engine_metrics.resolve import VOCABULARIES
 from dataplane.engine_metrics.signal import Signal, SignalKind
+from dataplane.engine_metrics.tables import TABLES
 
 EVERY = pytest.mark.parametrize("table", TABLES, ids=lambda table: table.prefixes[0])
 

@@ -1,6 +1,6 @@
 """TensorRT-LLM: `trtllm-serve`, and Triton's backend, which puts the quantity into a label."""
 
-from controlplane.diagnosis.sources.aliases.alias import Alias, AliasTable
+from dataplane.engine_metrics.alias import Alias, AliasTable
 from dataplane.engine_metrics.signal import Signal
 
 _SERVE = (

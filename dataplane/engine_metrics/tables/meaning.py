@@ -6,8 +6,8 @@ The names on the wire, their units and their versions stand in `dataplane.engine
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from controlplane.diagnosis.sources.aliases.alias import Alias, Values
 from dataplane.engine_metrics import signals
+from dataplane.engine_metrics.alias import Alias, Values
 from dataplane.engine_metrics.series import EngineSeries, EngineVocabulary, SeriesKind
 from dataplane.engine_metrics.signal import Signal
 

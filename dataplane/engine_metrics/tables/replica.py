@@ -1,7 +1,7 @@
 """Our own engine, one replica process."""
 
-from controlplane.diagnosis.sources.aliases.alias import Alias, AliasTable, InfoAlias
 from dataplane import names
+from dataplane.engine_metrics.alias import Alias, AliasTable, InfoAlias
 from dataplane.engine_metrics.signal import Signal
 
 REPLICA = AliasTable(

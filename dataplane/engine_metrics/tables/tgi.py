@@ -1,7 +1,7 @@
 """Hugging Face's text-generation-inference. It tells no TTFT; prefill and decode are apart by the
 label `method`."""
 
-from controlplane.diagnosis.sources.aliases.alias import Alias, AliasTable, FactAlias
+from dataplane.engine_metrics.alias import Alias, AliasTable, FactAlias
 from dataplane.engine_metrics.signal import Signal
 
 _PREFILL = frozenset({"prefill"})

@@ -10,7 +10,6 @@ import pytest
 from controlplane.cli import main
 from controlplane.diagnosis.mechanism import Mechanism
 from dataplane import names
-from dataplane.engine_metrics.resolve import VOCABULARIES
 from dataplane.engine_metrics.tables import TABLES
 
 ROOT = Path(__file__).parents[1]
@@ -30,13 +29,7 @@ def section(page: Path, name: str) -> str:
 
 def metrics_of_engines() -> set[str]:
     """All that the adapters or the diagnosis know how to read."""
-    adapters = {series.exported for each in VOCABULARIES.values() for series in each.series}
-    diagnosis: set[str] = set()
-    for table in TABLES:
-        diagnosis |= {each.exported for each in table.aliases}
-        diagnosis |= {each.exported for each in table.infos}
-        diagnosis |= {each.exported for each in table.facts}
-    return adapters | diagnosis
+    return {name for table in TABLES for name in table.names}
 
 
 def calls_in(text: str) -> Iterator[list[str]]:

@@ -1,7 +1,7 @@
 """How one name on the wire is read as a signal."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 from dataplane.engine_metrics.signal import Signal
 
@@ -9,7 +9,7 @@ Values = Mapping[str, frozenset[str]]
 """Of a label."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Alias:
     """One exported name. Where several aliases of a table stand for one signal, the first whose
     name is there is read: new names stand before old ones, the better source before the worse."""
@@ -17,6 +17,7 @@ class Alias:
     exported: str
     """As on the wire: a counter's with `_total`, a histogram's without `_bucket`."""
     signal: Signal
+    _: KW_ONLY
     factor: float = 1.0
     """The exported value, times this, is in the signal's unit."""
     only: Values = field(default_factory=dict)
@@ -29,12 +30,26 @@ class Alias:
     """Labels that its series get, where several names are parts of one signal."""
     until: str | None = None
     """The version that renamed or removed it; None: current."""
+    instead: str | None = None
+    """What later versions export in its place, where that tells another signal."""
 
     def means(self, labels: Mapping[str, str]) -> bool:
         """Whether a sample with these labels is meant."""
         return all(
             labels.get(key) is None or labels[key] in values for key, values in self.only.items()
         ) and not any(labels.get(key) in values for key, values in self.without.items())
+
+    def is_another_name_of(self, other: "Alias") -> bool:
+        """Whether both tell the same, or one took the other's place."""
+        if self.exported == other.exported:
+            return False
+        if other.exported == self.instead or self.exported == other.instead:
+            return True
+        return self._meaning == other._meaning
+
+    @property
+    def _meaning(self) -> tuple[object, ...]:
+        return self.signal, self.only, self.without, self.keep, self.fixed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +81,8 @@ class AliasTable:
     aliases: tuple[Alias, ...]
     infos: tuple[InfoAlias, ...] = ()
     facts: tuple[FactAlias, ...] = ()
+    unread: tuple[str, ...] = ()
+    """More names of its own that are known, and told to nobody."""
     rank_labels: tuple[str, ...] = ()
     """Labels of engines that work side by side: their series stay apart, by label `engine`."""
     copy_labels: tuple[str, ...] = ()
@@ -81,3 +98,10 @@ class AliasTable:
     def signals(self) -> frozenset[Signal]:
         """All that some version of it tells."""
         return frozenset(alias.signal for alias in self.aliases)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """All that some version of it exports, as far as they are known."""
+        signals = {each.exported for each in self.aliases}
+        settings = {each.exported for each in self.infos} | {each.exported for each in self.facts}
+        return frozenset(signals | settings | set(self.unread))

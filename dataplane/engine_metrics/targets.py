@@ -93,15 +93,20 @@ def canonical(name: str) -> str:
 
 def is_known(name: str) -> bool:
     """Of a family: whether some exporter is known to have it."""
-    return canonical(name) in _told_by_labels() or any(
-        canonical(f"{name}{role}") in _known_by_name() for role in Role
-    )
+    if name in _unread() or canonical(name) in _told_by_labels():
+        return True
+    return any(canonical(f"{name}{role}") in _known_by_name() for role in Role)
 
 
 @cache
 def _told_by_labels() -> frozenset[str]:
     infos = {info.exported for table in TABLES for info in table.infos}
     return frozenset(infos | {fact.exported for table in TABLES for fact in table.facts})
+
+
+@cache
+def _unread() -> frozenset[str]:
+    return frozenset(name for table in TABLES for name in table.unread)
 
 
 @cache

@@ -1,20 +1,41 @@
-"""llama.cpp's server. It tells no latencies, no reuse, and in current versions no KV usage."""
+"""llama.cpp's server, which exports with --metrics. Sources: its `tools/server/server-task.cpp` and
+README.
 
-from dataplane.engine_metrics import signals
-from dataplane.engine_metrics.alias import AliasTable
-from dataplane.engine_metrics.llamacpp import LLAMACPP as VOCABULARY
+It tells no latencies, and in current versions no KV usage."""
+
+from dataplane.engine_metrics.alias import Alias, AliasTable
 from dataplane.engine_metrics.signal import Signal
-from dataplane.engine_metrics.tables.meaning import SHARED, aliases_of, plain
-
-_OWN = (
-    plain(signals.GENERATION_TOKENS, Signal.GENERATION_TOKENS),
-    plain(signals.PROMPT_TOKENS_CACHED, Signal.CACHED_PROMPT_TOKENS),
-)
 
 LLAMACPP = AliasTable(
     engine="llama.cpp",
-    prefixes=(VOCABULARY.prefix,),
-    aliases=aliases_of(VOCABULARY, (*SHARED, *_OWN)),
+    prefixes=("llamacpp:",),
+    aliases=(
+        Alias("llamacpp:requests_processing", Signal.RUNNING),
+        Alias("llamacpp:requests_deferred", Signal.WAITING),
+        Alias("llamacpp:kv_cache_usage_ratio", Signal.KV_USAGE, until="b5420"),
+        Alias("llamacpp:kv_cache_tokens", Signal.CONTEXT_TOKENS, until="b5420"),
+        Alias("llamacpp:n_decode_total", Signal.STEPS),
+        Alias("llamacpp:n_busy_slots_per_decode", Signal.BUSY_SLOTS),
+        # Called a counter, and is the most that there ever was.
+        Alias("llamacpp:n_tokens_max", Signal.CONTEXT_HIGH_WATER),
+        Alias("llamacpp:prompt_tokens_total", Signal.PROMPT_TOKENS),
+        Alias("llamacpp:prompt_tokens_cached_total", Signal.CACHED_PROMPT_TOKENS),
+        Alias("llamacpp:prompt_seconds_total", Signal.PROMPT_SECONDS),
+        Alias("llamacpp:tokens_predicted_total", Signal.GENERATION_TOKENS),
+        # The first token is not timed.
+        Alias("llamacpp:tokens_predicted_seconds_total", Signal.GENERATION_SECONDS),
+        # Averages since the last scrape, whoever scraped: useless to two readers.
+        Alias("llamacpp:prompt_tokens_seconds", Signal.PROMPT_RATE),
+        Alias("llamacpp:predicted_tokens_seconds", Signal.GENERATION_RATE),
+        Alias("llamacpp:spec_decode_num_drafts_total", Signal.DRAFTS),
+        Alias("llamacpp:spec_decode_num_draft_tokens_total", Signal.DRAFT_TOKENS),
+        Alias("llamacpp:spec_decode_num_accepted_tokens_total", Signal.ACCEPTED_TOKENS),
+        Alias(
+            "llamacpp:spec_decode_num_accepted_tokens_per_pos_total",
+            Signal.ACCEPTED_BY_POSITION,
+            keep={"position": "position"},
+        ),
+    ),
     expected=frozenset(
         {
             Signal.RUNNING,

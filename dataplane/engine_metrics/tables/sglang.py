@@ -1,74 +1,120 @@
-"""SGLang. What it counts by step comes before what it counts by finished request: while long
-answers run, the latter stands still."""
+"""SGLang, which exports with --enable-metrics. Sources: its public documentation and
+`srt/observability/metrics_collector.py`.
 
-from dataplane.engine_metrics import signals
-from dataplane.engine_metrics.alias import AliasTable, FactAlias, InfoAlias
-from dataplane.engine_metrics.sglang import SGLANG as VOCABULARY
+What it counts by step comes before what it counts by finished request: while long answers run, the
+latter stands still."""
+
+from dataplane.engine_metrics.alias import Alias, AliasTable, FactAlias, InfoAlias
 from dataplane.engine_metrics.signal import Signal
-from dataplane.engine_metrics.tables.meaning import SHARED, Meaning, aliases_of, plain
 
+_MEGABYTES = 1e6
+_MILLISECONDS = 1e-3
 _INPUT = frozenset({"input"})
 _TOTAL = frozenset({"total"})
 
+_STATE = (
+    Alias("sglang:num_running_reqs", Signal.RUNNING),
+    Alias("sglang:num_queue_reqs", Signal.WAITING),
+    Alias("sglang:num_paused_reqs", Signal.PAUSED),
+    # The largest of its pools; cached tokens that could be evicted do not count.
+    Alias("sglang:token_usage", Signal.KV_USAGE),
+    Alias("sglang:full_token_usage", Signal.KV_USAGE),
+    Alias("sglang:max_total_num_tokens", Signal.KV_CAPACITY),
+    Alias("sglang:kv_used_tokens", Signal.CONTEXT_TOKENS),
+    Alias("sglang:num_used_tokens", Signal.CONTEXT_TOKENS),
+    Alias("sglang:kv_available_tokens", Signal.KV_AVAILABLE),
+    Alias("sglang:kv_evictable_tokens", Signal.KV_EVICTABLE),
+    Alias("sglang:page_size", Signal.KV_BLOCK_SIZE),
+    Alias("sglang:num_pages", Signal.KV_BLOCKS),
+    Alias("sglang:num_retracted_requests_total", Signal.PREEMPTIONS),
+    # A gauge of the last retraction, not a count of all.
+    Alias(
+        "sglang:num_retracted_reqs",
+        Signal.LAST_RETRACTED,
+        until="0.5",
+        instead="sglang:num_retracted_requests_total",
+    ),
+    Alias(
+        "sglang:num_retracted_input_tokens_total",
+        Signal.RETRACTED_TOKENS,
+        fixed={"kind": "input"},
+    ),
+    Alias(
+        "sglang:num_retracted_output_tokens_total",
+        Signal.RETRACTED_TOKENS,
+        fixed={"kind": "output"},
+    ),
+    Alias("sglang:new_token_ratio", Signal.NEW_TOKEN_RATIO),
+    Alias("sglang:is_cuda_graph", Signal.CUDA_GRAPH),
+    Alias("sglang:cuda_graph_passes_total", Signal.GRAPH_PASSES, keep={"mode": "mode"}),
+)
 
-def _work(mode: str, signal: Signal) -> Meaning:
-    return Meaning(told_by=signals.WORK_TOKENS, signal=signal, only={"mode": frozenset({mode})})
+
+def _work(mode: str, signal: Signal) -> Alias:
+    return Alias("sglang:realtime_tokens_total", signal, only={"mode": frozenset({mode})})
 
 
-_OWN = (
+_TOKENS = (
+    Alias("sglang:prompt_tokens_total", Signal.PROMPT_TOKENS),  # of finished requests only
     _work("prefill_compute", Signal.COMPUTED_PROMPT_TOKENS),
-    Meaning(
-        told_by=signals.PROMPT_TOKENS_BY_SOURCE,
-        signal=Signal.COMPUTED_PROMPT_TOKENS,
+    Alias(
+        "sglang:prefill_effective_tokens_total",
+        Signal.COMPUTED_PROMPT_TOKENS,
         only={"mode": _INPUT},
     ),
     _work("prefill_cache", Signal.CACHED_PROMPT_TOKENS),
-    Meaning(
-        told_by=signals.PROMPT_TOKENS_BY_SOURCE,
-        signal=Signal.CACHED_PROMPT_TOKENS,
+    Alias(
+        "sglang:prefill_effective_tokens_total",
+        Signal.CACHED_PROMPT_TOKENS,
         without={"mode": _INPUT},
     ),
-    Meaning(
-        told_by=signals.PROMPT_TOKENS_CACHED,
-        signal=Signal.CACHED_PROMPT_TOKENS,
+    # Its source `total` is the sum of the others.
+    Alias(
+        "sglang:cached_tokens_total",
+        Signal.CACHED_PROMPT_TOKENS,
         without={"cache_source": _TOTAL},
     ),
     _work("decode", Signal.GENERATION_TOKENS),
-    plain(signals.GENERATION_TOKENS, Signal.GENERATION_TOKENS),
-    plain(signals.FINISHED, Signal.FINISHED),
-    Meaning(
-        told_by=signals.RETRACTED_INPUT_TOKENS,
-        signal=Signal.RETRACTED_TOKENS,
-        fixed={"kind": "input"},
-    ),
-    Meaning(
-        told_by=signals.RETRACTED_OUTPUT_TOKENS,
-        signal=Signal.RETRACTED_TOKENS,
-        fixed={"kind": "output"},
-    ),
-    Meaning(
-        told_by=signals.STAGE_TIME,
-        signal=Signal.PREFILL_TIME,
-        only={"stage": frozenset({"prefill_forward"})},
-    ),
-    Meaning(told_by=signals.STAGE_TIME, signal=Signal.STAGE_TIME, keep={"stage": "stage"}),
-    plain(signals.PREFILL_QUEUE, Signal.PREFILL_QUEUE),
-    plain(signals.DECODE_QUEUE, Signal.DECODE_QUEUE),
-    plain(signals.TRANSFER_QUEUE, Signal.TRANSFER_QUEUE),
+    Alias("sglang:generation_tokens_total", Signal.GENERATION_TOKENS),  # of finished requests only
+    Alias("sglang:cache_hit_rate", Signal.HIT_RATE),  # of the last prefill batch only
+    Alias("sglang:gen_throughput", Signal.GENERATION_RATE),
 )
 
-_MEMORY = (
-    "sglang:weight_memory_usage_gb",
-    "sglang:kv_cache_memory_usage_gb",
-    "sglang:startup_available_gpu_memory_gb",
-    "sglang:context_len",
-    "sglang:max_running_requests_under_SLO",
+_REQUESTS = (
+    Alias("sglang:num_requests_total", Signal.FINISHED),
+    Alias("sglang:num_aborted_requests_total", Signal.ABORTED),
+    Alias("sglang:time_to_first_token_seconds", Signal.TTFT),  # its buckets begin at 0.1 s
+    Alias("sglang:inter_token_latency_seconds", Signal.ITL),
+    Alias("sglang:e2e_request_latency_seconds", Signal.E2E),
+    Alias("sglang:queue_time_seconds", Signal.QUEUE_TIME),
+    Alias(
+        "sglang:per_stage_req_latency_seconds",
+        Signal.PREFILL_TIME,
+        only={"stage": frozenset({"prefill_forward"})},
+    ),
+    Alias("sglang:per_stage_req_latency_seconds", Signal.STAGE_TIME, keep={"stage": "stage"}),
+    Alias("sglang:prompt_tokens_histogram", Signal.PROMPT_LENGTH),
+    Alias("sglang:uncached_prompt_tokens_histogram", Signal.COMPUTED_LENGTH),
+    Alias("sglang:generation_tokens_histogram", Signal.OUTPUT_LENGTH),
+    Alias("sglang:spec_accept_length", Signal.ACCEPTANCE_LENGTH),
+    Alias("sglang:spec_accept_rate", Signal.ACCEPTANCE_RATE),
+)
+
+_APART = (
+    # Where prefill and decode are served by workers of their own.
+    Alias("sglang:num_prefill_bootstrap_queue_reqs", Signal.PREFILL_QUEUE),
+    Alias("sglang:num_decode_prealloc_queue_reqs", Signal.DECODE_QUEUE),
+    Alias("sglang:num_decode_transfer_queue_reqs", Signal.TRANSFER_QUEUE),
+    Alias("sglang:num_prefill_inflight_queue_reqs", Signal.TRANSFER_QUEUE),
+    Alias("sglang:kv_transfer_latency_ms", Signal.TRANSFER_TIME, factor=_MILLISECONDS),
+    Alias("sglang:kv_transfer_total_mb", Signal.TRANSFER_SIZE, factor=_MEGABYTES),
+    Alias("sglang:num_transfer_failed_reqs_total", Signal.TRANSFER_FAILURES),
 )
 
 SGLANG = AliasTable(
     engine="sglang",
-    prefixes=(VOCABULARY.prefix,),
-    aliases=aliases_of(VOCABULARY, (*SHARED, *_OWN)),
+    prefixes=("sglang:",),
+    aliases=(*_STATE, *_TOKENS, *_REQUESTS, *_APART),
     infos=(
         InfoAlias(
             exported="sglang:cache_config_info",
@@ -81,14 +127,26 @@ SGLANG = AliasTable(
         ),
     ),
     facts=(
-        *(FactAlias(exported=name) for name in _MEMORY),
+        FactAlias(exported="sglang:weight_memory_usage_gb"),
+        FactAlias(exported="sglang:kv_cache_memory_usage_gb"),
+        FactAlias(exported="sglang:startup_available_gpu_memory_gb"),
+        FactAlias(exported="sglang:context_len"),
+        FactAlias(exported="sglang:max_running_requests_under_SLO"),
         FactAlias(exported="sglang:graph_memory_usage_gb", keep=("phase",)),
         FactAlias(exported="sglang:startup_time_seconds", keep=("phase",)),
         FactAlias(exported="sglang:startup_cuda_graph_time_seconds", keep=("phase",)),
     ),
-    rank_labels=VOCABULARY.parallel_labels,
-    copy_labels=VOCABULARY.copy_labels,
-    total_labels=VOCABULARY.total_labels,
+    unread=(
+        "sglang:num_grammar_queue_reqs",
+        "sglang:lora_pool_utilization",
+        "sglang:hicache_host_used_tokens",
+        # NaN unless SGLANG_ENABLE_METRICS_DEVICE_TIMER is set, and at each window's edge.
+        "sglang:fwd_occupancy",
+        "sglang:kv_transfer_speed_gb_s",
+    ),
+    rank_labels=("dp_rank",),
+    copy_labels=("tp_rank", "pp_rank", "moe_ep_rank"),
+    total_labels=("priority",),
     expected=frozenset({Signal.RUNNING, Signal.WAITING, Signal.KV_USAGE, Signal.GENERATION_TOKENS}),
     whole_from=12,
 )

@@ -16,8 +16,8 @@ from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.told import plain
 from controlplane.diagnosis.window import Window
-from dataplane.engine_metrics.resolve import VOCABULARIES
 from dataplane.engine_metrics.signal import Signal
+from dataplane.engine_metrics.tables import TABLES
 
 _PARTS = ("_bucket", "_sum", "_count", "_total", "_created")
 _NOTHING = re.compile(
@@ -235,11 +235,11 @@ def _renamed(name: str) -> tuple[str, ...]:
     """What other versions of an engine export under the same meaning."""
     return tuple(
         other.exported
-        for vocabulary in VOCABULARIES.values()
-        for each in vocabulary.series
+        for table in TABLES
+        for each in table.aliases
         if _stem(each.exported) == _stem(name)
-        for other in vocabulary.series
-        if other.signal == each.signal and other.exported != each.exported
+        for other in table.aliases
+        if other.is_another_name_of(each)
     )
 
 

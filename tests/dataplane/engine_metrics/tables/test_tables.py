@@ -4,17 +4,23 @@ import pytest
 
 from dataplane import names
 from dataplane.engine_metrics.alias import AliasTable
-from dataplane.engine_metrics.resolve import VOCABULARIES
 from dataplane.engine_metrics.signal import Signal, SignalKind
 from dataplane.engine_metrics.tables import TABLES
+from dataplane.engine_metrics.tables.sglang import SGLANG
+from dataplane.engine_metrics.tables.vllm import VLLM
 
 EVERY = pytest.mark.parametrize("table", TABLES, ids=lambda table: table.prefixes[0])
 
 
 @EVERY
 def test_names_begin_as_their_exporter_says(table: AliasTable) -> None:
-    told = {alias.exported for alias in table.aliases} | {info.exported for info in table.infos}
-    assert all(name.startswith(table.prefixes) for name in told)
+    assert all(name.startswith(table.prefixes) for name in table.names)
+
+
+@EVERY
+def test_what_is_known_and_not_read_is_read_nowhere(table: AliasTable) -> None:
+    assert not {alias.exported for alias in table.aliases} & set(table.unread)
+    assert len(set(table.unread)) == len(table.unread)
 
 
 @EVERY
@@ -38,18 +44,31 @@ def test_current_names_stand_before_old_ones(table: AliasTable) -> None:
         assert is_old == sorted(is_old), signal
 
 
-def test_counters_of_the_shared_vocabulary_are_read_as_counters_and_histograms_as_histograms() -> (
-    None
-):
-    kinds = {
-        series.exported: series.kind.value
-        for vocabulary in VOCABULARIES.values()
-        for series in vocabulary.series
-    }
-    for table in TABLES:
-        for alias in table.aliases:
-            if alias.exported in kinds:
-                assert alias.signal.terms.kind.value == kinds[alias.exported], alias.exported
+@EVERY
+def test_a_name_that_ends_like_a_counters_is_no_gauges(table: AliasTable) -> None:
+    told = {a.exported: a.signal.terms.kind for a in table.aliases if a.exported.endswith("_total")}
+    gauges = {name for name, kind in told.items() if kind is SignalKind.GAUGE}
+    assert gauges == set()
+
+
+def test_another_name_of_the_same_is_found_and_a_part_of_it_is_none() -> None:
+    by_name = {alias.exported: alias for alias in VLLM.aliases}
+    new, old = by_name["vllm:kv_cache_usage_perc"], by_name["vllm:gpu_cache_usage_perc"]
+    assert new.is_another_name_of(old)
+    assert old.is_another_name_of(new)
+    assert not new.is_another_name_of(new)
+    cached = by_name["vllm:prompt_tokens_cached_total"]
+    assert not any(each.is_another_name_of(cached) for each in VLLM.aliases)
+
+
+def test_what_took_the_place_of_a_name_is_another_name_though_it_counts_otherwise() -> None:
+    by_name = {alias.exported: alias for alias in SGLANG.aliases}
+    now, before = (
+        by_name["sglang:num_retracted_requests_total"],
+        by_name["sglang:num_retracted_reqs"],
+    )
+    assert now.is_another_name_of(before)
+    assert before.is_another_name_of(now)
 
 
 def test_each_metric_of_a_replica_process_is_read() -> None:

@@ -3,6 +3,7 @@
 import re
 
 from controlplane.diagnosis.fact import Fact
+from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.course import late
 from controlplane.diagnosis.views.figure import Figure
 from controlplane.diagnosis.views.told import number_of, plain, share_of, told_all
@@ -81,3 +82,12 @@ def _cores(fact: Fact) -> float | None:
 _NOT_A_SHARE = r"mem|count$|other|before"
 _MOST_CORES = 8.0
 """A figure without a unit above it is a percentage: no front process keeps more cores busy."""
+
+
+def cite_usage(argument: Argument, usage: Figure | None) -> None:
+    if usage is None:
+        return
+    if usage.fact is not None:
+        argument.fact(usage.fact, "the device is idle much of the time")
+    else:
+        argument.says(f"{usage.says}: the device is idle much of the time")

@@ -1,57 +1,19 @@
 """A limit or the way of sending keeps the batch small, and the device idle."""
 
-import re
-
-from controlplane.diagnosis.citing import number
-from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.rules.pace.batch_limits import (
+    at_a_constant_batch,
+    behind_a_limit,
+    behind_reservations,
+    beside_free_memory,
+)
+from controlplane.diagnosis.rules.pace.sending import by_sending
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
-from controlplane.diagnosis.views.course import is_sustained, late, stretch_while
 from controlplane.diagnosis.views.device import BUSY_CORE, IDLE_BELOW, cpu_of, device_usage
-from controlplane.diagnosis.views.figure import Figure, figure_of
-from controlplane.diagnosis.views.prompts import longest_prompt, other_prompts
-from controlplane.diagnosis.views.slowdown import slowdowns
-from controlplane.diagnosis.views.told import number_of, plain, told, told_all, told_number
 from controlplane.diagnosis.window import Window
-from dataplane.engine_metrics.signal import Signal
-
-_FREE_CACHE = 0.5
-"""Twice the batch would fit."""
-_MUCH_FREE_CACHE = 0.3
-_QUARTER = 0.25
-_HALF = 0.5
-_TWICE = 2.0
-_MORE = 1.5
-"""Times the tokens, with twice as many at once: then the device was not full."""
-_LEAST_SECONDS = 14.0
-_LEAST_PACE = 1.0
-"""Tokens a second for each that runs: slower is no way of working."""
-_LEAST_BATCH = 4
-_FLAT = 1.25
-_BUSY = 0.9
-_PROMISED = r"max (new )?tokens|reserv|conservativ|guaranteed|evict policy|scheduler policy"
-_LIMIT = (
-    r"(max|limit|cap)\b.*\b(in ?flight|active|concurren\w*|parallel|batch( size)?|seqs|seats"
-    r"|connections|workers)\b|^(num )?(slots|seats)$|\bmax num seqs|max running requests|semaphore"
-    r"|pool size|batch size limit"
-)
-_SENDING = (
-    r"\b(client|sender|caller|bench|job|load|user|script|worker)\w*\b.*\b(concurren\w*|threads"
-    r"|workers|parallel\w*|batch( size)?|connections|in ?flight)\b|^(concurren\w*|batch size"
-    r"|threads)$"
-)
-_ONE_BY_ONE = (
-    r"one (at a time|by one)|sequential|serial|sync(hronous)?\b|in turn|awaits each|batch size 1"
-)
-_BACKLOG = (
-    r"\b(items|rows|prompts|requests|jobs|documents|tasks|backlog|work)\b.*\b(left|remaining"
-    r"|pending"
-    r"|total|to do|queued|outstanding|waiting)\b|\bheld\b|^backlog|queue (depth|length)"
-    r"|dataset size"
-)
 
 
 def judge(window: Window) -> Verdict | None:
@@ -60,21 +22,17 @@ def judge(window: Window) -> Verdict | None:
     now = activity_of(window)
     if now.running is not None and now.running.max == 0:
         return None
-    argument = Argument(window)
-    usage = device_usage(window)
-    is_idle = usage is not None and usage.value < IDLE_BELOW
     if _is_somebody_elses(now):
         return None
-    verdict = _beside_free_memory(Argument(window), now, usage)
-    if verdict is None:
-        verdict = _behind_a_limit(argument, now, usage, is_idle=is_idle)
-    if verdict is None:
-        verdict = _behind_reservations(Argument(window), now, usage)
-    if verdict is None:
-        verdict = _at_a_constant_batch(Argument(window), now, usage)
-    if verdict is None:
-        verdict = _by_sending(Argument(window), now, usage, is_idle=is_idle)
-    return verdict
+    usage = device_usage(window)
+    is_idle = usage is not None and usage.value < IDLE_BELOW
+    return (
+        beside_free_memory(Argument(window), now, usage)
+        or behind_a_limit(Argument(window), now, usage, is_idle=is_idle)
+        or behind_reservations(Argument(window), now, usage)
+        or at_a_constant_batch(Argument(window), now, usage)
+        or by_sending(Argument(window), now, usage, is_idle=is_idle)
+    )
 
 
 def _is_somebody_elses(now: Activity) -> bool:
@@ -83,246 +41,6 @@ def _is_somebody_elses(now: Activity) -> bool:
         now.window, r"engine|core|scheduler|front\w*|api|server|tokenizer|detokenizer|client"
     )
     return busy is not None and busy.value >= BUSY_CORE
-
-
-def _behind_a_limit(
-    argument: Argument, now: Activity, usage: Figure | None, *, is_idle: bool
-) -> Verdict | None:
-    limit = _limit(now)
-    waiting = stretch_while(now.backlog, lambda value: value > 0)
-    backlog = told_number(now.window, _BACKLOG) if waiting is None else None
-    if limit is None or (waiting is None and not (number_of(backlog) or 0) > 0):
-        return None
-    if now.kv is not None and now.kv.max >= _FREE_CACHE:
-        return None
-    argument.says(f"as many run as a limit lets in ({limit.says})")
-    argument.series(now.running)
-    argument.series(waiting, "work waits")
-    argument.fact(backlog, "work waits")
-    argument.series(now.kv, "the cache would take more")
-    _cite_usage(argument, usage)
-    stands = now.running is not None and now.running.is_constant
-    once = waiting is not None and len(waiting.readings) == 1
-    lasts = (
-        waiting is None
-        or is_sustained(waiting, _LEAST_SECONDS)
-        or (once and stands and is_sustained(now.running, _LEAST_SECONDS))
-    )
-    if is_idle or (lasts and _does_more_with_more(argument, now, limit.value)):
-        argument.against("queue.overload: it is the limit that is full, the device has time")
-        return argument.verdict(Confidence.LIKELY, detail=limit.says)
-    if usage is not None:
-        return None
-    argument.need("how busy the device is", *(() if now.kv else ("KV cache usage",)))
-    return argument.verdict(Confidence.POSSIBLE, detail=limit.says)
-
-
-def _does_more_with_more(argument: Argument, now: Activity, limit: float) -> bool:
-    """Somebody measured a larger batch on it, and it did more in the same time."""
-    if now.decode is None:
-        return False
-    for fact in told_all(now.window, r"tokens|tok\b|throughput|tps"):
-        value = number_of(fact)
-        if fact.load is None or fact.load < _TWICE * limit or value is None:
-            continue
-        if value >= _MORE * late(now.decode):
-            argument.fact(fact, f"with {number(fact.load)} at once it does more")
-            return True
-    return False
-
-
-def _beside_free_memory(argument: Argument, now: Activity, usage: Figure | None) -> Verdict | None:
-    """A handful of seats, all taken, others wait, and much of the device's memory is not used."""
-    seats, waiting = now.seats, stretch_while(now.backlog, lambda value: value > 0)
-    if seats is None or seats > _HANDFUL or not now.has_all_seats_taken or waiting is None:
-        return None
-    used = told_number(now.window, r"(gpu|device|card|vram|hbm).*\bused\b|\bused\b.*(gpu|vram)")
-    whole = told_number(now.window, r"(gpu|device|card|vram|hbm).*\b(total|capacity|size)\b")
-    taken, size = number_of(used), number_of(whole)
-    if used is None or whole is None or not taken or not size or taken > _HALF * size:
-        return None
-    if (usage is not None and usage.value >= _BUSY) or (now.kv is not None and now.is_full):
-        return None
-    argument.series(now.running, f"of {number(seats)} seats")
-    argument.series(waiting, "others wait for a seat")
-    argument.fact(used, f"of {whole.raw}: there is room for more seats")
-    argument.series(now.decode, "for all")
-    argument.fact(told_number(now.window, r"prompt.*tokens"))
-    _cite_usage(argument, usage)
-    argument.against("queue.overload: it is the number of seats that is full, not the device")
-    lasts = is_sustained(waiting, _LEAST_SECONDS)
-    confidence = Confidence.LIKELY if lasts else Confidence.POSSIBLE
-    return argument.verdict(confidence, detail=f"{number(seats)} seats")
-
-
-_HANDFUL = 4
-
-
-def _behind_reservations(argument: Argument, now: Activity, usage: Figure | None) -> Verdict | None:
-    """Seats and blocks are free, what runs makes progress, and yet nobody is let in: the scheduler
-    promises room to each request that is never used (its whole max_tokens, or the longest
-    context)."""
-    running, waiting = now.running, stretch_while(now.waiting, lambda value: value > 0)
-    seats, kv, capacity = now.seats, now.kv, now.capacity
-    if running is None or waiting is None or seats is None or kv is None:
-        return None
-    stands = stretch_while(running, lambda value: value == running.last.value)
-    is_flat = stands is not None and len(stands.readings) > 1 and running.last.value > 0
-    if not is_flat or running.last.value > _HALF * seats or kv.max >= _FREE_CACHE:
-        return None
-    if waiting.last.value < waiting.first.value * _HALF or not _keeps_pace(now):
-        return None
-    if _some_are_much_longer(now):
-        return None
-    argument.series(running, f"of {number(seats)} seats, and no more are let in")
-    argument.series(waiting, "work waits")
-    argument.series(kv, "most of the cache is free")
-    argument.series(now.decode, "what runs makes progress")
-    if capacity is not None:
-        each = capacity / running.last.value
-        argument.says(
-            f"{number(capacity)} / {running.last.raw} = {number(round(each))} tokens are promised "
-            f"to "
-            "each, far more than they hold"
-        )
-    for fact in told_all(now.window, _PROMISED):
-        argument.fact(fact)
-    _cite_usage(argument, usage)
-    for slow in slowdowns(now.window)[:1]:
-        argument.says(slow.says)
-    argument.against("queue.overload: neither seats nor blocks are used up")
-    argument.against("queue.blocked: what runs makes progress at its usual pace")
-    detail = "room is promised that is never used"
-    if told_all(now.window, _PROMISED) or len(stands.readings if stands else ()) > 2:
-        remedy = "Set max_tokens to what answers need, or let the scheduler promise less."
-        return argument.verdict(Confidence.LIKELY, detail=detail, remedy=remedy)
-    argument.need("max_tokens of the requests", "how the scheduler reserves room for answers")
-    return argument.verdict(Confidence.POSSIBLE, detail=detail)
-
-
-def _at_a_constant_batch(argument: Argument, now: Activity, usage: Figure | None) -> Verdict | None:
-    """Exactly as many run in each reading, others wait beside a cache that is nearly empty, and the
-    queue does not grow: a limit that nobody named."""
-    running, waiting, kv = now.running, now.waiting, now.kv
-    if running is None or waiting is None or kv is None or now.seats is not None:
-        return None
-    if not running.is_constant or len(running.readings) < 3 or running.mean < _LEAST_BATCH:
-        return None
-    is_flat = waiting.min > 0 and waiting.max <= _FLAT * waiting.min
-    if not is_flat or not is_sustained(waiting, 2 * _LEAST_SECONDS) or kv.max >= _MUCH_FREE_CACHE:
-        return None
-    if not _keeps_pace(now) or (usage is not None and usage.value >= _BUSY):
-        return None
-    argument.series(running, "the same in each reading")
-    argument.series(waiting, "work waits, and does not get more")
-    argument.series(kv, "the cache would take many more")
-    argument.series(now.decode)
-    for signal in (Signal.CACHED_PROMPT_TOKENS, Signal.COMPUTED_PROMPT_TOKENS, Signal.FINISHED):
-        argument.series(now.window.find(signal))
-    argument.series(now.preemptions)
-    _cite_usage(argument, usage)
-    argument.against("queue.overload: the queue does not grow, and the cache is nearly empty")
-    argument.need("the seat limit that the engine came up with")
-    return argument.verdict(Confidence.LIKELY, detail=f"a limit at {running.last.raw}")
-
-
-def _keeps_pace(now: Activity) -> bool:
-    """At a token a second and more for each that runs."""
-    if now.decode is None or now.running is None:
-        return False
-    return late(now.decode) >= _LEAST_PACE * now.running.last.value
-
-
-def _some_are_much_longer(now: Activity) -> bool:
-    """Then it is the long one that holds the others up."""
-    one, others = longest_prompt(now.window), other_prompts(now.window)
-    return one is not None and others is not None and one.value >= 8 * others.value
-
-
-def _limit(now: Activity) -> Figure | None:
-    """One that is reached."""
-    running = now.running if now.running is not None else now.in_flight
-    if running is None:
-        return None
-    high = max(late(running), running.last.value)
-    for fact in told_all(
-        now.window, _LIMIT, without=r"tokens|model len|per request|seq len|client"
-    ):
-        value = number_of(fact)
-        if value is not None and value >= 1 and 0.95 * value <= high <= 1.1 * value:
-            return figure_of(fact, value)
-    seats = now.seats
-    if seats is not None and now.has_all_seats_taken:
-        return Figure(seats, f"{number(seats)} seats")
-    return None
-
-
-def _by_sending(
-    argument: Argument, now: Activity, usage: Figure | None, *, is_idle: bool
-) -> Verdict | None:
-    """Few at a time, though there is more to do."""
-    if now.waiting is not None and now.waiting.last.value > 0:
-        return None
-    sent = told_number(now.window, _SENDING, without=r"max num|gateway|limit")
-    portion = number_of(sent)
-    in_turn = [
-        fact
-        for fact in told_all(
-            now.window, r"client|send|mode|pattern|job|bench|batch|request|load|call"
-        )
-        if re.search(_ONE_BY_ONE, f"{plain(fact.key)} {fact.raw.lower()}")
-    ]
-    few = _is_few(now, portion)
-    if not few and not in_turn:
-        return None
-    wants_more = _wants_more(argument, now)
-    argument.fact(sent)
-    for fact in in_turn[:1]:
-        argument.fact(fact, "one after the other")
-    argument.series(now.running, "the batch is small")
-    argument.series(now.waiting, "nothing waits at the engine")
-    argument.series(now.kv)
-    _cite_usage(argument, usage)
-    if is_idle and (in_turn or wants_more):
-        argument.against("host.bound: no process of the host is known to be busy")
-        argument.against("healthy: there is more to do than is sent")
-        return argument.verdict(Confidence.LIKELY, detail="the way of sending")
-    if not wants_more and not in_turn:
-        return None
-    argument.need("how busy the device is", "how many requests the client keeps in flight")
-    return argument.verdict(Confidence.POSSIBLE)
-
-
-def _is_few(now: Activity, portion: float | None) -> bool:
-    running = now.running.mean if now.running is not None else portion
-    if running is None or running <= 0:
-        return False
-    seats = now.seats
-    if seats is not None:
-        return running <= _QUARTER * seats
-    return running <= 4 or (portion is not None and portion <= 4)
-
-
-def _wants_more(argument: Argument, now: Activity) -> bool:
-    backlog = told_number(now.window, _BACKLOG)
-    if (number_of(backlog) or 0) > 0:
-        argument.fact(backlog, "there is more to do")
-        return True
-    wanted = told(
-        now.window,
-        r"(expected|target|wanted|peak|reference|spec).*(tok|throughput|per s|rps)",
-    )
-    argument.fact(wanted)
-    return wanted is not None
-
-
-def _cite_usage(argument: Argument, usage: Figure | None) -> None:
-    if usage is None:
-        return
-    if usage.fact is not None:
-        argument.fact(usage.fact, "the device is idle much of the time")
-    else:
-        argument.says(f"{usage.says}: the device is idle much of the time")
 
 
 UNDERFILLED = Rule(

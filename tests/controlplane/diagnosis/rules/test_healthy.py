@@ -6,7 +6,8 @@ from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rules import BUILT_IN_RULES
 from controlplane.diagnosis.rules.healthy import HEALTHY
 from dataplane.engine_metrics.signal import Signal, Unit
-from tests.controlplane.diagnosis.rules.build_window import fact, said, series, window
+from tests.controlplane.diagnosis.rules.build_window import fact, said, series, told, window
+from tests.controlplane.diagnosis.rules.histograms import histogram, with_histograms
 
 BUSY: tuple[Series, ...] = (
     series(Signal.RUNNING, 39, 38, 39),
@@ -95,3 +96,37 @@ def test_an_empty_window_is_neither_well_nor_ill() -> None:
     answer = diagnose(window(), BUILT_IN_RULES)
     assert answer.mechanism is Mechanism.CANNOT_TELL
     assert answer.needs
+
+
+def test_a_speed_that_is_as_expected_is_well_and_one_that_is_below_it_is_not() -> None:
+    alone = (
+        series(Signal.RUNNING, 1, 1, 1),
+        series(Signal.WAITING, 0, 0, 0),
+        series(Signal.KV_USAGE, 0.004, 0.005, 0.006),
+        series(Signal.GENERATION_RATE, 28.1, 28.3, 28.2),
+    )
+    known = told(0, in_flight=1, client_concurrency=1, gpu_util=0.98)
+    verdict = HEALTHY.judge(window(*alone, known, told(0, tokens_per_s_expected=28)))
+    assert verdict is not None
+    assert verdict.confidence is Confidence.LIKELY
+    slow = HEALTHY.judge(window(*alone, known, told(0, tokens_per_s_expected=90)))
+    assert slow is None or slow.confidence is Confidence.POSSIBLE
+
+
+def test_first_tokens_of_which_some_come_very_late_are_a_symptom() -> None:
+    late = with_histograms(
+        window(*BUSY), histogram(Signal.TTFT, {0.5: 890, 2.5: 20, 10.0: 9, 80.0: 29})
+    )
+    assert HEALTHY.judge(late) is None
+    even = with_histograms(window(*BUSY), histogram(Signal.TTFT, {0.5: 890, 2.5: 58, 80.0: 0}))
+    assert HEALTHY.judge(even) is not None
+
+
+def test_without_gauges_quick_answers_and_no_failure_are_well() -> None:
+    served = told(0, in_flight=16, tokens_per_s=717, ttft_p95_ms=244, tpot_p99_ms=19, failures=0)
+    between = (series(Signal.TRANSFER_QUEUE, 1), series(Signal.DECODE_QUEUE, 0))
+    verdict = HEALTHY.judge(window(*between, served))
+    assert verdict is not None
+    assert verdict.confidence is Confidence.LIKELY
+    failing = told(0, in_flight=16, tokens_per_s=717, ttft_p95_ms=244, failures=9)
+    assert HEALTHY.judge(window(*between, failing)) is None

@@ -7,7 +7,7 @@ from controlplane.diagnosis.rules.pace.communication_bound import COMMUNICATION_
 from controlplane.diagnosis.rules.pace.host_bound import HOST_BOUND
 from controlplane.diagnosis.rules.pace.underfilled import UNDERFILLED
 from dataplane.engine_metrics.signal import Signal, Unit
-from tests.controlplane.diagnosis.rules.build_window import fact, series, window
+from tests.controlplane.diagnosis.rules.build_window import fact, series, told, window
 from tests.controlplane.diagnosis.rules.histograms import histogram, with_histograms
 
 ONE_SLOT: tuple[Series, ...] = (
@@ -157,3 +157,30 @@ def test_a_container_that_uses_all_its_cores_starves_the_device() -> None:
     assert all_of_them is not None
     assert any("cpu_cores_used 4" in sentence for sentence in all_of_them.evidence)
     assert HOST_BOUND.judge(window(*shown, fact("cpu_cores_used", 1.5, at=10))) is None
+
+
+def test_few_at_once_where_many_were_measured_to_do_far_more() -> None:
+    few = (
+        series(Signal.RUNNING, 5, 5, 5),
+        series(Signal.WAITING, 0, 0, 0),
+        series(Signal.KV_USAGE, 0.009, 0.009, 0.01),
+        series(Signal.GENERATION_RATE, 134, 134, 134),
+    )
+    known = told(0, client_concurrency=5, max_num_seqs=256, gpu_util=0.97)
+    verdict = UNDERFILLED.judge(window(*few, known, told(0, tokens_per_s_at_256=1275)))
+    assert verdict is not None
+    assert verdict.confidence is Confidence.LIKELY
+    assert UNDERFILLED.judge(window(*few, known, told(0, tokens_per_s_at_256=150))) is None
+
+
+def test_a_constant_batch_of_slow_steps_may_be_all_that_the_device_can_do() -> None:
+    behind = (
+        series(Signal.RUNNING, 50, 50, 50, every=30),
+        series(Signal.WAITING, 77, 78, 78, every=30),
+        series(Signal.KV_USAGE, 0.12, 0.12, 0.12, every=30),
+    )
+    quick = UNDERFILLED.judge(window(*behind, series(Signal.GENERATION_RATE, 2688, 2690, every=30)))
+    slow = UNDERFILLED.judge(window(*behind, series(Signal.GENERATION_RATE, 300, 301, every=30)))
+    assert quick is not None
+    assert slow is not None
+    assert (quick.confidence, slow.confidence) == (Confidence.LIKELY, Confidence.POSSIBLE)

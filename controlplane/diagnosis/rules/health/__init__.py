@@ -1,0 +1,1 @@
+"""What health is made of; the rule itself is `rules.healthy`."""

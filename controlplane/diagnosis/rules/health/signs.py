@@ -1,0 +1,213 @@
+"""Signs of health, each of which says what it saw."""
+
+from controlplane.diagnosis.citing import number
+from controlplane.diagnosis.fact import Fact
+from controlplane.diagnosis.log_event import LogKind
+from controlplane.diagnosis.signal import Signal, Unit
+from controlplane.diagnosis.views.activity import Activity
+from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.contrast import contrasts
+from controlplane.diagnosis.views.latency import is_quick, latencies
+from controlplane.diagnosis.views.preempting import preempting
+from controlplane.diagnosis.views.prefix import hit_rates
+from controlplane.diagnosis.views.symptoms import FEW_WAIT
+from controlplane.diagnosis.views.told import number_of, says_no, told_all, told_number
+from controlplane.diagnosis.window import Window
+
+AS_USUAL = 1.15
+"""Times what was before, or its inverse."""
+_PACE_SECONDS = 20.0
+_FEW_BETWEEN = 2.0
+"""Requests between the phases: they are handed over with the next steps."""
+
+
+def keeps_its_pace(now: Activity) -> bool:
+    """Read several times over half a minute, and no symptom was in it."""
+    decode = now.decode
+    return decode is not None and len(decode.readings) > 1 and decode.span_seconds >= _PACE_SECONDS
+
+
+def queue_is_fine(argument: Argument, now: Activity) -> bool:
+    """What waits is let in. Where no queue is counted, first tokens that come at once say so."""
+    backlog = now.backlog
+    nothing_runs = now.running is not None and now.running.last.value == 0
+    if backlog is None:
+        return _nothing_waits_between(argument, now) or _first_tokens_are_quick(argument, now)
+    if nothing_runs and backlog.last.value > 0:
+        return False
+    argument.series(backlog, "nothing waits" if backlog.max == 0 else "what waits is let in")
+    queue = now.window.find_histogram(Signal.QUEUE_TIME)
+    mean = None if queue is None else queue.mean
+    if queue is not None and mean is not None:
+        argument.histogram(
+            queue, mean, f"{queue.origin.name}: {mean:.2g} s in the queue on average"
+        )
+    return True
+
+
+def _nothing_waits_between(argument: Argument, now: Activity) -> bool:
+    """Of workers of two phases: hardly any request is on its way from one to the other."""
+    signals = (Signal.PREFILL_QUEUE, Signal.DECODE_QUEUE, Signal.TRANSFER_QUEUE)
+    found = [series for signal in signals if (series := now.window.find(signal)) is not None]
+    inside = 0.0 if now.in_flight is None else now.in_flight.last.value
+    if not found or max(series.max for series in found) > max(_FEW_BETWEEN, FEW_WAIT * inside):
+        return False
+    for series in found:
+        argument.series(series, "nothing piles up")
+    return True
+
+
+def _first_tokens_are_quick(argument: Argument, now: Activity) -> bool:
+    quick = [
+        fact
+        for fact in latencies(now.window)
+        if "ttft" in fact.words and (fact.quantile or 0.0) >= _TAIL and is_quick(fact)
+    ]
+    for fact in quick:
+        argument.fact(fact, "nobody waits for long")
+    return bool(quick)
+
+
+_TAIL = 0.9
+
+
+def agrees(argument: Argument, now: Activity) -> bool:
+    """The gateway counts as many as the engine."""
+    inside, running = now.in_flight, now.running
+    if inside is None or running is None:
+        return False
+    argument.series(inside, "as many as the engine says")
+    return True
+
+
+def throws_nobody_out(argument: Argument, now: Activity) -> bool:
+    thrown = preempting(now)
+    if thrown is not None:
+        argument.says(f"hardly anybody is thrown out ({thrown.says})")
+    argument.series(now.kv)
+    if now.kv is not None and now.is_full:
+        argument.against("a full cache is what it is for, while nobody is thrown out or waits")
+    return thrown is not None or bool(now.has_room)
+
+
+def ends_well(argument: Argument, now: Activity) -> bool:
+    """Somebody counts what goes wrong, and it is nothing."""
+    found = False
+    for signal in (Signal.FAILED, Signal.REJECTED, Signal.ABORTED):
+        series = now.window.find(signal)
+        if series is not None and series.increase is not None:
+            argument.series(series)
+            found = True
+    for fact in told_all(
+        now.window, r"\b(errors?|failures?|rejected|refused|restarts?|retractions)\b"
+    ):
+        if says_no(fact) or number_of(fact) == 0:
+            argument.fact(fact)
+            found = True
+    return found or now.finished is not None
+
+
+def as_before(argument: Argument, window: Window) -> bool:
+    """What was measured before and now is the same."""
+    found = False
+    for contrast in contrasts(
+        window, r"\b(ttft|tpot|itl|latency|e2e|arrivals|tok\w*|throughput|rps)\b"
+    ):
+        if 1 / AS_USUAL <= contrast.factor <= AS_USUAL:
+            argument.says(f"{contrast.says}: as before")
+            found = True
+    return found
+
+
+def in_time(argument: Argument, window: Window) -> bool:
+    """Latencies that somebody told, none of which is a symptom."""
+    facts = told_all(
+        window, r"\b(ttft|tpot|itl|latency|e2e)\b|start to ready", without=r"before|old|other|max"
+    )
+    for fact in facts[-4:]:
+        argument.fact(fact)
+    return bool(facts)
+
+
+def holds_what_it_took(argument: Argument, window: Window) -> bool:
+    """Memory that was taken at the start, and has not grown since."""
+    for contrast in contrasts(
+        window, r"(gpu|host|vram|smi|rss|memory)\b.*\b(used|in use|mib|gib)\b"
+    ):
+        if contrast.base.key == contrast.other.key and contrast.factor <= AS_USUAL:
+            argument.says(f"{contrast.says}: it does not grow")
+            return True
+    used = told_number(window, r"(smi|vram|gpu( memory)?) used")
+    total = told_number(window, r"(card|gpu|vram).*\b(total|size|mib|gib)\b", without=r"used|free")
+    share = told_number(window, r"gpu memory utili[sz]ation|mem fraction static")
+    held, whole, wanted = number_of(used), number_of(total), number_of(share)
+    if used is None or total is None or not held or not whole or not wanted:
+        return False
+    if not 0.9 <= held / (whole * wanted) <= AS_USUAL:
+        return False
+    argument.fact(
+        used, f"{number(wanted)} of {total.raw}, taken at the start for weights and cache"
+    )
+    return True
+
+
+def reuses(argument: Argument, window: Window) -> bool:
+    if any(event.fields.get("from", 0.0) > 0 for event in window.events_of(LogKind.CACHE_CUT)):
+        return True
+    rates = hit_rates(window)
+    if rates is None or rates.last.value <= 0:
+        return False
+    argument.series(rates)
+    return rates.last.value >= rates.first.value
+
+
+def came_up(argument: Argument, window: Window) -> bool:
+    """It started, as fast as it usually does."""
+    ready = window.last_event(LogKind.READY)
+    if ready is None:
+        return False
+    for contrast in contrasts(
+        window,
+        r"ready|start ?up|cold start|boot",
+        base=r"\b(last|usual|usually|median|p50|before)\b",
+    ):
+        factor = contrast.factor
+        if 1 / AS_USUAL <= factor <= AS_USUAL:
+            argument.says(f"{contrast.says}: as usual")
+            argument.says(ready.line.strip())
+            return True
+    return False
+
+
+def meets_what_is_expected(argument: Argument, now: Activity) -> bool:
+    """As fast as somebody said that it should be."""
+    found = met(now)
+    for fact in found:
+        argument.fact(fact, "and that is what it does")
+    return bool(found)
+
+
+def met(now: Activity) -> list[Fact]:
+    """Speeds that are expected, and reached by what is measured or told."""
+    speeds = [fact.value for fact in _speeds(now.window) if fact.value]
+    if now.decode is not None and now.decode.last.value > 0:
+        speeds.append(now.decode.last.value)
+    return [
+        fact
+        for fact in told_all(now.window, _EXPECTED)
+        if fact.unit is Unit.TOKENS_PER_SECOND
+        and fact.value
+        and any(_NEARLY * fact.value <= speed for speed in speeds)
+    ]
+
+
+def _speeds(window: Window) -> list[Fact]:
+    return [
+        fact
+        for fact in told_all(window, ".", without=_EXPECTED)
+        if fact.unit is Unit.TOKENS_PER_SECOND and fact.load is None
+    ]
+
+
+_EXPECTED = r"\b(expected|target|wanted|promised|advertised|reference|spec|nominal)\b"
+_NEARLY = 0.92

@@ -1,0 +1,96 @@
+"""Work that is sent in small portions, though there is more to do."""
+
+import re
+
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.rules.pace.batch_limits import BACKLOG, does_more_with_more
+from controlplane.diagnosis.signal import Unit
+from controlplane.diagnosis.verdict import Verdict
+from controlplane.diagnosis.views.activity import Activity
+from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.course import late
+from controlplane.diagnosis.views.device import cite_usage
+from controlplane.diagnosis.views.figure import Figure
+from controlplane.diagnosis.views.told import number_of, plain, told, told_all, told_number
+
+_QUARTER = 0.25
+_SENDING = (
+    r"\b(client|sender|caller|bench|job|load|user|script|worker)\w*\b.*\b(concurren\w*|threads"
+    r"|workers|parallel\w*|batch( size)?|connections|in ?flight)\b|^(concurren\w*|batch size"
+    r"|threads)$"
+)
+_ONE_BY_ONE = (
+    r"one (at a time|by one)|sequential|serial|sync(hronous)?\b|in turn|awaits each|batch size 1"
+)
+
+
+def by_sending(
+    argument: Argument, now: Activity, usage: Figure | None, *, is_idle: bool
+) -> Verdict | None:
+    """Few at a time, though there is more to do."""
+    if now.waiting is not None and now.waiting.last.value > 0:
+        return None
+    sent = told_number(now.window, _SENDING, without=r"max num|gateway|limit")
+    portion = number_of(sent)
+    in_turn = [
+        fact
+        for fact in told_all(
+            now.window, r"client|send|mode|pattern|job|bench|batch|request|load|call"
+        )
+        if re.search(_ONE_BY_ONE, f"{plain(fact.key)} {fact.raw.lower()}")
+    ]
+    few = _is_few(now, portion)
+    if not few and not in_turn:
+        return None
+    here = None if now.running is None else late(now.running)
+    more = here is not None and few and does_more_with_more(argument, now, here)
+    wants_more = _wants_more(argument, now)
+    argument.fact(sent)
+    for fact in in_turn[:1]:
+        argument.fact(fact, "one after the other")
+    argument.series(now.running, "the batch is small")
+    argument.series(now.waiting, "nothing waits at the engine")
+    argument.series(now.kv)
+    cite_usage(argument, usage)
+    if is_idle and (in_turn or wants_more):
+        argument.against("host.bound: no process of the host is known to be busy")
+        argument.against("healthy: there is more to do than is sent")
+        return argument.verdict(Confidence.LIKELY, detail="the way of sending")
+    if more:
+        argument.against("healthy: many more at once were measured, and it does far more with them")
+        return argument.verdict(Confidence.LIKELY, detail="the way of sending")
+    if not wants_more and not in_turn:
+        return None
+    argument.need("how busy the device is", "how many requests the client keeps in flight")
+    return argument.verdict(Confidence.POSSIBLE)
+
+
+def _is_few(now: Activity, portion: float | None) -> bool:
+    running = now.running.mean if now.running is not None else portion
+    if running is None or running <= 0:
+        return False
+    seats = now.seats
+    if seats is not None:
+        return running <= _QUARTER * seats
+    return running <= 4 or (portion is not None and portion <= 4)
+
+
+def _wants_more(argument: Argument, now: Activity) -> bool:
+    backlog = told_number(now.window, BACKLOG)
+    if (number_of(backlog) or 0) > 0:
+        argument.fact(backlog, "there is more to do")
+        return True
+    wanted = told(
+        now.window,
+        r"(expected|target|wanted|peak|reference|spec).*(tok|throughput|per s|rps)",
+    )
+    value, speed = number_of(wanted), None if now.decode is None else late(now.decode)
+    is_speed = wanted is not None and wanted.unit is Unit.TOKENS_PER_SECOND
+    if is_speed and value and speed and value < _FASTER * speed:
+        return False
+    argument.fact(wanted)
+    return wanted is not None
+
+
+_FASTER = 1.2
+"""Times what it does: what is as fast as somebody wants is no trouble."""

@@ -48,6 +48,9 @@ TOKENS = frozenset({"tokens", "token", "tok", "toks"})
 COUNTED = TOKENS | {"req", "reqs", "requests"}
 """Before `s` or `per s` these make a rate."""
 
+MOMENTS = frozenset({"ago", "since", "old", "later"})
+"""Behind `s` these make a time of it: `last_token_s_ago`."""
+
 TIMED = frozenset(
     (
         *("age", "ago", "wait", "waited", "waiting", "time", "duration", "uptime", "took"),
@@ -218,5 +221,9 @@ INSTEAD = {
 """Put in place: `gpu_mem_util` is a setting, and not how busy a device is."""
 
 SHARES = frozenset({"util", "utilization", "usage", "busy", "rate", "share", "fraction", "perc"})
+HELD_APART = frozenset(
+    {"slots", "seats", "workers", "replicas", "threads", "connections", "streams", "processes"}
+)
+"""So many of these are busy: a number, and no share."""
 MOST_SHARE = 1.5
 """A share above it was written in percent."""

@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.sources.fact_words import (
     COUNTED,
+    HELD_APART,
     INSTEAD,
     LIMITS,
+    MOMENTS,
     MOST_SHARE,
     PER,
     SAME,
@@ -129,9 +131,14 @@ def _value(text: str, key: _Key) -> tuple[float | None, Unit | None, str]:
     if written:
         unit = _written_unit(written)
         return (None, key.unit, "") if unit is None else (_rounded(number * unit[1]), unit[0], "")
-    if key.unit is None and SHARES & set(key.words) and MOST_SHARE < number <= 100:
+    if key.unit is None and _is_share(set(key.words)) and MOST_SHARE < number <= 100:
         return number / 100, Unit.RATIO, ""
     return _rounded(number * key.factor), key.unit, key.shown
+
+
+def _is_share(words: set[str]) -> bool:
+    """Busy slots are counted, a busy device is timed."""
+    return bool(SHARES & words) and not ("busy" in words and HELD_APART & words)
 
 
 def _rounded(value: float) -> float:
@@ -208,7 +215,8 @@ def _read_word(words: list[str], place: int, read: _Key) -> int:
     if unit is None or (word == "s" and place == 0):
         read.words.append(word)
         return 1
-    if word == "s" and (read.unit is Unit.BYTES or words[place - 1] in COUNTED):
+    is_rate = read.unit is Unit.BYTES or words[place - 1] in COUNTED
+    if word == "s" and is_rate and following not in MOMENTS:
         _make_rate(read, 1.0, "s")
     else:
         read.unit, read.factor, read.shown = unit

@@ -23,7 +23,7 @@ _IN_FLIGHT = (
     r"|requests in ?flight|outstanding|active streams|^open to\b"
     r"|^(?=.*\b(in ?flight|open|ongoing)\b)((requests?|streams?|connections?|calls?|gateway|proxy"
     r"|router|ingress|clients?|users?|in ?flight|in|open|ongoing|active|total|now|current"
-    r"|still|all|sum)( |$))+$"
+    r"|still|all|sum|http|tcp|sse|websockets?|sockets?|live)( |$))+$"
 )
 _RUNNING = (
     r"^((server|engine|vllm|sglang) )?(num )?(requests |reqs )?running( (requests|reqs|seqs))?$"
@@ -163,11 +163,10 @@ class Activity:
             for series in (from_on(self.window.find(signal), start),)
             if series is not None and (increase := series.increase) is not None
         ]
-        stands = bool(seen) and not any(seen)
         for signal in _RATES:
             rate = self.window.find(signal)
             part = None if rate is None else rate.between(start, end)
-            if part is None or (stands and part.is_constant and part.span_seconds >= _LONG_SECONDS):
+            if part is None or (not any(seen) and _is_same_for_long(part)):
                 continue
             seen.append(part.max > 0)
         for histogram in self.window.histograms:
@@ -200,6 +199,12 @@ class Activity:
             if name in event.fields
         ]
         return found[-1] if found else None
+
+
+def _is_same_for_long(rate: Series) -> bool:
+    """Above zero and the same to the digit: it may be what was set last, and is no proof of work.
+    Zero is proof of none."""
+    return rate.is_constant and rate.max > 0 and rate.span_seconds >= _LONG_SECONDS
 
 
 def activity_of(window: Window) -> Activity:

@@ -11,7 +11,8 @@ from controlplane.diagnosis.citing import says, stands
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.views.activity import Activity
-from controlplane.diagnosis.views.told import plain, told
+from controlplane.diagnosis.views.told import plain, told_all
+from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal
 
 NEEDS = ("requests in flight at the gateway", "a one-token probe")
@@ -26,6 +27,17 @@ _NOT_A_PROBE = (
     r"liveness|readiness|startup|interval|period|timeouts?|fail(ed|ures)|health|metrics|count|total"
     r"|since|begin|per"
 )
+_ONE_REQUEST = (
+    r"\b(request|call|completion|generate|inference|infer|prompt|curl|chat|query|message|prediction"
+    r"|reply|answer)\b"
+)
+_FATE = re.compile(
+    r"\s*(answer\w*|return\w*|repl(y|ies|ied)|responds?|responded|succe\w+|works|ok\b|fine|200\b"
+    r"|no (answer|reply|response|tokens?|output|bytes?)|times? ?out|timed ?out|hangs?|hung|never"
+    r"|stuck|nothing|blocks|blocked|waits|\d+ tokens? in)",
+    re.IGNORECASE,
+)
+"""What became of one request that somebody sent to see, whatever they called it."""
 _NO_ANSWER = re.compile(
     r"no (answer|response|reply|token)|time(d)? ?out|unanswered|never|hang|hung|stuck|fail|refused"
     r"|\bnone\b|\bno\b|\bnot\b|n't\b|\bfalse\b|nothing|\b50[0-9]\b|\b(queued|behind|waits|waiting"
@@ -72,12 +84,36 @@ class Truth:
 def is_probe(fact: Fact) -> bool:
     """Whether it tells of a request that was sent to see whether an answer comes."""
     key = plain(fact.key)
-    return re.search(_PROBE, key) is not None and not re.search(_NOT_A_PROBE, key)
+    is_named = re.search(_PROBE, key) is not None and not re.search(_NOT_A_PROBE, key)
+    return is_named and not _is_a_count(fact)
+
+
+def _is_a_count(fact: Fact) -> bool:
+    """`slots: 4` is how many there are, and no answer of the endpoint of that name."""
+    is_endpoint = re.fullmatch(r"slots|models|completions?", plain(fact.key)) is not None
+    return is_endpoint and fact.value is not None and fact.value < _LEAST_STATUS
+
+
+_LEAST_STATUS = 100
+"""Of an answer over HTTP."""
+
+
+def _told_of_one(window: Window) -> Fact | None:
+    """The newest request of which somebody tells in words what became of it."""
+    found = [
+        fact
+        for fact in told_all(window, _ONE_REQUEST, without=f"{_NOT_A_PROBE}|client|user|error")
+        if fact.value is None and fact.part is None and _FATE.match(fact.raw)
+    ]
+    return found[-1] if found else None
 
 
 def truth_of(now: Activity) -> Truth:
     """What is known of `now` beside the engine's gauges."""
-    probe = told(now.window, _PROBE, without=_NOT_A_PROBE)
+    probes = [
+        fact for fact in told_all(now.window, _PROBE, without=_NOT_A_PROBE) if not _is_a_count(fact)
+    ]
+    probe = probes[-1] if probes else _told_of_one(now.window)
     asleep = now.window.find(Signal.SLEEPING)
     return Truth(
         in_flight=now.in_flight,

@@ -12,7 +12,7 @@ from controlplane.diagnosis.reading import Origin, Reading, Series, SourceKind
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
-from controlplane.diagnosis.views.told import texts_of, told_all
+from controlplane.diagnosis.views.told import says_no, texts_of, told, told_all
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal, Unit
 
@@ -36,15 +36,17 @@ def grown_memory(now: Activity) -> Verdict | None:
         before = series.first.at - change.at
         if before >= 0:
             argument.says(f"{before:g} s before the first reading was changed: {change.what}")
-    is_idle = now.in_flight is not None and now.in_flight.last.value == 0
-    argument.series(now.in_flight)
-    argument.against("oom.foreign_memory: nobody says that another process is there")
+    is_idle = _is_idle_throughout(argument, now)
+    nobody_else = _nobody_else(argument, now.window)
     is_own = series.signal is Signal.HOST_MEMORY_USED and (
         bool(now.window.series) or bool(re.search(_PROCESS, series.origin.name, re.IGNORECASE))
     )
-    if is_idle and is_own and now.in_flight is not None and len(now.in_flight.readings) > 1:
+    if not nobody_else:
+        argument.against("oom.foreign_memory: nobody says that another process is there")
+    if is_idle and (is_own or nobody_else):
         argument.need("which objects or cache hold the memory")
-        return argument.verdict(Confidence.LIKELY, detail="host memory")
+        where = "host memory" if is_own else "device memory"
+        return argument.verdict(Confidence.LIKELY, detail=where)
     argument.need("which process and allocator pool holds the memory")
     argument.need("reserved against allocated bytes")
     if _mentions(now.window, r"sleep|wake"):
@@ -52,6 +54,34 @@ def grown_memory(now: Activity) -> Verdict | None:
     else:
         argument.need("requests in flight at each reading")
     return argument.verdict(Confidence.POSSIBLE, detail="memory")
+
+
+def _is_idle_throughout(argument: Argument, now: Activity) -> bool:
+    """Nothing was under way whenever memory was read, or at its end and its start."""
+    found = False
+    for series in (now.in_flight, now.running):
+        argument.series(series)
+        if series is None or series.last.value != 0:
+            continue
+        found = found or len(series.readings) > 1
+    asleep = [fact for fact in now.window.facts if re.search(_ASLEEP, fact.raw, re.IGNORECASE)]
+    is_over = now.in_flight is not None and now.in_flight.last.value == 0
+    if len(asleep) > 1 and is_over:
+        argument.fact(asleep[-1])
+        return True
+    return found
+
+
+def _nobody_else(argument: Argument, window: Window) -> bool:
+    """Somebody looked, and no other process is on the device."""
+    fact = told(window, r"\b(other|foreign|another)\b.*\b(process\w*|tenants?|pids?|apps?)\b")
+    if fact is None or not says_no(fact):
+        return False
+    argument.fact(fact, "it is the engine's own")
+    return True
+
+
+_ASLEEP = r"\b(asleep|sleeping|slept|idle|drained)\b"
 
 
 def _grown_series(now: Activity) -> Series | None:

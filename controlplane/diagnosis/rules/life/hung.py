@@ -26,7 +26,9 @@ _LONG_SECONDS = 60.0
 _JUST_AFTER = 0.001
 _OWN_WATCHDOG = re.compile(
     r"watchdog timeout|watchdog caught collective|rpc call to \w+ timed out|scheduler .*stuck|"
-    r"deadlock|engine .*(is )?hung",
+    r"deadlock|engine .*(is )?hung|engine iteration timed out|hang detected|hangdetector|"
+    r"no forward progress|has not made progress|heartbeat (timeout|lost|expired)|"
+    r"RayChannelTimeoutError|timed out waiting \d+ ?ms for (recv|send) operation",
     re.IGNORECASE,
 )
 """Written by a watch over steps alone; a full buffer between processes may be a compilation."""
@@ -77,7 +79,8 @@ def _judge(window: Window) -> Verdict | None:
     for busy in told_all(window, _BUSY, without=r"mem"):
         argument.fact(busy)
     _weigh(argument, now)
-    is_known = now.decode is not None or silent is not None or bool(task)
+    is_counted = _counts_steps(now, start)
+    is_known = now.decode is not None or silent is not None or bool(task) or is_counted
     watched = notices if is_known else _own_watch(notices)
     confidence = _sure(now, truth, watched, start=start, seconds=seconds, is_known=is_known)
     if confidence is Confidence.POSSIBLE and not (
@@ -96,7 +99,7 @@ _SILENT = (
 _NOTHING_LATELY = (
     r"\b(tokens?|completions?|completed|finished|answers?|outputs?)\b.*\b(last|past|minute|lately)\b"
     r"|\b(last|past) .*\b(tokens?|completions?|completed|finished|answers?)\b"
-    r"|\b(tokens?|completions?|completed|finished|answers?|outputs?) since( \d+)+$"
+    r"|\b(tokens?|completions?|completed|finished|answers?|outputs?) (since( \d+)+$|per min)"
     r"|^(tok|tokens|generated tokens) per s$|^(decode|generation) (tokens per s|throughput)$"
 )
 _COUNTED = (
@@ -230,6 +233,7 @@ def _sure(
 ) -> Confidence:
     """`is_known`: that no token came was seen, and is not merely unknown."""
     unanswered = truth.is_answered is False
+    is_wanted = truth.is_wanted or _queue_grows(now, start)
     if seconds < _LEAST_SECONDS:
         return Confidence.POSSIBLE
     if _own_watch(notices) and truth.is_wanted is not False:
@@ -238,9 +242,25 @@ def _sure(
         return Confidence.LIKELY
     if unanswered and (truth.is_wanted or now.running is not None):
         return Confidence.LIKELY
-    if truth.is_wanted and is_known and seconds >= _LONG_SECONDS and _stands(now, start):
+    if is_wanted and is_known and seconds >= _LONG_SECONDS and _stands(now, start):
         return Confidence.LIKELY
     return Confidence.POSSIBLE
+
+
+def _counts_steps(now: Activity, start: float) -> bool:
+    """The engine counts its steps, and none ended."""
+    steps = from_on(now.window.find(Signal.STEPS), start)
+    return steps is not None and steps.is_constant
+
+
+def _queue_grows(now: Activity, start: float) -> bool:
+    """Requests come and wait: its gauges are alive, and somebody waits."""
+    waiting = from_on(now.waiting, start)
+    return (
+        waiting is not None
+        and len(waiting.readings) > 1
+        and waiting.last.value > waiting.first.value
+    )
 
 
 def _ask(argument: Argument, now: Activity, truth: Truth, seconds: float) -> None:

@@ -33,6 +33,7 @@ _LEAST_HELD = 0.02
 _TOKENS = (
     r"tokens? (decoded|generated|predicted|produced)|(generated|decoded|output) tokens|n decoded"
 )
+_TOKENS_LATELY = r"tokens?\b.*\b(last|past|lately)\b|\b(last|past)\b.*\btokens?\b"
 _BUSY = 0.5
 """Of the device's time: it computes, and not only now and then."""
 
@@ -142,11 +143,14 @@ def _works(now: Activity, running: Series) -> list[str]:
     counted = None if tokens is None else tokens.increase
     if tokens is not None and counted:
         found.append(f"{moved(tokens)}: it is computed")
-    elif counted is None and now.decode is not None and now.decode.last.value > 0:
+    elif counted is None and now.decode is not None and _is_live(now.decode):
         found.append(f"{course(now.decode)}: it is computed")
     told_tokens = course_of(now.window, Signal.GENERATION_TOKENS, _TOKENS)
     if tokens is None and told_tokens is not None and (told_tokens.increase or 0) > 0:
         found.append(f"{moved(told_tokens)}: it is computed")
+    lately = told_number(now.window, _TOKENS_LATELY)
+    if tokens is None and (number_of(lately) or 0.0) > 0 and lately is not None:
+        found.append(f"{lately.key} {lately.raw}: it is computed")
     steps = from_on(now.window.find(Signal.STEPS), running.first.at)
     if steps is not None and (steps.increase or 0) > 0:
         found.append(f"{moved(steps)}: it is computed")
@@ -155,6 +159,11 @@ def _works(now: Activity, running: Series) -> list[str]:
     if busy is not None and share is not None and share >= _BUSY:
         found.append(f"{busy.key} {busy.raw}")
     return found
+
+
+def _is_live(rate: Series) -> bool:
+    """A speed that is read again and again and is the same to the digit may be an old one."""
+    return rate.last.value > 0 and not rate.is_constant
 
 
 def _unfinished(argument: Argument, now: Activity, running: Series) -> bool:

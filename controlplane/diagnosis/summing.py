@@ -17,20 +17,8 @@ from controlplane.diagnosis.reading import (
     Series,
     without_restarts,
 )
-from dataplane.engine_metrics.signal import Signal, SignalKind, Unit
+from dataplane.engine_metrics.signal import SignalKind
 
-_WHOLE_IS_GREATEST = frozenset({Unit.RATIO, Unit.SECONDS, Unit.UNIX_SECONDS})
-_NEVER_ADDED = frozenset(
-    {
-        Signal.KV_BLOCK_SIZE,
-        Signal.CONTEXT_HIGH_WATER,
-        Signal.ACCEPTANCE_LENGTH,
-        Signal.SPECULATED_TOKENS,
-        Signal.CUDA_GRAPH,
-        Signal.SLEEPING,
-    }
-)
-"""How each of them is set, or what one request of each met: two of them have no more of it."""
 _FRESH_INTERVALS = 4
 """A gauge that was not read for so many of its usual intervals is of somebody who is gone."""
 _FRESH_SECONDS = 15.0
@@ -43,8 +31,7 @@ def joined(found: Sequence[Series]) -> Series:
     lead = max(found, key=lambda series: len(series.readings))
     terms = lead.signal.terms
     moments = _moments(lead.readings)
-    is_greatest = terms.unit in _WHOLE_IS_GREATEST or lead.signal in _NEVER_ADDED
-    if is_greatest and terms.kind is SignalKind.GAUGE:
+    if terms.is_whole_greatest:
         readings = [_greatest(found, at, until) for at, until in moments]
     elif terms.kind is SignalKind.COUNTER:
         grown = [_followed(series) for series in found]

@@ -1,14 +1,12 @@
 """From the samples of one page to one value, or one state of a histogram, of each series."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dataplane.engine_metrics.exposition import Sample, SampleHead
-from dataplane.engine_metrics.signal import Signal, SignalKind, Unit
+from dataplane.engine_metrics.signal import Signal
 from dataplane.engine_metrics.targets import Known, Role, Target, targets_of
-
-_WHOLE_IS_GREATEST = frozenset({Unit.RATIO, Unit.UNIX_SECONDS})
 
 SeriesKey = tuple[Signal, tuple[tuple[str, str], ...]]
 """Signal and labels."""
@@ -87,15 +85,18 @@ def _one(told: list[tuple[Target, Sample]]) -> Gathered:
     stamp = max(stamps) if stamps else None
     if target.known.role is not Role.VALUE:
         return _histogram(told, stamp)
-    signal = target.known.alias.signal
-    values = [each.value for _, each in told]
-    if len(values) == 1:
-        whole = values[0]
-    elif signal.terms.unit in _WHOLE_IS_GREATEST and signal.terms.kind is SignalKind.GAUGE:
-        whole = max(values)
-    else:
-        whole = math.fsum(values) if all(map(math.isfinite, values)) else math.nan
+    whole = whole_of(target.known.alias.signal, [each.value for _, each in told])
     return Gathered(target.known, target.name, whole, timestamp=stamp)
+
+
+def whole_of(signal: Signal, values: Sequence[float]) -> float:
+    """Of what several tell of one signal: their sum, or what is counted by nobody twice; no number
+    where one of them is none."""
+    if len(values) == 1:
+        return values[0]
+    if not all(map(math.isfinite, values)):
+        return math.nan
+    return max(values) if signal.terms.is_whole_greatest else math.fsum(values)
 
 
 def _without_parts(told: list[tuple[Target, Sample]]) -> list[tuple[Target, Sample]]:

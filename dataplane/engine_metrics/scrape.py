@@ -1,115 +1,98 @@
-"""One scrape of an engine: the samples that somebody wants, added up as its vocabulary says.
+"""One scrape of an engine, for who wants a few figures of it now.
 
-An engine's exposition is long, and most of it are histograms' buckets. Only the lines that begin
-with a wanted name are parsed. What is not there, or is no number, is None and never 0.
+An engine's exposition is long, and most of it are histograms' buckets: only the lines of what is
+wanted are read. What is not there, or is no number, is None and never 0.
 """
 
 import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from prometheus_client.parser import text_string_to_metric_families
-
-from dataplane.engine_metrics.series import EngineVocabulary
+from dataplane.engine_metrics.alias import AliasTable
+from dataplane.engine_metrics.exposition import ExpositionReader, Sample
+from dataplane.engine_metrics.gathering import Gatherer, whole_of
+from dataplane.engine_metrics.setting import settings_in
+from dataplane.engine_metrics.signal import Signal, SignalKind
 
 _MAX_LINES = 4096
 """Of the wanted names: a hundred ranks tell each of ten gauges for a few models."""
 
-
-@dataclass(frozen=True, slots=True)
-class EngineSample:
-    """One line of an exposition."""
-
-    name: str
-    labels: Mapping[str, str]
-    value: float
+ByPart = Mapping[str, tuple[float, ...]]
+"""Values by the engine that tells them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scrape:
-    """The samples that were wanted, by name."""
+    """What was wanted, in the units of the signals; of a histogram how often it was observed."""
 
-    vocabulary: EngineVocabulary
-    samples: Mapping[str, tuple[EngineSample, ...]]
+    told: Mapping[Signal, ByPart]
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The engines side by side behind this endpoint, by their label; ("",) where it is one."""
-        found = {_part(self.vocabulary, s) for each in self.samples.values() for s in each}
-        return tuple(sorted(found)) or ("",)
+        """The engines side by side behind this endpoint, by their rank; ("",) where it is one."""
+        return tuple(sorted({part for by_part in self.told.values() for part in by_part})) or ("",)
 
-    def total(self, name: str, part: str | None = None, **labels: str) -> float | None:
-        """The sum of the samples of `name` with these labels, of all engines or of one; None where
-        there is none, or one is no number."""
-        values = [sample.value for sample in self._of(name, part) if _has(sample, labels)]
-        return math.fsum(values) if values and all(map(math.isfinite, values)) else None
+    def total(self, signal: Signal, part: str | None = None) -> float | None:
+        """Of all engines or of one, a ratio's the greatest; None where there is none, or one is no
+        number."""
+        by_part = self.told.get(signal, {})
+        values = [value for each, told in by_part.items() if part in (None, each) for value in told]
+        whole = whole_of(signal, values) if values else math.nan
+        return whole if math.isfinite(whole) else None
 
-    def newest(self, signal: str, part: str | None = None) -> float | None:
-        """`total` of a signal, under the newest of its names that is there."""
-        names = (series.exported for series in self.vocabulary.of_signal(signal))
-        totals = (self.total(name, part) for name in names)
-        return next((total for total in totals if total is not None), None)
-
-    def label(self, name: str, label: str, part: str | None = None) -> str | None:
-        """What the first sample of `name` says by `label`."""
-        found = (sample.labels.get(label) for sample in self._of(name, part))
-        return next((text for text in found if text is not None), None)
-
-    def _of(self, name: str, part: str | None) -> Iterable[EngineSample]:
-        samples = self.samples.get(name, ())
-        totals = {self._whole_of(sample) for sample in samples if not self._is_part(sample)}
-        first_copy: dict[tuple[str, ...], tuple[str, ...]] = {}
-        for sample in samples:
-            if self._is_part(sample) and self._whole_of(sample) in totals:
-                continue
-            if part is not None and _part(self.vocabulary, sample) != part:
-                continue
-            told = tuple(
-                f"{key}={text}"
-                for key, text in sorted(sample.labels.items())
-                if key not in self.vocabulary.copy_labels
-            )
-            copy = tuple(sample.labels.get(label, "") for label in self.vocabulary.copy_labels)
-            if first_copy.setdefault(told, copy) == copy:
-                yield sample
-
-    def _is_part(self, sample: EngineSample) -> bool:
-        """Its total may stand beside it."""
-        return any(sample.labels.get(label) for label in self.vocabulary.total_labels)
-
-    def _whole_of(self, sample: EngineSample) -> frozenset[tuple[str, str]]:
-        """What it is a part of, by the other labels."""
-        parts = self.vocabulary.total_labels
-        return frozenset(pair for pair in sample.labels.items() if pair[0] not in parts)
+    def count(self, signal: Signal, part: str | None = None) -> int | None:
+        """The same, in whole numbers; None also below 0."""
+        total = self.total(signal, part)
+        return None if total is None or total < 0 else round(total)
 
 
-def read_scrape(vocabulary: EngineVocabulary, text: str, names: Collection[str]) -> Scrape:
-    """`names` of samples, as they stand in the exposition. Raises ValueError for lines that no
-    exposition has, and for more of them than any engine tells."""
+def read_scrape(table: AliasTable, text: str, signals: Collection[Signal]) -> Scrape:
+    """What `text` tells of `signals`. Raises ValueError for lines that no exposition has, and for
+    more of them than any engine tells."""
+    names = _names(table, frozenset(signals))
     lines = [line for line in text.splitlines() if _name(line) in names]
     if len(lines) > _MAX_LINES:
         raise ValueError(f"{len(lines)} samples of what a few say in any engine")
-    samples: dict[str, list[EngineSample]] = {}
-    for family in text_string_to_metric_families("\n".join(lines) + "\n"):
-        for each in family.samples:
-            if each.name in names:
-                sample = EngineSample(each.name, dict(each.labels), float(each.value))
-                samples.setdefault(each.name, []).append(sample)
-    return Scrape(vocabulary, {name: tuple(each) for name, each in samples.items()})
+    page = ExpositionReader().read("\n".join([*lines, ""]))
+    if page.bad_lines:
+        raise ValueError(f"{page.bad_lines[0].line[:80]}: {page.bad_lines[0].why}")
+    told = _set(page.samples) | _gauged(page.samples)
+    return Scrape({signal: told[signal] for signal in signals if signal in told})
 
 
-def whole(number: float | None) -> int | None:
-    """A count, from a gauge's float; None where there is none, or one below 0."""
-    return None if number is None or number < 0 else round(number)
+def _names(table: AliasTable, signals: frozenset[Signal]) -> frozenset[str]:
+    """Of the samples that tell them."""
+    found = {
+        f"{alias.exported}_count"
+        if alias.signal.terms.kind is SignalKind.HISTOGRAM
+        else alias.exported
+        for alias in table.aliases
+        if alias.signal in signals
+    }
+    infos = {each.exported for each in table.infos if not signals.isdisjoint(each.signals.values())}
+    return frozenset(found | infos)
 
 
 def _name(line: str) -> str:
     return line.partition("{")[0].partition(" ")[0]
 
 
-def _part(vocabulary: EngineVocabulary, sample: EngineSample) -> str:
-    return ",".join(sample.labels.get(label, "") for label in vocabulary.parallel_labels)
+def _gauged(samples: Iterable[Sample]) -> dict[Signal, dict[str, tuple[float, ...]]]:
+    told: dict[Signal, dict[str, tuple[float, ...]]] = {}
+    for (signal, labels), each in Gatherer().gather(samples).items():
+        value = each.count if each.value is None else each.value * each.known.alias.factor
+        by_part = told.setdefault(signal, {})
+        part = dict(labels).get("engine", "")
+        by_part[part] = (*by_part.get(part, ()), value)
+    return told
 
 
-def _has(sample: EngineSample, labels: Mapping[str, str]) -> bool:
-    return all(sample.labels.get(key) == value for key, value in labels.items())
+def _set(samples: Iterable[Sample]) -> dict[Signal, dict[str, tuple[float, ...]]]:
+    """What the labels of info series say, for what no gauge tells."""
+    told: dict[Signal, dict[str, tuple[float, ...]]] = {}
+    for sample in samples:
+        settings = settings_in(sample.head)
+        for each in settings.signals if settings is not None else ():
+            part = dict(each.labels).get("engine", "")
+            told.setdefault(each.signal, {})[part] = (each.value,)
+    return told

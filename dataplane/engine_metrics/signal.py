@@ -35,6 +35,9 @@ class SignalKind(StrEnum):
     """Counts by upper bound, with sum and count; all counters."""
 
 
+_NOT_ADDED = frozenset({Unit.RATIO, Unit.SECONDS, Unit.UNIX_SECONDS})
+
+
 @dataclass(frozen=True, slots=True)
 class SignalTerms:
     """What a signal is measured in."""
@@ -42,6 +45,13 @@ class SignalTerms:
     unit: Unit
     kind: SignalKind
     meaning: str
+    is_level: bool = False
+    """How each engine is set, or what one request of each met: two have no more of it than one."""
+
+    @property
+    def is_whole_greatest(self) -> bool:
+        """Of several engines the whole is the greatest and no sum, as of a ratio or a moment."""
+        return self.is_level or (self.kind is SignalKind.GAUGE and self.unit in _NOT_ADDED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +62,10 @@ class _Named:
 
 def _gauge(name: str, unit: Unit, meaning: str) -> _Named:
     return _Named(name, SignalTerms(unit, SignalKind.GAUGE, meaning))
+
+
+def _level(name: str, unit: Unit, meaning: str) -> _Named:
+    return _Named(name, SignalTerms(unit, SignalKind.GAUGE, meaning, is_level=True))
 
 
 def _counter(name: str, unit: Unit, meaning: str) -> _Named:
@@ -96,13 +110,13 @@ class Signal(StrEnum):
     KV_CAPACITY = _gauge("kv_capacity", Unit.TOKENS, "size of the KV cache")
     KV_EVICTABLE = _gauge("kv_evictable", Unit.TOKENS, "cached and held by nobody")
     KV_AVAILABLE = _gauge("kv_available", Unit.TOKENS, "of the KV cache, free")
-    KV_BLOCK_SIZE = _gauge("kv_block_size", Unit.TOKENS, "of one block")
+    KV_BLOCK_SIZE = _level("kv_block_size", Unit.TOKENS, "of one block")
     KV_BLOCKS = _gauge("kv_blocks", Unit.BLOCKS, "of the KV cache in all")
     KV_BLOCKS_FREE = _gauge("kv_blocks_free", Unit.BLOCKS, "that could be handed out")
     KV_BLOCKS_HELD = _gauge("kv_blocks_held", Unit.BLOCKS, "that requests reference")
     KV_BLOCKS_CACHED = _gauge("kv_blocks_cached", Unit.BLOCKS, "kept for reuse")
     CONTEXT_TOKENS = _gauge("context_tokens", Unit.TOKENS, "in the contexts of the batch")
-    CONTEXT_HIGH_WATER = _gauge(
+    CONTEXT_HIGH_WATER = _level(
         "context_high_water", Unit.TOKENS, "the longest context that there ever was"
     )
     SEATS = _gauge("seats", Unit.REQUESTS, "that can run at once by configuration")
@@ -174,16 +188,16 @@ class Signal(StrEnum):
         "accepted_by_position", Unit.TOKENS, "the same by place in the draft (label position)"
     )
     ACCEPTANCE_RATE = _gauge("acceptance_rate", Unit.RATIO, "of drafted tokens, of late")
-    ACCEPTANCE_LENGTH = _gauge("acceptance_length", Unit.TOKENS, "selected per verification")
+    ACCEPTANCE_LENGTH = _level("acceptance_length", Unit.TOKENS, "selected per verification")
     LATE_DRAFT_TOKENS = _gauge("late_draft_tokens", Unit.TOKENS, "drafted since the last reading")
     LATE_ACCEPTED_TOKENS = _gauge("late_accepted_tokens", Unit.TOKENS, "of them accepted")
-    SPECULATED_TOKENS = _gauge("speculated_tokens", Unit.TOKENS, "drafted at a time, as configured")
+    SPECULATED_TOKENS = _level("speculated_tokens", Unit.TOKENS, "drafted at a time, as configured")
     SPECULATION_EFFICIENCY = _gauge(
         "speculation_efficiency",
         Unit.RATIO,
         "emitted of as many as would be, were every draft accepted",
     )
-    CUDA_GRAPH = _gauge("cuda_graph", Unit.COUNT, "1 where the last step replayed a graph")
+    CUDA_GRAPH = _level("cuda_graph", Unit.COUNT, "1 where the last step replayed a graph")
     GRAPH_PASSES = _counter("graph_passes", Unit.COUNT, "forward passes (label mode)")
     UNRELEASED = _gauge("unreleased", Unit.REQUESTS, "finished and not released")
     LEAKED = _counter("leaked", Unit.REQUESTS, "not released within the bound")
@@ -205,7 +219,7 @@ class Signal(StrEnum):
     HOST_MEMORY_USED = _gauge("host_memory_used", Unit.BYTES, "resident, of the engine's process")
     PROCESS_STARTED = _gauge("process_started", Unit.UNIX_SECONDS, "when the process started")
     PROCESS_CPU = _counter("process_cpu", Unit.SECONDS, "of CPU, of the front process")
-    SLEEPING = _gauge("sleeping", Unit.COUNT, "1 where the engine was put to sleep")
+    SLEEPING = _level("sleeping", Unit.COUNT, "1 where the engine was put to sleep")
     ENGINE_HEALTHY = _gauge("engine_healthy", Unit.COUNT, "1 where the engine says that it is well")
     GATEWAY_IN_FLIGHT = _gauge("gateway_in_flight", Unit.REQUESTS, "arrived at us and not ended")
     GATEWAY_ARRIVED = _counter("gateway_arrived", Unit.REQUESTS, "that arrived at us")

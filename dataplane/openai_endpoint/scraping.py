@@ -11,8 +11,9 @@ from dataclasses import replace
 
 from dataplane.clock import MonotonicClock
 from dataplane.engine import EngineStats
+from dataplane.engine_metrics.alias import AliasTable
 from dataplane.engine_metrics.scrape import Scrape, read_scrape
-from dataplane.engine_metrics.series import EngineVocabulary
+from dataplane.engine_metrics.signal import Signal
 from dataplane.openai_endpoint.http import AnswerUnreadableError, EndpointHttp
 
 METRICS_PATH = "/metrics"
@@ -30,17 +31,17 @@ class ScrapedStats:
 
     def __init__(
         self,
-        vocabulary: EngineVocabulary,
-        names: Collection[str],
+        table: AliasTable,
+        signals: Collection[Signal],
         read: ReadStats,
         interval_seconds: float,
         clock: MonotonicClock,
     ) -> None:
-        """`names` of the samples that `read` wants."""
+        """`signals` that `read` wants, by the names that `table` has for them."""
         self.path = METRICS_PATH
         """Where they are; some servers want to be told of which model."""
-        self._vocabulary = vocabulary
-        self._names = frozenset(names)
+        self._table = table
+        self._signals = frozenset(signals)
         self._read = read
         self._interval_seconds = interval_seconds
         self._clock = clock
@@ -73,10 +74,10 @@ class ScrapedStats:
             await check_health(http)
             return
         try:
-            scrape = read_scrape(self._vocabulary, response.text, self._names)
+            scrape = read_scrape(self._table, response.text, self._signals)
         except ValueError:
             return  # no exposition, or one too long: what was known before grows old
-        if scrape.samples:
+        if scrape.told:
             self._stats, self._scraped_at = self._read(scrape), now
 
     def _say_once(self, why: str) -> None:

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from dataplane.clock import MonotonicClock
 from dataplane.engine import EngineRequest, EngineStats
-from dataplane.engine_metrics.llamacpp import LLAMACPP
+from dataplane.engine_metrics.tables.llamacpp import LLAMACPP
 from dataplane.openai_endpoint.dialect import Learned, count_in
 from dataplane.openai_endpoint.http import EndpointHttp
 from dataplane.openai_endpoint.parameters import USUAL
@@ -18,7 +18,7 @@ from dataplane.openai_endpoint.refusal import (
     read_plain_refusal,
 )
 from dataplane.openai_endpoint.scraping import METRICS_PATH, ScrapedStats
-from pilothouse_llamacpp.gauges import NAMES, read_slots, read_stats
+from pilothouse_llamacpp.gauges import SIGNALS, read_slots, read_stats
 from pilothouse_llamacpp.settings import ENGINE, LlamaCppSettings
 
 _SECONDS = 10.0
@@ -37,7 +37,7 @@ class LlamaCppDialect:
     """It hangs up once it has streamed an answer, and says before that it will not."""
 
     def __init__(self, settings: LlamaCppSettings, clock: MonotonicClock) -> None:
-        self._gauges = ScrapedStats(LLAMACPP, NAMES, read_stats, settings.metrics_seconds, clock)
+        self._gauges = ScrapedStats(LLAMACPP, SIGNALS, read_stats, settings.metrics_seconds, clock)
         self._num_slots: int | None = None
         self._query = ""
 

@@ -3,25 +3,20 @@
 from collections.abc import Mapping
 
 from dataplane.engine import EngineStats
-from dataplane.engine_metrics import signals
-from dataplane.engine_metrics.llamacpp import LLAMACPP
-from dataplane.engine_metrics.scrape import Scrape, whole
+from dataplane.engine_metrics.scrape import Scrape
+from dataplane.engine_metrics.signal import Signal
 
-_RUNNING, _WAITING, _STEPS = (
-    LLAMACPP.of_signal(each)[0].exported
-    for each in (signals.RUNNING, signals.WAITING, signals.STEPS)
-)
-NAMES = frozenset({_RUNNING, _WAITING, _STEPS})
-"""Of the samples that are read."""
+SIGNALS = frozenset({Signal.RUNNING, Signal.WAITING, Signal.STEPS})
+"""That are read."""
 
 
 def read_stats(scrape: Scrape) -> EngineStats:
     """Its KV cache is not among what it tells."""
     return EngineStats(
         age_seconds=0.0,
-        num_running=whole(scrape.total(_RUNNING)),
-        num_waiting=whole(scrape.total(_WAITING)),
-        num_steps=whole(scrape.total(_STEPS)),
+        num_running=scrape.count(Signal.RUNNING),
+        num_waiting=scrape.count(Signal.WAITING),
+        num_steps=scrape.count(Signal.STEPS),
     )
 
 

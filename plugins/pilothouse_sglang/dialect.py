@@ -7,7 +7,7 @@ from typing import Any
 from dataplane.clock import MonotonicClock
 from dataplane.engine import EngineRequest, EngineStats
 from dataplane.engine_metrics.scrape import Scrape
-from dataplane.engine_metrics.sglang import SGLANG
+from dataplane.engine_metrics.tables.sglang import SGLANG
 from dataplane.openai_endpoint.dialect import Learned, count_in
 from dataplane.openai_endpoint.http import EndpointHttp
 from dataplane.openai_endpoint.parameters import PASSED_ON, fields_in_openapi
@@ -18,7 +18,7 @@ from dataplane.openai_endpoint.refusal import (
     read_plain_refusal,
 )
 from dataplane.openai_endpoint.scraping import ScrapedStats
-from pilothouse_sglang.gauges import NAMES, read_stats
+from pilothouse_sglang.gauges import SIGNALS, read_stats
 from pilothouse_sglang.settings import ENGINE, SglangSettings
 
 _SECONDS = 10.0
@@ -39,7 +39,7 @@ class SglangDialect:
         self._takes_salt = False
         self._max_num_seqs: int | None = None
         self._page_size: int | None = None
-        self._gauges = ScrapedStats(SGLANG, NAMES, self._read, settings.metrics_seconds, clock)
+        self._gauges = ScrapedStats(SGLANG, SIGNALS, self._read, settings.metrics_seconds, clock)
 
     async def learn(self, http: EndpointHttp, model: Mapping[str, Any]) -> Learned:
         """Its version, seats and page size from its server's info, its length from its list of

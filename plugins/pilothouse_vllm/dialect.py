@@ -5,13 +5,13 @@ from typing import Any
 
 from dataplane.clock import MonotonicClock
 from dataplane.engine import EngineRequest, EngineStats
-from dataplane.engine_metrics.vllm import VLLM
+from dataplane.engine_metrics.tables.vllm import VLLM
 from dataplane.openai_endpoint.dialect import Learned
 from dataplane.openai_endpoint.http import EndpointHttp
 from dataplane.openai_endpoint.parameters import PASSED_ON, fields_in_openapi
 from dataplane.openai_endpoint.refusal import Refusal
 from dataplane.openai_endpoint.scraping import ScrapedStats
-from pilothouse_vllm.gauges import NAMES, read_stats
+from pilothouse_vllm.gauges import SIGNALS, read_stats
 from pilothouse_vllm.refusal import read_refusal
 from pilothouse_vllm.settings import ENGINE, VllmSettings
 
@@ -29,7 +29,7 @@ class VllmDialect:
     def __init__(self, settings: VllmSettings, clock: MonotonicClock) -> None:
         self._settings = settings
         self._takes_salt = False
-        self._gauges = ScrapedStats(VLLM, NAMES, read_stats, settings.metrics_seconds, clock)
+        self._gauges = ScrapedStats(VLLM, SIGNALS, read_stats, settings.metrics_seconds, clock)
 
     async def learn(self, http: EndpointHttp, model: Mapping[str, Any]) -> Learned:
         """Its version from /version, its length from its list of models, and what it takes from

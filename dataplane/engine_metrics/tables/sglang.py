@@ -98,6 +98,7 @@ _REQUESTS = (
     Alias("sglang:generation_tokens_histogram", Signal.OUTPUT_LENGTH),
     Alias("sglang:spec_accept_length", Signal.ACCEPTANCE_LENGTH),
     Alias("sglang:spec_accept_rate", Signal.ACCEPTANCE_RATE),
+    Alias("sglang:spec_num_draft_tokens", Signal.SPECULATED_TOKENS),
 )
 
 _APART = (

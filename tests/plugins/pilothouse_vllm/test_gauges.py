@@ -2,12 +2,12 @@
 
 from dataplane.engine import EngineStats
 from dataplane.engine_metrics.scrape import read_scrape
-from dataplane.engine_metrics.vllm import VLLM
-from pilothouse_vllm.gauges import NAMES, read_stats
+from dataplane.engine_metrics.tables.vllm import VLLM
+from pilothouse_vllm.gauges import SIGNALS, read_stats
 
 
 def read(text: str) -> EngineStats:
-    return read_stats(read_scrape(VLLM, text, NAMES))
+    return read_stats(read_scrape(VLLM, text, SIGNALS))
 
 
 def test_a_version_that_had_other_names_is_read_by_them() -> None:

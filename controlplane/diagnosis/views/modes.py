@@ -14,12 +14,15 @@ from controlplane.diagnosis.window import Window
 
 
 def between_modes(
-    window: Window, base: str, other: str, without: str = ""
+    window: Window, base: str, other: str, without: str = "", *, about: str = ""
 ) -> tuple[list[Slowdown], tuple[Fact, Fact] | None]:
     """How much slower it is where a setting says `other` than where it says `base` (patterns of
-    the setting's text), the greatest first, and the setting in both."""
+    the setting's text), the greatest first, and the setting in both. `about` narrows which setting
+    is meant, by its key."""
     for one, two in itertools.combinations(window.facts, 2):
         if one.key != two.key or one.at == two.at or one.raw == two.raw:
+            continue
+        if about and not re.search(about, plain(one.key)):
             continue
         for first, second in ((one, two), (two, one)):
             if _says(first, base) and not _says(first, other) and _says(second, other):

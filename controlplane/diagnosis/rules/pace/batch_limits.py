@@ -2,7 +2,6 @@
 
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.confidence import Confidence
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
@@ -12,6 +11,7 @@ from controlplane.diagnosis.views.figure import Figure, figure_of
 from controlplane.diagnosis.views.prompts import longest_prompt, other_prompts
 from controlplane.diagnosis.views.slowdown import slowdowns
 from controlplane.diagnosis.views.told import number_of, told_all, told_number
+from dataplane.engine_metrics.signal import Signal
 
 _FREE_CACHE = 0.5
 """Twice the batch would fit."""

@@ -8,6 +8,7 @@ from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import activity_of
 from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.contrast import contrasts
 from controlplane.diagnosis.views.modes import between_modes
 from controlplane.diagnosis.views.slowdown import (
     Slowdown,
@@ -101,13 +102,30 @@ def _compared(window: Window) -> list[Slowdown]:
     named = [slow for slow in pairs if _names(slow, _LOW)]
     if named:
         return named
-    if window.changes_with(_LOW_WORD):
+    if _is_of_precision(window):
         return [slow for slow in slowdowns(window) if "ttft" not in slow.contrast.other.key]
     return []
 
 
 def _is_of_precision(window: Window) -> bool:
-    return bool(window.changes_with(_LOW_WORD))
+    """That a change names a precision is no figure: what it holds in memory has to have changed as
+    well, or the engine or somebody's figures say in which precision it is now."""
+    if not window.changes_with(_LOW_WORD):
+        return False
+    return (
+        any(_HALVED[0] <= each.factor <= _HALVED[1] for each in contrasts(window, _WEIGHTS))
+        or any(1 / _HALVED[1] <= each.factor <= 1 / _HALVED[0] for each in contrasts(window, _ROOM))
+        or any(
+            re.search(_LOW_WORD, f"{plain(fact.key)} {fact.raw}".lower()) for fact in window.facts
+        )
+        or bool(window.lines_with(_LOW_WORD))
+    )
+
+
+_HALVED = (0.2, 0.75)
+"""Of the bytes: from 16 bits to 8 or 4, with what stays as it was."""
+_WEIGHTS = r"\b(weights?|model|checkpoint)\b.*\b(gib|gb|mib|mb|memory|size|bytes)\b|\bweights\b"
+_ROOM = r"\b(kv|cache|pool)\b.*\b(tokens|blocks|size|pool|capacity)\b"
 
 
 def _before_told(window: Window) -> tuple[float, str] | None:

@@ -4,7 +4,6 @@ import re
 
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.rules.pace.batch_limits import BACKLOG, does_more_with_more
-from controlplane.diagnosis.signal import Unit
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
@@ -12,6 +11,7 @@ from controlplane.diagnosis.views.course import late
 from controlplane.diagnosis.views.device import cite_usage
 from controlplane.diagnosis.views.figure import Figure
 from controlplane.diagnosis.views.told import number_of, plain, told, told_all, told_number
+from dataplane.engine_metrics.signal import Unit
 
 _QUARTER = 0.25
 _SENDING = (

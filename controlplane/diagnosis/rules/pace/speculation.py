@@ -1,26 +1,18 @@
-"""Drafts are computed and hardly ever accepted."""
+"""Drafts are computed and hardly ever accepted, or cost more than they save."""
 
 import re
-from dataclasses import dataclass
 
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.confidence import Confidence
-from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.rules.pace.acceptance import Acceptance, acceptance_of, fell
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import activity_of
 from controlplane.diagnosis.views.argument import Argument
-from controlplane.diagnosis.views.course import late
+from controlplane.diagnosis.views.modes import between_modes, keys_of
 from controlplane.diagnosis.views.slowdown import Slowdown, slowdowns, slower_than_told
-from controlplane.diagnosis.views.told import (
-    number_of,
-    plain,
-    share_of,
-    texts_of,
-    told,
-    told_number,
-)
+from controlplane.diagnosis.views.told import number_of, plain, told, told_number
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal
 
@@ -39,26 +31,21 @@ _WITH = rf"({_SPECULATION}|\b(with|on|enabled|after)\b)"
 _WITHOUT = (
     r"\b(without|no|off|disabled|plain|baseline|before|vanilla|autoregressive|normal|target only)\b"
 )
-_ACCEPTANCE = r"accept\w*( \w+)? (rate|ratio|share|percent|pct)|(draft|spec\w*)( \w+)? accept\w*$"
-_LENGTH = r"accept\w*( \w+)? (len|length)|tokens per (step|verif\w*|forward)|mean accept"
-
-
-@dataclass(frozen=True, slots=True)
-class Acceptance:
-    """Of drafted tokens."""
-
-    share: float
-    drafted: float | None
-    says: tuple[str, ...]
+_OFF = (
+    r"^\s*(off|no|none|false|disabled|0|without|vanilla|autoregressive|baseline|plain)\b|\bno draft"
+)
+_ON = rf"^\s*(on|true|enabled|yes|with|\d+ )|{_SPECULATION}"
+_ITS_OWN = r"accept|ttft|draft time|draft ms"
+"""Figures of drafts themselves, which are no speed of answers."""
 
 
 def judge(window: Window) -> Verdict | None:
     """LIKELY where hardly a draft is accepted, CERTAIN where it was measured to be no faster."""
-    acceptance = _acceptance(window)
-    compared = _compared(window)
+    acceptance = acceptance_of(window)
+    argument = Argument(window)
+    compared = _compared(argument, window, acceptance)
     if acceptance is None and not compared:
         return None
-    argument = Argument(window)
     if acceptance is not None:
         for sentence in acceptance.says:
             argument.says(sentence)
@@ -76,135 +63,40 @@ def judge(window: Window) -> Verdict | None:
     argument.against("interference.prefill: it is what is drafted that is thrown away")
     if is_slower:
         low = acceptance is not None and acceptance.share < _LITTLE
-        return argument.verdict(Confidence.CERTAIN if low else Confidence.LIKELY)
+        sure = low or (_is_told_twice(compared) and max(factors) >= _CLEARLY)
+        return argument.verdict(Confidence.CERTAIN if sure else Confidence.LIKELY)
     if acceptance is None or factors:
         return None
+    return _by_acceptance(argument, window, acceptance)
+
+
+def _is_told_twice(compared: list[Slowdown]) -> bool:
+    """One setting differs between two runs that were told in the same words."""
+    return bool(compared) and compared[0].contrast.base.key == compared[0].contrast.other.key
+
+
+_CLEARLY = 1.1
+"""Times as slow: more than two runs of one thing differ by."""
+
+
+def _by_acceptance(argument: Argument, window: Window, acceptance: Acceptance) -> Verdict | None:
+    """Where nobody measured the speed without."""
     is_much = acceptance.drafted is None or acceptance.drafted >= _LEAST_TOKENS
     if acceptance.share < _HARDLY and is_much:
         return argument.verdict(Confidence.LIKELY)
-    fell = _fell(window)
-    if fell and acceptance.share < _LITTLE:
-        argument.says(fell)
+    if acceptance.share >= _LITTLE:
+        return None
+    sank = fell(window)
+    if sank:
+        argument.says(sank)
         return argument.verdict(Confidence.LIKELY)
-    if acceptance.share < _LITTLE:
-        argument.need("speed without speculation under the same load", "tokens drafted at a time")
-        return argument.verdict(Confidence.POSSIBLE)
-    return None
-
-
-def _fell(window: Window) -> str:
-    """An engine's own figure that sank within the window, by more than texts differ."""
-    for series in window.all_series(Signal.ACCEPTANCE_RATE):
-        if len(series.readings) >= _SEVERAL and series.last.value <= _SUNK * series.max:
-            return f"{series.origin.name} sank to {series.last.raw} from {series.max:.3g}"
-    return ""
-
-
-_SEVERAL = 6
-_SUNK = 0.5
-
-
-def _acceptance(window: Window) -> Acceptance | None:
-    for find in (_counted, _of_late, _by_length, _told, _printed):
-        found = find(window)
-        if found is not None:
-            return found
-    return None
-
-
-def _counted(window: Window) -> Acceptance | None:
-    drafted, accepted = window.find(Signal.DRAFT_TOKENS), window.find(Signal.ACCEPTED_TOKENS)
-    if drafted is None or accepted is None:
-        return None
-    grown, taken = drafted.increase, accepted.increase
-    if grown is None or taken is None or grown <= 0:
-        grown, taken = drafted.last.value, accepted.last.value
-    if grown <= 0:
-        return None
-    says = (
-        f"{accepted.last.raw} accepted of {drafted.last.raw} drafted "
-        f"({accepted.origin.name}, {drafted.origin.name})",
-        f"{taken / grown * 100:.3g} % of drafted tokens are accepted",
-    )
-    return Acceptance(share=taken / grown, drafted=max(grown, drafted.last.value), says=says)
-
-
-def _of_late(window: Window) -> Acceptance | None:
-    drafted, accepted = (
-        window.find(Signal.LATE_DRAFT_TOKENS),
-        window.find(Signal.LATE_ACCEPTED_TOKENS),
-    )
-    if drafted is not None and accepted is not None and sum(drafted.values) > 0:
-        many, taken = sum(drafted.values), sum(accepted.values)
-        says = f"{number(taken)} accepted of {number(many)} drafted in the statistics lines"
-        return Acceptance(share=taken / many, drafted=many, says=(says,))
-    rate = window.find(Signal.ACCEPTANCE_RATE)
-    if rate is None:
-        return None
-    return Acceptance(share=late(rate), drafted=None, says=(f"{rate.origin.name} {rate.last.raw}",))
-
-
-def _by_length(window: Window) -> Acceptance | None:
-    """Tokens for each verification, one of which is the target's own."""
-    length = window.find(Signal.ACCEPTANCE_LENGTH)
-    width = window.find(Signal.SPECULATED_TOKENS)
-    told_length = told_number(window, _LENGTH)
-    value = late(length) if length is not None else number_of(told_length)
-    many = width.last.value if width is not None else number_of(_width(window))
-    many = many or _width_in_words(window)
-    if value is None or not many:
-        return None
-    name = length.origin.name if length is not None else ""
-    raw = length.last.raw if length is not None else ""
-    says = (
-        f"{name} {raw}" if name or told_length is None else f"{told_length.key} {told_length.raw}"
-    )
-    share = max(0.0, value - 1) / many
-    return Acceptance(share=share, drafted=None, says=(f"{says} of {number(many)} drafted",))
-
-
-def _width_in_words(window: Window) -> float | None:
-    """`EAGLE, 5 steps, 32 draft tokens`."""
-    for text in (*texts_of(window), *window.lines_with(_WIDTH)):
-        found = re.search(_WIDTH, text, re.IGNORECASE)
-        if found is not None:
-            return float(found[1] or found[2])
-    return None
-
-
-_WIDTH = (
-    r"(\d+) (?:draft|speculative|drafted) tokens"
-    r"|(?:num_speculative_tokens|num_draft_tokens|draft_max|n_draft)\W{1,4}(\d+)"
-)
-
-
-def _width(window: Window) -> Fact | None:
-    return told_number(
-        window,
-        r"(num )?(speculative|draft(ed)?|spec) tokens|draft (len|length|size|max)|num steps",
-        without=r"accepted|total|rate|per s",
-    )
-
-
-def _told(window: Window) -> Acceptance | None:
-    fact = told_number(window, _ACCEPTANCE)
-    share = share_of(fact)
-    if fact is not None and share is not None:
-        return Acceptance(share=share, drafted=None, says=(f"{fact.key} {fact.raw}",))
-    accepted = told_number(window, r"accepted( \w+)*( tokens)?$", without=r"rate|len|max|request")
-    drafted = told_number(
-        window, r"draft(ed)?( \w+)*( tokens)?$|proposed", without=r"accept|max|len"
-    )
-    taken, many = number_of(accepted), number_of(drafted)
-    if accepted is None or drafted is None or taken is None or not many or taken > many:
-        return None
-    says = f"{accepted.key} {accepted.raw} of {drafted.key} {drafted.raw}"
-    return Acceptance(share=taken / many, drafted=many, says=(says,))
+    argument.need("speed without speculation under the same load", "tokens drafted at a time")
+    return argument.verdict(Confidence.POSSIBLE)
 
 
 def _against_measured(window: Window) -> tuple[float, str] | None:
     """The speed that was told of before, or without drafts, against what is measured now."""
-    if not _is_spoken_of(window):
+    if not _is_drafting(window, None):
         return None
     now = activity_of(window)
     told_before = slower_than_told(
@@ -227,45 +119,16 @@ def _against_measured(window: Window) -> tuple[float, str] | None:
 _DECODED = r"decoded\s.*speed:\s*([\d.]+)"
 
 
-def _is_spoken_of(window: Window) -> bool:
-    """Acceptance is a figure of every engine that drafts; a speed has to be about drafts."""
+def _is_drafting(window: Window, acceptance: Acceptance | None) -> bool:
+    """Something is drafted, by figures or words of whoever runs it. That speculation was switched
+    on once, as a change says, is no figure."""
+    signals = (Signal.ACCEPTANCE_LENGTH, Signal.DRAFT_TOKENS, Signal.SPECULATED_TOKENS)
     return bool(
-        window.changes_with(_SPECULATION)
+        acceptance is not None
+        or any(window.find(signal) for signal in signals)
         or told(window, _SPECULATION)
-        or window.find(Signal.ACCEPTANCE_LENGTH)
         or window.lines_with(r"n_draft|draft acceptance")
     )
-
-
-def _printed(window: Window) -> Acceptance | None:
-    """Tools that decode once print totals at their end; a server prints them for each request."""
-    drafted = _numbers(window, r"n_drafted\s*=\s*(\d+)")
-    accepted = _numbers(window, r"n_accept\s*=\s*(\d+)")
-    if drafted and accepted and drafted[-1] > 0:
-        says = f"n_accept {number(accepted[-1])} of n_drafted {number(drafted[-1])}"
-        share = f"{accepted[-1] / drafted[-1] * 100:.4g} % of drafted tokens are accepted"
-        return Acceptance(accepted[-1] / drafted[-1], drafted=drafted[-1], says=(says, share))
-    pairs = [
-        (float(found[1]), float(found[2]), line.strip())
-        for line in window.lines_with(_PER_REQUEST)
-        if (found := re.search(_PER_REQUEST, line, re.IGNORECASE)) is not None
-    ]
-    many = sum(pair[1] for pair in pairs)
-    if many <= 0:
-        return None
-    taken = sum(pair[0] for pair in pairs)
-    return Acceptance(taken / many, drafted=many, says=(pairs[-1][2][:200],))
-
-
-_PER_REQUEST = r"\(\s*(\d+) accepted\s*/\s*(\d+) (?:generated|drafted)"
-
-
-def _numbers(window: Window, pattern: str) -> list[float]:
-    return [
-        float(found[1])
-        for line in window.lines_with(pattern)
-        if (found := re.search(pattern, line, re.IGNORECASE)) is not None
-    ]
 
 
 def _cite(argument: Argument, window: Window) -> None:
@@ -281,13 +144,19 @@ def _cite(argument: Argument, window: Window) -> None:
     argument.series(efficiency, why)
 
 
-def _compared(window: Window) -> list[Slowdown]:
-    """With and without; the keys or a change have to say that it is about drafts."""
+def _compared(argument: Argument, window: Window, acceptance: Acceptance | None) -> list[Slowdown]:
+    """With and without: by the keys, by a setting that was told at two times, or before and now
+    while something is known to be drafted."""
+    told_twice, modes = between_modes(window, _OFF, _ON, _ITS_OWN, about=_SPECULATION)
+    if told_twice:
+        argument.says(keys_of(modes))
+        return told_twice
+    is_since = bool(window.changes_with(_SPECULATION)) and _is_drafting(window, acceptance)
     found = []
     for slow in slowdowns(window, base=_WITHOUT, other=_WITH):
         keys = f"{plain(slow.contrast.base.key)} {plain(slow.contrast.other.key)}"
-        is_about = re.search(_SPECULATION, keys) or window.changes_with(_SPECULATION)
-        if is_about and not re.search(r"accept|ttft|draft time|draft ms", keys):
+        is_about = re.search(_SPECULATION, keys) or is_since
+        if is_about and not re.search(_ITS_OWN, keys):
             found.append(slow)
     return found
 

@@ -3,7 +3,7 @@ from controlplane.diagnosis.rules.pace.precision import PRECISION
 from controlplane.diagnosis.rules.pace.speculation import SPECULATION
 from controlplane.diagnosis.window import Change
 from dataplane.engine_metrics.signal import Signal, Unit
-from tests.controlplane.diagnosis.rules.build_window import fact, series, window
+from tests.controlplane.diagnosis.rules.build_window import fact, series, told, window
 
 SPEED = Unit.TOKENS_PER_SECOND
 
@@ -34,16 +34,17 @@ def test_what_the_engine_says_makes_it_certain_and_alone_only_possible() -> None
 
 
 def test_a_speed_of_before_stands_against_what_is_measured_now() -> None:
-    verdict = PRECISION.judge(
-        window(
-            Change(at=-3600, what="--kv-cache-dtype bf16 -> fp8_e4m3"),
-            series(Signal.GENERATION_RATE, 372, 372),
-            series(Signal.RUNNING, 4, 4),
-            fact("tok_s_same_batch_before", 451, unit=SPEED),
-        )
+    slower = (
+        Change(at=-3600, what="--kv-cache-dtype bf16 -> fp8_e4m3"),
+        series(Signal.GENERATION_RATE, 372, 372),
+        series(Signal.RUNNING, 4, 4),
+        fact("tok_s_same_batch_before", 451, unit=SPEED),
     )
+    room = told(0, kv_pool_tokens_before=1_100_000, kv_pool_tokens_after=2_200_000)
+    verdict = PRECISION.judge(window(*slower, room))
     assert verdict is not None
     assert verdict.confidence is Confidence.LIKELY
+    assert PRECISION.judge(window(*slower)) is None, "what a change says is no figure"
 
 
 def test_drafts_of_which_hardly_one_is_accepted() -> None:
@@ -89,3 +90,20 @@ def test_without_drafts_and_without_quantization_neither_has_a_say() -> None:
     calm = window(series(Signal.RUNNING, 4, 4), series(Signal.GENERATION_RATE, 200, 201))
     assert SPECULATION.judge(calm) is None
     assert PRECISION.judge(calm) is None
+
+
+def test_one_setting_at_two_times_tells_with_drafts_from_without() -> None:
+    without = told(0, speculation="off", requests_per_s=0.62)
+    eagle = told(900, speculation="eagle, 2 steps, 4 draft tokens", requests_per_s=0.52)
+    verdict = SPECULATION.judge(window(without, eagle))
+    assert verdict is not None
+    assert verdict.confidence is Confidence.CERTAIN
+    faster = told(900, speculation="eagle, 2 steps, 4 draft tokens", requests_per_s=0.92)
+    assert SPECULATION.judge(window(without, faster)) is None
+
+
+def test_one_token_for_each_verification_is_the_targets_own_whatever_the_width() -> None:
+    verdict = SPECULATION.judge(window(series(Signal.ACCEPTANCE_LENGTH, 1.04, 1.05)))
+    assert verdict is not None
+    assert verdict.confidence is Confidence.LIKELY
+    assert SPECULATION.judge(window(series(Signal.ACCEPTANCE_LENGTH, 2.4, 2.5))) is None

@@ -99,6 +99,11 @@ class AliasTable:
         """All that some version of it tells."""
         return frozenset(alias.signal for alias in self.aliases)
 
+    def names_of(self, signal: Signal) -> tuple[str, ...]:
+        """Those that tell it, the best first."""
+        found = (alias.exported for alias in self.aliases if alias.signal is signal)
+        return tuple(dict.fromkeys(found))
+
     @property
     def names(self) -> frozenset[str]:
         """All that some version of it exports, as far as they are known."""

@@ -21,6 +21,8 @@ from pathlib import Path
 
 import numpy as np
 
+from dataplane.engine_metrics.signal import Signal
+from dataplane.engine_metrics.tables.vllm import VLLM
 from dataplane.simulation.fitting.document import (
     SCHEMA_VERSION,
     Fit,
@@ -57,10 +59,10 @@ _MIN_STEPS = 5
 """An interval of fewer says little."""
 _CROWDED = 2.0
 """Rows that decode in the mean step, and hardly ever none."""
-_PREFILL = ("vllm:request_prefill_time_seconds",)
-_QUEUE = ("vllm:request_queue_time_seconds",)
-_FIRST_TOKEN = ("vllm:time_to_first_token_seconds",)
-_PROMPTS = ("vllm:request_prefill_kv_computed_tokens", "vllm:request_prompt_tokens")
+_PREFILL = VLLM.names_of(Signal.PREFILL_TIME)
+_QUEUE = VLLM.names_of(Signal.QUEUE_TIME)
+_FIRST_TOKEN = VLLM.names_of(Signal.TTFT)
+_PROMPTS = (*VLLM.names_of(Signal.COMPUTED_LENGTH), *VLLM.names_of(Signal.PROMPT_LENGTH))
 _CANNOT_TELL = (
     "what steps of the same work differ by: a scrape shows sums, so there is no noise",
     "how the time bends with the batch: means over steps carry a straight line and no more",

@@ -11,14 +11,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from prometheus_client.parser import text_string_to_metric_families
-
+from dataplane.engine_metrics.exposition import ExpositionReader, Sample
+from dataplane.engine_metrics.signal import Signal
+from dataplane.engine_metrics.tables.vllm import VLLM
 from dataplane.simulation.fitting.fit import FitError
 
-BETWEEN_TOKENS = ("vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds")
-_STEP_TOKENS = ("vllm:iteration_tokens_total",)
-_GENERATED = ("vllm:generation_tokens_total",)
-_RUNNING = ("vllm:num_requests_running",)
+BETWEEN_TOKENS = VLLM.names_of(Signal.ITL)
+_STEP_TOKENS = VLLM.names_of(Signal.STEP_TOKENS)
+_GENERATED = VLLM.names_of(Signal.GENERATION_TOKENS)
+_RUNNING = VLLM.names_of(Signal.RUNNING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,26 +79,34 @@ class RestartError(FitError):
 
 def read_scrape(path: Path) -> Scrape:
     """Raises FitError for a file that is no scrape."""
-    try:
-        text = path.read_text(encoding="utf-8")
-        families = list(text_string_to_metric_families(text))
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise FitError(
-            f"{path} is no scrape: {why}; save one with `curl http://<vllm>/metrics`"
-        ) from error
     values: dict[str, float] = defaultdict(float)
     buckets: dict[float, float] = defaultdict(float)
     models = set()
-    for sample in (sample for family in families for sample in family.samples):
-        if "le" in sample.labels:
-            if sample.name == f"{_STEP_TOKENS[0]}_bucket":
-                buckets[float(sample.labels["le"])] += sample.value
+    for sample in _samples(path):
+        name, labels, value = sample.head.name, sample.head.labels, sample.value
+        if "le" in labels:
+            if name == f"{_STEP_TOKENS[0]}_bucket":
+                buckets[float(labels["le"])] += value
             continue
-        values[sample.name] += sample.value
-        if sample.name.startswith("vllm:") and "model_name" in sample.labels:
-            models.add(sample.labels["model_name"])
+        values[name] += value
+        if name.startswith(VLLM.prefixes) and "model_name" in labels:
+            models.add(labels["model_name"])
     return Scrape(str(path), dict(values), _highest(buckets), frozenset(models))
+
+
+def _samples(path: Path) -> Sequence[Sample]:
+    try:
+        page = ExpositionReader().read(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise _no_scrape(path, error.strerror if isinstance(error, OSError) else error) from error
+    if page.bad_lines:
+        bad = page.bad_lines[0]
+        raise _no_scrape(path, f"line {bad.number}: {bad.why}")
+    return page.samples
+
+
+def _no_scrape(path: Path, why: object) -> FitError:
+    return FitError(f"{path} is no scrape: {why}; save one with `curl http://<vllm>/metrics`")
 
 
 def interval_between(first: Scrape, last: Scrape) -> Interval:

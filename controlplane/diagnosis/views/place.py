@@ -8,7 +8,7 @@ def place_of(window: Window, event: LogEvent) -> int:
     """Its place in `window.lines`; the last line that reads the same where lines are missing, and
     their number where it is not among them."""
     lines = window.lines
-    if event.index < len(lines) and lines[event.index] == event.line:
+    if 0 <= event.index < len(lines) and lines[event.index] == event.line:
         return event.index
     return next(
         (index for index in range(len(lines) - 1, -1, -1) if lines[index] == event.line), len(lines)

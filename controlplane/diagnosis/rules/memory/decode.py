@@ -24,7 +24,7 @@ _FULL = 0.9
 """Of the KV cache: what is left is smaller than what a full batch takes in a second or two."""
 _TOPICS = (
     r"page|block|token|clients|seq|seat|slots|context|ctx|max|headroom|util|fraction|vram|gpu|sample|"
-    r"ram|swap|mem"
+    r"ram|swap|mem|kv|usage|running"
 )
 _COURSES = (
     Signal.RUNNING,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from controlplane.diagnosis.log_event import LogEvent, LogKind
 from controlplane.diagnosis.rules.memory.amount import Amount, amounts_in, as_written
 from controlplane.diagnosis.rules.memory.stage import Stage, named_stage, stage_by_order
+from controlplane.diagnosis.rules.memory.told_failure import told_failures
 from controlplane.diagnosis.views.place import place_of
 from controlplane.diagnosis.window import Window
 
@@ -28,6 +29,8 @@ _OF_A_FAILURE = (
     LogKind.ERROR,
     LogKind.WARNING,
 )
+_SLACK = 0.01
+"""Of the device: what an allocator holds unused in any engine that serves."""
 _SAID_STAGES = {"decode": Stage.DECODE, "prefill": Stage.PREFILL, "warmup": Stage.WARMUP}
 """Where the words of the failure belong to one stage alone."""
 _QUIET_LINE = re.compile(
@@ -80,6 +83,19 @@ class Failure:
             and self.reserved is not None
             and self.reserved.size >= self.wanted.size
             and (self.free is None or self.free.size < self.wanted.size)
+            and not self._is_usual_slack
+        )
+
+    @property
+    def _is_usual_slack(self) -> bool:
+        """A tensor that grows with each token wants a new place each time, and leaves the old one
+        as a gap: where a decode step says that it failed, so little is its own."""
+        return (
+            self.stage is Stage.DECODE
+            and self.is_named
+            and self.reserved is not None
+            and self.total is not None
+            and self.reserved.size < _SLACK * self.total.size
         )
 
 
@@ -91,7 +107,7 @@ def find_failure(window: Window) -> Failure | None:
         for event in window.events_of(*_RUN_OUT)
         if not _OF_THE_HOST.search(event.line) and not _got_over(window, event)
     )
-    events = events or _unread(window)
+    events = events or _unread(window) or told_failures(window)
     if not events:
         return None
     first = events[0]
@@ -196,9 +212,15 @@ def _stage(
         return said, event.line, True
     if event.kind is LogKind.KV_CACHE_TOO_SMALL:
         return Stage.KV_CACHE, event.line, True
-    if named is None or _contradicts(named[0], ordered):
+    is_part = is_said and ordered is Stage.CAPTURE and named is not None
+    if named is None or _contradicts(named[0], ordered) or (is_part and _is_wider(named[0])):
         return ordered, ordered_line, is_said
     return named[0], named[1], True
+
+
+def _is_wider(named: Stage) -> bool:
+    """Some engines call warm-up what holds the capture of graphs as well."""
+    return named is Stage.WARMUP
 
 
 def _contradicts(named: Stage, ordered: Stage) -> bool:
@@ -209,6 +231,7 @@ def _contradicts(named: Stage, ordered: Stage) -> bool:
 def _told(window: Window) -> tuple[str, ...]:
     """What somebody wrote of the stage: `failed_during: decode`."""
     asked = {"phase", "during", "stage", "died", "crash", "failed", "error", "exception", "trace"}
+    asked |= {"happened", "when", "where", "while", "doing", "step", "traceback", "at"}
     return tuple(
         f"{fact.key} {fact.raw}"
         for fact in window.facts

@@ -20,7 +20,8 @@ from dataplane.engine_metrics.signal import Signal, Unit
 _KILLED = re.compile(r"oom[-_ ]?kill|out of memory.*kill|killed.*out of memory", re.IGNORECASE)
 _LINES = (
     r"not enough (host|cpu|system) memory|insufficient (host|cpu|system) memory|"
-    r"low on resource: memory|systemd-oomd|due to memory pressure|invoked oom-killer|oom_reaper|"
+    r"low on resource: memory|node running low on memory|memory usage threshold of|"
+    r"systemd-oomd|due to memory pressure|invoked oom-killer|oom_reaper|"
     r"evict\w*[^\n]*\bmemory\b[^\n]*(threshold|limit|node)|"
     r"(cudaHost\w+|hipHost\w+|pin(ned)?[ _]memory|mlock)[^\n]*(out of memory|cannot|failed)|"
     r"^MemoryError|std::bad_alloc|no space left on device[^\n]*shm|bus error"
@@ -28,7 +29,9 @@ _LINES = (
 """What kernels, node managers and runtimes say, beside what readers of logs know."""
 _SIGNAL_9 = re.compile(r"\b(137|-9|sigkill|signal 9)\b", re.IGNORECASE)
 _DECIDED = re.compile(
-    r"kill|oom_reaper|evict|systemd-oomd|low on resource|too large swap space", re.IGNORECASE
+    r"kill|oom_reaper|evict|systemd-oomd|low on resource|running low on memory|"
+    r"too large swap space",
+    re.IGNORECASE,
 )
 """A kernel, a node's manager or the engine itself acted for want of the host's memory."""
 _BUS_ERROR = re.compile(r"bus error", re.IGNORECASE)

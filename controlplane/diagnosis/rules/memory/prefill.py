@@ -20,7 +20,10 @@ from dataplane.engine_metrics.signal import Signal
 
 _FULL = 0.9
 """Of the KV cache: above it a growing context is the nearer explanation."""
-_TOPICS = r"prompt|token|context|ctx|chunk|batch|vocab|image|crash|largest|longest|request|clients"
+_TOPICS = (
+    r"prompt|token|context|ctx|chunk|batch|vocab|image|crash|largest|longest|request|clients|kv|"
+    r"usage"
+)
 
 
 def _judge(window: Window) -> Verdict | None:

@@ -41,6 +41,10 @@ SHAPES = (
     ),
     shape("Pre-Compile", LogKind.WARMUP_STARTED, r"Entering (?P<w_what>.+?) Pre-Compile session"),
     shape("Warming", LogKind.WARMUP_STARTED, r"Warming up (?P<w_what>[\w -]+)"),
+    *(
+        shape(key, LogKind.WARMUP_STARTED, r"(?i)(?P<w_what>[\w-]*) ?autotun(?:e|ing|er)\b")
+        for key in ("autotune", "autotuning", "Autotuning", "AutoTuner", "Autotuner")
+    ),
     shape("full", LogKind.REJECTED, r"(?i)\b(?:request )?queue (?:is )?full\b"),
     shape("backpressure", LogKind.REJECTED, r"(?i)dropped due to backpressure"),
     shape("BackPressureError", LogKind.REJECTED, r"BackPressureError"),

@@ -223,6 +223,18 @@ SHAPES = (
         _LLAMA,
         stage="decode",
     ),
+    shape(
+        "Bytes memory device",
+        LogKind.OUT_OF_MEMORY,
+        r"can't (?:malloc|allocate) (?P<wanted_bytes>\d+ Bytes) (?:of )?memory on device",
+        _LLAMA,
+    ),
+    shape(
+        "ggml_vulkan allocation",
+        LogKind.OUT_OF_MEMORY,
+        r"Device memory allocation of size (?P<wanted_bytes>\d+) failed",
+        _LLAMA,
+    ),
     shape("full KV", LogKind.OUT_OF_MEMORY, r"KV cache is full", _LLAMA, stage="decode"),
     # --- it ends --------------------------------------------------------------------------
     shape(

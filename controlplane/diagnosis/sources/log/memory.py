@@ -39,11 +39,37 @@ SHAPES = (
         rf"(?P<pool_bytes>{_SIZE}) (?:reserved in total by PyTorch|cached))?",
     ),
     shape(
+        "MPS",
+        LogKind.OUT_OF_MEMORY,
+        rf"MPS backend out of memory \(MPS allocated: (?P<allocated_bytes>{_SIZE}).*?"
+        rf"max allowed: (?P<total_bytes>{_SIZE})\)\. Tried to allocate (?P<wanted_bytes>{_SIZE})",
+    ),
+    shape(
+        "RESOURCE_EXHAUSTED",
+        LogKind.OUT_OF_MEMORY,
+        r"RESOURCE_EXHAUSTED:(?:.*?(?:[Aa]ttempting to (?:allocate|reserve)|[Oo]ut of memory "
+        r"allocating|allocate) (?P<wanted_bytes>[\d.]+ ?[KMG]?i?B?)\b)?"
+        r"(?:.*?There are (?P<free_bytes>[\d.]+[KMG]) free)?",
+    ),
+    shape(
+        "OutOfMemory Requested",
+        LogKind.OUT_OF_MEMORY,
+        r"OutOfMemory \(Requested size was (?P<wanted_bytes>\d+) bytes",
+    ),
+    shape(
+        "PT_DEVMEM",
+        LogKind.OUT_OF_MEMORY,
+        r"PT_DEVMEM Allocation failed for size::(?P<wanted_bytes>\d+)",
+    ),
+    shape("UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY", LogKind.OUT_OF_MEMORY, r"OUT_OF_DEVICE_MEMORY"),
+    shape("UR_RESULT_ERROR_OUT_OF_RESOURCES", LogKind.OUT_OF_MEMORY, r"OUT_OF_RESOURCES"),
+    shape("HSA_STATUS_ERROR_OUT_OF_RESOURCES", LogKind.OUT_OF_MEMORY, r"OUT_OF_RESOURCES"),
+    shape(
         "OutOfMemoryError",
         LogKind.OUT_OF_MEMORY,
         r"\bOutOfMemoryError\b",
     ),
-    shape("memory", LogKind.OUT_OF_MEMORY, r"(?:CUDA|HIP|NPU|XPU)(?: error:)? out of memory"),
+    shape("memory", LogKind.OUT_OF_MEMORY, r"(?:CUDA|HIP|NPU|XPU)(?: [Ee]rror:)? out of memory"),
     shape(
         "memory", LogKind.OUT_OF_MEMORY, r"(?:CUDA|HIP) (?:runtime |driver )?error.*out of memory"
     ),
@@ -57,6 +83,7 @@ SHAPES = (
         r"Insufficient Memory",
     ),
     shape("memory", LogKind.OUT_OF_MEMORY, r"Cuda failure.*out of memory"),
+    shape("memory", LogKind.OUT_OF_MEMORY, r"cuMem\w+ .*out of memory"),
     shape("CUDNN_STATUS_ALLOC_FAILED", LogKind.OUT_OF_MEMORY, r"CUDNN_STATUS_ALLOC_FAILED"),
     shape(
         "handle",

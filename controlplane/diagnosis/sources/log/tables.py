@@ -75,6 +75,7 @@ SHAPES = ShapeTable(
         *sglang.SHAPES,
         *llamacpp.SHAPES,
         *tgi.SHAPES,
+        *trtllm.SHAPES,
         *pilothouse.SHAPES,
         *platforms.SHAPES,
         *host.SHAPES,

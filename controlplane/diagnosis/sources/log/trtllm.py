@@ -1,9 +1,11 @@
-"""The statistics of TensorRT-LLM: a line for each iteration, or Triton's JSON of it."""
+"""What TensorRT-LLM writes: a line for each iteration, or Triton's JSON of it, and its start."""
 
 import re
 from collections.abc import Iterator
 
+from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.sources.log.figure import Figure, plain
+from controlplane.diagnosis.sources.log.shape import shape
 from dataplane.engine_metrics.signal import Signal
 
 STATISTICS_KEYS = frozenset({"num_scheduled_requests", "Iteration"})
@@ -30,3 +32,61 @@ def read_statistics(text: str) -> Iterator[Figure]:
         figure = None if signal is None else plain(signal, name, number)
         if figure is not None:
             yield figure
+
+
+_TRTLLM = "trtllm"
+_SIZE = r"[\d.]+ ?[KMGT]i?B"
+
+SHAPES = (
+    shape("checkpoint Prefetching", LogKind.WEIGHTS_LOADING, r"Prefetching .*checkpoint", _TRTLLM),
+    shape(
+        "weights Use",
+        LogKind.WEIGHTS_LOADED,
+        rf"Use (?P<bytes>{_SIZE}) for model weights",
+        _TRTLLM,
+    ),
+    shape(
+        "deserialization Engine",
+        LogKind.ERROR,
+        r"Engine deserialization failed",
+        _TRTLLM,
+        stage="load",
+    ),
+    shape(
+        "Loaded engine",
+        LogKind.WEIGHTS_LOADING,
+        r"Loaded engine size: (?P<engine_bytes>\d+ MiB)",
+        _TRTLLM,
+    ),
+    shape(
+        "Estimating KV",
+        LogKind.PROFILING,
+        rf"Estimating max memory in KV cache ?: (?P<kv_bytes>{_SIZE})",
+        _TRTLLM,
+    ),
+    shape(
+        "profiling Peak",
+        LogKind.MEMORY_SPLIT,
+        rf"Peak memory during memory usage profiling .*?: (?P<activation_bytes>{_SIZE})",
+        _TRTLLM,
+    ),
+    shape(
+        "CUDA graph instances",
+        LogKind.GRAPH_CAPTURE_STARTED,
+        r"Creating CUDA graph instances for (?P<total>\d+) batch sizes",
+        _TRTLLM,
+    ),
+    shape(
+        "CUDA graph generation",
+        LogKind.GRAPH_CAPTURE_STARTED,
+        r"Run generation only CUDA graph warmup",
+        _TRTLLM,
+    ),
+    shape(
+        "Hang detected",
+        LogKind.NO_PROGRESS,
+        r"Hang detected on rank (?P<hung_rank>\d+)",
+        _TRTLLM,
+        what="hang detector",
+    ),
+)

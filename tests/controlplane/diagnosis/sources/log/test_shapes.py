@@ -737,6 +737,67 @@ AROUND = [
     ("request 77 was rejected by the limit", K.REJECTED, {}),
     ("all workers are busy", K.REJECTED, {}),
     ("Too many requests", K.REJECTED, {}),
+    ("[TRT-LLM] [I] Prefetching 140.00GB checkpoint files.", K.WEIGHTS_LOADING, {}),
+    (
+        "[TRT-LLM] [I] Use 15.00 GB for model weights.",
+        K.WEIGHTS_LOADED,
+        {"bytes": 15 * GIB},
+    ),
+    ("[TensorRT-LLM][INFO] Loaded engine size: 100 MiB", K.WEIGHTS_LOADING, {}),
+    ("[TensorRT-LLM][ERROR] (Engine deserialization failed.)", K.ERROR, {}),
+    ("[TRT-LLM] [I] Estimating max memory in KV cache : 12.00 GiB", K.PROFILING, {}),
+    (
+        "[TRT-LLM] [I] Peak memory during memory usage profiling (torch + non-torch): 30.00 GiB",
+        K.MEMORY_SPLIT,
+        {"activation_bytes": 30 * GIB},
+    ),
+    (
+        "[TRT-LLM] [I] Creating CUDA graph instances for 34 batch sizes.",
+        K.GRAPH_CAPTURE_STARTED,
+        {"total": 34},
+    ),
+    (
+        "[TRT-LLM] [I] Run generation only CUDA graph warmup for batch size=8",
+        K.GRAPH_CAPTURE_STARTED,
+        {},
+    ),
+    ("[TRT-LLM] [E] Hang detected on rank 3 in PyExecutor.", K.NO_PROGRESS, {"hung_rank": 3}),
+    ("INFO [kernel_warmup.py:64] Running FlashInfer autotune", K.WARMUP_STARTED, {}),
+    ("[TRT-LLM] [I] [Autotuner] Autotuning process starts ...", K.WARMUP_STARTED, {}),
+    (
+        "RuntimeError: MPS backend out of memory (MPS allocated: 17.00 GiB, other allocations: "
+        "1.0 KiB, max allowed: 18.00 GiB). Tried to allocate 3.00 GiB on private pool.",
+        K.OUT_OF_MEMORY,
+        {"wanted_bytes": 3 * GIB, "total_bytes": 18 * GIB},
+    ),
+    (
+        "RESOURCE_EXHAUSTED: Error allocating device buffer: Attempting to allocate 2.50G. That "
+        "was not possible. There are 1.25G free.",
+        K.OUT_OF_MEMORY,
+        {"wanted_bytes": 2.5 * GIB, "free_bytes": 1.25 * GIB},
+    ),
+    (
+        "[TRT] Error Code 2: OutOfMemory (Requested size was 1048576 bytes.)",
+        K.OUT_OF_MEMORY,
+        {"wanted_bytes": MIB},
+    ),
+    (
+        "MODULE:PT_DEVMEM Allocation failed for size::1048576 (1)MB",
+        K.OUT_OF_MEMORY,
+        {"wanted_bytes": MIB},
+    ),
+    ("error: 39 (UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY)", K.OUT_OF_MEMORY, {}),
+    ("cuMemCreate failed: out of memory", K.OUT_OF_MEMORY, {}),
+    (
+        "sycl_buffer_type_alloc_buffer: can't allocate 1048576 Bytes of memory on device",
+        K.OUT_OF_MEMORY,
+        {"wanted_bytes": MIB},
+    ),
+    (
+        "ggml_vulkan: Device memory allocation of size 1048576 failed.",
+        K.OUT_OF_MEMORY,
+        {"wanted_bytes": MIB},
+    ),
 ]
 
 

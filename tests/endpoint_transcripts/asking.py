@@ -1,8 +1,10 @@
 """Asking an adapter what a test wants to know, against a replayed engine."""
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
+import contextlib
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from dataplane.engine import (
     EngineCapabilities,
@@ -12,9 +14,12 @@ from dataplane.engine import (
     SamplingParams,
 )
 from dataplane.openai_endpoint.client import EndpointClient
+from tests.endpoint_transcripts.exchange import read_transcript
+from tests.endpoint_transcripts.replay import Replay, replaying
 
-CreateClient = Callable[[str], EndpointClient]
-"""For a URL."""
+S = TypeVar("S")
+T = TypeVar("T")
+
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
@@ -31,62 +36,60 @@ def a_chat(text: str, num_sequences: int = 1, **body: Any) -> EngineRequest:
     )
 
 
-def events_of(create: CreateClient, url: str, request: EngineRequest) -> list[EngineEvent]:
-    """Everything that the adapter tells of one request."""
-
-    async def scenario() -> list[EngineEvent]:
-        client = create(url)
-        try:
-            await client.connect()
-            return [event async for event in client.submit(request)]
-        finally:
-            await client.close()
-
-    return asyncio.run(scenario())
-
-
 def text_of(events: list[EngineEvent]) -> str:
     """The whole answer."""
     return "".join(event.text or "" for event in events)
 
 
-def capabilities_of(create: CreateClient, url: str) -> EngineCapabilities:
-    """Once it has connected."""
+@dataclass(frozen=True, slots=True)
+class AttachedServer:
+    """A replayed engine, and the adapter that it is asked through."""
 
-    async def scenario() -> EngineCapabilities:
-        client = create(url)
-        try:
-            await client.connect()
+    replay: Replay
+    create: Callable[[], EndpointClient]
+
+    def ask(self, question: Callable[[EndpointClient], Awaitable[T]]) -> T:
+        """By a client of its own, which has connected and is closed then."""
+
+        async def scenario() -> T:
+            client = self.create()
+            try:
+                await client.connect()
+                return await question(client)
+            finally:
+                await client.close()
+
+        return asyncio.run(scenario())
+
+    def events(self, *requests: EngineRequest) -> list[EngineEvent]:
+        """Everything that the adapter tells of requests, one after the other."""
+
+        async def submit(client: EndpointClient) -> list[EngineEvent]:
+            return [event for each in requests async for event in client.submit(each)]
+
+        return self.ask(submit)
+
+    def capabilities(self) -> EngineCapabilities:
+        """Once it has connected."""
+
+        async def look(client: EndpointClient) -> EngineCapabilities:
             return client.capabilities
-        finally:
-            await client.close()
 
-    return asyncio.run(scenario())
+        return self.ask(look)
 
+    def stats(self) -> EngineStats:
+        """Its first."""
+        return self.ask(lambda client: client.stats())
 
-def stats_of(create: CreateClient, url: str) -> EngineStats:
-    """Its first."""
-
-    async def scenario() -> EngineStats:
-        client = create(url)
-        try:
-            await client.connect()
-            return await client.stats()
-        finally:
-            await client.close()
-
-    return asyncio.run(scenario())
+    def count(self, body: dict[str, Any]) -> int | None:
+        """The tokens of a prompt, as the engine counts them."""
+        return self.ask(lambda client: client.count_prompt(body))
 
 
-def count_of(create: CreateClient, url: str, body: dict[str, Any]) -> int | None:
-    """The tokens of a prompt, as the engine counts them."""
-
-    async def scenario() -> int | None:
-        client = create(url)
-        try:
-            await client.connect()
-            return await client.count_prompt(body)
-        finally:
-            await client.close()
-
-    return asyncio.run(scenario())
+@contextlib.contextmanager
+def attaching(
+    transcript: str, create: Callable[[str, str, S], EndpointClient], settings: S
+) -> Iterator[AttachedServer]:
+    """What is known of one engine answers, and is asked through its adapter."""
+    with replaying(read_transcript(transcript)) as (replay, url):
+        yield AttachedServer(replay, lambda: create("attached-1", url, settings))

@@ -6,35 +6,26 @@ import pytest
 
 from dataplane.engine import EngineUnavailableError
 from dataplane.lifecycle import Disposition, Observability
-from dataplane.openai_endpoint.client import EndpointClient
 from pilothouse_sglang.client import create_client
 from pilothouse_sglang.settings import SglangSettings
 from tests.endpoint_transcripts.asking import (
+    AttachedServer,
     a_chat,
-    capabilities_of,
-    count_of,
-    events_of,
-    stats_of,
+    attaching,
     text_of,
 )
-from tests.endpoint_transcripts.exchange import read_transcript
-from tests.endpoint_transcripts.replay import Replay, replaying
 
 
 @pytest.fixture
-def server() -> Iterator[tuple[Replay, str]]:
-    with replaying(read_transcript("sglang-0.5-written")) as served:
-        yield served
-
-
-def create(url: str) -> EndpointClient:
-    return create_client("attached-1", url, SglangSettings())
+def server() -> Iterator[AttachedServer]:
+    with attaching("sglang-0.5-written", create_client, SglangSettings()) as attached:
+        yield attached
 
 
 def test_a_stream_becomes_an_answer_with_its_usage_and_what_was_reused(
-    server: tuple[Replay, str],
+    server: AttachedServer,
 ) -> None:
-    events = events_of(create, server[1], a_chat("What is the capital of France?"))
+    events = server.events(a_chat("What is the capital of France?"))
     assert text_of(events) == "The capital is Paris."
     last = events[-1]
     assert last.disposition is Disposition.STOP
@@ -42,9 +33,9 @@ def test_a_stream_becomes_an_answer_with_its_usage_and_what_was_reused(
 
 
 def test_version_seats_and_what_it_takes_are_what_the_server_answers(
-    server: tuple[Replay, str],
+    server: AttachedServer,
 ) -> None:
-    found = capabilities_of(create, server[1])
+    found = server.capabilities()
     assert (found.engine, found.version) == ("sglang", "0.5.6")
     assert (found.max_model_len, found.max_num_seqs) == (2048, 48)
     assert "ignore_eos" in found.parameters
@@ -63,17 +54,17 @@ def test_version_seats_and_what_it_takes_are_what_the_server_answers(
     ],
 )
 def test_what_it_aborts_is_an_error_with_the_status_that_it_tells_wherever_it_stands(
-    server: tuple[Replay, str], asked: str, status: int, code: str | None
+    server: AttachedServer, asked: str, status: int, code: str | None
 ) -> None:
-    last = events_of(create, server[1], a_chat(asked))[-1]
+    last = server.events(a_chat(asked))[-1]
     assert last.disposition is Disposition.ERROR
     assert (last.status_code, last.error_code) == (status, code)
 
 
 def test_its_metrics_become_stats_and_ranks_that_repeat_each_other_count_once(
-    server: tuple[Replay, str],
+    server: AttachedServer,
 ) -> None:
-    stats = stats_of(create, server[1])
+    stats = server.stats()
     assert (stats.num_running, stats.num_waiting, stats.num_preemptions) == (3, 2, 7)
     assert (stats.block_size, stats.num_blocks, stats.num_free_blocks) == (16, 4096, 3840)
     assert stats.num_evictable_blocks == 128
@@ -81,20 +72,20 @@ def test_its_metrics_become_stats_and_ranks_that_repeat_each_other_count_once(
 
 
 def test_a_server_without_metrics_tells_its_seats_and_nothing_else(
-    server: tuple[Replay, str],
+    server: AttachedServer,
 ) -> None:
-    server[0].withheld.add("/metrics")
-    stats = stats_of(create, server[1])
+    server.replay.withheld.add("/metrics")
+    stats = server.stats()
     assert (stats.num_running, stats.num_blocks, stats.max_num_seqs) == (None, None, 48)
 
 
-def test_another_server_is_told_from_sglang(server: tuple[Replay, str]) -> None:
-    server[0].withheld |= {"/server_info"}
+def test_another_server_is_told_from_sglang(server: AttachedServer) -> None:
+    server.replay.withheld |= {"/server_info"}
     with pytest.raises(EngineUnavailableError, match="get_server_info"):
-        capabilities_of(create, server[1])
+        server.capabilities()
 
 
-def test_a_prompt_is_counted_by_its_tokenizer_and_a_chat_is_not(server: tuple[Replay, str]) -> None:
-    assert count_of(create, server[1], {"prompt": "How long am I?"}) == 5
+def test_a_prompt_is_counted_by_its_tokenizer_and_a_chat_is_not(server: AttachedServer) -> None:
+    assert server.count({"prompt": "How long am I?"}) == 5
     chat = {"messages": [{"role": "user", "content": "How long am I?"}]}
-    assert count_of(create, server[1], chat) is None
+    assert server.count(chat) is None

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
-from prometheus_client.parser import text_string_to_metric_families
 
+from dataplane.engine_metrics.scrape import read_scrape
+from dataplane.engine_metrics.signal import Signal
+from dataplane.engine_metrics.tables.vllm import VLLM
 from dataplane.scheduling.bounds import SchedulerConfig
 from dataplane.simulation.fitting.replay import ReplicaBounds
 from ops.calibration.process import running, wait_for
@@ -64,17 +66,13 @@ def serving_vllm(plan: VllmPlan, traces_url: str | None, folder: Path) -> Iterat
 def read_bounds(scrape: str, plan: VllmPlan) -> ReplicaBounds:
     """What it was told, and the blocks that its metrics say it has room for. Raises LookupError
     for metrics that do not say it."""
-    config: dict[str, str] = {}
-    for family in text_string_to_metric_families(scrape):
-        if family.name == "vllm:cache_config_info":
-            config = dict(family.samples[0].labels)
-    try:
-        num_blocks, block_size = int(config["num_gpu_blocks"]), int(config["block_size"])
-    except (KeyError, ValueError) as error:
+    told = read_scrape(VLLM, scrape, {Signal.KV_BLOCKS, Signal.KV_BLOCK_SIZE})
+    num_blocks, block_size = told.count(Signal.KV_BLOCKS), told.count(Signal.KV_BLOCK_SIZE)
+    if num_blocks is None or block_size is None:
         raise LookupError(
-            "vllm:cache_config_info does not say num_gpu_blocks and block_size; without them "
+            f"{VLLM.infos[0].exported} does not say num_gpu_blocks and block_size; without them "
             "nobody knows how many requests it can hold"
-        ) from error
+        )
     scheduler = SchedulerConfig(
         max_num_seqs=plan.max_num_seqs,
         max_num_batched_tokens=plan.max_num_batched_tokens,

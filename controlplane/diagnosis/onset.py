@@ -1,14 +1,16 @@
 """Since when: the moment at which a signal that a finding cites changed its level.
 
 The moment is searched by `ruptures` (PELT, squared error), on gauges as they are and on counters as
-rates. What was changed shortly before is told with its lag and never called a cause: that one thing
+rates; in a log of a day first among medians of several readings, and then among the readings there.
+What was changed shortly before is told with its lag and never called a cause: that one thing
 follows another says no more.
 """
 
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from statistics import median
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +22,10 @@ from controlplane.diagnosis.window import Change, Window
 from dataplane.engine_metrics.signal import SignalKind
 
 _MIN_READINGS = 8
+_MAX_POINTS = 1200
+"""At once: what PELT costs grows with the square of them."""
+_NEAR_GROUPS = 4
+"""On each side of where a level changed among medians, its exact place is looked for."""
 _MIN_SEGMENT = 3
 """Readings; fewer are an outlier and no level."""
 _PENALTY = 6.0
@@ -99,7 +105,12 @@ def find_onset(window: Window, finding: Finding) -> Onset | None:
 
 def find_shift(series: Series) -> LevelShift | None:
     """The greatest change of level; None where there is none beyond its noise."""
-    points = list(_levels(series))
+    return _find_shift(list(_levels(series)))
+
+
+def _find_shift(points: "list[_Point]") -> LevelShift | None:
+    if len(points) > _MAX_POINTS:
+        return _find_among_many(points)
     if len(points) < _MIN_READINGS:
         return None
     values = np.array([value for _, value in points])
@@ -111,6 +122,24 @@ def find_shift(series: Series) -> LevelShift | None:
     )
     greatest = max(shifts, key=lambda shift: abs(shift.after - shift.before), default=None)
     return greatest if greatest is not None and _is_a_shift(greatest) else None
+
+
+def _find_among_many(points: "list[_Point]") -> LevelShift | None:
+    """Among medians of as many readings as make them few enough; the moment then among the
+    readings around it. A level of fewer readings than that is an outlier."""
+    size = -(-len(points) // _MAX_POINTS)
+    groups = [points[start : start + size] for start in range(0, len(points), size)]
+    shift = _find_shift([(group[0][0], median(v for _, v in group)) for group in groups])
+    if shift is None:
+        return None
+    place = next(index for index, group in enumerate(groups) if group[0][0] == shift.at)
+    near = groups[max(0, place - _NEAR_GROUPS) : place + _NEAR_GROUPS]
+    exact = _find_shift(list(itertools.chain.from_iterable(near)))
+    return shift if exact is None else replace(shift, at=exact.at)
+
+
+_Point = tuple[float, float]
+"""Time and value."""
 
 
 def _levels(series: Series) -> Iterator[tuple[float, float]]:
@@ -133,11 +162,12 @@ def _noise(values: NDArray[np.float64]) -> float:
 
 def _change_points(values: NDArray[np.float64], noise: float) -> list[int]:
     """Where a new level begins."""
-    from ruptures import Pelt  # scipy takes a second to import, and most uses of a window need none
+    # scipy takes a second to import, and most uses of a window need none
+    from ruptures import KernelCPD
 
-    search = Pelt(model="l2", min_size=_MIN_SEGMENT, jump=1).fit(values)
-    ends: list[int] = search.predict(pen=_PENALTY * noise**2 * math.log(len(values)))
-    return ends[:-1]
+    search = KernelCPD(kernel="linear", min_size=_MIN_SEGMENT).fit(values.reshape(-1, 1))
+    ends = search.predict(pen=_PENALTY * noise**2 * math.log(len(values)))
+    return [int(each) for each in ends[:-1]]
 
 
 def _levels_around(values: NDArray[np.float64], place: int) -> tuple[float, float]:

@@ -117,3 +117,12 @@ def _finding(*names: str) -> Finding:
         hides="nothing",
     )
     return Finding(rule=rule, verdict=verdict)
+
+
+def test_a_day_of_readings_is_searched_too_and_its_last_minutes_are_found() -> None:
+    day = noisy(3, (8640, 400, 20), (19, 0, 0.1))
+    shift = find_shift(series(Signal.GENERATION_RATE, day))
+    assert shift is not None
+    assert shift.at == pytest.approx(5 * 8640, abs=10)
+    assert shift.after == pytest.approx(0, abs=1)
+    assert find_shift(series(Signal.GENERATION_RATE, noisy(3, (8640, 400, 20)))) is None

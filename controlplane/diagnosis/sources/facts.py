@@ -39,10 +39,21 @@ _CAMEL = re.compile(
 _SPLIT = re.compile(r"[\s_.\-/:,()\[\]]+")
 _NUMBERED = re.compile(r"(gpu|card|device|rank|node|replica|worker|dp|tp)(\d+)")
 _QUANTILE = re.compile(r"p(\d{2,4})")
+_ABOUT = r"(?:(?:about|around|approx\.?|approximately|roughly|ca\.|~|≈) ?)?"
 _VALUE = re.compile(
-    r"(?P<number>-?\d[\d,_]*(?:\.\d+)?(?:e[+-]?\d+)?)\s*(?P<unit>[a-zA-Zµ%]+(?:/[a-z]+)?)?",
+    _ABOUT
+    + r"(?P<number>-?\d[\d,_]*(?:\.\d+)?(?:e[+-]?\d+)?)\s*(?P<unit>[a-zA-Zµ%]+(?:/[a-z]+)?)?",
     re.IGNORECASE,
 )
+
+
+_RANGE = re.compile(
+    _ABOUT + r"(?P<low>\d[\d,]*(?:\.\d+)?) ?(?:-|–|to|\.\.) ?(?P<high>\d[\d,]*(?:\.\d+)?)"
+    r" ?(?P<unit>[a-zA-Zµ%]+(?:/[a-z]+)?)?",
+    re.IGNORECASE,
+)
+_WIDEST_RANGE = 100.0
+"""Times its lower end: what is farther apart is no reading."""
 
 
 @dataclass(slots=True)
@@ -125,6 +136,8 @@ def _value(text: str, key: _Key) -> tuple[float | None, Unit | None, str]:
         return float(text.lower() == "true"), key.unit, ""
     found = _VALUE.fullmatch(text)
     number = number_of(found["number"]) if found else None
+    if found is None:
+        found, number = _middle(text)
     if found is None or number is None:
         return None, key.unit, ""
     written = found["unit"]
@@ -139,6 +152,15 @@ def _value(text: str, key: _Key) -> tuple[float | None, Unit | None, str]:
 def _is_share(words: set[str]) -> bool:
     """Busy slots are counted, a busy device is timed."""
     return bool(SHARES & words) and not ("busy" in words and HELD_APART & words)
+
+
+def _middle(text: str) -> tuple[re.Match[str] | None, float | None]:
+    """Of `7-9`, `66 to 92`, `0.07-0.12`: what lies between the ends; nothing for anything else."""
+    found = _RANGE.fullmatch(text)
+    low, high = (number_of(found["low"]), number_of(found["high"])) if found else (None, None)
+    if not low or not high or not low < high <= _WIDEST_RANGE * low:
+        return None, None
+    return found, (low + high) / 2
 
 
 def _rounded(value: float) -> float:

@@ -3,7 +3,6 @@
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogKind
-from controlplane.diagnosis.signal import Signal, Unit
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.contrast import contrasts
@@ -13,6 +12,7 @@ from controlplane.diagnosis.views.prefix import hit_rates
 from controlplane.diagnosis.views.symptoms import FEW_WAIT
 from controlplane.diagnosis.views.told import number_of, says_no, told_all, told_number
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal, Unit
 
 AS_USUAL = 1.15
 """Times what was before, or its inverse."""

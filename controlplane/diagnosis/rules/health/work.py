@@ -5,7 +5,6 @@ import re
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.reading import SourceKind
-from controlplane.diagnosis.signal import Signal
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.course import late
@@ -13,6 +12,7 @@ from controlplane.diagnosis.views.draining import arrivals_of
 from controlplane.diagnosis.views.latency import is_quick, latencies
 from controlplane.diagnosis.views.told import number_of, says_no, told_all, told_number
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
 
 _IDLE_SECONDS = 10.0
 _ABOUT = 0.02

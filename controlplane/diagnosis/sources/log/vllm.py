@@ -10,10 +10,10 @@ from dataplane.engine_metrics.signal import Signal
 
 _VLLM = "vllm"
 
-STATISTICS_KEYS = frozenset({"throughput", "SpecDecoding", "Speculative", "hit"})
+STATISTICS_KEYS = frozenset({"throughput", "Throughput", "SpecDecoding", "Speculative", "hit"})
 
 STATISTICS_START = re.compile(
-    r"(?=Avg prompt throughput: |Prefix cache hit rate: GPU)"
+    r"(?=Avg prompt throughput: |Prefix cache hit rate: GPU|Throughput: [\d.]+ tokens/s, Running)"
     r"|SpecDecoding metrics: |Speculative metrics: "
 )
 
@@ -21,6 +21,8 @@ _ENGINE = re.compile(r"\bEngine (\d{1,4}): ")
 _SIGNALS = {
     "Avg prompt throughput": Signal.PROMPT_RATE,
     "Avg generation throughput": Signal.GENERATION_RATE,
+    # The first versions tell prompts and answers in one.
+    "Throughput": Signal.GENERATION_RATE,
     "Running": Signal.RUNNING,
     "Waiting": Signal.WAITING,
     "Pending": Signal.WAITING,

@@ -29,6 +29,9 @@ def fact(key: str, value: object = "7") -> Fact:
         ("usage", "12.5 %", 0.125, Unit.RATIO, "12.5 %"),
         ("startup", "40 min", 2400.0, Unit.SECONDS, "40 min"),
         ("speed", "18 tok/s", 18.0, Unit.TOKENS_PER_SECOND, "18 tok/s"),
+        ("itl_ms_now", "68-93", 0.0805, Unit.SECONDS, "68-93 ms"),
+        ("tokens_per_s_with_p2p", "66 to 92", 79.0, Unit.TOKENS_PER_SECOND, "66 to 92 tokens/s"),
+        ("ttft", "about 30 s", 30.0, Unit.SECONDS, "about 30 s"),
     ],
 )
 def test_a_unit_is_taken_from_the_key_or_the_value(
@@ -45,6 +48,11 @@ def test_percentiles_loads_and_time_spans_are_taken_out_of_the_key() -> None:
     arrivals = fact("arrivals_last_60_s")
     assert (arrivals.over_seconds, arrivals.unit) == (60.0, None)
     assert arrivals.words == {"arrivals", "last"}
+
+
+@pytest.mark.parametrize("text", ["2026-03", "03-02", "0-15", "1-4000", "2 x 72000 tokens"])
+def test_what_only_looks_like_a_range_is_no_number(text: str) -> None:
+    assert fact("seen", text).value is None
 
 
 def test_text_stays_text_and_is_no_number() -> None:

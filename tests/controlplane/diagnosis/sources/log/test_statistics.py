@@ -29,6 +29,10 @@ V0 = (
     " throughput: 8.5 tokens/s, Running: 2 reqs, Swapped: 1 reqs, Pending: 5 reqs, GPU KV cache"
     " usage: 0.8%, CPU KV cache usage: 0.5%."
 )
+V0_FIRST = (
+    "INFO 11-30 08:00:00 llm_engine.py:281] Throughput: 2381.4 tokens/s, Running: 104 reqs,"
+    " Swapped: 0 reqs, Pending: 536 reqs, GPU KV cache usage: 96.2%, CPU KV cache usage: 0.0%"
+)
 V0_HITS = "INFO 11-30 08:00:00 metrics.py:367] Prefix cache hit rate: GPU: 26.51%, CPU: 0.00%"
 V0_SPECULATION = (
     "INFO 11-30 08:00:00 metrics.py:316] Speculative metrics: Draft acceptance rate: 0.250, System"
@@ -102,6 +106,7 @@ DRAFTERS = (
             },
         ),
         (V0, {S.RUNNING: "2", S.SWAPPED: "1", S.WAITING: "5", S.HOST_KV_USAGE: "0.5 %"}),
+        (V0_FIRST, {S.GENERATION_RATE: "2381.4", S.RUNNING: "104", S.WAITING: "536"}),
         (V0_HITS, {S.HIT_RATE: "26.51 %"}),
         (
             V0_SPECULATION,

@@ -62,6 +62,10 @@ TIMED = frozenset(
 SPANS = frozenset({"last", "past", "over", "in", "within", "every"})
 """Before `60_s` these say over which time something was counted."""
 
+WHICH = frozenset({"this", "last", "past", "each", "every"})
+CLOCKED = frozenset({"second", "minute", "min", "hour"})
+"""One of the former before one of these tells over which time it was counted as well."""
+
 SAME: tuple[tuple[str, str], ...] = (
     # what is under way
     ("inflight", "in flight"),

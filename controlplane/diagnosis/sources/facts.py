@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.sources.fact_words import (
+    CLOCKED,
     COUNTED,
     HELD_APART,
     INSTEAD,
@@ -25,6 +26,7 @@ from controlplane.diagnosis.sources.fact_words import (
     TIMED,
     TOKENS,
     UNITS,
+    WHICH,
 )
 from controlplane.diagnosis.sources.quantity import number_of
 from dataplane.engine_metrics.signal import Unit
@@ -222,6 +224,9 @@ def _read_word(words: list[str], place: int, read: _Key) -> int:
         return 2
     if word.isdigit() and _span(following) and _is_span(words, place):
         read.over_seconds = float(word) * (_span(following) or 1.0)
+        return 2
+    if word in WHICH and following in CLOCKED:
+        read.over_seconds = _span(following)
         return 2
     if word == "at" and following.isdigit() and not _span(after):
         read.load = float(following)

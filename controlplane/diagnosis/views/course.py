@@ -1,11 +1,13 @@
 """The course of one thing over the window, from a series or from what was told of it."""
 
 import itertools
+import re
 from collections.abc import Callable
 
 from controlplane.diagnosis.citing import number
+from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.reading import Origin, Reading, Series, SourceKind
-from controlplane.diagnosis.views.told import number_of, share_of, told_all
+from controlplane.diagnosis.views.told import number_of, plain, share_of, told_all
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal, Unit
 
@@ -25,18 +27,55 @@ def course_of(
     ]
     if not found:
         return None
-    keys = [fact.key for fact in found]
-    key = max(reversed(keys), key=keys.count)
+    key = _of_the_whole([fact.key for fact in found])
     is_share = signal.terms.unit is Unit.RATIO
+    whole = None if is_share else _added_up(found, key)
+    if whole is not None:
+        return Series(signal=signal, origin=_told_as(whole[0]), readings=whole[1])
     values = ((fact, share_of(fact) if is_share else number_of(fact)) for fact in found)
     readings = tuple(
         Reading(fact.at, value, fact.raw)
         for fact, value in values
         if fact.key == key and value is not None
     )
-    return Series(
-        signal=signal, origin=Origin(kind=SourceKind.GATEWAY, name=key), readings=readings
-    )
+    return Series(signal=signal, origin=_told_as(key), readings=readings)
+
+
+def _told_as(name: str) -> Origin:
+    return Origin(kind=SourceKind.GATEWAY, name=name)
+
+
+def _of_the_whole(keys: list[str]) -> str:
+    """Told most often; of several the one that says least besides, since `in_flight` is of all and
+    `in_flight_rank_3` of one; of those the newest."""
+    most = max(keys.count(key) for key in keys)
+    often = [key for key in reversed(keys) if keys.count(key) == most]
+    return min(often, key=lambda key: len(plain(key).split()))
+
+
+_PLACE = re.compile(
+    r"\b(?:(?:dp|tp|pp|gpu|rank|pod|worker|replica|engine|node|server|instance|shard|card)"
+    r"(?: ?(?:rank|id))? ?(?:\d+|[a-z])|[pdw]\d{1,2})\b"
+)
+
+
+def _added_up(found: list[Fact], key: str) -> tuple[str, tuple[Reading, ...]] | None:
+    """Where it is told for each place and not for all, the sum at each time at which all were told;
+    None elsewhere."""
+    stem = _PLACE.sub("*", plain(key))
+    if "*" not in stem:
+        return None
+    siblings = [fact for fact in found if _PLACE.sub("*", plain(fact.key)) == stem]
+    keys = dict.fromkeys(fact.key for fact in siblings)
+    if len(keys) < 2:
+        return None
+    readings = []
+    for at in sorted({fact.at for fact in siblings}):
+        values = {fact.key: number_of(fact) or 0.0 for fact in siblings if fact.at == at}
+        if len(values) == len(keys):
+            whole = sum(values.values())
+            readings.append(Reading(at, whole, number(whole)))
+    return (" + ".join(keys), tuple(readings)) if readings else None
 
 
 def rate_of(counter: Series | None, signal: Signal) -> Series | None:

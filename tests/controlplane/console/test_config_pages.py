@@ -1,37 +1,12 @@
 """Config pages: documents, their revisions, and what two of them differ in."""
 
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
-import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from ops.seeded_console import close_app, create_app, seed
-
-
-@pytest.fixture
-def app(tmp_path: Path) -> Iterator[FastAPI]:
-    made = create_app(tmp_path)
-    yield made
-    close_app(made)
-
-
-@pytest.fixture
-def client(app: FastAPI) -> TestClient:
-    return TestClient(
-        app,
-        base_url="http://127.0.0.1",
-        headers={"accept": "text/html"},
-        follow_redirects=False,
-    )
-
-
-def page(client: TestClient, path: str, status: int = 200) -> str:
-    response = client.get(path)
-    assert response.status_code == status, response.text[:400]
-    return response.text
+from ops.seeded_console import seed
+from tests.controlplane.console.reading import page
 
 
 def test_without_documents_it_says_how_to_apply_some(client: TestClient) -> None:

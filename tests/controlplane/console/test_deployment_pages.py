@@ -2,8 +2,6 @@
 
 import re
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,33 +10,11 @@ from fastapi.testclient import TestClient
 
 from controlplane.operator.observed import ObservedState
 from ops.sample_requests import Sample, answered
-from ops.seeded_console import close_app, create_app, seed, store
+from ops.seeded_console import seed, store
 from ops.seeded_state import gateway_report, under_seeded_config
+from tests.controlplane.console.reading import page
 
 NOW_NS = time.time_ns()
-
-
-@pytest.fixture
-def app(tmp_path: Path) -> Iterator[FastAPI]:
-    made = create_app(tmp_path)
-    yield made
-    close_app(made)
-
-
-@pytest.fixture
-def client(app: FastAPI) -> TestClient:
-    return TestClient(
-        app,
-        base_url="http://127.0.0.1",
-        headers={"accept": "text/html"},
-        follow_redirects=False,
-    )
-
-
-def page(client: TestClient, path: str, status: int = 200) -> str:
-    response = client.get(path)
-    assert response.status_code == status, response.text[:400]
-    return response.text
 
 
 def api(client: TestClient, path: str) -> Any:

@@ -2,45 +2,16 @@
 
 import re
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
-import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from controlplane.bundled import Bundled, locate
 from controlplane.diagnosis.mechanism import Mechanism
-from ops.seeded_console import close_app, create_app, seed
+from ops.seeded_console import seed
+from tests.controlplane.console.reading import page, words
 
 NOW_NS = time.time_ns()
-
-
-@pytest.fixture
-def app(tmp_path: Path) -> Iterator[FastAPI]:
-    made = create_app(tmp_path)
-    yield made
-    close_app(made)
-
-
-@pytest.fixture
-def client(app: FastAPI) -> TestClient:
-    return TestClient(
-        app,
-        base_url="http://127.0.0.1",
-        headers={"accept": "text/html"},
-        follow_redirects=False,
-    )
-
-
-def page(client: TestClient, path: str, status: int = 200) -> str:
-    response = client.get(path)
-    assert response.status_code == status, response.text[:400]
-    return response.text
-
-
-def words(html: str) -> str:
-    return " ".join(re.sub(r"<[^>]*>", " ", html).split())
 
 
 def newest(client: TestClient) -> str:

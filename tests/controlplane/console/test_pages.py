@@ -3,21 +3,19 @@
 import hashlib
 import re
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
-from pathlib import Path
 from urllib.parse import quote
 
-import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from controlplane.console.templating import STATIC_DIRECTORY
 from dataplane.lifecycle import Delivery
 from ops.sample_requests import KINDS, Sample, answered, inferred, lost, preempted, retried
-from ops.seeded_console import close_app, create_app, seed, store
+from ops.seeded_console import seed, store
 from ops.seeded_state import under_seeded_config
+from tests.controlplane.console.reading import page
 
 NOW_NS = time.time_ns()
 HOSTILE = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>{{7*7}}"
@@ -53,29 +51,6 @@ class _Markup(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         self._in_script = False
-
-
-@pytest.fixture
-def app(tmp_path: Path) -> Iterator[FastAPI]:
-    made = create_app(tmp_path)
-    yield made
-    close_app(made)
-
-
-@pytest.fixture
-def client(app: FastAPI) -> TestClient:
-    return TestClient(
-        app,
-        base_url="http://127.0.0.1",
-        headers={"accept": "text/html"},
-        follow_redirects=False,
-    )
-
-
-def page(client: TestClient, path: str, status: int = 200) -> str:
-    response = client.get(path)
-    assert response.status_code == status, response.text[:400]
-    return response.text
 
 
 def sample(sequence: int = 0) -> Sample:

@@ -1,11 +1,8 @@
 """The page of usage: what was used, by whom, and what it cost, with a word for what is unknown."""
 
-import html
 import re
 import time
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from fastapi import FastAPI
@@ -14,30 +11,12 @@ from fastapi.testclient import TestClient
 from dataplane.lifecycle import Observability
 from dataplane.metering import Metered
 from ops.sample_requests import Sample, answered
-from ops.seeded_console import close_app, create_app, store
+from ops.seeded_console import store
 from ops.seeded_state import deploy
+from tests.controlplane.console.reading import page, words
 
 NOW_NS = time.time_ns()
 HOSTILE = "<script>alert(1)</script>"
-
-
-@pytest.fixture
-def app(tmp_path: Path) -> Iterator[FastAPI]:
-    made = create_app(tmp_path)
-    yield made
-    close_app(made)
-
-
-@pytest.fixture
-def client(app: FastAPI) -> TestClient:
-    return TestClient(app, base_url="http://127.0.0.1", headers={"accept": "text/html"})
-
-
-def words(client: TestClient, path: str, status: int = 200) -> str:
-    """The text of the page, without its tags."""
-    response = client.get(path)
-    assert response.status_code == status, response.text[:400]
-    return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", response.text)))
 
 
 def keep(app: FastAPI, *tenants: tuple[str, float | None]) -> None:
@@ -57,7 +36,7 @@ def keep(app: FastAPI, *tenants: tuple[str, float | None]) -> None:
 
 
 def test_before_anything_was_used_it_says_so_and_what_to_do(client: TestClient) -> None:
-    assert "Nothing was used in that time." in words(client, "/usage")
+    assert "Nothing was used in that time." in words(page(client, "/usage"))
 
 
 def test_each_tenant_has_its_row_with_what_it_took_and_what_that_cost(
@@ -65,7 +44,7 @@ def test_each_tenant_has_its_row_with_what_it_took_and_what_that_cost(
 ) -> None:
     deploy(app.state.config_db, NOW_NS, has_trouble=False)
     keep(app, ("acme", 90.0), ("globex", 30.0), (HOSTILE, 60.0))
-    text = words(client, "/usage?by=tenant")
+    text = words(page(client, "/usage?by=tenant"))
     assert "3 requests took 180.0 s of engines" in text
     assert "acme 1 1 128 64 51 90.0 s 900.0 block-s" in text
     assert "globex 1 1 128 64 51 30.0 s 300.0 block-s" in text
@@ -75,7 +54,7 @@ def test_each_tenant_has_its_row_with_what_it_took_and_what_that_cost(
 
 def test_what_nobody_measured_is_unknown_and_never_zero(app: FastAPI, client: TestClient) -> None:
     keep(app, ("acme", None))
-    text = words(client, "/usage?by=tenant")
+    text = words(page(client, "/usage?by=tenant"))
     assert "1 requests took unknown of engines" in text
     assert "acme 1 1 128 64 51 unknown unknown" in text
     assert "○ 1 requests were not measured: their gateway ended before they did." in text
@@ -84,7 +63,7 @@ def test_what_nobody_measured_is_unknown_and_never_zero(app: FastAPI, client: Te
 def test_the_page_of_a_request_says_what_it_took(app: FastAPI, client: TestClient) -> None:
     keep(app, ("acme", 1.5))
     [request] = client.get("/api/v1/requests").json()["requests"]
-    text = words(client, f"/requests/{request['request_id']}")
+    text = words(page(client, f"/requests/{request['request_id']}"))
     assert "Took of engines 1.50 s 15.0 KV block-s" in text
     assert request["engine_seconds"] == 1.5
 
@@ -98,4 +77,4 @@ def test_the_page_of_a_request_says_what_it_took(app: FastAPI, client: TestClien
     ],
 )
 def test_what_cannot_be_shown_is_told(client: TestClient, query: str, says: str) -> None:
-    assert f"Usage cannot be shown: {says}" in words(client, f"/usage?{query}", 422)
+    assert f"Usage cannot be shown: {says}" in words(page(client, f"/usage?{query}", 422))

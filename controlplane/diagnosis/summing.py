@@ -24,6 +24,9 @@ _FRESH_INTERVALS = 4
 _FRESH_SECONDS = 15.0
 """Whatever its interval."""
 
+Fresh = tuple[Series, float]
+"""A series, and for how many seconds a reading of it counts."""
+
 
 def joined(found: Sequence[Series]) -> Series:
     """The sum at the moments of the one that was read most often; of a ratio, a time or a setting
@@ -32,13 +35,15 @@ def joined(found: Sequence[Series]) -> Series:
     terms = lead.signal.terms
     moments = _moments(lead.readings)
     if terms.is_whole_greatest:
-        readings = [_greatest(found, at, until) for at, until in moments]
+        fresh = _fresh_seconds_of(found)
+        readings = [_greatest(fresh, at, until) for at, until in moments]
     elif terms.kind is SignalKind.COUNTER:
         grown = [_followed(series) for series in found]
         readings = [_total(at, (_then(each, until) for each in grown)) for at, until in moments]
     else:
+        fresh = _fresh_seconds_of(found)
         readings = [
-            _total(at, (part.value for part in _present(found, at, until))) for at, until in moments
+            _total(at, (part.value for part in _present(fresh, at, until))) for at, until in moments
         ]
     return Series(signal=lead.signal, origin=lead.origin, readings=tuple(readings))
 
@@ -93,14 +98,18 @@ def _then(course: Sequence[tuple[float, float]], until: float) -> float:
     return known
 
 
-def _present(found: Sequence[Series], moment: float, until: float) -> list[Reading]:
+def _present(found: Sequence[Fresh], moment: float, until: float) -> list[Reading]:
     """Those that were read not long before `moment`."""
-    parts = ((series, series.at(until)) for series in found)
+    parts = ((fresh_seconds, series.at(until)) for series, fresh_seconds in found)
     return [
         part
-        for series, part in parts
-        if part is not None and moment - part.at <= _fresh_seconds(series)
+        for fresh_seconds, part in parts
+        if part is not None and moment - part.at <= fresh_seconds
     ]
+
+
+def _fresh_seconds_of(found: Sequence[Series]) -> list[Fresh]:
+    return [(series, _fresh_seconds(series)) for series in found]
 
 
 def _fresh_seconds(series: Series) -> float:
@@ -110,7 +119,7 @@ def _fresh_seconds(series: Series) -> float:
     return max(_FRESH_SECONDS, _FRESH_INTERVALS * statistics.median(gaps))
 
 
-def _greatest(found: Sequence[Series], moment: float, until: float) -> Reading:
+def _greatest(found: Sequence[Fresh], moment: float, until: float) -> Reading:
     greatest = max(_present(found, moment, until), key=lambda part: part.value)
     return Reading(moment, greatest.value, greatest.raw)
 

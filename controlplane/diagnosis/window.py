@@ -1,15 +1,18 @@
 """The window: everything that a rule may look at, in one normal form, over one stretch of time."""
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any, TypeVar
 
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogEvent, LogKind
 from controlplane.diagnosis.reading import HistogramReading, HistogramSeries, Reading, Series
 from controlplane.diagnosis.summing import joined, joined_histograms
 from dataplane.engine_metrics.signal import Signal, Unit
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +89,17 @@ class Window:
     doubts: tuple[Doubt, ...] = ()
     exported_names: frozenset[str] = frozenset()
     """Every metric name that a /metrics page had, known or not."""
+    _worked_out: dict[Hashable, Any] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def once(self, key: Hashable, work: Callable[[], T]) -> T:
+        """What `work` makes of this window, which never changes: made when it is first asked for,
+        since forty rules ask for the same."""
+        if key not in self._worked_out:
+            self._worked_out[key] = work()
+        found: T = self._worked_out[key]
+        return found
 
     # --- series -------------------------------------------------------------------------
     def all_series(self, signal: Signal, **labels: str) -> tuple[Series, ...]:
@@ -99,20 +113,22 @@ class Window:
     def find(self, signal: Signal, **labels: str) -> Series | None:
         """One series of `signal`: the only one, or all of ranks and replicas joined (`summing`).
         None where there is none."""
-        found = self.all_series(signal, **labels)
-        if len(found) < 2:
-            return found[0] if found else None
-        return joined(found)
+        key = ("find", signal, frozenset(labels.items()))
+        return self.once(key, lambda: _one(self.all_series(signal, **labels)))
 
     def find_histogram(self, signal: Signal, **labels: str) -> HistogramSeries | None:
         """One histogram of `signal`: the only one, or all joined (`summing`). None where there is
         none."""
-        found = [
-            histogram
-            for histogram in self.histograms
-            if histogram.signal is signal and labels.items() <= histogram.labels.items()
-        ]
-        return joined_histograms(found) if found else None
+
+        def join() -> HistogramSeries | None:
+            found = [
+                histogram
+                for histogram in self.histograms
+                if histogram.signal is signal and labels.items() <= histogram.labels.items()
+            ]
+            return joined_histograms(found) if found else None
+
+        return self.once(("find_histogram", signal, frozenset(labels.items())), join)
 
     # --- facts --------------------------------------------------------------------------
     def fact(
@@ -180,3 +196,9 @@ class Window:
     def age_seconds(self, reading: Reading | HistogramReading | Fact) -> float:
         """How old it is at the end of the window."""
         return self.end - reading.at
+
+
+def _one(found: Sequence[Series]) -> Series | None:
+    if len(found) < 2:
+        return found[0] if found else None
+    return joined(found)

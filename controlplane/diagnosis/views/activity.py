@@ -21,9 +21,10 @@ ROOM = 0.7
 _IN_FLIGHT = (
     r"^((user|client|gateway|router) )?(requests )?in ?flight|\bin ?flight (requests|streams)"
     r"|requests in ?flight|outstanding|active streams|^open to\b"
-    r"|^(?=.*\b(in ?flight|open|ongoing)\b)((requests?|streams?|connections?|calls?|gateway|proxy"
+    r"|^(?=.*\b(in ?flight|open|ongoing|connected)\b)((requests?|streams?|connections?|calls?|gateway|proxy"
     r"|router|ingress|clients?|users?|in ?flight|in|open|ongoing|active|total|now|current"
-    r"|still|all|sum|http|tcp|sse|websockets?|sockets?|live)( |$))+$"
+    r"|still|all|sum|http|tcp|sse|websockets?|sockets?|live"
+    r"|connected)( |$))+$"
 )
 _RUNNING = (
     r"^((server|engine|vllm|sglang) )?(num )?(requests |reqs )?running( (requests|reqs|seqs))?$"
@@ -209,6 +210,10 @@ def _is_same_for_long(rate: Series) -> bool:
 
 def activity_of(window: Window) -> Activity:
     """What goes on in `window`."""
+    return window.once(activity_of, lambda: _activity_of(window))
+
+
+def _activity_of(window: Window) -> Activity:
     return Activity(
         window=window,
         running=course_of(window, Signal.RUNNING, _RUNNING, without=_NOT_NOW),

@@ -11,6 +11,9 @@ from dataplane.engine_metrics.signal import Signal
 
 _FALLEN_TO = 0.75
 """Of the peak: less than a quarter off is what a queue does by chance."""
+_FALLING = 0.97
+"""Of the peak, where it is known that nobody comes: then any fall is the way down."""
+_HARDLY_ANY = 0.01
 _RISE = 0.15
 """Of the peak, that it may rise on its way down."""
 _FEWEST_OF_A_WAVE = 6
@@ -55,11 +58,13 @@ def drain_of(now: Activity) -> Drain | None:
     rises = max(
         after - before for before, after in zip(course.values, course.values[1:], strict=False)
     )
-    if course.last.value > _FALLEN_TO * peak.value or rises > _RISE * peak.value:
+    arrivals = arrivals_of(now, peak.at)
+    is_over = arrivals is not None and arrivals.value <= _HARDLY_ANY * peak.value
+    if course.last.value > (_FALLING if is_over else _FALLEN_TO) * peak.value:
         return None
-    if _goes_on_arriving(now, peak.at):
+    if rises > _RISE * peak.value or _goes_on_arriving(now, peak.at):
         return None
-    return Drain(course=course, in_flight=now.in_flight, arrivals=arrivals_of(now, peak.at))
+    return Drain(course=course, in_flight=now.in_flight, arrivals=arrivals)
 
 
 def _goes_on_arriving(now: Activity, since: float) -> bool:

@@ -1,0 +1,109 @@
+"""From when to when a finding was to be seen, and how it stands since.
+
+A log of a day may hold a failure of its first hour and ten hours of an engine that serves: both are
+to be told. Asked is the rule itself: the earliest end, and the latest beginning, of a stretch in
+which it still sees its mechanism. Each is searched by halves among the moments at which something
+was read or written.
+"""
+
+import bisect
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+
+from controlplane.diagnosis.diagnosis import Diagnosis, Finding, Lasted
+from controlplane.diagnosis.judging import diagnose
+from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.stretch import stretch_of
+from controlplane.diagnosis.window import Window
+
+_LONG_SECONDS = 900.0
+"""Shorter windows are of one trouble: rules are made for some minutes."""
+_CALM_SECONDS = 300.0
+"""It must not be seen for so long, to the end, to be called over."""
+_LATELY_SECONDS = 180.0
+_MIN_READINGS_LATELY = 6
+_MIN_READINGS = 60
+"""In a course of so many the last minutes hide."""
+_NO_TROUBLE = (Mechanism.HEALTHY, Mechanism.QUEUE_BURST_DRAINING, Mechanism.CANNOT_TELL)
+
+
+def diagnose_course(window: Window, rules: Sequence[Rule]) -> Diagnosis:
+    """As `diagnose`, of a window of any length: a day that was well does not outweigh what is wrong
+    in its last minutes, and of what is found it is told from when to when."""
+    found = diagnose(window, rules)
+    if found.mechanism in _NO_TROUBLE and _is_long_course(window):
+        found = _of_last_minutes(window, rules) or found
+    if not found.findings or found.mechanism is Mechanism.HEALTHY:
+        return found
+    return replace(found, lasted=_lasted(window, found.findings[0], rules))
+
+
+def _is_long(window: Window) -> bool:
+    return window.end - window.start >= _LONG_SECONDS
+
+
+def _is_long_course(window: Window) -> bool:
+    return _is_long(window) and any(
+        len(series.readings) >= _MIN_READINGS for series in window.series
+    )
+
+
+def _of_last_minutes(window: Window, rules: Sequence[Rule]) -> Diagnosis | None:
+    """None where nothing speaks for a trouble in them. What is only possible now takes back that
+    all is well, too. Since when is looked up in all of `window`."""
+    last = stretch_of(window, window.end - _LATELY_SECONDS, window.end)
+    if not any(len(series.readings) >= _MIN_READINGS_LATELY for series in last.series):
+        return None
+    found = diagnose(last, rules)
+    is_well = found.mechanism in _NO_TROUBLE and not (
+        found.mechanism is Mechanism.CANNOT_TELL and found.possible
+    )
+    return None if is_well else replace(found, window=window)
+
+
+def _lasted(window: Window, finding: Finding, rules: Sequence[Rule]) -> Lasted | None:
+    """None where the moments of what it saw are not known."""
+    moments = _moments(window)
+    first, last = _first_seen(window, finding, moments), _last_seen(window, finding, moments)
+    if first is None or last is None:
+        return None
+    if not _is_long(window) or window.end - last < _CALM_SECONDS:
+        return Lasted(seen_from=first, seen_until=None)
+    after = moments[bisect.bisect_right(moments, last) :]
+    since = diagnose(stretch_of(window, after[0], window.end), rules) if after else None
+    return Lasted(
+        seen_from=min(first, last),
+        seen_until=last,
+        now=None if since is None else since.mechanism,
+        now_confidence=None if since is None else since.confidence,
+    )
+
+
+def _moments(window: Window) -> list[float]:
+    read = (reading.at for series in window.series for reading in series.readings)
+    counted = (reading.at for each in window.histograms for reading in each.readings)
+    written = (event.at for event in window.events if event.at is not None)
+    told = (fact.at for fact in window.facts)
+    return sorted(set(itertools.chain(read, counted, written, told)))
+
+
+def _first_seen(window: Window, finding: Finding, moments: Sequence[float]) -> float | None:
+    """The earliest end of a stretch from the beginning on in which it is seen."""
+    place = bisect.bisect_left(
+        moments,
+        True,
+        key=lambda at: finding.rule.judge(stretch_of(window, window.start, at)) is not None,
+    )
+    return moments[place] if place < len(moments) else None
+
+
+def _last_seen(window: Window, finding: Finding, moments: Sequence[float]) -> float | None:
+    """The latest beginning of a stretch to the end in which it is seen."""
+    place = bisect.bisect_left(
+        moments,
+        True,
+        key=lambda at: finding.rule.judge(stretch_of(window, at, window.end)) is None,
+    )
+    return moments[place - 1] if place else None

@@ -1,0 +1,105 @@
+"""From when to when a finding was to be seen in a long log, and how the engine stands since."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from controlplane.cli.diagnosis_output import diagnosis_text
+from controlplane.diagnosis.json_form import diagnosis_as_json
+from controlplane.diagnosis.lasting import diagnose_course
+from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.rule_book import load_rules
+from controlplane.diagnosis.sources.joining import join
+from controlplane.diagnosis.sources.log import LogReader
+from controlplane.diagnosis.stretch import stretch_of
+from controlplane.diagnosis.window import Window
+
+BEGUN = datetime(2026, 11, 29, tzinfo=UTC)
+OUT_OF_MEMORY = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 402.00 MiB. GPU 0 has a total "
+    "capacity of 79.15 GiB of which 210.19 MiB is free. Of the allocated memory 70.12 GiB is "
+    "allocated by PyTorch, and 7.80 GiB is reserved by PyTorch but unallocated."
+)
+
+
+def well(first: int, num: int) -> list[tuple[int, str]]:
+    """So many lines of statistics, 10 s apart, from `first` seconds on."""
+    return [
+        (first + 10 * i, statistics(800 + 7 * (i % 5), 400 + 9 * (i % 7), 5 + i % 2, 0, 12 + i % 3))
+        for i in range(num)
+    ]
+
+
+def statistics(prompt: float, generated: float, running: int, waiting: int, kv: float) -> str:
+    return (
+        f"Engine 000: Avg prompt throughput: {prompt:.1f} tokens/s, Avg generation throughput: "
+        f"{generated:.1f} tokens/s, Running: {running} reqs, Waiting: {waiting} reqs, "
+        f"GPU KV cache usage: {kv:.1f}%, Prefix cache hit rate: 35.0%"
+    )
+
+
+def window_of(said: Iterable[tuple[int, str]]) -> Window:
+    lines = (
+        f"INFO {BEGUN + timedelta(seconds=at):%m-%d %H:%M:%S} [loggers.py:123] {text}"
+        for at, text in said
+    )
+    reader = LogReader("engine.log", 2026)
+    reader.read(lines)
+    return join([reader.finish(zero=0.0)])
+
+
+@pytest.fixture(scope="module")
+def failed_and_well_since() -> Window:
+    restart = [(630, "vLLM API server version 0.10.1"), (660, "Application startup complete.")]
+    return window_of([*well(0, 60), (600, OUT_OF_MEMORY), *restart, *well(700, 90)])
+
+
+def test_a_failure_that_is_over_is_told_with_its_time_and_with_how_it_stands_since(
+    failed_and_well_since: Window,
+) -> None:
+    found = diagnose_course(failed_and_well_since, load_rules())
+    assert found.mechanism is Mechanism.OOM_FRAGMENTATION
+    failed_at = (BEGUN + timedelta(seconds=600)).timestamp()
+    assert diagnosis_as_json(found)["lasted"] == {
+        "seen_from": failed_at,
+        "seen_until": failed_at,
+        "is_over": True,
+        "now": "healthy",
+        "now_confidence": "likely",
+    }
+    text = diagnosis_text(found)
+    assert "at 2026-11-29 00:10:00Z, 16 min before the end of what was seen" in text
+    assert "it is over: what came after it, looked at alone, is healthy (likely)" in text
+
+
+def test_a_failure_at_the_end_of_a_log_is_told_with_its_time_and_is_not_called_over() -> None:
+    found = diagnose_course(window_of([*well(0, 60), (620, OUT_OF_MEMORY)]), load_rules())
+    assert found.lasted is not None
+    assert found.lasted.seen_from == (BEGUN + timedelta(seconds=620)).timestamp()
+    assert found.lasted.seen_until is None
+    assert "When\n" not in diagnosis_text(found)
+
+
+def test_a_day_that_was_well_does_not_outweigh_an_engine_that_stands_still_at_its_end() -> None:
+    stands = [(1000 + 10 * i, statistics(0, 0, 6, 2, 12.5)) for i in range(19)]
+    found = diagnose_course(window_of([*well(0, 100), *stands]), load_rules())
+    assert found.mechanism is not Mechanism.HEALTHY
+    assert Mechanism.ENGINE_HUNG in {each.mechanism for each in (*found.findings, *found.possible)}
+
+
+def test_a_log_that_is_well_to_its_end_stays_so() -> None:
+    found = diagnose_course(window_of(well(0, 120)), load_rules())
+    assert found.mechanism is Mechanism.HEALTHY
+    assert found.lasted is None
+
+
+def test_a_stretch_has_the_lines_readings_and_events_of_its_time_alone(
+    failed_and_well_since: Window,
+) -> None:
+    before = stretch_of(failed_and_well_since, failed_and_well_since.start, BEGUN.timestamp() + 599)
+    after = stretch_of(failed_and_well_since, BEGUN.timestamp() + 601, failed_and_well_since.end)
+    assert (len(before.lines), len(after.lines)) == (60, 92)
+    assert not any("OutOfMemory" in line for line in (*before.lines, *after.lines))
+    assert {len(each.readings) for each in before.series} == {60}
+    assert {len(each.readings) for each in after.series} == {90}

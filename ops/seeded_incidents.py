@@ -10,7 +10,8 @@ from controlplane.diagnosis.reading import Origin, Reading, Series, SourceKind
 from controlplane.diagnosis.rules import BUILT_IN_RULES
 from controlplane.diagnosis.window import EngineName, Window
 from controlplane.store.database import Database
-from controlplane.store.incidents import acknowledge_incident, list_incidents
+from controlplane.store.incident_lists import list_incidents
+from controlplane.store.incidents import acknowledge_incident
 from dataplane.engine_metrics.signal import Signal
 
 _NS = 10**9

@@ -10,12 +10,12 @@ from controlplane.diagnosis.always_on.worker import DiagnosisWorker
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.store.database import Database
 from controlplane.store.deployments import find_deployment
-from controlplane.store.incidents import IncidentState, StoredIncident, list_incidents
+from controlplane.store.incident_lists import list_incidents
+from controlplane.store.incidents import IncidentState, StoredIncident
 from dataplane.clock import wall_clock
 
 router = APIRouter(prefix="/api/v1", tags=["incidents"])
 
-_MAX_OPEN = 1000
 _MEANINGS = {each.value: each.meaning for each in Mechanism}
 _OFF = "diagnosis is off: start the control plane with --diagnosis on"
 _NOT_YET = "it was not looked at yet: the first look is a few seconds after the start"
@@ -68,7 +68,7 @@ def read_diagnosis(state: State, name: str, now_unix_ns: int) -> DiagnosisView:
 def _open_incidents(database: Database) -> dict[str, StoredIncident]:
     """The newest of each deployment."""
     with database.reading() as session:
-        found = list_incidents(session, state=IncidentState.OPEN, limit=_MAX_OPEN)
+        found = list_incidents(session, state=IncidentState.OPEN, limit=None)
     return {each.deployment: each for each in reversed(found)}
 
 

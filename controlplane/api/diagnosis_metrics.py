@@ -1,6 +1,5 @@
 """Metrics about the diagnosis that is always on, and about what it found."""
 
-from collections import Counter
 from collections.abc import Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -8,11 +7,9 @@ from starlette.datastructures import State
 
 from controlplane.diagnosis.always_on.worker import DiagnosisWorker
 from controlplane.store.database import Database
-from controlplane.store.incidents import IncidentState, list_incidents
+from controlplane.store.incident_lists import count_open
 from dataplane import names
 from dataplane.clock import wall_clock
-
-_MAX_OPEN = 1000
 
 
 def collect_diagnosis(state: State) -> Iterator[Metric]:
@@ -60,8 +57,7 @@ def _open_incidents(database: Database) -> Metric:
         labels=(names.LABEL_DEPLOYMENT, names.LABEL_MECHANISM),
     )
     with database.reading() as session:
-        found = list_incidents(session, state=IncidentState.OPEN, limit=_MAX_OPEN)
-    counts = Counter((each.deployment, each.mechanism) for each in found)
+        counts = count_open(session)
     for labels, number in sorted(counts.items()):
         family.add_metric(labels, number)
     return family

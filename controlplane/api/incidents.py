@@ -20,14 +20,13 @@ from controlplane.api.incident_views import (
 )
 from controlplane.api.marks import read_marks
 from controlplane.store.database import Database
+from controlplane.store.incident_lists import find_incident, list_incidents
 from controlplane.store.incidents import (
     IncidentError,
     IncidentState,
     UnknownIncidentError,
     WholeIncident,
     acknowledge_incident,
-    find_incident,
-    list_incidents,
     note_on_incident,
     resolve_incident,
 )

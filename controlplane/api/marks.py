@@ -11,7 +11,8 @@ from controlplane.store.deployments import (
     DesiredRevisions,
     list_changes_between,
 )
-from controlplane.store.incidents import StoredIncident, list_begun_between
+from controlplane.store.incident_lists import list_begun_between
+from controlplane.store.incidents import StoredIncident
 from controlplane.store.overrides import StoredOverride, list_overrides_between
 from controlplane.store.replicas import ReplicaTransition, list_transitions_between
 from controlplane.store.series import SeriesSpan

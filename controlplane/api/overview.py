@@ -26,7 +26,8 @@ from controlplane.operator.observed import ObservedReplica, ObservedState
 from controlplane.specs.contract import SLOContractSpec
 from controlplane.store.database import Database
 from controlplane.store.deployments import DesiredDeployment, list_readable_deployments
-from controlplane.store.incidents import IncidentState, list_incidents
+from controlplane.store.incident_lists import list_incidents
+from controlplane.store.incidents import IncidentState
 from controlplane.store.overrides import StoredOverride
 from controlplane.store.replicas import ReplicaTransition, find_last_failure, list_transitions
 from controlplane.store.requests import count_since, num_records_lost, ttft_quantile
@@ -41,7 +42,6 @@ router = APIRouter(prefix="/api/v1", tags=["overview"])
 WINDOW_SECONDS = 1800
 _HURT_SECONDS = 300
 """How far back it is looked whether an incident hurts callers now."""
-_MAX_INCIDENTS = 200
 _MEASURES = ("offered", "in_contract.good", "in_contract.total", "disposition.invalid")
 
 
@@ -161,7 +161,7 @@ def read_overview(
         desired, unreadable = list_readable_deployments(session)
         since = _last_change(session, {replica.replica_id for replica in replicas})
         failures = {d.name: find_last_failure(session, d.name) for d in desired}
-        incidents = list_incidents(session, state=IncidentState.OPEN, limit=_MAX_INCIDENTS)
+        incidents = list_incidents(session, state=IncidentState.OPEN, limit=None)
     with request_db.reading() as session:
         counts = count_since(session, window_start, _MEASURES)
         late = _late_counts(session, now_unix_ns) if incidents else {}

@@ -17,12 +17,12 @@ from controlplane.diagnosis.json_form import finding_as_json
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.onset import find_onset
 from controlplane.store.database import Database
+from controlplane.store.incident_lists import list_current
 from controlplane.store.incidents import (
     FoundFinding,
     IncidentError,
     IncidentState,
     StoredIncident,
-    list_current,
     open_incident,
     resolve_incident,
     see_again,

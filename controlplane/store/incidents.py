@@ -135,7 +135,7 @@ def open_incident(
     session.flush()
     _add_event(session, row, IncidentEventKind.OPENED, now_unix_ns, _words(first))
     _keep(session, row, found, now_unix_ns, tell=False)
-    return _read(row)
+    return read_row(row)
 
 
 def see_again(
@@ -159,7 +159,7 @@ def see_again(
         row.confidence = max(first.confidence, row.confidence, key=_SURENESS.index)
     row.last_seen_at_unix_ns = now_unix_ns
     _keep(session, row, found, now_unix_ns, tell=True)
-    return _read(row)
+    return read_row(row)
 
 
 def resolve_incident(
@@ -171,7 +171,7 @@ def resolve_incident(
         raise IncidentError(f"incident {incident_id} is resolved already; nothing was changed")
     row.state, row.resolved_at_unix_ns = IncidentState.RESOLVED.value, now_unix_ns
     _add_event(session, row, IncidentEventKind.RESOLVED, now_unix_ns, what, actor)
-    return _read(row)
+    return read_row(row)
 
 
 def acknowledge_incident(
@@ -186,7 +186,7 @@ def acknowledge_incident(
         raise IncidentError(f"{row.acknowledged_by} looks after incident {incident_id} already")
     row.acknowledged_at_unix_ns, row.acknowledged_by = now_unix_ns, actor
     _add_event(session, row, IncidentEventKind.ACKNOWLEDGED, now_unix_ns, what, actor)
-    return _read(row)
+    return read_row(row)
 
 
 def note_on_incident(
@@ -195,94 +195,6 @@ def note_on_incident(
     """A line for its timeline. Raises UnknownIncidentError."""
     _add_event(
         session, _get(session, incident_id), IncidentEventKind.NOTE, now_unix_ns, what, actor
-    )
-
-
-def list_incidents(
-    session: Session,
-    *,
-    deployment: str | None = None,
-    state: IncidentState | None = None,
-    mechanism: str | None = None,
-    limit: int = 100,
-) -> list[StoredIncident]:
-    """The newest first."""
-    query = select(IncidentRow)
-    if deployment is not None:
-        query = query.where(IncidentRow.deployment == deployment)
-    if state is not None:
-        query = query.where(IncidentRow.state == state.value)
-    if mechanism is not None:
-        query = query.where(IncidentRow.mechanism == mechanism)
-    query = query.order_by(IncidentRow.opened_at_unix_ns.desc(), IncidentRow.incident_id)
-    return [_read(row) for row in session.scalars(query.limit(limit))]
-
-
-def list_begun_between(
-    session: Session, start_unix_ns: int, end_unix_ns: int, deployment: str | None, limit: int
-) -> list[StoredIncident]:
-    """Those that were opened within a time, the newest first."""
-    query = select(IncidentRow).where(
-        IncidentRow.opened_at_unix_ns >= start_unix_ns, IncidentRow.opened_at_unix_ns < end_unix_ns
-    )
-    if deployment is not None:
-        query = query.where(IncidentRow.deployment == deployment)
-    query = query.order_by(IncidentRow.opened_at_unix_ns.desc(), IncidentRow.incident_id)
-    return [_read(row) for row in session.scalars(query.limit(limit))]
-
-
-def list_current(
-    session: Session, deployment: str, resolved_since_unix_ns: int
-) -> list[tuple[StoredIncident, frozenset[str]]]:
-    """Those of `deployment` that are open, and those resolved since, last seen first; each with the
-    mechanisms that were found in it."""
-    rows = session.scalars(
-        select(IncidentRow)
-        .where(IncidentRow.deployment == deployment)
-        .where(
-            (IncidentRow.state == IncidentState.OPEN.value)
-            | (IncidentRow.resolved_at_unix_ns >= resolved_since_unix_ns)
-        )
-        .order_by(IncidentRow.last_seen_at_unix_ns.desc(), IncidentRow.incident_id)
-    ).all()
-    found = session.execute(
-        select(IncidentFindingRow.incident_id, IncidentFindingRow.mechanism).where(
-            IncidentFindingRow.incident_id.in_([row.incident_id for row in rows])
-        )
-    ).all()
-    return [
-        (_read(row), frozenset(name for owner, name in found if owner == row.incident_id))
-        for row in rows
-    ]
-
-
-def find_incident(session: Session, incident_id: str) -> WholeIncident | None:
-    """One by its id, whole; or None."""
-    row = session.get(IncidentRow, incident_id)
-    if row is None:
-        return None
-    findings = session.scalars(
-        select(IncidentFindingRow)
-        .where(IncidentFindingRow.incident_id == incident_id)
-        .order_by(IncidentFindingRow.last_seen_at_unix_ns.desc(), IncidentFindingRow.id)
-    )
-    events = session.scalars(
-        select(IncidentEventRow)
-        .where(IncidentEventRow.incident_id == incident_id)
-        .order_by(IncidentEventRow.id)
-    )
-    return WholeIncident(
-        incident=_read(row),
-        findings=tuple(_read_finding(each) for each in findings),
-        events=tuple(
-            IncidentEvent(
-                at_unix_ns=each.at_unix_ns,
-                kind=IncidentEventKind(each.kind),
-                actor=each.actor,
-                what=each.what,
-            )
-            for each in events
-        ),
     )
 
 
@@ -362,7 +274,8 @@ def _add_event(
     session.flush()
 
 
-def _read(row: IncidentRow) -> StoredIncident:
+def read_row(row: IncidentRow) -> StoredIncident:
+    """As it is stored."""
     return StoredIncident(
         incident_id=row.incident_id,
         deployment=row.deployment,
@@ -376,16 +289,4 @@ def _read(row: IncidentRow) -> StoredIncident:
         num_reopened=row.num_reopened,
         acknowledged_at_unix_ns=row.acknowledged_at_unix_ns,
         acknowledged_by=row.acknowledged_by,
-    )
-
-
-def _read_finding(row: IncidentFindingRow) -> StoredFinding:
-    return StoredFinding(
-        rule_id=row.rule_id,
-        mechanism=row.mechanism,
-        confidence=row.confidence,
-        first_seen_at_unix_ns=row.first_seen_at_unix_ns,
-        last_seen_at_unix_ns=row.last_seen_at_unix_ns,
-        num_seen=row.num_seen,
-        finding=row.finding,
     )

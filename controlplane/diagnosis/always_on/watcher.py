@@ -29,10 +29,10 @@ from controlplane.diagnosis.judging import diagnose
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.operator.observed import ObservedState
 from controlplane.store.database import Database
-from controlplane.store.incidents import IncidentState, list_incidents, resolve_incident
+from controlplane.store.incident_lists import count_open, list_incidents
+from controlplane.store.incidents import IncidentState, resolve_incident
 from dataplane.clock import WallClock
 
-_MAX_OPEN = 1000
 _MAX_GATEWAYS = 64
 _STOP_SECONDS = 0.2
 """So often scrapes under way are asked whether they are still wanted."""
@@ -243,8 +243,7 @@ class Watcher:
         """Incidents of an earlier control plane go on: they end as those that it opens itself."""
         if self._troubled is None:
             with self._config_db.reading() as session:
-                found = list_incidents(session, state=IncidentState.OPEN, limit=_MAX_OPEN)
-            self._troubled = {each.deployment for each in found}
+                self._troubled = {deployment for deployment, _ in count_open(session)}
             self._there_at = dict.fromkeys(self._troubled, now)
         return self._troubled
 
@@ -268,7 +267,7 @@ class Watcher:
         now_unix_ns = self._clock()
         with self._config_db.session() as session:
             for incident in list_incidents(
-                session, deployment=name, state=IncidentState.OPEN, limit=_MAX_OPEN
+                session, deployment=name, state=IncidentState.OPEN, limit=None
             ):
                 what = "nothing of the deployment runs any more"
                 resolve_incident(session, incident.incident_id, what, now_unix_ns)

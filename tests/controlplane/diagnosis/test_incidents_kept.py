@@ -14,6 +14,7 @@ from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.window import Window
 from controlplane.store.connection import DatabaseKind
 from controlplane.store.database import Database
+from controlplane.store.incident_lists import find_incident, list_incidents
 from controlplane.store.incidents import (
     IncidentError,
     IncidentEventKind,
@@ -22,8 +23,6 @@ from controlplane.store.incidents import (
     UnknownIncidentError,
     WholeIncident,
     acknowledge_incident,
-    find_incident,
-    list_incidents,
     note_on_incident,
     resolve_incident,
 )

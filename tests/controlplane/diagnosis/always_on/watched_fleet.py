@@ -15,7 +15,8 @@ from controlplane.operator.observed import ObservedReplica, ObservedState
 from controlplane.process_history import ProcessHistory
 from controlplane.store.connection import DatabaseKind, sqlite_url
 from controlplane.store.database import create_or_open_database
-from controlplane.store.incidents import StoredIncident, list_incidents
+from controlplane.store.incident_lists import list_incidents
+from controlplane.store.incidents import StoredIncident
 
 START_NS = 1_790_000_000 * 10**9
 

@@ -130,3 +130,16 @@ def test_a_wave_that_is_over_says_when_it_was() -> None:
     assert verdict is not None
     assert verdict.detail == "one wave, over 50 s before the end of what was seen"
     assert "up to 40 waited for 20 s, from 70 s before the end on" in verdict.evidence
+
+
+def test_where_nobody_comes_any_slow_fall_is_the_way_down() -> None:
+    falling = (
+        series(Signal.RUNNING, 32, 32, 32),
+        series(Signal.WAITING, 871, 838, 806),
+        series(Signal.GENERATION_RATE, 648, 656, 653),
+    )
+    known = fact("arrivals_last_20_s", 0, at=20)
+    verdict = BURST_DRAINING.judge(window(*falling, known))
+    assert verdict is not None
+    assert verdict.confidence is Confidence.LIKELY
+    assert BURST_DRAINING.judge(window(*falling, fact("arrivals_last_20_s", 60, at=20))) is None

@@ -1,0 +1,106 @@
+"""What shows that devices talk over a slow path, or over one that is full."""
+
+import re
+
+from controlplane.diagnosis.log_event import LogKind
+from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.told import number_of, plain, told_all
+from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Unit
+
+_SLOW_PATH = (
+    r"custom[ _-]?all-?_?reduce (is )?(disabled|off)|lacks GPU P2P"
+    r"|(P2P|peer (to peer )?access) (is |was )?(disabled|not (available|supported|possible)|off)"
+    r"|via SHM|\[send\] via NET|NET/Socket|NCCL_P2P_DISABLE\W{0,2}1|NCCL_IB_DISABLE\W{0,2}1"
+    r"|NCCL_P2P_DISABLE$|NCCL_IB_DISABLE$|no (RDMA|NVLink|IB) |Using network Socket"
+    r"|No device found|iommu.*(on|enabled).*p2p|p2p.*blocked"
+)
+_LINKS = (
+    r"nvlink|pcie|interconnect|\blinks?\b|p2p|peer (to peer|access)|topology|topo\b|infiniband"
+    r"|\bib\b|rdma|roce|ethernet|nic\b|network|nccl|transport|between (gpus|cards|nodes|ranks)"
+)
+_SLOW_LINK = (
+    r"\b(none|no|false|off|disabled|absent|missing|down|phb|sys|node|pix|pxb|x1|x2|x4|x8|chipset"
+    r"|gen ?[123]|sockets?|tcp|shm|host memory|shared memory|wifi|usb|1 ?g|10 ?g|25 ?g|1gbe|10gbe"
+    r"|oculink|riser)\b"
+)
+_NOT_A_LINK = r"kv|transfer|client|download|weights|tokens|reference|expected"
+_MEASURED = r"\b(busbw|algbw|bandwidth|bw|gb s|gib s|mb s|all ?reduce|p2p)\b"
+_BETWEEN = r"\b(nccl|rccl|p2p|busbw|algbw|all ?reduce|inter ?gpu|gpu to gpu|peer|nvlink|pcie)\b"
+_SLOW_BYTES = 6e9
+"""A second, between two devices: PCIe of the third generation with eight lanes does that, NVLink
+ten to a hundred times as much."""
+_TRAFFIC = (
+    r"(?=.*\b(pcie|nic|eth\w*|network|net|link|nvlink|wire|rx|tx|rxpci|txpci)\b)"
+    r"(?=.*\b(traffic|used|rx|tx|throughput|measured|busy|util\w*|rate|sent|received|while)\b)"
+)
+_CAPACITY = (
+    r"(?=.*\b(pcie|nic|eth\w*|network|net|link|nvlink|wire)\b)"
+    r"(?=.*\b(capacity|max|limit|speed|line rate|peak|of|link|bandwidth)\b)"
+)
+_FULL = 0.8
+"""Of a link: collectives come in bursts, so that the mean of one that is the limit is below all."""
+_GIGABIT = 1e9 / 8
+
+
+def slow_path(argument: Argument, window: Window) -> bool:
+    """Whether the engine, its libraries or somebody's notes say that the fast path is not used."""
+    found = False
+    for line in window.lines_with(_SLOW_PATH)[-1:]:
+        argument.says(line.strip()[:200])
+        found = True
+    for event in window.events_of(LogKind.COLLECTIVE_SLOW)[-1:]:
+        argument.says(event.line.strip()[:200])
+        found = True
+    for change in window.changes_with(_SLOW_PATH):
+        argument.says(f"change: {change.what}")
+        found = True
+    for fact in told_all(window, _LINKS, without=_NOT_A_LINK):
+        is_text = fact.value is None or fact.raw in ("true", "false")
+        if is_text and re.search(_SLOW_LINK, f"{plain(fact.key)} {fact.raw}".lower()):
+            argument.fact(fact)
+            found = True
+    return _measured_slow(argument, window) or found
+
+
+def _measured_slow(argument: Argument, window: Window) -> bool:
+    """Somebody measured what goes between two devices."""
+    found = False
+    for fact in told_all(window, _BETWEEN, without=_NOT_A_LINK):
+        value = bytes_per_second(fact.key, fact.raw, number_of(fact), fact.unit)
+        if re.search(_MEASURED, plain(fact.key)) and value is not None and value < _SLOW_BYTES:
+            argument.fact(fact)
+            found = True
+    return found
+
+
+def is_link_full(argument: Argument, window: Window) -> bool:
+    """What goes over it is most of what it can take."""
+    for fact in told_all(window, _TRAFFIC, without=r"\bkv\b|transfer|client|download|cap"):
+        carried = bytes_per_second(fact.key, fact.raw, number_of(fact), fact.unit)
+        if carried is None:
+            continue
+        for limit in told_all(window, _CAPACITY, without=r"\bkv\b|transfer|client|download"):
+            most = bytes_per_second(limit.key, limit.raw, number_of(limit), limit.unit)
+            if limit is fact or not most or not _FULL * most <= carried <= 1.2 * most:
+                continue
+            argument.fact(fact)
+            argument.fact(limit, "the link is full")
+            return True
+    return False
+
+
+def bytes_per_second(key: str, raw: str, value: float | None, unit: Unit | None) -> float | None:
+    """Of a speed of a link in whatever unit: bits are told by their name."""
+    if value is None or value <= 0:
+        return None
+    if unit is Unit.BYTES_PER_SECOND:
+        return value
+    text = f"{plain(key)} {raw.lower()}"
+    if re.search(r"\bgbit|gbps\b|\bgb e\b|gbe\b|gigabit", text):
+        return value * _GIGABIT
+    if re.search(r"\bmbit|mbps\b|megabit", text):
+        return value * _GIGABIT / 1000
+    if re.search(r"\b(gb|gib) ?(per )?s\b|gb/s|gib/s|gbytes", text):
+        return value if value > 1e6 else value * 1e9
+    return None

@@ -7,6 +7,7 @@ from controlplane.diagnosis.reading import Reading
 from controlplane.diagnosis.sources.endpoint import Endpoint
 from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.sources.trust.presence import At
+from controlplane.diagnosis.window import Doubt, DoubtKind
 from dataplane.engine_metrics.exposition import Sample
 
 _HISTOGRAM_EVERY_SECONDS = 30.0
@@ -19,6 +20,9 @@ _MAX_FACTS = 300
 
 class RollingEndpoint(Endpoint):
     """Takes pages without end, and can be asked to tell at any time."""
+
+    _num_left_out: int = 0
+    """Series that the newest page shows, and that are not followed."""
 
     @property
     def last_moment(self) -> float | None:
@@ -36,7 +40,9 @@ class RollingEndpoint(Endpoint):
     def _bound(self) -> None:
         """An engine has some hundred series; who shows others at each scrape is not followed. Those
         that were told longest are kept."""
-        for key in list(self._told)[_MAX_SERIES:]:
+        left_out = list(self._told)[_MAX_SERIES:]
+        self._num_left_out = len(left_out)
+        for key in left_out:
             del self._told[key]
         for key in list(self._settings)[_MAX_SERIES:]:
             del self._settings[key]
@@ -48,6 +54,14 @@ class RollingEndpoint(Endpoint):
     def tell(self) -> Part:
         """All that is kept, doubted anew."""
         self._doubts = []
+        if self._num_left_out:
+            what = (
+                f"{self.place} shows {self._num_left_out} series more than the {_MAX_SERIES} that "
+                "are followed of one endpoint: what was told longest is kept, the rest is not read"
+            )
+            self._doubts.append(
+                Doubt(kind=DoubtKind.UNREADABLE, name=self.place, what=what, at=self.last_moment)
+            )
         return super().tell()
 
     def forget_before(self, moment: float) -> None:

@@ -115,5 +115,6 @@ def test_an_endpoint_that_shows_other_series_at_each_scrape_costs_bounded_memory
     assert told is not None
     assert max(known) <= 1000 + 1800
     assert len(told.series) <= 4000
+    assert [each.what for each in told.doubts if "are followed of one endpoint" in each.what]
     assert len(told.facts) <= 300
     assert canonical.cache_info().maxsize is not None

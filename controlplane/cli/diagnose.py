@@ -280,9 +280,9 @@ def _asked(url: str, selector: str | None, since: float, headers: dict[str, str]
 def _tell(window: "Window", rules: "Sequence[Rule]", output: str) -> None:
     from controlplane.cli.diagnosis_output import diagnosis_text
     from controlplane.diagnosis.json_form import diagnosis_as_json
-    from controlplane.diagnosis.judging import diagnose as judge
+    from controlplane.diagnosis.lasting import diagnose_course
 
-    diagnosis = judge(window, rules)
+    diagnosis = diagnose_course(window, rules)
     if output == "json":
         say_json(diagnosis_as_json(diagnosis))
     else:

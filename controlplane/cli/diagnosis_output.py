@@ -4,8 +4,9 @@ import shutil
 import textwrap
 from collections.abc import Iterable, Iterator
 
+from controlplane.cli.terminal import instant
 from controlplane.diagnosis.citing import seconds
-from controlplane.diagnosis.diagnosis import Diagnosis, Finding
+from controlplane.diagnosis.diagnosis import Diagnosis, Finding, Lasted
 from controlplane.diagnosis.json_form import GATHER, told_apart
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.onset import find_onset
@@ -22,7 +23,7 @@ def diagnosis_text(diagnosis: Diagnosis) -> str:
     for number, finding in enumerate(diagnosis.findings):
         if number:
             lines += ["", *_wrapped(f"Also {_title(finding)}"), ""]
-        lines += _body(diagnosis.window, finding)
+        lines += _body(diagnosis.window, finding, None if number else diagnosis.lasted)
     if not diagnosis.findings:
         lines += _undecided(diagnosis)
     if diagnosis.explained:
@@ -62,10 +63,13 @@ def _seen(window: Window) -> str:
     return "(" + ", ".join(parts) + ")"
 
 
-def _body(window: Window, finding: Finding) -> Iterator[str]:
+def _body(window: Window, finding: Finding, lasted: Lasted | None) -> Iterator[str]:
     verdict, rule = finding.verdict, finding.rule
     yield from _section("What speaks for it", verdict.evidence)
-    yield from _section("Since when", _since(window, finding))
+    if lasted is not None and lasted.seen_until is not None:
+        yield from _section("When", _when(window, lasted, lasted.seen_until))
+    else:
+        yield from _section("Since when", _since(window, finding, lasted))
     yield from _section("What else was weighed", (*verdict.against, told_apart(rule.told_apart)))
     yield from _section("Would make it surer", verdict.needs)
     if finding.mechanism is Mechanism.HEALTHY:
@@ -74,9 +78,45 @@ def _body(window: Window, finding: Finding) -> Iterator[str]:
     yield f"Runbook: pilothouse runbook {finding.mechanism.value}"
 
 
-def _since(window: Window, finding: Finding) -> Iterator[str]:
+def _when(window: Window, lasted: Lasted, until: float) -> Iterator[str]:
+    """Of what is over."""
+    begun = "" if lasted.seen_from == until else f"from {_moment(lasted.seen_from)} "
+    to = "to" if begun else "at"
+    ago = _span(window.end - until)
+    yield f"{begun}{to} {_moment(until)}, {ago} before the end of what was seen"
+    if lasted.now is None:
+        return
+    now = lasted.now.value
+    sureness = "" if lasted.now_confidence is None else f" ({lasted.now_confidence.word})"
+    over = "it is over: " if lasted.now is Mechanism.HEALTHY else ""
+    yield f"{over}what came after it, looked at alone, is {now}{sureness}"
+
+
+def _moment(at: float) -> str:
+    return instant(round(at * 1e9)) if at >= _UNIX else f"{seconds(at)} s"
+
+
+_UNIX = 1e9
+"""Seconds: a smaller time is of a clock of its own."""
+
+
+def _span(value: float) -> str:
+    """`10 h 5 min`, `12 min`, `45 s`."""
+    minutes = round(value / 60)
+    if minutes < 2:
+        return f"{seconds(value)} s"
+    hours, rest = divmod(minutes, 60)
+    return " ".join(
+        part for part in (f"{hours} h" * (hours > 0), f"{rest} min" * (rest > 0)) if part
+    )
+
+
+def _since(window: Window, finding: Finding, lasted: Lasted | None) -> Iterator[str]:
     onset = find_onset(window, finding)
     if onset is None:
+        if window.lines and lasted is not None and window.start < lasted.seen_from < window.end:
+            ago = _span(window.end - lasted.seen_from)
+            yield f"to be seen from {_moment(lasted.seen_from)} on, {ago} before the end"
         return
     yield f"{onset.sentence}, {window.end - onset.at:.0f} s before the end of what was watched"
     for lag in onset.preceded_by[:_MAX_CHANGES]:

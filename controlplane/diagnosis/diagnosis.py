@@ -33,6 +33,18 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Lasted:
+    """From when to when the surest finding was to be seen, on the window's clock."""
+
+    seen_from: float
+    seen_until: float | None
+    """None: to the end, or it is too soon to say."""
+    now: Mechanism | None = None
+    """What came after it, judged alone; None while it lasts, or where nothing came."""
+    now_confidence: Confidence | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
     """What the rules say of one window."""
 
@@ -51,3 +63,5 @@ class Diagnosis:
     """What would settle it, or make it surer."""
     seen: tuple[str, ...] = ()
     """Of `cannot_tell`: what stood there, whether a rule made anything of it or not."""
+    lasted: Lasted | None = None
+    """None: it was not looked up (`lasting`), or is not known."""

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import Any
 
-from controlplane.diagnosis.diagnosis import Diagnosis, Finding
+from controlplane.diagnosis.diagnosis import Diagnosis, Finding, Lasted
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.onset import Onset, find_onset
 
@@ -21,6 +21,7 @@ def diagnosis_as_json(diagnosis: Diagnosis) -> dict[str, Any]:
         "findings": _findings(diagnosis),
         "needs": list(diagnosis.needs),
         "since": _since(diagnosis),
+        "lasted": _lasted(diagnosis.lasted),
         "explained": [finding_as_json(finding) for finding in diagnosis.explained],
         "possible": [finding_as_json(finding) for finding in diagnosis.possible],
         "engine": asdict(window.engine) if window.engine else None,
@@ -72,6 +73,18 @@ def _since(diagnosis: Diagnosis) -> dict[str, Any] | None:
         return None  # it takes a second, and nobody asks since when all is well
     onset = find_onset(diagnosis.window, diagnosis.findings[0])
     return None if onset is None else onset_as_json(onset)
+
+
+def _lasted(lasted: Lasted | None) -> dict[str, Any] | None:
+    if lasted is None:
+        return None
+    return {
+        "seen_from": lasted.seen_from,
+        "seen_until": lasted.seen_until,
+        "is_over": lasted.seen_until is not None,
+        "now": None if lasted.now is None else lasted.now.value,
+        "now_confidence": None if lasted.now_confidence is None else lasted.now_confidence.word,
+    }
 
 
 def told_apart(words: str) -> str:

@@ -85,6 +85,8 @@ class Window:
     """In the order of their lines."""
     lines: tuple[str, ...] = ()
     """Of all logs, as they were."""
+    line_times: tuple[float | None, ...] = ()
+    """Of each of `lines`, None of one without a stamp; empty where none is known."""
     changes: tuple[Change, ...] = ()
     doubts: tuple[Doubt, ...] = ()
     exported_names: frozenset[str] = frozenset()

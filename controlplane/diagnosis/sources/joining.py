@@ -42,6 +42,7 @@ def join(parts: Sequence[Part], engine: EngineName | None = None) -> Window:
         facts=tuple(facts),
         events=_numbered_on(parts),
         lines=tuple(itertools.chain.from_iterable(part.lines for part in parts)),
+        line_times=tuple(itertools.chain.from_iterable(map(_line_times, parts))),
         changes=tuple(
             sorted(
                 itertools.chain.from_iterable(part.changes for part in parts),
@@ -60,6 +61,10 @@ def _without_repetitions(facts: Iterable[Fact]) -> Iterator[Fact]:
     for fact in facts:
         if not fact.place or first.setdefault((fact.key, fact.raw), fact.place) == fact.place:
             yield fact
+
+
+def _line_times(part: Part) -> tuple[float | None, ...]:
+    return part.line_times or (None,) * len(part.lines)
 
 
 def _at(fact: Fact) -> float:

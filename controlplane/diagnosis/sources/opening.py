@@ -19,6 +19,8 @@ _NO_TEXT = {
     b"\xfd7zXZ": ("is packed with xz", "unpack it first"),
     b"BZh": ("is packed with bzip2", "unpack it first"),
 }
+_TAR = slice(257, 262)
+"""Where a tar archive says `ustar`."""
 _CHUNK = 1 << 16
 _MOST_OF_A_LINE = 1 << 20
 """Characters. A file without line breaks is read in pieces of so many."""
@@ -116,6 +118,8 @@ def _opened(place: str, stream: BinaryIO, modified: float, folder: str | None) -
     for magic, (what, remedy) in _NO_TEXT.items():
         if first.startswith(magic):
             raise InputError(place, what, remedy)
+    if first[_TAR] == b"ustar":
+        raise InputError(place, "is a tar archive", "unpack it, and name the folder")
     is_utf16 = first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     if not is_utf16 and b"\x00" in first:
         raise InputError(place, "is no text", "give saved metrics pages, logs, or a case in YAML")

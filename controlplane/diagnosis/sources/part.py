@@ -20,6 +20,8 @@ class Part:
     facts: tuple[Fact, ...] = ()
     events: tuple[LogEvent, ...] = ()
     lines: tuple[str, ...] = ()
+    line_times: tuple[float | None, ...] = ()
+    """Of each of `lines`; empty where none is known."""
     num_lines: int = 0
     """How many there were; more than `lines` where a long log was thinned."""
     changes: tuple[Change, ...] = ()

@@ -7,7 +7,7 @@ cost a look at their words. What looks known and cannot be read is counted and b
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from controlplane.diagnosis.log_event import LogEvent, LogKind
 from controlplane.diagnosis.sources.facts import fact_of
@@ -30,6 +30,8 @@ _KEYS = SHAPES.keys.union(LEVEL_WORDS, settings.KEYS, *(form.keys for form in ST
 _GLUED = re.compile(r"(?<=.)(?=(?:DEBUG|INFO|WARNING|ERROR) \d\d-\d\d \d\d:\d\d:\d\d )")
 """Where a console lost a line break."""
 _SAID_OFTEN = "Avg prompt throughput"
+_CLOCK_STEP_SECONDS = 60.0
+"""Ranks and threads write some seconds out of order."""
 _MOST_BEFORE_FIRST_STAMP = 1000
 MOST_CHARACTERS = 20_000
 """Of a line that are looked at. vLLM and SGLang write all their settings into one of several
@@ -42,6 +44,7 @@ class LogReader:
     def __init__(self, place: str = "", year: int | None = None) -> None:
         """`place` names the log in findings; `year` is that of its first line, where known."""
         self._place = place
+        self._year = year
         self._timeline = Timeline(year)
         self._kept = Keeping()
         self._series = GrowingSeries(place)
@@ -57,6 +60,7 @@ class LogReader:
         self._unread: dict[str, list[str]] = {}
         self._unread_counts: Counter[str] = Counter()
         self._now = 0.0
+        self._steps_back: list[float] = []
         self._passed_over: str | None = None
 
     def read(self, lines: Iterable[str]) -> None:
@@ -85,6 +89,7 @@ class LogReader:
         axis = self._axis()
         first, earliest, latest = self._times.get(axis, (0.0, 0.0, 0.0))
         shift = first - first_at if zero is None else zero - self._timeline.to_unix
+        lines = self._kept.lines()
         return Part(
             series=self._series.series(shift, earliest),
             events=tuple(self._event(seen, axis, shift) for seen in self._kept.events()),
@@ -92,7 +97,8 @@ class LogReader:
                 fact_of(name, value, max(at, earliest) - shift)
                 for (name, value), at in self._settings.items()
             ),
-            lines=self._kept.lines(),
+            lines=lines,
+            line_times=tuple(self._line_times(lines, axis, shift)),
             num_lines=self._kept.num_lines,
             doubts=tuple(self._doubts()),
             engine=self._engine(),
@@ -182,6 +188,8 @@ class LogReader:
         if seconds is None:
             return None, None
         span = self._times.setdefault(axis, [seconds, seconds, seconds])
+        if axis is Clock.DATED and seconds < self._now - _CLOCK_STEP_SECONDS:
+            self._steps_back.append(self._now - seconds)
         span[1] = min(span[1], seconds)
         span[2] = max(span[2], seconds)
         if axis is Clock.DATED or Clock.DATED not in self._times:
@@ -224,6 +232,16 @@ class LogReader:
             return Clock.DATED
         return next(iter(self._times))
 
+    def _line_times(
+        self, lines: Sequence[str], axis: Clock, shift: float
+    ) -> Iterator[float | None]:
+        timeline = Timeline(self._year)
+        for line in lines:
+            stamp = open_line(line)[0].stamp
+            is_on_axis = stamp is not None and timeline.axis(stamp) is axis
+            seconds = timeline.seconds(stamp) if stamp is not None and is_on_axis else None
+            yield None if seconds is None else seconds - shift
+
     def _event(self, seen: SeenEvent, axis: Clock, shift: float) -> LogEvent:
         on_axis = seen.axis is axis and seen.seconds is not None
         return LogEvent(
@@ -259,6 +277,14 @@ class LogReader:
                 kind=DoubtKind.UNREADABLE,
                 name=place,
                 what=f"{count} {what} were left out, since there are so many",
+            )
+        if self._steps_back:
+            yield Doubt(
+                kind=DoubtKind.UNREADABLE,
+                name=place,
+                what=f"its clock goes back {len(self._steps_back)} times, by up to "
+                f"{max(self._steps_back):.0f} s: logs were put together out of order, or a clock "
+                "was set; what was written at one time and what at the other cannot be told apart",
             )
         for kind, count in self._kept.thinned().items():
             yield Doubt(

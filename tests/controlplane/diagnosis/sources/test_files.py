@@ -182,6 +182,7 @@ def test_what_windows_saved_is_read(tmp_path: Path, encoding: str) -> None:
         (b"  \n\n", "is empty"),
         (b"\x00\x01\x02" * 50, "is no text"),
         (b"PK\x03\x04....", "zip archive"),
+        (b"a.log".ljust(257, b"\x00") + b"ustar\x0000", "tar archive"),
         (b"\x1f\x8b\x08" + b"x" * 50, "cannot be unpacked"),
         (b"<!DOCTYPE html><html></html>", "HTML page"),
         (b'{"status":"success","data":{"resultType":"vector"}}', "--prometheus"),

@@ -142,3 +142,11 @@ def test_of_a_line_without_end_the_beginning_and_the_end_are_kept() -> None:
     assert line.startswith("INFO received")
     assert line.endswith("CUDA out of memory.")
     assert {event.line for event in part.events} <= {line}
+
+
+def test_a_clock_that_goes_back_is_told_of() -> None:
+    hours = (*range(60), *range(20, 60))
+    part = read_log(
+        "\n".join(f"INFO 11-29 01:{minute:02}:00 [x.py:1] Starting to load" for minute in hours)
+    )
+    assert ["goes back 1 times, by up to 2340 s" in doubt.what for doubt in part.doubts] == [True]

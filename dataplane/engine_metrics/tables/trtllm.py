@@ -38,7 +38,7 @@ _SERVE = (
 
 
 def _labelled(exported: str, label: str, value: str, signal: Signal) -> Alias:
-    return Alias(exported=exported, signal=signal, only={label: frozenset({value})})
+    return Alias(exported, signal, only={label: frozenset({value})})
 
 
 _REQUESTS = "nv_trt_llm_request_metrics"
@@ -48,7 +48,7 @@ TRTLLM = AliasTable(
     engine="trtllm",
     prefixes=("trtllm_", "nv_trt_llm_"),
     aliases=(
-        *(Alias(exported=f"trtllm_{name}", signal=signal) for name, signal in _SERVE),
+        *(Alias(f"trtllm_{name}", signal) for name, signal in _SERVE),
         _labelled(_REQUESTS, "request_type", "scheduled", Signal.RUNNING),
         _labelled(_REQUESTS, "request_type", "waiting", Signal.WAITING),
         _labelled(_REQUESTS, "request_type", "max", Signal.SEATS),

@@ -65,3 +65,42 @@ def test_a_token_from_the_future_asks_for_the_clocks_until_they_are_known() -> N
     known = SKEW.judge(window(line, told(auth_host_time_ahead_s=44)))
     assert known is not None
     assert known.confidence is Confidence.CERTAIN
+
+
+_SOUND = told(
+    1, frontend="A", server_arrival_time=18251.9, first_scheduled_time=18252.0, client_ttft_s=0.3
+)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        _SOUND
+        + told(2, frontend="B", server_arrival_time=18269.4, first_scheduled_time=18252.9)
+        + told(3, frontend="B", server_arrival_time=18270.4, first_scheduled_time=18253.9),
+        told(shown_duration="213503982d 8h", span_clock="system_clock", chrony="slewing backward"),
+        told(
+            clock_offset_s={"master": 0.0, "worker-2": -215.0}, responses_before_their_request=412
+        ),
+        told(heartbeat_age_s=-3.1, timedatectl="System clock synchronized: no"),
+    ],
+    ids=["one of two front ends", "wrapped, in days", "answers before questions", "an age below 0"],
+)
+def test_times_that_cannot_be_are_known_by_their_physics(facts: tuple[Fact, ...]) -> None:
+    verdict = SKEW.judge(window(facts))
+    assert verdict is not None
+    assert verdict.confidence is Confidence.CERTAIN
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        told(server_arrival_time=18251.9, first_scheduled_time=18252.0, first_token_time=18252.4),
+        told(arrival_time=1772445605.0, first_token_time=1.3),
+        told(uptime="71 min", warmups_before_start=3, tokens_before_preemption=811),
+        told(span_clock="system_clock", ttft_ms=402),
+    ],
+    ids=["in order", "a duration beside a moment", "before something else", "a wall clock alone"],
+)
+def test_moments_that_can_be_are_no_skew(facts: tuple[Fact, ...]) -> None:
+    assert SKEW.judge(window(facts)) is None

@@ -1,0 +1,1 @@
+"""What shows that two clocks were held against each other."""

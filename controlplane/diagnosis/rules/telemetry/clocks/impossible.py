@@ -1,0 +1,110 @@
+"""Times that cannot be: below zero, wrapped around an unsigned number, or an end before a start."""
+
+import re
+
+from controlplane.diagnosis.citing import number
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.fact import Fact
+from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.durations import durations_in
+from controlplane.diagnosis.views.told import number_of, told_all, told_number
+from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Unit
+
+TIMES = (
+    r"latency|ttft|itl|tpot|queue|transfer|delay|duration|elapsed|wait|gap|time|span|age|lag|transit|"
+    r"hop|network|cost|took|ago|seen|heartbeat|inter token|per token|first token|e2e"
+    r"|to (engine|server|gateway|client|decode|prefill|router|worker|node|replica|pod)"
+)
+NO_TIME = (
+    r"offset|skew|drift|clock|ntp|budget|left|remaining|change|delta|diff|saved|slack|gain|cost usd"
+    r"|timezone|tz\b"
+)
+_WRAPPED = 2**63
+"""An unsigned 64-bit difference that went below zero stands above it."""
+_TICKS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3}
+_WRAPS = tuple(
+    (2**bits * tick, f"2^{bits} {unit}", 1e-6 if bits > 32 else 1e-5)
+    for bits in (63, 64, 32)
+    for unit, tick in _TICKS.items()
+    if bits > 32 or unit != "ns"
+)
+"""How long a wrapped difference is, in seconds, what it is, and how near it must be: of 32 bits the
+numbers are such as people meet (49 days 17 h), so only the digits tell."""
+_YEARS = re.compile(r"\b(292|584)(\.\d+)? ?(y|yrs?|years)\b", re.IGNORECASE)
+_BEFORE = (
+    r"\b(starts?|started|begins?|begun|ends?|ended|ending|received|arriv\w+|responses?|answers?"
+    r"|replies|reply|results?|finish\w*|complet\w+|done|child(ren)?|spans?|decode\w*"
+    r"|handled|stops?|stopped)( \w+)? (before|earlier than|precedes?|preceding) "
+    r"(?!change|deploy|upgrade|update|restart|rollout|crash|oom|failure|after|last|now)"
+)
+_AS_LONG = 0.15
+
+
+def negative_times(argument: Argument, window: Window) -> bool:
+    """Durations below zero, as often as they were told, and ends before their starts."""
+    found: dict[str, list[Fact]] = {}
+    for fact in told_all(window, TIMES, without=NO_TIME):
+        value = number_of(fact)
+        if value is not None and value < 0 and fact.unit in (Unit.SECONDS, None):
+            found.setdefault(fact.key, []).append(fact)
+    for key, facts in found.items():
+        argument.says(f"{key} {', '.join(fact.raw for fact in facts)}: less than no time")
+    before = [fact for fact in told_all(window, _BEFORE) if (number_of(fact) or 0.0) > 0]
+    for fact in before:
+        argument.fact(fact, "which cannot be")
+    return bool(found or before)
+
+
+def wrapped(argument: Argument, window: Window) -> bool:
+    """A difference that was below zero, in an unsigned number."""
+    found = False
+    for fact in window.facts:
+        for text in re.findall(r"\d{19,20}", fact.raw):
+            if int(text) >= _WRAPPED:
+                below = 2**64 - int(text)
+                argument.says(f"{fact.key} {fact.raw} = 2^64 - {below}: a duration of -{below}")
+                found = True
+        what = _wrapped_to(fact)
+        if what is not None:
+            argument.says(f"{fact.key} {fact.raw} = {what}: a difference below zero, unsigned")
+            found = True
+    return found
+
+
+def _wrapped_to(fact: Fact) -> str | None:
+    if found := _YEARS.search(fact.raw):
+        return f"2^{63 if found[1] == '292' else 64} ns"
+    seconds = sum(each for _, each in durations_in(fact.raw))
+    if fact.value is not None:
+        seconds = fact.value if fact.unit is Unit.SECONDS else 0.0
+    for length, what, near in _WRAPS:
+        if abs(seconds - length) <= near * length:
+            return what
+    return None
+
+
+def negative_sums(argument: Argument, window: Window) -> Confidence | None:
+    """A histogram of times whose sum went below zero: its ends are of two clocks."""
+    below = [each for each in window.histograms if each.readings[-1].sum < 0]
+    if not below:
+        return None
+    for histogram in below:
+        last = histogram.readings[-1]
+        argument.says(
+            f"{histogram.origin.name}_sum {number(last.sum)} s over {number(last.count)}: "
+            "less than no time"
+        )
+    argument.against("telemetry.misread: no way of reading makes a time negative")
+    epoch = number_of(told_number(window, r"epoch|unix|wall"))
+    uptime = number_of(told_number(window, r"uptime|monotonic|since boot")) or 0.0
+    num = number_of(told_number(window, r"requests|affected|count"))
+    if epoch is None or not num:
+        argument.need("which clock took the arrival, and which the end")
+        return Confidence.LIKELY
+    apart = (epoch - uptime) * num
+    whole = min(each.readings[-1].sum for each in below)
+    if abs(-whole - apart) > _AS_LONG * apart:
+        return Confidence.LIKELY
+    argument.says(f"{number(num)} x -({number(epoch)} - {number(uptime)}) s is that sum")
+    return Confidence.CERTAIN

@@ -9,6 +9,13 @@ from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.delivery.engine_pace import is_engine_fine, late_delivery
+from controlplane.diagnosis.rules.delivery.way_out import (
+    all_at_once,
+    by_a_timer,
+    late_without_engine,
+    leaves_at_the_end,
+    sends_less,
+)
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import activity_of
 from controlplane.diagnosis.views.argument import Argument
@@ -60,11 +67,9 @@ def judge(window: Window) -> Verdict | None:
     keeps its pace and clients take what they get."""
     argument = Argument(window)
     busy = _busy_front(argument, window)
-    grows = _grows_with_streams(argument, window)
-    lags = _lags(argument, window)
-    inside = _inside(argument, window)
-    around = _faster_around(argument, window)
-    if not (busy or grows or lags or inside or around):
+    outpaced = [look(argument, window) for look in (sends_less, all_at_once)]
+    seen = [busy is not None, *outpaced, *(look(argument, window) for look in _LOOKS)]
+    if not any(seen):
         return None
     blocked = told(window, r"client\w*.*block|block\w*.*client|slow clients")
     if blocked is not None and not says_no(blocked) and (number_of(blocked) or 0.0) > 0:
@@ -84,21 +89,15 @@ def judge(window: Window) -> Verdict | None:
     if blocked is not None:
         argument.fact(blocked)
         argument.against("delivery.slow_client: no client blocks")
-    signs = sum(
-        map(
-            bool,
-            (
-                *(busy, grows, lags, late, inside, around),
-                *(fine, blocked is not None, is_device_idle(window), core),
-            ),
-        )
-    )
-    if fine and signs >= _SIGNS_FOR_CERTAIN:
+    idle = is_device_idle(window)
+    signs = sum(map(bool, (*seen, late, fine, blocked is not None, idle, core)))
+    in_time = fine or any(outpaced)
+    if in_time and signs + any(outpaced) >= _SIGNS_FOR_CERTAIN:
         return argument.verdict(Confidence.CERTAIN)
-    if signs >= _SIGNS and (fine or core is not None or is_device_idle(window)):
+    if signs >= _SIGNS and (in_time or core is not None or idle):
         return argument.verdict(Confidence.LIKELY)
     argument.need(
-        *(() if fine else ("time between tokens at the engine",)),
+        *(() if in_time else ("time between tokens at the engine",)),
         *(() if busy else ("CPU of the front process, by thread",)),
         *(() if blocked is not None else ("clients that block on write",)),
     )
@@ -107,7 +106,7 @@ def judge(window: Window) -> Verdict | None:
 
 _SIGNS = 3
 _SIGNS_FOR_CERTAIN = 5
-"""Of eight independent ones, the engine's pace among them."""
+"""Of a dozen independent ones, the engine's pace among them."""
 
 
 def _inside(argument: Argument, window: Window) -> bool:
@@ -204,6 +203,17 @@ def _cite(argument: Argument, window: Window) -> None:
         argument.says(f"change: {change.what}")
     argument.against("host.bound: the engine's own steps are in time")
     argument.against("queue.overload: nothing waits for the engine")
+
+
+_LOOKS = (
+    _grows_with_streams,
+    _lags,
+    _inside,
+    _faster_around,
+    leaves_at_the_end,
+    by_a_timer,
+    late_without_engine,
+)
 
 
 FRONT_END_BOUND = Rule(

@@ -7,7 +7,7 @@ from controlplane.diagnosis.rules.delivery.front_end_bound import FRONT_END_BOUN
 from controlplane.diagnosis.rules.delivery.slow_client import SLOW_CLIENT
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal, Unit
-from tests.controlplane.diagnosis.rules.build_window import fact, series, window
+from tests.controlplane.diagnosis.rules.build_window import fact, series, told, window
 from tests.controlplane.diagnosis.rules.histograms import histogram, with_histograms
 
 QUIET: tuple[Series, ...] = (
@@ -115,3 +115,46 @@ def test_streams_that_stall_because_few_tokens_are_made_are_no_slow_clients() ->
     verdict = SLOW_CLIENT.judge(steady)
     assert verdict is not None
     assert verdict.confidence is Confidence.LIKELY
+
+
+_MADE_FASTER = told(generation_tokens_per_s=73, sse_frames_per_s=11)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        _MADE_FASTER
+        + told(
+            frame_interval_p10_ms=88.6,
+            frame_interval_p90_ms=91.2,
+            chunks_in_final_burst=763,
+            clients_blocked_on_write=0,
+        ),
+        told(
+            engine_first_token_ms=210,
+            client_first_token_ms=41_000,
+            client_total_ms=41_300,
+            clients_blocked_on_write=0,
+        ),
+        told(health_ms=7800, gpu_util=0.28, engine_core_cpu_percent=31, event_loop_lag_s=19),
+    ],
+    ids=["a wait between frames", "gathered by a proxy", "even health comes late"],
+)
+def test_the_way_out_is_slower_than_what_is_made(facts: tuple[Fact, ...]) -> None:
+    verdict = FRONT_END_BOUND.judge(window(facts))
+    assert verdict is not None
+    assert verdict.confidence >= Confidence.LIKELY
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        _MADE_FASTER + told(tokens_per_frame=8),
+        _MADE_FASTER + told(streams_blocked_on_write=4),
+        told(health_ms=12, metrics_age_s=4),
+        told(generation_tokens_per_s=73, client_read_tokens_per_s=11),
+    ],
+    ids=["several a frame", "clients block", "health comes at once", "the client reads less"],
+)
+def test_frames_that_leave_as_they_are_made_or_are_not_taken(facts: tuple[Fact, ...]) -> None:
+    assert FRONT_END_BOUND.judge(window(facts)) is None

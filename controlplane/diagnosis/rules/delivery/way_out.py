@@ -1,0 +1,167 @@
+"""How tokens leave the server, against how they were made: frames of a stream, their pace, what is
+left over when the last one is made."""
+
+import re
+
+from controlplane.diagnosis.citing import says
+from controlplane.diagnosis.fact import Fact
+from controlplane.diagnosis.log_event import LogKind
+from controlplane.diagnosis.views.activity import activity_of
+from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.contrast import contrasts
+from controlplane.diagnosis.views.course import late
+from controlplane.diagnosis.views.told import number_of, plain, told_all
+from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Unit
+
+_FRAMES = r"\b(sse|frames?|chunks?|events?|deltas?|messages?|packets?|flush\w*|writes?)\b"
+_SENT = rf"{_FRAMES}|\b(sent|streamed|flushed|written)\b"
+_MADE = (
+    r"\b(generat\w+|produced|made|engine|decode|model|backend)\b.*\b(tokens?|tok)\b"
+    r"|\b(tokens?|tok)\b.*\b(generated|produced|made|engine|decode)\b"
+)
+_NOT_PACE = (
+    r"prompt|prefill|limit|max|before|yesterday|expected|usual|read|client|received|requests"
+)
+_HALF = 0.5
+_LEFT = (
+    rf"(?=.*({_FRAMES}|\btokens?\b))(?=.*\b(burst|at once|at (the )?(very )?end|after (the )?"
+    r"(generation|engine|last|end)|left over|still to send|leftover|trailing|final)\b)"
+)
+_GAPS = r"(frame|chunk|event|delta|sse|write|flush)s? (interval|gap|spacing|delay|time)"
+_EVEN = 1.1
+"""Between the tenth and the ninetieth percentile: a wait of a fixed length, and no work."""
+_SLOWER = 2.0
+_HEALTH = (
+    r"\b(health|healthz|livez|readyz|ping|version|metrics|models)\b.*\b(s|ms|time|latency|took)\b"
+)
+_LATE_SECONDS = 1.0
+"""For an answer that needs no engine."""
+
+
+def sends_less(argument: Argument, window: Window) -> bool:
+    """Fewer tokens leave than are made, as long as they are made."""
+    made = _made(window)
+    sent = [
+        fact
+        for fact in told_all(window, _SENT, without=_NOT_PACE + r"|\b(engine|generat\w+)\b")
+        if fact.unit in (Unit.PER_SECOND, Unit.TOKENS_PER_SECOND) and (number_of(fact) or 0) > 0
+    ]
+    if made is None or not sent or not _is_one_token_each(window):
+        return False
+    pace, said = made
+    slow = [fact for fact in sent if (number_of(fact) or 0.0) <= _HALF * pace]
+    for fact in slow[:2]:
+        argument.says(f"{said}, {says(fact)}: made faster than it gets out")
+    return bool(slow)
+
+
+def _made(window: Window) -> tuple[float, str] | None:
+    """Tokens a second, and in words."""
+    for fact in told_all(window, _MADE, without=_NOT_PACE + rf"|{_FRAMES}|\b(client|user)\b"):
+        value = number_of(fact)
+        if fact.unit is Unit.TOKENS_PER_SECOND and value:
+            return value, says(fact)
+    for event in window.events_of(LogKind.GENERATED)[-1:]:
+        seconds, tokens = event.fields.get("seconds"), event.fields.get("tokens")
+        if seconds and tokens:
+            return tokens / seconds, event.line.strip()[:160]
+    decode = activity_of(window).decode
+    if decode is not None and late(decode) > 0:
+        return late(decode), f"{decode.origin.name} {decode.last.raw}"
+    return None
+
+
+def _is_one_token_each(window: Window) -> bool:
+    """Nobody says that a frame holds several."""
+    several = told_all(window, rf"tokens? (per|in|an|each) .*{_FRAMES}|stream interval")
+    return not any((number_of(fact) or 0.0) > 1 for fact in several)
+
+
+def leaves_at_the_end(argument: Argument, window: Window) -> bool:
+    """Most of a stream gets out in one go, when the engine has long finished."""
+    left = [
+        (fact, value)
+        for fact in told_all(window, _LEFT, without=r"second|per|limit|max")
+        if (value := number_of(fact)) and fact.unit in (None, Unit.TOKENS, Unit.COUNT, Unit.RATIO)
+    ]
+    rest = [
+        value
+        for fact in told_all(window, rf"{_FRAMES}.*\b(before|during|while|until)\b")
+        if (value := number_of(fact)) is not None
+    ]
+    for fact, value in left:
+        is_share = fact.unit is Unit.RATIO
+        if value > (_HALF if is_share else max(rest, default=value - 1)):
+            argument.fact(fact, "made, and sent when the engine is done")
+            return True
+    return False
+
+
+def by_a_timer(argument: Argument, window: Window) -> bool:
+    """As long between any two frames, however fast tokens come: something waits in between."""
+    gaps = [
+        (fact, value)
+        for fact in told_all(window, _GAPS)
+        if (value := number_of(fact)) and fact.unit is Unit.SECONDS and fact.quantile is not None
+    ]
+    made = _made(window)
+    low, high = _ends(gaps)
+    if low is None or high is None or made is None:
+        return False
+    if high[1] > _EVEN * low[1] or low[1] < _SLOWER / made[0]:
+        return False
+    argument.says(f"{says(low[0])}, {says(high[0])}: as long each time, whatever is sent")
+    return True
+
+
+_Gap = tuple[Fact, float]
+
+
+def _ends(gaps: list[_Gap]) -> tuple[_Gap | None, _Gap | None]:
+    """The least and the greatest of their percentiles, where a low and a high one were told."""
+    if not gaps:
+        return None, None
+    low = min(gaps, key=lambda gap: gap[0].quantile or 0.0)
+    high = max(gaps, key=lambda gap: gap[0].quantile or 0.0)
+    return (low, high) if low[0] is not high[0] else (None, None)
+
+
+def late_without_engine(argument: Argument, window: Window) -> bool:
+    """Answers that ask no engine for anything come late as well: their common server is busy."""
+    found = False
+    for fact in told_all(window, _HEALTH, without=r"timeout|interval|period|limit|age|scrape|per"):
+        value = number_of(fact)
+        is_named = re.match(r"(get )?(health|healthz|livez|ping|version|models)\b", plain(fact.key))
+        if is_named and fact.unit is Unit.SECONDS and value is not None and value >= _LATE_SECONDS:
+            argument.fact(fact, "and it asks no engine")
+            found = True
+    return found
+
+
+def all_at_once(argument: Argument, window: Window) -> bool:
+    """The first piece reaches the client about when the whole answer does, and the engine had its
+    first token long before: something gathers the stream."""
+    first = contrasts(
+        window,
+        r"ttft|first (token|chunk|byte|frame)",
+        base=r"\b(engine|server|backend|direct|pod|localhost)\b",
+        other=r"\b(client|user|browser|edge|proxy|ingress|gateway|through|via)\b",
+    )
+    whole = [
+        value
+        for fact in told_all(
+            window, r"\b(e2e|total|last (token|chunk|byte)|whole|complete)\b", without=r"engine"
+        )
+        if fact.unit is Unit.SECONDS and (value := number_of(fact))
+    ]
+    for contrast in first:
+        gathered = [value for value in whole if contrast.value >= _NEARLY * value]
+        if contrast.factor >= _MUCH_LATER and gathered:
+            argument.says(f"{contrast.says}: the first piece comes with the last")
+            return True
+    return False
+
+
+_NEARLY = 0.9
+_MUCH_LATER = 3.0

@@ -24,9 +24,12 @@ LLAMACPP = AliasTable(
         Alias("llamacpp:tokens_predicted_total", Signal.GENERATION_TOKENS),
         # The first token is not timed.
         Alias("llamacpp:tokens_predicted_seconds_total", Signal.GENERATION_SECONDS),
-        # Averages since the last scrape, whoever scraped: useless to two readers.
-        Alias("llamacpp:prompt_tokens_seconds", Signal.PROMPT_RATE),
-        Alias("llamacpp:predicted_tokens_seconds", Signal.GENERATION_RATE),
+        Alias("llamacpp:prompt_tokens_seconds", Signal.PROMPT_RATE, averages=Signal.PROMPT_TOKENS),
+        Alias(
+            "llamacpp:predicted_tokens_seconds",
+            Signal.GENERATION_RATE,
+            averages=Signal.GENERATION_TOKENS,
+        ),
         Alias("llamacpp:spec_decode_num_drafts_total", Signal.DRAFTS),
         Alias("llamacpp:spec_decode_num_draft_tokens_total", Signal.DRAFT_TOKENS),
         Alias("llamacpp:spec_decode_num_accepted_tokens_total", Signal.ACCEPTED_TOKENS),

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from controlplane.diagnosis.reading import HistogramSeries, Series, SourceKind
 from controlplane.diagnosis.window import Doubt, DoubtKind
 from dataplane.engine_metrics.signal import Signal, SignalKind
+from dataplane.engine_metrics.tables import TABLES
 
 _STILL_READINGS = 3
 """Two equal readings may be chance."""
@@ -23,8 +24,10 @@ _WORK = (
     Signal.STEPS,
 )
 _PER_SCRAPE = {
-    "llamacpp:prompt_tokens_seconds": Signal.PROMPT_TOKENS,
-    "llamacpp:predicted_tokens_seconds": Signal.GENERATION_TOKENS,
+    alias.exported: alias.averages
+    for table in TABLES
+    for alias in table.aliases
+    if alias.averages is not None
 }
 """Averages since the last scrape of anybody, by the counter of the same work."""
 

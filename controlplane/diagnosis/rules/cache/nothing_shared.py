@@ -10,12 +10,12 @@ from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
-from controlplane.diagnosis.views.figure import Figure, figure_of
+from controlplane.diagnosis.views.figure import Figure
 from controlplane.diagnosis.views.prefix import hit_rates
+from controlplane.diagnosis.views.shared import UNIQUE, block_of, differences, differs_at
 from controlplane.diagnosis.views.told import (
     is_switch,
     number_of,
-    plain,
     told_all,
     told_number,
     value_of,
@@ -32,7 +32,6 @@ _SPOKEN_OF = (
 _CONFIGURED = r"^(enable )?prefix cach|block size|caching( enabled)?$"
 _NEARLY_ALL = 0.9
 _HARDLY_ANY = 0.02
-_BLOCK_LINE = r"(?:block|page)[_ ]size\W{1,3}(?:to |of |is )?(\d+)"
 _FEWEST_PROMPTS = 2
 _LITTLE_KEPT = 0.05
 """Of a prompt: the first tokens of a template."""
@@ -41,13 +40,6 @@ _FEWEST_QUERIES = 2_000
 _SHARED = (
     r"(shared|common|system|identical) .*?(prefix|prompt|tokens|len)|prefix (tokens|len|length)"
 )
-_UNIQUE = (
-    r"\b(unique|random|differs?|different|uuids?|nonce|dates?|time ?stamps?|clock|salt|hash"
-    r"|every request|per request|each request|every turn|distinct|changes|billing|session id"
-    r"|request id|counter|time of day|(current|local|wall|system) time|now|to the (second|minute)"
-    r")\b"
-)
-_CLOCK = r"\d{1,2}:\d{2}(?::\d{2})?|\b[0-9a-f]{5,}\b|\d{4}-\d{2}-\d{2}"
 
 
 def judge(window: Window) -> Verdict | None:
@@ -57,7 +49,7 @@ def judge(window: Window) -> Verdict | None:
     queried = _no_hits(argument, window)
     if queried is None:
         return None
-    block = _block_size(window)
+    block = block_of(window)
     if not _is_missed(window, block):
         argument.need("whether anybody counts on hits: what prompts share, and how late tokens are")
         return argument.verdict(Confidence.POSSIBLE)
@@ -189,26 +181,16 @@ def _of_counters(argument: Argument, queries: Series, hits: Series) -> bool | No
     return queries.last.value >= _FEWEST_QUERIES
 
 
-def _block_size(window: Window) -> Figure | None:
-    series = window.find(Signal.KV_BLOCK_SIZE)
-    if series is not None:
-        return Figure(series.last.value, f"block_size {series.last.raw}")
-    fact = told_number(window, r"(block|page) size|block tokens|tokens per (block|page)")
-    if fact is not None:
-        return figure_of(fact, number_of(fact))
-    for line in window.lines_with(_BLOCK_LINE):
-        said = re.search(_BLOCK_LINE, line, re.IGNORECASE)
-        if said is not None:
-            return Figure(float(said[1]), f"block size {said[1]}")
-    return None
-
-
 def _is_below_a_block(argument: Argument, window: Window, block: Figure) -> bool:
     """The shared part, the longest request or the longest prompt."""
     shared = told_number(window, _SHARED, without=r"hit|rate|block|share of")
     value = number_of(shared)
     if shared is not None and value is not None and value < block.value:
         argument.fact(shared, f"shorter than one block ({block.says})")
+        return True
+    differs = differs_at(window)
+    if differs is not None and differs.value is not None and differs.value < block.value:
+        argument.fact(differs, f"before the first block ends ({block.says})")
         return True
     limit = value_of(window, r"max model len|max (context|seq|sequence) (len|length)")
     if limit is not None and limit < block.value:
@@ -237,19 +219,10 @@ def _all_prompts_below(argument: Argument, window: Window, block: Figure) -> boo
 
 def _prompts_differ(argument: Argument, window: Window) -> bool:
     """Somebody says that they begin differently."""
-
     found = False
-    about = (
-        r"prompt|prefix|template|request|salt|shared|begin|first (line|tokens|block)|header"
-        r"|system"
-    )
-    for fact in window.facts:
-        if fact.value is not None and not re.search(about, plain(fact.key)):
-            continue
-        text = f"{plain(fact.key)} {fact.raw.replace('_', ' ').lower()}"
-        if re.search(_UNIQUE, text) or len(set(re.findall(_CLOCK, text))) > 1:
-            argument.fact(fact, "it differs at its start")
-            found = True
+    for fact in differences(window):
+        argument.fact(fact, "it differs at its start")
+        found = True
     distinct = told_number(window, r"^(distinct|unique|different)\b")
     many = told_number(window, r"^(num )?(requests?|prompts?)( (total|seen|last \d+ s))?$")
     apart, of = number_of(distinct), number_of(many)
@@ -261,7 +234,7 @@ def _prompts_differ(argument: Argument, window: Window) -> bool:
     if shared is not None and number_of(shared) == 0:
         argument.fact(shared, "nothing in common")
         found = True
-    for change in window.changes_with(_UNIQUE):
+    for change in window.changes_with(UNIQUE):
         argument.says(f"change: {change.what}")
     return found
 

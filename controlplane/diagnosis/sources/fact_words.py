@@ -229,5 +229,12 @@ HELD_APART = frozenset(
     {"slots", "seats", "workers", "replicas", "threads", "connections", "streams", "processes"}
 )
 """So many of these are busy: a number, and no share."""
+FLOWS = frozenset(
+    (
+        *("request", "requests", "arrival", "arrivals", "token", "tokens", "scrape", "offered"),
+        *("refresh", "poll", "generation", "incoming", "step", "steps", "frame", "frames"),
+    )
+)
+"""These come at a rate."""
 MOST_SHARE = 1.5
 """A share above it was written in percent."""

@@ -8,6 +8,7 @@ _SIZE = re.compile(r"^\s*(-?[\d.,]+(?:e[+-]?\d+)?)\s*([kmgt]?)i?(?:b|bytes?)?\s*
 _SPAN = re.compile(
     r"(\d[\d.,]*)\s*(ns|us|µs|ms|min|m|h|d|s|secs?|seconds?|minutes?|hours?)?(?![a-z])"
 )
+_CLOCKED = re.compile(r"(\d{1,4}):(\d{2}):(\d{2}(?:\.\d+)?)")
 _SECONDS = {
     "ns": 1e-9,
     "us": 1e-6,
@@ -51,7 +52,11 @@ def bytes_of(text: str) -> float | None:
 
 
 def seconds_of(text: str) -> float | None:
-    """`22 secs`, `12454.58 ms`, `2min 45.760s`, `9.214338021s`; a bare number is seconds."""
+    """`22 secs`, `12454.58 ms`, `2min 45.760s`, `9.214338021s`, `00:13:50`; a bare number is
+    seconds."""
+    clocked = _CLOCKED.fullmatch(text.strip())
+    if clocked is not None:
+        return int(clocked[1]) * 3600.0 + int(clocked[2]) * 60.0 + float(clocked[3])
     spans = _SPAN.findall(text.strip().lower())
     if not spans:
         return None

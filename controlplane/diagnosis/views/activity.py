@@ -21,9 +21,9 @@ ROOM = 0.7
 _IN_FLIGHT = (
     r"^((user|client|gateway|router) )?(requests )?in ?flight|\bin ?flight (requests|streams)"
     r"|requests in ?flight|outstanding|active streams|^open to\b"
-    r"|^(?=.*\b(in ?flight|open|ongoing|connected)\b)((requests?|streams?|connections?|calls?|gateway|proxy"
-    r"|router|ingress|clients?|users?|in ?flight|in|open|ongoing|active|total|now|current"
-    r"|still|all|sum|http|tcp|sse|websockets?|sockets?|live"
+    r"|^(?=.*\b(in ?flight|open|ongoing|connected)\b)((requests?|streams?|connections?|calls?"
+    r"|gateway|proxy|router|ingress|clients?|users?|in ?flight|in|open|ongoing|active|total"
+    r"|now|current|still|all|sum|http|tcp|sse|websockets?|sockets?|live"
     r"|connected)( |$))+$"
 )
 _RUNNING = (

@@ -62,7 +62,7 @@ def _judge(window: Window) -> Verdict | None:
         return None
     start = _still_since(now, running, notices)
     if silent is not None and (start is None or now.decode is None):
-        start = window.end - silent.value
+        start = _after_what_came(now, window.end - silent.value)
     if start is None or moves_since(now, start) or _computes_prompts(now):
         return None
     seconds = max(window.end, *_moments(notices), start) - start
@@ -93,7 +93,8 @@ def _judge(window: Window) -> Verdict | None:
 
 
 _SILENT = (
-    r"(last|newest) (chunk|token|output|step)|without (an? )?(token|answer|progress|output)"
+    r"(last|newest)( \w+)? (chunk|token|output|step|batch|iteration|line)"
+    r"|without (an? )?(token|answer|progress|output)"
     r"|no (token|progress|answer|output)|since (the )?last|stalled|stuck|silent|frozen|idle step"
 )
 _NOTHING_LATELY = (
@@ -104,7 +105,8 @@ _NOTHING_LATELY = (
 )
 _COUNTED = (
     r"^(output |generated )?tokens?( out| generated| served)? total$|^(total )?generated tokens$"
-    r"|^(output|generated|decoded) tokens( total)?$|^tokens (generated|served|out)( so far)?$"
+    r"|^(output|generated|generation|decoded|predicted) tokens( total)?$"
+    r"|^tokens (generated|served|out)( so far)?$"
 )
 _BUSY = r"\b(gpu|device|npu|sm)\b.*\b(busy|util|utilization|usage|percent|pct)\b"
 
@@ -181,6 +183,16 @@ def _still_since(
     moments = _moments(notices)
     first = notices[0].fields.get("seconds", 0.0) if notices else 0.0
     return moments[0] - first if moments else now.window.start
+
+
+def _after_what_came(now: Activity, since: float) -> float:
+    """A log whose last line tells of work and is followed by nothing: the silence began there."""
+    worked = [
+        series.last.at
+        for series in (now.decode, now.prefill, now.window.find(Signal.BATCH_COMPUTED_TOKENS))
+        if series is not None and series.last.value > 0
+    ]
+    return max([since, *(at + _JUST_AFTER for at in worked)])
 
 
 def _moments(notices: tuple[LogEvent, ...]) -> list[float]:
@@ -304,6 +316,7 @@ HUNG = Rule(
             Mechanism.QUEUE_OVERLOAD,
             Mechanism.QUEUE_BLOCKED,
             Mechanism.COMMUNICATION_BOUND,
+            Mechanism.HOST_BOUND,
             Mechanism.QUEUE_RETRY_STORM,
         }
     ),

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from controlplane.diagnosis.citing import number, says
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogEvent, LogKind
+from controlplane.diagnosis.views.clock import told_span
 from controlplane.diagnosis.views.durations import durations_in
 from controlplane.diagnosis.views.place import place_of
-from controlplane.diagnosis.views.told import plain, told_all
+from controlplane.diagnosis.views.told import plain, says_yes, told_all
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Unit
 
@@ -16,6 +17,7 @@ _USUAL_SECONDS = {
     "pulling the image": 120.0,
     "fetching weights": 120.0,
     "loading weights": 120.0,
+    "checking peers": 20.0,
     "compiling": 90.0,
     "profiling and warm-up": 90.0,
     "capturing graphs": 60.0,
@@ -27,6 +29,7 @@ cold compilation, a profile of one step, some dozens of graphs."""
 _WORDS: tuple[tuple[str, str], ...] = (
     ("pulling the image", r"image|pull\b"),
     ("fetching weights", r"download|fetch|copy|s3|hub|stag(e|ing) weights"),
+    ("checking peers", r"\bp2p\b|peer access"),
     ("capturing graphs", r"graph|captur"),
     ("compiling", r"compil|inductor|triton|jit|autotun|deepgemm|kernel|flashinfer"),
     ("loading weights", r"load|weights?|checkpoint|shards?|safetensors|read"),
@@ -50,6 +53,8 @@ _NO_STAGE = (
 _ENDED = {
     LogKind.WEIGHTS_LOADING: "fetching weights",
     LogKind.WEIGHTS_LOADED: "loading weights",
+    LogKind.IMAGE_PULLED: "pulling the image",
+    LogKind.PEERS_CHECKED: "checking peers",
     LogKind.COMPILED: "compiling",
     LogKind.KV_CACHE_SIZED: "profiling and warm-up",
     LogKind.GRAPH_CAPTURE_FINISHED: "capturing graphs",
@@ -59,6 +64,8 @@ _ENDED = {
 _SILENT = 2.0
 """By how much the time since the line before has to be above what the line says of itself."""
 _STARTED = (LogKind.STARTING, LogKind.WEIGHTS_LOADING)
+_POD_BEGAN = r"\b(pod|container|process|engine|server|start\w*|launch\w*|created|begin\w*)\b"
+_POD_READY = r"\b(ready|serving|up|healthy|first (token|answer|request))\b"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,10 +246,16 @@ def _total(window: Window, stages: tuple[Stage, ...]) -> tuple[float, str] | Non
     whole = _whole(window)
     if whole:
         return whole[-1].value or 0.0, says(whole[-1])
+    clocked = told_span(window, _POD_BEGAN, _POD_READY)
+    if clocked is not None and clocked[1] is not clocked[2]:
+        seconds, pod, up = clocked
+        return seconds, f"{number(seconds)} s from {says(pod)} to {says(up)}"
     moments = [
         event.at
         for event in window.events_of(
             *_STARTED,
+            LogKind.IMAGE_PULLED,
+            LogKind.PEERS_CHECKED,
             LogKind.WEIGHTS_LOADED,
             LogKind.COMPILED,
             LogKind.GRAPH_CAPTURE_FINISHED,
@@ -264,5 +277,7 @@ def _total(window: Window, stages: tuple[Stage, ...]) -> tuple[float, str] | Non
 def _is_up(window: Window) -> bool:
     """It says so; what was measured without a log is told of a start that is over."""
     if window.events_of(LogKind.READY, LogKind.INITIALIZED):
+        return True
+    if any(says_yes(fact) for fact in told_all(window, r"^(is )?(serving|ready|up)( now)?$")):
         return True
     return not window.events_of(*_STARTED, *_ENDED)

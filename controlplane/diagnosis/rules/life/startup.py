@@ -36,6 +36,7 @@ _REMEDIES = {
         "part; a compile cache does not touch it."
     ),
     "compiling": "Keep the compile cache across starts, or compile less; faster storage does not.",
+    "checking peers": "Keep the cache of that check across starts, or skip it.",
     "capturing graphs": "Capture fewer batch sizes; faster storage does not help.",
     "profiling and warm-up": (
         "Shrink the profiling run (seats, step budget, images), or keep a warm replica; a compile "
@@ -62,7 +63,10 @@ def _judge_alone(window: Window) -> Verdict | None:
     is_long = start.total_seconds >= _LONG_SECONDS
     is_slow = stage.seconds > stage.usual_seconds and not _is_fast(window, stage)
     is_most = stage.seconds >= _MOST * max(start.total_seconds, stage.seconds)
-    if not is_long or not ((is_slow and is_most) or start.total_seconds >= _VERY_LONG_SECONDS):
+    is_spread = _is_spread(window, start)
+    if not is_long or not (
+        (is_slow and is_most) or is_spread or start.total_seconds >= _VERY_LONG_SECONDS
+    ):
         return None
     argument = Argument(window)
     _cite(argument, window, start, stage, usual)
@@ -73,12 +77,31 @@ def _judge_alone(window: Window) -> Verdict | None:
         confidence = Confidence.POSSIBLE
     elif start.is_up:
         argument.against("engine.hung and a failed start: it came up")
-        confidence = Confidence.CERTAIN if is_slow and is_most else Confidence.LIKELY
+        is_sure = (is_slow and is_most) or is_spread
+        confidence = Confidence.CERTAIN if is_sure else Confidence.LIKELY
     else:
         argument.need("whether it becomes ready")
         confidence = Confidence.LIKELY if _progresses(window) else Confidence.POSSIBLE
     argument.against("capacity.late: nobody says that load came and went meanwhile")
     return argument.verdict(confidence, detail=stage.name, remedy=_REMEDIES.get(stage.name))
+
+
+_SPREAD_SECONDS = 180.0
+"""Where no stage alone is long: three minutes until anybody is served."""
+_ACCOUNTED = 0.6
+"""Of the whole, by stages that were timed."""
+_LEAST_STAGES = 3
+
+
+def _is_spread(window: Window, start: Start) -> bool:
+    """Several stages share a long start, and nothing else happened that could be asked about."""
+    if not start.is_up or start.total_seconds < _SPREAD_SECONDS:
+        return False
+    if any(series.max > 0 for series in window.all_series(Signal.GENERATION_TOKENS)):
+        return False
+    timed = [stage for stage in start.stages if not _is_fast(window, stage)]
+    known = sum(stage.seconds for stage in timed)
+    return len(timed) >= _LEAST_STAGES and known >= _ACCOUNTED * start.total_seconds
 
 
 _OVER_SECONDS = 600.0

@@ -93,6 +93,11 @@ SHAPES = (
         r"Scaled (?P<w_what>up|down) replica set (?P<w_deployment>\S+)(?: from (?P<from>\d+))? to "
         r"(?P<to>\d+)",
     ),
+    shape(
+        "image pulled",
+        LogKind.IMAGE_PULLED,
+        r"Successfully pulled image \S+ in (?P<seconds>[\dhms.]+)",
+    ),
     shape("FailedScheduling", LogKind.REPLICA_LATE, r"FailedScheduling", what="be scheduled"),
     shape(
         "Readiness",

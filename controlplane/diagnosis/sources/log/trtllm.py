@@ -38,6 +38,19 @@ _TRTLLM = "trtllm"
 _SIZE = r"[\d.]+ ?[KMGT]i?B"
 
 SHAPES = (
+    shape("Starting init", LogKind.STARTING, r"Starting TensorRT-LLM init", _TRTLLM),
+    shape(
+        "building Total",
+        LogKind.COMPILED,
+        r"Total time of building (?P<w_what>all engines|.+?): (?P<seconds>\d+:\d\d:\d\d)",
+        _TRTLLM,
+    ),
+    shape(
+        "converting checkpoint Total",
+        LogKind.WEIGHTS_LOADED,
+        r"Total time of reading and converting .*?checkpoint: (?P<seconds>\d+:\d\d:\d\d)",
+        _TRTLLM,
+    ),
     shape("checkpoint Prefetching", LogKind.WEIGHTS_LOADING, r"Prefetching .*checkpoint", _TRTLLM),
     shape(
         "weights Use",

@@ -25,6 +25,12 @@ SHAPES = (
         "Using max len", LogKind.STARTING, r"Using max model len (?P<max_model_len>[\d,]+)", _VLLM
     ),
     shape("version", LogKind.STARTING, r"█.* version (?P<w_version>\d[\w.+-]*)", _VLLM),
+    shape(
+        "P2P access cache",
+        LogKind.PEERS_CHECKED,
+        r"(?P<w_what>generating|reading) GPU P2P access cache",
+        _VLLM,
+    ),
     # --- free memory ----------------------------------------------------------------------
     shape(
         "desired",

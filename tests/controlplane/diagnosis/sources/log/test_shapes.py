@@ -737,6 +737,27 @@ AROUND = [
     ("request 77 was rejected by the limit", K.REJECTED, {}),
     ("all workers are busy", K.REJECTED, {}),
     ("Too many requests", K.REJECTED, {}),
+    ("[TRT-LLM] [I] Starting TensorRT-LLM init.", K.STARTING, {}),
+    (
+        "[TRT-LLM] [I] Total time of building Unnamed Network 0: 00:13:50",
+        K.COMPILED,
+        {"seconds": 830},
+    ),
+    (
+        "[TRT-LLM] [I] Total time of reading and converting rank0 checkpoint: 00:00:28",
+        K.WEIGHTS_LOADED,
+        {"seconds": 28},
+    ),
+    (
+        'Pulled Successfully pulled image "vllm/vllm-openai:v1" in 9m20.5s (9m20.5s including',
+        K.IMAGE_PULLED,
+        {"seconds": 560.5},
+    ),
+    (
+        "INFO [custom_all_reduce_utils.py:246] reading GPU P2P access cache from /root/x.json",
+        K.PEERS_CHECKED,
+        {},
+    ),
     ("[TRT-LLM] [I] Prefetching 140.00GB checkpoint files.", K.WEIGHTS_LOADING, {}),
     (
         "[TRT-LLM] [I] Use 15.00 GB for model weights.",

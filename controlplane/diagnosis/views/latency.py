@@ -3,9 +3,9 @@
 import re
 
 from controlplane.diagnosis.fact import Fact
-from controlplane.diagnosis.signal import Unit
 from controlplane.diagnosis.views.told import plain, told_all
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Unit
 
 _LATENCY = r"\b(ttft|tpot|itl|first token|inter token|per token)\b"
 _NOT_NOW = (

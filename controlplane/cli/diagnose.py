@@ -121,8 +121,15 @@ def diagnose(
     /metrics pages, logs, or both; what each is, is seen in it. Signals that are missing, stale or
     strange are told of and not trusted. `healthy` and `cannot_tell` are answers too, the second
     with what would settle it.
+
+    A URL that refuses connections, never answers, or answers no metrics page is evidence as well:
+    what its port and its other pages say is judged after a quarter of a minute. The command ends
+    with 0 where there is an answer, whatever it says; with 5 where no URL, or no Prometheus, had
+    metrics to show, after the answer to what else was seen; with 2 where it cannot read what was
+    named.
     """
     rules = _rules(plugins)
+    silent: CallError | None = None
     ways = [name for name, is_used in _ways(targets, case, prometheus) if is_used]
     if len(ways) != 1:
         told = " and ".join(ways) if ways else "nothing"
@@ -131,7 +138,7 @@ def diagnose(
     headers = _headers(engine_key_file)
     match ways[0]:
         case "URLs":
-            window = _watched(targets, seconds, every, probe, headers)
+            window, silent = _watched(targets, seconds, every, probe, headers)
         case "FILEs":
             window = _read(targets)
         case "--case":
@@ -139,6 +146,8 @@ def diagnose(
         case _:
             window = _asked(prometheus or "", selector, since, headers)
     _tell(window, rules, output)
+    if silent is not None:
+        raise silent
 
 
 _OF_WAYS = {
@@ -202,7 +211,8 @@ def _headers(key_file: Path | None) -> dict[str, str]:
 
 def _watched(
     urls: Sequence[str], seconds: float, every: float, probe: bool, headers: dict[str, str]
-) -> "Window":
+) -> "tuple[Window, CallError | None]":
+    """What was seen, and what to say at the end where no metrics page was."""
     import asyncio
     import signal
 
@@ -229,9 +239,12 @@ def _watched(
         raise AssertionError("a watch ends with its window")
 
     try:
-        return asyncio.run(follow())
+        return asyncio.run(follow()), None
     except NoMetricsError as error:
-        raise CallError(str(error), ExitCode.UNREACHABLE) from error
+        failure = CallError(str(error), ExitCode.UNREACHABLE)
+        if error.window is None:
+            raise failure from error
+        return error.window, failure
     except ValueError as error:
         raise CallError(str(error), ExitCode.USAGE) from error
 

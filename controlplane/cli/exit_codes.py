@@ -21,7 +21,7 @@ MEANINGS: dict[ExitCode, str] = {
     ExitCode.USAGE: "the command line or a document is wrong; nothing was changed",
     ExitCode.UNUSABLE_STATE: "a database cannot be used as it is (pilothouse db upgrade)",
     ExitCode.NOT_FOUND: "what was named does not exist",
-    ExitCode.UNREACHABLE: "no Pilothouse control plane answers at the URL",
+    ExitCode.UNREACHABLE: "no Pilothouse control plane, or no engine's metrics, at the URL",
     ExitCode.NOT_ALLOWED: "the key is missing or wrong, or its role may not do this",
 }
 

@@ -55,6 +55,10 @@ def _seen(window: Window) -> Iterator[str]:
 def _asked(window: Window) -> Iterator[str]:
     if window.changes:
         yield from _before(window)
+    connection = window.fact("connection")
+    if connection is not None and not window.exported_names:
+        yield from _of_silence(window, connection.raw)
+        return
     own = "" if window.engine is None else window.engine.name
     if own.startswith("pilothouse "):
         yield (
@@ -78,6 +82,26 @@ def _asked(window: Window) -> Iterator[str]:
     if not any(_latencies(window)):
         yield "what users see: TTFT and time between tokens, now and before"
     yield "a one-token probe: whether it answers, and in what time"
+
+
+def _of_silence(window: Window, connection: str) -> Iterator[str]:
+    """There is an address and no metrics page (`sources.live.silence`)."""
+    if connection.startswith("refused"):
+        yield "whether its process runs, and at which port it listens (ss -ltnp, kubectl get pods)"
+        yield "why it ended or has not begun: the end of its log (`pilothouse diagnose engine.log`)"
+        yield "how it ended: its exit code, and the kernel's log around that time"
+        return
+    if not connection.startswith("accepted"):
+        yield "whether the host is up and may be reached from here"
+        return
+    answer = window.fact("metrics answer")
+    status = "" if answer is None else answer.raw[:3]
+    if status in ("401", "403"):
+        yield "the key that it wants to see (--engine-key-file)"
+    elif status.startswith("5"):
+        yield f"why it fails with {status}: the end of its log (`pilothouse diagnose engine.log`)"
+    yield "whether it is the engine itself that answers there, and no proxy or other server"
+    yield "where its metrics are: whether they are switched on, and at which port and path"
 
 
 def _before(window: Window) -> Iterator[str]:

@@ -152,9 +152,13 @@ def test_who_has_seen_enough_gets_the_answer_to_what_was_seen() -> None:
 def test_where_nothing_answers_it_says_what_was_tried(tmp_path: Path) -> None:
     with engine(lambda _: "") as url:
         pass
-    result = run(url, "--for", "1s")
+    result = run(url, "--for", "0.5s", "-o", "json")
     assert result.exit_code == 5
-    assert f"{url}/metrics" in result.output
+    assert f"{url}/metrics" in result.stderr
+    answer = json.loads(result.stdout)
+    assert answer["mechanism"] == "cannot_tell"
+    assert any("connection refused" in each for each in answer["findings"][0]["evidence"])
+    assert any("why it ended" in need for need in answer["needs"])
 
 
 @pytest.mark.parametrize(

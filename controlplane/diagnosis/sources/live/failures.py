@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from controlplane.diagnosis.window import Window
+
 REMEDIES = (
     "vLLM serves /metrics always, beside its API",
     "SGLang only with --enable-metrics",
@@ -26,9 +28,11 @@ class Try(NamedTuple):
 class NoMetricsError(Exception):
     """Nothing that was tried is a metrics page."""
 
-    def __init__(self, url: str, tries: Sequence[Try]) -> None:
+    def __init__(self, url: str, tries: Sequence[Try], window: Window | None = None) -> None:
         self.url = url
         self.tries = tuple(tries)
+        self.window = window
+        """What was seen all the same; None: nobody looked."""
         asked = "; ".join(f"{each.url}: {each.answer}" for each in tries)
         super().__init__(f"{_what(url, self.tries)}. Asked: {asked}. {_remedy(self.tries)}.")
 

@@ -1,7 +1,8 @@
 """Scraping one engine or several for a while, into one window on the Unix clock.
 
 Each endpoint is found first (`discovery`), asked who it is (`self_description`), and then scraped
-at regular times. A scrape that fails is an observation like any other.
+at regular times. A scrape that fails is an observation like any other, and to a server that shows
+no metrics page one listens all the same (`silence`).
 """
 
 import asyncio
@@ -21,6 +22,7 @@ from controlplane.diagnosis.sources.live.failures import NoMetricsError
 from controlplane.diagnosis.sources.live.page import PageError, create_http, get_page
 from controlplane.diagnosis.sources.live.probing import PROBE_KEY, probe
 from controlplane.diagnosis.sources.live.self_description import Said, ask
+from controlplane.diagnosis.sources.live.silence import Silence, listen
 from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.sources.scrapes import Snapshot, series_of
 from controlplane.diagnosis.window import EngineName, Window
@@ -51,6 +53,8 @@ class _Watched:
     said: Said = field(default_factory=dict)
     failed: list[FailedScrape] = field(default_factory=list)
     probed: str | None = None
+    silence: Silence | None = None
+    """Where none was found."""
 
     @property
     def place(self) -> str:
@@ -79,43 +83,52 @@ async def watch(
 
     Nothing is sent but GET requests, unless `should_probe`: then one completion of one token for
     each endpoint, after the last scrape. Raises ValueError for what is no address, NoMetricsError
-    where none of `urls` has a metrics page.
+    where none of `urls` has a metrics page, with a window of what was seen all the same.
     """
     addresses = [read_address(url) for url in urls]
     async with create_http(headers) as http:
-        watched = await _begin(http, addresses, clock)
-        async for progress in _scrape_on(
-            http, watched, seconds, every, clock, enough or asyncio.Event()
-        ):
-            yield progress
+        watched, failure = await _begin(http, addresses, clock)
+        if failure is None or not any(_is_answered(each) for each in watched):
+            async for progress in _scrape_on(
+                http, watched, seconds, every, clock, enough or asyncio.Event()
+            ):
+                yield progress
         if should_probe:
             await asyncio.gather(*(_probe(http, each, probe_deadline_seconds) for each in watched))
-    parts = [_part(each, clock()) for each in watched]
-    yield join(parts)
+    window = join([_part(each, clock()) for each in watched])
+    if failure is not None and not any(each.snapshots for each in watched):
+        raise NoMetricsError(failure.url, failure.tries, window)
+    yield window
+
+
+def _is_answered(watched: _Watched) -> bool:
+    return watched.silence is not None and watched.silence.is_answered
 
 
 async def _begin(
     http: httpx.AsyncClient, addresses: Sequence[Address], clock: Callable[[], float]
-) -> list[_Watched]:
-    """Of several, one that does not answer is an observation; where none does, nobody can watch."""
+) -> tuple[list[_Watched], NoMetricsError | None]:
+    """One that does not answer is an observation; where none does, also why."""
     found = await asyncio.gather(
         *(find_metrics(http, each) for each in addresses), return_exceptions=True
     )
     watched = []
     for page, address, label in zip(found, addresses, _labels(addresses), strict=True):
         if isinstance(page, NoMetricsError):
-            watched.append(_silent(page, address, label, clock()))
+            watched.append(await _silent(http, page, address, label, clock()))
         elif isinstance(page, BaseException):
             raise page
         else:
             watched.append(await _answering(http, page, label, clock()))
-    if not any(each.snapshots for each in watched):
-        raise next(each for each in found if isinstance(each, NoMetricsError))
-    return watched
+    failures = [each for each in found if isinstance(each, NoMetricsError)]
+    return watched, failures[0] if len(failures) == len(watched) else None
 
 
-def _silent(error: NoMetricsError, address: Address, label: str, at: float) -> _Watched:
+async def _silent(
+    http: httpx.AsyncClient, error: NoMetricsError, address: Address, label: str, at: float
+) -> _Watched:
     watched = _Watched(address, address.metrics[0], label)
+    watched.silence = await listen(http, address, error)
     watched.failed.append(FailedScrape(at, watched.place, error.tries[0].answer))
     return watched
 
@@ -160,8 +173,14 @@ async def _scrape_on(
             num_scrapes=sum(len(each.snapshots) for each in watched),
             num_failed=sum(len(each.failed) for each in watched),
         )
-        if enough.is_set() or time.monotonic() - began >= seconds:
+        is_silent = not any(each.snapshots for each in watched)
+        most = min(seconds, _SILENT_SECONDS) if is_silent else seconds
+        if enough.is_set() or time.monotonic() - began >= most:
             return
+
+
+_SILENT_SECONDS = 15.0
+"""Nothing more comes of a server that answers nothing for so long; three scrapes time out."""
 
 
 async def _scrape(http: httpx.AsyncClient, watched: _Watched, clock: Callable[[], float]) -> None:
@@ -200,6 +219,9 @@ def _part(watched: _Watched, now: float) -> Part:
         watched.failed, len(watched.snapshots) + len(watched.failed)
     )
     probed = facts_of({PROBE_KEY: watched.probed}, now) if watched.probed is not None else ()
+    silence = watched.silence.said if watched.silence is not None else {}
+    if _is_answered(watched) and not watched.snapshots:
+        failures = ()  # its one answer is told already, by what was asked
     version = watched.said.get("version")
     engine = part.engine
     if engine is not None and version is not None:
@@ -207,7 +229,13 @@ def _part(watched: _Watched, now: float) -> Part:
     return Part(
         series=part.series,
         histograms=part.histograms,
-        facts=(*part.facts, *facts_of(watched.said, asked_at), *failures, *probed),
+        facts=(
+            *part.facts,
+            *facts_of(watched.said, asked_at),
+            *facts_of(silence, now),
+            *failures,
+            *probed,
+        ),
         doubts=(*part.doubts, *doubts),
         exported_names=part.exported_names,
         engine=engine,

@@ -26,7 +26,7 @@ def between_modes(
             continue
         for first, second in ((one, two), (two, one)):
             if _says(first, base) and not _says(first, other) and _says(second, other):
-                return _slowdowns(window, first.at, second.at, without), (first, second)
+                return slowdowns_between(window, first.at, second.at, without), (first, second)
     return [], None
 
 
@@ -35,7 +35,11 @@ def _says(fact: Fact, pattern: str) -> bool:
     return fact.value is None and re.search(pattern, text) is not None
 
 
-def _slowdowns(window: Window, first: float, second: float, without: str) -> list[Slowdown]:
+def slowdowns_between(
+    window: Window, first: float, second: float, without: str = ""
+) -> list[Slowdown]:
+    """How much slower what was told at `second` is than what was told under the same keys at
+    `first`, the greatest first. `without` is a pattern of keys that are not compared."""
     unwanted = f"{NOT_PACE}|{without}" if without else NOT_PACE
     facts = [
         fact for fact in told_all(window, ".", without=unwanted) if is_of_time(fact) is not None

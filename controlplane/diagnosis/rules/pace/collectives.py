@@ -2,12 +2,9 @@
 
 import re
 
-from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.fact import Fact
-from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
-from controlplane.diagnosis.views.course import late
-from controlplane.diagnosis.views.told import number_of, plain, share_of, told_all, told_number
+from controlplane.diagnosis.views.told import number_of, plain, share_of, told_all
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Unit
 
@@ -31,57 +28,15 @@ _SYNCED = r"\bPred\s+(\d+) ms\s+Sync\s+(\d+) ms"
 """Of one token, as distributed-llama writes it: computing, and waiting for the other nodes."""
 _STEP = r"\b(step|iteration|itl|tpot|per token|decode step|layer|total|forward)\b"
 _COUNT = r"\b(per (token|step|forward|iteration|layer)|calls?|count|number|num)\b"
-_ONE_OF_THEM = (
-    rf"({COLLECTIVE}|round trips?|rtt|latency of (one|each)|\bhop\b)"
-    r"(?!.*\b(total|per (token|step|forward|iteration)|share|interval|timeout)\b)"
-)
-_IMPROVED = r"\b(one shot|after|fixed|nvlink|with|expected|best|would|could|other|reference)\b"
 
 
-def share_of_step(argument: Argument, now: Activity) -> float | None:
+def share_of_step(argument: Argument, window: Window) -> float | None:
     """As somebody measured it, or as the time of collectives over that of a step."""
-    window = now.window
-    return (
-        _share_told(argument, window)
-        or _share_in_words(argument, window)
-        or _time_over_step(argument, window)
-    )
-
-
-def seconds_of_step(now: Activity) -> float | None:
-    """Of one step, which gives each that runs one token; None where the pace is not known."""
-    if now.decode is None or late(now.decode) <= 0:
-        told = told_number(now.window, r"\b(itl|tpot|decode step|step time|per token)\b")
-        is_time = told is not None and told.unit is Unit.SECONDS
-        return number_of(told) if is_time else None
-    running = 1.0 if now.running is None else max(late(now.running), 1.0)
-    return running / late(now.decode)
-
-
-def counted_seconds(argument: Argument, window: Window) -> float | None:
-    """Of a step: how many collectives it has, times how long one takes."""
-    counts = [
-        fact
-        for fact in told_all(window, rf"(?=.*({COLLECTIVE}|\bround trips?\b))(?=.*{_COUNT})")
-        if fact.unit in (None, Unit.COUNT) and (number_of(fact) or 0) >= 1
-    ]
-    each = [
-        fact
-        for fact in told_all(window, _ONE_OF_THEM)
-        if fact.unit is Unit.SECONDS and number_of(fact) and fact not in counts
-    ]
-    if not counts or not each:
-        return None
-    one = min(each, key=lambda fact: (bool(re.search(_IMPROVED, plain(fact.key))), len(fact.key)))
-    many, seconds = number_of(counts[-1]) or 0.0, number_of(one) or 0.0
-    if re.search(r"per layer", plain(counts[-1].key)):
-        layers = number_of(told_number(window, r"\blayers\b", without=COLLECTIVE))
-        if not layers:
-            return None
-        many *= layers
-    argument.fact(counts[-1])
-    argument.fact(one, f"{number(many)} of them are {many * seconds * 1000:.3g} ms of a step")
-    return many * seconds
+    for find in (_share_told, _share_in_words, _share_of_tokens, _time_over_step):
+        share = find(argument, window)
+        if share is not None:
+            return share
+    return None
 
 
 def _share_told(argument: Argument, window: Window) -> float | None:
@@ -110,13 +65,17 @@ def _share_in_words(argument: Argument, window: Window) -> float | None:
         for text in (*texts, *window.lines_with(pattern)):
             said = re.search(pattern, text, re.IGNORECASE)
             if said is not None:
-                found = said.groupdict()
+                shares = said.groupdict()
                 argument.says(text.strip()[:200])
-                return float(found.get("after") or found.get("before") or 0.0) / 100
+                return float(shares.get("after") or shares.get("before") or 0.0) / 100
+    return None
+
+
+def _share_of_tokens(argument: Argument, window: Window) -> float | None:
     pairs = [
         (float(found[1]), float(found[2]), line)
         for line in window.lines_with(_SYNCED)
-        if (found := re.search(_SYNCED, line)) is not None
+        if (found := re.search(_SYNCED, line, re.IGNORECASE)) is not None
     ]
     if not pairs:
         return None
@@ -134,7 +93,7 @@ def _time_over_step(argument: Argument, window: Window) -> float | None:
     if not steps:
         return None
     whole = number_of(steps[-1]) or 0.0
-    for fact in reversed(told_all(window, COLLECTIVE)):
+    for fact in reversed(told_all(window, COLLECTIVE, without=r"\b(without|except|besides)\b")):
         value = number_of(fact)
         if fact.unit is Unit.SECONDS and value is not None and not _is_one_of_many(fact, window):
             argument.fact(fact)

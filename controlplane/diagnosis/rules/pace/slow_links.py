@@ -2,28 +2,36 @@
 
 import re
 
+from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.told import number_of, plain, told_all
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Unit
 
-_SLOW_PATH = (
+SLOW_PATH = (
     r"custom[ _-]?all-?_?reduce (is )?(disabled|off)|lacks GPU P2P"
     r"|(P2P|peer (to peer )?access) (is |was )?(disabled|not (available|supported|possible)|off)"
     r"|via SHM|\[send\] via NET|NET/Socket|NCCL_P2P_DISABLE\W{0,2}1|NCCL_IB_DISABLE\W{0,2}1"
-    r"|NCCL_P2P_DISABLE$|NCCL_IB_DISABLE$|no (RDMA|NVLink|IB) |Using network Socket"
+    r"|NCCL_(P2P|IB)_DISABLE( set)?$|no (RDMA|NVLink|IB) |Using network Socket"
     r"|No device found|iommu.*(on|enabled).*p2p|p2p.*blocked"
 )
+"""Words of engines, of their libraries and of settings."""
 _LINKS = (
     r"nvlink|pcie|interconnect|\blinks?\b|p2p|peer (to peer|access)|topology|topo\b|infiniband"
     r"|\bib\b|rdma|roce|ethernet|nic\b|network|nccl|transport|between (gpus|cards|nodes|ranks)"
 )
 _SLOW_LINK = (
-    r"\b(none|no|false|off|disabled|absent|missing|down|phb|sys|node|pix|pxb|x1|x2|x4|x8|chipset"
-    r"|gen ?[123]|sockets?|tcp|shm|host memory|shared memory|wifi|usb|1 ?g|10 ?g|25 ?g|1gbe|10gbe"
-    r"|oculink|riser)\b"
+    r"\b(x1|x2|x4|x8|chipset|gen ?[123]|sockets?|tcp|shm|host memory|shared memory|wi-?fi|usb"
+    r"|oculink|riser|thunderbolt)\b|\b(1|2\.5|5|10|25) ?g(be|bit|bps|igabit\w*)?\b"
+    r"|\b(no|without|lacks?) (nvlink|p2p|peer|rdma|infiniband|ib|bridge)\b|p2p (off|disabled)"
 )
+_FAST = r"\b(nvlink|nvl|p2p|peer|rdma|infiniband|ib|roce|gdr|gpudirect)\b"
+_NONE = (
+    r"\s*(no|none|false|off|0|disabled|absent|missing|down|not|unavailable|unsupported|inactive)\b"
+)
+_TOPOLOGY = r"\b(PHB|SYS|NODE|PXB)\b"
+"""As nvidia-smi writes ways between two devices that go through a host bridge or farther."""
 _NOT_A_LINK = r"kv|transfer|client|download|weights|tokens|reference|expected"
 _MEASURED = r"\b(busbw|algbw|bandwidth|bw|gb s|gib s|mb s|all ?reduce|p2p)\b"
 _BETWEEN = r"\b(nccl|rccl|p2p|busbw|algbw|all ?reduce|inter ?gpu|gpu to gpu|peer|nvlink|pcie)\b"
@@ -46,21 +54,26 @@ _GIGABIT = 1e9 / 8
 def slow_path(argument: Argument, window: Window) -> bool:
     """Whether the engine, its libraries or somebody's notes say that the fast path is not used."""
     found = False
-    for line in window.lines_with(_SLOW_PATH)[-1:]:
+    for line in window.lines_with(SLOW_PATH)[-1:]:
         argument.says(line.strip()[:200])
         found = True
     for event in window.events_of(LogKind.COLLECTIVE_SLOW)[-1:]:
         argument.says(event.line.strip()[:200])
         found = True
-    for change in window.changes_with(_SLOW_PATH):
+    for change in window.changes_with(SLOW_PATH):
         argument.says(f"change: {change.what}")
         found = True
     for fact in told_all(window, _LINKS, without=_NOT_A_LINK):
-        is_text = fact.value is None or fact.raw in ("true", "false")
-        if is_text and re.search(_SLOW_LINK, f"{plain(fact.key)} {fact.raw}".lower()):
+        if _is_slow_link(fact):
             argument.fact(fact)
             found = True
     return _measured_slow(argument, window) or found
+
+
+def _is_slow_link(fact: Fact) -> bool:
+    text = f"{plain(fact.key)} {fact.raw}".lower()
+    is_missing = re.search(_FAST, plain(fact.key)) and re.match(_NONE, fact.raw.lower())
+    return bool(is_missing or re.search(_SLOW_LINK, text) or re.search(_TOPOLOGY, fact.raw))
 
 
 def _measured_slow(argument: Argument, window: Window) -> bool:

@@ -106,6 +106,9 @@ class Signal(StrEnum):
     BATCH_CACHED_TOKENS = _gauge("batch_cached_tokens", Unit.TOKENS, "reused in a prefill batch")
     PAUSED = _gauge("paused", Unit.REQUESTS, "put aside by the engine")
     KV_USAGE = _gauge("kv_usage", Unit.RATIO, "of the KV cache held by active requests")
+    POOL_USAGE = _gauge(
+        "pool_usage", Unit.RATIO, "of one of several pools that requests need (label pool)"
+    )
     HOST_KV_USAGE = _gauge("host_kv_usage", Unit.RATIO, "of the KV cache in host memory")
     KV_CAPACITY = _gauge("kv_capacity", Unit.TOKENS, "size of the KV cache")
     KV_EVICTABLE = _gauge("kv_evictable", Unit.TOKENS, "cached and held by nobody")
@@ -258,6 +261,9 @@ class Signal(StrEnum):
     )
     ROUTED_IN_FLIGHT = _gauge(
         "routed_in_flight", Unit.REQUESTS, "sent to a replica and not ended, as its router counts"
+    )
+    ROUTED_FULL = _gauge(
+        "routed_full", Unit.RATIO, "how full a router takes its replicas to be; 1: it sends none"
     )
     GATEWAY_TTFT = _histogram("gateway_ttft", Unit.SECONDS, "until the first token, server")
     GATEWAY_TPOT = _histogram("gateway_tpot", Unit.SECONDS, "of a request's tokens, server")

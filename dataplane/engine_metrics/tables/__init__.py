@@ -3,7 +3,7 @@
 from dataplane.engine_metrics.tables.gateway import GATEWAY
 from dataplane.engine_metrics.tables.llamacpp import LLAMACPP
 from dataplane.engine_metrics.tables.replica import REPLICA
-from dataplane.engine_metrics.tables.routers import DYNAMO, LLM_D, SGLANG_ROUTER
+from dataplane.engine_metrics.tables.routers import DYNAMO, LLM_D, SGLANG_ROUTER, VLLM_ROUTER
 from dataplane.engine_metrics.tables.sglang import SGLANG
 from dataplane.engine_metrics.tables.surroundings import DEVICE, HTTP, PROCESS
 from dataplane.engine_metrics.tables.tgi import TGI
@@ -21,6 +21,7 @@ TABLES = (
     DYNAMO,
     LLM_D,
     SGLANG_ROUTER,
+    VLLM_ROUTER,
     PROCESS,
     HTTP,
     DEVICE,

@@ -1,5 +1,5 @@
-"""Routers before engines: Dynamo's front end, llm-d's endpoint picker, SGLang's router. Whom they
-count by worker or endpoint is a replica here."""
+"""Routers before engines: Dynamo's front end, llm-d's endpoint picker, the routers of SGLang and of
+vLLM's production stack. Whom they count by worker, server or endpoint is a replica here."""
 
 from dataplane.engine_metrics.alias import Alias, AliasTable
 from dataplane.engine_metrics.signal import Signal
@@ -65,6 +65,7 @@ LLM_D = AliasTable(
         Alias("llm_d_epp_request_duration_seconds", Signal.GATEWAY_E2E),
         Alias("llm_d_epp_per_endpoint_queue_size", Signal.WAITING, keep=_ENDPOINT),
         Alias("llm_d_epp_flow_control_queue_size", Signal.GATEWAY_QUEUED),
+        Alias("llm_d_epp_flow_control_pool_saturation", Signal.ROUTED_FULL),
         Alias(
             "llm_d_epp_flow_control_request_queue_duration_seconds",
             Signal.GATEWAY_QUEUE_TIME,
@@ -84,3 +85,26 @@ SGLANG_ROUTER = AliasTable(
         ),
     ),
 )
+
+_SERVER = {"server": "replica"}
+
+VLLM_ROUTER = AliasTable(
+    engine=None,
+    prefixes=("vllm:current_qps", "vllm:num_prefill_requests", "vllm:num_decoding_requests"),
+    aliases=(
+        Alias(
+            "vllm:num_prefill_requests",
+            Signal.ROUTED_IN_FLIGHT,
+            keep=_SERVER,
+            fixed={"stage": "prefill"},
+        ),
+        Alias(
+            "vllm:num_decoding_requests",
+            Signal.ROUTED_IN_FLIGHT,
+            keep=_SERVER,
+            fixed={"stage": "decode"},
+        ),
+        Alias("vllm:current_qps", Signal.ARRIVAL_RATE, keep=_SERVER),
+    ),
+)
+"""Of vLLM's production stack. It repeats its engines' own figures under their own names."""

@@ -19,6 +19,9 @@ _STATE = (
     # The largest of its pools; cached tokens that could be evicted do not count.
     Alias("sglang:token_usage", Signal.KV_USAGE),
     Alias("sglang:full_token_usage", Signal.KV_USAGE),
+    Alias("sglang:full_token_usage", Signal.POOL_USAGE, fixed={"pool": "full"}),
+    Alias("sglang:swa_token_usage", Signal.POOL_USAGE, fixed={"pool": "swa"}),
+    Alias("sglang:mamba_usage", Signal.POOL_USAGE, fixed={"pool": "mamba"}),
     Alias("sglang:max_total_num_tokens", Signal.KV_CAPACITY),
     Alias("sglang:kv_used_tokens", Signal.CONTEXT_TOKENS),
     Alias("sglang:num_used_tokens", Signal.CONTEXT_TOKENS),

@@ -1,31 +1,30 @@
 """telemetry.stale: what is exported stands still, to the digit, while the truth is another."""
 
-import re
-
 from controlplane.diagnosis.citing import moved, stands
 from controlplane.diagnosis.confidence import Confidence
-from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.telemetry.frozen_part import one_of_several, one_that_is_gone
+from controlplane.diagnosis.rules.telemetry.old_view import full_by_hearsay, never_fresh, too_old
 from controlplane.diagnosis.rules.telemetry.routers_count import counted_by_the_router_alone
 from controlplane.diagnosis.rules.telemetry.shown_idle import idle_in_vain, zero_for_a_while
-from controlplane.diagnosis.rules.telemetry.standing import LEAST_SECONDS, cite_beside, standing
+from controlplane.diagnosis.rules.telemetry.standing import (
+    LEAST_SECONDS,
+    cite_beside,
+    cite_counters,
+    standing,
+)
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
-from controlplane.diagnosis.views.durations import durations_in
-from controlplane.diagnosis.views.moving import WORK, moves_since
-from controlplane.diagnosis.views.told import number_of, told, told_all, told_number
+from controlplane.diagnosis.views.moving import moves_since
 from controlplane.diagnosis.views.truth import Truth, truth_of
 from controlplane.diagnosis.window import Window
-from dataplane.engine_metrics.signal import Signal, Unit
+from dataplane.engine_metrics.signal import Signal
 
 _FORGOTTEN_SECONDS = 300.0
 """A rate of the last batch may stand for a pause between requests."""
-_OLD_SECONDS = 60.0
-"""Four scrapes at the usual interval of 15 s were missed."""
 _FULL_SHARE = 0.95
 """Of the blocks: where none is left, each that is freed is taken at once."""
 _MUCH_TOKENS = 1000.0
@@ -33,6 +32,7 @@ _MUCH_TOKENS = 1000.0
 _RATES = {
     Signal.GENERATION_RATE: Signal.GENERATION_TOKENS,
     Signal.PROMPT_RATE: Signal.PROMPT_TOKENS,
+    Signal.ARRIVAL_RATE: Signal.PROMPT_TOKENS,
 }
 
 
@@ -48,7 +48,9 @@ def _judge(window: Window) -> Verdict | None:
         idle_in_vain,
         zero_for_a_while,
         _stuck_share,
-        _too_old,
+        too_old,
+        never_fresh,
+        full_by_hearsay,
     ):
         argument = Argument(window)
         confidence = find(argument, now, truth)
@@ -74,7 +76,7 @@ def _busy_in_vain(argument: Argument, now: Activity, truth: Truth) -> Confidence
         rate = now.window.find(signal)
         if rate is not None and rate.is_constant and rate.last.value > 0:
             argument.says(f"{stands(rate)}: to the digit")
-    _cite_counters(argument, now)
+    cite_counters(argument, now)
     for sentence in truth.says:
         argument.says(sentence)
     cite_beside(argument, now.window)
@@ -91,15 +93,6 @@ def _busy_in_vain(argument: Argument, now: Activity, truth: Truth) -> Confidence
     return Confidence.POSSIBLE
 
 
-def _cite_counters(argument: Argument, now: Activity) -> None:
-    for signal in WORK:
-        series = now.window.find(signal)
-        if series is not None and len(series.readings) > 1:
-            argument.says(stands(series) if series.is_constant else moved(series))
-    if now.window.find(Signal.GENERATION_TOKENS) is None:
-        argument.series(now.decode, "no token comes")
-
-
 def _rate_of_nothing(argument: Argument, now: Activity, truth: Truth) -> Confidence | None:
     """A rate that keeps its last value: nothing runs, or its own counter does not move."""
     for signal, counter in _RATES.items():
@@ -114,7 +107,7 @@ def _rate_of_nothing(argument: Argument, now: Activity, truth: Truth) -> Confide
         if not (stands_still or idle):
             continue
         argument.says(f"{stands(rate)}: to the digit")
-        _cite_counters(argument, now)
+        cite_counters(argument, now)
         argument.series(now.running, "nothing runs")
         for sentence in truth.says:
             argument.says(sentence)
@@ -144,45 +137,6 @@ def _stuck_share(argument: Argument, now: Activity, truth: Truth) -> Confidence 
 
 _MANY_READINGS = 10
 """Fewer may fall between two blocks, or on a closed loop of equal requests."""
-_AGE = (
-    r"(scrape|sample|metrics?|telemetry|exporter|snapshot|reading|signal|gauge|load report)"
-    r".*\b(age|old|ago|since|stale|behind|lag)|\b(age|staleness)\b.*(metric|sample|scrape|signal)"
-    r"|\b(last|newest|latest) (good |successful )?(sample|scrape|snapshot|reading|load report)\b"
-)
-
-
-def _too_old(argument: Argument, now: Activity, truth: Truth) -> Confidence | None:
-    """The newest of the engine's values is from long ago, and others are newer."""
-    fact = told_number(now.window, _AGE, without=r"limit|max|allowed|threshold|interval")
-    age = _age_of(fact)
-    if fact is not None and age is not None and age >= _OLD_SECONDS:
-        argument.fact(fact)
-        source = told(now.window, r"scrape (error|status|result)|\bup\b|target (state|health)")
-        argument.fact(source)
-        _cite_counters(argument, now)
-        for sentence in truth.says:
-            argument.says(sentence)
-        argument.need("a scrape of the engine itself, by hand")
-        return Confidence.LIKELY
-    failed = [fact for fact in told_all(now.window, r"scrape|target|\bup\b") if _is_down(fact.raw)]
-    newest = max((series.last.at for series in now.window.series), default=None)
-    if failed and newest is not None and now.window.end - newest >= _OLD_SECONDS:
-        argument.says(f"the newest value of the engine is {now.window.end - newest:g} s old")
-        argument.fact(failed[-1])
-        return Confidence.LIKELY
-    return None
-
-
-def _age_of(fact: Fact | None) -> float | None:
-    """In seconds; `22 min ago` is one, too. A time of day is none."""
-    if fact is None or fact.unit not in (Unit.SECONDS, None):
-        return None
-    written = durations_in(fact.raw) if fact.value is None else ()
-    return sum(seconds for _, seconds in written) if written else number_of(fact)
-
-
-def _is_down(raw: str) -> bool:
-    return bool(re.search(r"\b(down|fail|error|timeout|timed out|refused|0)\b", raw.lower()))
 
 
 STALE = Rule(

@@ -1,7 +1,10 @@
 """What stands still, to the digit, of all that an engine exports."""
 
+from controlplane.diagnosis.citing import moved, stands
 from controlplane.diagnosis.reading import Series, SourceKind
+from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.moving import WORK
 from controlplane.diagnosis.views.told import told_all
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal
@@ -33,3 +36,13 @@ def cite_beside(argument: Argument, window: Window) -> None:
         window, r"\bgpu\b.*(util|busy|percent|power)|cancel|abort|stopped|ended|requests last"
     ):
         argument.fact(fact)
+
+
+def cite_counters(argument: Argument, now: Activity) -> None:
+    """What work would move."""
+    for signal in WORK:
+        series = now.window.find(signal)
+        if series is not None and len(series.readings) > 1:
+            argument.says(stands(series) if series.is_constant else moved(series))
+    if now.window.find(Signal.GENERATION_TOKENS) is None:
+        argument.series(now.decode, "no token comes")

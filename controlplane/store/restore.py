@@ -11,7 +11,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, LargeBinary, Table
 from sqlalchemy.exc import DatabaseError, StatementError
 
@@ -27,8 +26,8 @@ from controlplane.store.integrity import ConfigDigest, read_config_digest
 from controlplane.store.schema import (
     SchemaError,
     SchemaState,
-    alembic_config,
     inspect_schema,
+    known_migrations,
 )
 from controlplane.store.stored_tables import (
     continue_numbering,
@@ -80,7 +79,7 @@ def _check_target(archive: Archive, kind: DatabaseKind, url: str) -> None:
     archived = archive.header.databases.get(kind)
     if archived is None:
         raise ArchiveError(f"{archive.path} holds no {kind} data")
-    scripts = ScriptDirectory.from_config(alembic_config(kind))
+    scripts = known_migrations(kind)
     if archived.schema not in {script.revision for script in scripts.walk_revisions()}:
         raise ArchiveError(
             f"{archive.path} has {kind} schema {archived.schema}, which this Pilothouse does not "

@@ -8,6 +8,7 @@ import shlex
 import sqlite3
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 
 from alembic.config import Config
 from alembic.script import ScriptDirectory
@@ -114,9 +115,15 @@ def connect(engine: Engine, url: str, kind: DatabaseKind) -> Connection:
         raise UnreachableError(url, kind, words_of(error)) from error
 
 
+@cache
+def known_migrations(kind: DatabaseKind) -> ScriptDirectory:
+    """Those that this code comes with. Read once: each look would compile every one of them."""
+    return ScriptDirectory.from_config(alembic_config(kind))
+
+
 def newest_version(kind: DatabaseKind) -> str:
     """The version that this code knows and needs."""
-    head = ScriptDirectory.from_config(alembic_config(kind)).get_current_head()
+    head = known_migrations(kind).get_current_head()
     if head is None:
         raise FileNotFoundError(f"no migrations in {locate(_MIGRATIONS[kind])}; install again")
     return head
@@ -145,7 +152,7 @@ def inspect_connection(connection: Connection, url: str, kind: DatabaseKind) -> 
         detail = f"it holds tables but no {version_table(kind)}: {', '.join(sorted(strangers))}"
         return _report(url, kind, SchemaState.FOREIGN, detail=detail)
     found = found_version(connection, kind)
-    scripts = ScriptDirectory.from_config(alembic_config(kind))
+    scripts = known_migrations(kind)
     if found == scripts.get_current_head():
         difference = _difference(connection, kind)
         state = SchemaState.FOREIGN if difference else SchemaState.CURRENT

@@ -13,8 +13,6 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from alembic import command
-from alembic.config import Config
-from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 from sqlalchemy.exc import DatabaseError
 
@@ -33,6 +31,7 @@ from controlplane.store.schema import (
     found_version,
     inspect_connection,
     inspect_schema,
+    known_migrations,
 )
 
 
@@ -100,7 +99,7 @@ def migrate(url: str, kind: DatabaseKind, revision: str, *, is_kept: bool = True
             # Two that create the same database at once: the second finds it done.
             lock_for_writing(connection, kind)
             config.attributes["connection"] = connection
-            if revision == "head" or not _is_behind(connection, config, kind, revision):
+            if revision == "head" or not _is_behind(connection, kind, revision):
                 command.upgrade(config, revision)
             else:
                 command.downgrade(config, revision)
@@ -127,11 +126,11 @@ def _check_schema(connection: Connection, url: str, kind: DatabaseKind) -> None:
         raise SchemaError(after)
 
 
-def _is_behind(connection: Connection, config: Config, kind: DatabaseKind, revision: str) -> bool:
+def _is_behind(connection: Connection, kind: DatabaseKind, revision: str) -> bool:
     found = found_version(connection, kind)
     if revision == "base" or found is None:
         return revision == "base"
-    behind = ScriptDirectory.from_config(config).iterate_revisions(found, "base")
+    behind = known_migrations(kind).iterate_revisions(found, "base")
     return revision in {script.revision for script in behind} - {found}
 
 

@@ -7,6 +7,7 @@ from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.rules.cache.slot_turns import slots_take_turns
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
@@ -49,6 +50,9 @@ def _judge(window: Window) -> Verdict | None:
     back = _back_to_waiting(now)
     if back is not None and (thrown is None or not thrown.is_costly):
         return back
+    turns = slots_take_turns(window)
+    if turns is not None:
+        return turns
     if thrown is None:
         return _swapping(argument, now)
     if thrown.count <= 0:

@@ -17,6 +17,7 @@ from controlplane.diagnosis.rules.memory.ledger import (
 )
 from controlplane.diagnosis.rules.memory.stage import Stage
 from controlplane.diagnosis.verdict import Verdict
+from controlplane.diagnosis.views.slot_pool import outgrown_pool
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal
 
@@ -44,7 +45,7 @@ _POOL_FIGURES = re.compile(
 
 def _judge(window: Window) -> Verdict | None:
     failure = find_failure(window)
-    if failure is None or not failure.stage.is_serving:
+    if failure is None or not failure.stage.is_serving or outgrown_pool(window) is not None:
         return None
     grown = grown_with_contexts(window)
     if grown:

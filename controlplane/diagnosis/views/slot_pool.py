@@ -1,0 +1,58 @@
+"""Slots that share one pool of context, each of which was promised all of it."""
+
+import re
+from dataclasses import dataclass
+
+from controlplane.diagnosis.citing import number
+from controlplane.diagnosis.log_event import LogKind
+from controlplane.diagnosis.views.told import numbers_in, told_all, value_of
+from controlplane.diagnosis.window import Window
+
+_EXCEEDED = r"Context size has been exceeded|failed to find (a memory slot|free space in the KV)"
+_UNIFIED = r"kv_unified = '?(true|1)"
+_ROOM_LEFT = 0.7
+"""Of the pool, that prompts took at most when they were let in."""
+_FITS = 0.02
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outgrown:
+    """A pool that what was let in has outgrown."""
+
+    pool: float
+    """Tokens."""
+    admitted: tuple[float, ...]
+    """Tokens of the prompts, when each was let in."""
+    says: tuple[str, ...]
+
+
+def outgrown_pool(window: Window) -> Outgrown | None:
+    """None where it is not known of several slots what they were let in with, or where that alone
+    nearly filled the pool."""
+    exceeded = window.lines_with(_EXCEEDED)
+    prompts = {
+        event.words.get("slot", ""): event
+        for event in window.events_of(LogKind.PROMPT_STARTED)
+        if event.fields.get("tokens") and event.words.get("slot")
+    }
+    if not exceeded or len(prompts) < 2:
+        return None
+    promised = max(event.fields.get("context", 0.0) for event in prompts.values())
+    pool = value_of(window, r"^(n )?(ctx|context)( size| tokens)?$|kv (pool )?tokens") or promised
+    is_shared = pool <= promised or bool(window.lines_with(_UNIFIED))
+    admitted = tuple(event.fields["tokens"] for event in prompts.values())
+    if pool <= 0 or not is_shared or sum(admitted) > _ROOM_LEFT * pool:
+        return None
+    sentences = [
+        f"{' + '.join(number(each) for each in admitted)} = {number(sum(admitted))} tokens when "
+        f"they were let in, of a pool of {number(pool)}",
+        f"each of {len(prompts)} slots was promised {number(promised)}",
+        *(line.strip()[:160] for line in exceeded[-3:]),
+    ]
+    for fact in told_all(window, r"tokens|generated|max tokens|completed|errors"):
+        sizes = numbers_in(re.sub(r"[+,/]", " ", fact.raw)) if fact.value is None else ()
+        if len(sizes) > 1 and abs(sum(sizes) - pool) <= _FITS * pool:
+            sentences.append(f"{fact.key} {fact.raw} = {number(sum(sizes))}: all of it")
+        else:
+            sentences.append(f"{fact.key} {fact.raw}")
+    return Outgrown(pool=pool, admitted=admitted, says=tuple(sentences))

@@ -6,8 +6,12 @@ from dataplane import names
 from dataplane.engine_metrics.alias import AliasTable
 from dataplane.engine_metrics.signal import Signal, SignalKind
 from dataplane.engine_metrics.tables import TABLES
+from dataplane.engine_metrics.tables.llamacpp import LLAMACPP
 from dataplane.engine_metrics.tables.sglang import SGLANG
 from dataplane.engine_metrics.tables.vllm import VLLM
+from pilothouse_llamacpp import gauges as llamacpp
+from pilothouse_sglang import gauges as sglang
+from pilothouse_vllm import gauges as vllm
 
 EVERY = pytest.mark.parametrize("table", TABLES, ids=lambda table: table.prefixes[0])
 
@@ -84,3 +88,15 @@ def test_each_metric_of_a_replica_process_is_read() -> None:
 
 def test_gauges_and_counters_have_one_unit_and_one_kind() -> None:
     assert {signal.terms.kind for signal in Signal} == set(SignalKind)
+
+
+@pytest.mark.parametrize(
+    ("table", "signals"),
+    [(VLLM, vllm.SIGNALS), (SGLANG, sglang.SIGNALS), (LLAMACPP, llamacpp.SIGNALS)],
+    ids=["vllm", "sglang", "llamacpp"],
+)
+def test_what_an_adapter_reads_is_what_its_engine_tells(
+    table: AliasTable, signals: frozenset[Signal]
+) -> None:
+    set_in_labels = {signal for info in table.infos for signal in info.signals.values()}
+    assert signals <= table.signals | set_in_labels

@@ -2,6 +2,16 @@
 
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.rules.telemetry.traps.buckets import (
+    above_last_bucket,
+    below_first_bucket,
+)
+from controlplane.diagnosis.rules.telemetry.traps.counts import (
+    both_kinds_of_tokens,
+    counters_added_up,
+    observed_more_than_there_were,
+    share_since_start,
+)
 from controlplane.diagnosis.rules.telemetry.traps.gauges import (
     aborts_that_are_not_counted,
     busy_is_not_full,
@@ -13,7 +23,6 @@ from controlplane.diagnosis.rules.telemetry.traps.gauges import (
 from controlplane.diagnosis.rules.telemetry.traps.means import mean_since_start
 from controlplane.diagnosis.rules.telemetry.traps.multiples import counted_by_a_factor
 from controlplane.diagnosis.rules.telemetry.traps.query import (
-    below_first_bucket,
     cached_is_not_computed,
     counted_twice,
     mean_of_percentiles,
@@ -33,6 +42,7 @@ from controlplane.diagnosis.rules.telemetry.traps.trap import Trap
 from controlplane.diagnosis.rules.telemetry.traps.usage import (
     cached_is_not_held,
     fell_with_its_requests,
+    greatest_of_pools,
     hits_of_the_preempted,
     prefills_and_decodes_nothing,
 )
@@ -49,6 +59,11 @@ _TRAPS: tuple[tuple[Trap, str], ...] = (
     (counted_twice, "Read the total or its parts, never both."),
     (never_reached, "Write the threshold in the unit of the series: 0.8 and not 80."),
     (total_since_start, "Alert on the increase over some minutes, not on a count since the start."),
+    (counters_added_up, "Take rates of counters; what is held is usage times the cache's size."),
+    (
+        observed_more_than_there_were,
+        "Count requests by those that finished; a histogram counts its own observations.",
+    ),
     (restarted, "Take rates that know of restarts, never the difference of two counts."),
     (cached_is_not_computed, "Judge prefill by computed tokens, without those that were cached."),
     (of_one_batch, "Take hits over queries from the counters; the gauge is of one batch."),
@@ -57,6 +72,10 @@ _TRAPS: tuple[tuple[Trap, str], ...] = (
         "Leave requests that come back after a preemption out of the hit rate.",
     ),
     (below_first_bucket, "Use the mean, finer buckets, or times measured at the gateway."),
+    (above_last_bucket, "Use larger bounds, or times measured at the gateway."),
+    (greatest_of_pools, "Alert on the pool that is meant; other pools limit seats."),
+    (both_kinds_of_tokens, "Tell prompt tokens and generated ones apart."),
+    (share_since_start, "Divide the rate of hits by the rate of queries."),
     (mean_since_start, "Divide the rate of the sum by the rate of the count."),
     (mean_of_percentiles, "Add the buckets of all replicas first, then take the percentile."),
     (read_by_two, "Use the rate of the counters, which no scrape resets."),

@@ -5,7 +5,7 @@ import re
 from controlplane.diagnosis.citing import moved, number
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
-from controlplane.diagnosis.reading import HistogramSeries, Series
+from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rules.telemetry.readers import names_read, readers
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
@@ -112,39 +112,6 @@ def _counter(now: Activity, name: str) -> Series | None:
         ),
         None,
     )
-
-
-def below_first_bucket(argument: Argument, now: Activity) -> Confidence | None:
-    """A percentile within the first bucket of a histogram: a straight line, and no measurement."""
-    for histogram in now.window.histograms:
-        observed = histogram.observed
-        if not observed.count or not observed.bounds:
-            continue
-        for fact in told_all(now.window, r"."):
-            if _is_interpolated(fact, histogram):
-                argument.fact(fact, "interpolated within the first bucket")
-                first, mean = observed.bounds[0], histogram.mean
-                argument.says(
-                    f"{histogram.origin.name}: {number(observed.counts[0])} of "
-                    f"{number(observed.count)} are below its first bound of {number(first)} s"
-                )
-                if mean is not None:
-                    argument.says(f"{histogram.origin.name}: mean {number(mean)} s")
-                argument.against("a real latency: the mean says otherwise")
-                return Confidence.LIKELY
-    return None
-
-
-def _is_interpolated(fact: Fact, histogram: HistogramSeries) -> bool:
-    observed, value, share = histogram.observed, number_of(fact), fact.quantile
-    if value is None or share is None or fact.unit is not Unit.SECONDS or not observed.count:
-        return False
-    if observed.counts[0] < share * observed.count:
-        return False
-    line, mean = histogram.quantile(share), histogram.mean
-    if line is None or mean is None:
-        return False
-    return abs(value - line) <= 0.05 * line and mean < 0.5 * value
 
 
 def mean_of_percentiles(argument: Argument, now: Activity) -> Confidence | None:

@@ -134,3 +134,38 @@ def hits_of_the_preempted(argument: Argument, now: Activity) -> Confidence | Non
 
 
 _HITS_OF_NOTHING = 0.05
+
+
+def greatest_of_pools(argument: Argument, now: Activity) -> Confidence | None:
+    """One gauge for several pools is that of the fullest: seats for states, and not the cache."""
+    pools = now.window.all_series(Signal.POOL_USAGE)
+    cache = [series for series in pools if series.labels.get("pool") == "full"]
+    others = [
+        series
+        for series in pools
+        if series not in cache and now.kv is not None and series.last.value >= now.kv.last.value
+    ]
+    asked = [fact for fact in readers(now.window) if re.search(_CACHE, f"{fact.key} {fact.raw}")]
+    if now.kv is None or not cache or not others or not asked:
+        return None
+    full, other = cache[0], others[0]
+    if now.kv.last.value - full.last.value < _NOT_THE_CACHE:
+        return None
+    for fact in asked:
+        argument.fact(fact)
+    argument.says(
+        f"{now.kv.origin.name} {now.kv.last.raw} is the greatest of its pools, "
+        f"{other.origin.name} {other.last.raw}"
+    )
+    argument.series(full, "and this is the cache")
+    for series in (now.running, now.waiting, now.preemptions):
+        argument.series(series)
+    for fact in told_all(now.window, r"slots|states?|ttft|itl|slo"):
+        argument.fact(fact)
+    argument.against("cache.thrash and cache.grown_contexts: most of the cache is free")
+    return Confidence.CERTAIN
+
+
+_CACHE = re.compile(r"token_usage|\bkv\b|cache|\bfull\b|memory", re.IGNORECASE)
+_NOT_THE_CACHE = 0.3
+"""Of the cache, between what is shown and what is held."""

@@ -7,9 +7,10 @@ while although somebody looked; what comes back soon reopens it, so that a troub
 incident and not thirty.
 """
 
-import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from sqlalchemy.orm import Session
 
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.diagnosis import Diagnosis, Finding
@@ -20,7 +21,6 @@ from controlplane.store.database import Database
 from controlplane.store.incident_lists import list_current
 from controlplane.store.incidents import (
     FoundFinding,
-    IncidentError,
     IncidentState,
     StoredIncident,
     open_incident,
@@ -58,37 +58,36 @@ class IncidentKeeper:
         troubles = [each for each in diagnosis.findings if each.mechanism not in NO_TROUBLE]
         lasting = self._lasting(deployment, troubles)
         known = self._known(deployment, now_unix_ns)
-        over = self._over(known, diagnosis, troubles, now_unix_ns)
-        told = [
-            (
-                incident,
-                [_found(finding) for finding in findings],
-                _since(diagnosis, findings[0]) if incident is None else None,
-            )
-            for incident, findings in group(lasting, known, now_unix_ns, self._settings)
-        ]
-        if not told and not over:
+        if not lasting and not self._over(known, diagnosis, troubles, now_unix_ns):
             return
+        parts = group(lasting, known, now_unix_ns, self._settings)
+        begun = next((findings for incident, findings in parts if incident is None), None)
+        since_unix_ns = _since(diagnosis, begun[0]) if begun else None
         # Only now: whoever writes config waits for whoever holds a session open.
         with self._database.session() as session:
-            for incident, found, since_unix_ns in told:
+            # And once more: an operator, or a control plane that has just lost its place, may have
+            # opened or resolved one meanwhile.
+            known = self._current(session, deployment, now_unix_ns)
+            for incident, findings in group(lasting, known, now_unix_ns, self._settings):
+                found = [_found(finding) for finding in findings]
                 if incident is None:
                     open_incident(session, deployment, found, since_unix_ns, now_unix_ns)
                 else:
                     see_again(session, incident.incident_id, found, now_unix_ns)
-            for incident, what in over:
-                # Somebody may have said so meanwhile.
-                with contextlib.suppress(IncidentError):
-                    resolve_incident(session, incident.incident_id, what, now_unix_ns)
+            for incident, what in self._over(known, diagnosis, troubles, now_unix_ns):
+                resolve_incident(session, incident.incident_id, what, now_unix_ns)
 
     def forget(self, deployment: str) -> None:
         """It is gone, or was not looked at for a while: what comes back begins anew."""
         self._looks = {key: n for key, n in self._looks.items() if key[0] != deployment}
 
     def _known(self, deployment: str, now_unix_ns: int) -> "list[Known]":
-        since = now_unix_ns - round(self._settings.reopens_within_seconds * _NS)
         with self._database.reading() as session:
-            return list_current(session, deployment, since)
+            return self._current(session, deployment, now_unix_ns)
+
+    def _current(self, session: Session, deployment: str, now_unix_ns: int) -> "list[Known]":
+        since = now_unix_ns - round(self._settings.reopens_within_seconds * _NS)
+        return list_current(session, deployment, since)
 
     def _over(
         self,

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from sqlalchemy import event
 
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.incidents import IncidentKeeper
@@ -200,3 +201,28 @@ def test_an_unknown_or_resolved_incident_is_refused_with_the_reason(
         resolve_incident(session, opened.incident_id, "a false alarm", 1, actor="ann")
     with pytest.raises(IncidentError, match="resolved already"), database.session() as session:
         resolve_incident(session, opened.incident_id, "again", 2)
+
+
+def test_what_another_control_plane_opened_meanwhile_is_not_opened_again(
+    databases: Databases, database: Database
+) -> None:
+    """It looked at the same trouble after this one had read what there is, and before it wrote."""
+    second = databases.open(DatabaseKind.CONFIG)
+    ours, theirs = Looks(second), Looks(database)
+    num_connections = 0
+
+    def meanwhile(_connection: object) -> None:
+        nonlocal num_connections
+        num_connections += 1
+        if num_connections == 2:
+            theirs.look(0, (THRASH, CERTAIN))
+
+    event.listen(second.engine, "engine_connect", meanwhile)
+    try:
+        ours.look(1, (THRASH, CERTAIN))
+    finally:
+        second.close()
+    [incident] = theirs.incidents()
+    [finding] = theirs.whole(incident.incident_id).findings
+    assert num_connections > 2
+    assert finding.num_seen == 2

@@ -1,7 +1,7 @@
 """The moment at which device memory ran out: in which stage, for how much, beside what."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from controlplane.diagnosis.log_event import LogEvent, LogKind
@@ -257,7 +257,27 @@ def _unallocated(event: LogEvent, texts: Iterable[str]) -> Amount | None:
     return as_written(held - given, ())
 
 
-def listed_processes(line: str) -> tuple[Amount, ...]:
-    """What the allocator's message says of each process on the device but the one that fails."""
-    found = re.findall(r"Process \d+ has ([\d.,]+ ?[KMGT]?i?B) memory in use", line)
-    return tuple(amount for text in found for amount in amounts_in(text))
+def listed_processes(line: str, besides: Collection[str] = ()) -> tuple[Amount, ...]:
+    """What the allocator's message says of each process on the device but the one that fails, and
+    but those `besides` names by their ids."""
+    found = re.findall(r"Process (\d+) has ([\d.,]+ ?[KMGT]?i?B) memory in use", line)
+    return tuple(amount for pid, text in found if pid not in besides for amount in amounts_in(text))
+
+
+def own_pids(window: Window) -> frozenset[str]:
+    """Ids of processes that somebody calls the engine's own: ranks, workers, launchers."""
+    texts = [
+        f"{fact.key} {fact.raw}"
+        for fact in window.facts
+        if re.search(r"pid|process", fact.key, re.IGNORECASE) and not _OTHERS.search(fact.key)
+    ]
+    return frozenset(
+        pid
+        for text in texts
+        if _OWN.search(text) and not _OTHERS.search(text)
+        for pid in re.findall(r"(?<![\d.])\d{2,7}(?![\d.])", text)
+    )
+
+
+_OWN = re.compile(r"\b(own|rank|worker|launcher|engine|scheduler|tp\d?)", re.IGNORECASE)
+_OTHERS = re.compile(r"other|foreign|neighbou?r|zombie|leftover|defunct|previous", re.IGNORECASE)

@@ -9,7 +9,7 @@ from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.memory.amount import amounts_in, written
 from controlplane.diagnosis.rules.memory.failure import Failure, find_failure, listed_processes
-from controlplane.diagnosis.rules.memory.foreign import told_unused_before
+from controlplane.diagnosis.rules.memory.held_by_others import told_unused_before
 from controlplane.diagnosis.rules.memory.ledger import (
     asked_for,
     before,

@@ -14,6 +14,7 @@ from controlplane.diagnosis.rules.memory.ledger import (
 )
 from controlplane.diagnosis.rules.memory.on_cpu import cpu_failure
 from controlplane.diagnosis.rules.memory.stage import Stage
+from controlplane.diagnosis.rules.memory.told_failure import told_failures
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.window import Window
 
@@ -67,6 +68,9 @@ def _workspace(window: Window, failure: Failure) -> Verdict:
 
 
 def _cache(window: Window, failure: Failure) -> Verdict:
+    walls = told_failures(window) if failure.is_refusal else ()
+    if walls:
+        return _between_walls(failure, walls[0].line)
     evidence = [*asked_for(failure), *placed(window, failure)]
     if failure.stage_line:
         evidence.append(f"while the KV cache was placed: {shortened(failure.stage_line)}")
@@ -83,6 +87,26 @@ def _cache(window: Window, failure: Failure) -> Verdict:
             "A shorter context or fewer slots, a KV cache of fewer bits, or a larger share for it "
             "after weights and workspace are taken off."
         ),
+    )
+
+
+def _between_walls(failure: Failure, other: str) -> Verdict:
+    """With one setting it refuses for want of a cache, with another the device runs out: one of
+    the two says what is too large, and it is not this one."""
+    return Verdict(
+        confidence=Confidence.POSSIBLE,
+        evidence=(
+            f"it refuses: {shortened(failure.line)}",
+            f"with another setting: {shortened(other)}",
+        ),
+        against=("two settings end in two failures: the stage of the second is not known",),
+        needs=(
+            "the log's lines before the device ran out of memory",
+            "memory that is free after the weights are in",
+            "size of the allocation that failed, and what was free",
+            "other processes on the device before the start",
+        ),
+        detail="KV cache",
     )
 
 

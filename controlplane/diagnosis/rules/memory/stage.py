@@ -65,7 +65,8 @@ _STARTING_WORDS: tuple[tuple[Stage, re.Pattern[str]], ...] = tuple(
             r"load_model\b|load_weights|weight_loader|create_weights|process_weights_after_loading|"
             r"initialize_model|model_loader|loading (safetensors|pt|checkpoint|weights|model)|"
             r"llama_model_load|load_tensors|unable to allocate \S+ buffer|error loading model|"
-            r"deserializ\w+ (the )?engine|weights? memory|could not be created: (model|weights)|"
+            r"load_single_module|deserializ\w+ (the )?engine|weights? memory|"
+            r"could not be created: (model|weights)|"
             r"llm_load_tensors|shard \d+ failed to load|load_checkpoint",
         ),
         (

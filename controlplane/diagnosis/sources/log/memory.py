@@ -39,6 +39,15 @@ SHAPES = (
         rf"(?P<pool_bytes>{_SIZE}) (?:reserved in total by PyTorch|cached))?",
     ),
     shape(
+        "exceed allowed memory",
+        LogKind.OUT_OF_MEMORY,
+        r"Allocation on device (?P<device>\d+) would exceed allowed memory"
+        rf"(?:.*?Currently allocated +: (?P<allocated_bytes>{_SIZE}))?"
+        rf"(?:.*?Requested +: (?P<wanted_bytes>{_SIZE}))?"
+        rf"(?:.*?Device limit +: (?P<total_bytes>{_SIZE}))?"
+        rf"(?:.*?Free \(according to CUDA\) *: (?P<free_bytes>{_SIZE}))?",
+    ),
+    shape(
         "MPS",
         LogKind.OUT_OF_MEMORY,
         rf"MPS backend out of memory \(MPS allocated: (?P<allocated_bytes>{_SIZE}).*?"

@@ -758,6 +758,17 @@ AROUND = [
         K.PEERS_CHECKED,
         {},
     ),
+    (
+        "Loading weights concurrently:  47%|####     | 667/1417 [00:03<00:05, 139.82it/s]",
+        K.WEIGHTS_LOADING,
+        {"done": 667, "total": 1417},
+    ),
+    (
+        "Allocation on device 0 would exceed allowed memory. (out of memory) Currently allocated "
+        ": 16.00 GiB Requested : 4.00 GiB Device limit : 22.00 GiB",
+        K.OUT_OF_MEMORY,
+        {"allocated_bytes": 16 * GIB, "wanted_bytes": 4 * GIB, "total_bytes": 22 * GIB},
+    ),
     ("[TRT-LLM] [I] Prefetching 140.00GB checkpoint files.", K.WEIGHTS_LOADING, {}),
     (
         "[TRT-LLM] [I] Use 15.00 GB for model weights.",

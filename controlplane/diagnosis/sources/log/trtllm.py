@@ -51,6 +51,12 @@ SHAPES = (
         r"Total time of reading and converting .*?checkpoint: (?P<seconds>\d+:\d\d:\d\d)",
         _TRTLLM,
     ),
+    shape(
+        "weights Loading concurrently",
+        LogKind.WEIGHTS_LOADING,
+        r"Loading weights concurrently:\s+\d+%.*?\| (?P<done>\d+)/(?P<total>\d+)",
+        _TRTLLM,
+    ),
     shape("checkpoint Prefetching", LogKind.WEIGHTS_LOADING, r"Prefetching .*checkpoint", _TRTLLM),
     shape(
         "weights Use",

@@ -1,8 +1,6 @@
 """telemetry.missing: somebody relies on a series that is not exported."""
 
-import difflib
 import re
-from collections.abc import Iterable
 from dataclasses import replace
 
 from controlplane.diagnosis.citing import says
@@ -10,16 +8,24 @@ from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.rules.telemetry.bare_page import (
+    is_scraped_by_nobody,
+    tells_of_no_engine,
+)
+from controlplane.diagnosis.rules.telemetry.exported import (
+    families_of,
+    is_exported,
+    now_called,
+    other_names_of,
+)
 from controlplane.diagnosis.rules.telemetry.readers import NAME, READER, Read, names_read
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
-from controlplane.diagnosis.views.told import plain
+from controlplane.diagnosis.views.told import plain, told_all
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal
-from dataplane.engine_metrics.tables import TABLES
 
-_PARTS = ("_bucket", "_sum", "_count", "_total", "_created")
 _NOTHING = re.compile(
     r"no (data|series|sample|metric|value|result|point)s?|not found|nan\b|\bnull\b|\bnone\b|empty"
     r"|absent|unknown|missing|never (evaluated|fired|fires|scales)|^\s*(\{\}|\[\])\s*$|<unset>"
@@ -27,17 +33,17 @@ _NOTHING = re.compile(
     re.IGNORECASE,
 )
 _ENDPOINT_OFF = (
-    r"GET /metrics\S* HTTP[^\n]*\"? (404|403|501|503)|does not support metrics endpoint|"
+    r"GET /metrics\S* HTTP[^\n]*\"? (401|404|403|501|503)|does not support metrics endpoint|"
     r"start it with `?--metrics|enable_metrics=False|metrics (endpoint )?(is |are )?disabled|"
     r"disable_log_stats=True"
 )
+_ENDPOINT = r"metrics( (endpoint|status|code|port|page|url|curl|http|answer\w*|flag)|$)"
+_OFF = re.compile(r"\b(401|404|403|501|disabled|off|false|not enabled|refused|unauthori[sz]ed)\b")
 _CONSUMER_LOG = (
     r"FailedGet\w*Metric|unable to (get|fetch)[^\n]*metric|no metrics? returned|"
     r"(query|result)[^\n]*(empty|returned no)|did not find any matching (series|metric)|"
     r"metric \S+ not found|could not find metric"
 )
-_NEAR = 0.6
-"""Of `difflib`: `kv_cache_usage_ratio` and `kv_cache_usage_perc` are nearer than that."""
 _WHOLE_PAGE = 8
 """Series: with fewer somebody saved an extract, and what it lacks may well be exported."""
 
@@ -63,8 +69,11 @@ def _with_names_told(window: Window) -> Window:
 def _judge_names(window: Window) -> Verdict | None:
     argument = Argument(window)
     now = activity_of(window)
+    bare = _of_a_bare_page(window, now)
+    if bare is not None:
+        return bare
     off = _endpoint_off(window)
-    wanted = [each for each in names_read(window) if not _is_exported(each.name, window)]
+    wanted = [each for each in names_read(window) if not is_exported(each.name, window)]
     nothing = _reads_nothing(window)
     if off:
         return _without_endpoint(argument, now, off, nothing)
@@ -92,15 +101,24 @@ def _judge_names(window: Window) -> Verdict | None:
     return argument.verdict(Confidence.LIKELY if is_likely else Confidence.POSSIBLE)
 
 
-def _is_exported(name: str, window: Window) -> bool:
-    stems = {_stem(each) for each in window.exported_names}
-    return name in window.exported_names or _stem(name) in stems
-
-
-def _stem(name: str) -> str:
-    for part in _PARTS:
-        name = name.removesuffix(part)
-    return name
+def _of_a_bare_page(window: Window, now: Activity) -> Verdict | None:
+    """With all that its readers say of it."""
+    for find in (tells_of_no_engine, is_scraped_by_nobody):
+        argument = Argument(window)
+        confidence = find(argument, window, now)
+        if confidence is None:
+            continue
+        for sentence in _endpoint_off(window)[-2:]:
+            argument.says(sentence)
+        for each in names_read(window):
+            argument.says(each.said)
+        for fact in (*_reads_nothing(window), *told_all(window, r"scrape|http status|metrics")):
+            argument.fact(fact)
+        _cite_load(argument, now)
+        _cite_changes(argument, window)
+        argument.against("healthy: what is missing is not zero")
+        return argument.verdict(confidence, detail="the engine's own series")
+    return None
 
 
 def _reads_nothing(window: Window) -> list[Fact]:
@@ -119,8 +137,7 @@ def _endpoint_off(window: Window) -> list[str]:
     told = [
         says(fact)
         for fact in window.facts
-        if re.search(r"metrics( endpoint| status| code|$)", plain(fact.key))
-        and re.search(r"\b(404|403|501|disabled|off|false|not enabled|refused)\b", fact.raw.lower())
+        if re.search(_ENDPOINT, plain(fact.key)) and _OFF.search(fact.raw.lower())
     ]
     return [*lines, *told]
 
@@ -197,9 +214,9 @@ def _without_series(
     for each in wanted:
         argument.says(each.said)
     for name in names:
-        near = _now_called(name, window)
+        near = now_called(name, window)
         argument.says(
-            f"{name} is not among the {len(_families(window.exported_names))} exported series"
+            f"{name} is not among the {len(families_of(window.exported_names))} exported series"
             + (f"; {near} is" if near else "")
         )
     for fact in nothing:
@@ -210,37 +227,12 @@ def _without_series(
     if nothing or is_logged:
         return argument.verdict(Confidence.CERTAIN, detail=", ".join(names))
     is_read = any(not each.is_change for each in wanted)
-    is_whole = is_read and len(_families(window.exported_names)) >= _WHOLE_PAGE
-    is_renamed = any(_now_called(name, window) in _renamed(name) for name in names)
+    is_whole = is_read and len(families_of(window.exported_names)) >= _WHOLE_PAGE
+    is_renamed = any(now_called(name, window) in other_names_of(name) for name in names)
     if is_whole or (is_read and is_renamed):
         return argument.verdict(Confidence.LIKELY, detail=", ".join(names))
     argument.need("the whole page that the engine exports", "what its reader reads")
     return argument.verdict(Confidence.POSSIBLE, detail=", ".join(names))
-
-
-def _families(names: Iterable[str]) -> set[str]:
-    return {re.sub(r"_(bucket|sum|count|created)$", "", name) for name in names}
-
-
-def _now_called(name: str, window: Window) -> str | None:
-    """What the engine exports instead: under the same meaning, else the nearest name."""
-    for other in _renamed(name):
-        if other in window.exported_names:
-            return other
-    near = difflib.get_close_matches(name, sorted(window.exported_names), n=1, cutoff=_NEAR)
-    return near[0] if near else None
-
-
-def _renamed(name: str) -> tuple[str, ...]:
-    """What other versions of an engine export under the same meaning."""
-    return tuple(
-        other.exported
-        for table in TABLES
-        for each in table.aliases
-        if _stem(each.exported) == _stem(name)
-        for other in table.aliases
-        if other.is_another_name_of(each)
-    )
 
 
 def _cite_load(argument: Argument, now: Activity) -> None:

@@ -1,4 +1,7 @@
+import pytest
+
 from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.rules.telemetry.missing import MISSING
 from controlplane.diagnosis.window import Change
 from dataplane.engine_metrics.signal import Signal
@@ -72,3 +75,24 @@ def test_a_name_that_only_a_change_speaks_of_is_read_by_nobody_yet() -> None:
     verdict = MISSING.judge(window(LOAD, change, exported=EXPORTED))
     assert verdict is not None
     assert verdict.confidence is Confidence.POSSIBLE
+
+
+BARE = frozenset({"python_info", "python_gc_objects_collected_total", "process_open_fds"})
+
+
+@pytest.mark.parametrize(
+    ("exported", "facts", "confidence"),
+    [
+        (BARE, told(requests_last_5_min=118), Confidence.CERTAIN),
+        (BARE, told(scrape_http_status=200), Confidence.POSSIBLE),
+        (BARE | {"vllm:num_requests_running"}, told(requests_last_5_min=118), None),
+        (EXPORTED, told(prometheus_targets_up=0, in_flight=19), Confidence.LIKELY),
+        (EXPORTED, told(prometheus_targets_up=3, in_flight=19), None),
+    ],
+    ids=["and it works", "nobody knows", "and an engine's", "nobody scrapes", "they scrape"],
+)
+def test_a_page_of_the_process_alone_and_one_that_nobody_reads(
+    exported: frozenset[str], facts: tuple[Fact, ...], confidence: Confidence | None
+) -> None:
+    verdict = MISSING.judge(window(facts, exported=exported))
+    assert (None if verdict is None else verdict.confidence) is confidence

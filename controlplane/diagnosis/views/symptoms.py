@@ -102,6 +102,21 @@ def _standstill(now: Activity) -> Iterator[str]:
         yield f"{running.origin.name} {running.last.raw}, and nothing moves"
 
 
+def _stood(now: Activity) -> Iterator[str]:
+    """Requests waited while nothing ran, in readings next to one another, also long before."""
+    running, waiting = now.running, now.waiting
+    if running is None or waiting is None:
+        return
+    before = False
+    for reading in running.readings:
+        queue = waiting.at(reading.at)
+        stands = reading.value == 0 and queue is not None and queue.value > 0
+        if stands and before and queue is not None:
+            yield f"{running.origin.name} {reading.raw} while {waiting.origin.name} {queue.raw}"
+            return
+        before = stands
+
+
 def _slower(now: Activity) -> Iterator[str]:
     """Each request gets its tokens more slowly than before, with no more of them. A figure that is
     the first after a pause counts the pause."""
@@ -260,6 +275,21 @@ def _is_about(fact: Fact, words: set[str]) -> bool:
     )
 
 
+def _drafts(now: Activity) -> Iterator[str]:
+    """What is drafted is accepted ever less."""
+    for signal in (Signal.ACCEPTANCE_RATE, Signal.ACCEPTANCE_LENGTH):
+        series = now.window.find(signal)
+        if series is None or len(series.readings) < 3:
+            continue
+        own = 1.0 if signal is Signal.ACCEPTANCE_LENGTH else 0.0
+        if late(series) - own < _SUNK * (early(series) - own):
+            yield f"{series.origin.name} {series.first.raw} -> {series.last.raw}"
+            return
+
+
+_SUNK = 0.6
+
+
 def _hit_rate(now: Activity) -> Iterator[str]:
     rate: Series | None = now.window.find(Signal.HIT_RATE)
     if rate is None or len(rate.readings) < 3 or early(rate) < _WORTH:
@@ -320,6 +350,7 @@ def _filling(now: Activity) -> Iterator[str]:
 _LOOKS: tuple[Callable[[Activity], Iterator[str]], ...] = (
     _waiting,
     _standstill,
+    _stood,
     _slower,
     _thrown_out,
     _events,
@@ -331,6 +362,7 @@ _LOOKS: tuple[Callable[[Activity], Iterator[str]], ...] = (
     _doubts,
     _objectives,
     _hit_rate,
+    _drafts,
     _late_first_tokens,
     _filling,
     _crawl,

@@ -7,43 +7,48 @@ from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.queue.context_limit import max_model_len
+from controlplane.diagnosis.rules.queue.held_back import FEW, LEAST_SECONDS, crawling, held_back
+from controlplane.diagnosis.rules.queue.parked import parked
+from controlplane.diagnosis.rules.queue.past_stall import past_stall, until
 from controlplane.diagnosis.rules.queue.stuck import Stuck, stuck_of
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
-from controlplane.diagnosis.views.course import is_sustained, late, stretch_while
+from controlplane.diagnosis.views.course import is_sustained
 from controlplane.diagnosis.views.places import each_place, with_places
 from controlplane.diagnosis.views.prompts import longest_prompt
-from controlplane.diagnosis.views.told import number_of, told_number
+from controlplane.diagnosis.views.told import told_number
 from controlplane.diagnosis.views.truth import is_probe
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal
 
-_LEAST_SECONDS = 15.0
 _HERE = 0.5
 """Of what one place says waits there: counts that are read a moment apart differ by less."""
 _SHORT = 2_000
 """Tokens that every cache of any use holds."""
-_CRAWL = 0.5
-"""Tokens a second for each that runs: no engine decodes so slowly while it works."""
-_FEW = 0.5
-"""Of the cache: the rest would hold a typical request many times over."""
-_HELD_BACK_NEEDS = (
-    "the seat limit (max-num-seqs, max-running-requests, slots)",
-    "LoRA slots and the adapters of the waiting requests",
-    "whether waiting requests are structured output (a grammar that is being compiled)",
-    "prompt lengths of the waiting requests",
-)
 
 
 def judge(window: Window) -> Verdict | None:
     """CERTAIN with nothing running, room, no progress, and requests that are known to be there; of
     one replica or rank if there are several, LIKELY at most."""
     now = activity_of(window)
-    whole = _judge(now) or _held_back(now)
+    whole = _judge(now) or held_back(now) or _was_stuck(now)
     if now.in_flight is not None and now.in_flight.last.value <= 0:
         return whole
     return with_places(whole, each_place(window), lambda part: _judge_place(part, now))
+
+
+def _was_stuck(now: Activity) -> Verdict | None:
+    """It stood before, and went on by itself or when something else came: judged as of then."""
+    stall = past_stall(now)
+    if stall is None:
+        return None
+    end, goes_on = stall
+    verdict = _judge(activity_of(until(now.window, end)))
+    if verdict is None or verdict.confidence < Confidence.LIKELY:
+        return None
+    evidence = (*verdict.evidence, goes_on)
+    return replace(verdict, evidence=evidence, detail="it stood, and went on later")
 
 
 def _judge_place(part: Window, whole: Activity) -> Verdict | None:
@@ -68,7 +73,7 @@ def _in_flight_here(now: Activity, whole: Activity) -> Series | None:
 def _judge(now: Activity) -> Verdict | None:
     window, stuck = now.window, stuck_of(now)
     if stuck is None:
-        return _crawling(now)
+        return crawling(now)
     if stuck.denial is not None or _is_asleep(now):
         return None
     if stuck.moves:
@@ -93,9 +98,9 @@ def _passed_over(now: Activity, stuck: Stuck) -> Verdict | None:
     deferred = now.window.find(Signal.WAITING_BY_REASON, reason="deferred")
     if deferred is None or deferred.min < stuck.waiting.last.value or not stuck.waiting.is_constant:
         return None
-    if not is_sustained(stuck.waiting, 2 * _LEAST_SECONDS):
+    if not is_sustained(stuck.waiting, 2 * LEAST_SECONDS):
         return None
-    if now.kv is None or now.kv.max >= _FEW:
+    if now.kv is None or now.kv.max >= FEW:
         return None
     argument = Argument(now.window)
     _cite(argument, now, stuck)
@@ -109,13 +114,22 @@ def _head_fits(now: Activity) -> bool | None:
     """Whether what waits can fit; None where its length or the cache's size is unknown."""
     capacity = now.room_of_one
     longest, limit = longest_prompt(now.window), max_model_len(now.window)
-    if longest is not None and longest.value <= _SHORT:
+    if (longest is not None and longest.value <= _SHORT) or _waits_for_no_blocks(now):
         return True
     if capacity is None:
         return None
     if longest is not None:
         return longest.value <= capacity
     return True if limit is not None and limit <= capacity else None
+
+
+def _waits_for_no_blocks(now: Activity) -> bool:
+    """The engine counts apart what waits for capacity, and that is none: all were put off."""
+    for_blocks = now.window.find(Signal.WAITING_BY_REASON, reason="capacity")
+    put_off = now.window.find(Signal.WAITING_BY_REASON, reason="deferred")
+    if for_blocks is None or put_off is None or now.waiting is None:
+        return False
+    return for_blocks.max == 0 and put_off.last.value >= now.waiting.last.value > 0
 
 
 def _others_ran(now: Activity, stuck: Stuck) -> bool:
@@ -127,9 +141,7 @@ def _others_ran(now: Activity, stuck: Stuck) -> bool:
         for signal in signals
         if (series := now.window.find(signal)) is not None
     )
-    return (
-        aside or _parked(Argument(now.window), now) or stuck.waiting.signal is Signal.DECODE_QUEUE
-    )
+    return aside or parked(Argument(now.window), now) or stuck.waiting.signal is Signal.DECODE_QUEUE
 
 
 def _is_asleep(now: Activity) -> bool:
@@ -177,7 +189,7 @@ def _ask(argument: Argument, now: Activity, stuck: Stuck) -> bool:
     if now.kv is None:
         argument.need("KV cache usage")
         asked = True
-    elif now.kv.last.value >= _FEW and not _parked(argument, now):
+    elif now.kv.last.value >= FEW and not parked(argument, now):
         argument.against(f"the cache is not free ({now.kv.last.raw}), and nobody runs")
         argument.need("who holds the blocks of the KV cache")
         asked = True
@@ -186,77 +198,6 @@ def _ask(argument: Argument, now: Activity, stuck: Stuck) -> bool:
     if longest is None or capacity is None:
         argument.need("the prompt at the head of the queue against the KV cache's tokens")
     return asked
-
-
-def _parked(argument: Argument, now: Activity) -> bool:
-    """Requests that wait for something else hold the blocks."""
-    for signal in (Signal.DEFERRED, Signal.TRANSFER_QUEUE, Signal.PAUSED):
-        series = now.window.find(signal)
-        if series is not None and series.last.value > 0:
-            argument.series(series, "they hold blocks and do not run")
-            return True
-    fact = told_number(now.window, r"held by|parked|waiting for remote|remote kvs?|deferred")
-    if fact is None or not number_of(fact):
-        return False
-    argument.fact(fact, "they hold blocks and do not run")
-    return True
-
-
-def _crawling(now: Activity) -> Verdict | None:
-    """Some are left in the batch, next to nothing comes of them, and nobody is let in."""
-    waiting = stretch_while(now.waiting, lambda value: value > 0)
-    running, kv, seats = now.running, now.kv, now.seats
-    if waiting is None or running is None or kv is None or running.last.value <= 0:
-        return None
-    decode, finished = now.decode, now.finished
-    is_slow = decode is not None and late(decode) <= _CRAWL * running.last.value
-    ended = None if finished is None else finished.increase
-    if not is_slow or ended or kv.max >= _FEW or not is_sustained(waiting, _LEAST_SECONDS):
-        return None
-    if waiting.last.value < running.last.value or (seats and running.last.value > _FEW * seats):
-        return None
-    argument = Argument(now.window)
-    argument.series(running, f"of {seats:.0f} seats" if seats else "")
-    argument.series(waiting, "none is admitted")
-    deferred = 0.0
-    for part in now.window.all_series(Signal.WAITING_BY_REASON):
-        reason = part.labels.get("reason", "")
-        argument.says(f"{part.origin.name} {reason} {part.last.raw}")
-        deferred += part.last.value if reason == "deferred" else 0.0
-    argument.series(kv, "there is room")
-    argument.series(now.window.find(Signal.GENERATION_TOKENS), "next to nothing")
-    argument.series(decode, "next to nothing")
-    argument.series(finished, "no request ends")
-    argument.series(now.in_flight)
-    argument.fact(told_number(now.window, r"oldest|stuck|no progress"))
-    argument.against("queue.overload: seats and blocks are free")
-    argument.against("cache.thrash: nobody is thrown out")
-    if finished is not None and (deferred > _FEW * waiting.last.value or now.in_flight is not None):
-        sure = deferred > _FEW * waiting.last.value and now.in_flight is not None
-        return argument.verdict(Confidence.CERTAIN if sure else Confidence.LIKELY)
-    argument.need("requests finished over time", "what the waiting requests wait for")
-    return argument.verdict(Confidence.POSSIBLE)
-
-
-def _held_back(now: Activity) -> Verdict | None:
-    """Something runs and makes progress, others wait beside free blocks, and no limit is known."""
-    waiting = stretch_while(now.waiting, lambda value: value > 0)
-    running = now.running
-    if waiting is None or running is None or now.kv is None or now.kv.max >= _FEW:
-        return None
-    if running.last.value <= 0:
-        return None
-    is_flat = running.is_constant and waiting.last.value >= waiting.first.value
-    if not is_flat or not is_sustained(waiting, _LEAST_SECONDS) or now.seats is not None:
-        return None
-    argument = Argument(now.window)
-    argument.series(running, "they make progress")
-    argument.series(waiting, "none is admitted")
-    argument.series(now.kv, "there is room")
-    argument.series(now.decode)
-    argument.against("what runs makes progress, so the scheduler itself is alive")
-    argument.need(*_HELD_BACK_NEEDS)
-    return argument.verdict(Confidence.POSSIBLE, detail="something keeps requests out")
 
 
 BLOCKED = Rule(

@@ -14,14 +14,20 @@ from controlplane.diagnosis.rules.queue.behind_long import (
     is_late_behind_long,
     waits_for_slot_of_long,
 )
+from controlplane.diagnosis.rules.queue.head_wants import (
+    LEAST_SECONDS,
+    LONGER,
+    by_reservation,
+    by_what_the_head_lacks,
+)
 from controlplane.diagnosis.verdict import Verdict
-from controlplane.diagnosis.views.activity import ROOM, Activity, activity_of
+from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.course import early, is_sustained, late, stretch_while
 from controlplane.diagnosis.views.figure import Figure
 from controlplane.diagnosis.views.preempting import preempting
 from controlplane.diagnosis.views.prompts import longest_prompt, other_prompts, prompts_by_histogram
-from controlplane.diagnosis.views.told import number_of, plain, told, told_all, told_number
+from controlplane.diagnosis.views.told import number_of, told_number
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal
 
@@ -29,31 +35,10 @@ _LONG_TOKENS = 8_000
 """A prompt that takes a second or more on anything that serves models of interest."""
 _MANY_STEPS = 8
 """Chunks: shorter ones pass within a second."""
-_LONGER = 8
-"""Times the others: what is only somewhat longer holds nobody up."""
 _STEADY = 0.25
 """A single prompt that is worked at in chunks keeps the prefill rate within so much of its mean."""
-_FEW = 3
-"""Requests in the batch, one of which holds the others up."""
-_ITS_ANSWER = (
-    r"(running|head|first|long|large|big|one|active)\b.*\b(max (new |output )?tokens|answer|output)"
-)
-_THEIR_ANSWERS = (
-    r"(waiting|others?|short|small|queued|rest)\b.*\b(max (new |output )?tokens|answer|output)"
-)
-_HEAD_WANTS = (
-    r"(first|head|front|oldest)\b.*\b(queue|line|waiting|queued)\b"
-    r"|head( of (the )?queue)?$"
-)
-_BEHIND = (
-    r"(in|behind|of the) (the )?(queue|it|line|head)\b.*\b(with|without|need\w*|want\w*|other"
-    r"|base)"
-)
-_LACKS = r"adapter|lora|grammar|schema|slot|encoder|image|remote|session|budget|needs|wants|lacks"
-_SLOTS = r"max (cpu )?loras?|adapter slots|loras?\b|running lora|adapters"
 _SLOWED = 0.35
 """Of the decode rate before: what remains beside full chunks."""
-_LEAST_SECONDS = 5.0
 _CHUNK_LINE = r"prefill batch.*#new-seq:\s*1\b.*#new-token:\s*(\d+).*#queue-req:\s*([1-9]\d*)"
 """SGLang tells each chunk; one sequence in several of the same size is one long prompt."""
 
@@ -65,17 +50,17 @@ def judge(window: Window) -> Verdict | None:
     if told is not None:
         return told
     waiting = stretch_while(now.backlog, lambda value: value > 0)
-    if waiting is None or now.is_full or (now.running is not None and now.running.last.value == 0):
+    if waiting is None or now.is_full or _is_idle(now):
         return None
     if now.running is None and now.kv is None and now.prefill is None:
         return None
     thrown = preempting(now)
     if thrown is not None and thrown.is_costly:
         return None
-    reserved = _by_reservation(now)
+    reserved = by_reservation(now)
     if reserved is not None:
         return reserved
-    scarce = _by_what_the_head_lacks(now)
+    scarce = by_what_the_head_lacks(now)
     if scarce is not None:
         return scarce
     argument = Argument(window)
@@ -90,15 +75,24 @@ def judge(window: Window) -> Verdict | None:
     _weigh(argument, now)
     is_waiting_for_room = is_waiting_for_room and other_prompts(window) is not None
     if is_long and (is_worked_at or is_waiting_for_room) and not _is_at_its_limit(now):
-        sure = now.has_room and is_sustained(waiting, _LEAST_SECONDS) and is_worked_at
+        sure = now.has_room and is_sustained(waiting, LEAST_SECONDS) and is_worked_at
         return argument.verdict(Confidence.CERTAIN if sure else Confidence.LIKELY)
     argument.need(
         *(() if is_long else ("prompt lengths: the longest, and those that wait",)),
         *(() if is_worked_at else ("prefill rate and decode rate over time",)),
     )
-    if is_worked_at and now.has_room and now.has_all_seats_taken is False:
+    if _chunks(now) and now.has_room and now.has_all_seats_taken is False:
         return argument.verdict(Confidence.LIKELY)
     return argument.verdict(Confidence.POSSIBLE)
+
+
+def _is_idle(now: Activity) -> bool:
+    """Nothing runs and nothing is read: a batch that only prefills runs nobody either."""
+    if now.running is None or now.running.last.value > 0:
+        return False
+    batches = now.window.find(Signal.BATCH_COMPUTED_TOKENS)
+    reads = batches is not None and batches.last.value > 0
+    return not reads and (now.prefill is None or now.prefill.last.value <= 0)
 
 
 def _by_single_requests(now: Activity) -> Verdict | None:
@@ -119,73 +113,6 @@ def _by_single_requests(now: Activity) -> Verdict | None:
     return argument.verdict(Confidence.CERTAIN if by_slots and by_waits else Confidence.LIKELY)
 
 
-def _by_reservation(now: Activity) -> Verdict | None:
-    """What runs was promised so much room for its answer that the others do not fit beside it,
-    though most of that room is free."""
-    window = now.window
-    one = told_number(window, _ITS_ANSWER)
-    others = told_number(window, _THEIR_ANSWERS)
-    wanted, least = number_of(one), number_of(others)
-    running, waiting, kv = now.running, now.waiting, now.kv
-    if one is None or others is None or wanted is None or least is None:
-        return None
-    if running is None or waiting is None or kv is None or wanted < _LONGER * least:
-        return None
-    if running.last.value > _FEW or waiting.last.value <= 0 or kv.max >= ROOM:
-        return None
-    argument = Argument(window)
-    argument.series(waiting, "they wait behind it")
-    argument.series(running, f"of {now.seats:.0f} seats" if now.seats else "")
-    argument.series(kv, "most blocks are free")
-    capacity = now.room_of_one
-    promised = (
-        f", {wanted / capacity * 100:.0f} % of the cache, is promised to it" if capacity else ""
-    )
-    argument.fact(one, f"room for its whole answer{promised}")
-    argument.fact(others, "the waiting ones want little")
-    for series in window.all_series(Signal.KV_BLOCKS), window.all_series(Signal.KV_BLOCKS_FREE):
-        for each in series:
-            argument.series(each)
-    argument.fact(told(window, r"policy|evict|reserv"))
-    argument.against("queue.blocked: what runs makes progress")
-    argument.against("queue.never_fits: it fits, and holds the others up while it runs")
-    remedy = "Cap max_tokens, or let the scheduler promise less than the worst case."
-    detail = "one request's answer is reserved whole"
-    sure = is_sustained(waiting, _LEAST_SECONDS) and waiting.change >= 0
-    confidence = Confidence.CERTAIN if sure else Confidence.LIKELY
-    return argument.verdict(confidence, detail=detail, remedy=remedy)
-
-
-def _by_what_the_head_lacks(now: Activity) -> Verdict | None:
-    """The first in the queue waits for something that those behind it do not need."""
-    head = told(now.window, _HEAD_WANTS)
-    behind = told_all(now.window, _BEHIND)
-    waiting, running, kv = now.waiting, now.running, now.kv
-    if head is None or waiting is None or waiting.last.value <= 0 or now.is_full:
-        return None
-    if number_of(head) is not None and head.value is not None and not behind:
-        return None
-    if not re.search(_LACKS, f"{head.raw} {' '.join(plain(fact.key) for fact in behind)}".lower()):
-        return None
-    if now.has_all_seats_taken or running is None or running.last.value <= 0:
-        return None
-    argument = Argument(now.window)
-    argument.fact(head, "it waits for something of its own")
-    for fact in behind:
-        argument.fact(fact, "behind it")
-    for fact in told_all(now.window, _SLOTS):
-        argument.fact(fact)
-    argument.series(waiting)
-    argument.series(running, f"of {now.seats:.0f} seats" if now.seats else "")
-    argument.series(kv, "there is room")
-    argument.against("queue.blocked: what runs makes progress")
-    argument.against("queue.overload: seats and blocks are free")
-    remedy = "More of what the head waits for, or a scheduler that goes on past it."
-    sure = bool(behind) and now.is_moving is not False
-    confidence = Confidence.CERTAIN if sure else Confidence.LIKELY
-    return argument.verdict(confidence, detail=head.raw, remedy=remedy)
-
-
 def _names_long_prompt(argument: Argument, now: Activity) -> bool:
     """One is long, by what was told, and the others are not."""
     window = now.window
@@ -198,7 +125,7 @@ def _names_long_prompt(argument: Argument, now: Activity) -> bool:
         return _by_histogram(argument, now)
     steps = longest.value / chunk if chunk else None
     is_long = longest.value >= _LONG_TOKENS or (steps is not None and steps >= _MANY_STEPS)
-    if others is not None and longest.value < _LONGER * others.value:
+    if others is not None and longest.value < LONGER * others.value:
         return False
     if not is_long:
         return False
@@ -220,7 +147,7 @@ def _cite_long(argument: Argument, longest: Figure, steps: float | None, chunk: 
 
 def _by_histogram(argument: Argument, now: Activity) -> bool:
     lengths = prompts_by_histogram(now.window)
-    if lengths is None or lengths[1] < _LONG_TOKENS or lengths[1] < _LONGER * lengths[0]:
+    if lengths is None or lengths[1] < _LONG_TOKENS or lengths[1] < LONGER * lengths[0]:
         return False
     argument.says(
         f"prompt lengths: median {number(round(lengths[0]))}, 99th percentile "

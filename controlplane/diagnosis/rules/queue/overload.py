@@ -4,33 +4,27 @@ import re
 
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.confidence import Confidence
-from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.rules.queue.demand import PLATEAU, long_wait, more_arrives
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.course import early, is_sustained, late, stretch_while
 from controlplane.diagnosis.views.draining import drain_of, wave_of
-from controlplane.diagnosis.views.figure import Figure
 from controlplane.diagnosis.views.places import each_place
 from controlplane.diagnosis.views.preempting import preempting
 from controlplane.diagnosis.views.slowdown import slowdowns
-from controlplane.diagnosis.views.told import number_of, plain, told_all, told_number
 from controlplane.diagnosis.window import Window
-from dataplane.engine_metrics.signal import Signal, Unit
+from dataplane.engine_metrics.signal import Signal
 
 _LEAST_SECONDS = 14.0
 """Of waiting. An engine looks at its queue every step, and a step takes well under a second; but
 two lines of a log, ten seconds apart, do not tell a queue that stays from one that passes."""
-_LONG_WAIT_SECONDS = 5.0
-"""A mean or median in the queue that no burst of some steps explains."""
 _USUAL_SEATS = 16
 """Limits of a batch are powers of two from here on; a batch that stands at one is at its limit."""
-_PLATEAU = 0.1
-"""So much of its mean may a batch vary and still stand at a limit."""
 _MOSTLY = 0.7
 _MANY_READINGS = 8
 _LEAST_BATCH = 4
@@ -59,7 +53,7 @@ def judge(window: Window) -> Verdict | None:
     is_thrash = _weigh_preemptions(now, argument)
     if is_thrash:
         return None
-    growing = (bool(_more_arrives(now)) or _grows(waiting)) and _stands(now, waiting)
+    growing = (bool(more_arrives(now)) or _grows(waiting)) and _stands(now, waiting)
     if _is_slower_and_unknown(now, argument):
         lasts = False
     if stands_at:
@@ -104,7 +98,7 @@ def _limit(now: Activity, waiting: Series) -> str:
     if running is None or running.max < 1:
         return ""
     most = running.max
-    at_most = sum(value >= (1 - _PLATEAU) * most for value in running.values)
+    at_most = sum(value >= (1 - PLATEAU) * most for value in running.values)
     if len(running.readings) < 2 or at_most < _MOSTLY * len(running.readings):
         return ""
     is_long = len(running.readings) >= _MANY_READINGS and most >= _LEAST_BATCH
@@ -150,7 +144,7 @@ def _stands(now: Activity, waiting: Series) -> bool:
     return (
         running is not None
         and len(running.readings) > 1
-        and running.max - running.min <= _PLATEAU * running.max
+        and running.max - running.min <= PLATEAU * running.max
         and waiting.last.value >= _STAYS * waiting.first.value
     )
 
@@ -192,13 +186,13 @@ def _cite(argument: Argument, now: Activity, waiting: Series, limit: str) -> Non
 def _lasts(now: Activity, waiting: Series, argument: Argument) -> bool:
     """Whether it is a state and no moment: read over time, or the waits are long, or more is known
     to arrive than is done."""
-    wait = _wait(now)
+    wait = long_wait(now)
     if wait is not None:
         if wait.fact is not None:
             argument.fact(wait.fact, "time spent waiting")
         else:
             argument.says(wait.says)
-    growth = _more_arrives(now)
+    growth = more_arrives(now)
     if growth:
         argument.says(growth)
     if is_sustained(waiting, _LEAST_SECONDS):
@@ -213,54 +207,6 @@ def _is_deep(now: Activity, waiting: Series) -> bool:
     return waiting.mean >= _DEEP * batch or len(waiting.readings) == len(
         now.backlog.readings if now.backlog is not None else ()
     )
-
-
-def _wait(now: Activity) -> Figure | None:
-    """A mean or median wait that is long."""
-    for signal in (Signal.QUEUE_TIME, Signal.GATEWAY_QUEUE_TIME):
-        histogram = now.window.find_histogram(signal)
-        mean = None if histogram is None else histogram.mean
-        if histogram is not None and mean is not None and mean >= _LONG_WAIT_SECONDS:
-            return Figure(mean, f"{histogram.origin.name}: {mean:.3g} s in the queue on average")
-    oldest = now.window.find(Signal.GATEWAY_OLDEST_QUEUED)
-    if oldest is not None and oldest.last.value >= _LONG_WAIT_SECONDS:
-        return Figure(oldest.last.value, f"{oldest.origin.name} {oldest.last.raw}")
-    fact = told_number(
-        now.window, r"queue (time|wait|delay)|wait(ing)? time|\bttft\b|time in queue|oldest"
-    )
-    value = number_of(fact)
-    if fact is not None and value is not None and value >= _LONG_WAIT_SECONDS:
-        return Figure(value, f"{fact.key} {fact.raw}", fact)
-    return None
-
-
-def _more_arrives(now: Activity) -> str:
-    received, finished = now.window.find(Signal.RECEIVED), now.finished
-    if received is not None and finished is not None:
-        came, done = received.increase, finished.increase
-        if came is not None and done is not None and came > done * (1 + _PLATEAU):
-            return f"{number(came)} came and {number(done)} were answered in the same time"
-    came_fact = _per_second(now, r"arriv|offered|incoming|demand|\bsent\b|request rate|submitted")
-    done_fact = _per_second(now, r"finish|complet|answer|serv(ed|ing|ice)|success|capacity")
-    came, done = number_of(came_fact), number_of(done_fact)
-    if came_fact is not None and came is not None and done_fact is None and finished is not None:
-        rate = finished.per_second
-        if rate is not None and came > rate * (1 + _PLATEAU):
-            done_says = f"{number(round(rate, 2))} a second are answered"
-            return f"{came_fact.key} {came_fact.raw}, and {done_says}"
-    if came_fact is None or done_fact is None or came is None or done is None:
-        return ""
-    if came_fact is done_fact or came <= done * (1 + _PLATEAU):
-        return ""
-    return f"{came_fact.key} {came_fact.raw} against {done_fact.key} {done_fact.raw}"
-
-
-def _per_second(now: Activity, pattern: str) -> Fact | None:
-    """The newest such figure that is a rate."""
-    for fact in reversed(told_all(now.window, pattern, without=r"token|prompt|before")):
-        if fact.unit is Unit.PER_SECOND or re.search(r"per s|rps|qps|rate", plain(fact.key)):
-            return fact
-    return None
 
 
 def _weigh_preemptions(now: Activity, argument: Argument) -> bool:

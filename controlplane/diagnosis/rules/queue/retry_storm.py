@@ -41,7 +41,8 @@ _ALL = (
     r"(requests?|attempts|calls|rps|qps|dispatch(es|ed)?|arriv(als|ed)|received|incoming|offered"
     r"|total|sent"
     r"|posts?|submissions|tries)( requests)?( (sent|received|total|in all|at the engine|at engine"
-    r"|upstream|seen|by the proxy))*( per (s|min)| (last )?\d+ (s|min|m|h))*( total)?$"
+    r"|upstream|seen|by the proxy))*( per (s|min|hour)| (last )?\d+ (s|min|m|h)"
+    r"| (last|this|in the|in an|an) (hour|minute|day))*( total)?$"
 )
 _ORIGINALS = (
     r"\b(inbound|original|unique|distinct|first|users?|clients?|callers?|logical|organic|new|real"

@@ -216,3 +216,49 @@ def test_where_nobody_counts_the_queue_those_in_flight_beside_an_idle_engine_wai
     )
     assert verdict is not None
     assert verdict.confidence is Confidence.CERTAIN
+
+
+def test_all_that_wait_were_put_off_and_none_for_want_of_blocks() -> None:
+    put_off = (
+        *STUCK,
+        series(Signal.WAITING_BY_REASON, 0, 0, 0, reason="capacity"),
+        series(Signal.WAITING_BY_REASON, 6, 6, 6, reason="deferred"),
+        fact("in_flight", 6, at=20),
+    )
+    verdict = BLOCKED.judge(window(*put_off))
+    assert verdict is not None
+    assert verdict.confidence is Confidence.CERTAIN
+
+
+def test_prompts_that_wait_and_hold_all_blocks_between_them() -> None:
+    parked = (
+        series(Signal.RUNNING, 0, 0, every=40),
+        series(Signal.WAITING, 2, 2, every=40),
+        series(Signal.KV_USAGE, 1.0, 1.0, every=40),
+        series(Signal.KV_CAPACITY, 8192, 8192, every=40),
+        series(Signal.GENERATION_TOKENS, 96, 96, every=40),
+        fact("in_flight", 2, at=40),
+    )
+    verdict = BLOCKED.judge(window(*parked, fact("prompt_tokens", "4096 and 4080", at=40)))
+    assert verdict is not None
+    assert verdict.confidence is Confidence.CERTAIN
+    others = BLOCKED.judge(window(*parked, fact("prompt_tokens", "512 and 640", at=40)))
+    assert others is not None
+    assert others.confidence is Confidence.POSSIBLE
+
+
+def test_a_scheduler_that_slept_until_somebody_else_came() -> None:
+    slept = (
+        series(Signal.RUNNING, 0, 0, 2, every=180),
+        series(Signal.WAITING, 1, 1, 0, every=180),
+        series(Signal.KV_USAGE, 0, 0, 0.02, every=180),
+        series(Signal.GENERATION_TOKENS, 900, 900, 1900, every=180),
+        series(Signal.KV_CAPACITY, *[1_040_000] * 3, every=180),
+    )
+    prompt = fact("waiting_prompt_tokens", 24_000, unit=Unit.TOKENS, at=300)
+    verdict = BLOCKED.judge(window(*slept, prompt, fact("in_flight", 1, at=300)))
+    assert verdict is not None
+    assert verdict.confidence is Confidence.CERTAIN
+    assert "goes on" in verdict.evidence[-1]
+    moment = (series(Signal.RUNNING, 0, 2, 2), series(Signal.WAITING, 1, 0, 0), *slept[2:])
+    assert BLOCKED.judge(window(*moment)) is None

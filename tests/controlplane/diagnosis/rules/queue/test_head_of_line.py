@@ -2,7 +2,7 @@ from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rules.queue.head_of_line import HEAD_OF_LINE
 from dataplane.engine_metrics.signal import Signal, Unit
-from tests.controlplane.diagnosis.rules.build_window import fact, series, window
+from tests.controlplane.diagnosis.rules.build_window import fact, series, told, window
 
 PILE: tuple[Series, ...] = (
     series(Signal.RUNNING, 4, 4, 4, 4, every=5),
@@ -79,3 +79,31 @@ def test_a_head_that_wants_an_adapter_holds_up_those_that_want_none() -> None:
 
 def test_a_queue_alone_says_nothing() -> None:
     assert HEAD_OF_LINE.judge(window(series(Signal.WAITING, 3, 4, 5))) is None
+
+
+def test_chunks_of_one_prompt_before_a_queue_of_short_ones_though_nobody_decodes() -> None:
+    chunk = "Prefill batch. #new-seq: 1, #new-token: 8192, #cached-token: 0, #queue-req: {}"
+    reading = (
+        series(Signal.RUNNING, 0, 0, 0, every=9),
+        series(Signal.WAITING, 7, 26, 51, every=9),
+        series(Signal.KV_USAGE, 0.02, 0.05, 0.09, every=9),
+        series(Signal.BATCH_COMPUTED_TOKENS, 8192, 8192, 8192, every=9),
+    )
+    lines = [chunk.format(waiting) for waiting in (7, 26, 51)]
+    known = told(18, longest_prompt_tokens=128_000, other_prompts_tokens_p95=420)
+    verdict = HEAD_OF_LINE.judge(window(*reading, *lines, known, engine="sglang"))
+    assert verdict is not None
+    assert verdict.confidence is Confidence.CERTAIN
+
+
+def test_steady_prefill_of_a_batch_is_no_long_prompt() -> None:
+    many = (
+        series(Signal.RUNNING, 3, 2, every=5),
+        series(Signal.WAITING, 71, 72, every=5),
+        series(Signal.KV_USAGE, 0.009, 0.007, every=5),
+        series(Signal.PROMPT_RATE, 1480, 1467, every=5),
+        series(Signal.GENERATION_RATE, 22, 22, every=5),
+    )
+    verdict = HEAD_OF_LINE.judge(window(*many, fact("max_num_seqs", 512)))
+    assert verdict is not None
+    assert verdict.confidence is Confidence.POSSIBLE

@@ -1,0 +1,101 @@
+"""What the request in front wants that those behind it do not: room for its answer, or a resource
+of its own."""
+
+import re
+
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.verdict import Verdict
+from controlplane.diagnosis.views.activity import ROOM, Activity
+from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.course import is_sustained
+from controlplane.diagnosis.views.told import number_of, plain, told, told_all, told_number
+from dataplane.engine_metrics.signal import Signal
+
+LONGER = 8
+"""Times the others: what is only somewhat longer holds nobody up."""
+_FEW = 3
+"""Requests in the batch, one of which holds the others up."""
+LEAST_SECONDS = 5.0
+_ITS_ANSWER = (
+    r"(running|head|first|long|large|big|one|active)\b.*\b(max (new |output )?tokens|answer|output)"
+)
+_THEIR_ANSWERS = (
+    r"(waiting|others?|short|small|queued|rest)\b.*\b(max (new |output )?tokens|answer|output)"
+)
+_HEAD_WANTS = (
+    r"(first|head|front|oldest)\b.*\b(queue|line|waiting|queued)\b"
+    r"|head( of (the )?queue)?$"
+)
+_BEHIND = (
+    r"(in|behind|of the) (the )?(queue|it|line|head)\b.*\b(with|without|need\w*|want\w*|other"
+    r"|base)"
+)
+_LACKS = r"adapter|lora|grammar|schema|slot|encoder|image|remote|session|budget|needs|wants|lacks"
+_SLOTS = r"max (cpu )?loras?|adapter slots|loras?\b|running lora|adapters"
+
+
+def by_reservation(now: Activity) -> Verdict | None:
+    """What runs was promised so much room for its answer that the others do not fit beside it,
+    though most of that room is free."""
+    window = now.window
+    one = told_number(window, _ITS_ANSWER)
+    others = told_number(window, _THEIR_ANSWERS)
+    wanted, least = number_of(one), number_of(others)
+    running, waiting, kv = now.running, now.waiting, now.kv
+    if one is None or others is None or wanted is None or least is None:
+        return None
+    if running is None or waiting is None or kv is None or wanted < LONGER * least:
+        return None
+    if running.last.value > _FEW or waiting.last.value <= 0 or kv.max >= ROOM:
+        return None
+    argument = Argument(window)
+    argument.series(waiting, "they wait behind it")
+    argument.series(running, f"of {now.seats:.0f} seats" if now.seats else "")
+    argument.series(kv, "most blocks are free")
+    capacity = now.room_of_one
+    promised = (
+        f", {wanted / capacity * 100:.0f} % of the cache, is promised to it" if capacity else ""
+    )
+    argument.fact(one, f"room for its whole answer{promised}")
+    argument.fact(others, "the waiting ones want little")
+    for series in window.all_series(Signal.KV_BLOCKS), window.all_series(Signal.KV_BLOCKS_FREE):
+        for each in series:
+            argument.series(each)
+    argument.fact(told(window, r"policy|evict|reserv"))
+    argument.against("queue.blocked: what runs makes progress")
+    argument.against("queue.never_fits: it fits, and holds the others up while it runs")
+    remedy = "Cap max_tokens, or let the scheduler promise less than the worst case."
+    detail = "one request's answer is reserved whole"
+    sure = is_sustained(waiting, LEAST_SECONDS) and waiting.change >= 0
+    confidence = Confidence.CERTAIN if sure else Confidence.LIKELY
+    return argument.verdict(confidence, detail=detail, remedy=remedy)
+
+
+def by_what_the_head_lacks(now: Activity) -> Verdict | None:
+    """The first in the queue waits for something that those behind it do not need."""
+    head = told(now.window, _HEAD_WANTS)
+    behind = told_all(now.window, _BEHIND)
+    waiting, running, kv = now.waiting, now.running, now.kv
+    if head is None or waiting is None or waiting.last.value <= 0 or now.is_full:
+        return None
+    if number_of(head) is not None and head.value is not None and not behind:
+        return None
+    if not re.search(_LACKS, f"{head.raw} {' '.join(plain(fact.key) for fact in behind)}".lower()):
+        return None
+    if now.has_all_seats_taken or running is None or running.last.value <= 0:
+        return None
+    argument = Argument(now.window)
+    argument.fact(head, "it waits for something of its own")
+    for fact in behind:
+        argument.fact(fact, "behind it")
+    for fact in told_all(now.window, _SLOTS):
+        argument.fact(fact)
+    argument.series(waiting)
+    argument.series(running, f"of {now.seats:.0f} seats" if now.seats else "")
+    argument.series(kv, "there is room")
+    argument.against("queue.blocked: what runs makes progress")
+    argument.against("queue.overload: seats and blocks are free")
+    remedy = "More of what the head waits for, or a scheduler that goes on past it."
+    sure = bool(behind) and now.is_moving is not False
+    confidence = Confidence.CERTAIN if sure else Confidence.LIKELY
+    return argument.verdict(confidence, detail=head.raw, remedy=remedy)

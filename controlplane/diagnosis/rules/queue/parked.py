@@ -1,0 +1,46 @@
+"""Requests that hold blocks and do not run, since they wait for something else."""
+
+
+from controlplane.diagnosis.views.activity import Activity
+from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.told import number_of, numbers_in, told_all, told_number
+from dataplane.engine_metrics.signal import Signal
+
+
+def parked(argument: Argument, now: Activity) -> bool:
+    """Requests that wait for something else hold the blocks."""
+    for signal in (Signal.DEFERRED, Signal.TRANSFER_QUEUE, Signal.PAUSED):
+        series = now.window.find(signal)
+        if series is not None and series.last.value > 0:
+            argument.series(series, "they hold blocks and do not run")
+            return True
+    if _hold_all_themselves(argument, now):
+        return True
+    fact = told_number(now.window, r"held by|parked|waiting for remote|remote kvs?|deferred")
+    if fact is None or not number_of(fact):
+        return False
+    argument.fact(fact, "they hold blocks and do not run")
+    return True
+
+
+def _hold_all_themselves(argument: Argument, now: Activity) -> bool:
+    """The prompts that wait make up what the cache holds: each waits for blocks of the others."""
+    capacity = now.capacity
+    if now.kv is None or capacity is None or now.waiting is None:
+        return False
+    held = now.kv.last.value * capacity
+    for fact in told_all(now.window, r"prompt|input|waiting|request"):
+        sizes = numbers_in(fact.raw) if fact.value is None else ()
+        if len(sizes) < 2 or len(sizes) != round(now.waiting.last.value):
+            continue
+        if abs(sum(sizes) - held) <= _MAKES_UP * held:
+            total = " + ".join(f"{size:.0f}" for size in sizes)
+            argument.says(
+                f"{fact.key} {fact.raw}: {total} = {sum(sizes):.0f} of {capacity:.0f} tokens are "
+                "held by those that wait"
+            )
+            return True
+    return False
+
+
+_MAKES_UP = 0.03

@@ -94,7 +94,7 @@ class Sight:
         """`logs_dir` holds what replicas on this machine write, as `<replica>.log`."""
         self._observed = observed
         self._config_db = config_db
-        self._request_db = request_db
+        self.request_db = request_db
         self._processes = processes
         self._keep_seconds = keep_seconds
         self._deployments: dict[str, _Deployment] = {}
@@ -173,7 +173,7 @@ class Sight:
     def take_counts(self, at: float) -> None:
         """How requests ended. Raises SQLAlchemyError."""
         since = int(at - SINCE_SECONDS) // 60 * 60
-        with self._request_db.reading() as session:
+        with self.request_db.reading() as session:
             counted = count_endings(session, since)
         self._counts.take(counted, at)
         self._counts.forget_before(at - self._keep_seconds)

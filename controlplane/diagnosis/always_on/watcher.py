@@ -9,14 +9,15 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import structlog
-from sqlalchemy.exc import InterfaceError, OperationalError
 
 from controlplane.api.changes import STALE_SECONDS
 from controlplane.diagnosis.always_on.clipping import newest_part
 from controlplane.diagnosis.always_on.diagnoses import Diagnoses, LastDiagnosis
 from controlplane.diagnosis.always_on.gateway_history import FindKey, gateway_targets
+from controlplane.diagnosis.always_on.outages import Outages
 from controlplane.diagnosis.always_on.rule_guard import RuleGuard
 from controlplane.diagnosis.always_on.scraper import ScrapedPage, Scraper
 from controlplane.diagnosis.always_on.settings import AlwaysOnSettings
@@ -62,6 +63,8 @@ class Watcher:
         self.failed_looks: dict[str, str] = {}
         """Why the last look at a deployment failed, by its name."""
         self._config_db = config_db
+        self._request_db = sight.request_db
+        self._outages = Outages()
         self._observed = observed
         self._sight = sight
         self._guard = guard
@@ -89,9 +92,12 @@ class Watcher:
         self._runner.close()
 
     def do_pass(self) -> None:
-        """Scrape those whose turn it is, and judge what is due. Raises SQLAlchemyError."""
+        """Scrape those whose turn it is, and judge what is due. Raises DatabaseLostError, at its
+        end: what can be seen without a database was looked at all the same."""
         now = self._now()
-        troubled = self._read_troubled(now)
+        self._outages.begin_pass()
+        self._outages.ask(self._config_db, lambda: self._read_troubled(now))
+        troubled = self._troubled or set()
         replicas = self._observed.replicas()
         self._sight.take_fleet(replicas, now)
         targets = targets_of(replicas)
@@ -112,6 +118,7 @@ class Watcher:
         self.num_failed_scrapes += sum(page.text is None for page in asked)
         self._sight.take_pages(pages, now)
         self._look_around(suspects)
+        self._outages.end_pass()
 
     async def _fetch(self, targets: Sequence[Target]) -> list[ScrapedPage]:
         """None of them where it is to stop before all have answered."""
@@ -168,16 +175,15 @@ class Watcher:
             return
         self._records_at = now
         self._ask_gateways(now)
-        self._sight.take_counts(now)
-        self._sight.take_changes(now)
-        self._sight.take_failures(now)
+        ask = self._outages.ask
+        ask(self._request_db, lambda: self._sight.take_counts(now))
+        ask(self._config_db, lambda: self._sight.take_changes(now))
+        ask(self._config_db, lambda: self._sight.take_failures(now))
 
     def _try_to_look(self, name: str) -> None:
         """What one deployment's telemetry breaks, it breaks for itself alone."""
         try:
             self._look(name)
-        except (OperationalError, InterfaceError):
-            raise  # the database is not to be had: it would be so for all
         except Exception as error:  # noqa: BLE001
             self.num_failed_looks += 1
             said = f"{type(error).__name__}: {error}"
@@ -198,7 +204,9 @@ class Watcher:
         diagnosis = self._judge(seen)
         self.num_looks += 1
         self._diagnoses.put(self._answer(name, seen, diagnosis, now_unix_ns))
-        self._keep_incidents(name, seen, diagnosis, now_unix_ns)
+        self._outages.ask(
+            self._config_db, lambda: self._keep_incidents(name, seen, diagnosis, now_unix_ns)
+        )
 
     def _judge(self, seen: Seen) -> Diagnosis:
         """By what is newest; since when is looked up in all that is kept."""
@@ -258,10 +266,11 @@ class Watcher:
         for name, at in list(self._there_at.items()):
             if now - at < self._settings.calm_seconds:
                 continue
+            if not self._outages.ask(self._config_db, partial(self._resolve_all, name)):
+                return  # in a later pass
             del self._there_at[name]
             self._last_looked.pop(name, None)
             self._keeper.forget(name)
-            self._resolve_all(name)
 
     def _resolve_all(self, name: str) -> None:
         now_unix_ns = self._clock()

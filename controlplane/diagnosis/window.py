@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogEvent, LogKind
+from controlplane.diagnosis.patterns import compiled
 from controlplane.diagnosis.reading import HistogramReading, HistogramSeries, Reading, Series
 from controlplane.diagnosis.summing import joined, joined_histograms
 from dataplane.engine_metrics.signal import Signal, Unit
@@ -182,13 +183,13 @@ class Window:
 
     def lines_with(self, pattern: str) -> tuple[str, ...]:
         """Log lines that match the regular expression, whatever their case."""
-        compiled = re.compile(pattern, re.IGNORECASE)
-        return tuple(line for line in self.lines if compiled.search(line))
+        wanted = compiled(pattern, re.IGNORECASE)
+        return tuple(line for line in self.lines if wanted.search(line))
 
     def changes_with(self, pattern: str) -> tuple[Change, ...]:
         """Changes that match the regular expression, whatever their case."""
-        compiled = re.compile(pattern, re.IGNORECASE)
-        return tuple(change for change in self.changes if compiled.search(change.what))
+        wanted = compiled(pattern, re.IGNORECASE)
+        return tuple(change for change in self.changes if wanted.search(change.what))
 
     # --- doubts -------------------------------------------------------------------------
     def doubts_of(self, *kinds: DoubtKind) -> tuple[Doubt, ...]:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from controlplane.diagnosis.fact import Fact
+from controlplane.diagnosis.patterns import compiled
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Unit
 
@@ -27,8 +28,8 @@ def plain(key: str) -> str:
 def told_all(window: Window, pattern: str, *, without: str = "") -> tuple[Fact, ...]:
     """Facts whose key matches, in time order. Matches the words of the key, and those that
     `sources.facts` has for them."""
-    wanted = re.compile(pattern)
-    unwanted = re.compile(without) if without else None
+    wanted = compiled(pattern)
+    unwanted = compiled(without) if without else None
     return tuple(
         fact
         for fact in window.facts

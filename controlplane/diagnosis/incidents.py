@@ -53,13 +53,14 @@ class IncidentKeeper:
         self._settings = settings or IncidentSettings()
         self._looks: dict[tuple[str, str], int] = {}
 
-    def take(self, deployment: str, diagnosis: Diagnosis, now_unix_ns: int) -> None:
-        """What was found at one look. `diagnosis.window` has a Unix clock."""
+    def take(self, deployment: str, diagnosis: Diagnosis, now_unix_ns: int) -> bool:
+        """What was found at one look. `diagnosis.window` has a Unix clock. Whether anything of it
+        was to be written."""
         troubles = [each for each in diagnosis.findings if each.mechanism not in NO_TROUBLE]
         lasting = self._lasting(deployment, troubles)
         known = self._known(deployment, now_unix_ns)
         if not lasting and not self._over(known, diagnosis, troubles, now_unix_ns):
-            return
+            return False
         parts = group(lasting, known, now_unix_ns, self._settings)
         begun = next((findings for incident, findings in parts if incident is None), None)
         since_unix_ns = _since(diagnosis, begun[0]) if begun else None
@@ -76,6 +77,7 @@ class IncidentKeeper:
                     see_again(session, incident.incident_id, found, now_unix_ns)
             for incident, what in self._over(known, diagnosis, troubles, now_unix_ns):
                 resolve_incident(session, incident.incident_id, what, now_unix_ns)
+        return True
 
     def forget(self, deployment: str) -> None:
         """It is gone, or was not looked at for a while: what comes back begins anew."""

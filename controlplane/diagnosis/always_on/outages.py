@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from sqlalchemy.exc import DBAPIError, InterfaceError, InternalError, OperationalError
 
-from controlplane.store.connection import words_of
+from controlplane.store.connection import DatabaseKind, words_of
 from controlplane.store.database import Database
 from controlplane.store.database_url import place_of
 from controlplane.store.room import is_out_of_room
@@ -20,36 +20,50 @@ class DatabaseLostError(Exception):
         else:
             why = f"{place} did not answer ({words_of(error)})"
             remedy = "`pilothouse db check` says how it stands"
-        super().__init__(
-            f"{why}. Deployments are looked at all the same, and until it is back no incident is "
-            f"opened, seen again or resolved: {remedy}"
-        )
+        super().__init__(f"{why}. {_COSTS[database.kind]}: {remedy}")
+
+
+_COSTS = {
+    DatabaseKind.CONFIG: "Deployments are looked at all the same, and until it is back no incident "
+    "is opened, seen again or resolved",
+    DatabaseKind.REQUESTS: "Deployments are looked at all the same, without the counts of how "
+    "their requests ended",
+}
+_TOLD_PASSES = 12
+"""A minute's: so long a failure is told of where nothing asks again for what failed."""
 
 
 class Outages:
-    """Of one pass after the other. A database that failed is not asked again in the same pass:
-    each time may cost the time that it takes to find out that nobody answers. It is lost until it
-    was asked and answered."""
+    """Of one pass after the other. What failed is not asked again in the same pass: each time may
+    cost the time that it takes to find out that nobody answers. Reading and writing are apart: a
+    full disk can still be read."""
 
     def __init__(self) -> None:
-        self._lost: dict[str, DatabaseLostError] = {}
-        self._failed_now: set[str] = set()
+        self._lost: dict[tuple[str, bool], DatabaseLostError] = {}
+        self._num_passes: dict[tuple[str, bool], int] = {}
+        """Since it failed."""
 
     def begin_pass(self) -> None:
         """All may be back."""
-        self._failed_now = set()
+        self._num_passes = {key: number + 1 for key, number in self._num_passes.items()}
+        for key in [key for key, number in self._num_passes.items() if number > _TOLD_PASSES]:
+            del self._lost[key], self._num_passes[key]
 
-    def ask(self, database: Database, what: Callable[[], object]) -> bool:
-        """Whether `what`, which uses `database`, was done."""
-        if database.kind in self._failed_now:
+    def ask(
+        self, database: Database, what: Callable[[], object], *, is_writing: bool = False
+    ) -> bool:
+        """Whether `what`, which uses `database`, could be done. It returns False where it did not
+        use it after all, and so does not show that it is there."""
+        key = (database.kind, is_writing)
+        if self._num_passes.get(key) == 0:
             return False
         try:
-            what()
+            was_used = what()
         except (OperationalError, InterfaceError, InternalError) as error:
-            self._lost[database.kind] = DatabaseLostError(database, error)
-            self._failed_now.add(database.kind)
+            self._lost[key], self._num_passes[key] = DatabaseLostError(database, error), 0
             return False
-        self._lost.pop(database.kind, None)
+        if was_used is not False and key in self._lost:
+            del self._lost[key], self._num_passes[key]
         return True
 
     def end_pass(self) -> None:

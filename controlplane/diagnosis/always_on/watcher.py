@@ -205,7 +205,9 @@ class Watcher:
         self.num_looks += 1
         self._diagnoses.put(self._answer(name, seen, diagnosis, now_unix_ns))
         self._outages.ask(
-            self._config_db, lambda: self._keep_incidents(name, seen, diagnosis, now_unix_ns)
+            self._config_db,
+            lambda: self._keep_incidents(name, seen, diagnosis, now_unix_ns),
+            is_writing=True,
         )
 
     def _judge(self, seen: Seen) -> Diagnosis:
@@ -230,22 +232,24 @@ class Watcher:
 
     def _keep_incidents(
         self, name: str, seen: Seen, diagnosis: Diagnosis, now_unix_ns: int
-    ) -> None:
+    ) -> bool:
         """Where nothing is wrong and nothing was, the database is left in peace. Where no replica
-        tells anything and the rules cannot say, nothing is known of an end either."""
+        tells anything and the rules cannot say, nothing is known of an end either. Whether anything
+        was written."""
         if seen.num_telling == 0 and diagnosis.mechanism is Mechanism.CANNOT_TELL:
             self._keeper.forget(name)
-            return
+            return False
         is_well = all(each.mechanism in NO_TROUBLE for each in diagnosis.findings)
         troubled = self._read_troubled(self._now())
         if is_well and name not in troubled:
             self._keeper.forget(name)
-            return
-        self._keeper.take(name, diagnosis, now_unix_ns)
+            return False
+        was_written = self._keeper.take(name, diagnosis, now_unix_ns)
         if is_well and not self._has_open(name):
             troubled.discard(name)
         else:
             troubled.add(name)
+        return was_written
 
     def _read_troubled(self, now: float) -> set[str]:
         """Incidents of an earlier control plane go on: they end as those that it opens itself."""
@@ -266,7 +270,9 @@ class Watcher:
         for name, at in list(self._there_at.items()):
             if now - at < self._settings.calm_seconds:
                 continue
-            if not self._outages.ask(self._config_db, partial(self._resolve_all, name)):
+            if not self._outages.ask(
+                self._config_db, partial(self._resolve_all, name), is_writing=True
+            ):
                 return  # in a later pass
             del self._there_at[name]
             self._last_looked.pop(name, None)

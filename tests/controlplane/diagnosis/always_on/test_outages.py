@@ -102,11 +102,15 @@ def test_a_database_that_is_lost_is_asked_once_a_pass(
 
     assert not outages.ask(fleet.config_db, fail)
     assert not outages.ask(fleet.config_db, fail)
+    assert outages.ask(fleet.config_db, lambda: None, is_writing=True)
     assert outages.ask(fleet.request_db, lambda: None)
     assert asked == [1]
     with pytest.raises(DatabaseLostError, match="nobody answers"):
         outages.end_pass()
     outages.begin_pass()
+    with pytest.raises(DatabaseLostError):
+        outages.end_pass()
+    assert outages.ask(fleet.config_db, lambda: False)
     with pytest.raises(DatabaseLostError):
         outages.end_pass()
     assert outages.ask(fleet.config_db, lambda: None)

@@ -38,6 +38,7 @@ UNITS: dict[str, tuple[Unit, float, str]] = {
     "ratio": (Unit.RATIO, 1.0, ""),
     "rps": (Unit.PER_SECOND, 1.0, "/s"),
     "qps": (Unit.PER_SECOND, 1.0, "/s"),
+    "tps": (Unit.TOKENS_PER_SECOND, 1.0, "tokens/s"),
 }
 """Word -> unit, factor, and how it is written behind the number. Memory is counted in powers of
 two whatever it is called: engines and nvidia-smi do so."""
@@ -50,6 +51,9 @@ COUNTED = TOKENS | {"req", "reqs", "requests"}
 
 MOMENTS = frozenset({"ago", "since", "old", "later"})
 """Behind `s` these make a time of it: `last_token_s_ago`."""
+
+APART = frozenset({"between", "gap", "pause"})
+"""Before `requests_s` these make a time of it: `gap_between_requests_s`."""
 
 TIMED = frozenset(
     (

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.sources.fact_words import (
+    APART,
     CLOCKED,
     COUNTED,
     FLOWS,
@@ -30,6 +31,7 @@ from controlplane.diagnosis.sources.fact_words import (
     WHICH,
 )
 from controlplane.diagnosis.sources.quantity import number_of
+from controlplane.diagnosis.views.durations import durations_in
 from dataplane.engine_metrics.signal import Unit
 
 _MAX_KEY = 200
@@ -45,9 +47,14 @@ _QUANTILE = re.compile(r"p(\d{2,4})")
 _ABOUT = r"(?:(?:about|around|approx\.?|approximately|roughly|ca\.|~|≈) ?)?"
 _VALUE = re.compile(
     _ABOUT
-    + r"(?P<number>-?\d[\d,_]*(?:\.\d+)?(?:e[+-]?\d+)?)\s*(?P<unit>[a-zA-Zµ%]+(?:/[a-z]+)?)?",
+    + r"(?P<number>-?\d[\d,_]*(?:\.\d+)?(?:e[+-]?\d+)?)(?P<thousands>k(?=\s|$)|(?-i:M)(?=\s|$))?"
+    r"\s*(?P<unit>[a-zA-Zµ%]+(?:/[a-z]+)?|/[a-z]+)?",
     re.IGNORECASE,
 )
+_THOUSANDS = {"k": 1e3, "m": 1e6}
+_COMPOUND = re.compile(r"(?:\d+(?:\.\d+)? ?(?:d|h|m|min|s|sec)\b ?){2,4}", re.IGNORECASE)
+"""`1m 20s`, `3d 4h`."""
+_OVER = re.compile(r"/ ?(s|sec|second|min|minute|h|hour)\b", re.IGNORECASE)
 
 
 _RANGE = re.compile(
@@ -139,7 +146,11 @@ def _value(text: str, key: _Key) -> tuple[float | None, Unit | None, str]:
         return float(text.lower() == "true"), key.unit, ""
     found = _VALUE.fullmatch(text)
     number = number_of(found["number"]) if found else None
+    if found is not None and number is not None and found["thousands"]:
+        number *= _THOUSANDS[found["thousands"].lower()]
     if found is None:
+        if _COMPOUND.fullmatch(text):
+            return sum(seconds for _, seconds in durations_in(text)), Unit.SECONDS, ""
         found, number = _middle(text)
     if found is None or number is None:
         return None, key.unit, ""
@@ -195,7 +206,8 @@ def _written_unit(text: str) -> tuple[Unit, float] | None:
 
 # --- keys ---------------------------------------------------------------------------------
 def _split(key: str) -> list[str]:
-    words = [word for word in _SPLIT.split(_CAMEL.sub("_", key).lower()) if word]
+    apart = _OVER.sub(r"_per_\1", _CAMEL.sub("_", key))
+    words = [word for word in _SPLIT.split(apart.lower()) if word]
     split: list[str] = []
     for word in words:
         numbered = _NUMBERED.fullmatch(word)
@@ -245,7 +257,8 @@ def _read_word(words: list[str], place: int, read: _Key) -> int:
     if unit is None or (word == "s" and place == 0):
         read.words.append(word)
         return 1
-    is_rate = read.unit is Unit.BYTES or words[place - 1] in COUNTED
+    is_counted = words[place - 1] in COUNTED and not APART & set(words[:place])
+    is_rate = read.unit is Unit.BYTES or is_counted
     if word == "s" and is_rate and following not in MOMENTS:
         _make_rate(read, 1.0, "s")
     else:

@@ -91,6 +91,22 @@ CASES: dict[str, tuple[Mechanism, tuple[Part, ...]]] = {
             told(simulated_users=200, established_connections=100, not_yet_sent_by_client=100),
         ),
     ),
+    "one client agrees with the server, another adds to it": (
+        Mechanism.LOAD_GENERATOR_BOUND,
+        (*ROOM, told(server_ttft_ms=233, plain_client_ttft_ms=235, bench_script_ttft_ms=435)),
+    ),
+    "a pause as long as a request between any two": (
+        Mechanism.LOAD_GENERATOR_BOUND,
+        (*ROOM, told(parallel=1, e2e_mean_s=0.74, gap_between_requests_s=0.92)),
+    ),
+    "fewer in flight than asked for, by rate times duration": (
+        Mechanism.LOAD_GENERATOR_BOUND,
+        (*ROOM, told(concurrency=64, requests_per_s=4.1, e2e_mean_s=2.2)),
+    ),
+    "it says so itself": (
+        Mechanism.LOAD_GENERATOR_BOUND,
+        (*ROOM, Line(text="WARN Insufficient VUs, reached 200 active VUs and cannot add more")),
+    ),
 }
 
 

@@ -1,0 +1,146 @@
+"""One server, measured by two: by itself and a client, or by two clients."""
+
+import re
+
+from controlplane.diagnosis.citing import number, says
+from controlplane.diagnosis.fact import Fact
+from controlplane.diagnosis.rules.callers.client_limits import GENERATOR
+from controlplane.diagnosis.views.activity import Activity
+from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.told import number_of, plain, told_all, told_number
+from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal, Unit
+
+_FACTOR = 2.0
+"""Between what two clients measure at one server, or between client and server: beyond what a
+network adds."""
+_LAG_SECONDS = 0.05
+"""Of an event loop that is to read tokens every 20 ms or so."""
+
+
+def disagree(argument: Argument, now: Activity) -> int:
+    """The server's own time to a first token is far below what the client reports."""
+    histogram = now.window.find_histogram(Signal.TTFT)
+    mean = None if histogram is None else histogram.mean
+    engine = told_number(now.window, r"(engine|server|vllm|sglang)\b.*ttft|ttft.*(engine|server)")
+    if mean is None:
+        mean = number_of(engine)
+    reported = [
+        (fact, value)
+        for fact in told_all(
+            now.window,
+            rf"\b({GENERATOR}|reported|observed|seen|curl)\b.*ttft|ttft.*\b({GENERATOR})\b",
+            without=r"server|engine|gateway",
+        )
+        if (value := number_of(fact)) is not None
+    ]
+    worst = max(reported, key=lambda pair: pair[1], default=None)
+    if mean is None or worst is None or worst[1] < _FACTOR * mean or mean <= 0:
+        return 0
+    for fact, _ in reported:
+        argument.fact(fact)
+    if histogram is not None and histogram.mean is not None:
+        count = number(histogram.observed.count)
+        sentence = f"{histogram.origin.name}: mean {number(mean)} s over {count} requests"
+        argument.histogram(histogram, mean, sentence)
+    else:
+        argument.fact(engine)
+    argument.says(f"the client reports {number(worst[1] / mean)} times what the server measured")
+    return 1
+
+
+_OTHER_CLIENT = (
+    r"same (test|load|server|run|prompts)|"
+    r"(second|two|other|another) (client|generator|tool|process)(e?s)?|"
+    r"(from|with|by|in|on) (\w+ )?(clients|generators|client (processes|machines|threads))"
+)
+
+
+def another_client(argument: Argument, window: Window) -> bool:
+    """The same server gives much more to another client."""
+    same = told_all(window, _OTHER_CLIENT)
+    for fact in same:
+        argument.fact(fact)
+    pairs = _by_tool(window)
+    for one, two in pairs:
+        argument.says(f"{says(one)}, {says(two)}: at the same server")
+    return bool(pairs) or any(_is_better(window, fact) for fact in same)
+
+
+def _by_tool(window: Window) -> list[tuple[Fact, Fact]]:
+    """`bench_a_tokens_per_s` beside `bench_b_tokens_per_s`, far apart."""
+    shapes: dict[str, list[Fact]] = {}
+    for fact in told_all(window, rf"\b({GENERATOR})\b.*(tok|ttft|rps|throughput|per s|requests)"):
+        value = number_of(fact)
+        if value is not None and value > 0:
+            shape = re.sub(rf"\b({GENERATOR}) (\w+) ", r"* ", plain(fact.key), count=1)
+            shapes.setdefault(shape, []).append(fact)
+    found = []
+    for facts in shapes.values():
+        values = sorted(facts, key=lambda fact: number_of(fact) or 0.0)
+        least, most = values[0], values[-1]
+        low, high = number_of(least) or 0.0, number_of(most) or 0.0
+        if least.key != most.key and high >= _FACTOR * low:
+            found.append((most, least))
+    return found
+
+
+def _is_better(window: Window, fact: Fact) -> bool:
+    """The other client gets far more than this one, or gets it far sooner."""
+    other = number_of(fact)
+    measured = set(re.sub(_OTHER_CLIENT, " ", plain(fact.key)).split()) - _FILLERS
+    if other is None or not measured:
+        return False
+    for own in window.facts:
+        value = number_of(own)
+        is_alike = own.unit is fact.unit and measured <= set(plain(own.key).split())
+        if own is fact or value is None or not is_alike or re.search(_OTHER_CLIENT, plain(own.key)):
+            continue
+        more, less = (value, other) if fact.unit is Unit.SECONDS else (other, value)
+        if more >= _FACTOR * less > 0:
+            return True
+    return False
+
+
+_FILLERS = frozenset({"with", "by", "on", "in", "of", "the", "for"})
+
+
+def sides_with(argument: Argument, now: Activity) -> int:
+    """Of two clients one measures what the server does, and the other far more: it adds that
+    itself."""
+    histogram = now.window.find_histogram(Signal.TTFT)
+    mean = None if histogram is None else histogram.mean
+    engine = told_number(
+        now.window, r"(engine|server|gateway|prometheus)\b.*ttft|ttft.*(engine|server|gateway)"
+    )
+    truth = number_of(engine) if mean is None else mean
+    clients = [
+        (fact, value)
+        for fact in told_all(now.window, r"ttft", without=_NOT_A_CLIENT)
+        if fact.unit is Unit.SECONDS and (value := number_of(fact)) and fact.quantile in (None, 0.5)
+    ]
+    if not truth:
+        return 0
+    near = [each for each in clients if abs(each[1] - truth) <= _AGREES * truth]
+    far = [
+        each
+        for each in clients
+        if each[1] >= _CLEARLY * truth and each[1] - truth >= _ADDED_SECONDS
+    ]
+    if not near or not far:
+        return 0
+    if histogram is not None and mean is not None:
+        argument.histogram(histogram, mean, f"{histogram.origin.name}: mean {number(mean)} s")
+    else:
+        argument.fact(engine)
+    argument.fact(near[0][0], "as the server says")
+    for fact, value in far:
+        argument.fact(fact, f"{number(round(value - truth, 3))} s more, of its own")
+    return 1
+
+
+_NOT_A_CLIENT = r"engine|server|gateway|prometheus|minus|diff|objective|limit|before|p9\d|max|slo"
+_AGREES = 0.15
+_CLEARLY = 1.3
+_ADDED_SECONDS = 0.05
+"""Less is a network."""

@@ -112,7 +112,8 @@ def _circumstance(one: Fact, two: Fact, base: str, other: str) -> str | None:
     if is_extended and len(min(words, key=len)) > 1:
         return " ".join(only)
     stems = [_without(fact.key, base, other) for fact in (one, two)]
-    return " ".join(only) if stems[0] == stems[1] and stems[0] else None
+    is_said = bool(stems[0]) or one.unit is not None
+    return " ".join(only) if stems[0] == stems[1] and is_said else None
 
 
 def _is_base(one: Fact, two: Fact, base: str, other: str) -> bool:

@@ -48,6 +48,40 @@ def device_usage(window: Window) -> Figure | None:
     return Figure(share, f"{fact.key} {fact.raw}", fact)
 
 
+def power_share(window: Window) -> Figure | None:
+    """Of what the device may draw, as it was told: a share, or watts beside a limit."""
+    told_share = told_all(window, r"\bpower\b.*\b(cap|limit|tdp|share|percent|pct)\b")
+    for fact in reversed(told_share):
+        share = number_of(fact)
+        if (
+            share is not None
+            and 0 < share <= 1
+            and not re.search(r"\bw(atts?)?\b", plain(fact.key))
+        ):
+            return Figure(share, f"{fact.key} {fact.raw}", fact)
+    limits = told_all(window, r"\bpower\b.*\b(cap|limit|max)\b|\b(tdp|power cap|power limit)\b")
+    most = number_of(limits[-1]) if limits else None
+    drawn = [
+        (fact, watts)
+        for fact in told_all(window, r"\bpower\b|\bwatts?\b", without=r"cap\b|limit|max|tdp|share")
+        if (watts := number_of(fact)) is not None
+    ]
+    if not most or not drawn:
+        return None
+    fact, watts = max(drawn, key=lambda each: each[1])
+    return Figure(watts / most, f"{fact.key} {fact.raw} of {limits[-1].raw}", fact)
+
+
+def is_power_low(window: Window) -> bool:
+    """The device draws so little that it cannot be at work most of the time."""
+    share = power_share(window)
+    return share is not None and share.value < _LOW_POWER
+
+
+_LOW_POWER = 0.35
+"""Of its limit: an idle one draws a tenth to a fifth, one that only reads weights half."""
+
+
 def is_device_idle(window: Window) -> bool | None:
     """A good part of the time; None where nobody knows."""
     usage = device_usage(window)

@@ -1,6 +1,7 @@
 """Which replicas prefill and which decode, by role where it is told, else by what they do."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from controlplane.diagnosis.reading import Series
@@ -9,7 +10,10 @@ from controlplane.diagnosis.views.course_parts import recent_rate
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal
 
-_ROLES = ("role", "engine_type", "phase")
+_ROLES = ("role", "engine_type", "phase", "disaggregation_mode")
+_NAMES = ("replica", "instance", "pod", "engine", "worker")
+"""Labels whose value is a name, which may say what the place is for: `decode-0`."""
+_NAMED = re.compile(r"(?:^|[^a-z])(prefill|decode)(?:er)?(?:[^a-z]|$)", re.IGNORECASE)
 _HARDLY = 0.1
 """Of the tokens that the busiest generates: a prefill worker makes one for each request."""
 _LEAST_DECODE = 1.0
@@ -43,10 +47,22 @@ def phases_of(window: Window) -> Phases | None:
     return Phases(prefill, frozenset(speeds) - prefill) if prefill else None
 
 
+def role_of(labels: Mapping[str, str]) -> str:
+    """`prefill` or `decode` where a label says so, or a name does; empty for anything else."""
+    for label in _ROLES:
+        if labels.get(label) in ("prefill", "decode"):
+            return labels[label]
+    for label in _NAMES:
+        found = _NAMED.search(labels.get(label, ""))
+        if found is not None:
+            return found[1].lower()
+    return ""
+
+
 def _by_role(window: Window) -> Phases | None:
     places: dict[str, set[str]] = {"prefill": set(), "decode": set()}
     for series in window.all_series(Signal.RUNNING):
-        role = next((series.labels[label] for label in _ROLES if label in series.labels), "")
+        role = role_of(series.labels)
         if role in places and "replica" in series.labels:
             places[role].add(series.labels["replica"])
     if not places["prefill"] or not places["decode"]:

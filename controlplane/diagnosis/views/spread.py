@@ -150,7 +150,7 @@ def _of_keys(facts: tuple[Fact, ...]) -> Spread | None:
     groups = {stem: places for stem, places in groups.items() if len(places) > 1}
     if not groups:
         return None
-    stem, places = max(groups.items(), key=lambda item: len(item[1]))
+    stem, places = max(groups.items(), key=lambda item: (len(item[1]), _unevenness(item[1])))
     latest = {place: number_of(told[-1]) or 0.0 for place, told in places.items()}
     before = {place: number_of(told[0]) or 0.0 for place, told in places.items()}
     moments = [fact.at for told in places.values() for fact in told]
@@ -165,9 +165,23 @@ def _of_keys(facts: tuple[Fact, ...]) -> Spread | None:
     )
 
 
+def _unevenness(places: Mapping[str, list[Fact]]) -> float:
+    """The share of the place with most; nothing for a handful, which cannot be even."""
+    values = [number_of(told[-1]) or 0.0 for told in places.values()]
+    return max(values) / sum(values) if sum(values) >= _FEWEST * len(values) else 0.0
+
+
+_FEWEST = 2.0
+_NUMBERED = r"\b(prefill|decode|endpoint|upstream|target|box|machine) (\d{1,2}|[a-d])\b"
+
+
 def _apart(key: str) -> tuple[str, str] | None:
     """The key without its place, and the place."""
     found = re.search(rf"{_PLACE} ?([a-z]\b|\d+|[a-z]*\d+)", key)
+    if found is None:
+        found = re.search(_NUMBERED, key)
+    if found is None:
+        found = re.search(r"(?<= )[a-h](?= |$)", key)
     if found is None:
         found = re.search(r"\b(?!p\d\d)([a-z]{1,12})(\d{1,2})\b", key)
     if found is None:

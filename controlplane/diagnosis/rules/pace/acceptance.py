@@ -1,5 +1,6 @@
 """How much of what is drafted is accepted, by whatever engine or caller counts it."""
 
+import itertools
 import re
 from dataclasses import dataclass
 
@@ -166,7 +167,9 @@ def _numbers(window: Window, pattern: str) -> list[float]:
 def fell(window: Window) -> str:
     """It sank within the window, or against what was told of before, by more than texts differ."""
     for series in window.all_series(Signal.ACCEPTANCE_RATE):
-        if len(series.readings) >= _SEVERAL and series.last.value <= _SUNK * series.max:
+        steadily = all(one > two for one, two in itertools.pairwise(series.values))
+        is_seen = len(series.readings) >= _SEVERAL or (steadily and len(series.readings) > 2)
+        if is_seen and series.last.value <= _SUNK * series.max:
             return f"{series.origin.name} sank to {series.last.raw} from {series.max:.3g}"
     for contrast in contrasts(window, _ACCEPTANCE, is_share=True):
         if contrast.base_value > 0 and contrast.factor <= _SUNK:

@@ -8,6 +8,7 @@ from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.course import is_sustained, late, stretch_while
 from controlplane.diagnosis.views.device import IDLE_BELOW, cite_usage
 from controlplane.diagnosis.views.figure import Figure, figure_of
+from controlplane.diagnosis.views.loads import load_of
 from controlplane.diagnosis.views.prompts import longest_prompt, other_prompts
 from controlplane.diagnosis.views.slowdown import slowdowns
 from controlplane.diagnosis.views.told import number_of, told_all, told_number
@@ -28,9 +29,9 @@ _FLAT = 1.25
 _BUSY = 0.9
 _PROMISED = r"max (new )?tokens|reserv|conservativ|guaranteed|evict policy|scheduler policy"
 _LIMIT = (
-    r"(max|limit|cap)\b.*\b(in ?flight|active|concurren\w*|parallel|batch( size)?|seqs|seats"
-    r"|connections|workers)\b|^(num )?(slots|seats)$|\bmax num seqs|max running requests|semaphore"
-    r"|pool size|batch size limit"
+    r"(max|limit|cap)\b.*\b(in ?flight|active|concurren\w*|parallel|ongoing|batch( size)?|seqs"
+    r"|seats|connections|workers)\b|^(num )?(slots|seats)$|\bmax num seqs|max running requests"
+    r"|semaphore|pool size|batch size limit"
 )
 BACKLOG = (
     r"\b(items|rows|prompts|requests|jobs|documents|tasks|backlog|work)\b.*\b(left|remaining"
@@ -78,11 +79,11 @@ def does_more_with_more(argument: Argument, now: Activity, limit: float) -> bool
     if now.decode is None:
         return False
     for fact in told_all(now.window, r"tokens|tok\b|throughput|tps"):
-        value = number_of(fact)
-        if fact.load is None or fact.load < _TWICE * limit or value is None:
+        value, load = number_of(fact), load_of(fact)
+        if load is None or load < _TWICE * limit or value is None:
             continue
         if value >= _MORE * late(now.decode):
-            argument.fact(fact, f"with {number(fact.load)} at once it does more")
+            argument.fact(fact, f"with {number(load)} at once it does more")
             return True
     return False
 

@@ -77,7 +77,7 @@ def judge(window: Window) -> Verdict | None:
         else:
             argument.says(f"{usage.says}: the device waits")
     _cite(argument, now)
-    sure = _is_slow(window) or _is_far_from_busy(usage, now)
+    sure = _is_slow(window) or _is_far_from_busy(usage, now, IDLE_BELOW if busy else _FAR)
     if measured or ((busy or starved or eager) and is_idle and sure):
         return argument.verdict(Confidence.CERTAIN if measured and busy else Confidence.LIKELY)
     if eager and not (busy or starved or is_idle):
@@ -293,10 +293,10 @@ def _is_slow(window: Window) -> bool:
     return any(slow.factor >= _SLOWER for slow in slowdowns(window))
 
 
-def _is_far_from_busy(usage: Figure | None, now: Activity) -> bool:
+def _is_far_from_busy(usage: Figure | None, now: Activity, bound: float) -> bool:
     """With a batch at hand; at one request a wait for the device looks like work of the host."""
     running = None if now.running is None else late(now.running)
-    return usage is not None and usage.value < _FAR and (running is None or running >= _A_BATCH)
+    return usage is not None and usage.value < bound and (running is None or running >= _A_BATCH)
 
 
 def _cite(argument: Argument, now: Activity) -> None:

@@ -5,9 +5,9 @@ import re
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.views.argument import Argument
-from controlplane.diagnosis.views.told import number_of, plain, told_all
+from controlplane.diagnosis.views.link_speed import bytes_per_second
+from controlplane.diagnosis.views.told import plain, told_all
 from controlplane.diagnosis.window import Window
-from dataplane.engine_metrics.signal import Unit
 
 SLOW_PATH = (
     r"custom[ _-]?all-?_?reduce (is )?(disabled|off)|lacks GPU P2P"
@@ -48,7 +48,6 @@ _CAPACITY = (
 )
 _FULL = 0.8
 """Of a link: collectives come in bursts, so that the mean of one that is the limit is below all."""
-_GIGABIT = 1e9 / 8
 
 
 def slow_path(argument: Argument, window: Window) -> bool:
@@ -80,7 +79,7 @@ def _measured_slow(argument: Argument, window: Window) -> bool:
     """Somebody measured what goes between two devices."""
     found = False
     for fact in told_all(window, _BETWEEN, without=_NOT_A_LINK):
-        value = bytes_per_second(fact.key, fact.raw, number_of(fact), fact.unit)
+        value = bytes_per_second(fact)
         if re.search(_MEASURED, plain(fact.key)) and value is not None and value < _SLOW_BYTES:
             argument.fact(fact)
             found = True
@@ -90,30 +89,14 @@ def _measured_slow(argument: Argument, window: Window) -> bool:
 def is_link_full(argument: Argument, window: Window) -> bool:
     """What goes over it is most of what it can take."""
     for fact in told_all(window, _TRAFFIC, without=r"\bkv\b|transfer|client|download|cap"):
-        carried = bytes_per_second(fact.key, fact.raw, number_of(fact), fact.unit)
+        carried = bytes_per_second(fact)
         if carried is None:
             continue
         for limit in told_all(window, _CAPACITY, without=r"\bkv\b|transfer|client|download"):
-            most = bytes_per_second(limit.key, limit.raw, number_of(limit), limit.unit)
+            most = bytes_per_second(limit)
             if limit is fact or not most or not _FULL * most <= carried <= 1.2 * most:
                 continue
             argument.fact(fact)
             argument.fact(limit, "the link is full")
             return True
     return False
-
-
-def bytes_per_second(key: str, raw: str, value: float | None, unit: Unit | None) -> float | None:
-    """Of a speed of a link in whatever unit: bits are told by their name."""
-    if value is None or value <= 0:
-        return None
-    if unit is Unit.BYTES_PER_SECOND:
-        return value
-    text = f"{plain(key)} {raw.lower()}"
-    if re.search(r"\bgbit|gbps\b|\bgb e\b|gbe\b|gigabit", text):
-        return value * _GIGABIT
-    if re.search(r"\bmbit|mbps\b|megabit", text):
-        return value * _GIGABIT / 1000
-    if re.search(r"\b(gb|gib) ?(per )?s\b|gb/s|gib/s|gbytes", text):
-        return value if value > 1e6 else value * 1e9
-    return None

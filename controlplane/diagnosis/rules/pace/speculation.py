@@ -84,11 +84,12 @@ def _by_acceptance(argument: Argument, window: Window, acceptance: Acceptance) -
     is_much = acceptance.drafted is None or acceptance.drafted >= _LEAST_TOKENS
     if acceptance.share < _HARDLY and is_much:
         return argument.verdict(Confidence.LIKELY)
-    if acceptance.share >= _LITTLE:
-        return None
     sank = fell(window)
     if sank:
         argument.says(sank)
+    if acceptance.share >= _LITTLE and not sank:
+        return None
+    if acceptance.share < _LITTLE and sank:
         return argument.verdict(Confidence.LIKELY)
     argument.need("speed without speculation under the same load", "tokens drafted at a time")
     return argument.verdict(Confidence.POSSIBLE)

@@ -12,7 +12,13 @@ from controlplane.diagnosis.rules.pace.sending import by_sending
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
-from controlplane.diagnosis.views.device import BUSY_CORE, IDLE_BELOW, cpu_of, device_usage
+from controlplane.diagnosis.views.device import (
+    BUSY_CORE,
+    IDLE_BELOW,
+    cpu_of,
+    device_usage,
+    is_power_low,
+)
 from controlplane.diagnosis.window import Window
 
 
@@ -25,7 +31,9 @@ def judge(window: Window) -> Verdict | None:
     if _is_somebody_elses(now):
         return None
     usage = device_usage(window)
-    is_idle = usage is not None and usage.value < IDLE_BELOW
+    is_idle = (usage is not None and usage.value < IDLE_BELOW) or (
+        usage is None and is_power_low(window)
+    )
     return (
         beside_free_memory(Argument(window), now, usage)
         or behind_a_limit(Argument(window), now, usage, is_idle=is_idle)
@@ -57,5 +65,5 @@ UNDERFILLED = Rule(
     remedy="Raise the limit (seats, in-flight at the gateway) or send more at once, while tokens "
     "stay fast enough.",
     hides="A larger batch makes tokens slower, and brings preemptions where contexts are long.",
-    explains=frozenset({Mechanism.QUEUE_OVERLOAD}),
+    explains=frozenset({Mechanism.QUEUE_OVERLOAD, Mechanism.DELIVERY_FRONT_END_BOUND}),
 )

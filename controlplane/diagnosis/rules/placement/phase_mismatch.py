@@ -8,10 +8,12 @@ from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.summing import joined
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import activity_of
 from controlplane.diagnosis.views.argument import Argument, course
 from controlplane.diagnosis.views.course import early, late
+from controlplane.diagnosis.views.phases import role_of
 from controlplane.diagnosis.views.told import number_of, plain, share_of, told_all, told_number
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal
@@ -127,11 +129,8 @@ def _queue(window: Window, name: str) -> Series | None:
 
 
 def _of_role(window: Window, signal: Signal, name: str) -> Series | None:
-    for label in ("engine_type", "role", "phase", "disaggregation_mode"):
-        found = window.find(signal, **{label: name})
-        if found is not None:
-            return found
-    return None
+    found = [series for series in window.all_series(signal) if role_of(series.labels) == name]
+    return joined(found) if len(found) > 1 else found[0] if found else None
 
 
 def _is_short(side: Phase) -> bool:
@@ -152,12 +151,23 @@ def _is_idle(other: Phase, short: Phase) -> bool:
     if other.queue is not None and other.queue * _TIMES > (short.queue or _QUEUE):
         return False
     if other.busy is not None:
-        return other.busy < _IDLE
+        return _is_less_busy(other, short)
     if other.kv is not None:
         return (other.kv < _IDLE and other.name == "decode") or other.running == 0
     if other.running is not None:
         return other.running <= 1
     return other.queue is not None and other.queue == 0 and short.is_growing
+
+
+def _is_less_busy(other: Phase, short: Phase) -> bool:
+    """Clearly, with no queue and a cache that is mostly free beside one that is full."""
+    if other.busy is None or short.busy is None or other.busy > short.busy - _CLEARLY:
+        return False
+    is_free = other.kv is not None and other.kv < _IDLE and (short.kv or 0.0) >= _FULL
+    return other.queue is not None and (is_free or (short.is_growing and short.busy >= _FULL))
+
+
+_CLEARLY = 0.2
 
 
 def _cite_workers(argument: Argument, window: Window) -> None:

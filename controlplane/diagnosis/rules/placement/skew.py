@@ -7,7 +7,7 @@ from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.course_parts import recent_rate
-from controlplane.diagnosis.views.phases import phases_of
+from controlplane.diagnosis.views.phases import phases_of, role_of
 from controlplane.diagnosis.views.spread import Spread, spread_of
 from controlplane.diagnosis.views.told import told, told_all
 from controlplane.diagnosis.window import Window
@@ -170,16 +170,11 @@ def _work(window: Window) -> Spread | None:
 
 def _is_split_by_phase(window: Window) -> bool:
     """Prefill and decode workers are not meant to have the same."""
-    roles = {
-        series.labels.get("engine_type") or series.labels.get("role") or ""
-        for series in window.all_series(Signal.RUNNING)
-    }
+    roles = {role_of(series.labels) for series in window.all_series(Signal.RUNNING)}
     told_apart = told(
         window, r"\bprefill\b.*\b(pool|workers?|replicas?|nodes?|busy|util)"
     ) and told(window, r"\bdecode\b.*\b(pool|workers?|replicas?|nodes?|busy|util)")
-    return (
-        len(roles - {"", "unified"}) > 0 or phases_of(window) is not None or told_apart is not None
-    )
+    return len(roles - {""}) > 1 or phases_of(window) is not None or told_apart is not None
 
 
 def _is_uneven(spread: Spread) -> bool:

@@ -1,17 +1,16 @@
 """Moving KV between workers or tiers takes longer than computing."""
 
 import re
-from dataclasses import dataclass
 
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.confidence import Confidence
-from controlplane.diagnosis.fact import Fact
-from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.rules.placement.kv_moves import THROUGHPUT, TRANSFER, Move, move_of
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.course import early, is_sustained, late, stretch_while
+from controlplane.diagnosis.views.link_speed import bytes_per_second
 from controlplane.diagnosis.views.slowdown import slowdowns
 from controlplane.diagnosis.views.told import number_of, plain, share_of, told_all, told_number
 from controlplane.diagnosis.window import Window
@@ -22,46 +21,26 @@ _SHARE = 0.4
 _MOST = 0.6
 _QUEUE = 4.0
 _LEAST_SECONDS = 15.0
-_TRANSFER = (
-    r"\b(transfer\w*|hand ?off|handover|nixl|mooncake|lmcache|hicache|onboard\w*|offload\w*"
-    r"|kv (load"
-    r"\w*|fetch\w*|pull\w*|push\w*|mov\w*|copy|recv|send|migrat\w*)|remote kv|swap (in|out)"
-    r"|load back"
-    r"|prefetch\w*|d2h|h2d)\b"
-)
-_TIMED = (
-    r"(?:nixl|mooncake|lmcache|xfer|kv.?transfer|kv.?cache.?transfer|write_blocks|read_blocks).*?"
-    r"(?:time|took|cost|latency)[^\d]{0,40}([\d.]+) ?(ms|s)\b"
-)
 _COMPUTE = r"(prefill|recompute|compute|forward)\b(?!.*\b(transfer|queue|wait|chunk|workers?)\b)"
 _WAY = r"tcp|socket|ethernet|rdma|infiniband|\bib\b|roce|nvlink|pcie|nfs|disk|ssd|gbit|gbps|ucx"
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """Seconds of moving one request's KV."""
-
-    seconds: float
-    says: str
-    fact: Fact | None = None
 
 
 def judge(window: Window) -> Verdict | None:
     """LIKELY where moving takes as long as computing, or a large part of the first token's time;
     CERTAIN where size and speed of the link account for it."""
     argument = Argument(window)
-    move = _move(window)
+    move = move_of(window, _whole(window))
     share = _share(argument, window, move)
     if share is not None and share < _SHARE:
         return None
     piled = _piles_up(argument, window)
-    if move is None and not piled and share is None:
+    rest = share is None and _is_the_rest_of_ttft(argument, window)
+    if move is None and not piled and share is None and not rest:
         return None
     if move is not None:
-        if move.fact is not None:
-            argument.fact(move.fact)
-        else:
-            argument.says(move.says)
+        for fact in move.facts:
+            argument.fact(fact)
+        argument.says(move.says)
     accounted = move is not None and _is_accounted_for(argument, window, move)
     slower = _is_slower_with(argument, window)
     _cite_way(argument, window)
@@ -70,51 +49,15 @@ def judge(window: Window) -> Verdict | None:
     if share is not None:
         sure = share >= _MOST or accounted
         return argument.verdict(Confidence.CERTAIN if sure else Confidence.LIKELY)
-    if piled or slower or accounted:
+    if piled or slower or accounted or rest:
         return argument.verdict(Confidence.LIKELY)
     argument.need("TTFT, or prefill time, of the same requests", "bytes moved for each request")
     return argument.verdict(Confidence.POSSIBLE)
 
 
-def _move(window: Window) -> Move | None:
-    histogram = window.find_histogram(Signal.TRANSFER_TIME)
-    mean = None if histogram is None else histogram.mean
-    if histogram is not None and mean is not None:
-        return Move(mean, f"{histogram.origin.name}: mean {mean:.3g} s")
-    facts = [
-        fact
-        for fact in told_all(window, _TRANSFER, without=r"size|bytes|gib|queue|fail|timeout|per s")
-        if fact.unit is Unit.SECONDS and number_of(fact)
-    ]
-    if facts:
-        return Move(number_of(facts[-1]) or 0.0, f"{facts[-1].key} {facts[-1].raw}", facts[-1])
-    logged = [
-        event for event in window.events_of(LogKind.TRANSFER) if event.fields.get("seconds", 0) > 0
-    ]
-    if not logged:
-        return _timed_in_words(window)
-    seconds = sorted(event.fields["seconds"] for event in logged)[len(logged) // 2]
-    return Move(
-        seconds, f"{len(logged)} transfers, median {seconds:.3g} s: {logged[-1].line.strip()}"
-    )
-
-
-def _timed_in_words(window: Window) -> Move | None:
-    """A line of a transfer library that says how long a whole move took."""
-    found = [
-        (float(said[1]) * (0.001 if said[2].lower() == "ms" else 1.0), line.strip())
-        for line in window.lines_with(_TIMED)
-        if (said := re.search(_TIMED, line, re.IGNORECASE)) is not None
-    ]
-    if not found:
-        return None
-    seconds, line = max(found)
-    return Move(seconds, line[:200])
-
-
 def _share(argument: Argument, window: Window, move: Move | None) -> float | None:
     """Of TTFT, or against computing the same (more than half of both together)."""
-    for fact in reversed(told_all(window, _TRANSFER)):
+    for fact in reversed(told_all(window, TRANSFER)):
         if re.search(r"share|percent|pct|fraction|%|of ttft", f"{plain(fact.key)} {fact.raw}"):
             share = share_of(fact)
             if share is not None:
@@ -133,10 +76,46 @@ def _share(argument: Argument, window: Window, move: Move | None) -> float | Non
     return None
 
 
+def _whole(window: Window) -> float | None:
+    """Seconds until the first token."""
+    found = _mean_or_told(window, Signal.TTFT, r"\bttft\b|first token")
+    return None if found is None else found[0]
+
+
+def _is_the_rest_of_ttft(argument: Argument, window: Window) -> bool:
+    """Computing the prompt is little of it, no prompt waits to be computed, and many are between
+    those that compute and those that decode."""
+    whole = _mean_or_told(window, Signal.TTFT, r"\bttft\b|first token")
+    compute = _mean_or_told(window, Signal.PREFILL_TIME, _COMPUTE)
+    moving = window.find(Signal.TRANSFER_QUEUE)
+    if whole is None or compute is None or moving is None or late(moving) < _QUEUE:
+        return False
+    waiting = window.find(Signal.WAITING) or window.find(Signal.PREFILL_QUEUE)
+    if waiting is None or late(waiting) > _FEW_WAIT * late(moving):
+        return False
+    if whole[0] <= 0 or 1 - compute[0] / whole[0] < _MOST or not _decode_has_room(argument, window):
+        return False
+    argument.says(whole[1])
+    argument.says(f"{compute[1]}: the rest is neither computing nor waiting for it")
+    for series in window.all_series(Signal.TRANSFER_QUEUE):
+        argument.series(series, "KV on its way")
+    argument.series(waiting, "hardly a prompt waits")
+    argument.series(window.find(Signal.DECODE_QUEUE))
+    for line in window.lines_with(THROUGHPUT)[-4:]:
+        argument.says(line.strip()[:200])
+    for fact in told_all(window, r"throughput|bandwidth|usage|link"):
+        argument.fact(fact)
+    return True
+
+
+_FEW_WAIT = 0.1
+"""Of what is on its way."""
+
+
 def _mean_or_told(window: Window, signal: Signal, pattern: str) -> tuple[float, str] | None:
     facts = [
         fact
-        for fact in told_all(window, pattern, without=rf"before|without|base|expected|{_TRANSFER}")
+        for fact in told_all(window, pattern, without=rf"before|without|base|expected|{TRANSFER}")
         if fact.unit is Unit.SECONDS and number_of(fact)
     ]
     middles = [fact for fact in facts if fact.quantile in (0.5, None)] or facts
@@ -191,7 +170,7 @@ def _is_accounted_for(argument: Argument, window: Window, move: Move) -> bool:
         if fact.unit is Unit.BYTES and number_of(fact)
     ]
     speeds = told_all(window, r"(gbit|gbps|gb|gib|mb|mib|bandwidth|link)\b.*(per s|s)?$")
-    rates = [rate for fact in speeds if (rate := _bytes_per_second(fact)) is not None]
+    rates = [rate for fact in speeds if (rate := bytes_per_second(fact)) is not None]
     if size is None or not sizes or not rates:
         return False
     expected = (number_of(sizes[-1]) or 0.0) / rates[-1]
@@ -206,26 +185,12 @@ def _is_accounted_for(argument: Argument, window: Window, move: Move) -> bool:
 _NOT_SIZE = r"per s|util|usage|cache size|total|limit|pool|memory"
 
 
-def _bytes_per_second(fact: Fact) -> float | None:
-    value = number_of(fact)
-    text = f"{plain(fact.key)} {fact.raw.lower()}"
-    if value is None or value <= 0:
-        return None
-    if re.search(r"gbit|gbps|gb per s bit", text):
-        return value * 1e9 / 8
-    if re.search(r"(gb|gib|gigabytes?)( per s|/s)", text):
-        return value if value > 1e6 else value * 1e9
-    if re.search(r"(mb|mib)( per s|/s)", text):
-        return value if value > 1e6 else value * 1e6
-    return None
-
-
 def _is_slower_with(argument: Argument, window: Window) -> bool:
     """With moving slower than without: computing again would be faster."""
     for slow in slowdowns(window):
         keys = f"{plain(slow.contrast.base.key)} {plain(slow.contrast.other.key)}"
         if slow.factor > 1.2 and (
-            re.search(_TRANSFER, keys) or window.changes_with(_TRANSFER + r"|disagg")
+            re.search(TRANSFER, keys) or window.changes_with(TRANSFER + r"|disagg")
         ):
             argument.says(slow.says)
             return True

@@ -54,8 +54,9 @@ _APART = (
     r"|multiple|different|other|another|changed|moved|scattered|split|hop\w*)"
 )
 _TOGETHER = (
-    r"(sessions?|conversations?|turns?|users?|chats?|agents?|prefix(es)?)\b.*\b(same|sticky|stay\w*"
-    r"|kept|affinity)\b"
+    r"(sessions?|conversations?|turns?|users?|chats?|agents?|prefix(es)?)\b.*\b(sticky|stay\w*"
+    r"|kept|affinity|(same|last|previous|own) (\w+ )?(replicas?|workers?|pods?|engines?|nodes?"
+    r"|ranks?|instances?|backends?|servers?|gpus?|cards?|places?|hosts?))\b"
 )
 _KEPT = 0.6
 """Of turns on the replica of the turn before; affinity that works keeps nine in ten."""

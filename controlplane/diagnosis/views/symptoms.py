@@ -12,6 +12,7 @@ from controlplane.diagnosis.views.contrast import contrasts
 from controlplane.diagnosis.views.course import early, late
 from controlplane.diagnosis.views.course_parts import share_above
 from controlplane.diagnosis.views.preempting import preempting
+from controlplane.diagnosis.views.served import recovered_from, serves_since
 from controlplane.diagnosis.views.slowdown import slowdowns
 from controlplane.diagnosis.views.spread import spread_of
 from controlplane.diagnosis.views.told import number_of, plain, says_no, told_all
@@ -182,8 +183,11 @@ def _thrown_out(now: Activity) -> Iterator[str]:
 
 
 def _events(now: Activity) -> Iterator[str]:
+    over = recovered_from(now.window)
+    is_over = over is not None and serves_since(now.window, over)
     for event in now.window.events_of(*_BAD_EVENTS)[-3:]:
-        yield event.line.strip()[:160]
+        if not is_over or over is None or event.index > over.index:
+            yield event.line.strip()[:160]
 
 
 def _counters(now: Activity) -> Iterator[str]:

@@ -1,5 +1,8 @@
 """Signs of health, each of which says what it saw."""
 
+import re
+from itertools import pairwise
+
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogKind
@@ -99,7 +102,7 @@ def ends_well(argument: Argument, now: Activity) -> bool:
             argument.series(series)
             found = True
     for fact in told_all(
-        now.window, r"\b(errors?|failures?|rejected|refused|restarts?|retractions)\b"
+        now.window, r"\b(errors?|failures?|failed|rejected|refused|restarts?|retractions)\b"
     ):
         if says_no(fact) or number_of(fact) == 0:
             argument.fact(fact)
@@ -110,6 +113,10 @@ def ends_well(argument: Argument, now: Activity) -> bool:
 def as_before(argument: Argument, window: Window) -> bool:
     """What was measured before and now is the same."""
     found = False
+    for fact in window.facts:
+        if re.fullmatch(_UNCHANGED, fact.raw.strip().lower()):
+            argument.fact(fact)
+            found = True
     for contrast in contrasts(
         window, r"\b(ttft|tpot|itl|latency|e2e|arrivals|tok\w*|throughput|rps)\b"
     ):
@@ -134,8 +141,10 @@ def holds_what_it_took(argument: Argument, window: Window) -> bool:
     for contrast in contrasts(
         window, r"(gpu|host|vram|smi|rss|memory)\b.*\b(used|in use|mib|gib)\b"
     ):
-        if contrast.base.key == contrast.other.key and contrast.factor <= AS_USUAL:
-            argument.says(f"{contrast.says}: it does not grow")
+        if contrast.base.key != contrast.other.key or contrast.factor > AS_USUAL:
+            continue
+        if _levels_off(window, contrast.other.key):
+            argument.says(f"{contrast.says}: it does not grow, or ever less")
             return True
     used = told_number(window, r"(smi|vram|gpu( memory)?) used")
     total = told_number(window, r"(card|gpu|vram).*\b(total|size|mib|gib)\b", without=r"used|free")
@@ -149,6 +158,24 @@ def holds_what_it_took(argument: Argument, window: Window) -> bool:
         used, f"{number(wanted)} of {total.raw}, taken at the start for weights and cache"
     )
     return True
+
+
+def _levels_off(window: Window, key: str) -> bool:
+    """It stands, or grows of late far more slowly than at first: what is filled once does, and what
+    leaks does not."""
+    readings = [(fact.at, fact.value) for fact in window.facts if fact.key == key and fact.value]
+    if readings[-1][1] <= readings[0][1] * _STANDS:
+        return True
+    steps = [
+        (after[1] - before[1]) / (after[0] - before[0])
+        for before, after in pairwise(readings)
+        if after[0] > before[0]
+    ]
+    return len(steps) > 1 and steps[-1] <= _EVER_LESS * steps[0]
+
+
+_STANDS = 1.02
+_EVER_LESS = 0.15
 
 
 def reuses(argument: Argument, window: Window) -> bool:
@@ -177,6 +204,9 @@ def came_up(argument: Argument, window: Window) -> bool:
             argument.says(ready.line.strip())
             return True
     return False
+
+
+_UNCHANGED = r"unchanged|as before|as (usual|always)|the same|stable|steady"
 
 
 def meets_what_is_expected(argument: Argument, now: Activity) -> bool:

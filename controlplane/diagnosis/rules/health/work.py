@@ -10,6 +10,7 @@ from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.course import late
 from controlplane.diagnosis.views.draining import arrivals_of
 from controlplane.diagnosis.views.latency import is_quick, latencies
+from controlplane.diagnosis.views.served import served
 from controlplane.diagnosis.views.told import number_of, says_no, told_all, told_number
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal
@@ -55,6 +56,13 @@ def serves(argument: Argument, now: Activity) -> bool:
     for fact in quick:
         argument.fact(fact, "answers come")
     return True
+
+
+def has_served(argument: Argument, now: Activity) -> bool:
+    """Somebody counts what was answered, and nobody one that failed."""
+    count = served(now.window)
+    argument.fact(count, "and none failed")
+    return count is not None
 
 
 def reads_what_is_new(argument: Argument, window: Window) -> bool:

@@ -1,4 +1,5 @@
 from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.judging import diagnose
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.mechanism import Mechanism
@@ -130,3 +131,43 @@ def test_without_gauges_quick_answers_and_no_failure_are_well() -> None:
     assert verdict.confidence is Confidence.LIKELY
     failing = told(0, in_flight=16, tokens_per_s=717, ttft_p95_ms=244, failures=9)
     assert HEALTHY.judge(window(*between, failing)) is None
+
+
+def test_memory_that_was_taken_and_levels_off_is_held_and_what_creeps_is_open() -> None:
+    def reading(at: float, used: float, served: int) -> tuple[Fact, ...]:
+        return told(at, gpu_memory_used_gb=used, requests_served=served, errors=0)
+
+    flat = (reading(0, 20.9, 0), reading(3600, 20.9, 412))
+    verdict = HEALTHY.judge(window(*flat))
+    assert verdict is not None
+    assert verdict.detail == "it holds what it took"
+    levels = (reading(0, 12.2, 0), reading(600, 12.7, 12), reading(2100, 12.75, 40))
+    assert HEALTHY.judge(window(*levels)) is not None
+    creeps = (reading(0, 20.1, 0), reading(1800, 20.6, 140), reading(5400, 21.0, 420))
+    assert HEALTHY.judge(window(*creeps)) is None
+
+
+def test_an_engine_that_tried_again_by_itself_and_serves_is_well() -> None:
+    failed = said(LogKind.OUT_OF_MEMORY, "cudaMalloc failed: out of memory", at=0)
+    again = "compute buffer allocation failed, retrying without pipeline parallelism"
+    serves = (
+        said(LogKind.READY, "model loaded", at=1),
+        said(LogKind.REQUEST_ENDED, "stop processing: n_tokens = 8120", at=45),
+    )
+    counted = told(120, requests_ok=1, requests_failed=0)
+    verdict = HEALTHY.judge(window(failed, again, *serves, counted))
+    assert verdict is not None
+    assert verdict.detail == "it tried again, and serves"
+    later = said(LogKind.OUT_OF_MEMORY, "CUDA error: out of memory", at=60)
+    assert HEALTHY.judge(window(failed, again, *serves, later, counted)) is None
+
+
+def test_requests_that_once_waited_while_nothing_ran_are_a_symptom() -> None:
+    slept = (
+        series(Signal.RUNNING, 0, 0, 2, 2),
+        series(Signal.WAITING, 1, 1, 0, 0),
+        series(Signal.KV_USAGE, 0, 0, 0.1, 0.1),
+        series(Signal.GENERATION_TOKENS, 5, 5, 400, 900),
+        series(Signal.PREEMPTIONS, 0, 0, 0, 0),
+    )
+    assert HEALTHY.judge(window(*slept)) is None

@@ -223,9 +223,8 @@ def test_all_that_wait_were_put_off_and_none_for_want_of_blocks() -> None:
         *STUCK,
         series(Signal.WAITING_BY_REASON, 0, 0, 0, reason="capacity"),
         series(Signal.WAITING_BY_REASON, 6, 6, 6, reason="deferred"),
-        fact("in_flight", 6, at=20),
     )
-    verdict = BLOCKED.judge(window(*put_off))
+    verdict = BLOCKED.judge(window(*put_off, fact("in_flight", 6, at=20)))
     assert verdict is not None
     assert verdict.confidence is Confidence.CERTAIN
 
@@ -237,12 +236,12 @@ def test_prompts_that_wait_and_hold_all_blocks_between_them() -> None:
         series(Signal.KV_USAGE, 1.0, 1.0, every=40),
         series(Signal.KV_CAPACITY, 8192, 8192, every=40),
         series(Signal.GENERATION_TOKENS, 96, 96, every=40),
-        fact("in_flight", 2, at=40),
     )
-    verdict = BLOCKED.judge(window(*parked, fact("prompt_tokens", "4096 and 4080", at=40)))
+    inside = fact("in_flight", 2, at=40)
+    verdict = BLOCKED.judge(window(*parked, inside, fact("prompt_tokens", "4096 and 4080", at=40)))
     assert verdict is not None
     assert verdict.confidence is Confidence.CERTAIN
-    others = BLOCKED.judge(window(*parked, fact("prompt_tokens", "512 and 640", at=40)))
+    others = BLOCKED.judge(window(*parked, inside, fact("prompt_tokens", "512 and 640", at=40)))
     assert others is not None
     assert others.confidence is Confidence.POSSIBLE
 

@@ -39,6 +39,8 @@ OUR_OWN = {
 """Pages of ours that are no engine's, by what their names begin with."""
 _ONLY_WHERE_SEVERAL = ("engine", "model", "role")
 """Labels that say nothing where all series of an endpoint have the same."""
+_TELLING_ROLES = frozenset({"prefill", "decode"})
+"""Of an engine that does half of the work; another endpoint has the other half."""
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -247,4 +249,6 @@ def _needless(told: Iterable[SeriesKey]) -> frozenset[str]:
         for key, value in labels:
             if key in seen:
                 seen[key].add(value)
+    if seen["role"] & _TELLING_ROLES:
+        del seen["role"]
     return frozenset(label for label, found in seen.items() if len(found) < 2)

@@ -18,7 +18,7 @@ from controlplane.diagnosis.sources.input_error import InputError
 from controlplane.diagnosis.sources.joining import join
 from controlplane.diagnosis.sources.log import LogReader
 from controlplane.diagnosis.sources.log.stamp import CALENDAR, Clock, find_stamp
-from controlplane.diagnosis.sources.opening import OpenedText, open_inputs
+from controlplane.diagnosis.sources.opening import OpenedText, is_file, open_inputs
 from controlplane.diagnosis.sources.page_times import SavedPage, times_of
 from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.sources.scrapes import Snapshot, series_of
@@ -93,7 +93,7 @@ def _cut(opened: OpenedText) -> Doubt:
 
 # --- what stands alone --------------------------------------------------------------------
 def _is_simulated(path: Path) -> bool:
-    return all((path / name).is_file() for name in (SCRAPES, EVENTS, GATEWAYS))
+    return all(is_file(path / name) for name in (SCRAPES, EVENTS, GATEWAYS))
 
 
 def _simulated(folder: Path) -> Window:
@@ -175,15 +175,19 @@ def _labels(page: SavedPage, process: str, num_folders: int, num_processes: int)
 
 
 _REPLICA_ID = re.compile(r'^pilothouse_replica_info\{.*?\breplica_id="([^"]*)"', re.M)
+_ROLE = re.compile(r'^[a-z]+:\w+\{[^}]*?\bengine_type="(prefill|decode)"', re.M)
 _PREFIX = re.compile(r"^([a-z]+:|pilothouse_(?:gateway|replica|controlplane)_|tgi_|trtllm_)", re.M)
 
 
 def _process_of(page: SavedPage) -> str:
-    """What tells it from others: the replica that it says it is, or whose words it has."""
+    """What tells it from others: the replica that it says it is, or whose words it has, and which
+    half of the work it does."""
     said = _REPLICA_ID.search(page.text)
     if said is not None:
         return said[1]
-    return "+".join(sorted({found.strip("_:") for found in _PREFIX.findall(page.text)}))
+    whose = "+".join(sorted({found.strip("_:") for found in _PREFIX.findall(page.text)}))
+    role = _ROLE.search(page.text)
+    return whose if role is None else f"{whose} {role[1]}"
 
 
 # --- logs ---------------------------------------------------------------------------------

@@ -1,13 +1,15 @@
 """Several sources of one incident, joined into one window.
 
-A signal that several sources carry stands in the window once, from the one that saw most of it:
-otherwise whatever adds up ranks and replicas would count it twice. Where the others say something
-else at the same time, that is a doubt.
+A signal that several sources carry stands in the window once, from the one that saw most of it, in
+replicas first and in moments then: otherwise whatever adds up ranks and replicas would count it
+twice. Where the others say something else at the same time, that is a doubt. The page and the log
+of one engine may call it by two names, a host and a pod; it is one replica all the same.
 """
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogEvent
@@ -29,7 +31,7 @@ _SURER_FIRST = (
 
 def join(parts: Sequence[Part], engine: EngineName | None = None) -> Window:
     """One window of all `parts`. `engine` is what is known of it beside them, and it wins."""
-    series, doubts = _each_signal_once(_merged(parts))
+    series, doubts = _each_signal_once(_called_alike(list(_merged(parts))))
     told = sorted(itertools.chain.from_iterable(part.facts for part in parts), key=_at)
     facts = list(_without_repetitions(told))
     start, end = _span(parts, facts)
@@ -128,11 +130,49 @@ def _each_signal_once(found: Iterable[Series]) -> tuple[tuple[Series, ...], tupl
     kept: list[Series] = []
     doubts: list[Doubt] = []
     for kinds in by_signal.values():
-        best = max(kinds, key=lambda kind: (_moments(kinds[kind]), -_SURER_FIRST.index(kind)))
+        best = _best(kinds)
         kept += kinds[best]
         for other in kinds.keys() - {best}:
             doubts += _disagreement(kinds[best], kinds[other])
     return tuple(kept), tuple(doubts)
+
+
+_Found = TypeVar("_Found", Series, HistogramSeries)
+
+
+def _best(kinds: Mapping[SourceKind, Sequence[_Found]]) -> SourceKind:
+    """What saw most of a signal."""
+    return max(
+        kinds,
+        key=lambda kind: (
+            len({each.labels.get(_REPLICA) for each in kinds[kind]}),
+            _moments(kinds[kind]),
+            -_SURER_FIRST.index(kind),
+        ),
+    )
+
+
+def _called_alike(found: Sequence[Series]) -> Iterator[Series]:
+    """Where pages are of one replica, and logs of one that is called otherwise, it is the same."""
+    exported, logged = (
+        {
+            each.labels[_REPLICA]
+            for each in found
+            if each.origin.kind in of and _REPLICA in each.labels
+        }
+        for of in (_EXPORTED, (SourceKind.LOG,))
+    )
+    if len(exported) != 1 or len(logged) != 1:
+        yield from found
+        return
+    (name,) = exported
+    for each in found:
+        is_logged = each.origin.kind is SourceKind.LOG and _REPLICA in each.labels
+        yield replace(each, labels={**each.labels, _REPLICA: name}) if is_logged else each
+
+
+_REPLICA = "replica"
+_EXPORTED = (SourceKind.METRICS, SourceKind.PROMETHEUS)
 
 
 def _moments(found: Iterable[Series | HistogramSeries]) -> int:
@@ -171,10 +211,4 @@ def _each_histogram_once(parts: Sequence[Part]) -> tuple[HistogramSeries, ...]:
     for histogram in itertools.chain.from_iterable(part.histograms for part in parts):
         kinds = by_signal.setdefault(histogram.signal, {})
         kinds.setdefault(histogram.origin.kind, []).append(histogram)
-    return tuple(
-        histogram
-        for kinds in by_signal.values()
-        for histogram in kinds[
-            max(kinds, key=lambda kind: (_moments(kinds[kind]), -_SURER_FIRST.index(kind)))
-        ]
-    )
+    return tuple(histogram for kinds in by_signal.values() for histogram in kinds[_best(kinds)])

@@ -2,6 +2,7 @@
 
 import codecs
 import itertools
+import os
 import time
 import zlib
 from collections.abc import Iterator, Sequence
@@ -75,8 +76,11 @@ def open_inputs(names: Sequence[str], stdin: BinaryIO) -> Iterator[OpenedText | 
         path = Path(name)
         if name == "-":
             yield _opened("standard input", stdin, time.time(), None)
-        elif path.is_dir():
+        elif _is_folder(path):
             for file in _files_of(path):
+                if isinstance(file, InputError):
+                    yield file
+                    continue
                 folder = file.parent.relative_to(path).as_posix()
                 try:
                     yield from _file(file, "" if folder == "." else folder)
@@ -98,16 +102,43 @@ def _file(file: Path, folder: str | None) -> Iterator[OpenedText]:
         ) from error
 
 
-def _files_of(folder: Path) -> list[Path]:
-    found = sorted(
-        file
-        for file in folder.rglob("*")
-        if file.is_file()
-        and not any(part.startswith(".") for part in file.relative_to(folder).parts)
-    )
+def _files_of(folder: Path) -> Iterator[Path | InputError]:
+    """In order, without what is hidden. A folder in it that may not be entered is told of; one that
+    was named and holds nothing, or may not be entered, raises InputError."""
+    refused: list[InputError] = []
+    found: list[Path] = []
+    for place, folders, names in os.walk(folder, onerror=lambda e: refused.append(_closed(e))):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        files = (Path(place, name) for name in names if not name.startswith("."))
+        found += filter(is_file, files)
     if not found:
-        raise InputError(str(folder), "holds no files", "save metrics pages or logs there")
-    return found
+        nothing = InputError(str(folder), "holds no files", "save metrics pages or logs there")
+        raise next(iter(refused), nothing)
+    yield from sorted(found)
+    yield from refused
+
+
+def _closed(error: OSError) -> InputError:
+    return InputError(
+        str(error.filename),
+        f"cannot be entered: {error.strerror or error}",
+        "name files that are there and that you may read",
+    )
+
+
+def is_file(path: Path) -> bool:
+    """False also of what may not be looked at: whoever opens it is told why."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
 
 
 def _opened(place: str, stream: BinaryIO, modified: float, folder: str | None) -> OpenedText:

@@ -3,12 +3,16 @@
 import gzip
 import io
 import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.sources.files import InputError, read_inputs
+from controlplane.diagnosis.views.phases import phases_of
 from controlplane.diagnosis.window import DoubtKind, Window
 from dataplane.engine_metrics.signal import Signal
 
@@ -226,3 +230,70 @@ def test_text_that_no_engine_writes_is_doubted(tmp_path: Path) -> None:
     window = read_inputs([saved(tmp_path, "poem.txt", "roses\nviolets\n")])
     [doubt] = window.doubts
     assert "none of its 2 lines" in doubt.what
+
+
+def test_pages_of_a_prefill_and_a_decode_server_are_two_replicas_with_their_roles(
+    tmp_path: Path,
+) -> None:
+    for role, number in (("prefill", 2), ("decode", 9)):
+        for minute in (0, 1):
+            page = f'sglang:num_running_reqs{{engine_type="{role}",model_name="m"}} {number}\n'
+            saved(tmp_path, f"{role}-{minute}.txt", page, EIGHT + 60 * minute)
+    window = read_inputs([str(tmp_path)])
+    found = {each.labels["role"]: each for each in window.all_series(Signal.RUNNING)}
+    assert {role: list(each.values) for role, each in found.items()} == {
+        "prefill": [2, 2],
+        "decode": [9, 9],
+    }
+    phases = phases_of(window)
+    assert phases is not None
+    assert (len(phases.prefill), len(phases.decode)) == (1, 1)
+
+
+def test_an_engine_that_does_all_of_the_work_needs_no_role(tmp_path: Path) -> None:
+    page = 'sglang:num_running_reqs{engine_type="unified",model_name="m"} 3\n'
+    window = read_inputs([saved(tmp_path, "page.txt", page)])
+    assert dict(running(window).labels) == {}
+
+
+@contextmanager
+def as_somebody_else() -> Iterator[None]:
+    """Without root's right to read everything."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    """A folder that everybody may enter, as pytest's own may not."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
+
+
+def test_what_may_not_be_read_is_named_and_the_rest_of_a_folder_is_read(shared: Path) -> None:
+    saved(shared, "engine.log", log(1, 2))
+    saved(shared, "locked.log", log(3, 4))
+    (shared / "closed").mkdir()
+    for name in ("closed", "locked.log"):
+        (shared / name).chmod(0)
+    assert read_inputs([str(shared / "engine.log")]).series
+    with as_somebody_else():
+        window = read_inputs([str(shared)])
+        for name, why in (("closed", "cannot be entered"), ("locked.log", "cannot be read")):
+            with pytest.raises(InputError, match=rf"{name} {why}: Permission denied; name files"):
+                read_inputs([str(shared / name)])
+        with pytest.raises(InputError, match=r"closed/a.log cannot be read: Permission denied"):
+            read_inputs([str(shared / "closed" / "a.log")])
+    (shared / "closed").chmod(0o700)
+    assert window.series
+    told = {Path(doubt.name).name: doubt.what for doubt in window.doubts}
+    assert "cannot be entered: Permission denied" in told["closed"]
+    assert "cannot be read: Permission denied" in told["locked.log"]

@@ -7,6 +7,7 @@ from controlplane.diagnosis.reading import Origin, Reading, Series, SourceKind
 from controlplane.diagnosis.sources.facts import facts_of
 from controlplane.diagnosis.sources.joining import join
 from controlplane.diagnosis.sources.part import Part
+from controlplane.diagnosis.views.fleet import fleet_of
 from controlplane.diagnosis.window import Change, DoubtKind, EngineName
 from dataplane.engine_metrics.signal import Signal
 
@@ -62,3 +63,35 @@ def test_what_all_replicas_are_set_to_is_told_once_and_what_differs_for_each() -
         ("seats", "8", "a"),
         ("seats", "9", "c"),
     ]
+
+
+def of_replica(part: Part, name: str) -> Part:
+    return replace(
+        part, series=tuple(replace(each, labels={"replica": name}) for each in part.series)
+    )
+
+
+def test_a_log_that_says_more_of_one_replica_does_not_hide_the_pages_of_two() -> None:
+    log = of_replica(running(SourceKind.LOG, *((at, 3) for at in range(0, 60, 5))), "a")
+    pages = [
+        running(SourceKind.METRICS, (0, 3), (60, 3)),
+        running(SourceKind.METRICS, (0, 8), (60, 8)),
+    ]
+    found = join([log, of_replica(pages[0], "a"), of_replica(pages[1], "b")])
+    assert {each.labels["replica"] for each in found.all_series(Signal.RUNNING)} == {"a", "b"}
+    total = found.find(Signal.RUNNING)
+    assert total is not None
+    assert total.last.value == 11
+
+
+def test_one_engine_is_one_replica_by_whatever_names_its_page_and_its_log_call_it() -> None:
+    waiting = replace(running(SourceKind.LOG, (0, 7)).series[0], signal=Signal.WAITING)
+    log = of_replica(Part(series=(waiting,)), "vllm-0")
+    page = of_replica(running(SourceKind.METRICS, (0, 3), (60, 4)), "10.0.0.7:8000")
+    window = join([log, page])
+    assert {each.labels["replica"] for each in window.series} == {"10.0.0.7:8000"}
+    assert fleet_of(window) is None
+    two = join(
+        [log, page, of_replica(running(SourceKind.METRICS, (0, 1), (60, 1)), "10.0.0.8:8000")]
+    )
+    assert {each.labels["replica"] for each in two.all_series(Signal.WAITING)} == {"vllm-0"}

@@ -10,6 +10,7 @@ from controlplane.diagnosis.reading import Series, SourceKind
 from controlplane.diagnosis.rules.telemetry.readers import readers
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.phases import role_of
 from controlplane.diagnosis.views.told import number_of, texts_of, told_all, told_number
 from dataplane.engine_metrics.signal import Signal
 
@@ -90,7 +91,7 @@ def prefills_and_decodes_nothing(argument: Argument, now: Activity) -> Confidenc
     tokens = now.window.find(Signal.GENERATION_TOKENS)
     if tokens is not None and tokens.increase:
         return None
-    is_prefill = any(series.labels.get("engine_type") == "prefill" for series in now.window.series)
+    is_prefill = any(role_of(series.labels) == "prefill" for series in now.window.series)
     told_role = any("prefill" in text for text in texts_of(now.window))
     if not (told_role or (is_prefill and readers(now.window))):
         return None

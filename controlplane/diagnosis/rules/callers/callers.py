@@ -7,13 +7,15 @@ from dataclasses import dataclass
 
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.fact import Fact
+from controlplane.diagnosis.rules.callers.parts_of_a_whole import splits
 from controlplane.diagnosis.views.told import number_of, plain, texts_of
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Unit
 
 _CALLER = (
     r"\b(tenants?|teams?|customers?|users?|callers?|api keys?|keys?|projects?|accounts?|orgs?"
-    r"|organi[sz]ations?|departments?|consumers?|apps?|namespaces?|source ips?|ips?|addresses)\b"
+    r"|organi[sz]ations?|departments?|consumers?|apps?|namespaces?|source ips?|ips?|addresses"
+    r"|workflows?|agents?|jobs?|bots?|tiers?|workspaces?|integrations?|scripts?)\b"
 )
 _LOAD = (
     r"in ?flight|requests?|tokens?|share|seats?|slots?|running|rps|qps|calls|usage|held|holds|kv"
@@ -51,6 +53,7 @@ def shares_of(window: Window) -> tuple[Shares, ...]:
         *_written_tables(window),
         *_told_shares(window),
         *_siblings(window),
+        *_parts(window),
         *_classes(window),
         *_of_a_limit(window),
         *_of_the_whole(window),
@@ -150,6 +153,23 @@ def _siblings(window: Window) -> list[Shares]:
         if shares is not None:
             found.append(shares)
     return found
+
+
+def _parts(window: Window) -> list[Shares]:
+    """`in_flight_summarizer: 58` and others like it, which are `in_flight: 62` together."""
+    found = [
+        _shares(split.what, split.members)
+        for split in splits(window, _COUNTED, f"{_PAIN}|{_NO_CALLER}")
+        if max(len(name) for name, _, _ in split.members) > _SHORT_NAME
+    ]
+    return [shares for shares in found if shares is not None]
+
+
+_SHORT_NAME = 2
+"""Characters: `a` and `b` may be anything."""
+_COUNTED = (
+    r"\b(in ?flight|requests?|tokens|seats|slots|calls|arrivals?|streams|prompts|runs|queries)\b"
+)
 
 
 def _shares(key: str, members: Sequence[tuple[str, float, str]]) -> Shares | None:

@@ -91,6 +91,14 @@ CASES: dict[str, tuple[Mechanism, tuple[Part, ...]]] = {
             told(simulated_users=200, established_connections=100, not_yet_sent_by_client=100),
         ),
     ),
+    "parts that are the whole together": (
+        Mechanism.TENANT_FLOOD,
+        (
+            *FULL,
+            told(in_flight=154, in_flight_summarizer=148, in_flight_chat=4, in_flight_coder=2),
+            told(wait_p95_s_chat=212, wait_p95_s_chat_yesterday=2),
+        ),
+    ),
     "one client agrees with the server, another adds to it": (
         Mechanism.LOAD_GENERATOR_BOUND,
         (*ROOM, told(server_ttft_ms=233, plain_client_ttft_ms=235, bench_script_ttft_ms=435)),

@@ -1,0 +1,110 @@
+"""Limits that what is let in stands at, or that it is beyond."""
+
+import re
+
+from controlplane.diagnosis.citing import number, says
+from controlplane.diagnosis.fact import Fact
+from controlplane.diagnosis.views.activity import Activity
+from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.told import number_of, plain, told_all
+from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal, SignalKind, Unit
+
+LIMIT = (
+    r"\bmax|limit|quota|threshold|permits|allowed|ceiling|\bcap\b|busy (fraction|threshold)"
+    r"|watermark"
+)
+_NOT_LIMIT = r"model len|context|output|tokens each|timeout|client|replicas|pods|length|retries"
+_NEAR = 0.02
+"""At a limit, as near as two readings of a moving count are."""
+
+
+def is_reached(argument: Argument, now: Activity, refused: float, sent: float | None) -> bool:
+    """What is in the engine, or what was accepted, is exactly what a limit of that allows."""
+    running = None if now.running is None else now.running.last.value
+    waiting = None if now.waiting is None else now.waiting.last.value
+    queued = [
+        ("in the batch and the queue", (running or 0.0) + (waiting or 0.0)),
+        ("in the queue", waiting or 0.0),
+    ]
+    taken = [
+        queued[0],
+        ("in flight", now.in_flight.max if now.in_flight is not None else 0.0),
+        ("accepted", _accepted(now.window, refused, sent)),
+    ]
+    found = False
+    for fact in told_all(now.window, LIMIT, without=_NOT_LIMIT):
+        limit = number_of(fact)
+        if limit is None or limit < 2 or fact.unit in (Unit.BYTES, Unit.SECONDS):
+            continue
+        of_queue = re.search(r"queue|wait|pending|backlog", plain(fact.key))
+        for what, value in queued if of_queue else taken:
+            if value > 0 and abs(value - limit) <= _NEAR * limit:
+                argument.says(f"{number(value)} {what} = {says(fact)}")
+                found = True
+                break
+    return found
+
+
+def _accepted(window: Window, refused: float, sent: float | None) -> float:
+    """How many were let in; 0 where they and the refused are not all that was sent."""
+    finished = window.find(Signal.FINISHED)
+    if finished is None:
+        return 0.0
+    grown = finished.increase if len(finished.readings) > 1 else finished.last.value
+    accepted = grown or 0.0
+    is_all = sent is not None and abs(accepted + refused - sent) <= _NEAR * sent
+    return accepted if is_all else 0.0
+
+
+def is_over_threshold(argument: Argument, window: Window) -> bool:
+    """A share of a budget, told beside the budget: `busy_fraction: 1.5` of so many tokens."""
+    shares = told_all(window, r"(fraction|threshold|ratio|factor|watermark)", without=r"memory|gpu")
+    budgets = told_all(window, r"max (num )?batched tokens|blocks? per|budget|capacity")
+    measured = [
+        (series.origin.name, series.last.value, series.last.raw, series.signal.terms.unit)
+        for series in window.series
+        if series.signal.terms.kind is SignalKind.GAUGE
+    ] + [
+        (fact.key, value, fact.raw, _counted_in(fact))
+        for fact in told_all(window, r"active|prefill tokens|busy|load|usage")
+        if (value := number_of(fact)) is not None
+    ]
+    for share in shares:
+        for budget in budgets:
+            part, whole = number_of(share), number_of(budget)
+            if (
+                part is None
+                or whole is None
+                or whole < _LEAST_BUDGET
+                or not 0 < part < _MOST_FACTOR
+            ):
+                continue
+            limit = part * whole
+            unit = _counted_in(budget)
+            over = [
+                each
+                for each in measured
+                if each[3] is unit is not None and limit < each[1] <= _NOT_FAR * limit
+            ]
+            if over:
+                values = ", ".join(raw for _, _, raw, _ in over[:4])
+                argument.says(
+                    f"{over[0][0]} {values} > {number(limit)} = {says(share)} x {says(budget)}"
+                )
+                return True
+    return False
+
+
+def _counted_in(fact: Fact) -> Unit | None:
+    """Tokens or blocks, as its unit or its key says; None for anything else."""
+    for unit, word in ((Unit.TOKENS, "token"), (Unit.BLOCKS, "block")):
+        if fact.unit is unit or (fact.unit is None and word in plain(fact.key)):
+            return unit
+    return None
+
+
+_LEAST_BUDGET = 16
+_MOST_FACTOR = 10
+_NOT_FAR = 2.0
+"""What refuses at a limit does not let much more in."""

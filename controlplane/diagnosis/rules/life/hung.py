@@ -1,62 +1,52 @@
 """engine.hung: requests are in the batch, somebody waits for them, and no step ends."""
 
-import re
-
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.confidence import Confidence
-from controlplane.diagnosis.log_event import LogEvent, LogKind
+from controlplane.diagnosis.log_event import LogEvent
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.rules.life.silence import (
+    LEAST_SECONDS,
+    LONG_SECONDS,
+    is_of_steps,
+    silence,
+    unfinished_task,
+)
+from controlplane.diagnosis.rules.life.watchdogs import (
+    is_starting,
+    moments_of,
+    notices_of,
+    own_watch,
+)
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
-from controlplane.diagnosis.views.course import course_of, from_on, stretch_while
-from controlplane.diagnosis.views.figure import Figure, figure_of
+from controlplane.diagnosis.views.course import from_on, stretch_while
 from controlplane.diagnosis.views.moving import moves_since
-from controlplane.diagnosis.views.told import is_time, number_of, told, told_all, told_number
+from controlplane.diagnosis.views.told import told, told_all
 from controlplane.diagnosis.views.truth import Truth, truth_of
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal
 
-_LEAST_SECONDS = 10.0
-"""Without a token. A step takes well under a second; a chunk of a long prompt some seconds."""
-_LONG_SECONDS = 60.0
-"""No chunk of a prefill takes a minute."""
 _JUST_AFTER = 0.001
-_OWN_WATCHDOG = re.compile(
-    r"watchdog timeout|watchdog caught collective|rpc call to \w+ timed out|scheduler .*stuck|"
-    r"deadlock|engine .*(is )?hung|engine iteration timed out|hang detected|hangdetector|"
-    r"no forward progress|has not made progress|heartbeat (timeout|lost|expired)|"
-    r"RayChannelTimeoutError|timed out waiting \d+ ?ms for (recv|send) operation",
-    re.IGNORECASE,
-)
-"""Written by a watch over steps alone; a full buffer between processes may be a compilation."""
-_STARTING = (
-    LogKind.STARTING,
-    LogKind.WEIGHTS_LOADING,
-    LogKind.WEIGHTS_LOADED,
-    LogKind.COMPILED,
-    LogKind.PROFILING,
-    LogKind.GRAPH_CAPTURE_STARTED,
-)
 
 
 def _judge(window: Window) -> Verdict | None:
     now = activity_of(window)
     truth = truth_of(now)
-    notices = _notices(window)
+    notices = notices_of(window)
     if truth.is_asleep or truth.is_answered or truth.is_wanted is False:
         return None
     running = stretch_while(now.running, lambda value: value > 0)
-    is_proven = bool(_own_watch(notices)) and truth.is_answered is False and truth.is_wanted
+    is_proven = bool(own_watch(notices)) and truth.is_answered is False and truth.is_wanted
     if now.running is not None and running is None and not is_proven:
         return None
-    silent, task = _silence(window), _unfinished_task(window)
+    silent, task = silence(window), unfinished_task(window)
     if silent is None and truth.is_answered is None and not truth.is_wanted:
         task = ""  # The log of an engine that is well ends in the middle of a request, too.
     seen = bool(notices or task or silent is not None)
-    if running is None and (not seen or _is_starting(window, notices)):
+    if running is None and (not seen or is_starting(window, notices)):
         return None
     if now.decode is None and not seen and truth.is_answered is None:
         return None
@@ -65,7 +55,7 @@ def _judge(window: Window) -> Verdict | None:
         start = _after_what_came(now, window.end - silent.value)
     if start is None or moves_since(now, start) or _computes_prompts(now):
         return None
-    seconds = max(window.end, *_moments(notices), start) - start
+    seconds = max(window.end, *moments_of(notices), start) - start
     argument = Argument(window)
     _cite(argument, now, running, seconds)
     _cite_notices(argument, notices)
@@ -80,88 +70,19 @@ def _judge(window: Window) -> Verdict | None:
         argument.fact(busy)
     _weigh(argument, now)
     is_counted = _counts_steps(now, start)
-    is_known = now.decode is not None or silent is not None or bool(task) or is_counted
-    watched = notices if is_known else _own_watch(notices)
+    is_silent = silent is not None and is_of_steps(silent)
+    is_known = now.decode is not None or is_silent or bool(task) or is_counted
+    watched = notices if is_known else own_watch(notices)
     confidence = _sure(now, truth, watched, start=start, seconds=seconds, is_known=is_known)
-    if confidence is Confidence.POSSIBLE and not (
-        is_known or watched or truth.is_answered is False
-    ):
+    is_seen = is_known or silent is not None or bool(watched) or truth.is_answered is False
+    if confidence is Confidence.POSSIBLE and not is_seen:
         return None
     if confidence is Confidence.POSSIBLE:
         _ask(argument, now, truth, seconds)
     return argument.verdict(confidence)
 
 
-_SILENT = (
-    r"(last|newest)( \w+)? (chunk|token|output|step|batch|iteration|line)"
-    r"|without (an? )?(token|answer|progress|output)"
-    r"|no (token|progress|answer|output)|since (the )?last|stalled|stuck|silent|frozen|idle step"
-)
-_NOTHING_LATELY = (
-    r"\b(tokens?|completions?|completed|finished|answers?|outputs?)\b.*\b(last|past|minute|lately)\b"
-    r"|\b(last|past) .*\b(tokens?|completions?|completed|finished|answers?)\b"
-    r"|\b(tokens?|completions?|completed|finished|answers?|outputs?) (since( \d+)+$|per min)"
-    r"|^(tok|tokens|generated tokens) per s$|^(decode|generation) (tokens per s|throughput)$"
-)
-_COUNTED = (
-    r"^(output |generated )?tokens?( out| generated| served)? total$|^(total )?generated tokens$"
-    r"|^(output|generated|generation|decoded|predicted) tokens( total)?$"
-    r"|^tokens (generated|served|out)( so far)?$"
-)
 _BUSY = r"\b(gpu|device|npu|sm)\b.*\b(busy|util|utilization|usage|percent|pct)\b"
-
-
-def _silence(window: Window) -> Figure | None:
-    """For how long, as somebody says, nothing came; None below what a step may take."""
-    nothing = told_number(window, _NOTHING_LATELY, without=r"in ?flight|error|reject|per request")
-    if nothing is not None and number_of(nothing) == 0:
-        seconds = nothing.over_seconds or max(_LONG_SECONDS, window.end - window.start)
-        return figure_of(nothing, seconds)
-    counted = course_of(window, Signal.GENERATION_TOKENS, _COUNTED)
-    if counted is not None and counted.is_constant and counted.span_seconds >= _LEAST_SECONDS:
-        sentence = f"{counted.origin.name} {counted.last.raw} for {counted.span_seconds:g} s"
-        return Figure(counted.span_seconds, sentence)
-    fact = told_number(window, _SILENT, without=r"limit|timeout|threshold")
-    value = number_of(fact)
-    if fact is None or value is None or not is_time(fact) or value < _LEAST_SECONDS:
-        return None
-    return figure_of(fact, value)
-
-
-def _unfinished_task(window: Window) -> str:
-    """A request that a slot of llama.cpp began and, as far as the log goes, never ended."""
-    open_tasks: dict[str, str] = {}
-    for line in window.lines_with(r"slot +(launch_slot_|release|print_timing)"):
-        task = re.search(r"task (\d+)", line)
-        if task is None:
-            continue
-        if "launch_slot_" in line:
-            open_tasks[task[1]] = " ".join(line.split())
-        else:
-            open_tasks.pop(task[1], None)
-    return next(iter(reversed(open_tasks.values())), "")
-
-
-def _notices(window: Window) -> tuple[LogEvent, ...]:
-    known = {event.line: event for event in window.events}
-    stated = [
-        known.get(line) or LogEvent(kind=LogKind.ERROR, index=index, line=line)
-        for index, line in enumerate(window.lines)
-        if _OWN_WATCHDOG.search(line)
-    ]
-    stated = [event for event in stated if event.kind is not LogKind.NO_PROGRESS]
-    return (*window.events_of(LogKind.NO_PROGRESS), *stated)
-
-
-def _is_starting(window: Window, notices: tuple[LogEvent, ...]) -> bool:
-    """A process that waits for a compilation says the same."""
-    if not notices:
-        return False
-    ready = window.last_event(LogKind.READY, LogKind.INITIALIZED)
-    starting = window.last_event(*_STARTING)
-    if starting is None:
-        return False
-    return ready is None or ready.index < starting.index or notices[-1].index < ready.index
 
 
 def _still_since(
@@ -172,7 +93,7 @@ def _still_since(
         still = stretch_while(now.decode, lambda value: value == 0)
         if still is None:
             last = now.decode.last.at + _JUST_AFTER
-            later = [each for each in _moments(_own_watch(notices)) if each > last]
+            later = [each for each in moments_of(own_watch(notices)) if each > last]
             return last if later else None
         counted = now.window.find(Signal.GENERATION_TOKENS)
         earlier = None if counted is None else counted.between(float("-inf"), still.first.at)
@@ -180,7 +101,7 @@ def _still_since(
         return earlier.readings[-2].at if earlier is not None and is_counted else still.first.at
     if running is not None:
         return running.first.at
-    moments = _moments(notices)
+    moments = moments_of(notices)
     first = notices[0].fields.get("seconds", 0.0) if notices else 0.0
     return moments[0] - first if moments else now.window.start
 
@@ -193,10 +114,6 @@ def _after_what_came(now: Activity, since: float) -> float:
         if series is not None and series.last.value > 0
     ]
     return max([since, *(at + _JUST_AFTER for at in worked)])
-
-
-def _moments(notices: tuple[LogEvent, ...]) -> list[float]:
-    return [event.at for event in notices if event.at is not None]
 
 
 def _computes_prompts(now: Activity) -> bool:
@@ -216,7 +133,7 @@ def _cite(argument: Argument, now: Activity, running: Series | None, seconds: fl
 def _cite_notices(argument: Argument, notices: tuple[LogEvent, ...]) -> None:
     if not notices:
         return
-    moments = _moments(notices)
+    moments = moments_of(notices)
     over = f" over {number(moments[-1] - moments[0])} s" if len(moments) > 1 else ""
     times = f"{len(notices)} times{over}: " if len(notices) > 1 else ""
     argument.says(f"the log says {times}{' '.join(notices[-1].line.split())[:200]}")
@@ -227,11 +144,6 @@ def _weigh(argument: Argument, now: Activity) -> None:
     argument.against("queue.blocked: requests are in the batch, and not only in the queue")
     if now.preemptions is not None and not now.preemptions.increase:
         argument.against("cache.thrash: nothing is preempted")
-
-
-def _own_watch(notices: tuple[LogEvent, ...]) -> tuple[LogEvent, ...]:
-    """Those that only a watch over the engine's own steps writes."""
-    return tuple(event for event in notices if _OWN_WATCHDOG.search(event.line))
 
 
 def _sure(
@@ -246,15 +158,15 @@ def _sure(
     """`is_known`: that no token came was seen, and is not merely unknown."""
     unanswered = truth.is_answered is False
     is_wanted = truth.is_wanted or _queue_grows(now, start)
-    if seconds < _LEAST_SECONDS:
+    if seconds < LEAST_SECONDS:
         return Confidence.POSSIBLE
-    if _own_watch(notices) and truth.is_wanted is not False:
+    if own_watch(notices) and truth.is_wanted is not False:
         return Confidence.CERTAIN if unanswered else Confidence.LIKELY
     if (truth.is_wanted or unanswered) and notices:
         return Confidence.LIKELY
     if unanswered and (truth.is_wanted or now.running is not None):
         return Confidence.LIKELY
-    if is_wanted and is_known and seconds >= _LONG_SECONDS and _stands(now, start):
+    if is_wanted and is_known and seconds >= LONG_SECONDS and _stands(now, start):
         return Confidence.LIKELY
     return Confidence.POSSIBLE
 
@@ -277,7 +189,7 @@ def _queue_grows(now: Activity, start: float) -> bool:
 
 def _ask(argument: Argument, now: Activity, truth: Truth, seconds: float) -> None:
     argument.need(*truth.needs)
-    if seconds < _LEAST_SECONDS:
+    if seconds < LEAST_SECONDS:
         argument.need("the same figures a minute later")
     if now.prefill is None:
         argument.need("prompt tokens computed over time")

@@ -18,6 +18,7 @@ from controlplane.diagnosis.rules.memory.ledger import (
 from controlplane.diagnosis.rules.memory.stage import Stage
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.slot_pool import outgrown_pool
+from controlplane.diagnosis.views.told import numbers_in, value_of
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal
 
@@ -66,7 +67,7 @@ def _judge(window: Window) -> Verdict | None:
             evidence.append(course(series))
     evidence += _pages(window)
     return Verdict(
-        confidence=_confidence(failure, is_full=is_full, is_decoding=is_decoding),
+        confidence=_confidence(window, failure, is_full=is_full, is_decoding=is_decoding),
         evidence=(*evidence, *known(window, _TOPICS)),
         against=(
             "not oom.prefill_transient: the step that failed decoded",
@@ -99,12 +100,33 @@ def _grown(window: Window, failure: Failure, grown: tuple[str, ...]) -> Verdict:
     )
 
 
-def _confidence(failure: Failure, *, is_full: bool, is_decoding: bool) -> Confidence:
+def _confidence(
+    window: Window, failure: Failure, *, is_full: bool, is_decoding: bool
+) -> Confidence:
     if failure.fits_in_gaps:
+        return Confidence.POSSIBLE
+    if _OF_SLOTS.search(failure.line) and not (is_full or _are_slots_full(window)):
         return Confidence.POSSIBLE
     if failure.stage is Stage.DECODE and failure.is_named:
         return Confidence.CERTAIN
     return Confidence.LIKELY if is_full and is_decoding else Confidence.POSSIBLE
+
+
+_OF_SLOTS = re.compile(
+    r"Context size has been exceeded|failed to find (a memory slot|free space)", re.IGNORECASE
+)
+"""Of llama.cpp, whose server goes on: whether one prompt was too long or all grew, these do not
+say."""
+
+
+def _are_slots_full(window: Window) -> bool:
+    """What the slots hold, as somebody told, is all of the context that they share."""
+    size = value_of(window, r"^(n )?(ctx|context)( size| tokens)?$|kv (pool )?tokens")
+    return size is not None and any(
+        sum(numbers_in(fact.raw)) >= _FULL * size
+        for fact in facts_named(window, r"held|slots|in_use|used")
+        if fact.value is None
+    )
 
 
 def _pool(failure: Failure) -> tuple[str, ...]:

@@ -205,6 +205,9 @@ def _stage(
     around = (*around, *_told(window))
     if ordered is Stage.UNKNOWN:
         named = named_stage(around, is_serving=False) or named_stage(around, is_serving=True)
+        served = next((text for text in _told(window) if _SERVED.search(text)), None)
+        if named is None and served is not None:
+            return Stage.SERVING, served, False
     else:
         named = named_stage(around, is_serving=ordered.is_serving)
     said = _SAID_STAGES.get(event.words.get("stage", ""))
@@ -216,6 +219,12 @@ def _stage(
     if named is None or _contradicts(named[0], ordered) or (is_part and _is_wider(named[0])):
         return ordered, ordered_line, is_said
     return named[0], named[1], True
+
+
+_SERVED = re.compile(
+    r"\bserving\b|under load|in production|after (hours|days|\d+(\.\d+)? ?(h|hours|days))\b",
+    re.IGNORECASE,
+)
 
 
 def _is_wider(named: Stage) -> bool:

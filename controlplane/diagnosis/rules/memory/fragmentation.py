@@ -17,6 +17,8 @@ _WASTED = 0.05
 """Of the device. A start that leaves more than this in gaps is fragmented, whatever its stage,
 where that is many times what was wanted."""
 _MANY_TIMES = 4.0
+_MUCH = 0.015
+"""Of the device: more than allocators hold unused between the steps of a start."""
 _CURED = r"boots?|starts?|works?|runs?|fixe[sd]|helps?|ok|serves|passes|gone|stable"
 _TOPICS = r"alloc|expandable|segment|split|retry|util|fraction|frag|reserved|conf"
 
@@ -73,9 +75,20 @@ def _pools(failure: Failure) -> tuple[str, ...]:
 def _confidence(window: Window, failure: Failure, *, is_serving: bool) -> Confidence:
     if _is_expandable(window) and not _is_cured(window):
         return Confidence.POSSIBLE
-    if is_serving or _is_cured(window):
+    if _is_cured(window):
         return Confidence.CERTAIN
+    if is_serving:
+        is_known = failure.stage is not Stage.UNKNOWN
+        return Confidence.CERTAIN if is_known else _where_unknown(failure)
     return Confidence.LIKELY if _is_wasteful(failure) else Confidence.POSSIBLE
+
+
+def _where_unknown(failure: Failure) -> Confidence:
+    """Nothing says what it was doing: graphs, for one, leave gaps that are no others' to use."""
+    if failure.reserved is None or failure.total is None:
+        return Confidence.POSSIBLE
+    is_much = failure.reserved.size >= _MUCH * failure.total.size
+    return Confidence.LIKELY if is_much else Confidence.POSSIBLE
 
 
 def _is_wasteful(failure: Failure) -> bool:

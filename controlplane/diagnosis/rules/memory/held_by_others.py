@@ -56,7 +56,13 @@ def _listed(window: Window, failure: Failure) -> Held | None:
     if size <= DRIVERS_OWN:
         return None
     names = ", ".join(process.raw for process in others)
-    return size, f"other processes on the device hold {names}", Confidence.CERTAIN
+    is_alone = own > 0 or not (failure.ranks or window.lines_with(_RANKS))
+    confidence = Confidence.CERTAIN if is_alone else Confidence.POSSIBLE
+    return size, f"other processes on the device hold {names}", confidence
+
+
+_RANKS = r"\bRANK \d|tensor_parallel_size=[2-9]|tp_size=[2-9]|\bTP[1-9]\b"
+"""An engine of several ranks has several processes, and each may be on any of its devices."""
 
 
 def _was_empty(window: Window) -> bool:

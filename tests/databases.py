@@ -1,11 +1,39 @@
 """Databases of one test: where they are, and how to get one, whatever holds them."""
 
+import tempfile
 from abc import ABC, abstractmethod
+from functools import cache
 from pathlib import Path
 
 from controlplane.store.connection import DatabaseKind, sqlite_url
-from controlplane.store.database import Database, create_or_open_database
+from controlplane.store.database import Database, create_or_open_database, open_database
 from tests.postgresql import Cluster
+
+
+@cache
+def _migrated(kind: DatabaseKind) -> bytes:
+    """An SQLite file as the migrations leave it."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"{kind}.db"
+        create_or_open_database(sqlite_url(path), kind).close()
+        return path.read_bytes()
+
+
+def create_sqlite(path: Path, kind: DatabaseKind) -> str:
+    """The URL of a database at `path`, with the newest schema; one that is there stays as it is.
+
+    It is a copy, as of PostgreSQL's template: migrations run once and not for every test. Tests of
+    migrations, and of what is there when nothing is, run them themselves.
+    """
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(_migrated(kind))
+    return sqlite_url(path)
+
+
+def open_sqlite(path: Path, kind: DatabaseKind) -> Database:
+    """As `create_sqlite`; the caller closes it."""
+    return open_database(create_sqlite(path, kind), kind)
 
 
 class Databases(ABC):
@@ -13,7 +41,7 @@ class Databases(ABC):
 
     @abstractmethod
     def url(self, kind: DatabaseKind) -> str:
-        """Of a database with the newest schema, or that can be created."""
+        """Of a database with the newest schema and nothing in it."""
 
     @abstractmethod
     def empty_url(self) -> str:
@@ -21,7 +49,7 @@ class Databases(ABC):
 
     def open(self, kind: DatabaseKind) -> Database:
         """The caller closes it."""
-        return create_or_open_database(self.url(kind), kind)
+        return open_database(self.url(kind), kind)
 
     def urls(self) -> dict[DatabaseKind, str]:
         """Both."""
@@ -36,7 +64,7 @@ class SqliteDatabases(Databases):
         self._num_empty = 0
 
     def url(self, kind: DatabaseKind) -> str:
-        return sqlite_url(self._folder / f"{kind}.db")
+        return create_sqlite(self._folder / f"{kind}.db", kind)
 
     def empty_url(self) -> str:
         self._num_empty += 1

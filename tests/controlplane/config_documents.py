@@ -6,7 +6,8 @@ from pathlib import Path
 from controlplane.specs.documents import Document, LoadResult, load_documents
 from controlplane.specs.kind import Kind, SpecModel
 from controlplane.specs.names import Reference
-from controlplane.store.database import Database, DatabaseKind, create_or_open_database, sqlite_url
+from controlplane.store.database import Database, DatabaseKind
+from tests.databases import open_sqlite
 
 DESIGN_CONTRACT = """\
 kind: SLOContract
@@ -78,7 +79,7 @@ def messages(*texts: str) -> list[str]:
 
 def config_database(folder: Path) -> Database:
     """A fresh config database."""
-    return create_or_open_database(sqlite_url(folder / "config.db"), DatabaseKind.CONFIG)
+    return open_sqlite(folder / "config.db", DatabaseKind.CONFIG)
 
 
 class NothingApplied:

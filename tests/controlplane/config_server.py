@@ -23,11 +23,12 @@ from controlplane.operator.feed import SnapshotFeed
 from controlplane.operator.installed import InstalledPlugins
 from controlplane.operator.observed import ObservedState
 from controlplane.operator.operator import Operator
-from controlplane.store.connection import DatabaseKind, sqlite_url
-from controlplane.store.database import Database, create_or_open_database
+from controlplane.store.connection import DatabaseKind
+from controlplane.store.database import Database
 from controlplane.store.tables import RevisionRow
 from dataplane.access import AuthMode
 from tests.controlplane.config_documents import config_database
+from tests.databases import open_sqlite
 
 
 @dataclass
@@ -57,8 +58,8 @@ def serve_config(folder: Path, database: Database | None = None) -> Iterator[Con
     add_error_handlers(app)
     app.state.observed = served.observed
     app.state.config_db = database
-    requests_url = sqlite_url(folder / "requests-of-config-server.db")
-    app.state.request_db = create_or_open_database(requests_url, DatabaseKind.REQUESTS)
+    requests = folder / "requests-of-config-server.db"
+    app.state.request_db = open_sqlite(requests, DatabaseKind.REQUESTS)
     # Never started: it holds nothing back, and brings nothing about.
     app.state.operator = Operator(
         database, InstalledPlugins(folder), served.observed, SnapshotFeed()

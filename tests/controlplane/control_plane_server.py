@@ -14,8 +14,7 @@ from controlplane.api.settings import ControlPlaneSettings
 from controlplane.diagnosis.always_on.settings import AlwaysOnSettings
 from controlplane.open_state import OpenState
 from controlplane.store.connection import DatabaseKind, default_paths
-from controlplane.store.database import create_or_open_database
-from controlplane.store.database_url import sqlite_url
+from tests.databases import create_sqlite
 
 
 @contextmanager
@@ -24,7 +23,7 @@ def serve_control_plane(
 ) -> Iterator[tuple[str, OpenState]]:
     """Its URL and what it holds open, until the block ends."""
     for kind, path in default_paths(state_dir).items():
-        create_or_open_database(sqlite_url(path), DatabaseKind(kind)).close()
+        create_sqlite(path, DatabaseKind(kind))
     settings = ControlPlaneSettings(state_dir=state_dir, always_on=always_on or AlwaysOnSettings())
     opened = settings.open_state()
     listener = socket.create_server(("127.0.0.1", 0))

@@ -13,10 +13,10 @@ from controlplane.api.app import create_app
 from controlplane.open_state import OpenState
 from controlplane.operator.settings import OperatorSettings
 from controlplane.store.access_keys import add_key
-from controlplane.store.connection import DatabaseKind, sqlite_url
-from controlplane.store.database import create_or_open_database
+from controlplane.store.connection import DatabaseKind
 from controlplane.store.users import add_user
 from dataplane.access import AuthMode, Role
+from tests.databases import create_sqlite
 
 PASSWORD = "correct horse battery"
 BASE_URL = "http://pilothouse.example"
@@ -65,9 +65,7 @@ class GuardedPlane:
 @contextmanager
 def guarded_plane(folder: Path) -> Iterator[GuardedPlane]:
     """Until the block ends."""
-    urls = {kind: sqlite_url(folder / f"{kind}.db") for kind in DatabaseKind}
-    for kind, url in urls.items():
-        create_or_open_database(url, kind).close()
+    urls = {kind: create_sqlite(folder / f"{kind}.db", kind) for kind in DatabaseKind}
     opened = OpenState.open(
         folder, urls[DatabaseKind.CONFIG], urls[DatabaseKind.REQUESTS], OperatorSettings()
     )

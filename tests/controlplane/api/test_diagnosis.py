@@ -17,11 +17,12 @@ from dataplane import names
 from dataplane.clock import WallClock, wall_clock
 from dataplane.plugins import PluginError
 from ops.seeded_console import close_app, create_app, seed
+from tests.databases import SqliteDatabases
 
 
 @pytest.fixture
 def app(tmp_path: Path) -> Iterator[FastAPI]:
-    made = create_app(tmp_path)
+    made = create_app(tmp_path, SqliteDatabases(tmp_path).urls())
     seed(made, wall_clock(), num_requests=0)
     yield made
     close_app(made)

@@ -16,10 +16,10 @@ import pytest
 
 from controlplane.api.gateways import MAX_REPORT_BYTES, snapshot_events
 from controlplane.operator.feed import SnapshotFeed
-from controlplane.store.connection import DatabaseKind, sqlite_url
-from controlplane.store.database import create_or_open_database
+from controlplane.store.connection import DatabaseKind
 from dataplane.policy import Snapshot, decode_snapshot
 from tests.controlplane.quiet_gateway import quiet_report
+from tests.databases import create_sqlite
 
 
 def report(name: str = "gateway-0", snapshot_version: int = 1) -> bytes:
@@ -48,7 +48,7 @@ def control_plane(state_dir: Path) -> Iterator[tuple[str, subprocess.Popen[bytes
 
 def create_databases(state_dir: Path) -> None:
     for kind in DatabaseKind:
-        create_or_open_database(sqlite_url(state_dir / f"{kind}.db"), kind).close()
+        create_sqlite(state_dir / f"{kind}.db", kind)
 
 
 def wait_until_healthy(url: str, process: subprocess.Popen[bytes], state_dir: Path) -> None:

@@ -35,6 +35,7 @@ from tests.controlplane.otlp.spans import (
     span,
     vllm_span,
 )
+from tests.databases import SqliteDatabases
 from tests.dataplane.golden_request import golden_case, golden_record
 
 JSON = {"content-type": "application/json"}
@@ -53,7 +54,7 @@ spec: {tier: gold}
 
 @pytest.fixture
 def app(tmp_path: Path) -> Iterator[FastAPI]:
-    made = create_app(tmp_path)
+    made = create_app(tmp_path, SqliteDatabases(tmp_path).urls())
     yield made
     close_app(made)
 

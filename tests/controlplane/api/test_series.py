@@ -12,7 +12,7 @@ from controlplane.api.series import Line, Series, SeriesError, read_charts, seco
 from controlplane.process_history import ProcessEvent, ProcessHistory
 from controlplane.specs.documents import load_documents
 from controlplane.store.catalog import StoreCatalog
-from controlplane.store.database import Database, DatabaseKind, create_or_open_database
+from controlplane.store.database import Database, DatabaseKind
 from controlplane.store.overrides import NewOverride, add_override, end_override
 from controlplane.store.records import RecordBatch, ReservoirSizes, store_batch
 from controlplane.store.revisions import apply_documents
@@ -32,14 +32,14 @@ NOW_NS = 1_790_000_040 * 10**9
 
 @pytest.fixture
 def config_db(databases: Databases) -> Iterator[Database]:
-    made = create_or_open_database(databases.urls()[DatabaseKind.CONFIG], DatabaseKind.CONFIG)
+    made = databases.open(DatabaseKind.CONFIG)
     yield made
     made.close()
 
 
 @pytest.fixture
 def request_db(databases: Databases) -> Iterator[Database]:
-    made = create_or_open_database(databases.urls()[DatabaseKind.REQUESTS], DatabaseKind.REQUESTS)
+    made = databases.open(DatabaseKind.REQUESTS)
     yield made
     made.close()
 

@@ -7,6 +7,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import text
 
 from ops.seeded_console import close_app, create_app, seed
+from tests.databases import SqliteDatabases
 from tests.dataplane.golden_request import golden_record
 
 NOW_NS = golden_record().arrived_at_unix_ns
@@ -19,7 +20,7 @@ NOW_NS = golden_record().arrived_at_unix_ns
 def test_a_deployment_that_cannot_be_read_is_a_trouble_and_no_failure(
     tmp_path: Path, kind: str, held: list[str]
 ) -> None:
-    app = create_app(tmp_path)
+    app = create_app(tmp_path, SqliteDatabases(tmp_path).urls())
     seed(app, NOW_NS, num_requests=1)
     client = TestClient(app, base_url="http://127.0.0.1")
     before = [each["name"] for each in client.get("/api/v1/overview").json()["deployments"]]

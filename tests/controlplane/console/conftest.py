@@ -8,12 +8,13 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from ops.seeded_console import close_app, create_app
+from tests.databases import SqliteDatabases
 
 
 @pytest.fixture
 def app(tmp_path: Path) -> Iterator[FastAPI]:
     """Nothing is in it yet."""
-    made = create_app(tmp_path)
+    made = create_app(tmp_path, SqliteDatabases(tmp_path).urls())
     yield made
     close_app(made)
 

@@ -13,10 +13,10 @@ from controlplane.diagnosis.always_on.watcher import Watcher
 from controlplane.diagnosis.rule import Rule
 from controlplane.operator.observed import ObservedReplica, ObservedState
 from controlplane.process_history import ProcessHistory
-from controlplane.store.connection import DatabaseKind, sqlite_url
-from controlplane.store.database import create_or_open_database
+from controlplane.store.connection import DatabaseKind
 from controlplane.store.incident_lists import list_incidents
 from controlplane.store.incidents import StoredIncident
+from tests.databases import open_sqlite
 
 START_NS = 1_790_000_000 * 10**9
 
@@ -34,7 +34,7 @@ class WatchedFleet:
         self.now_ns = START_NS
         self.stopping = threading.Event()
         self.config_db, self.request_db = (
-            create_or_open_database(sqlite_url(folder / f"{kind}.db"), kind)
+            open_sqlite(folder / f"{kind}.db", kind)
             for kind in (DatabaseKind.CONFIG, DatabaseKind.REQUESTS)
         )
         self.observed = ObservedState(self.clock)

@@ -1,8 +1,10 @@
 """Made-up incidents for the seeded console, found by the real rules in made-up signals."""
 
 import math
+from functools import lru_cache
 
 from controlplane.diagnosis.always_on.diagnoses import LastDiagnosis
+from controlplane.diagnosis.diagnosis import Diagnosis
 from controlplane.diagnosis.incidents import IncidentKeeper
 from controlplane.diagnosis.json_form import diagnosis_as_json
 from controlplane.diagnosis.judging import diagnose
@@ -30,8 +32,7 @@ def store_incidents(database: Database, now_unix_ns: int) -> None:
         for ago in range(begins + 60, ends - 120, -30):
             at = now - max(ago, 0)
             is_over = ends > 0 and ago <= ends
-            window = _window(at, now - begins, is_over=is_over)
-            keeper.take(_DEPLOYMENT, diagnose(window, BUILT_IN_RULES), round(at * _NS))
+            keeper.take(_DEPLOYMENT, _diagnosis(at, now - begins, is_over), round(at * _NS))
             if ago <= 0:
                 break
     with database.session() as session:
@@ -47,8 +48,7 @@ def last_diagnoses(now_unix_ns: int, *, has_trouble: bool) -> list[LastDiagnosis
     at = at_unix_ns / _NS
     made = []
     for name, is_bad in ((_DEPLOYMENT, has_trouble), (_OTHER, False)):
-        window = _window(at, at - _THRASH_AGO, is_over=not is_bad)
-        diagnosis = diagnose(window, BUILT_IN_RULES)
+        diagnosis = _diagnosis(at, at - _THRASH_AGO, is_over=not is_bad)
         made.append(
             LastDiagnosis(
                 deployment=name,
@@ -63,6 +63,12 @@ def last_diagnoses(now_unix_ns: int, *, has_trouble: bool) -> list[LastDiagnosis
             )
         )
     return made
+
+
+@lru_cache(maxsize=64)
+def _diagnosis(end: float, thrashes_from: float, is_over: bool) -> Diagnosis:
+    """Kept for whoever seeds again at the same time, as tests do: most of a seed is spent here."""
+    return diagnose(_window(end, thrashes_from, is_over=is_over), BUILT_IN_RULES)
 
 
 def _window(end: float, thrashes_from: float, *, is_over: bool) -> Window:

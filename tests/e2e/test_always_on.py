@@ -16,7 +16,8 @@ import pytest
 
 from controlplane.diagnosis.always_on.settings import AlwaysOnSettings
 from tests.controlplane.control_plane_server import serve_control_plane
-from tests.e2e.served import free_ports, wait_for
+from tests.e2e.served import wait_for
+from tests.ports import free_ports
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 

@@ -14,8 +14,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.e2e.served import Served, free_ports, start_serve
+from tests.e2e.served import Served, start_serve
 from tests.peers.engines import Engines, Peers, llamacpp_command, vllm_command, vllm_environment
+from tests.ports import free_ports
 
 PEERS = os.environ.get("PILOTHOUSE_PEERS")
 collect_ignore_glob = [] if PEERS else ["test_*.py"]

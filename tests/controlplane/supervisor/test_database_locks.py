@@ -2,7 +2,6 @@
 when somebody else has come between."""
 
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -26,6 +25,7 @@ from controlplane.supervisor.first_start import check_free
 from controlplane.supervisor.http import answers
 from controlplane.supervisor.settings import ServeSettings
 from tests.databases import PostgresqlDatabases, SqliteDatabases
+from tests.ports import free_port
 
 _PATIENCE_SECONDS = 60
 
@@ -244,12 +244,6 @@ def test_a_control_plane_ends_in_order_and_gives_the_database_back(
         assert process.wait(_PATIENCE_SECONDS) == 0
 
     assert holder_of(url) is None
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-    return port
 
 
 def wait_for_answer(port: int) -> None:

@@ -17,6 +17,7 @@ import resource
 import statistics
 import tempfile
 import time
+from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -146,18 +147,20 @@ def measure(num_deployments: int, num_replicas: int, num_passes: int, port: int)
             clock[0] += round(settings.pass_seconds * 10**9)
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
         ages = [(clock[0] - last.at_unix_ns) / 1e9 for last in diagnoses.all()]
-        found = {last.mechanism for last in diagnoses.all()}
+        found = Counter(last.mechanism for last in diagnoses.all())
         watcher.close()
         config_db.close()
         request_db.close()
+    settled = cpus[len(cpus) // 2 :]
     print(
         f"{num_deployments} deployments of {num_replicas}, {num_passes} passes 5 s apart: CPU of a "
-        f"pass median {statistics.median(cpus):.2f} s, worst {max(cpus):.2f} s; wall median "
+        f"pass median {statistics.median(cpus):.2f} s, worst {max(cpus):.2f} s, later "
+        f"{statistics.mean(settled):.2f} s on the average; wall median "
         f"{statistics.median(walls):.2f} s; {watcher.num_scrapes} scrapes, "
         f"{watcher.num_failed_scrapes} failed; {watcher.num_looks} looks; "
         f"{len(ages)} deployments answered for, the oldest answer "
         f"{max(ages, default=math.nan):.0f} s old; memory grew by {grown / 1024:.0f} MiB; "
-        f"found: {', '.join(sorted(found))}"
+        f"found: {', '.join(f'{name} {number} times' for name, number in found.most_common())}"
     )
 
 

@@ -18,7 +18,7 @@ class LastDiagnosis:
     num_replicas: int
     """That ran and were asked."""
     num_telling: int
-    """Of them, those whose metrics were known."""
+    """Of them, those whose metrics it is by: of a large fleet a few are asked in one turn."""
     silent: dict[str, str]
     """Why nothing was known of a replica, by replica."""
     failed_rules: tuple[str, ...]

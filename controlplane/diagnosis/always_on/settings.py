@@ -21,7 +21,10 @@ class AlwaysOnSettings:
     keep_seconds: float = 600.0
     """How long what was seen is kept, to find since when something is so."""
     max_scrapes: int = 100
-    """In one pass. With more replicas than that they take turns, suspects before the rest."""
+    """In one pass. With more replicas than that they take turns (`rota`), suspects before the
+    rest, and fewer are asked at once where that costs too much (`pace`)."""
+    cpu_share: float = 0.1
+    """Of one core, on the average: what passes over such a large fleet may take."""
     max_concurrent: int = 16
     scrape_deadline_seconds: float = 2.0
     max_page_bytes: int = 4 * 2**20

@@ -18,16 +18,20 @@ from controlplane.diagnosis.always_on.clipping import newest_part
 from controlplane.diagnosis.always_on.diagnoses import Diagnoses, LastDiagnosis
 from controlplane.diagnosis.always_on.gateway_history import FindKey, gateway_targets
 from controlplane.diagnosis.always_on.outages import Outages
+from controlplane.diagnosis.always_on.pace import Pace
+from controlplane.diagnosis.always_on.rota import Rota
 from controlplane.diagnosis.always_on.rule_guard import RuleGuard
 from controlplane.diagnosis.always_on.scraper import ScrapedPage, Scraper
 from controlplane.diagnosis.always_on.settings import AlwaysOnSettings
 from controlplane.diagnosis.always_on.sight import Seen, Sight, targets_of
-from controlplane.diagnosis.always_on.turns import Target, choose_targets, order_deployments
+from controlplane.diagnosis.always_on.turns import Target, order_deployments
 from controlplane.diagnosis.diagnosis import Diagnosis
 from controlplane.diagnosis.incidents import NO_TROUBLE, IncidentKeeper, IncidentSettings
 from controlplane.diagnosis.json_form import diagnosis_as_json
 from controlplane.diagnosis.judging import diagnose
 from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.reading import SourceKind
+from controlplane.diagnosis.window import Window
 from controlplane.operator.observed import ObservedState
 from controlplane.store.database import Database
 from controlplane.store.incident_lists import count_open, list_incidents
@@ -78,6 +82,8 @@ class Watcher:
         )
         self._scraper = Scraper(settings)
         self._runner = asyncio.Runner()
+        self._rota = Rota()
+        self._pace = Pace(settings)
         self._last_asked: dict[str, float] = {}
         self._last_looked: dict[str, float] = {}
         self._troubled: set[str] | None = None
@@ -94,6 +100,7 @@ class Watcher:
     def do_pass(self) -> None:
         """Scrape those whose turn it is, and judge what is due. Raises DatabaseLostError, at its
         end: what can be seen without a database was looked at all the same."""
+        began_cpu = time.thread_time()
         now = self._now()
         self._outages.begin_pass()
         self._outages.ask(self._config_db, lambda: self._read_troubled(now))
@@ -106,7 +113,7 @@ class Watcher:
             | {report.address for report, _ in self._observed.gateways()}
         )
         suspects = self._sight.suspects() | troubled
-        chosen = choose_targets(targets, suspects, self._last_asked, self._settings.max_scrapes)
+        chosen = self._choose(targets, suspects, now)
         known = {each.replica_id for each in targets}
         self._last_asked = {key: at for key, at in self._last_asked.items() if key in known}
         self._last_asked |= {each.replica_id: now for each in chosen}
@@ -118,7 +125,17 @@ class Watcher:
         self.num_failed_scrapes += sum(page.text is None for page in asked)
         self._sight.take_pages(pages, now)
         self._look_around(suspects)
+        self._pace.take(time.thread_time() - began_cpu)
         self._outages.end_pass()
+
+    def _choose(
+        self, targets: Sequence[Target], suspects: frozenset[str], now: float
+    ) -> list[Target]:
+        if len(targets) <= self._settings.max_scrapes:
+            self._rota.ask_all()
+            return list(targets)
+        most = self._pace.num_scrapes
+        return self._rota.choose(targets, suspects, self._last_asked, now, most)
 
     async def _fetch(self, targets: Sequence[Target]) -> list[ScrapedPage]:
         """None of them where it is to stop before all have answered."""
@@ -153,6 +170,8 @@ class Watcher:
     def _is_due(self, name: str, is_suspect: bool, now: float) -> bool:
         """Of one that looks well, only where something was seen since the last look."""
         last = self._last_looked.get(name)
+        if not self._rota.may_be_looked_at(name, -1.0 if last is None else last):
+            return False
         if last is None:
             return True
         half_a_pass = self._settings.pass_seconds / 2
@@ -201,22 +220,19 @@ class Watcher:
         if not seen.window.series and not seen.silent and not seen.has_failed:
             return  # nothing was ever asked: there is nothing to say yet
         self._guard.begin()
-        diagnosis = self._judge(seen)
+        judged = newest_part(seen.window, self._settings.judged_seconds)
+        # Since when is looked up in all that is kept.
+        diagnosis = replace(diagnose(judged, self._guard.rules), window=seen.window)
         self.num_looks += 1
-        self._diagnoses.put(self._answer(name, seen, diagnosis, now_unix_ns))
+        self._diagnoses.put(self._answer(name, seen, judged, diagnosis, now_unix_ns))
         self._outages.ask(
             self._config_db,
             lambda: self._keep_incidents(name, seen, diagnosis, now_unix_ns),
             is_writing=True,
         )
 
-    def _judge(self, seen: Seen) -> Diagnosis:
-        """By what is newest; since when is looked up in all that is kept."""
-        judged = newest_part(seen.window, self._settings.judged_seconds)
-        return replace(diagnose(judged, self._guard.rules), window=seen.window)
-
     def _answer(
-        self, name: str, seen: Seen, diagnosis: Diagnosis, now_unix_ns: int
+        self, name: str, seen: Seen, judged: Window, diagnosis: Diagnosis, now_unix_ns: int
     ) -> LastDiagnosis:
         return LastDiagnosis(
             deployment=name,
@@ -225,7 +241,7 @@ class Watcher:
             confidence=diagnosis.confidence.word if diagnosis.confidence else None,
             diagnosis=diagnosis_as_json(diagnosis),
             num_replicas=seen.num_replicas,
-            num_telling=seen.num_telling,
+            num_telling=min(seen.num_telling, len(_replicas_of(judged))),
             silent=seen.silent,
             failed_rules=tuple(self._guard.failed_now),
         )
@@ -287,3 +303,12 @@ class Watcher:
                 what = "nothing of the deployment runs any more"
                 resolve_incident(session, incident.incident_id, what, now_unix_ns)
         self._read_troubled(self._now()).discard(name)
+
+
+def _replicas_of(window: Window) -> frozenset[str]:
+    """Whose pages are in it: of a large fleet not all are asked in one turn."""
+    return frozenset(
+        series.labels["replica"]
+        for series in window.series
+        if series.origin.kind is SourceKind.METRICS and "replica" in series.labels
+    )

@@ -32,7 +32,7 @@ def busy(argument: Argument, window: Window) -> int:
     if lock is not None and held is not None and held >= BUSY_CORE:
         argument.fact(lock, "one thread is all that it has")
         signs += 1
-    lag = told_number(window, rf"({GENERATOR}).*(loop )?(lag|behind|late|delay|drift)|loop lag")
+    lag = told_number(window, rf"\b({GENERATOR})\b.*\b(lag|behind|late|delay|drift)\b|loop lag")
     value = number_of(lag)
     if lag is not None and value is not None and value >= _LAG_SECONDS:
         argument.fact(lag, "the generator is behind")

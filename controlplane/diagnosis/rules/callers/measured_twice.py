@@ -121,11 +121,18 @@ def sides_with(argument: Argument, now: Activity) -> int:
     ]
     if not truth:
         return 0
-    near = [each for each in clients if abs(each[1] - truth) <= _AGREES * truth]
+    near = [
+        each
+        for each in clients
+        if abs(each[1] - truth) <= _AGREES * truth
+        and re.search(rf"\b({GENERATOR}|{_PLAIN})\b", plain(each[0].key))
+    ]
     far = [
         each
         for each in clients
-        if each[1] >= _CLEARLY * truth and each[1] - truth >= _ADDED_SECONDS
+        if each[1] >= _CLEARLY * truth
+        and each[1] - truth >= _ADDED_SECONDS
+        and re.search(rf"\b({GENERATOR})\b", plain(each[0].key))
     ]
     if not near or not far:
         return 0
@@ -140,6 +147,7 @@ def sides_with(argument: Argument, now: Activity) -> int:
 
 
 _NOT_A_CLIENT = r"engine|server|gateway|prometheus|minus|diff|objective|limit|before|p9\d|max|slo"
+_PLAIN = r"curl|plain|simple|raw|direct|manual|single|own|python|openai|sdk"
 _AGREES = 0.15
 _CLEARLY = 1.3
 _ADDED_SECONDS = 0.05

@@ -1,9 +1,10 @@
 """Whether the engine made its tokens in time: what both ways of late delivery ask."""
 
 from controlplane.diagnosis.log_event import LogKind
-from controlplane.diagnosis.views.activity import activity_of
+from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.contrast import contrasts
+from controlplane.diagnosis.views.course import late
 from controlplane.diagnosis.views.device import device_usage
 from controlplane.diagnosis.views.preempting import preempting
 from controlplane.diagnosis.views.told import told_number
@@ -35,6 +36,8 @@ def is_engine_fine(argument: Argument, window: Window) -> bool | None:
     if now.is_full or (thrown is not None and thrown.is_costly):
         return False
     if now.waiting is not None and now.waiting.last.value > 0:
+        return False
+    if _crawls(now):
         return False
     usage = device_usage(window)
     is_fine = None
@@ -86,6 +89,18 @@ def is_engine_fine(argument: Argument, window: Window) -> bool | None:
     if is_fine is None and usage is not None and now.waiting is not None:
         return usage.value < 0.9
     return is_fine
+
+
+def _crawls(now: Activity) -> bool:
+    """Each request gets its tokens more slowly than anybody reads."""
+    decode, running = now.decode, now.running
+    if decode is None or running is None or late(running) <= 0:
+        return False
+    return 0 < late(decode) < _CRAWL * late(running)
+
+
+_CRAWL = 2.0
+"""Tokens a second for each that runs."""
 
 
 def late_delivery(argument: Argument, window: Window) -> bool:

@@ -99,7 +99,7 @@ def _is_contradicted(argument: Argument, now: Activity, age: Fact) -> bool:
 
 
 def _is_unread(argument: Argument, now: Activity) -> Confidence | None:
-    failed = [fact for fact in told_all(now.window, r"scrape|target|\bup\b") if _is_down(fact.raw)]
+    failed = [fact for fact in told_all(now.window, _SCRAPE) if _is_down(fact)]
     newest = max((series.last.at for series in now.window.series), default=None)
     if failed and newest is not None and now.window.end - newest >= _OLD_SECONDS:
         argument.says(f"the newest value of the engine is {now.window.end - newest:g} s old")
@@ -177,5 +177,13 @@ def _age_of(fact: Fact) -> float | None:
     return sum(seconds for _, seconds in written) if written else number_of(fact)
 
 
-def _is_down(raw: str) -> bool:
-    return bool(re.search(r"\b(down|fail|error|timeout|timed out|refused|0)\b", raw.lower()))
+_SCRAPE = r"scrape|target (state|health|status|up)|^up\b|\b(replica|pod|job|instance|engine) up$"
+
+
+def _is_down(fact: Fact) -> bool:
+    """`up 0`, `scrape_errors 4`, `scrape_node_b: timed out`; no error at all is none."""
+    if re.search(r"error|fail|timeout|lost|missed", plain(fact.key)):
+        return (number_of(fact) or 0.0) > 0
+    if fact.value is not None:
+        return fact.value == 0 and re.search(r"\bup\b|ok|success", plain(fact.key)) is not None
+    return bool(re.search(r"\b(down|fail\w*|error|timeout|timed out|refused)\b", fact.raw.lower()))

@@ -208,3 +208,16 @@ def test_another_client_tells_of_the_first_by_how_much_more_it_gets(
 ) -> None:
     told_of_both = told(60, client_cpu=0.99, tokens_per_s=110, tokens_per_s_other_client=other)
     assert _sure(window(*ROOM, told_of_both), Mechanism.LOAD_GENERATOR_BOUND) is confidence
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        told(client_side_latency_ms=1790),
+        told(ttft_ms_of_those_max=2218, ttft_ms_after=330, server_ttft_ms=329),
+        told(concurrency=8, requests_per_s=4.1, e2e_mean_s=1.9),
+    ],
+    ids=["a latency is no lag", "two times of one client", "as many as asked for"],
+)
+def test_a_client_that_keeps_up_is_no_bottleneck(facts: tuple[Fact, ...]) -> None:
+    assert Mechanism.LOAD_GENERATOR_BOUND not in _likely(window(*ROOM, facts))

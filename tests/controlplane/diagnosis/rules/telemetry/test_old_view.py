@@ -25,6 +25,8 @@ POLLED = told(refresh_interval_s=15, metrics_staleness_threshold_ms=200)
         (BUSY, told(pod1_metrics_age_s=1260, pod2_metrics_age_s=0.05), Confidence.LIKELY),
         (BUSY, told(pod1_metrics_age_s=4, pod2_metrics_age_s=0.05), None),
         (BUSY, told(cached_prompt_age_s=3600, model_age_days=4), None),
+        (BUSY, told(90, client_gave_up=0, scrape_errors=0), None),
+        (BUSY, told(90, engine_up=0), Confidence.LIKELY),
         (IDLE, POLLED, Confidence.LIKELY),
         (
             IDLE,
@@ -34,7 +36,7 @@ POLLED = told(refresh_interval_s=15, metrics_staleness_threshold_ms=200)
         (IDLE, told(scrape_interval_s=15, stale_after_s=60), None),
     ],
     ids=[
-        *("long ago and wrong", "long ago", "fresh", "other ages"),
+        *("long ago and wrong", "long ago", "fresh", "other ages", "nobody gave up", "not read"),
         *("polled too seldom", "and slow for that", "polled in time"),
     ],
 )

@@ -27,7 +27,8 @@ _IN_FLIGHT = (
     r"|connected)( |$))+$"
 )
 _RUNNING = (
-    r"^((server|engine|vllm|sglang) )?(num )?(requests |reqs )?running( (requests|reqs|seqs))?$"
+    r"^((server|engine|vllm|sglang|prom(etheus)?|metrics?) )?(num )?(requests |reqs )?running"
+    r"( (requests|reqs|seqs))?$"
     r"|^running\b|^active requests|^(busy |active )slots$|^slots (busy|processing|active)"
     r"|^(requests )?processing$"
 )
@@ -175,7 +176,7 @@ class Activity:
                 counts = [reading.count for reading in histogram.readings if reading.at >= start]
                 if len(counts) > 1:
                     seen.append(counts[-1] > counts[0])
-        told = told_number(self.window, _SPEED)
+        told = told_number(self.window, _SPEED, without=_OF_BEFORE)
         if told is not None:
             seen.append((number_of(told) or 0.0) > 0)
         ended = told_number(self.window, _ANSWER_RATE)
@@ -249,6 +250,7 @@ _NOT_NOW = (
     r"consumer|subscriber|reader|delivery|send|socket|before|baseline|expected|limit|max|longest"
     r"|wrong"
 )
+_OF_BEFORE = r"before|baseline|expected|yesterday|usual|normal|last week|ago\b|limit|max"
 _NOT_SEATS = r"batched|tokens|model len|client"
 _NOT_CAPACITY = r"batched|prompt|cached|free|used|available|evictable|per "
 _SPEED = r"(tokens|tok) per s|throughput|tokens? rate|tps\b"

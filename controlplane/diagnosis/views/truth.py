@@ -29,7 +29,7 @@ _NOT_A_PROBE = (
 )
 _ONE_REQUEST = (
     r"\b(request|call|completion|generate|inference|infer|prompt|curl|chat|query|message|prediction"
-    r"|reply|answer)\b"
+    r"|reply|answer|stream|session|generation|response)\b"
 )
 _FATE = re.compile(
     r"\s*(answer\w*|return\w*|repl(y|ies|ied)|responds?|responded|succe\w+|works|ok\b|fine|200\b"
@@ -94,6 +94,8 @@ def _is_a_count(fact: Fact) -> bool:
     return is_endpoint and fact.value is not None and fact.value < _LEAST_STATUS
 
 
+_TAKEN = re.compile(r"\s*(accepted|connected|taken|received)\b", re.IGNORECASE)
+"""That a request was taken is no answer to it."""
 _LEAST_STATUS = 100
 """Of an answer over HTTP."""
 
@@ -111,7 +113,9 @@ def _told_of_one(window: Window) -> Fact | None:
 def truth_of(now: Activity) -> Truth:
     """What is known of `now` beside the engine's gauges."""
     probes = [
-        fact for fact in told_all(now.window, _PROBE, without=_NOT_A_PROBE) if not _is_a_count(fact)
+        fact
+        for fact in told_all(now.window, _PROBE, without=_NOT_A_PROBE)
+        if not _is_a_count(fact) and not _TAKEN.match(fact.raw)
     ]
     probe = probes[-1] if probes else _told_of_one(now.window)
     asleep = now.window.find(Signal.SLEEPING)

@@ -161,10 +161,12 @@ _SOME = 2.0
 def held_whenever_idle(argument: Argument, now: Activity, truth: Truth) -> Confidence | None:
     """Whenever nothing runs the cache is held as before, and work has been done in between."""
     engine = now.window.engine
-    if now.kv is None or now.running is None or truth.is_wanted is not False:
+    if now.kv is None or now.running is None or truth.is_wanted:
         return None
     if engine is not None and engine.name in _COUNTS_CACHED:
         return None
+    if truth.is_wanted is None:
+        return _fuller_each_time(argument, now)
     idle = [
         reading
         for reading in now.kv.readings
@@ -184,6 +186,30 @@ def held_whenever_idle(argument: Argument, now: Activity, truth: Truth) -> Confi
     for change in now.window.changes:
         argument.says(f"{change.at:g} s: {change.what}")
     return Confidence.CERTAIN if gone else Confidence.LIKELY
+
+
+def _fuller_each_time(argument: Argument, now: Activity) -> Confidence | None:
+    """Nobody counts what is in flight, and the engine has nothing at all: more is held each time,
+    and callers left meanwhile."""
+    if now.kv is None or now.running is None or now.waiting is None:
+        return None
+    empty = [
+        reading
+        for reading in now.kv.readings
+        for runs, waits in ((now.running.at(reading.at), now.waiting.at(reading.at)),)
+        if runs is not None and waits is not None and runs.value == 0 and waits.value == 0
+    ]
+    values = [reading.value for reading in empty]
+    if len(values) < 2 or sorted(values) != values or values[-1] < values[0] + _HELD_FOR_SURE:
+        return None
+    if empty[-1].at - empty[0].at < LEAST_SECONDS or not moves_since(now, empty[0].at):
+        return None
+    argument.series(now.kv, "more each time that nothing runs and nothing waits")
+    argument.series(now.running)
+    argument.series(now.waiting)
+    gone = callers_gone(argument, now)
+    argument.need("requests in flight at the gateway")
+    return Confidence.LIKELY if gone else Confidence.POSSIBLE
 
 
 _COUNTS_CACHED = frozenset({"trtllm", "tensorrt-llm"})

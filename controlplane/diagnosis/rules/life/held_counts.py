@@ -94,14 +94,15 @@ def told_free(argument: Argument, now: Activity, truth: Truth) -> Confidence | N
 def _rounds(
     argument: Argument, now: Activity, truth: Truth, course: Series | None, *, sign: float
 ) -> Confidence | None:
-    if course is None or len(course.readings) < _LEAST_ROUNDS or truth.is_wanted is not False:
+    wanted_by = truth.in_flight if truth.in_flight is not None else now.running
+    if course is None or len(course.readings) < _LEAST_ROUNDS or wanted_by is None:
+        return None
+    if wanted_by.last.value != 0:
         return None
     values = [
         sign * reading.value
         for reading in course.readings
-        if truth.in_flight is not None
-        and (wanted := truth.in_flight.at(reading.at)) is not None
-        and wanted.value == 0
+        if (wanted := wanted_by.at(reading.at)) is not None and wanted.value == 0
     ]
     if len(values) < _LEAST_ROUNDS or sorted(values) != values or values[-1] <= values[0]:
         return None

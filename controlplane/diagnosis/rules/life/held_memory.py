@@ -75,7 +75,11 @@ def _is_idle_throughout(argument: Argument, now: Activity) -> bool:
 def _nobody_else(argument: Argument, window: Window) -> bool:
     """Somebody looked, and no other process is on the device."""
     fact = told(window, r"\b(other|foreign|another)\b.*\b(process\w*|tenants?|pids?|apps?)\b")
+    whole = told(window, r"^process(es)? (on|of|with)( the)? (gpu|device|card)$")
     if fact is None or not says_no(fact):
+        is_alone = whole is not None and re.search(r"\b(alone|only|just)\b", whole.raw) is not None
+        fact = whole if is_alone else None
+    if fact is None:
         return False
     argument.fact(fact, "it is the engine's own")
     return True

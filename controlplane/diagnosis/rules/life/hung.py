@@ -40,12 +40,13 @@ def _judge(window: Window) -> Verdict | None:
         return None
     running = stretch_while(now.running, lambda value: value > 0)
     is_proven = bool(own_watch(notices)) and truth.is_answered is False and truth.is_wanted
-    if now.running is not None and running is None and not is_proven:
+    is_lost = running is None and _is_lost(now, truth)
+    if now.running is not None and running is None and not (is_proven or is_lost):
         return None
     silent, task = silence(window), unfinished_task(window)
     if silent is None and truth.is_answered is None and not truth.is_wanted:
         task = ""  # The log of an engine that is well ends in the middle of a request, too.
-    seen = bool(notices or task or silent is not None)
+    seen = bool(notices or task or silent is not None or is_lost)
     if running is None and (not seen or is_starting(window, notices)):
         return None
     if now.decode is None and not seen and truth.is_answered is None:
@@ -85,6 +86,15 @@ def _judge(window: Window) -> Verdict | None:
 _BUSY = r"\b(gpu|device|npu|sm)\b.*\b(busy|util|utilization|usage|percent|pct)\b"
 
 
+def _is_lost(now: Activity, truth: Truth) -> bool:
+    """Requests that are in flight are in neither of its gauges, and a probe is not answered: the
+    step that does not end began before they were set."""
+    is_empty = all(
+        series is None or series.last.value == 0 for series in (now.running, now.waiting)
+    )
+    return is_empty and bool(truth.is_wanted) and truth.is_answered is False
+
+
 def _still_since(
     now: Activity, running: Series | None, notices: tuple[LogEvent, ...]
 ) -> float | None:
@@ -94,7 +104,8 @@ def _still_since(
         if still is None:
             last = now.decode.last.at + _JUST_AFTER
             later = [each for each in moments_of(own_watch(notices)) if each > last]
-            return last if later else None
+            long_after = [each for each in moments_of(notices) if each > last + LONG_SECONDS]
+            return last if later or long_after else None
         counted = now.window.find(Signal.GENERATION_TOKENS)
         earlier = None if counted is None else counted.between(float("-inf"), still.first.at)
         is_counted = earlier is not None and len(earlier.readings) > 1
@@ -165,6 +176,8 @@ def _sure(
     if (truth.is_wanted or unanswered) and notices:
         return Confidence.LIKELY
     if unanswered and (truth.is_wanted or now.running is not None):
+        return Confidence.LIKELY
+    if unanswered and is_known and seconds >= LONG_SECONDS:
         return Confidence.LIKELY
     if is_wanted and is_known and seconds >= LONG_SECONDS and _stands(now, start):
         return Confidence.LIKELY

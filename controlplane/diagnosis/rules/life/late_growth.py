@@ -32,7 +32,7 @@ _DELAY = (
     r"|boot|provision|image|load|new)\b.*"
     r"\b(wake|ready|init\w*|start\w*|delay|took|until|time|after|decision|pull)"
     r"|ready (after|in)|cold start|time to ready|reaction|stabili[sz]ation|cooldown|poll"
-    r"|(model|weights) load|container start"
+    r"|(model|weights) load|container start|\bto (be )?ready\b|\bjoin"
 )
 _NO_DELAY = r"ttft|client|timeout|burst|spike|last|ago|queue|wait|usual|before|expected|per "
 _BURST = (

@@ -2,7 +2,7 @@
 
 from controlplane.diagnosis.citing import moved
 from controlplane.diagnosis.confidence import Confidence
-from controlplane.diagnosis.log_event import LogKind
+from controlplane.diagnosis.log_event import LogEvent, LogKind
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.life.held_blocks import (
@@ -13,7 +13,7 @@ from controlplane.diagnosis.rules.life.held_blocks import (
 )
 from controlplane.diagnosis.rules.life.held_counts import held_beyond_wanted, told_free, told_held
 from controlplane.diagnosis.rules.life.held_memory import grown_memory
-from controlplane.diagnosis.rules.life.held_seats import held_seats
+from controlplane.diagnosis.rules.life.held_seats import LEAST_SECONDS, held_seats
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
@@ -73,6 +73,8 @@ def _said_by_engine(argument: Argument, now: Activity, truth: Truth) -> Confiden
             f"{len(orphans)} lines of output for requests that nobody has any more "
             f"({', '.join(dict.fromkeys(filter(None, names)))}): {orphans[-1].line.strip()[:160]}"
         )
+    if _are_zombies(orphans):
+        return Confidence.CERTAIN
     if failed:
         argument.says(f"the engine's check of its own pool fails: {failed[-1].line.strip()[:200]}")
         return Confidence.CERTAIN
@@ -80,6 +82,15 @@ def _said_by_engine(argument: Argument, now: Activity, truth: Truth) -> Confiden
         argument.says(f"{moved(leaked)}: not released within the bound")
         return Confidence.CERTAIN
     return None
+
+
+def _are_zombies(orphans: tuple[LogEvent, ...]) -> bool:
+    """The same request again, long after its caller left: one line may be of the last step."""
+    by_request: dict[str, list[float]] = {}
+    for event in orphans:
+        if event.at is not None and event.words.get("request_id"):
+            by_request.setdefault(event.words["request_id"], []).append(event.at)
+    return any(moments[-1] - moments[0] >= LEAST_SECONDS for moments in by_request.values())
 
 
 def _weigh(argument: Argument, now: Activity) -> None:

@@ -3,6 +3,7 @@
 import re
 
 from controlplane.diagnosis.views.course import course_of
+from controlplane.diagnosis.views.durations import durations_in
 from controlplane.diagnosis.views.figure import Figure, figure_of
 from controlplane.diagnosis.views.told import is_time, number_of, plain, told_all, told_number
 from controlplane.diagnosis.window import Window
@@ -21,6 +22,7 @@ _NOTHING_LATELY = (
     r"\b(tokens?|completions?|completed|finished|answers?|outputs?)\b.*\b(last|past|minute|lately)\b"
     r"|\b(last|past) .*\b(tokens?|completions?|completed|finished|answers?)\b"
     r"|\b(tokens?|completions?|completed|finished|answers?|outputs?) (since( \d+)+$|per min)"
+    r"|\b(generation|decode|decoded|output|generated)( tokens?)? rate\b"
     r"|^(tok|tokens|generated tokens) per s$|^(decode|generation) (tokens per s|throughput)$"
 )
 _COUNTED = (
@@ -32,10 +34,13 @@ _COUNTED = (
 
 def silence(window: Window) -> Figure | None:
     """For how long, as somebody says, nothing came; None below what a step may take."""
-    nothing = told_number(window, _NOTHING_LATELY, without=r"in ?flight|error|reject|per request")
+    nothing = told_number(window, _NOTHING_LATELY, without=_NOT_NOW)
     if nothing is not None and number_of(nothing) == 0:
         seconds = nothing.over_seconds or max(LONG_SECONDS, window.end - window.start)
         return figure_of(nothing, seconds)
+    said = _said(window)
+    if said is not None:
+        return said
     counted = course_of(window, Signal.GENERATION_TOKENS, _COUNTED)
     if counted is not None and counted.is_constant and counted.span_seconds >= LEAST_SECONDS:
         sentence = f"{counted.origin.name} {counted.last.raw} for {counted.span_seconds:g} s"
@@ -46,6 +51,22 @@ def silence(window: Window) -> Figure | None:
     if fact is None or value is None or not is_time(fact) or value < LEAST_SECONDS:
         return None
     return figure_of(fact, value)
+
+
+_NOT_NOW = (
+    r"in ?flight|error|reject|per request|yesterday|before|usual|normal|baseline|expected|client"
+)
+_SAID = re.compile(r"\bno (tokens?|chunks?|output|progress|bytes?)\b", re.IGNORECASE)
+
+
+def _said(window: Window) -> Figure | None:
+    """`stream: no token for 540 s`."""
+    for fact in reversed(window.facts):
+        if fact.value is None and _SAID.search(fact.raw):
+            times = durations_in(fact.raw)
+            if len(times) == 1 and times[0][1] >= LEAST_SECONDS:
+                return Figure(times[0][1], f"{fact.key} {fact.raw}", fact)
+    return None
 
 
 def is_of_steps(silent: Figure) -> bool:

@@ -167,6 +167,11 @@ def _metrics(snapshots: list[Snapshot]) -> Part:
 
 def _kind(fields: Mapping[str, object], where: str) -> PartKind:
     kind = _text(fields.get("kind"))
+    if not kind:
+        near = difflib.get_close_matches("kind", sorted(map(str, fields.keys() - _PART_KEYS)), n=1)
+        meant = f"{near[0]!r} is no key of it; " if near else ""
+        valid = ", ".join(each.value for each in PartKind)
+        raise CaseError(where, "it has no kind", f"{meant}write `kind:` and one of {valid}")
     try:
         return PartKind(kind)
     except ValueError:

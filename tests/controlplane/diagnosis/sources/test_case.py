@@ -69,6 +69,7 @@ def test_a_case_that_only_asks_has_no_answer() -> None:
         ("- a\n- b\n", "is no case"),
         ("input: []\n", "has no input"),
         ("input:\n- {kind: trace}\n", "one of log, metrics, gateway, change"),
+        ("input:\n- {knid: log, text: x}\n", "it has no kind; 'knid' is no key of it"),
         ("input:\n- {kind: log}\n", "part 1 of input: it has no text"),
         ("input:\n- {kind: gateway}\n", "part 1 of input: a table is wanted"),
         ("input:\n- {kind: gateway, at_s: soon, values: {a: 1}}\n", "write seconds as a number"),

@@ -55,9 +55,9 @@ def _seen(window: Window) -> Iterator[str]:
 def _asked(window: Window) -> Iterator[str]:
     if window.changes:
         yield from _before(window)
-    connection = window.fact("connection")
-    if connection is not None and not window.exported_names:
-        yield from _of_silence(window, connection.raw)
+    said = {fact.key: fact.raw for fact in window.facts}
+    if {"connection", "metrics_answer"} <= said.keys() and not window.exported_names:
+        yield from _of_silence(said["connection"], said["metrics_answer"])
         return
     own = "" if window.engine is None else window.engine.name
     if own.startswith("pilothouse "):
@@ -84,7 +84,7 @@ def _asked(window: Window) -> Iterator[str]:
     yield "a one-token probe: whether it answers, and in what time"
 
 
-def _of_silence(window: Window, connection: str) -> Iterator[str]:
+def _of_silence(connection: str, answer: str) -> Iterator[str]:
     """There is an address and no metrics page (`sources.live.silence`)."""
     if connection.startswith("refused"):
         yield "whether its process runs, and at which port it listens (ss -ltnp, kubectl get pods)"
@@ -94,8 +94,7 @@ def _of_silence(window: Window, connection: str) -> Iterator[str]:
     if not connection.startswith("accepted"):
         yield "whether the host is up and may be reached from here"
         return
-    answer = window.fact("metrics answer")
-    status = "" if answer is None else answer.raw[:3]
+    status = answer[:3]
     if status in ("401", "403"):
         yield "the key that it wants to see (--engine-key-file)"
     elif status.startswith("5"):

@@ -56,8 +56,8 @@ def _asked(window: Window) -> Iterator[str]:
     if window.changes:
         yield from _before(window)
     said = {fact.key: fact.raw for fact in window.facts}
-    if {"connection", "metrics_answer"} <= said.keys() and not window.exported_names:
-        yield from _of_silence(said["connection"], said["metrics_answer"])
+    if {"connection", "page_answer"} <= said.keys() and not window.exported_names:
+        yield from _of_silence(said["connection"], said["page_answer"])
         return
     own = "" if window.engine is None else window.engine.name
     if own.startswith("pilothouse "):

@@ -44,7 +44,7 @@ class _Pages(NamedTuple):
 
 
 def _pages(window: Window) -> _Pages | None:
-    connection, metrics = told(window, r"^connection$"), told(window, r"^metrics answer$")
+    connection, metrics = told(window, r"^connection$"), told(window, r"^page answer$")
     if connection is None or metrics is None or window.exported_names:
         return None
     return _Pages(

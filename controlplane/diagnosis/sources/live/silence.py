@@ -22,7 +22,7 @@ from controlplane.diagnosis.sources.live.page import (
 )
 
 CONNECTION_KEY = "connection"
-METRICS_KEY = "metrics_answer"
+METRICS_KEY = "page_answer"
 HEALTH_KEY = "health_answer"
 MODELS_KEY = "models_answer"
 ACCEPTED = "accepted"

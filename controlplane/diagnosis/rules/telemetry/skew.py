@@ -1,13 +1,15 @@
 """clock.skew: times of two machines were held against each other, and their clocks differ."""
 
+import re
 from collections.abc import Sequence
 
-from controlplane.diagnosis.citing import number
+from controlplane.diagnosis.citing import number, says
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.telemetry.clocks.impossible import (
+    is_wrapped_now_and_then,
     negative_sums,
     negative_times,
     wrapped,
@@ -32,6 +34,7 @@ _NEGATIVE_LINE = (
     r"|issued in the future|used before (it was )?issued"
     r"|negative (duration|latency|interval|time|elapsed|delta)"
     r"|(duration|elapsed|interval|time(delta)?|sleep length) (must be|is|was)( a)? (non-?)?negative"
+    r"|requesttimetooskewed|skew too great|is not yet valid|too far in(to)? the future"
     r"|span .{0,60}(ends? before|starts? before its parent)|observ\w+ a negative"
 )
 
@@ -46,7 +49,7 @@ def _judge(window: Window) -> Verdict | None:
     if summed is not None:
         _cite_sound(argument, window)
         return argument.verdict(summed)
-    lines = window.lines_with(_NEGATIVE_LINE)
+    lines = [*window.lines_with(_NEGATIVE_LINE), *_told_lines(window)]
     for line in lines[:2]:
         argument.says(" ".join(line.split())[:200])
     differ = apart(argument, window)
@@ -59,7 +62,7 @@ def _judge(window: Window) -> Verdict | None:
     argument.against("a slow transfer, queue or network: no time is less than nothing")
     if (impossible or lines) and (differ or order.is_same_each_time):
         return argument.verdict(Confidence.CERTAIN)
-    if impossible and (_two_places(window) or by_wall):
+    if impossible and (_two_places(window) or by_wall or is_wrapped_now_and_then(window)):
         argument.need("offset of both machines' clocks")
         return argument.verdict(Confidence.LIKELY)
     if differ and _is_compared(window):
@@ -69,6 +72,15 @@ def _judge(window: Window) -> Verdict | None:
         return None
     argument.need("offset of both machines' clocks", "which process took each of the two times")
     return argument.verdict(Confidence.POSSIBLE)
+
+
+def _told_lines(window: Window) -> list[str]:
+    """The same, where somebody copied the line into a fact."""
+    return [
+        says(fact)
+        for fact in window.facts
+        if fact.value is None and re.search(_NEGATIVE_LINE, fact.raw, re.IGNORECASE)
+    ]
 
 
 def _two_places(window: Window) -> bool:

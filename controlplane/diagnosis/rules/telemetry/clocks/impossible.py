@@ -13,7 +13,7 @@ from dataplane.engine_metrics.signal import Unit
 
 TIMES = (
     r"latency|ttft|itl|tpot|queue|transfer|delay|duration|elapsed|wait|gap|time|span|age|lag|transit|"
-    r"hop|network|cost|took|ago|seen|heartbeat|inter token|per token|first token|e2e"
+    r"hop|network|cost|took|ago|seen|heartbeat|inter token|per token|first token|e2e|minus"
     r"|to (engine|server|gateway|client|decode|prefill|router|worker|node|replica|pod)"
 )
 NO_TIME = (
@@ -66,10 +66,19 @@ def wrapped(argument: Argument, window: Window) -> bool:
                 argument.says(f"{fact.key} {fact.raw} = 2^64 - {below}: a duration of -{below}")
                 found = True
         what = _wrapped_to(fact)
+        others = [each for each in window.facts if each.key == fact.key and each is not fact]
+        sane = next((each for each in others if _wrapped_to(each) is None), None)
         if what is not None:
             argument.says(f"{fact.key} {fact.raw} = {what}: a difference below zero, unsigned")
+            argument.fact(sane, "at another time")
             found = True
     return found
+
+
+def is_wrapped_now_and_then(window: Window) -> bool:
+    """What else is a sane duration: nothing that always subtracts the wrong way."""
+    wraps = {fact.key for fact in window.facts if _wrapped_to(fact) is not None}
+    return any(fact.key in wraps and _wrapped_to(fact) is None for fact in window.facts)
 
 
 def _wrapped_to(fact: Fact) -> str | None:

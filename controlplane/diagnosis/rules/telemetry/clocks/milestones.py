@@ -1,5 +1,6 @@
 """The moments of one request, which stand in one order whatever the load."""
 
+import itertools
 import re
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,7 +14,10 @@ from dataplane.engine_metrics.signal import Unit
 
 _ORDER = (
     (r"(sent|send|dispatch\w*|enqueued|forwarded)", r"(received|receive|arriv\w+|accepted)"),
-    (r"(prefill|encode)( \w+)* (end|ended|done|finish\w*)", r"decode( \w+)* (start\w*|begin\w*)"),
+    (
+        r"(prefill|encode)( \w+)* (end|ended|done|finish\w*)",
+        r"decode( \w+)* (start\w*|begin\w*|receiv\w*|arriv\w*|schedul\w*)",
+    ),
     (
         r"(prefill|ctx|context)( \w+)* (first token|end|ended|done|finish\w*)( \w+)*",
         r"(transfer|decode|gen|generation)( \w+)* (start\w*|begin\w*)",
@@ -33,9 +37,20 @@ _LIFE = (
     r"client( \w+)* (received|got|done)",
 )
 """Of a request, in their order; whoever stands between two of them may be left out."""
+_HOPS = (
+    r"client|user|caller|browser",
+    r"gateway|proxy|ingress|edge|front ?end",
+    r"router|picker|balancer",
+    r"engine|server|backend|api server",
+    r"worker|scheduler|core|prefill|ctx",
+)
+"""A request's way in: the same moment, as each of them notes it."""
+_WAY_BACK = r"finish\w*|complet\w*|end(ed)?|last|response|answer\w*|done|out|first token"
 _MOMENT = r"\b(at|time|timestamp|ts|stamp|unix|epoch)\b"
 _MOMENTS_FROM = 1000.0
 """Seconds since some start of a clock: less is a duration, whatever it is called."""
+_NEAR = 0.02
+"""Of themselves, so far two moments of one request may be apart; two durations are no moments."""
 _SAME = 0.1
 """Of an offset that two requests show: clocks stay apart while queues come and go."""
 _MOST_SAID = 4
@@ -54,6 +69,7 @@ def order_of(argument: Argument, window: Window) -> Order:
     """Whether what comes after stands before, each time that both were told."""
     pairs = _reversed_pairs(argument, window)
     offs, in_order = _life(window)
+    offs += _hops(window)
     for early, late, off in offs[:_MOST_SAID]:
         argument.says(f"{says(early)} is {number(round(off, 3))} s after {says(late)}")
     for first, last, apart in in_order[:1] if offs else ():
@@ -99,7 +115,7 @@ def _life(window: Window) -> tuple[list[_Pair], list[_Pair]]:
             (one, two, after - before)
             for index, (first, one, before) in enumerate(told)
             for second, two, after in told[index + 1 :]
-            if first < second
+            if first < second and _are_near(before, after)
         ]
         if not pairs:
             continue
@@ -109,6 +125,31 @@ def _life(window: Window) -> tuple[list[_Pair], list[_Pair]]:
         else:
             in_order.append(max(pairs, key=lambda pair: pair[2]))
     return offs, in_order
+
+
+def _hops(window: Window) -> list[_Pair]:
+    """Who noted a request after somebody whom it reaches later."""
+    by_stem: dict[tuple[float, str], list[tuple[int, Fact, float]]] = {}
+    for fact in window.facts:
+        key, moment = plain(fact.key), _moment(fact)
+        hop = next((i for i, who in enumerate(_HOPS) if re.search(rf"\b({who})\b", key)), None)
+        if moment is None or hop is None or re.search(rf"\b({_WAY_BACK})\b", key):
+            continue
+        if re.search(_MOMENT, key):
+            stem = re.sub(rf"\b({_HOPS[hop]})\b", "*", key)
+            by_stem.setdefault((fact.at, stem), []).append((hop, fact, moment))
+    return [
+        (one, two, before - after)
+        for told in by_stem.values()
+        for (_, one, before), (_, two, after) in itertools.pairwise(
+            sorted(told, key=lambda each: each[0])
+        )
+        if before > after and _are_near(before, after)
+    ]
+
+
+def _are_near(one: float, two: float) -> bool:
+    return abs(one - two) <= _NEAR * max(one, two)
 
 
 def _place_in_life(fact: Fact) -> int | None:

@@ -4,6 +4,7 @@ durations."""
 import re
 
 from controlplane.diagnosis.citing import number, says
+from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.rules.telemetry.clocks.impossible import NO_TIME, TIMES
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.told import number_of, plain, says_no, told_all
@@ -24,7 +25,7 @@ _NO_OFFSET = r"sync|limit|threshold|allowed|rope|\bheads?\b|overhead|kafka|consu
 _SYNCED = r"(ntp|chrony|clock|time|ptp).*(sync|status|service|active)|unsync"
 _UNKEPT = (
     r"\b(ntp|chronyd?|ptp|clock|time|timesyncd)\b.*\b(not|un|never|lost|no)[ -]?(sync\w*|kept"
-    r"|running|active|installed|reachable)"
+    r"|running|active|installed|reachable|locked)"
     r"|\bclock\b.*\b(behind|ahead|fast|slow|wrong|off by)\b"
 )
 _SET = (
@@ -58,7 +59,7 @@ def far_apart(window: Window) -> bool:
 
 def apart(argument: Argument, window: Window) -> bool:
     """Something says that the clocks differ, or that one is not kept."""
-    found = [look(argument, window) for look in (_unkept, _offsets, _in_words)]
+    found = [look(argument, window) for look in (_unkept, _offsets, _in_words, _both_ways)]
     return any(found)
 
 
@@ -101,6 +102,27 @@ def _in_words(argument: Argument, window: Window) -> bool:
         argument.says(f"{change.at:g} s: {change.what}")
         found = True
     return found
+
+
+def _both_ways(argument: Argument, window: Window) -> bool:
+    """One way takes about as much more than nothing as the way back takes less."""
+    ways: dict[tuple[str, str], tuple[Fact, float]] = {}
+    for fact in window.facts:
+        found, value = _WAY.search(plain(fact.key)), number_of(fact)
+        if found and value is not None and fact.unit is Unit.SECONDS:
+            ways[found[1], found[2]] = (fact, value)
+    for (start, end), (fact, value) in ways.items():
+        back = ways.get((end, start))
+        if back is None or not value > 0 > back[1]:
+            continue
+        if abs(value + back[1]) <= _AS_LONG * value:
+            offset = number((value - back[1]) / 2)
+            argument.says(f"{says(fact)}, {says(back[0])}: clocks that are {offset} s apart")
+            return True
+    return False
+
+
+_WAY = re.compile(r"\b(\w+) to (\w+)\b")
 
 
 def by_wall_clock(argument: Argument, window: Window) -> bool:

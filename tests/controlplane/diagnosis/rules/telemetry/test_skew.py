@@ -83,8 +83,13 @@ _SOUND = told(
             clock_offset_s={"master": 0.0, "worker-2": -215.0}, responses_before_their_request=412
         ),
         told(heartbeat_age_s=-3.1, timedatectl="System clock synchronized: no"),
+        told(transfer_ms_a_to_b=812, transfer_ms_b_to_a=-790),
+        told(decode_start_minus_prefill_end_ms=-38, gen_host_ptp="not locked"),
     ],
-    ids=["one of two front ends", "wrapped, in days", "answers before questions", "an age below 0"],
+    ids=[
+        *("one of two front ends", "wrapped, in days", "answers before questions"),
+        *("an age below 0", "there and back", "a difference of two moments"),
+    ],
 )
 def test_times_that_cannot_be_are_known_by_their_physics(facts: tuple[Fact, ...]) -> None:
     verdict = SKEW.judge(window(facts))
@@ -99,8 +104,12 @@ def test_times_that_cannot_be_are_known_by_their_physics(facts: tuple[Fact, ...]
         told(arrival_time=1772445605.0, first_token_time=1.3),
         told(uptime="71 min", warmups_before_start=3, tokens_before_preemption=811),
         told(span_clock="system_clock", ttft_ms=402),
+        told(client_time_s=4000, engine_time_s=1200),
     ],
-    ids=["in order", "a duration beside a moment", "before something else", "a wall clock alone"],
+    ids=[
+        *("in order", "a duration beside a moment", "before something else"),
+        *("a wall clock alone", "two durations"),
+    ],
 )
 def test_moments_that_can_be_are_no_skew(facts: tuple[Fact, ...]) -> None:
     assert SKEW.judge(window(facts)) is None

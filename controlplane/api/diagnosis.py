@@ -18,7 +18,10 @@ router = APIRouter(prefix="/api/v1", tags=["incidents"])
 
 _MEANINGS = {each.value: each.meaning for each in Mechanism}
 _OFF = "diagnosis is off: start the control plane with --diagnosis on"
-_NOT_YET = "it was not looked at yet: the first look is a few seconds after the start"
+_NOT_YET = (
+    "it was not looked at yet: the first look is a few seconds after the start, or some minutes "
+    "where there are more than a hundred replicas, which take turns"
+)
 _NOTHING_RUNS = "nothing of it runs, so there is nothing to look at"
 
 

@@ -20,7 +20,8 @@ _OPTIONS = (
         envvar="PILOTHOUSE_DIAGNOSIS",
         show_envvar=True,
         help="Whether every deployment is looked at all the time: metrics of its replicas are "
-        "read every 5 s, and what is found wrong opens an incident.",
+        "read every 5 s (in turns where there are more than 100 replicas), and what is found wrong "
+        "opens an incident.",
     ),
     click.option(
         "--rules",

@@ -5,14 +5,15 @@ import re
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.views.figure import Figure
-from controlplane.diagnosis.views.told import numbers_in, told_all
+from controlplane.diagnosis.views.told import numbers_in, plain, told_all
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal, Unit
 
-_PROMPT = r"(?=.*(\b(prompts?|inputs?|context|document)\b|\b(requests?|queue)\b.*\btokens\b))"
+_PROMPT = r"^(?=.*(\b(prompts?|inputs?|context|document)\b|\b(requests?|queue)\b.*\btokens\b))"
 _LONG = (
     _PROMPT + r"(?=.*\b(longest|largest|biggest|head|oversized|blocking|first|long|huge|big|stuck"
-    r"|oldest|giant)\b)(?!.*\b(limit|threshold|allowed|short|s|ttft|latency|wait|age)\b)"
+    r"|oldest|giant)\b)(?!.*\b(limit|threshold|allowed|short|s|ttft|latency|wait|age|answered"
+    r"|served|completed|finished|passed|works?|fine)\b)"
 )
 _ANY_LONG = (
     r"^(new |request |incoming |other |second )?(prompts?|inputs?)( (arrived|tokens|length|len"
@@ -23,7 +24,7 @@ _SEEN = (
     r"|yesterday|today)\b)"
 )
 _OTHERS = (
-    r"(?=.*\b(prompts?|inputs?|requests?)\b)(?=.*\b(others?|short|typical|usual|median|mean"
+    r"^(?=.*\b(prompts?|inputs?|requests?)\b)(?=.*\b(others?|short|typical|usual|median|mean"
     r"|average|avg|behind|waiting|p50|p90|p95|small)\b)"
     r"(?!.*\b(output|ttft|latency|limit|longest|largest|per s|rate|hit)\b)"
 )
@@ -88,7 +89,16 @@ def _sizes(window: Window) -> list[Figure]:
 
 
 def _largest(window: Window) -> Figure | None:
-    return max(_sizes(window), key=lambda figure: figure.value, default=None)
+    sizes = [
+        figure
+        for figure in _sizes(window)
+        if figure.fact is None or not re.search(_THE_REST, plain(figure.fact.key))
+    ]
+    return max(sizes, key=lambda figure: figure.value, default=None)
+
+
+_THE_REST = r"\b(others?|behind|rest|answered|served)\b"
+"""What is known of these is not the length of the one in front."""
 
 
 def _smallest(window: Window) -> Figure | None:

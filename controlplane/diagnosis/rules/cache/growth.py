@@ -18,7 +18,7 @@ _OTHER_REQUESTS_SECONDS = 600.0
 """After which it is not the same requests that got older."""
 NEARLY_FULL = 0.75
 _LENGTHS = (
-    r"(?=.*\b(prompt|context|input|output|request|conversation|history)\w*\b)"
+    r"^(?=.*\b(prompt|context|input|output|request|conversation|history)\w*\b)"
     r"(?=.*\b(tokens?|len|length)\b)(?!.*\b(max|limit|longest|largest|batched|per s|chunk)\b)"
 )
 _RATES = (Unit.TOKENS_PER_SECOND, Unit.PER_SECOND, Unit.SECONDS)

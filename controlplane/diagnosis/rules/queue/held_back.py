@@ -1,6 +1,5 @@
 """Some run, others wait beside free blocks, and none of them is let in."""
 
-
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity

@@ -54,7 +54,10 @@ def judge(window: Window) -> Verdict | None:
     if is_thrash:
         return None
     growing = (bool(more_arrives(now)) or _grows(waiting)) and _stands(now, waiting)
-    if _is_slower_and_unknown(now, argument):
+    if _is_slower_and_unknown(now, argument) or _may_be_done_twice(argument, now):
+        lasts = False
+    if now.running is None and not more_arrives(now):
+        argument.need("requests running over time")
         lasts = False
     if stands_at:
         argument.against(f"most of what waits does so where nothing runs: {', '.join(stands_at)}")
@@ -166,6 +169,24 @@ def _is_slower_and_unknown(now: Activity, argument: Argument) -> bool:
             )
             return True
     return False
+
+
+def _may_be_done_twice(argument: Argument, now: Activity) -> bool:
+    """The cache is full, nobody counts who is thrown out of it, and neither arrivals nor answers
+    nor prompts that are let in show that work gets done once."""
+    if not now.is_full or now.has_all_seats_taken or preempting(now) is not None:
+        return False
+    if more_arrives(now) or (now.finished is not None and (now.finished.increase or 0.0) > 0):
+        return False
+    lets_in = now.prefill is not None and late(now.prefill) > 0
+    if lets_in:
+        return False
+    argument.need(
+        "preemptions or retractions over time",
+        "arrivals and answers in the same time",
+        "requests in flight at the gateway",
+    )
+    return True
 
 
 def _is_power_of_two(value: float) -> bool:

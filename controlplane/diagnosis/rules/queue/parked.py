@@ -1,6 +1,5 @@
 """Requests that hold blocks and do not run, since they wait for something else."""
 
-
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.told import number_of, numbers_in, told_all, told_number

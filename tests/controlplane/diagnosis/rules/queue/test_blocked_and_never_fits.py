@@ -261,3 +261,11 @@ def test_a_scheduler_that_slept_until_somebody_else_came() -> None:
     assert "goes on" in verdict.evidence[-1]
     moment = (series(Signal.RUNNING, 0, 2, 2), series(Signal.WAITING, 1, 0, 0), *slept[2:])
     assert BLOCKED.judge(window(*moment)) is None
+
+
+@pytest.mark.parametrize("key", ["longest_prompt_answered_tokens", "other_prompts_tokens_p95"])
+def test_what_others_were_long_says_nothing_of_the_one_in_front(key: str) -> None:
+    known = (fact("in_flight", 6, at=20), fact(key, 900, unit=Unit.TOKENS, at=20))
+    verdict = BLOCKED.judge(window(*STUCK, series(Signal.KV_CAPACITY, 9000, 9000, 9000), *known))
+    assert verdict is not None
+    assert verdict.confidence is Confidence.POSSIBLE

@@ -163,3 +163,31 @@ def test_all_seats_and_a_queue_are_overload_and_no_idle_device_that_nobody_measu
     idle = UNDERFILLED.judge(replace(taken, facts=(fact("gpu_util", 0.3, at=70),)))
     assert idle is not None
     assert idle.confidence is Confidence.LIKELY
+
+
+def test_a_full_cache_into_which_nobody_is_let_may_be_work_done_twice() -> None:
+    full = (
+        series(Signal.RUNNING, 34, 33, 33),
+        series(Signal.WAITING, 18, 40, 47),
+        series(Signal.KV_USAGE, 0.99, 0.975, 0.98),
+        series(Signal.GENERATION_RATE, 757, 736, 719),
+    )
+    still = OVERLOAD.judge(window(*full, series(Signal.PROMPT_RATE, 0, 0, 0)))
+    assert still is not None
+    assert still.confidence is Confidence.POSSIBLE
+    assert "preemptions or retractions over time" in still.needs
+    lets_in = OVERLOAD.judge(window(*full, series(Signal.PROMPT_RATE, 900, 0, 1200)))
+    assert lets_in is not None
+    assert lets_in.confidence is Confidence.LIKELY
+
+
+def test_a_queue_beside_a_batch_that_nobody_counts_is_open() -> None:
+    uncounted = (
+        series(Signal.WAITING, 18, 40, 47),
+        series(Signal.KV_USAGE, 0.99, 0.975, 0.98),
+        series(Signal.GENERATION_TOKENS, 0, 7000, 14_000),
+        series(Signal.PREEMPTIONS, 0, 0, 0),
+    )
+    verdict = OVERLOAD.judge(window(*uncounted))
+    assert verdict is not None
+    assert verdict.confidence is Confidence.POSSIBLE

@@ -16,7 +16,7 @@ class LastDiagnosis:
     diagnosis: dict[str, Any]
     """In the form of `controlplane.diagnosis.json_form`."""
     num_replicas: int
-    """That ran and were asked."""
+    """That ran, asked or not."""
     num_telling: int
     """Of them, those whose metrics it is by: of a large fleet a few are asked in one turn."""
     silent: dict[str, str]

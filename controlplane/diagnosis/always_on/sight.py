@@ -50,6 +50,8 @@ class _Deployment:
 
     replicas: dict[str, ReplicaHistory] = field(default_factory=dict)
     reports: ReportHistory = field(default_factory=ReportHistory)
+    num_running: int = 0
+    """Replicas, asked or not."""
     asked_at: float = 0.0
     """When one of its replicas was last scraped, whatever came of it."""
 
@@ -142,6 +144,7 @@ class Sight:
         reports = [report for report, age in self._observed.gateways() if age < STALE_SECONDS]
         for name, ids in by_deployment.items():
             kept = self._deployments[name]
+            kept.num_running = len(ids)
             kept.replicas = {key: each for key, each in kept.replicas.items() if key in ids}
             load = read_reports(reports, ids, name, at)
             if load is not None:
@@ -225,7 +228,7 @@ class Sight:
                 changes=tuple(sorted(changes, key=lambda change: change.at)),
             ),
             has_failed=deployment in self._failures or deployment in self._given_up,
-            num_replicas=len(kept.replicas),
+            num_replicas=kept.num_running,
             num_telling=len(parts),
             silent={
                 key: why

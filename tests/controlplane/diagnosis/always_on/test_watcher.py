@@ -261,3 +261,22 @@ def test_a_replica_that_was_given_up_as_hung_is_in_the_incident_though_another_i
         fleet.pass_for(200, simulated.go_on)
         (incident,) = fleet.incidents()
         assert incident.state is IncidentState.RESOLVED
+
+
+def test_in_a_fleet_that_takes_turns_an_answer_is_by_a_minute_of_some_replicas_and_says_so(
+    engine: MetricsServer, tmp_path: Path
+) -> None:
+    simulated = Engine(engine)
+    simulated.be_well()
+    names = [(f"{of}-{number}", of) for of in ("chat", "other") for number in range(5)]
+    with watched_fleet(tmp_path, BUILT_IN_RULES, AlwaysOnSettings(max_scrapes=8)) as fleet:
+        fleet.runs(*(replica(name, engine.address, of) for name, of in names))
+        fleet.pass_for(55, simulated.go_on)
+        assert fleet.diagnoses.all() == []
+        fleet.pass_for(15, simulated.go_on)
+        found = fleet.diagnoses.all()
+    assert [(each.deployment, each.num_replicas, each.num_telling) for each in found] == [
+        ("chat", 5, 2),
+        ("other", 5, 2),
+    ]
+    assert {each.mechanism for each in found} == {"healthy"}

@@ -3,6 +3,7 @@
 import re
 
 from controlplane.diagnosis.citing import says
+from controlplane.diagnosis.engine_settings import SETTINGS
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.rules.health.signs import AS_USUAL, met
 from controlplane.diagnosis.views.activity import Activity
@@ -27,11 +28,12 @@ _AT_ONCE = r"concurren\w*|in ?flight|parallel|streams|open|threads|connections"
 
 
 def unexplained(now: Activity) -> list[str]:
-    """Each in the words of whoever told it."""
+    """Each in the words of whoever told it. What an engine says of itself is no question of
+    anybody's: every page and every start line is full of settings."""
     known = {fact.key for fact in _explained(now)}
     found = []
     for fact in told_all(now.window, _SUSPICIOUS, without=_HARMLESS):
-        if fact.key in known:
+        if fact.key in known or _is_setting(fact):
             continue
         value = number_of(fact)
         is_busy = value is not None and value >= _BUSY_SHARE
@@ -39,6 +41,11 @@ def unexplained(now: Activity) -> list[str]:
             continue
         found.append(says(fact))
     return found
+
+
+def _is_setting(fact: Fact) -> bool:
+    """Of an engine's own page, start line or description."""
+    return bool(fact.place) or fact.key in SETTINGS
 
 
 def _explained(now: Activity) -> list[Fact]:

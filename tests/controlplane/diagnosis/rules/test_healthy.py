@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.judging import diagnose
@@ -78,6 +80,18 @@ def test_figures_that_nobody_gathers_without_a_reason_leave_it_open() -> None:
     as_before = HEALTHY.judge(window(*BUSY, *same))
     assert as_before is not None
     assert as_before.confidence is Confidence.LIKELY
+
+
+def test_what_an_engine_says_of_itself_is_no_suspicion() -> None:
+    """Its page, its start line and its description of itself are full of settings."""
+    own = replace(fact("swap_space_bytes", 4294967296), place="http://host:8000/metrics")
+    said_at_start = told(0, quantization="fp8", cpu_offload_gb=0, swap_space=4)
+    verdict = HEALTHY.judge(window(*BUSY, own, said_at_start))
+    assert verdict is not None
+    assert verdict.confidence is Confidence.LIKELY
+    asked = HEALTHY.judge(window(*BUSY, said_at_start, told(0, host_swap_gib=3)))
+    assert asked is not None
+    assert asked.confidence is Confidence.POSSIBLE
 
 
 def test_it_steps_back_beside_any_cause() -> None:

@@ -20,8 +20,9 @@ from controlplane.diagnosis.rules.telemetry.traps.gauges import (
     read_by_two,
     reserved_at_start,
 )
+from controlplane.diagnosis.rules.telemetry.traps.host import files_are_cached
 from controlplane.diagnosis.rules.telemetry.traps.means import mean_since_start
-from controlplane.diagnosis.rules.telemetry.traps.multiples import counted_by_a_factor
+from controlplane.diagnosis.rules.telemetry.traps.multiples import by_a_unit, counted_by_a_factor
 from controlplane.diagnosis.rules.telemetry.traps.query import (
     cached_is_not_computed,
     counted_twice,
@@ -97,6 +98,8 @@ _TRAPS: tuple[tuple[Trap, str], ...] = (
         counted_by_a_factor,
         "Divide or multiply by that factor, or count at the gateway.",
     ),
+    (by_a_unit, "Read the series in its own unit."),
+    (files_are_cached, "Alert on what is available, not on what is used."),
     (
         never_caught_running,
         "Multiply the rate of finished requests by their duration; a gauge is a snapshot.",

@@ -19,7 +19,7 @@ _OLD_SECONDS = 60.0
 _FRESH_SECONDS = 15.0
 _AGE = (
     r"(scrape|sample|metrics?|telemetry|exporter|snapshot|reading|signal|gauge|load report|stats"
-    r"|push)"
+    r"|push|(router|picker|balancer|epp|scaler|planner)s? (view|state|snapshot|cache|copy|index))"
     r".*\b(age|old|ago|since|stale|behind|lag)|\b(age|staleness)\b.*(metric|sample|scrape|signal)"
     r"|\b(last|newest|latest) (good |successful )?(sample|scrape|snapshot|reading|load report|push"
     r"|poll|refresh)\b"

@@ -15,6 +15,7 @@ from controlplane.diagnosis.rules.telemetry.standing import (
     cite_counters,
     standing,
 )
+from controlplane.diagnosis.rules.telemetry.two_views import still_and_not_so
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
@@ -51,6 +52,7 @@ def _judge(window: Window) -> Verdict | None:
         too_old,
         never_fresh,
         full_by_hearsay,
+        still_and_not_so,
     ):
         argument = Argument(window)
         confidence = find(argument, now, truth)

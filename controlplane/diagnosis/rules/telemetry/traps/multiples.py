@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from controlplane.diagnosis.citing import moved, number, says
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
+from controlplane.diagnosis.rules.telemetry.readers import READER, readers
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.told import number_of, plain, told_all
@@ -70,13 +71,54 @@ def _pairs(now: Activity) -> Iterator[tuple[float, str, float, Fact, str]]:
     if rate is not None and rate.last.value > 0:
         inside, what = rate.last.value, f"{rate.origin.name} {rate.last.raw}"
         is_alone = now.running is not None and now.running.max <= 1
-        for fact, value in _outside(now, _TOKENS):
+        for fact, value in (*_outside(now, _TOKENS), *_shown(now)):
             is_rate = fact.unit is Unit.TOKENS_PER_SECOND
             if not is_rate and not fact.over_seconds:
                 continue
             outside = value if is_rate else value / (fact.over_seconds or 1.0)
             if is_alone or outside > inside:  # one client of several has a part of the tokens
                 yield inside, what, outside, fact, f"{_OF_STEPS}|{_OF_RANKS}"
+
+
+def _shown(now: Activity) -> Iterator[tuple[Fact, float]]:
+    """Tokens a second, as a panel has them."""
+    for fact in readers(now.window):
+        value = number_of(fact)
+        if fact.unit is Unit.TOKENS_PER_SECOND and value:
+            yield fact, value
+
+
+def by_a_unit(argument: Argument, now: Activity) -> Confidence | None:
+    """Read in seconds what is in milliseconds: exactly a thousand times what others measure."""
+    shown = [fact for fact in readers(now.window) if fact.unit is Unit.SECONDS]
+    for fact in shown:
+        value, subject = number_of(fact), _subject(fact)
+        for other in now.window.facts:
+            own = number_of(other)
+            if other is fact or other.unit is not Unit.SECONDS or not own or not value:
+                continue
+            if _subject(other) != subject or other.quantile != fact.quantile:
+                continue
+            ratio = max(value, own) / min(value, own)
+            if abs(ratio - _THOUSAND) <= _ROUNDED * _THOUSAND:
+                argument.says(f"{says(fact)}, {says(other)}: a thousand times apart, another unit")
+                for each in readers(now.window):
+                    argument.fact(each)
+                for series in (now.waiting, now.running):
+                    argument.series(series)
+                argument.against("queue.overload: nobody waits so long")
+                return Confidence.LIKELY
+    return None
+
+
+_THOUSAND = 1000.0
+_ROUNDED = 0.05
+
+
+def _subject(fact: Fact) -> str:
+    """What is measured, whoever does."""
+    words = re.sub(rf"\b({READER}|client|user|users|engine|s|ms|mean)\b", " ", plain(fact.key))
+    return " ".join(sorted(words.split()))
 
 
 def _outside(now: Activity, pattern: str) -> Iterator[tuple[Fact, float]]:

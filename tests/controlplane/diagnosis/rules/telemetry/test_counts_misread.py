@@ -75,3 +75,34 @@ def test_the_greatest_of_several_pools_is_not_the_cache(
     usage = series(Signal.KV_USAGE, 0.94, name="sglang:token_usage")
     alert = told(alert="KV cache = sglang:token_usage > 0.9")
     assert _judged(window(usage, *pools, alert)) is confidence
+
+
+@pytest.mark.parametrize(
+    ("facts", "confidence"),
+    [
+        (told(panel_ttft_s=240, client_ttft_ms=240), Confidence.LIKELY),
+        (told(panel_ttft_s=0.24, client_ttft_ms=240), None),
+        (
+            told(
+                alert="node memory > 95 %",
+                host_mem_used_percent=97,
+                mem_available_gib=410,
+                mem_total_gib=512,
+                buff_cache_gib=388,
+            ),
+            Confidence.CERTAIN,
+        ),
+        (
+            told(
+                alert="node memory > 95 %",
+                host_mem_used_percent=97,
+                mem_available_gib=9,
+                mem_total_gib=512,
+            ),
+            None,
+        ),
+    ],
+    ids=["another unit", "the same unit", "files are cached", "nothing is left"],
+)
+def test_units_and_caches_of_files(facts: tuple[Fact, ...], confidence: Confidence | None) -> None:
+    assert _judged(window(facts)) is confidence

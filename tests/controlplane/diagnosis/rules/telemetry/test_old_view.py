@@ -54,3 +54,18 @@ def test_a_pool_that_is_full_by_hearsay_alone() -> None:
     assert verdict is not None
     assert verdict.confidence is Confidence.LIKELY
     assert STALE.judge(window(full, *BUSY)) is None
+
+
+@pytest.mark.parametrize(
+    ("by_hand", "confidence"), [(0, Confidence.LIKELY), (85, None)], ids=["idle", "as busy"]
+)
+def test_an_exporter_that_stands_still_is_held_against_what_is_seen_by_hand(
+    by_hand: float, confidence: Confidence | None
+) -> None:
+    facts = told(
+        exporter_gpu_util_percent=87,
+        exporter_value_flat_for_min=40,
+        nvidia_smi_gpu_util_percent=by_hand,
+    )
+    verdict = STALE.judge(window(facts))
+    assert (None if verdict is None else verdict.confidence) is confidence

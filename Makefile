@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 serve: $(VENV)/.installed  ## Install, then serve the demo model until Ctrl-C
 	@exec $(BIN)/pilothouse serve
 
-test: lint unit browser e2e  ## Lint, types, layers and tests
+test: lint unit e2e browser  ## Lint, types, layers and tests
 
 install: $(VENV)/.installed
 install-test: $(VENV)/.installed-test
@@ -32,22 +32,23 @@ lint: $(VENV)/.installed-test
 # Many tests wait more than they compute, so three run at once. Those that drive a browser run apart
 # from the others, because Playwright leaves an event loop running in its process, and those that serve
 # a whole installation one after the other. The longest files (of plugins) go first: at the end one of
-# them would run alone. With `--jobs 2` the last two kinds run side by side.
+# them would run alone. With `--jobs 2` those that serve an installation run beside lint and the tests
+# of parts: they wait the most. Only files that have tests of a kind are read for it.
 unit: lint
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder -m "not e2e and not browser" tests/plugins tests
 
-browser: unit
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m browser
+e2e: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -m e2e $$(grep -rlF --include='test_*.py' 'pytest.mark.e2e' tests)
 
-e2e: unit
-	$(BIN)/python -m pytest -m e2e
+browser: unit
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m browser $$(grep -rlF --include='test_*.py' 'pytest.mark.browser' tests)
 
 # Outside `make test`: they take a quarter of an hour to install, into `.venv-engines`.
 test-peers: $(VENV)/.installed-test  ## Attach to and launch a real vLLM and a real llama.cpp server
 	ops/setup-peers.sh $(VENV) .venv-engines
 	PILOTHOUSE_PEERS=.venv-engines $(BIN)/python -m pytest tests/peers
 
-wheel-check: $(VENV)/.installed-test  ## Build the wheel, install it alone and start it from there
+wheel-check: $(VENV)/.installed  ## Build the wheel, install it alone and start it from there
 	ops/wheel-check.sh $(VENV)
 
 bench-diagnosis: $(VENV)/.installed  ## Try the diagnosis on simulated faults, for half an hour; ARGS=--quick for a minute

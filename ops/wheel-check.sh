@@ -16,8 +16,10 @@ pip_install() {
   "$work/venv/bin/python" -m pip --quiet --disable-pip-version-check --no-input \
     install --no-compile "$@"
 }
-"$builder" -m pip --quiet --disable-pip-version-check wheel --no-deps --wheel-dir "$work/dist" .
 "$builder" -m venv "$work/venv"
+# Not with VENV's pip: what the tests need may be installed by it at this moment.
+"$work/venv/bin/python" -m pip --quiet --disable-pip-version-check --no-input \
+  wheel --no-deps --wheel-dir "$work/dist" .
 wheel=$(ls "$work"/dist/pilothouse-*.whl)
 
 # Put installed distributions of VENV into the fresh one, with all their files: take_over NAME...
@@ -46,10 +48,15 @@ for name in sys.argv[2:]:
 PY
 }
 
-# Two free ports, on one line.
+# Two free ports, on one line: below those that tests which run beside are given all the time.
 free_ports() {
-  "$work/venv/bin/python" -c 'import socket
-bound = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+  "$work/venv/bin/python" -c 'import random, socket
+bound = []
+while len(bound) < 2:
+    try:
+        bound.append(socket.create_server(("127.0.0.1", random.randrange(10_000, 32_000))))
+    except OSError:  # taken: another one
+        continue
 print(*[each.getsockname()[1] for each in bound])'
 }
 

@@ -13,6 +13,7 @@ from tests.e2e.served import Served, wait_for
 from tests.peers.engines import Engines, Peers, apply, documents_of, vllm_environment
 
 _SECONDS = 400
+"""To wait for one thing at most: a vLLM takes minutes to start on a busy machine."""
 
 
 def llamacpp_documents(engines: Engines) -> str:
@@ -62,6 +63,7 @@ def processes_at(address: str) -> list[int]:
     return found
 
 
+@pytest.mark.timeout(4 * _SECONDS)
 @pytest.mark.parametrize(
     ("name", "documents"),
     [("own-llamacpp", llamacpp_documents), ("own-vllm", vllm_documents)],

@@ -1,7 +1,6 @@
 """What replicas side by side and the gateway before them show, and none of them alone."""
 
 from controlplane.diagnosis.rule import Rule
-from controlplane.diagnosis.rules.fleet.hung import HUNG_REPLICA
 from controlplane.diagnosis.rules.fleet.impossible import IMPOSSIBLE
 from controlplane.diagnosis.rules.fleet.split import SPLIT
 from controlplane.diagnosis.rules.fleet.stale import STALE_REPLICA
@@ -13,7 +12,6 @@ from controlplane.diagnosis.rules.fleet.uneven import UNEVEN
 from controlplane.diagnosis.rules.fleet.vanished import VANISHED
 
 RULES: tuple[Rule, ...] = (
-    HUNG_REPLICA,
     STALE_REPLICA,
     STUCK_GAUGES,
     VANISHED,

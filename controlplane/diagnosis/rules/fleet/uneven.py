@@ -9,6 +9,7 @@ from controlplane.diagnosis.rules.fleet.standstill import standstill_of
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.fleet import Fleet, Replica, fleet_of, grown, mean_of
+from controlplane.diagnosis.views.pool import are_one_pool
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal
 
@@ -50,6 +51,9 @@ def judge(window: Window) -> Verdict | None:
     argument.series(fleet.gateway(Signal.GATEWAY_IN_FLIGHT), "no more than before")
     argument.against("a slow replica: it does the most, and not only has the most")
     argument.against("queue.overload: the others have places free")
+    if not are_one_pool(window, running):
+        argument.need("whether each of them is meant to have as much as the others")
+        return argument.verdict(Confidence.POSSIBLE, detail=f"{top.name} has most")
     return argument.verdict(Confidence.LIKELY, detail=f"{top.name} has most")
 
 

@@ -79,7 +79,7 @@ def _never_answered(window: Window, pages: _Pages) -> Verdict:
 
 
 def _fell_silent(window: Window) -> Verdict | None:
-    """One endpoint alone: of several, `fleet.hung` compares them."""
+    """One endpoint alone: of several, `life.hung_replica` compares them."""
     reason = told(window, r"^scrape failure$")
     series = [each for each in window.series if each.origin.kind.value == "metrics"]
     if reason is None or not series or any("replica" in each.labels for each in series):

@@ -8,7 +8,8 @@ from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Origin, Reading, Series, SourceKind
-from controlplane.diagnosis.rules.fleet import RULES
+from controlplane.diagnosis.rules.fleet import RULES as FLEET
+from controlplane.diagnosis.rules.life.hung import HUNG
 from controlplane.diagnosis.window import Doubt, DoubtKind, Window
 from dataplane.engine_metrics.signal import Signal
 
@@ -16,6 +17,8 @@ EVERY, END = 2.0, 90.0
 ONSET = 30.0
 MOMENTS = [EVERY * index for index in range(round(END / EVERY) + 1)]
 Course = Callable[[float], float]
+
+RULES = (HUNG, *FLEET)
 
 
 def gauge(signal: Signal, course: Course, replica: str = "", until: float = END) -> Series:

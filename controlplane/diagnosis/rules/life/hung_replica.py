@@ -4,8 +4,6 @@ import re
 
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
-from controlplane.diagnosis.mechanism import Mechanism
-from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.fleet.standstill import LEAST_SECONDS, cite, standstill_of
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
@@ -17,7 +15,7 @@ _TIMED_OUT = re.compile(r"no answer|time ?d? ?out|timeout", re.IGNORECASE)
 """A process that died refuses connections; one that hangs takes them and says nothing."""
 
 
-def judge(window: Window) -> Verdict | None:
+def judge_replica(window: Window) -> Verdict | None:
     """LIKELY where what it ran stays, nothing is counted, and nothing is answered by it."""
     argument = Argument(window)
     silent = _silent(window)
@@ -53,23 +51,3 @@ def _silent(window: Window) -> tuple[Replica, Fact] | None:
         if window.end - last >= LEAST_SECONDS and any(each.increase for each in replica.counters):
             return replica, reason
     return None
-
-
-HUNG_REPLICA = Rule(
-    id="fleet-hung-replica",
-    mechanism=Mechanism.ENGINE_HUNG,
-    judge=judge,
-    needs=("series of each replica over time", "answers counted at the gateway"),
-    told_apart="From a stale page by the other replicas, which account for all answers; from a "
-    "replica that died by a process that still takes connections.",
-    remedy="Take the replica out of routing, keep its stacks and log, then restart it.",
-    hides="A restart ends the hang and takes the stacks away that would say where it stood.",
-    explains=frozenset(
-        {
-            Mechanism.RELEASE_LEAK,
-            Mechanism.ROUTING_SKEW,
-            Mechanism.QUEUE_OVERLOAD,
-            Mechanism.TELEMETRY_STALE,
-        }
-    ),
-)

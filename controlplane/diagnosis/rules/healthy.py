@@ -1,5 +1,7 @@
 """Nothing is wrong: work goes on, or honestly nothing is asked for, and no symptom is there."""
 
+from dataclasses import dataclass
+
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.mechanism import Mechanism
@@ -26,20 +28,68 @@ from controlplane.diagnosis.views.told import told_all
 from controlplane.diagnosis.window import Window
 
 _ENOUGH = 3
-"""Signs of health of which one is work or honest idleness, and one the queue."""
+"""Signs: that it works or honestly idles, that its queue is let in, and one thing more that goes
+wrong first where engines are ill (memory, preemptions, endings, latency, the pace). Two alone are
+what an engine shows a moment before it fails; each was looked for, and not just not seen."""
 _LEAST_SECONDS = 5.0
+"""Some hundred steps of an engine, and two scrapes of whoever scrapes often: a course of less is
+a moment."""
 _TAIL = 0.9
 """A percentile from there on is of many requests."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Signs:
+    """What was looked for, and found."""
+
+    started: bool
+    is_working: bool
+    is_idle: bool
+    queue: bool
+    holds: bool
+    over: bool
+    """It came over a failure by itself."""
+    others: int
+
+    @property
+    def is_alive(self) -> bool:
+        """Something is done, or nothing is asked for."""
+        return self.is_working or self.is_idle
+
+    @property
+    def number(self) -> int:
+        """Of all signs."""
+        own = (self.is_alive, self.queue, self.started, self.holds, self.over)
+        return sum(own) + self.others
 
 
 def judge(window: Window) -> Verdict | None:
     """LIKELY with enough signs and no symptom; never CERTAIN, since what was not looked at may be
     ill."""
     now = activity_of(window)
-    argument = Argument(window)
-    started = signs.came_up(argument, window)
     if symptoms(now) or fell(window):
         return None
+    argument = Argument(window)
+    seen = _look(argument, now)
+    if not (seen.started or seen.is_idle or seen.over) and not _is_seen_over_time(now):
+        return None
+    not_explained = unexplained(now)
+    if not_explained:
+        argument.against(f"told, and not explained: {'; '.join(not_explained[:4])}")
+        argument.need("what made somebody look", "latency that users see, now and before")
+        return argument.verdict(Confidence.POSSIBLE) if seen.is_alive else None
+    detail = _what_is_well(seen)
+    if detail is not None:
+        return argument.verdict(Confidence.LIKELY, detail=detail)
+    if seen.is_alive and seen.queue:
+        argument.need("requests in flight at the gateway", "preemptions", "errors and refusals")
+        return argument.verdict(Confidence.POSSIBLE)
+    return None
+
+
+def _look(argument: Argument, now: Activity) -> _Signs:
+    window = now.window
+    started = signs.came_up(argument, window)
     is_working = (
         works(argument, now)
         or pays(argument, now)
@@ -50,12 +100,8 @@ def judge(window: Window) -> Verdict | None:
     is_idle = idles(argument, now)
     queue = signs.queue_is_fine(argument, now)
     over = _came_over_a_failure(argument, window)
-    if not (started or is_idle or over) and not _is_seen_over_time(now):
-        return None
     holds = signs.holds_what_it_took(argument, window)
     others = (
-        holds,
-        over,
         signs.keeps_its_pace(now),
         signs.agrees(argument, now),
         signs.throws_nobody_out(argument, now),
@@ -65,21 +111,25 @@ def judge(window: Window) -> Verdict | None:
         signs.reuses(argument, window),
         signs.meets_what_is_expected(argument, now),
     )
-    number = sum(map(bool, (is_working or is_idle, queue, started, *others)))
-    not_explained = unexplained(now)
-    if not_explained:
-        argument.against(f"told, and not explained: {'; '.join(not_explained[:4])}")
-        argument.need("what made somebody look", "latency that users see, now and before")
-        return argument.verdict(Confidence.POSSIBLE) if is_working or is_idle else None
-    if ((is_working or is_idle) and queue and number >= _ENOUGH) or (started and number >= 2):
-        detail = "busy" if is_working else "idle" if is_idle else "came up as usual"
-        return argument.verdict(Confidence.LIKELY, detail=detail)
-    if is_working and (holds or over) and number >= _ENOUGH:
-        detail = "it tried again, and serves" if over else "it holds what it took"
-        return argument.verdict(Confidence.LIKELY, detail=detail)
-    if (is_working or is_idle) and queue:
-        argument.need("requests in flight at the gateway", "preemptions", "errors and refusals")
-        return argument.verdict(Confidence.POSSIBLE)
+    return _Signs(
+        started=started,
+        is_working=is_working,
+        is_idle=is_idle,
+        queue=queue,
+        holds=holds,
+        over=over,
+        others=sum(others),
+    )
+
+
+def _what_is_well(seen: _Signs) -> str | None:
+    """None where the signs are too few."""
+    if (seen.is_alive and seen.queue and seen.number >= _ENOUGH) or (
+        seen.started and seen.number >= 2
+    ):
+        return "busy" if seen.is_working else "idle" if seen.is_idle else "came up as usual"
+    if seen.is_working and (seen.holds or seen.over) and seen.number >= _ENOUGH:
+        return "it tried again, and serves" if seen.over else "it holds what it took"
     return None
 
 

@@ -10,7 +10,7 @@ from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.contrast import contrasts
 from controlplane.diagnosis.views.course import early, late
-from controlplane.diagnosis.views.course_parts import share_above
+from controlplane.diagnosis.views.felt import felt
 from controlplane.diagnosis.views.preempting import preempting
 from controlplane.diagnosis.views.served import recovered_from, serves_since
 from controlplane.diagnosis.views.slowdown import slowdowns
@@ -302,25 +302,9 @@ def _hit_rate(now: Activity) -> Iterator[str]:
         yield f"{rate.origin.name} {rate.first.raw} -> {rate.last.raw}"
 
 
-def _late_first_tokens(now: Activity) -> Iterator[str]:
-    """A few first tokens that come very late, among many that come at once."""
-    for signal in (Signal.TTFT, Signal.GATEWAY_TTFT):
-        histogram = now.window.find_histogram(signal)
-        middle = None if histogram is None else histogram.quantile(0.5)
-        if histogram is None or middle is None or histogram.observed.count < _ENOUGH_FIRST:
-            continue
-        bound = max(_LATE_SECONDS, _LATE_TIMES * middle)
-        share = share_above(histogram.observed, bound)
-        if share >= _LATE_SHARE:
-            yield f"{histogram.origin.name}: {share * 100:.2g} % above {bound:.3g} s"
-
-
-_ENOUGH_FIRST = 50.0
-_LATE_SECONDS = 5.0
-_LATE_TIMES = 20.0
-_LATE_SHARE = 0.01
-"""Of first tokens, later than twenty times the median: nobody's prompts differ so much by
-themselves, and the median of long prompts is long."""
+def _felt(now: Activity) -> Iterator[str]:
+    """Latencies that the engine or a gateway measures itself."""
+    return felt(now.window)
 
 
 def _crawl(now: Activity) -> Iterator[str]:
@@ -367,7 +351,7 @@ _LOOKS: tuple[Callable[[Activity], Iterator[str]], ...] = (
     _objectives,
     _hit_rate,
     _drafts,
-    _late_first_tokens,
+    _felt,
     _filling,
     _crawl,
     _held,

@@ -25,9 +25,12 @@ _FEW_BETWEEN = 2.0
 
 
 def keeps_its_pace(now: Activity) -> bool:
-    """Read several times over half a minute, and no symptom was in it."""
+    """Tokens came all along, read several times over half a minute: a pace that falls is a
+    symptom, and was looked for."""
     decode = now.decode
-    return decode is not None and len(decode.readings) > 1 and decode.span_seconds >= _PACE_SECONDS
+    if decode is None or decode.max == 0:
+        return False
+    return len(decode.readings) > 1 and decode.span_seconds >= _PACE_SECONDS
 
 
 def queue_is_fine(argument: Argument, now: Activity) -> bool:

@@ -32,6 +32,9 @@ def works(argument: Argument, now: Activity) -> bool:
     if not ran or not now.moves(now.window.start, now.window.end):
         return False
     argument.series(running)
+    if decode is not None and decode.max == 0:
+        _cite_what_is_read(argument, now)
+        return True
     argument.series(decode, "work goes on")
     if running is not None and decode is not None and running.last.value > 0:
         _cite_speed(argument, now)
@@ -100,6 +103,13 @@ def pays(argument: Argument, now: Activity) -> bool:
     for signal in (Signal.DRAFT_TOKENS, Signal.ACCEPTED_TOKENS, Signal.ACCEPTANCE_RATE):
         argument.series(now.window.find(signal))
     return True
+
+
+def _cite_what_is_read(argument: Argument, now: Activity) -> None:
+    """Whoever embeds, ranks or classifies reads prompts and ends requests, and writes nothing."""
+    argument.series(now.prefill, "prompts are read, and nothing is to be written")
+    for signal in (Signal.PROMPT_TOKENS, Signal.FINISHED):
+        argument.series(now.window.find(signal))
 
 
 def _cite_speed(argument: Argument, now: Activity) -> None:

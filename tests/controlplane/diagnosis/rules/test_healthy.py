@@ -8,6 +8,7 @@ from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rules import BUILT_IN_RULES
 from controlplane.diagnosis.rules.healthy import HEALTHY
+from controlplane.diagnosis.verdict import Verdict
 from dataplane.engine_metrics.signal import Signal, Unit
 from tests.controlplane.diagnosis.rules.build_window import fact, said, series, told, window
 from tests.controlplane.diagnosis.rules.histograms import histogram, with_histograms
@@ -135,6 +136,47 @@ def test_first_tokens_of_which_some_come_very_late_are_a_symptom() -> None:
     assert HEALTHY.judge(late) is None
     even = with_histograms(window(*BUSY), histogram(Signal.TTFT, {0.5: 890, 2.5: 58, 80.0: 0}))
     assert HEALTHY.judge(even) is not None
+
+
+def test_what_users_feel_by_the_engines_own_histograms_is_a_symptom() -> None:
+    def with_one(signal: Signal, *observed: dict[float, int]) -> Verdict | None:
+        return HEALTHY.judge(with_histograms(window(*BUSY), histogram(signal, *observed)))
+
+    assert with_one(Signal.TTFT, {}, {12.0: 100}) is None
+    assert with_one(Signal.GATEWAY_TTFT, {}, {12.0: 100}) is None
+    assert with_one(Signal.TPOT, {}, {0.5: 100}) is None
+    assert with_one(Signal.ITL, {}, {0.02: 930, 5.0: 70}) is None
+    assert with_one(Signal.E2E, {}, {40.0: 900}) is None
+    assert with_one(Signal.TTFT, {}, {0.5: 50}, {0.5: 50}, {2.0: 50}, {2.0: 50}) is None
+    for signal, seconds in ((Signal.TTFT, 0.5), (Signal.ITL, 0.05), (Signal.E2E, 2.0)):
+        assert with_one(signal, {}, {seconds: 1000}) is not None
+
+
+def test_a_long_prompt_may_take_as_long_as_it_takes_to_read() -> None:
+    def of(prompt_tokens: int) -> Verdict | None:
+        read = series(Signal.PROMPT_TOKENS, 0, 50 * prompt_tokens, 100 * prompt_tokens)
+        first = histogram(Signal.TTFT, {}, {4.0: 50}, {4.0: 50})
+        return HEALTHY.judge(with_histograms(window(*BUSY, read), first))
+
+    assert of(500) is None
+    assert of(16_000) is not None
+
+
+def test_a_server_of_embeddings_reads_and_writes_nothing() -> None:
+    verdict = HEALTHY.judge(
+        window(
+            series(Signal.RUNNING, 6, 6, 6),
+            series(Signal.WAITING, 0, 0, 0),
+            series(Signal.GENERATION_TOKENS, 0, 0, 0),
+            series(Signal.PROMPT_TOKENS, 50_000, 140_000, 230_000),
+            series(Signal.PREEMPTIONS, 0, 0, 0),
+            series(Signal.FINISHED, 100, 190, 280),
+        )
+    )
+    assert verdict is not None
+    assert verdict.confidence is Confidence.LIKELY
+    assert not any("generation" in sentence for sentence in verdict.evidence)
+    assert "test:prompt_tokens" in {each.name for each in verdict.cited}
 
 
 def test_without_gauges_quick_answers_and_no_failure_are_well() -> None:

@@ -6,7 +6,7 @@ environment variables are known, and are taken out by value.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from sqlalchemy import make_url
@@ -18,21 +18,37 @@ _SECRET_NAME = re.compile(
     r"credential|authoriz|cookie|\bdsn\b|headers?$",
     re.IGNORECASE,
 )
-_NAME = r"(?:[\w-]*(?:password|passwd|pwd|secret|token(?!s|_|iz)|api[_-]?key|access[_-]?key)[\w-]*)"
+_SURE = r"(?:[\w-]*(?:password|passwd|pwd|secret|api[_-]?key|access[_-]?key|authorization)[\w-]*+)"
+_TOKEN = r"(?:[\w-]*token(?!s|_|iz)[\w-]*+)"
+_NO_FIGURE = r"(?!-?\d{1,7}(?:\.\d+)?(?:\s?[a-z%]{1,3})?(?![\w.~+/=-]))"
+"""`#new-token: 8192` and `time_per_output_token=0.04` count: no token is so short a number."""
+
+
+def _named(name: str, value: str) -> Iterator[tuple[re.Pattern[str], str]]:
+    """What stands under `name`, of which `value` says where it begins: quoted, in brackets, bare,
+    and as an option of a command line."""
+    named = rf"(?<![\w-]){name}(?:\\*[\"'])?\s*[:=]\s*"
+    quoted = rf"({named}(\\*[\"'])){value}(?:(?!\2)(?:\\.|.))*+"
+    yield re.compile(quoted, re.I), rf"\1{MASK}"
+    yield re.compile(rf"({named}\[){value}[^\]]*+", re.I), rf'\1"{MASK}"'
+    yield re.compile(rf"({named}){value}(?![\"'\[])[^\s\"'&,;}}\]]+", re.I), rf"\1{MASK}"
+    option = rf"(?<![\w-])(--?{name}(?:\s+|[\"'],\s*[\"'])){value}(?!-)[^\s\"',\]]+"
+    yield re.compile(option, re.I), rf"\1{MASK}"
+
+
 _PATTERNS = (
     # -----BEGIN PRIVATE KEY----- and what follows
     (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*-----|\Z)", re.S), MASK),
     (re.compile(r"\bphk_[A-Za-z0-9]+_[\w.~+/=-]+"), f"phk_{MASK}"),
     (re.compile(r"\b(?:sk|pk|ghp|gho|hf|xox[a-z])[-_][A-Za-z0-9_-]{8,}"), MASK),
+    (re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"), MASK),
     (re.compile(r"\beyJ[\w-]{8,}\.[\w-]+\.?[\w-]*"), MASK),
     (re.compile(r"\b(bearer|basic|digest)\s+[\w.~+/=-]{4,}", re.I), rf"\1 {MASK}"),
     (re.compile(r"(\b(?:set-)?cookie\s*[:=]\s*)[^\r\n\"']+", re.I), rf"\1{MASK}"),
     # scheme://user:password@host; a user alone may be a token.
     (re.compile(r"(\b[a-z][a-z0-9+.-]{0,30}://)[^\s\"']+@", re.I), rf"\1{MASK}@"),
-    (
-        re.compile(rf"(?<![\w-])({_NAME}[\"']?\s*[:=]\s*[\"']?)[^\s\"'&,;}}\]]+", re.I),
-        rf"\1{MASK}",
-    ),
+    *_named(_SURE, ""),
+    *_named(_TOKEN, _NO_FIGURE),
 )
 _PASSWORD_IN_URL = re.compile(r"[^:/]+://[^:/]*:([^@]+)@")
 _MIN_KNOWN_LENGTH = 6

@@ -2,6 +2,7 @@
 
 import re
 
+from controlplane.diagnosis.sources.secrets import without_secrets
 from controlplane.diagnosis.window import Change
 
 _VERSION = re.compile(
@@ -12,5 +13,6 @@ _VERSION = re.compile(
 
 def change_of(what: str, at: float) -> Change:
     """With the versions that its text names, in their order: usually the old one and the new."""
+    what = without_secrets(what)
     versions = tuple(found[1] or found[2] for found in _VERSION.finditer(what))
     return Change(at=at, what=what, versions=versions)

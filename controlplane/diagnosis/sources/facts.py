@@ -31,6 +31,7 @@ from controlplane.diagnosis.sources.fact_words import (
     WHICH,
 )
 from controlplane.diagnosis.sources.quantity import number_of
+from controlplane.diagnosis.sources.secrets import told_without_secrets
 from controlplane.diagnosis.views.durations import durations_in
 from dataplane.engine_metrics.signal import Unit
 
@@ -98,7 +99,9 @@ def _facts(key: str, value: object, at: float) -> Iterator[Fact]:
     if not parts:
         yield _fact(key, read, value, at)
         return
-    told = ", ".join(f"{name} {_text(part)}" for name, part in parts.items())
+    told = ", ".join(
+        f"{name} {told_without_secrets(name, _text(part))}" for name, part in parts.items()
+    )
     yield _fact(key, read, told, at)
     for name, part in parts.items():
         if _parts(part):
@@ -117,7 +120,7 @@ def _parts(value: object) -> dict[str, object]:
 
 
 def _fact(key: str, read: _Key, told: object, at: float, part: str | None = None) -> Fact:
-    text = _text(told)
+    text = told_without_secrets(key, _text(told))
     value, unit, shown = _value(text, read)
     return Fact(
         key=key,

@@ -29,6 +29,12 @@ SECRET = "hunter2-hunter2"
         f"sk-{SECRET}",
         f"-----BEGIN RSA PRIVATE KEY-----\n{SECRET}\n-----END RSA PRIVATE KEY-----",
         f"-----BEGIN PRIVATE KEY-----\n{SECRET}",
+        f"non-default args: {{'api_key': ['{SECRET}', '{SECRET}-2'], 'model': 'm'}}",
+        f"args: Namespace(api_key='{SECRET}', port=8000)",
+        f"vllm serve m --api-key {SECRET} --port 8000",
+        f"['--api-key', '{SECRET}']",
+        f'{{"event": "{{\\"password\\": \\"{SECRET}\\"}}"}}',
+        f'password: "two words, {SECRET}"',
     ],
 )
 def test_what_looks_like_a_secret_is_masked(text: str) -> None:
@@ -41,6 +47,8 @@ def test_what_looks_like_a_secret_is_masked(text: str) -> None:
         '{"num_prompt_tokens": 128, "max_output_tokens": 51}',
         'pilothouse_gateway_output_tokens_total{deployment="chat"} 51.0',
         "tokens_per_minute: 200000",
+        "Prefill batch. #new-token: 8192, #cached-token: 0, token usage: 0.85",
+        "time_per_output_token=0.04, first token: 350 ms",
         "tokenizer: {path: /models/tokenizer.json}",
         "http://127.0.0.1:8701/metrics",
         "model smollm2@7, policy chat@3",

@@ -18,6 +18,7 @@ from controlplane.diagnosis.sources.log.growing import GrowingSeries
 from controlplane.diagnosis.sources.log.keeping import Keeping, SeenEvent
 from controlplane.diagnosis.sources.log.levels import LEVEL_WORDS, by_level, may_matter
 from controlplane.diagnosis.sources.log.own import OwnRequests
+from controlplane.diagnosis.sources.log.private import without_private
 from controlplane.diagnosis.sources.log.shape import WORD, Match
 from controlplane.diagnosis.sources.log.stamp import Clock
 from controlplane.diagnosis.sources.log.tables import SHAPES, STATISTICS
@@ -110,7 +111,7 @@ class LogReader:
     def _read_line(self, line: str) -> None:
         if not line or line.isspace():
             return
-        line = uncoloured(line[:MOST_CHARACTERS])
+        line = without_private(uncoloured(line[:MOST_CHARACTERS]))
         index = self._kept.line(line)
         words = frozenset(WORD.findall(line))
         hit = _KEYS & words

@@ -120,3 +120,19 @@ def test_of_names_and_texts_without_end_the_beginning_is_read() -> None:
     assert [len(fact.key) for fact in told] == [200, 1, 202]
     assert len(told[0].raw) <= 4000
     assert told[2].value == 3
+
+
+@pytest.mark.parametrize(
+    ("key", "told", "kept"),
+    [
+        ("engine_args", "--api-key sk-x --max-num-seqs 8", "--api-key *** --max-num-seqs 8"),
+        ("hf_token", "hf_abc123def", "***"),
+        ("db_password", "hunter", "***"),
+        ("target", "redis://u:pw@host", "redis://***@host"),
+        ("first_token", "no answer in 60 s", "no answer in 60 s"),
+        ("time_per_output_token", "120.25ms", "120.25ms"),
+        ("environment", {"password": "hunter", "n": 1}, "password ***, n 1"),
+    ],
+)
+def test_no_secret_is_kept_of_what_is_told(key: str, told: object, kept: str) -> None:
+    assert facts_of({key: told}, 0.0)[0].raw == kept

@@ -139,11 +139,8 @@ def _siblings(window: Window) -> list[Shares]:
         key, value = plain(fact.key), number_of(fact)
         if value is None or fact.part is not None or fact.quantile is not None:
             continue
-        named = re.search(_CALLER + r" (\w+)", key)
-        if not named or re.search(_PAIN, key) or not re.search(_LOAD, key):
-            continue
-        who = named[0].split()[-1]
-        if re.search(_LOAD, who):
+        who = _named(key)
+        if who is None or re.search(_PAIN, key) or not re.search(_LOAD, key):
             continue
         shape = key.replace(who, "*", 1)
         groups.setdefault((shape, fact.unit), []).append((who, value, fact.raw))
@@ -153,6 +150,23 @@ def _siblings(window: Window) -> list[Shares]:
         if shares is not None:
             found.append(shares)
     return found
+
+
+def _named(key: str) -> str | None:
+    """Who stands behind the word for a caller (`tenant a`), or before it (`batch team`)."""
+    behind = re.search(_CALLER + r" (\w+)", key)
+    who = behind[0].split()[-1] if behind else None
+    if who is not None and not re.search(_LOAD, who):
+        return who
+    before = re.search(rf"(\w+) {_CALLER}", key)
+    is_name = before is not None and not re.search(rf"{_LOAD}|{_NO_NAME}", before[1])
+    return before[1] if before is not None and is_name else None
+
+
+_NO_NAME = (
+    r"^(per|by|of|the|each|other|others|top|all|num|active|max|from|for|single|busiest|median"
+    r"|distinct|largest|api|source|virtual|concurrent|\d+)$"
+)
 
 
 def _parts(window: Window) -> list[Shares]:

@@ -7,6 +7,7 @@ from controlplane.diagnosis.rules.callers.client_limits import busy, cite_local,
 from controlplane.diagnosis.rules.callers.measured_twice import (
     another_client,
     disagree,
+    is_same_run,
     sides_with,
 )
 from controlplane.diagnosis.rules.callers.sending import (
@@ -34,7 +35,7 @@ def _judge(window: Window) -> Verdict | None:
     other = another_client(argument, window) or sides > 0
     signs += sides
     local = cite_local(argument, window)
-    if not signs and not (other and local):
+    if not signs and not (other and (local or is_same_run(argument, window))):
         return None
     slack = _has_slack(argument, now)
     if slack is False:

@@ -7,7 +7,13 @@ from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.rules.callers.client_limits import GENERATOR
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
-from controlplane.diagnosis.views.told import number_of, plain, told_all, told_number
+from controlplane.diagnosis.views.told import (
+    number_of,
+    plain,
+    says_no,
+    told_all,
+    told_number,
+)
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal, Unit
 
@@ -65,6 +71,20 @@ def another_client(argument: Argument, window: Window) -> bool:
     for one, two in pairs:
         argument.says(f"{says(one)}, {says(two)}: at the same server")
     return bool(pairs) or any(_is_better(window, fact) for fact in same)
+
+
+def is_same_run(argument: Argument, window: Window) -> bool:
+    """Somebody says that both sent the same to the same server."""
+    same = [
+        fact
+        for fact in told_all(
+            window, r"\bsame( \w+)? (server|prompts|run|load|settings|config\w*|data\w*|endpoint)"
+        )
+        if not says_no(fact)
+    ]
+    for fact in same:
+        argument.fact(fact)
+    return bool(same)
 
 
 def _by_tool(window: Window) -> list[tuple[Fact, Fact]]:

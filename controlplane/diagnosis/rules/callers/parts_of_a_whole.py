@@ -45,7 +45,8 @@ def splits(window: Window, what: str, not_what: str) -> Iterator[Split]:
     ]
     by_stem: dict[tuple[str, object, float], dict[str, tuple[float, str]]] = {}
     for fact, key, value in numbers:
-        for stem, name in _cuts(key):
+        for stem, cut in _cuts(_ADDRESS.sub(_dotted, key)):
+            name = re.sub(r"^(from|by|of|for) ", "", cut)
             is_name = name in _REST or not _NO_NAME.fullmatch(name)
             if re.search(what, stem) and is_name:
                 group = by_stem.setdefault((stem, fact.unit, fact.at), {})
@@ -62,6 +63,14 @@ def splits(window: Window, what: str, not_what: str) -> Iterator[Split]:
         is_whole = any(abs(value - total) <= _NEAR * value for value in whole)
         if is_whole or any(name in _REST for name in found):
             yield Split(stem, tuple((name, *each) for name, each in found.items()))
+
+
+_ADDRESS = re.compile(r"\b\d{1,3}(?: \d{1,3}){3}\b")
+
+
+def _dotted(found: re.Match[str]) -> str:
+    """An address is one word."""
+    return found[0].replace(" ", ".")
 
 
 def _cuts(key: str) -> Iterator[tuple[str, str]]:

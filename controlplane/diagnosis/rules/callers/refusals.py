@@ -24,7 +24,9 @@ _TOO_LONG = (
     r"exceeds? the (maximum|context|model)|too long|input length.*exceed"
 )
 _REFUSING_LINE = (
-    r"no permits available|model is overloaded|queue (is )?full|too many requests|rate.?limit(ed)?|"
+    r"no permits available|capacity exceeded|requests? (was )?shed\b|max parallel request limit|"
+    r"ratelimiterror|circuit.?breaker.{0,20}(open|overflow)|pending (request )?overflow|throttled|"
+    r"model is overloaded|queue (is )?full|too many requests|rate.?limit(ed)?|"
     r"workers are busy|server (is )?(busy|overloaded)|exceeded? (the )?(max|quota|limit)|"
     r"admission (denied|rejected)"
 )
@@ -47,6 +49,8 @@ def refused_in(argument: Argument, window: Window) -> float:
         line = events[-1].line if events else lines[-1]
         argument.says(f"{num} such lines: {' '.join(line.split())[:200]}")
         counts.append(float(num))
+    too_long = window.lines_with(_TOO_LONG)
+    counts.append(float(len(too_long)))
     for fact in window.facts:
         listed = re.findall(r"\b(?:429|503)\b\s*(?:[:=x]|times)?\s*(\d+)", fact.raw)
         if fact.value is None and fact.part is None and listed:

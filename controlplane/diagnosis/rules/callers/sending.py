@@ -18,7 +18,7 @@ _OFFERED = (
     r"|(established|open|active|tcp) (connections|sockets)|(connections|sockets) (established|open)"
 )
 _SENDERS = (
-    r"^((simulated|virtual|concurrent|parallel) )?"
+    r"^((simulated|virtual|concurrent|parallel|bench\w*|client|load|test|tool|wanted) )?"
     r"(tabs|users|clients|virtual users|vus|threads|client concurrency|concurrency|workers sent)$"
 )
 _HELD_BACK = (
@@ -156,7 +156,8 @@ def fewer_on_average(argument: Argument, now: Activity) -> int:
 
 _PARALLEL = (
     r"^(client |load |bench\w* |test )?(max )?(parallel\w*|concurren\w*|num concurren\w*|vus"
-    r"|virtual users|users|threads|num clients|clients)( (asked|wanted|set|configured|level))?$"
+    r"|virtual users|users|threads|num (clients|threads|workers|users)|clients)"
+    r"( (asked|wanted|set|configured|level))?$"
 )
 _NOT_PARALLEL = r"server|engine|tensor|pipeline|max num seqs|slots|limit|mean|average|blocked"
 _MEAN_IN_FLIGHT = (

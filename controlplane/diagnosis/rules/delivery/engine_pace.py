@@ -85,7 +85,7 @@ def is_engine_fine(argument: Argument, window: Window) -> bool | None:
         argument.histogram(queue, waited, f"{queue.origin.name}: {waited:.3g} s on average")
         is_fine = waited <= _SHORT_WAIT
     if is_fine is None and now.waiting is not None and now.has_room and now.running is not None:
-        is_fine = now.running.last.value > 0
+        is_fine = True if now.running.last.value > 0 else None
     if is_fine is None and usage is not None and now.waiting is not None:
         return usage.value < 0.9
     return is_fine

@@ -30,6 +30,7 @@ from dataplane.engine_metrics.signal import Signal, Unit
 _FRONT = (
     r"front\w*|api( server)?|apiserver|http|tokenizer( manager)?|detokenizer|uvicorn|event loop"
     r"|proxy"
+    r"|litellm|kong|traefik|haproxy|apisix|envoy|gunicorn|fastapi|triton front\w*|ray serve|web ?ui"
     r"|gateway|router|server process|serving|ingress|actor|nginx|envoy|balancer|preprocess\w*"
     r"|render\w*"
 )
@@ -59,7 +60,10 @@ _AROUND = (
     r"|front)"
     r"|at (the )?(replicas?|engines?|workers?|pods?)|no (gateway|proxy|router|ingress))\b"
 )
-_THROUGH = r"\b(through|via|behind|with|over)\b.*|\b(gateway|ingress|proxy|router|balancer|front)\b"
+_THROUGH = (
+    r"\b(through|via|behind|with|over)( the)?( \w+)?"
+    r"|\b(gateway|ingress|proxy|router|balancer|front)\b"
+)
 
 
 def judge(window: Window) -> Verdict | None:

@@ -45,7 +45,9 @@ _READS = (
 _LOGGED = (
     r"slow (client|consumer|reader)|client (reads|read) too slow\w*|write (would block|timed? ?out)"
     r"|send (buffer|queue) (is )?full|(client|stream|writer?|socket).{0,40}backpressure"
-    r"|client (is )?not reading|flow control (stall"
+    r"|client (is )?(not|still) reading|still (sending|draining|flushing) to (the )?client"
+    r"|waiting for (the )?(client|downstream) to read|downstream (is )?(slow|blocked)"
+    r"|flow control (stall"
     r"|block)"
 )
 _OF_LINKS = (

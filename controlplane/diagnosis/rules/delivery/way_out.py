@@ -3,16 +3,15 @@ left over when the last one is made."""
 
 import re
 
-from controlplane.diagnosis.citing import says
+from controlplane.diagnosis.citing import number, says
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.views.activity import activity_of
 from controlplane.diagnosis.views.argument import Argument
-from controlplane.diagnosis.views.contrast import contrasts
 from controlplane.diagnosis.views.course import late
 from controlplane.diagnosis.views.told import number_of, plain, told_all
 from controlplane.diagnosis.window import Window
-from dataplane.engine_metrics.signal import Unit
+from dataplane.engine_metrics.signal import Signal, Unit
 
 _FRAMES = r"\b(sse|frames?|chunks?|events?|deltas?|messages?|packets?|flush\w*|writes?)\b"
 _SENT = rf"{_FRAMES}|\b(sent|streamed|flushed|written)\b"
@@ -142,26 +141,36 @@ def late_without_engine(argument: Argument, window: Window) -> bool:
 def all_at_once(argument: Argument, window: Window) -> bool:
     """The first piece reaches the client about when the whole answer does, and the engine had its
     first token long before: something gathers the stream."""
-    first = contrasts(
-        window,
-        r"ttft|first (token|chunk|byte|frame)",
-        base=r"\b(engine|server|backend|direct|pod|localhost)\b",
-        other=r"\b(client|user|browser|edge|proxy|ingress|gateway|through|via)\b",
-    )
-    whole = [
-        value
-        for fact in told_all(
-            window, r"\b(e2e|total|last (token|chunk|byte)|whole|complete)\b", without=r"engine"
-        )
+    made = _least(_seconds(window, _FIRST, who=_INNER))
+    came = _least(_seconds(window, _FIRST, who=_OUTER))
+    whole = _least(_seconds(window, _WHOLE, who=_OUTER))
+    histogram = window.find_histogram(Signal.TTFT)
+    mean = None if histogram is None else histogram.mean
+    inner = mean if made is None else made[1]
+    if came is None or whole is None or not inner:
+        return False
+    if came[1] < _NEARLY * whole[1] or came[1] < _MUCH_LATER * inner:
+        return False
+    at_engine = says(made[0]) if made is not None else f"{number(inner)} s at the engine"
+    argument.says(f"{says(came[0])}, {says(whole[0])}: the first with the last; {at_engine}")
+    return True
+
+
+def _seconds(window: Window, what: str, *, who: str) -> list[tuple[Fact, float]]:
+    return [
+        (fact, value)
+        for fact in told_all(window, rf"(?=.*\b({what})\b)(?=.*\b({who})\b)")
         if fact.unit is Unit.SECONDS and (value := number_of(fact))
     ]
-    for contrast in first:
-        gathered = [value for value in whole if contrast.value >= _NEARLY * value]
-        if contrast.factor >= _MUCH_LATER and gathered:
-            argument.says(f"{contrast.says}: the first piece comes with the last")
-            return True
-    return False
 
 
+def _least(timed: list[tuple[Fact, float]]) -> tuple[Fact, float] | None:
+    return min(timed, key=lambda each: each[1], default=None)
+
+
+_FIRST = r"ttft|first (token|chunk|byte|frame|event|piece)"
+_WHOLE = r"e2e|total|last (token|chunk|byte|frame|event)|whole|complete\w*|duration|end"
+_INNER = r"engine|server|backend|direct\w*|pod|localhost|upstream|vllm|sglang"
+_OUTER = r"client|user|browser|edge|proxy|ingress|gateway|through|via|curl|outside"
 _NEARLY = 0.9
 _MUCH_LATER = 3.0

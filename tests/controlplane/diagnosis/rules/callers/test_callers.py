@@ -99,6 +99,32 @@ CASES: dict[str, tuple[Mechanism, tuple[Part, ...]]] = {
             told(wait_p95_s_chat=212, wait_p95_s_chat_yesterday=2),
         ),
     ),
+    "a team's share of the cache": (
+        Mechanism.TENANT_FLOOD,
+        (
+            *FULL,
+            told(kv_tokens_batch_team=410_000, kv_tokens_chat_team=9000),
+            told(chat_team_ttft_s=22, chat_team_ttft_s_without_batch_team=0.7),
+        ),
+    ),
+    "an address and the others": (
+        Mechanism.TENANT_FLOOD,
+        (
+            *FULL,
+            told(in_flight_from_10_0_4_17=147, in_flight_from_others=7, others_wait_s_p95=51),
+        ),
+    ),
+    "prompts that are refused for their length, by the client's log": (
+        Mechanism.POLICY_REJECTING,
+        tuple(
+            Line(text="400: maximum context length is 32768 tokens. You requested 41022")
+            for _ in range(6)
+        ),
+    ),
+    "two clients send the same": (
+        Mechanism.LOAD_GENERATOR_BOUND,
+        (*ROOM, told(tool_a_tokens_per_s=310, tool_b_tokens_per_s=1490, same_prompts=True)),
+    ),
     "one client agrees with the server, another adds to it": (
         Mechanism.LOAD_GENERATOR_BOUND,
         (*ROOM, told(server_ttft_ms=233, plain_client_ttft_ms=235, bench_script_ttft_ms=435)),

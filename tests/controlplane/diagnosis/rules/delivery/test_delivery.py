@@ -136,9 +136,14 @@ _MADE_FASTER = told(generation_tokens_per_s=73, sse_frames_per_s=11)
             client_total_ms=41_300,
             clients_blocked_on_write=0,
         ),
+        told(through_litellm_tokens_per_s=210, direct_tokens_per_s=900, litellm_cpu_percent=100)
+        + told(gpu_util=0.2),
         told(health_ms=7800, gpu_util=0.28, engine_core_cpu_percent=31, event_loop_lag_s=19),
     ],
-    ids=["a wait between frames", "gathered by a proxy", "even health comes late"],
+    ids=[
+        *("a wait between frames", "gathered by a proxy"),
+        *("a busy proxy", "even health comes late"),
+    ],
 )
 def test_the_way_out_is_slower_than_what_is_made(facts: tuple[Fact, ...]) -> None:
     verdict = FRONT_END_BOUND.judge(window(facts))

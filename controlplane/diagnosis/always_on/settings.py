@@ -23,8 +23,9 @@ class AlwaysOnSettings:
     max_scrapes: int = 100
     """In one pass. With more replicas than that they take turns (`rota`), suspects before the
     rest, and fewer are asked at once where that costs too much (`pace`)."""
-    cpu_share: float = 0.1
-    """Of one core, on the average: what passes over such a large fleet may take."""
+    cpu_share: float = 0.08
+    """Of one core, on the average: what passes over such a large fleet may take in their thread;
+    with what other threads do for them a tenth."""
     max_concurrent: int = 16
     scrape_deadline_seconds: float = 2.0
     max_page_bytes: int = 4 * 2**20

@@ -62,7 +62,7 @@ def test_while_incidents_cannot_be_kept_every_deployment_is_answered_for(
     before = fleet.incidents()
     assert len(before) == 2
     with lost(fleet.config_db, "incidents"):
-        [error] = errors_of(fleet, engine, 90)
+        [error] = errors_of(fleet, engine, 45)
         assert "config.db did not answer (no such table: incidents)" in error
         assert "`pilothouse db check`" in error
         for name in ("chat", "other"):

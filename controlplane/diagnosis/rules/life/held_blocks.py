@@ -174,10 +174,12 @@ def held_whenever_idle(argument: Argument, now: Activity, truth: Truth) -> Confi
     ]
     if len(idle) < 2 or idle[-1].at - idle[0].at < LEAST_SECONDS:
         return None
-    if min(each.value for each in idle) < _HELD_FOR_SURE or idle[-1].value < 0.9 * idle[0].value:
+    if idle[-1].value < max(_HELD_FOR_SURE, 0.9 * idle[0].value):
         return None
     if not moves_since(now, idle[0].at):
         return None
+    if min(each.value for each in idle) < _HELD_FOR_SURE:
+        return _held_once(argument, now, truth)
     argument.series(now.kv, "as before whenever nothing runs: the gauge is alive")
     argument.series(now.running)
     for sentence in truth.says:
@@ -186,6 +188,20 @@ def held_whenever_idle(argument: Argument, now: Activity, truth: Truth) -> Confi
     for change in now.window.changes:
         argument.says(f"{change.at:g} s: {change.what}")
     return Confidence.CERTAIN if gone else Confidence.LIKELY
+
+
+def _held_once(argument: Argument, now: Activity, truth: Truth) -> Confidence | None:
+    """Nothing was held before, and much is now, with nothing running or in flight: a step that ran
+    since would have set the gauge anew."""
+    argument.series(now.kv, "nothing was held before it worked, and this afterwards")
+    argument.series(now.running, "nothing runs")
+    for sentence in truth.says:
+        argument.says(sentence)
+    gone = callers_gone(argument, now)
+    if gone and truth.is_answered:
+        return Confidence.LIKELY
+    argument.need("the usage a minute later", "a one-token probe", "callers that left")
+    return Confidence.POSSIBLE
 
 
 def _fuller_each_time(argument: Argument, now: Activity) -> Confidence | None:

@@ -19,7 +19,8 @@ _DRAINED = 0.2
 _SOON = 0.5
 """Of the time that it took: a burst that ends so soon after was for the most part missed."""
 ARRIVALS = (
-    r"arrivals?( \w+)* (per s|rate|rps)|^(request rate|rps|qps|requests per s)$|offered|incoming"
+    r"arrivals?( \w+)* (per s|rate|rps)|^(request rate( per s)?|rps|qps|requests per s)$"
+    r"|offered|incoming"
 )
 _HARM = (
     r"time(d)? ?outs?|gave up|failed|errors?|5\d\d|rejected|lost|missed|abandon"

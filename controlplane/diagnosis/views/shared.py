@@ -84,12 +84,14 @@ def shared_by_prompts(window: Window) -> Shared | None:
     value, prompt = number_of(newest) or 0.0, _prompt_tokens(window)
     is_share = newest.unit is Unit.RATIO or value <= 1.0
     tokens = None if is_share else value
-    share = share_of(newest) if is_share else value / max(prompt or value, value)
-    if share is None or share < _SOME_SHARE or (tokens is not None and tokens < _FEWEST_TOKENS):
+    share = share_of(newest) if is_share else value / max(prompt, value) if prompt else None
+    if is_share and share is None:
+        return None
+    if (share is not None and share < _SOME_SHARE) or (tokens is not None and tokens < _FEWEST_TOKENS):
         return None
     block = block_of(window)
     return Shared(
-        share=min(share, 1.0),
+        share=_OF_ANY if share is None else min(share, 1.0),
         tokens=tokens,
         prompt_tokens=prompt,
         is_below_a_block=bool(tokens is not None and block is not None and tokens < block.value),
@@ -173,6 +175,8 @@ def _repeated(window: Window) -> Shared | None:
 
 
 _ONE_OF_TWO = 0.5
+_OF_ANY = 0.05
+"""Where nobody says how long prompts are: a part of the longest ones, and not of none."""
 
 
 def _was_computed(window: Window, tokens: float) -> bool:

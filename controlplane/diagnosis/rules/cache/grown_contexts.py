@@ -143,7 +143,18 @@ def _fills_by_what_runs(now: Activity) -> Verdict | None:
     if thrown is not None:
         argument.against(f"cache.thrash: {thrown.says}")
     argument.against("release.leak: usage belongs to what runs and grows at the pace of its tokens")
+    is_felt = waits > 0 or running.last.value < running.first.value
+    is_felt = is_felt or (thrown is not None and thrown.count > 0) or _leaves_seats_empty(now)
+    if not is_felt:
+        argument.need("whether anybody waits or is thrown out once the cache is full")
+        return argument.verdict(Confidence.POSSIBLE, detail="outputs that go on")
     return argument.verdict(Confidence.LIKELY, detail="outputs that go on")
+
+
+def _leaves_seats_empty(now: Activity) -> bool:
+    """Half of the seats could never be taken beside such contexts."""
+    seats = now.seats
+    return seats is not None and now.running is not None and 2 * now.running.last.value <= seats
 
 
 def _runs_as_many(now: Activity) -> bool:

@@ -1,5 +1,7 @@
 """Hits that were there and are not any more: within a window, against before, beside others."""
 
+import re
+
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.views.activity import activity_of
@@ -173,3 +175,20 @@ def went_with_its_traffic(argument: Argument, window: Window) -> bool:
 
 
 _FEWER = 0.4
+
+
+def is_other_traffic(argument: Argument, window: Window) -> bool:
+    """Somebody says that other callers came: their prompts find nothing, and nothing was lost."""
+    told_so = [change.what for change in window.changes if re.search(_TRAFFIC, change.what.lower())]
+    for what in told_so:
+        argument.against(f"change: {what}: hits fall where others ask")
+        argument.need("hits of the callers of before")
+    return bool(told_so)
+
+
+_TRAFFIC = (
+    r"\b(new|second|another|other|unrelated|different|more)\b.*\b(tenants?|callers?|customers?|users?"
+    r"|traffic|workloads?|prompts?|clients?|teams?|datasets?)\b"
+    r"|\b(tenants?|callers?|customers?|teams?|clients?|traffic|workload)\b.*\b(joined|came|added"
+    r"|moved|switched|onboarded|shifted|changed)\b"
+)

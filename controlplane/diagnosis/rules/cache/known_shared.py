@@ -9,6 +9,7 @@ from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.verdict import Verdict
+from controlplane.diagnosis.views.activity import FULL
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.contrast import contrasts
 from controlplane.diagnosis.views.prefix import hit_rates
@@ -40,15 +41,17 @@ def known_and_not_found(window: Window) -> Verdict | None:
         return None
     argument = Argument(window)
     missed = _missed_by_turns(argument, window, shared)
-    found = None if missed else _found(argument, window, shared)
-    if not missed and (found is None or found > _HALF * shared.share):
+    if missed is not None:
+        return _of_turns(argument, window, missed)
+    found = _found(argument, window, shared)
+    if found is None or found > _HALF * shared.share:
         return None
     for sentence in shared.says:
         argument.says(sentence)
     _cite(argument, window)
     argument.against("cache.nothing_shared: it is known to be shared, and longer than a block")
     argument.against("routing.wrong_worker: there is one cache that all of them ask")
-    sure = missed or (found is not None and found <= _HARDLY * shared.share) or shared.is_counted
+    sure = found <= _HARDLY * shared.share or shared.is_counted
     return argument.verdict(Confidence.CERTAIN if sure else Confidence.LIKELY)
 
 
@@ -67,8 +70,8 @@ def _are_several(window: Window) -> bool:
     return len(seen) > 1 or max(told_places, default=0.0) > 1
 
 
-def _missed_by_turns(argument: Argument, window: Window, shared: Shared) -> bool:
-    """One turn of several finds nothing of what it shares with the one before, and others do."""
+def _missed_by_turns(argument: Argument, window: Window, shared: Shared) -> list[float] | None:
+    """When turns found nothing of what they share with the one before, while others did."""
     common = {fact.at: fact for fact in shared.facts if (fact.value or 0.0) >= _FEWEST_TOKENS}
     pairs = [
         (common[fact.at], fact)
@@ -78,10 +81,42 @@ def _missed_by_turns(argument: Argument, window: Window, shared: Shared) -> bool
     missed = [pair for pair in pairs if (pair[1].value or 0.0) <= _HARDLY * (pair[0].value or 1.0)]
     found = [pair for pair in pairs if (pair[1].value or 0.0) >= _MOST * (pair[0].value or 1.0)]
     if not missed or not found:
-        return False
+        return None
     for known, cached in (*missed, *found[-2:]):
         argument.says(f"{says(known)}, {says(cached)}")
+    return [known.at for known, _ in missed]
+
+
+def _of_turns(argument: Argument, window: Window, missed: list[float]) -> Verdict:
+    """One turn that finds nothing may have met another worker, or room that others took."""
+    kv = window.find(Signal.KV_USAGE)
+    has_room = kv is not None and kv.max < FULL
+    costs = _costs(argument, window, missed)
+    _cite(argument, window)
+    argument.against("cache.nothing_shared: other turns find what they share")
+    if costs and has_room:
+        return argument.verdict(Confidence.CERTAIN)
+    if len(missed) > 1 or costs:
+        return argument.verdict(Confidence.LIKELY)
+    argument.need("which worker took that turn", "KV cache usage and evictions at that time")
+    return argument.verdict(Confidence.POSSIBLE)
+
+
+def _costs(argument: Argument, window: Window, missed: list[float]) -> bool:
+    """First tokens of those turns took many times as long as the others'."""
+    waits = [fact for fact in told_all(window, r"\bttft\b|first token") if fact.value]
+    slow = [fact for fact in waits if fact.at in missed]
+    others = [fact.value or 0.0 for fact in waits if fact.at not in missed]
+    if not slow or not others:
+        return False
+    if min(fact.value or 0.0 for fact in slow) < _TIMES * max(others):
+        return False
+    for fact in slow:
+        argument.fact(fact, "against the others")
     return True
+
+
+_TIMES = 4.0
 
 
 def _found(argument: Argument, window: Window, shared: Shared) -> float | None:

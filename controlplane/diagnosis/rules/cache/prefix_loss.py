@@ -11,6 +11,7 @@ from controlplane.diagnosis.rules.cache.hit_courses import (
     fallen_to,
     finds_as_much,
     is_a_step,
+    is_other_traffic,
     was_flushed,
     went_with_its_traffic,
 )
@@ -77,7 +78,8 @@ def judge(window: Window) -> Verdict | None:
     is_lost = (
         left <= GONE or is_a_step(window) or is_pinned(window) or costs_though_there_is_room(window)
     )
-    if is_lost and not went_with_its_traffic(argument, window):
+    is_others = went_with_its_traffic(argument, window) or is_other_traffic(argument, window)
+    if is_lost and not is_others:
         if not reasons:
             argument.need("what was changed: template, routing, restart, cache size")
         return argument.verdict(Confidence.LIKELY)
@@ -100,7 +102,7 @@ def _reasons(argument: Argument, window: Window) -> bool:
     for doubt in window.doubts_of(DoubtKind.COUNTER_RESET)[:1]:
         argument.says(f"restarted: {doubt.what}")
         found = True
-    pattern = r"evict|restart|template|salt|rout(ing|e)\b|system prompt|cache reset"
+    pattern = r"\bevict(ed|ions?)\b|restart|template|salt|rout(ing|e)\b|system prompt|cache reset"
     for fact in told_all(window, pattern)[-2:]:
         argument.fact(fact)
         found = True

@@ -91,7 +91,7 @@ def starving(argument: Argument, now: Activity) -> Verdict | None:
         return None
     if late(decode) > _STARVED * streams or late(prefill) < _MUCH_MORE * max(late(decode), 1.0):
         return None
-    if late(decode) <= 0:
+    if late(decode) <= 0 or _answers_are_short(now):
         return None
     argument.series(
         decode,
@@ -108,3 +108,15 @@ def starving(argument: Argument, now: Activity) -> Verdict | None:
     weigh(argument, now)
     argument.against("delivery.slow_client: the tokens are not made")
     return argument.verdict(Confidence.LIKELY)
+
+
+def _answers_are_short(now: Activity) -> bool:
+    """A token or a few for each answer: then that is all that there is to write."""
+    made, ended = now.window.find(Signal.GENERATION_TOKENS), now.finished
+    tokens = None if made is None else made.increase
+    answers = None if ended is None else ended.increase
+    return bool(tokens and answers and tokens < _FEW_TOKENS * answers)
+
+
+_FEW_TOKENS = 8.0
+"""Classifiers and scorers write one; a chat writes dozens."""

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from controlplane.diagnosis.citing import says
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Series
@@ -17,7 +18,7 @@ from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.course import is_sustained
 from controlplane.diagnosis.views.places import each_place, with_places
 from controlplane.diagnosis.views.prompts import longest_prompt
-from controlplane.diagnosis.views.told import told_number
+from controlplane.diagnosis.views.told import says_no, told, told_number
 from controlplane.diagnosis.views.truth import is_probe
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal
@@ -81,7 +82,7 @@ def _judge(now: Activity) -> Verdict | None:
     argument = Argument(window)
     _cite(argument, now, stuck)
     _weigh_never_fits(argument, now)
-    asked = _ask(argument, now, stuck)
+    asked = _ask(argument, now, stuck) or _is_paused(argument, now)
     fits = _head_fits(now)
     if asked or fits is False:
         return argument.verdict(Confidence.POSSIBLE)
@@ -147,6 +148,18 @@ def _others_ran(now: Activity, stuck: Stuck) -> bool:
 def _is_asleep(now: Activity) -> bool:
     asleep = now.window.find(Signal.SLEEPING)
     return asleep is not None and asleep.last.value > 0
+
+
+def _is_paused(argument: Argument, now: Activity) -> bool:
+    """Somebody told it to admit none: for new weights, a drain, a maintenance."""
+    fact = told(
+        now.window, r"\bpaus(e|ed|es)\b|\bdrain(s|ed|ing)?\b|maintenance|weight (update|sync)"
+    )
+    if fact is None or says_no(fact):
+        return False
+    argument.against(f"{says(fact)}: it may have been told to admit none")
+    argument.need("whether the engine is paused, and by whom")
+    return True
 
 
 def _cite(argument: Argument, now: Activity, stuck: Stuck) -> None:

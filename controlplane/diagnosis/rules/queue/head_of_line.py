@@ -25,6 +25,7 @@ from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.course import early, is_sustained, late, stretch_while
 from controlplane.diagnosis.views.figure import Figure
+from controlplane.diagnosis.views.filling import is_filled_by_prefill
 from controlplane.diagnosis.views.preempting import preempting
 from controlplane.diagnosis.views.prompts import longest_prompt, other_prompts, prompts_by_histogram
 from controlplane.diagnosis.views.told import number_of, told_number
@@ -161,6 +162,9 @@ def _is_worked_at(argument: Argument, now: Activity) -> bool:
     chunks = _chunks(now)
     if chunks:
         argument.says(chunks)
+        return True
+    if is_filled_by_prefill(now):
+        argument.series(now.kv, "it fills though hardly a token is written: a prompt is read")
         return True
     prefill = now.prefill
     if prefill is None:

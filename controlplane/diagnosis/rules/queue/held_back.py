@@ -5,6 +5,7 @@ from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.course import is_sustained, late, stretch_while
+from controlplane.diagnosis.views.filling import is_filled_by_prefill
 from controlplane.diagnosis.views.told import told_number
 from dataplane.engine_metrics.signal import Signal
 
@@ -30,6 +31,8 @@ def crawling(now: Activity) -> Verdict | None:
     decode, finished = now.decode, now.finished
     is_slow = decode is not None and late(decode) <= _CRAWL * running.last.value
     ended = None if finished is None else finished.increase
+    if is_filled_by_prefill(now):
+        return None
     if not is_slow or ended or kv.max >= FEW or not is_sustained(waiting, LEAST_SECONDS):
         return None
     if waiting.last.value < running.last.value or (seats and running.last.value > FEW * seats):

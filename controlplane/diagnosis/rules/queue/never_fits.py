@@ -1,5 +1,7 @@
 """The request at the head of the queue is larger than the KV cache will ever be."""
 
+import re
+
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.log_event import LogKind
@@ -69,7 +71,15 @@ def _judge(window: Window) -> Verdict | None:
 def _said(window: Window) -> tuple[str, ...]:
     """An engine that refuses to start for want of a cache has no queue: that is `oom.profile`."""
     refusals = {event.line for event in window.events_of(LogKind.KV_CACHE_TOO_SMALL)}
-    return tuple(line for line in window.lines_with(_SAID) if line not in refusals)
+    return tuple(
+        line
+        for line in window.lines_with(_SAID)
+        if line not in refusals and not re.search(_OF_A_LIMIT, line, re.IGNORECASE)
+    )
+
+
+_OF_A_LIMIT = r"max_?(model|seq|context|position)\w*_?len|will be (refused|rejected|truncated)"
+"""A warning at the start that the limit lets in more than fits is of no request."""
 
 
 def _thrown_out_alone(now: Activity) -> Verdict | None:

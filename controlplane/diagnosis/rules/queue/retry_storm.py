@@ -20,7 +20,7 @@ from controlplane.diagnosis.views.told import (
     told_number,
 )
 from controlplane.diagnosis.window import Window
-from dataplane.engine_metrics.signal import Signal
+from dataplane.engine_metrics.signal import Signal, Unit
 
 _MOST = 0.5
 """More than half of what arrives: each original request then comes twice at least."""
@@ -70,7 +70,7 @@ def judge(window: Window) -> Verdict | None:
         _cite_load(argument, now)
         argument.against("queue.overload: the load is made of requests that came before")
         argument.against("tenant.flood: it is everybody's failed requests that come again")
-        if not failing:
+        if not failing or _are_too_few(now, share):
             argument.need("refusals, timeouts or requests that were given up over time")
             return argument.verdict(Confidence.POSSIBLE)
         return argument.verdict(Confidence.CERTAIN if share >= _NEARLY_ALL else Confidence.LIKELY)
@@ -209,6 +209,33 @@ def _failures(argument: Argument, now: Activity) -> bool:
     if timeout is not None:
         argument.fact(timeout, "after which callers give up and try again")
     return found or _outlasts(argument, now, timeout)
+
+
+def _are_too_few(now: Activity, share: float) -> bool:
+    """Failures are counted, and they are far fewer than what is held to be retries: then the same
+    was asked again by whoever wanted to."""
+    every = number_of(told_number(now.window, _ALL, without=_RETRIES))
+    counts = [
+        number_of(fact) or 0.0
+        for fact in told_all(now.window, _FAILURES, without=_NOT_FAILURES)
+        if fact.unit is not Unit.RATIO and number_of(fact)
+    ]
+    if not every or not counts or max(counts) > every:
+        return False
+    patience = number_of(told(now.window, _PATIENCE))
+    if patience is not None and any(abs(count - patience) < 1 for count in counts):
+        return False
+    return max(counts) < _OF_RETRIES * share * every
+
+
+_OF_RETRIES = 0.2
+"""Each retry follows a failure; a client may make several before it gives up."""
+_PATIENCE = r"(time ?out|deadline|patience|gives? up after)"
+_FAILURES = (
+    r"\b(429|503|504|502|500|408)\b|time ?outs?\b(?!.* (s|ms)$)|timed out|reject|refus|given up"
+    r"|abandon|cancel|disconnect|abort|fail|error|shed"
+)
+_NOT_FAILURES = r"limit|config|after|setting|client timeout\b|retr|\bs\b|\bms\b|per s"
 
 
 def _outlasts(argument: Argument, now: Activity, timeout: Fact | None) -> bool:

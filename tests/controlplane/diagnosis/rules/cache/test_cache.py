@@ -97,16 +97,18 @@ def test_fewer_fit_because_each_is_longer() -> None:
 
 
 def test_two_that_go_on_writing_fill_the_cache() -> None:
-    verdict = GROWN_CONTEXTS.judge(
-        window(
-            series(Signal.KV_USAGE, 0.58, 0.75, 0.91, 0.995, every=100),
-            series(Signal.RUNNING, 2, 2, 2, 2, every=100),
-            series(Signal.WAITING, 0, 0, 0, 0, every=100),
-            series(Signal.PROMPT_RATE, 0, 0, 0, 0, every=100),
-        )
+    filling = (
+        series(Signal.KV_USAGE, 0.58, 0.75, 0.91, 0.995, every=100),
+        series(Signal.RUNNING, 2, 2, 2, 2, every=100),
+        series(Signal.WAITING, 0, 0, 0, 0, every=100),
+        series(Signal.PROMPT_RATE, 0, 0, 0, 0, every=100),
     )
+    verdict = GROWN_CONTEXTS.judge(window(*filling, fact("max_num_seqs", 20)))
     assert verdict is not None
     assert verdict.confidence is Confidence.LIKELY
+    forecast = GROWN_CONTEXTS.judge(window(*filling))
+    assert forecast is not None
+    assert forecast.confidence is Confidence.POSSIBLE, "nobody waits, and nobody is thrown out"
 
 
 def test_a_batch_as_long_as_before_has_not_grown() -> None:

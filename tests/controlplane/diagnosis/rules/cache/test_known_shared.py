@@ -7,6 +7,7 @@ from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rules.cache.nothing_shared import NOTHING_SHARED
 from controlplane.diagnosis.rules.cache.prefix_loss import PREFIX_LOSS
+from controlplane.diagnosis.window import Change
 from dataplane.engine_metrics.signal import Signal
 from tests.controlplane.diagnosis.rules.build_window import series, told, window
 
@@ -29,12 +30,6 @@ NOTHING_FOUND: tuple[Series, ...] = (
             series(Signal.CACHED_PROMPT_TOKENS, 0, 31_200, every=60),
             series(Signal.COMPUTED_PROMPT_TOKENS, 80_055, 128_910, every=60),
             told(60, prompts="5 x 16011 tokens, each sent twice, byte for byte"),
-        ),
-        (
-            told(
-                0, prompt_tokens=61_905, common_prefix_with_last_turn=61_240, cached_tokens=60_928
-            ),
-            told(9, prompt_tokens=62_410, common_prefix_with_last_turn=61_905, cached_tokens=0),
         ),
     ],
 )
@@ -80,3 +75,42 @@ def test_hits_that_went_with_the_traffic_may_be_of_other_callers() -> None:
     lost = PREFIX_LOSS.judge(window(*busy, steady))
     assert lost is not None
     assert lost.confidence is Confidence.LIKELY
+
+
+def turn(at: float, common: int, cached: int, ttft_s: float) -> tuple[Fact, ...]:
+    return told(at, common_prefix_with_last_turn=common, cached_tokens=cached, ttft_s=ttft_s)
+
+
+def test_a_turn_that_finds_nothing_has_to_cost_or_to_come_again() -> None:
+    found = turn(0, 61_240, 60_928, 1.9)
+    dear = window(found, turn(9, 61_905, 0, 89.6), series(Signal.KV_USAGE, 0.44, 0.58))
+    cheap = window(found, turn(9, 61_905, 0, 1.8))
+    again = window(found, turn(9, 61_905, 0, 1.8), turn(19, 62_410, 0, 1.8))
+    sure = [PREFIX_LOSS.judge(seen) for seen in (dear, cheap, again)]
+    assert [verdict and verdict.confidence for verdict in sure] == [
+        Confidence.CERTAIN,
+        Confidence.POSSIBLE,
+        Confidence.LIKELY,
+    ]
+
+
+def test_hits_that_fell_as_other_callers_came_are_open() -> None:
+    fell = (
+        series(Signal.RUNNING, *[8] * 8),
+        series(Signal.HIT_RATE, 0.8, 0.8, 0.8, 0.8, 0.05, 0.05, 0.05, 0.05),
+    )
+    lost = PREFIX_LOSS.judge(window(*fell))
+    assert lost is not None
+    assert lost.confidence is Confidence.LIKELY
+    came = Change(at=39, what="a second tenant with unrelated prompts joined")
+    others = PREFIX_LOSS.judge(window(*fell, came))
+    assert others is not None
+    assert others.confidence is Confidence.POSSIBLE
+
+
+def test_a_shared_length_beside_many_hits_lost_nothing() -> None:
+    hits = (
+        series(Signal.PREFIX_QUERIES, 0, 48_000, every=30),
+        series(Signal.PREFIX_HITS, 0, 22_000, every=30),
+    )
+    assert PREFIX_LOSS.judge(window(*hits, told(30, shared_prefix_tokens=900))) is None

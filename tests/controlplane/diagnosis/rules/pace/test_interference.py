@@ -135,3 +135,18 @@ def test_one_replica_of_several_is_judged_where_a_batch_decodes_there(
         series(Signal.PROMPT_RATE, 0, 0, 0, 0, 0, replica="b"),
     )
     assert (INTERFERENCE.judge(found) is not None) is is_it
+
+
+def test_classifiers_write_one_token_and_starve_of_nothing() -> None:
+    scored = (
+        series(Signal.RUNNING, 8, 8, 8),
+        series(Signal.WAITING, 0, 0, 0),
+        series(Signal.KV_USAGE, 0.2, 0.2, 0.2),
+        series(Signal.GENERATION_TOKENS, 0, 70, 140),
+        series(Signal.PROMPT_RATE, 8000, 8000, 8000),
+    )
+    short = INTERFERENCE.judge(window(*scored, series(Signal.FINISHED, 0, 70, 140)))
+    assert short is None or short.confidence is Confidence.POSSIBLE
+    long = INTERFERENCE.judge(window(*scored, series(Signal.FINISHED, 0, 1, 2)))
+    assert long is not None
+    assert long.confidence is Confidence.LIKELY

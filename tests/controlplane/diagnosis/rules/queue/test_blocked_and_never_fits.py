@@ -6,7 +6,9 @@ from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rules.queue.blocked import BLOCKED
+from controlplane.diagnosis.rules.queue.head_of_line import HEAD_OF_LINE
 from controlplane.diagnosis.rules.queue.never_fits import NEVER_FITS
+from controlplane.diagnosis.verdict import Verdict
 from dataplane.engine_metrics.signal import Signal, Unit
 from tests.controlplane.diagnosis.rules.build_window import fact, said, series, window
 
@@ -269,3 +271,35 @@ def test_what_others_were_long_says_nothing_of_the_one_in_front(key: str) -> Non
     verdict = BLOCKED.judge(window(*STUCK, series(Signal.KV_CAPACITY, 9000, 9000, 9000), *known))
     assert verdict is not None
     assert verdict.confidence is Confidence.POSSIBLE
+
+
+def test_a_pause_that_somebody_told_of_is_no_block() -> None:
+    known = (fact("in_flight", 6, at=20), fact("longest_prompt_tokens", 90, unit=Unit.TOKENS))
+    verdict = BLOCKED.judge(window(*STUCK, *known, fact("paused_for", "weight update")))
+    assert verdict is not None
+    assert verdict.confidence is Confidence.POSSIBLE
+
+
+def test_a_cache_that_fills_though_nothing_is_written_is_a_prompt_that_is_read() -> None:
+    reading = (
+        series(Signal.RUNNING, 1, 1, 1, 1),
+        series(Signal.WAITING, 2, 3, 4, 5),
+        series(Signal.KV_USAGE, 0.05, 0.07, 0.09, 0.11),
+        series(Signal.GENERATION_TOKENS, 900, 900, 900, 900),
+        series(Signal.FINISHED, 4, 4, 4, 4),
+    )
+    assert not _is_likely(BLOCKED.judge(window(*reading, fact("in_flight", 6, at=30))))
+    assert not _is_likely(HEAD_OF_LINE.judge(window(*reading)))
+    prompt = fact("longest_prompt_tokens", 128_000, unit=Unit.TOKENS)
+    assert _is_likely(HEAD_OF_LINE.judge(window(*reading, prompt)))
+
+
+def _is_likely(verdict: Verdict | None) -> bool:
+    return verdict is not None and verdict.confidence >= Confidence.LIKELY
+
+
+def test_a_warning_about_the_limit_is_of_no_request() -> None:
+    line = "max_model_len 131072 is larger than the 90464 tokens that fit the KV cache"
+    assert not _is_likely(NEVER_FITS.judge(window(line)))
+    asked = "Input prompt (90000 tokens) is too long for the KV cache"
+    assert _is_likely(NEVER_FITS.judge(window(asked)))

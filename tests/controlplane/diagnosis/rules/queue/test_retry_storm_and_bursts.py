@@ -143,3 +143,13 @@ def test_where_nobody_comes_any_slow_fall_is_the_way_down() -> None:
     assert verdict is not None
     assert verdict.confidence is Confidence.LIKELY
     assert BURST_DRAINING.judge(window(*falling, fact("arrivals_last_20_s", 60, at=20))) is None
+
+
+def test_the_same_asked_again_by_whoever_wanted_to_is_no_storm() -> None:
+    asked = (fact("unique_prompts", 100), fact("requests", 1000))
+    few = RETRY_STORM.judge(window(*asked, fact("errors", 3)))
+    assert few is not None
+    assert few.confidence is Confidence.POSSIBLE
+    many = RETRY_STORM.judge(window(*asked, fact("errors", 880)))
+    assert many is not None
+    assert many.confidence is Confidence.CERTAIN

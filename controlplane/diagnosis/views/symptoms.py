@@ -286,7 +286,8 @@ def _drafts(now: Activity) -> Iterator[str]:
         if series is None or len(series.readings) < 3:
             continue
         own = 1.0 if signal is Signal.ACCEPTANCE_LENGTH else 0.0
-        if late(series) - own < _SUNK * (early(series) - own):
+        before = early(series) - own
+        if before > 0 and late(series) - own < _SUNK * before:
             yield f"{series.origin.name} {series.first.raw} -> {series.last.raw}"
             return
 

@@ -32,7 +32,10 @@ class Acceptance:
 
 def acceptance_of(window: Window) -> Acceptance | None:
     """The first that anybody counts, counters before figures of single lines; None where nobody
-    does."""
+    does, or nothing is drafted: SGLang's gauges stand at 0 then."""
+    length = window.find(Signal.ACCEPTANCE_LENGTH)
+    if length is not None and length.max < 1:
+        return None
     for find in (_counted, _of_late, _by_length, _told, _printed):
         found = find(window)
         if found is not None:
@@ -169,7 +172,7 @@ def fell(window: Window) -> str:
     for series in window.all_series(Signal.ACCEPTANCE_RATE):
         steadily = all(one > two for one, two in itertools.pairwise(series.values))
         is_seen = len(series.readings) >= _SEVERAL or (steadily and len(series.readings) > 2)
-        if is_seen and series.last.value <= _SUNK * series.max:
+        if is_seen and series.max > 0 and series.last.value <= _SUNK * series.max:
             return f"{series.origin.name} sank to {series.last.raw} from {series.max:.3g}"
     for contrast in contrasts(window, _ACCEPTANCE, is_share=True):
         if contrast.base_value > 0 and contrast.factor <= _SUNK:

@@ -139,6 +139,8 @@ def _of_keys(facts: tuple[Fact, ...]) -> Spread | None:
     """`running_replica_a: 27`, `running_replica_b: 0`: keys that differ in the place alone."""
     groups: dict[str, dict[str, list[Fact]]] = {}
     for fact in facts:
+        if re.search(_NO_PLACES, plain(fact.key)):
+            continue
         if fact.part is not None and fact.value is not None:
             stem, place = fact.key[: -len(fact.part) - 1], fact.part
         else:
@@ -172,6 +174,11 @@ def _unevenness(places: Mapping[str, list[Fact]]) -> float:
 
 
 _FEWEST = 2.0
+_NO_PLACES = (
+    r"\b(models?|tenants?|users?|keys?|callers?|customers?|clients?|scripts?|jobs?|bench\w*|status"
+    r"|codes?|types?|kinds?|loras?|adapters?|priority|class|routes?|paths?|tests?|variants?)\b"
+)
+"""Of which some have more than others by their nature."""
 _NUMBERED = r"\b(prefill|decode|endpoint|upstream|target|box|machine) (\d{1,2}|[a-d])\b"
 
 

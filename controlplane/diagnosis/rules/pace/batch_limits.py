@@ -217,6 +217,8 @@ def is_unhurried(argument: Argument, now: Activity) -> bool:
     many would be served by the same reads. A device at its limit makes its steps longer."""
     if now.decode is None or now.running is None or late(now.running) <= 0:
         return False
+    if now.prefill is not None and late(now.prefill) >= _MUCH_PREFILL * late(now.decode):
+        return False
     pace = late(now.decode) / late(now.running)
     if pace < _UNHURRIED:
         return False
@@ -224,6 +226,8 @@ def is_unhurried(argument: Argument, now: Activity) -> bool:
     return True
 
 
+_MUCH_PREFILL = 4.0
+"""Times the decoded tokens: then steps are long by prompts, whatever each stream gets."""
 _UNHURRIED = 15.0
 """Tokens a second for each, which is a step of 70 ms: what is bound by computing takes longer."""
 

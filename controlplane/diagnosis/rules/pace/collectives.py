@@ -11,8 +11,8 @@ from dataplane.engine_metrics.signal import Unit
 COLLECTIVE = (
     r"\b(nccl\w*|rccl\w*|hccl\w*|oneccl|ccl|all ?reduces?\w*|all ?gathers?|reduce ?scatters?"
     r"|all ?to ?alls?|a2a|collectives?|communication|comms?|inter ?gpu|cross device reduce|deepep"
-    r"|(expert|moe|token|ep) (dispatch|combine|exchange)|ring|broadcasts?|tensor parallel sync"
-    r"|syncs?|sync time|rank sync)\b"
+    r"|(expert|moe|token|ep) (dispatch|combine|exchange)|tensor parallel sync|rank sync"
+    r"|(gpu|device|tp|node|cross node|network) syncs?|sync (time|ms|wait) per (token|step))\b"
 )
 _KERNEL = (
     r"(?:nccl|rccl|hccl|oneccl)\w*|(?:cross_device|one_shot|two_shot|custom)_?(?:all_?)?reduce\w*"
@@ -26,6 +26,14 @@ _IN_WORDS = (
 """A profile's line or what somebody says of one: a kernel beside its share of the time."""
 _SYNCED = r"\bPred\s+(\d+) ms\s+Sync\s+(\d+) ms"
 """Of one token, as distributed-llama writes it: computing, and waiting for the other nodes."""
+_OF_TIME = (
+    r"\b(share|time|step|iteration|forward|decode|prefill|wall|exposed|overhead|gpu|kernels?"
+    r"|percent|pct|fraction|compute|profile|spent)\b"
+)
+_NO_TIME = (
+    r"\b(memory|buffers?|fill(ed)?|progress|bandwidth|success\w*|usage|loss|errors?|version|weights?"
+    r"|fail\w*|cache)\b"
+)
 _STEP = r"\b(step|iteration|itl|tpot|per token|decode step|layer|total|forward)\b"
 _COUNT = r"\b(per (token|step|forward|iteration|layer)|calls?|count|number|num)\b"
 
@@ -46,6 +54,8 @@ def _share_told(argument: Argument, window: Window) -> float | None:
         if fact.unit in (None, Unit.RATIO)
     ]
     for fact in facts:
+        if not re.search(_OF_TIME, plain(fact.key)) or re.search(_NO_TIME, plain(fact.key)):
+            continue
         if re.search(r"share|percent|pct|fraction|%|of step", f"{plain(fact.key)} {fact.raw}"):
             share = share_of(fact)
             if share is not None:
@@ -53,6 +63,8 @@ def _share_told(argument: Argument, window: Window) -> float | None:
                 return share
     for fact in facts:
         value = number_of(fact)
+        if not re.search(_OF_TIME, plain(fact.key)) or re.search(_NO_TIME, plain(fact.key)):
+            continue
         if fact.unit is None and value is not None and 0 < value < 1:
             argument.fact(fact, "of a step")
             return value

@@ -55,7 +55,7 @@ def judge(window: Window) -> Verdict | None:
     share = measured if rounds is None else rounds.share
     slow = slow_path(argument, window)
     if share is not None and share >= _SHARE:
-        sure = share >= _MOST or slow
+        sure = (share >= _MOST or slow) and (slow or _is_known_to_be_several(window))
         return _weighed(argument, now, Confidence.CERTAIN if sure else Confidence.LIKELY)
     if rounds is not None and is_telling(rounds):
         return _weighed(argument, now, Confidence.LIKELY)
@@ -133,12 +133,25 @@ def _is_slower_since(argument: Argument, window: Window) -> bool:
 
 def _is_several(window: Window) -> bool:
     """Devices that hold one model together, as far as is known."""
-    sizes = [
+    sizes = _sizes(window)
+    return not sizes or max(sizes) > 1
+
+
+def _is_known_to_be_several(window: Window) -> bool:
+    """Somebody says so, or a kernel or another node does."""
+    if max(_sizes(window), default=0.0) > 1 or window.lines_with(r"nccl|rccl|all_?reduce|Sync"):
+        return True
+    return bool(
+        told_all(window, r"\b(all ?reduces?|all ?gathers?|reduce ?scatters?|all ?to ?alls?)\b")
+    )
+
+
+def _sizes(window: Window) -> list[float]:
+    return [
         value
         for fact in told_all(window, _SIZE, without=r"free|used|util|memory")
         if (value := number_of(fact)) is not None
     ]
-    return not sizes or max(sizes) > 1
 
 
 COMMUNICATION_BOUND = Rule(

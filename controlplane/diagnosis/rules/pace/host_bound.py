@@ -10,7 +10,12 @@ from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.course import late
-from controlplane.diagnosis.views.course_parts import recent_mean, recent_rate
+from controlplane.diagnosis.views.course_parts import (
+    observed_parts,
+    rates,
+    recent_mean,
+    recent_rate,
+)
 from controlplane.diagnosis.views.device import BUSY_CORE, IDLE_BELOW, cpu_of, device_usage
 from controlplane.diagnosis.views.figure import Figure
 from controlplane.diagnosis.views.phases import phases_of
@@ -54,7 +59,7 @@ _SLOWER = 1.3
 def judge(window: Window) -> Verdict | None:
     """LIKELY where the device idles while requests run and the host is known to be the reason."""
     now = activity_of(window)
-    if now.running is not None and now.running.max == 0:
+    if any(each is not None and each.max == 0 for each in (now.running, now.in_flight)):
         return None
     late_one = _one_is_late(window)
     if late_one is not None:
@@ -78,6 +83,9 @@ def judge(window: Window) -> Verdict | None:
             argument.says(f"{usage.says}: the device waits")
     _cite(argument, now)
     sure = _is_slow(window) or _is_far_from_busy(usage, now, IDLE_BELOW if busy else _FAR)
+    chosen = eager and not (busy or starved)
+    if chosen and not measured and not _is_slow(window):
+        return _ask(argument, usage is None)
     if measured or ((busy or starved or eager) and is_idle and sure):
         return argument.verdict(Confidence.CERTAIN if measured and busy else Confidence.LIKELY)
     if eager and not (busy or starved or is_idle):
@@ -116,7 +124,33 @@ def _one_is_late(window: Window) -> Verdict | None:
     argument.says(f"with no more in its batch: {counts}")
     argument.against("queue.overload, cache.thrash: its batch and its cache are as the others'")
     argument.need("how busy its device is", "CPU and clocks of its host", "time in collectives")
-    return argument.verdict(Confidence.LIKELY, detail=f"{slowest} is slower than the others")
+    became = _was_as_fast(window, slowest)
+    return argument.verdict(
+        Confidence.LIKELY if became else Confidence.POSSIBLE,
+        detail=f"{slowest} is slower than the others",
+    )
+
+
+def _was_as_fast(window: Window, slowest: str) -> bool:
+    """As the others, at the beginning: devices of another kind are slower all the time."""
+    for signal in (Signal.STEP_TIME, Signal.ITL, Signal.TPOT):
+        means = {}
+        for histogram in window.histograms:
+            parts = observed_parts(histogram, window)
+            if histogram.signal is signal and parts is not None and parts[0].count > 0:
+                means[histogram.labels.get("replica", "")] = parts[0].sum / parts[0].count
+        others = [mean for place, mean in means.items() if place != slowest]
+        if slowest in means and others:
+            return means[slowest] < _LATER * max(others)
+    paces = {}
+    for series in window.all_series(Signal.GENERATION_SECONDS):
+        place = series.labels.get("replica", "")
+        spent = rates(series, window)
+        made = rates(window.find(Signal.GENERATION_TOKENS, replica=place), window)
+        if spent is not None and made is not None and made.before > 0:
+            paces[place] = spent.before / made.before
+    others = [pace for place, pace in paces.items() if place != slowest]
+    return slowest in paces and bool(others) and paces[slowest] < _LATER * max(others)
 
 
 def _paces(window: Window) -> dict[str, float]:
@@ -167,7 +201,7 @@ def _shares(argument: Argument, window: Window) -> bool:
         argument.fact(gap[0], "without any kernel")
         argument.fact(kernels[0])
         return True
-    step = _time(window, _STEP, without=rf"{_DEVICE}|{_HOST}|ttft|request")
+    step = _time(window, _STEP, without=rf"{_DEVICE}|{_HOST}|ttft|request|startup")
     host = _time(window, _HOST, without=r"ttft|queue|client|between tokens|token gap|per token")
     device = _time(window, _DEVICE, without=r"ttft|memory|idle")
     if step and host and host[1] >= _SHARE * step[1]:
@@ -202,6 +236,8 @@ _SMALL_GAP = 0.08
 def _share(fact: Fact) -> float | None:
     text = f"{plain(fact.key)} {fact.raw}"
     if not re.search(r"share|percent|pct|fraction|ratio|%", text):
+        return None
+    if not re.search(_OF_A_STEP, text):
         return None
     if re.search(r"\bcpu\b", text) and not re.search(r"overhead|of step|share|time", text):
         return None
@@ -254,12 +290,12 @@ def _eager(argument: Argument, window: Window) -> bool:
 
 
 def _starved(argument: Argument, window: Window) -> bool:
-    fact = told_number(window, r"throttl|steal|load (avg|average)|run ?queue")
+    fact = told_number(window, r"throttl|steal|run ?queue", without=_OTHERS_HOST)
     value = number_of(fact)
     if (
         fact is not None
         and value is not None
-        and value > 0
+        and value >= (_LEAST_SHARE if fact.unit is Unit.RATIO else 1.0)
         and not re.search(_GPU, plain(fact.key))
     ):
         argument.fact(fact, "the host's processors are short")
@@ -267,7 +303,23 @@ def _starved(argument: Argument, window: Window) -> bool:
     for change in window.changes_with(_THROTTLED):
         if not re.search(_GPU, change.what.lower()):
             argument.says(f"change: {change.what}")
-    return _has_used_its_cores(argument, window)
+    return _is_loaded(argument, window) or _has_used_its_cores(argument, window)
+
+
+_OTHERS_HOST = r"client|generator|bench|sender"
+_LEAST_SHARE = 0.05
+"""Of the time: less is what any shared host has."""
+
+
+def _is_loaded(argument: Argument, window: Window) -> bool:
+    """More want to run than there are cores."""
+    load = told_number(window, r"load (avg|average)|^load ?1$", without=_OTHERS_HOST)
+    cores = told_number(window, r"\b(cores|cpus|vcpus?)\b", without=r"used|busy|client|throttl")
+    value, many = number_of(load), number_of(cores)
+    if not value or not many or value < many:
+        return False
+    argument.fact(load, f"of {cores.raw if cores else ''} cores: the host's processors are short")
+    return True
 
 
 def _has_used_its_cores(argument: Argument, window: Window) -> bool:
@@ -290,7 +342,8 @@ _OVER = 1.1
 
 def _is_slow(window: Window) -> bool:
     """Slower than another way that was measured."""
-    return any(slow.factor >= _SLOWER for slow in slowdowns(window))
+    with_graphs = slowdowns(window, base=r"\b(graphs?|compiled|captured)\b", other=r"\beager\b")
+    return any(slow.factor >= _SLOWER for slow in (*slowdowns(window), *with_graphs))
 
 
 def _is_far_from_busy(usage: Figure | None, now: Activity, bound: float) -> bool:
@@ -311,7 +364,8 @@ def _cite(argument: Argument, now: Activity) -> None:
     argument.against("delivery.front_end_bound: it is the engine's own step, not what follows it")
 
 
-_NOT_SHARE = r"util|usage|front|client|memory|cache|hit|budget|kv"
+_NOT_SHARE = r"util|usage|front|client|memory|cache|hit|budget|kv|trac(e|ing)|startup"
+_OF_A_STEP = r"step|iteration|time|wall|overhead|loop|cycle|execut|idle|gap|bubble|between|of the"
 _FAR = 0.45
 _A_BATCH = 4
 _LATER = 1.8

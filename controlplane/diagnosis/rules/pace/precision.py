@@ -102,9 +102,26 @@ def _compared(window: Window) -> list[Slowdown]:
     named = [slow for slow in pairs if _names(slow, _LOW)]
     if named:
         return named
-    if _is_of_precision(window):
+    if _is_of_precision(window) and not _has_other_load(window):
         return [slow for slow in slowdowns(window) if "ttft" not in slow.contrast.other.key]
     return []
+
+
+def _has_other_load(window: Window) -> bool:
+    """Fewer at once, or longer prompts: what all get together is then no measure."""
+    return any(
+        not 1 / _SAME_LOAD <= each.factor <= _SAME_LOAD
+        for each in contrasts(
+            window, _LOAD, without=r"max|limit|seats|per s|kv|cache|pool|weights|capacity"
+        )
+    )
+
+
+_LOAD = (
+    r"\b(in flight|running|concurren\w*|streams|users|batch( size)?|requests at once)\b"
+    r"|\b(prompt|input|output)\b.*\btokens?\b|\bcontext\b"
+)
+_SAME_LOAD = 1.25
 
 
 def _is_of_precision(window: Window) -> bool:

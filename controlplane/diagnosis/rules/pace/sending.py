@@ -52,14 +52,14 @@ def by_sending(
     argument.series(now.waiting, "nothing waits at the engine")
     argument.series(now.kv)
     cite_usage(argument, usage)
-    if is_idle and (in_turn or wants_more):
+    if is_idle and (in_turn or wants_more is True):
         argument.against("host.bound: no process of the host is known to be busy")
         argument.against("healthy: there is more to do than is sent")
         return argument.verdict(Confidence.LIKELY, detail="the way of sending")
     if more:
         argument.against("healthy: many more at once were measured, and it does far more with them")
         return argument.verdict(Confidence.LIKELY, detail="the way of sending")
-    if not wants_more and not in_turn:
+    if wants_more is False and not in_turn:
         return None
     argument.need("how busy the device is", "how many requests the client keeps in flight")
     return argument.verdict(Confidence.POSSIBLE)
@@ -75,7 +75,8 @@ def _is_few(now: Activity, portion: float | None) -> bool:
     return running <= 4 or (portion is not None and portion <= 4)
 
 
-def _wants_more(argument: Argument, now: Activity) -> bool:
+def _wants_more(argument: Argument, now: Activity) -> bool | None:
+    """None where somebody only hopes for more speed, which is no work that waits to be sent."""
     backlog = told_number(now.window, BACKLOG)
     if (number_of(backlog) or 0) > 0:
         argument.fact(backlog, "there is more to do")
@@ -89,7 +90,7 @@ def _wants_more(argument: Argument, now: Activity) -> bool:
     if is_speed and value and speed and value < _FASTER * speed:
         return False
     argument.fact(wanted)
-    return wanted is not None
+    return None if wanted is not None else False
 
 
 _FASTER = 1.2

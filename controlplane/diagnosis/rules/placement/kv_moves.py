@@ -26,7 +26,9 @@ _TIMED = (
     r"(?:time|took|cost|latency)[^\d]{0,40}([\d.]+) ?(ms|s)\b"
 )
 THROUGHPUT = r"transfer engine throughput: [\d.]+ ?[kmg]i?b/s"
-_NOT_A_TIME = r"size|bytes|gib|queue|fail|timeout|per s"
+_NOT_A_TIME = (
+    r"size|bytes|gib|queue|fail|timeout|per s|\bweights?\b|\b(start|end|began|begin|ended|stamp)\b"
+)
 _NOT_ONE_MOVE = (
     rf"{_NOT_A_TIME}|before|expected|without|per (token|block|page|layer)|interval|budget|p9\d"
     r"|max\b|ttl|lifetime"

@@ -61,6 +61,9 @@ def judge(window: Window) -> Verdict | None:
         detail = f"too little {name} for this traffic, too much {other.name}"
         if _is_transfer_known_slow(argument, window):
             return argument.verdict(Confidence.POSSIBLE, detail=detail)
+        if not side.queue and not _is_late(window):
+            argument.need("requests that wait for each phase", "TTFT against what is expected")
+            return argument.verdict(Confidence.POSSIBLE, detail=detail)
         argument.against("queue.overload: the other phase has room")
         sure = (side.busy or 0.0) >= _BUSY and other.busy is not None and (side.queue or 0.0) > 0
         return argument.verdict(Confidence.CERTAIN if sure else Confidence.LIKELY, detail=detail)
@@ -91,7 +94,8 @@ def _phase(window: Window, name: str) -> Phase:
         sentences.append(says(told_queue))
     busy_fact = told_number(
         window,
-        rf"(?=.*\b{name})(?=.*\b(util\w*|busy|usage|gpu|load|occupancy|sm)\b)(?!.*\b(kv|mem\w*)\b)",
+        rf"(?=.*\b{name})(?=.*\b(util\w*|busy|usage|gpu|load|occupancy|sm)\b)"
+        r"(?!.*\b(kv|mem\w*|tokens?|cache|pool usage)\b)",
     )
     if busy_fact is not None:
         sentences.append(says(busy_fact))
@@ -136,6 +140,8 @@ def _of_role(window: Window, signal: Signal, name: str) -> Series | None:
 def _is_short(side: Phase) -> bool:
     if side.busy is not None and side.busy < _IDLE:
         return False
+    if side.running == 0 and (side.kv or 0.0) < _IDLE and side.busy is None:
+        return False
     has_queue = side.queue is not None and side.queue >= _QUEUE
     is_full = (side.busy or 0.0) >= _BUSY or (side.kv or 0.0) >= _FULL
     return has_queue or (is_full and (side.queue is None or side.queue > 0) and bool(side.says))
@@ -157,6 +163,15 @@ def _is_idle(other: Phase, short: Phase) -> bool:
     if other.running is not None:
         return other.running <= 1
     return other.queue is not None and other.queue == 0 and short.is_growing
+
+
+def _is_late(window: Window) -> bool:
+    """Somebody tells of first tokens or of requests that wait, or the engines' queues grow."""
+    waiting = window.find(Signal.WAITING)
+    return bool(told_all(window, _FELT)) or (waiting is not None and late(waiting) >= _QUEUE)
+
+
+_FELT = r"\b(ttft|tpot|itl|e2e|latency|waiting|queued?|backlog|pending|goodput|slo)\b"
 
 
 def _is_less_busy(other: Phase, short: Phase) -> bool:

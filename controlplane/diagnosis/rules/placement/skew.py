@@ -8,6 +8,7 @@ from controlplane.diagnosis.views.activity import activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.course_parts import recent_rate
 from controlplane.diagnosis.views.phases import phases_of, role_of
+from controlplane.diagnosis.views.pool import are_one_pool
 from controlplane.diagnosis.views.spread import Spread, spread_of
 from controlplane.diagnosis.views.told import told, told_all
 from controlplane.diagnosis.window import Window
@@ -31,7 +32,9 @@ _MOST = 0.65
 _LOAD = (
     r"(?=.*\b(running|active|in ?flight|requests?|load|routed|assigned|rps|streams|share"
     r"|traffic)\b)"
-    r"(?!.*\b(max|limit|total|finished|prompt|longest|p\d\d|ms)\b)|^[a-z]{1,12}\d{1,2}$"
+    r"(?!.*\b(max|limit|total|finished|prompt|longest|p\d\d|ms)\b)"
+    r"|^(replicas?|rep|workers?|ranks?|pods?|engines?|dp|instances?|inst|nodes?|servers?|backends?"
+    r"|vllm|sglang|[a-dprwe]) ?\d{1,2}$"
 )
 _QUEUES = r"waiting|queue|pending|backlog"
 _USAGE = r"(kv|cache|token) ?(cache )?(usage|util\w*)"
@@ -72,6 +75,9 @@ def judge(window: Window) -> Verdict | None:
     if chosen is None:
         return None
     detail = f"{chosen.top} has {chosen.top_share * 100:.0f} %"
+    if not are_one_pool(window, chosen.by_place):
+        argument.need("whether each of them is meant to have as much as the others")
+        return argument.verdict(Confidence.POSSIBLE, detail=detail)
     has_queue_there = is_queue_uneven and waiting is not None and waiting.least == 0
     if is_uneven and load is not None:
         lasts = load.seconds >= _LEAST_SECONDS

@@ -46,6 +46,9 @@ def judge(window: Window) -> Verdict | None:
     _cite_way(argument, window)
     argument.against("phase.mismatch: both phases wait for what lies between them")
     argument.against("queue.overload: neither phase is out of room to compute")
+    if share is not None and move is not None and move.seconds < _LEAST_WAIT:
+        argument.against(f"a first token is {move.seconds * 1000:.3g} ms later: nobody feels it")
+        return argument.verdict(Confidence.POSSIBLE)
     if share is not None:
         sure = share >= _MOST or accounted
         return argument.verdict(Confidence.CERTAIN if sure else Confidence.LIKELY)
@@ -57,7 +60,7 @@ def judge(window: Window) -> Verdict | None:
 
 def _share(argument: Argument, window: Window, move: Move | None) -> float | None:
     """Of TTFT, or against computing the same (more than half of both together)."""
-    for fact in reversed(told_all(window, TRANSFER)):
+    for fact in reversed(told_all(window, TRANSFER, without=_NOT_A_SHARE)):
         if re.search(r"share|percent|pct|fraction|%|of ttft", f"{plain(fact.key)} {fact.raw}"):
             share = share_of(fact)
             if share is not None:
@@ -108,6 +111,11 @@ def _is_the_rest_of_ttft(argument: Argument, window: Window) -> bool:
     return True
 
 
+_NOT_A_SHARE = (
+    r"success|\bok\b|fail|error|util|progress|\bhits?\b|complet|memory|full|fill|cpu|buffer|count"
+)
+_LEAST_WAIT = 0.1
+"""Seconds of moving that somebody feels in a first token."""
 _FEW_WAIT = 0.1
 """Of what is on its way."""
 
@@ -140,7 +148,9 @@ def _piles_up(argument: Argument, window: Window) -> bool:
         if told_queue is None or value is None or value < _QUEUE:
             return False
         argument.fact(told_queue, "KV on its way")
-        return _decode_has_room(argument, window)
+        was = [fact for fact in window.facts if fact.key == told_queue.key]
+        grew = (number_of(was[0]) or 0.0) < value and was[0].at < told_queue.at
+        return grew and _decode_has_room(argument, window)
     argument.series(moving, "KV on its way")
     if not is_sustained(moving, _LEAST_SECONDS) or late(moving) < _QUEUE:
         return False

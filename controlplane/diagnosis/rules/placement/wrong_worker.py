@@ -111,7 +111,10 @@ def judge(window: Window) -> Verdict | None:
     argument.against("cache.prefix_loss: the prefix is still there, on another replica")
     argument.against("routing.skew: it is not how much goes where, but what")
     if direct and direct != _POSSIBLE:
-        sure = spread or direct == "prefix"
+        sure = spread or (direct == "prefix" and _is_felt(window))
+        if not sure and _finds_much(window):
+            argument.need("what it costs: TTFT, or cached tokens, against what they could be")
+            return argument.verdict(Confidence.POSSIBLE, detail=direct)
         return argument.verdict(Confidence.CERTAIN if sure else Confidence.LIKELY, detail=direct)
     if spread:
         return argument.verdict(Confidence.LIKELY, detail="prefix")
@@ -121,6 +124,25 @@ def judge(window: Window) -> Verdict | None:
     return argument.verdict(Confidence.POSSIBLE)
 
 
+def _is_felt(window: Window) -> bool:
+    """A prefix that is elsewhere shows in hits, or in first tokens; where prompts are salted or
+    blocks are evicted, that explains it as well."""
+    if told_all(window, r"\b(salts?|salted|evict\w*|isolation)\b"):
+        return False
+    hits = hit_rates(window)
+    is_low = hits is not None and len(hits.readings) > 1 and late(hits) < _GOOD
+    return (is_low and not told_all(window, _SHARED_SHARE)) or bool(
+        told_all(window, r"\b(ttft|first token|cached|hits?|computed|recomputed)\b")
+    )
+
+
+def _finds_much(window: Window) -> bool:
+    hits = hit_rates(window)
+    return hits is not None and late(hits) >= _GOOD and not told_all(window, r"\bttft|cached|hit")
+
+
+_GOOD = 0.4
+"""Of prompt tokens that are found: nobody is known to miss more."""
 _POSSIBLE = "possible"
 _BY_CHANCE = 0.3
 """Of what random routing leaves: where less is found than that, the prefix itself is gone."""
@@ -277,8 +299,11 @@ def _refused(argument: Argument, window: Window) -> str:
     )
     argument.fact(have)
     places = told_number(window, r"^(num )?(replicas|workers|pods|engines|instances)$")
-    if have is not None or (number_of(places) or 0) > 1:
-        argument.fact(places)
+    argument.fact(places)
+    refused = told_number(window, r"\b(share|percent|pct|rate)\b.*\b40[04]s?\b|\b40[04]s?\b.*share")
+    share = share_of(refused)
+    if have is not None or (share is not None and _WRONG <= share <= 1 - _WRONG):
+        argument.fact(refused)
         return "adapter or model"
     return _POSSIBLE
 

@@ -35,9 +35,11 @@ def long_wait(now: Activity) -> Figure | None:
 
 
 def more_arrives(now: Activity) -> str:
-    received, finished = now.window.find(Signal.RECEIVED), now.finished
-    if received is not None and finished is not None:
-        came, done = received.increase, finished.increase
+    finished = now.finished
+    for signal in (Signal.RECEIVED, Signal.GATEWAY_ARRIVED):
+        received = now.window.find(signal)
+        came = None if received is None else received.increase
+        done = None if finished is None else finished.increase
         if came is not None and done is not None and came > done * (1 + PLATEAU):
             return f"{number(came)} came and {number(done)} were answered in the same time"
     came_fact = _per_second(now, r"arriv|offered|incoming|demand|\bsent\b|request rate|submitted")

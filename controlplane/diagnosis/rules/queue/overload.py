@@ -31,6 +31,8 @@ _LEAST_BATCH = 4
 """A batch of one or two that stands still says nothing of a limit."""
 _GROWN = 1.25
 _STAYS = 0.9
+_STILL = 0.8
+"""Of the most that ran: one reading between the end of some and the start of others."""
 _SLOWER = 1.3
 _DEEP = 0.5
 """Of the batch: a queue that long is no fluctuation."""
@@ -147,7 +149,8 @@ def _stands(now: Activity, waiting: Series) -> bool:
     return (
         running is not None
         and len(running.readings) > 1
-        and running.max - running.min <= PLATEAU * running.max
+        and running.mean >= (1 - PLATEAU) * running.max
+        and running.last.value >= _STILL * running.max
         and waiting.last.value >= _STAYS * waiting.first.value
     )
 

@@ -191,3 +191,18 @@ def test_a_queue_beside_a_batch_that_nobody_counts_is_open() -> None:
     verdict = OVERLOAD.judge(window(*uncounted))
     assert verdict is not None
     assert verdict.confidence is Confidence.POSSIBLE
+
+
+def test_a_gateway_at_which_more_arrives_than_is_answered_though_one_reading_dips() -> None:
+    flooded = (
+        series(Signal.RUNNING, 12, 48, 48, 48, 43),
+        series(Signal.KV_USAGE, 0.2, 0.4, 0.5, 0.6, 0.4),
+        series(Signal.GATEWAY_QUEUED, 0, 408, 966, 1201, 1222),
+        series(Signal.FINISHED, 0, 190, 380, 560, 750),
+        series(Signal.GENERATION_TOKENS, 0, 7000, 14_000, 21_000, 28_000),
+    )
+    arrived = series(Signal.GATEWAY_ARRIVED, 0, 700, 1500, 2200, 3000)
+    verdict = OVERLOAD.judge(window(*flooded, arrived))
+    assert verdict is not None
+    assert verdict.confidence is Confidence.LIKELY
+    assert any("3000 came and 750 were answered" in each for each in verdict.evidence)

@@ -6,19 +6,14 @@ from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.rules.pace.late_replica import late_replica
+from controlplane.diagnosis.rules.pace.short_host import is_host_short
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.course import late
-from controlplane.diagnosis.views.course_parts import (
-    observed_parts,
-    rates,
-    recent_mean,
-    recent_rate,
-)
 from controlplane.diagnosis.views.device import BUSY_CORE, IDLE_BELOW, cpu_of, device_usage
 from controlplane.diagnosis.views.figure import Figure
-from controlplane.diagnosis.views.phases import phases_of
 from controlplane.diagnosis.views.slowdown import slowdowns
 from controlplane.diagnosis.views.told import (
     number_of,
@@ -27,7 +22,6 @@ from controlplane.diagnosis.views.told import (
     share_of,
     told,
     told_all,
-    told_number,
 )
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal, Unit
@@ -52,7 +46,6 @@ another but collectives, which are kernels."""
 _SHARE = 0.4
 """Of a step: more than a third that the device waits is worth more than any kernel."""
 _EAGER = r"enforce[_-]?eager|cuda ?graphs?.{0,30}(disabled|off|not supported|skipp)|eager mode"
-_THROTTLED = r"throttl|steal|cpu (limit|quota)|cgroup cpu|governor|powersave|nice"
 _SLOWER = 1.3
 
 
@@ -61,7 +54,7 @@ def judge(window: Window) -> Verdict | None:
     now = activity_of(window)
     if any(each is not None and each.max == 0 for each in (now.running, now.in_flight)):
         return None
-    late_one = _one_is_late(window)
+    late_one = late_replica(window)
     if late_one is not None:
         return late_one
     usage = device_usage(window)
@@ -71,7 +64,7 @@ def judge(window: Window) -> Verdict | None:
     busy = _busy_engine(argument, window)
     measured = _shares(argument, window) or (busy and _has_gap(argument, window))
     eager = _eager(argument, window)
-    starved = _starved(argument, window)
+    starved = is_host_short(argument, window)
     if not (measured or busy or eager or starved):
         return None
     bound = _WAITS if busy else IDLE_BELOW
@@ -91,92 +84,6 @@ def judge(window: Window) -> Verdict | None:
     if eager and not (busy or starved or is_idle):
         return None if now.waiting is None else _ask(argument, usage is None)
     return _ask(argument, usage is None)
-
-
-def _one_is_late(window: Window) -> Verdict | None:
-    """Steps of one replica take longer than those of the others, with no more in its batch: it is
-    its host, its links or its device, and no engine tells which."""
-    paces = _paces(window)
-    if len(paces) < 2 or phases_of(window) is not None:
-        return None
-    slowest = max(paces, key=lambda place: paces[place])
-    others = sorted(pace for place, pace in paces.items() if place != slowest)
-    usual = others[len(others) // 2]
-    if usual <= 0 or paces[slowest] < _LATER * usual:
-        return None
-    batches = {
-        series.labels["replica"]: late(series)
-        for series in window.all_series(Signal.RUNNING)
-        if "replica" in series.labels
-    }
-    beside = [value for place, value in batches.items() if place != slowest]
-    if beside and batches.get(slowest, 0.0) > _MORE * max(max(beside), 1.0):
-        return None
-    for series in window.all_series(Signal.PREEMPTIONS):
-        if series.labels.get("replica") == slowest and (series.increase or 0.0) > 0:
-            return None
-    argument = Argument(window)
-    argument.says(
-        f"a step or token takes {paces[slowest] * 1000:.3g} ms on {slowest}, "
-        f"{usual * 1000:.3g} ms on the others"
-    )
-    counts = ", ".join(f"{place} {value:.0f}" for place, value in batches.items())
-    argument.says(f"with no more in its batch: {counts}")
-    argument.against("queue.overload, cache.thrash: its batch and its cache are as the others'")
-    argument.need("how busy its device is", "CPU and clocks of its host", "time in collectives")
-    became = _was_as_fast(window, slowest)
-    return argument.verdict(
-        Confidence.LIKELY if became else Confidence.POSSIBLE,
-        detail=f"{slowest} is slower than the others",
-    )
-
-
-def _was_as_fast(window: Window, slowest: str) -> bool:
-    """As the others, at the beginning: devices of another kind are slower all the time."""
-    for signal in (Signal.STEP_TIME, Signal.ITL, Signal.TPOT):
-        means = {}
-        for histogram in window.histograms:
-            parts = observed_parts(histogram, window)
-            if histogram.signal is signal and parts is not None and parts[0].count > 0:
-                means[histogram.labels.get("replica", "")] = parts[0].sum / parts[0].count
-        others = [mean for place, mean in means.items() if place != slowest]
-        if slowest in means and others:
-            return means[slowest] < _LATER * max(others)
-    paces = {}
-    for series in window.all_series(Signal.GENERATION_SECONDS):
-        place = series.labels.get("replica", "")
-        spent = rates(series, window)
-        made = rates(window.find(Signal.GENERATION_TOKENS, replica=place), window)
-        if spent is not None and made is not None and made.before > 0:
-            paces[place] = spent.before / made.before
-    others = [pace for place, pace in paces.items() if place != slowest]
-    return slowest in paces and bool(others) and paces[slowest] < _LATER * max(others)
-
-
-def _paces(window: Window) -> dict[str, float]:
-    """Seconds of a step or a token of late, by replica."""
-    for signal in (Signal.STEP_TIME, Signal.ITL, Signal.TPOT):
-        found = {
-            histogram.labels["replica"]: mean
-            for histogram in window.histograms
-            if histogram.signal is signal and "replica" in histogram.labels
-            if (mean := recent_mean(histogram, window)) is not None
-        }
-        if len(found) > 1:
-            return found
-    seconds = {
-        series.labels.get("replica", ""): recent_rate(series, window)
-        for series in window.all_series(Signal.GENERATION_SECONDS)
-    }
-    tokens = {
-        series.labels.get("replica", ""): recent_rate(series, window)
-        for series in window.all_series(Signal.GENERATION_TOKENS)
-    }
-    return {
-        place: spent / made
-        for place, spent in seconds.items()
-        if place and spent and (made := tokens.get(place))
-    }
 
 
 def _ask(argument: Argument, is_usage_unknown: bool) -> Verdict:
@@ -289,57 +196,6 @@ def _eager(argument: Argument, window: Window) -> bool:
     return False
 
 
-def _starved(argument: Argument, window: Window) -> bool:
-    fact = told_number(window, r"throttl|steal|run ?queue", without=_OTHERS_HOST)
-    value = number_of(fact)
-    if (
-        fact is not None
-        and value is not None
-        and value >= (_LEAST_SHARE if fact.unit is Unit.RATIO else 1.0)
-        and not re.search(_GPU, plain(fact.key))
-    ):
-        argument.fact(fact, "the host's processors are short")
-        return True
-    for change in window.changes_with(_THROTTLED):
-        if not re.search(_GPU, change.what.lower()):
-            argument.says(f"change: {change.what}")
-    return _is_loaded(argument, window) or _has_used_its_cores(argument, window)
-
-
-_OTHERS_HOST = r"client|generator|bench|sender"
-_LEAST_SHARE = 0.05
-"""Of the time: less is what any shared host has."""
-
-
-def _is_loaded(argument: Argument, window: Window) -> bool:
-    """More want to run than there are cores."""
-    load = told_number(window, r"load (avg|average)|^load ?1$", without=_OTHERS_HOST)
-    cores = told_number(window, r"\b(cores|cpus|vcpus?)\b", without=r"used|busy|client|throttl")
-    value, many = number_of(load), number_of(cores)
-    if not value or not many or value < many:
-        return False
-    argument.fact(load, f"of {cores.raw if cores else ''} cores: the host's processors are short")
-    return True
-
-
-def _has_used_its_cores(argument: Argument, window: Window) -> bool:
-    """All that its container or its machine has."""
-    used = told_number(window, r"\bcpus?\b.*\b(used|busy|usage)\b", without=r"mem|percent|pct")
-    limit = told_number(window, r"\bcpus?\b.*\b(limit|quota|total|available)\b", without=r"mem")
-    taken, whole = number_of(used), number_of(limit)
-    if used is None or limit is None or not taken or not whole or taken > _OVER * whole:
-        return False
-    if taken < _ALL_CORES * whole or re.search(_GPU, plain(used.key)):
-        return False
-    argument.fact(used, f"of {limit.raw}: the host's processors are short")
-    return True
-
-
-_ALL_CORES = 0.95
-_OVER = 1.1
-"""Of the limit: more is a figure of another thing."""
-
-
 def _is_slow(window: Window) -> bool:
     """Slower than another way that was measured."""
     with_graphs = slowdowns(window, base=r"\b(graphs?|compiled|captured)\b", other=r"\beager\b")
@@ -368,13 +224,9 @@ _NOT_SHARE = r"util|usage|front|client|memory|cache|hit|budget|kv|trac(e|ing)|st
 _OF_A_STEP = r"step|iteration|time|wall|overhead|loop|cycle|execut|idle|gap|bubble|between|of the"
 _FAR = 0.45
 _A_BATCH = 4
-_LATER = 1.8
-"""Times the others' steps: batches that differ by a few requests differ by less."""
-_MORE = 1.6
 _BUSY_DEVICE = 0.85
 _WAITS = 0.8
 """Of the time: with one core of the host used up, a fifth that the device idles is the host's."""
-_GPU = r"gpu|thermal|power|clock"
 
 HOST_BOUND = Rule(
     id="host-bound",

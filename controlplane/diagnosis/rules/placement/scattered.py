@@ -1,0 +1,86 @@
+"""Sessions whose turns go to several places, each of which has to compute their prefix again."""
+
+from controlplane.diagnosis.fact import Fact
+from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.prefix import hit_rates
+from controlplane.diagnosis.views.told import (
+    number_of,
+    plain,
+    share_of,
+    told_all,
+    told_number,
+)
+from controlplane.diagnosis.window import Window
+
+_SCATTERED = 1.5
+"""Replicas for one session, where one would hold its prefix."""
+_SESSIONS = (
+    r"(replicas|workers|engines|pods|ranks|instances|nodes|backends|servers)\b.*\b(per|for each"
+    r"|by|of (one|a|each))"
+    r"\b.*\b(session|conversation|user|prefix|chat|agent|rollout|dialog\w*|thread|key|tenant"
+    r"|trajector\w*|document)\b"
+)
+_APART = (
+    r"(sessions?|conversations?|turns?|users?|chats?|agents?|prefix(es)?)\b.*\b(more than one"
+    r"|several"
+    r"|multiple|different|other|another|changed|moved|scattered|split|hop\w*)"
+)
+_TOGETHER = (
+    r"(sessions?|conversations?|turns?|users?|chats?|agents?|prefix(es)?)\b.*\b(sticky|stay\w*"
+    r"|kept|affinity|(same|last|previous|own) (\w+ )?(replicas?|workers?|pods?|engines?|nodes?"
+    r"|ranks?|instances?|backends?|servers?|gpus?|cards?|places?|hosts?))\b"
+)
+_KEPT = 0.6
+"""Of turns on the replica of the turn before; affinity that works keeps nine in ten."""
+_SPREAD = 0.3
+
+
+def scattered(argument: Argument, window: Window) -> str:
+    """`prefix` where shares or counts say so; empty elsewhere."""
+    apart = told_number(window, _APART, without=r"\b(cached|hits?|tokens|rate)\b")
+    together = told_number(window, _TOGETHER)
+    share, kept = share_of(apart), share_of(together)
+    if apart is not None and share is not None and _SPREAD <= share <= 1.0:
+        argument.fact(apart, "each place has to compute the prefix again")
+        argument.series(hit_rates(window))
+        return "prefix"
+    if together is not None and kept is not None and kept < _KEPT:
+        argument.fact(together, "the rest meets a replica without its prefix")
+        argument.series(hit_rates(window))
+        return "prefix"
+    fact = told_number(window, _SESSIONS)
+    value = number_of(fact)
+    if fact is None or value is None or value < _SCATTERED:
+        return ""
+    argument.fact(fact, "one would hold its prefix")
+    rates = hit_rates(window)
+    argument.series(rates)
+    return "prefix"
+
+
+def moved_away(argument: Argument, window: Window) -> str:
+    """A session whose turns went to several replicas, and nothing was found where it was new."""
+    places = told_all(
+        window, r"^(replica|worker|pod|instance|node|backend|server|engine|rank)( id)?$"
+    )
+    found_at = {
+        fact.at: fact for fact in told_all(window, r"cached( prompt)?( tokens)?$|hit (rate|tokens)")
+    }
+    seen: dict[str, list[Fact]] = {}
+    for place in sorted(places, key=lambda fact: fact.at):
+        fact = found_at.get(place.at)
+        if fact is not None and number_of(fact) is not None:
+            seen.setdefault(place.raw, []).append(fact)
+    firsts = [found[0] for found in seen.values()]
+    if len(seen) < 2 or not told_all(window, r"\b(session|conversation|chat|thread|turn)\b"):
+        return ""
+    order = [place.raw for place in sorted(places, key=lambda fact: fact.at)]
+    new = [fact for fact in firsts[1:] if number_of(fact) == 0]
+    if not new or not any((number_of(fact) or 0) > 0 for fact in firsts[:1]):
+        return ""
+    argument.says(f"{plain(places[0].key)} {' -> '.join(order)} for one session")
+    for fact in found_at.values():
+        argument.fact(fact)
+    for fact in told_all(window, r"ttft|first token|affinity|sticky"):
+        argument.fact(fact)
+    return "prefix"

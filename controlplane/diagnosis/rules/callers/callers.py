@@ -81,7 +81,8 @@ def _tables(window: Window) -> list[Shares]:
             tables.setdefault(fact.key.removesuffix(f".{fact.part}"), []).append(fact)
     found = []
     for key, facts in tables.items():
-        if re.search(_PAIN, plain(key)) or not re.search(_LOAD, plain(key)):
+        what = plain(key).replace("waiting", "in flight")
+        if re.search(_PAIN, what) or not re.search(_LOAD, what):
             continue
         if re.search(r"worker|replica|rank|node|gpu|pod|server|shard|dp|bucket|stage", plain(key)):
             continue

@@ -36,6 +36,7 @@ _DROPPED = (
 _BUFFERED = (
     r"(send|socket|write|output|tcp|response|egress)\b.*\b(buffer\w*|queue\w*|q|backlog|unsent)"
     r"|(consumer|client|subscriber|reader|delivery|outbound)\b.*\b(queue|backlog|lag)\b"
+    r"|(chunks?|bytes|tokens|frames)\b.*\b(waiting|pending|stuck|queued)\b.*\b(socket|buffer|send)"
     r"|undelivered|unsent|unacked|not ?sent|buffered (tokens|bytes|chunks)|zero window|send ?q"
 )
 _READS = (

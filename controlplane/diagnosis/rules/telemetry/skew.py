@@ -35,7 +35,7 @@ _NEGATIVE_LINE = (
     r"|negative (duration|latency|interval|time|elapsed|delta)"
     r"|(duration|elapsed|interval|time(delta)?|sleep length) (must be|is|was)( a)? (non-?)?negative"
     r"|requesttimetooskewed|skew too great|is not yet valid|too far in(to)? the future"
-    r"|span .{0,60}(ends? before|starts? before its parent)|observ\w+ a negative"
+    r"|span .{0,60}\b(ends?|starts?) .{0,20}before (its|the) (parent|start)|observ\w+ a negative"
 )
 
 
@@ -62,7 +62,9 @@ def _judge(window: Window) -> Verdict | None:
     argument.against("a slow transfer, queue or network: no time is less than nothing")
     if (impossible or lines) and (differ or order.is_same_each_time):
         return argument.verdict(Confidence.CERTAIN)
-    if impossible and (_two_places(window) or by_wall or is_wrapped_now_and_then(window)):
+    if (impossible or lines) and (
+        _two_places(window) or by_wall or is_wrapped_now_and_then(window)
+    ):
         argument.need("offset of both machines' clocks")
         return argument.verdict(Confidence.LIKELY)
     if differ and _is_compared(window):

@@ -36,6 +36,13 @@ def test_what_was_received_before_it_was_sent_is_likely() -> None:
     assert verdict.confidence is Confidence.LIKELY
 
 
+def test_a_log_of_two_hosts_that_speaks_of_negative_times_is_likely() -> None:
+    line = "WARNING kv_transfer: negative transfer time -0.412 s for room 88123"
+    verdict = SKEW.judge(window(line, told(prefill_host="p1", decode_host="d1")))
+    assert verdict is not None
+    assert verdict.confidence is Confidence.LIKELY
+
+
 def test_a_negative_time_of_one_place_asks_for_the_clocks() -> None:
     verdict = SKEW.judge(window(told(alloc_time_ms=-3)))
     assert verdict is not None

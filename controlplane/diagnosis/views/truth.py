@@ -27,10 +27,9 @@ _NOT_A_PROBE = (
     r"liveness|readiness|startup|interval|period|timeouts?|fail(ed|ures)|health|metrics|count|total"
     r"|since|begin|per"
 )
-_ONE_REQUEST = (
-    r"\b(request|call|completion|generate|inference|infer|prompt|curl|chat|query|message|prediction"
-    r"|reply|answer|stream|session|generation|response)\b"
-)
+_ONE_REQUEST = r"\b(request|call|completion|generate|inference|infer|prompt|curl|chat|prediction)\b"
+_NOTHING_CAME = r"\b(query|message|reply|answer|stream|session|generation|response)\b"
+"""Of these only that nothing came is told: `session: works` may be of an affinity."""
 _FATE = re.compile(
     r"\s*(answer\w*|return\w*|repl(y|ies|ied)|responds?|responded|succe\w+|works|ok\b|fine|200\b"
     r"|no (answer|reply|response|tokens?|output|bytes?)|times? ?out|timed ?out|hangs?|hung|never"
@@ -104,8 +103,13 @@ def _told_of_one(window: Window) -> Fact | None:
     """The newest request of which somebody tells in words what became of it."""
     found = [
         fact
-        for fact in told_all(window, _ONE_REQUEST, without=f"{_NOT_A_PROBE}|client|user|error")
+        for fact in told_all(
+            window,
+            f"{_ONE_REQUEST}|{_NOTHING_CAME}",
+            without=f"{_NOT_A_PROBE}|client|user|error|affinity|format|policy",
+        )
         if fact.value is None and fact.part is None and _FATE.match(fact.raw)
+        if re.search(_ONE_REQUEST, plain(fact.key)) or _NO_ANSWER.search(fact.raw)
     ]
     return found[-1] if found else None
 

@@ -155,6 +155,11 @@ def restarted(argument: Argument, now: Activity) -> Confidence | None:
             r"negative|\bfell\b|dropp?ed|went down|decreas|jumped back", text, re.IGNORECASE
         )
     ]
+    fell += [
+        f"{fact.key}: {fact.raw}"
+        for fact in readers(now.window)
+        if fact.value is None and re.search(r"(?<![\w.-])-\d", fact.raw)
+    ]
     again = [text for text in texts_of(now.window) if re.search(r"restart|redeploy|new pod", text)]
     less = [
         contrast

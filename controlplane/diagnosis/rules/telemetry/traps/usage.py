@@ -63,7 +63,9 @@ def _next(series: Series, moment: float) -> float | None:
 def cached_is_not_held(argument: Argument, now: Activity) -> Confidence | None:
     """Blocks are in use while nothing runs, and just as many are cached and free to go."""
     idle = now.running is not None and now.running.last.value == 0
-    if not idle:
+    asked = [fact for fact in readers(now.window) if _CACHE.search(f"{fact.key} {fact.raw}")]
+    nobody_waits = now.waiting is not None and now.waiting.last.value == 0
+    if not idle and not (asked and nobody_waits):
         return None
     used = told_number(now.window, r"(blocks?|pages?|kv|cache)( \w+)* (used|in use|occupied)")
     cached = told_number(now.window, r"(blocks?|pages?|kv|cache)?.*(evictable|reclaimable|cached)")
@@ -73,7 +75,10 @@ def cached_is_not_held(argument: Argument, now: Activity) -> Confidence | None:
     if free < _ACCOUNTS_FOR * held:
         return None
     argument.says(f"{says(used)}, and {says(cached)}: all of it is free to go")
-    argument.series(now.running, "nothing runs")
+    for fact in asked:
+        argument.fact(fact)
+    argument.series(now.running, "nothing runs" if idle else "and nobody waits")
+    argument.series(now.waiting)
     for fact in told_all(now.window, r"leak|hits?$|live|active"):
         argument.fact(fact)
     argument.against("release.leak: what is cached is handed out when room is needed")

@@ -51,8 +51,10 @@ def known_and_not_found(window: Window) -> Verdict | None:
     _cite(argument, window)
     argument.against("cache.nothing_shared: it is known to be shared, and longer than a block")
     argument.against("routing.wrong_worker: there is one cache that all of them ask")
-    sure = found <= _HARDLY * shared.share or shared.is_counted
-    return argument.verdict(Confidence.CERTAIN if sure else Confidence.LIKELY)
+    if found <= _HARDLY * shared.share or shared.is_counted:
+        return argument.verdict(Confidence.CERTAIN)
+    argument.need("hits of the requests that share it, apart from all others")
+    return argument.verdict(Confidence.POSSIBLE)
 
 
 def _is_switched_off(window: Window) -> bool:

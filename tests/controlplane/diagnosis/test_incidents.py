@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.diagnosis import Diagnosis
 from controlplane.diagnosis.json_form import diagnosis_as_json
 from controlplane.diagnosis.judging import diagnose
@@ -23,6 +24,35 @@ _NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?")
 _THOUSANDS = re.compile(r"(?<![\w.])(\d+)K\b")
 _MOST_NEEDS = 12
 """More is a catalogue, and nobody begins with it."""
+_CITED_WHOLE = 0.87
+"""1,048 of 1,198 sentences of evidence."""
+_MOST_LESS_SURE = 126
+"""Of 312 cases that were certain in the end: by more than the window shows, mostly."""
+_SEEN_DIRECTLY = frozenset(
+    {
+        "comm-four-cards-small-model",
+        "comm-no-bridge-between-slots",
+        "decode-no-swap-space-n-50",
+        "host-128-clients-gil",
+        "host-sleep-offload-raylet-kill",
+        "oom-capture-end-async",
+        "oom-decode-70b-after-good-warmup",
+        "oom-decode-one-left-128k",
+        "oom-fragmentation-138mib",
+        "oom-prefill-512-prompts-full-card",
+        "policy-rejecting-500-clients",
+        "precision-awq-batch-256",
+        "queue-retry-storm-stream-waits",
+        "routing-wrong-worker-hashing-never-runs",
+        "spec-32-seats-accept-2-54",
+        "spec-acceptance-fell-after-upgrade",
+        "spec-llamacpp-draft-accept-7-percent",
+        "transfer-after-prefill-not-overlapped",
+        "transfer-cuda-ipc-same-box",
+    }
+)
+"""Certain here, likely in the report: the window holds what only this cause leaves, such as a share
+of a step, an allocator's own sum or two measured speeds. The list may get shorter."""
 
 
 @cache
@@ -44,18 +74,63 @@ def test_the_confirmed_mechanism_is_named_and_no_other(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
-def test_the_figures_that_tell_are_cited(path: Path) -> None:
+def test_nothing_is_certain_that_was_only_likely_when_it_was_confirmed(path: Path) -> None:
     case, diagnosis = _judged(path)
     assert case.expect is not None
-    answer = diagnosis_as_json(diagnosis)
-    first = answer["findings"][0]
-    cited = _numbers(json.dumps([first["evidence"], first["against"], first["detail"]]))
-    given = _numbers(path.read_text(encoding="utf-8").partition("\nexpect:")[0])
-    wanted = _numbers(" ".join(case.expect.evidence)) & given
-    # Such as the 30 of "30 s": small counts stand in sentences of many kinds.
-    telling = {number for number in wanted if number >= 10 or number % 1}
-    missing = telling - cited
+    if case.expect.confidence is Confidence.LIKELY and path.stem not in _SEEN_DIRECTLY:
+        assert diagnosis.confidence is not Confidence.CERTAIN
+
+
+def test_what_was_certain_is_named_as_such_no_less_often_than_before() -> None:
+    less_sure = [
+        case.id
+        for case, diagnosis in map(_judged, CASES)
+        if case.expect is not None
+        and case.expect.confidence is Confidence.CERTAIN
+        and diagnosis.confidence is Confidence.LIKELY
+    ]
+    assert len(less_sure) <= _MOST_LESS_SURE, less_sure
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_the_figures_that_tell_are_cited(path: Path) -> None:
+    missing, telling = _missing(path)
     assert len(missing) <= len(telling) / 2, sorted(missing)
+
+
+def test_evidence_is_cited_whole_no_less_often_than_before() -> None:
+    """Each sentence of a case's evidence with all its figures, and not some of them."""
+    items = [not missing for path in CASES for missing in _missing_of_each(path)]
+    assert sum(items) / len(items) >= _CITED_WHOLE, f"{sum(items)} of {len(items)}"
+
+
+def _missing(path: Path) -> tuple[set[float], set[float]]:
+    """Figures of the evidence that the finding does not cite, and all of them."""
+    case, _ = _judged(path)
+    assert case.expect is not None
+    telling = _telling(path, " ".join(case.expect.evidence))
+    return telling - _cited(path), telling
+
+
+def _missing_of_each(path: Path) -> list[set[float]]:
+    """Of each sentence that has figures, those that the finding does not cite."""
+    case, _ = _judged(path)
+    assert case.expect is not None
+    each = [_telling(path, sentence) for sentence in case.expect.evidence]
+    return [telling - _cited(path) for telling in each if telling]
+
+
+def _telling(path: Path, text: str) -> set[float]:
+    """Figures of `text` that the input holds, without small counts as in "3 times", which
+    stand in sentences of many kinds."""
+    given = _numbers(path.read_text(encoding="utf-8").partition("\nexpect:")[0])
+    return {number for number in _numbers(text) & given if number >= 10 or number % 1}
+
+
+@cache
+def _cited(path: Path) -> set[float]:
+    first = diagnosis_as_json(_judged(path)[1])["findings"][0]
+    return _numbers(json.dumps([first["evidence"], first["against"], first["detail"]]))
 
 
 def _numbers(text: str) -> set[float]:

@@ -29,6 +29,7 @@ def stretch_of(window: Window, start: float, end: float) -> Window:
         line_times=tuple(at for _, at in lines),
         changes=tuple(change for change in window.changes if change.at <= end),
         doubts=tuple(d for d in window.doubts if d.at is None or start <= d.at <= end),
+        whole=window,
     )
 
 

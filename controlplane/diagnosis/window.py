@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from controlplane.diagnosis.fact import Fact
+from controlplane.diagnosis.line_search import LineSearch
 from controlplane.diagnosis.log_event import LogEvent, LogKind
 from controlplane.diagnosis.patterns import compiled
 from controlplane.diagnosis.reading import HistogramReading, HistogramSeries, Reading, Series
@@ -92,6 +93,9 @@ class Window:
     doubts: tuple[Doubt, ...] = ()
     exported_names: frozenset[str] = frozenset()
     """Every metric name that a /metrics page had, known or not."""
+    whole: "Window | None" = field(default=None, repr=False, compare=False)
+    """Of a stretch, what it is a stretch of: its lines are searched there, once for all
+    stretches."""
     _worked_out: dict[Hashable, Any] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -183,8 +187,19 @@ class Window:
 
     def lines_with(self, pattern: str) -> tuple[str, ...]:
         """Log lines that match the regular expression, whatever their case."""
-        wanted = compiled(pattern, re.IGNORECASE)
-        return tuple(line for line in self.lines if wanted.search(line))
+        return tuple(self.lines[place] for place in self.places_with(pattern))
+
+    def places_with(self, pattern: str) -> tuple[int, ...]:
+        """Indexes of such lines."""
+        return self.once(("places with", pattern), lambda: self._places_with(pattern))
+
+    def _places_with(self, pattern: str) -> tuple[int, ...]:
+        if not self.lines:
+            return ()
+        if self.whole is None:
+            return self.once("line search", lambda: LineSearch(self.lines)).places(pattern)
+        matching = frozenset(self.whole.lines_with(pattern))
+        return tuple(place for place, line in enumerate(self.lines) if line in matching)
 
     def changes_with(self, pattern: str) -> tuple[Change, ...]:
         """Changes that match the regular expression, whatever their case."""

@@ -26,9 +26,9 @@ _STARTING = (
 def notices_of(window: Window) -> tuple[LogEvent, ...]:
     known = {event.line: event for event in window.events}
     stated = [
-        known.get(line) or LogEvent(kind=LogKind.ERROR, index=index, line=line)
-        for index, line in enumerate(window.lines)
-        if _OWN_WATCHDOG.search(line)
+        known.get(window.lines[index])
+        or LogEvent(kind=LogKind.ERROR, index=index, line=window.lines[index])
+        for index in window.places_with(_OWN_WATCHDOG.pattern)
     ]
     stated = [event for event in stated if event.kind is not LogKind.NO_PROGRESS]
     return (*window.events_of(LogKind.NO_PROGRESS), *stated)

@@ -12,10 +12,9 @@ from controlplane.diagnosis.views.place import place_of
 from controlplane.diagnosis.window import Window
 
 _RUN_OUT = (LogKind.OUT_OF_MEMORY, LogKind.KV_CACHE_TOO_SMALL)
-_ANY_WORDS = re.compile(
+_ANY_WORDS = (
     r"(insufficient|not enough|out of) (gpu|device|video|graphics|hbm) memory|"
-    r"failed to allocate [^\n]*\b(gpu|device|cuda|rocm|metal|vulkan|sycl|npu|vram)\b",
-    re.IGNORECASE,
+    r"failed to allocate [^\n]*\b(gpu|device|cuda|rocm|metal|vulkan|sycl|npu|vram)\b"
 )
 _OF_THE_HOST = re.compile(r"ray\.exceptions\.OutOfMemoryError|node running low on memory")
 """A manager of nodes calls its kills by the name that a device's allocator has for its failure."""
@@ -129,9 +128,8 @@ def _next_start(window: Window, index: int) -> int:
 def _unread(window: Window) -> tuple[LogEvent, ...]:
     """In words that no reader of logs knows."""
     return tuple(
-        LogEvent(kind=LogKind.OUT_OF_MEMORY, index=index, line=line)
-        for index, line in enumerate(window.lines)
-        if _ANY_WORDS.search(line)
+        LogEvent(kind=LogKind.OUT_OF_MEMORY, index=index, line=window.lines[index])
+        for index in window.places_with(_ANY_WORDS)
     )[:_MOST_LINES_AFTER]
 
 

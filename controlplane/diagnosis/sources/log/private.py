@@ -19,9 +19,11 @@ _KEYS = (
 _NAMES = frozenset(_KEYS)
 _HINTS = (
     *("Received request", "Generated response", "Receive: ", "Finish: ", "GenerateReqInput"),
-    *("CompletionRequest(", "SamplingParams(", " details: "),
-    *(f"{key}{sign}" for key in _KEYS for sign in (":", "=", '"', "'", "\\")),
+    *("CompletionRequest(", " details: ", "messages", "content", "inputs", "input_text"),
+    *("completion", "instructions", "prompt:", "prompt=", "prompt'", 'prompt"', "prompt\\"),
+    *("prompts", "prompt_token_ids"),
 )
+"""Hardly any line holds one; statistics and access lines hold none of them."""
 _OF_REQUEST = re.compile(
     r"(?:Received request\b|Generated response\b|Request \S+ details:|(?:Receive|Finish): obj=|"
     r"\bGenerateReqInput\(|\b(?:Chat)?CompletionRequest\()"

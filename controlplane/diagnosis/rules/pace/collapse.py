@@ -58,7 +58,7 @@ def of_collapse(argument: Argument, now: Activity, collapse: Collapse) -> Verdic
     is_told = longest is not None and longest.value >= LONG_PROMPT
     is_seen = collapse.moments > 1 or is_told
     sure = collapse.share <= _SURELY_COLLAPSED and is_seen and now.has_room
-    if now.is_full and now.preemptions is None:
+    if now.is_full and (now.preemptions is None or len(now.preemptions.readings) < 2):
         argument.need("preemptions or retractions over time")
         return argument.verdict(Confidence.POSSIBLE)
     return argument.verdict(Confidence.CERTAIN if sure else Confidence.LIKELY)

@@ -3,11 +3,11 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.rules.callers.parts_of_a_whole import splits
+from controlplane.diagnosis.rules.callers.shares import Shares
 from controlplane.diagnosis.views.told import number_of, plain, texts_of
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Unit
@@ -32,18 +32,6 @@ _LEAST_LINES = 40
 """Access lines: fewer say nothing about who sends how much."""
 _MANY_CALLERS = 3
 """With two, half and half is usual; more than three make the first one's share telling."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shares:
-    """Who has how much of one thing."""
-
-    says: str
-    name: str
-    """Who has most."""
-    share: float
-    """Of all, 0 to 1."""
-    num_callers: int
 
 
 def shares_of(window: Window) -> tuple[Shares, ...]:

@@ -7,7 +7,8 @@ from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
-from controlplane.diagnosis.rules.callers.callers import Shares, pains_of, shares_of
+from controlplane.diagnosis.rules.callers.callers import pains_of, shares_of
+from controlplane.diagnosis.rules.callers.shares import Shares
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument

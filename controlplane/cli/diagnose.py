@@ -260,10 +260,11 @@ def _read(files: Sequence[str]) -> "Window":
 
 def _case(file: str) -> "Window":
     from controlplane.diagnosis.sources.case import CaseError, read_case
+    from controlplane.diagnosis.sources.case_bounds import MOST_CHARACTERS
 
     try:
         with click.open_file(file, encoding="utf-8") as opened:
-            text = opened.read()
+            text = opened.read(MOST_CHARACTERS + 1)
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is no text in UTF-8"
         raise CallError(f"{file}: it cannot be read: {why}", ExitCode.USAGE) from error

@@ -16,6 +16,7 @@ from ruamel.yaml.error import YAMLError
 
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.sources.case_bounds import why_too_large, why_too_much
 from controlplane.diagnosis.sources.changes import change_of
 from controlplane.diagnosis.sources.facts import facts_of
 from controlplane.diagnosis.sources.joining import join
@@ -198,15 +199,22 @@ def _content(fields: Mapping[str, object], key: str, where: str) -> str:
 
 # --- the rest -----------------------------------------------------------------------------
 def _document(text: str, place: str) -> Mapping[str, object]:
+    _refuse(why_too_large(text), place)
     try:
         document: object = YAML(typ="base", pure=True).load(text)
     except YAMLError as error:
         raise CaseError(
             place, f"it is no YAML: {_first_line(error)}", "correct it there"
         ) from error
+    _refuse(why_too_much(document), place)
     if not isinstance(document, dict):
         raise CaseError(place, "it is no case", "a case is a table with `input` in it")
     return document
+
+
+def _refuse(why: str | None, place: str) -> None:
+    if why is not None:
+        raise CaseError(place, why, "give whole logs and pages as files of their own")
 
 
 def _first_line(error: YAMLError) -> str:

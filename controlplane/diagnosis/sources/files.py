@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from controlplane.diagnosis.sources.case import CaseError, read_case
+from controlplane.diagnosis.sources.case_bounds import MOST_CHARACTERS
 from controlplane.diagnosis.sources.input_error import InputError
 from controlplane.diagnosis.sources.joining import join
 from controlplane.diagnosis.sources.log import LogReader
@@ -105,7 +106,7 @@ def _simulated(folder: Path) -> Window:
 
 def _case(opened: OpenedText) -> Window:
     try:
-        return read_case(opened.text(), opened.place).window
+        return read_case(opened.text(MOST_CHARACTERS), opened.place).window
     except CaseError as error:
         raise InputError(error.place, f"cannot be read: {error.what}", error.remedy) from error
 

@@ -61,9 +61,16 @@ class OpenedText:
         if begun:
             yield begun
 
-    def text(self) -> str:
-        """All of it at once."""
-        return "\n".join(line.removesuffix("\r") for line in self.lines()) + "\n"
+    def text(self, most: int | None = None) -> str:
+        """All of it at once; of what has more than `most` characters a beginning that has, too."""
+        kept: list[str] = []
+        num_characters = 0
+        for line in self.lines():
+            kept.append(line.removesuffix("\r"))
+            num_characters += len(line) + 1
+            if most is not None and num_characters > most:
+                break
+        return "\n".join(kept) + "\n"
 
 
 def open_inputs(names: Sequence[str], stdin: BinaryIO) -> Iterator[OpenedText | InputError]:

@@ -94,7 +94,7 @@ def _no_hits(argument: Argument, window: Window) -> bool | None:
     if queries is not None and hits is not None:
         return _of_counters(argument, queries, hits)
     cached = window.find(Signal.CACHED_PROMPT_TOKENS)
-    prompts = window.find(Signal.PROMPT_TOKENS)
+    prompts = window.find(Signal.PROMPT_TOKENS) or window.find(Signal.COMPUTED_PROMPT_TOKENS)
     if cached is not None and prompts is not None:
         return _of_counters(argument, prompts, cached)
     told_none = _told(argument, window)

@@ -29,7 +29,8 @@ _MUCH_MORE = 20.0
 _FEW_WAIT = 0.1
 """Of the batch; with more in the queue it is the queue that people feel."""
 _WHILE_PREFILL = (
-    r"\b(during|with|while|beside|under|mixed|after)\b|prefill|long( |$)|prompt|document|ingest"
+    r"\b(during|with|while|beside|under|mixed|after|others?|are|is|being|read|reading|come|coming"
+    r"|in)\b|prefills?|long( |$)|prompts?|documents?|ingest\w*"
 )
 _OF_PREFILL = r"ttft|prefill (tok|rate|per)|prompt (tok|per)"
 _BY_PREFILL = r"prefill|prompt|long|document|ingest"

@@ -105,6 +105,7 @@ def _by_single_requests(now: Activity) -> Verdict | None:
     by_slots = waits_for_slot_of_long(argument, now.window)
     by_waits = is_late_behind_long(argument, now.window)
     has_queue = now.backlog is not None and now.backlog.max > 0
+    has_queue = has_queue or (number_of(told_number(now.window, _BEHIND_IT)) or 0.0) > 0
     if not by_slots and not (by_waits and has_queue):
         return None
     argument.series(now.backlog)
@@ -112,6 +113,9 @@ def _by_single_requests(now: Activity) -> Verdict | None:
     argument.series(now.kv, "there is room")
     _weigh(argument, now)
     return argument.verdict(Confidence.CERTAIN if by_slots and by_waits else Confidence.LIKELY)
+
+
+_BEHIND_IT = r"\b(queued|waiting|waits?|held|stuck)\b.*\b(behind|short|others?)\b|\bbehind it\b"
 
 
 def _names_long_prompt(argument: Argument, now: Activity) -> bool:

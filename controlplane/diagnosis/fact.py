@@ -35,3 +35,6 @@ class Fact:
     """For which of several, where one key holds a value for each: a caller, a worker."""
     place: str = ""
     """Of which endpoint's page it is; empty where it was told otherwise."""
+    is_observed: bool = False
+    """A source of ours saw it when it looked: how a scrape went, what a probe was answered, what
+    our records say. Nobody wrote it down, so it says nothing about what anybody reads or asks."""

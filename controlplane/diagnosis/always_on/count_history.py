@@ -127,7 +127,7 @@ class CountHistory:
         if judged:
             missed = judged - by_measure[GOOD].total()
             known[f"contract_missed_last_{seconds}_s"] = f"{missed} of {judged} requests"
-        yield from facts_of(known, self._moments[-1])
+        yield from facts_of(known, self._moments[-1], is_observed=True)
 
     def _remember(self, counted: Mapping[EndingKey, int]) -> None:
         """Of minutes that are not looked at any more, how much each tenant sent."""

@@ -58,7 +58,8 @@ def given_up(transitions: list[ReplicaTransition], since: float) -> dict[str, Pa
             found.setdefault(each.deployment, {})[each.replica_id] = each.reason
             newest.setdefault(each.deployment, at)
     return {
-        name: Part(facts=facts_of({GIVEN_UP_KEY: why}, newest[name])) for name, why in found.items()
+        name: Part(facts=facts_of({GIVEN_UP_KEY: why}, newest[name], is_observed=True))
+        for name, why in found.items()
     }
 
 

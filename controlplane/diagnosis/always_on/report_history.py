@@ -113,7 +113,7 @@ class ReportHistory:
                 known[key] = "; ".join(f"{name}: {why}" for name, why in sorted(reasons.items()))
         return Part(
             series=tuple(self._series()),
-            facts=facts_of(known, newest.at),
+            facts=facts_of(known, newest.at, is_observed=True),
             start=self._loads[0].at,
             end=newest.at,
         )

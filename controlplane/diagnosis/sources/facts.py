@@ -8,7 +8,7 @@ have several words for one thing, the one that rules ask for is added. The words
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.sources.fact_words import (
@@ -80,10 +80,13 @@ class _Key:
     over_seconds: float | None = None
 
 
-def facts_of(values: Mapping[str, object], at: float) -> tuple[Fact, ...]:
+def facts_of(
+    values: Mapping[str, object], at: float, *, is_observed: bool = False
+) -> tuple[Fact, ...]:
     """One fact for each key, and one more for each part of a value that is a table or a list.
     Of very long keys and texts the beginning."""
-    return tuple(fact for key, value in values.items() for fact in _facts(str(key), value, at))
+    facts = (fact for key, value in values.items() for fact in _facts(str(key), value, at))
+    return tuple(replace(fact, is_observed=True) if is_observed else fact for fact in facts)
 
 
 def fact_of(key: str, value: object, at: float) -> Fact:

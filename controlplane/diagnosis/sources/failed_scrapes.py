@@ -32,10 +32,10 @@ def told_of_failures(
     places = list(dict.fromkeys(each.place for each in failed))
     numbers = {place: sum(each.place == place for each in failed) for place in places}
     at = max(each.at for each in failed)
-    facts = facts_of({UNANSWERED_KEY: len(failed), ALL_KEY: num_all}, at)
-    parts = facts_of({UNANSWERED_KEY: numbers}, at)[1:]
+    facts = facts_of({UNANSWERED_KEY: len(failed), ALL_KEY: num_all}, at, is_observed=True)
+    parts = facts_of({UNANSWERED_KEY: numbers}, at, is_observed=True)[1:]
     last = {each.place: each.why for each in failed}
-    reasons = facts_of({FAILURE_KEY: last}, at)
+    reasons = facts_of({FAILURE_KEY: last}, at, is_observed=True)
     return (*facts, *parts, *reasons), tuple(_doubt(place, failed) for place in places)
 
 

@@ -222,7 +222,7 @@ def _about(place: str, target: _Target, end: float) -> Part:
     facts: list[Fact] = []
     doubts: list[Doubt] = []
     if interval is not None:
-        facts += facts_of({"scrape_interval_s": f"{interval:g}"}, end)
+        facts += facts_of({"scrape_interval_s": f"{interval:g}"}, end, is_observed=True)
         if interval >= _COARSE_SECONDS:
             doubts.append(
                 Doubt(

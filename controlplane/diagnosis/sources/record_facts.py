@@ -61,7 +61,7 @@ def facts_of_requests(seen: Sequence[SeenRequest], seconds: float, at: float) ->
     if prompts:
         told[f"cached_prompt_tokens_{span}"] = cached
         told[f"prompt_tokens_{span}"] = prompts
-    return facts_of(told, at)
+    return facts_of(told, at, is_observed=True)
 
 
 def _named(tenants: Iterable[str | None]) -> frozenset[str]:

@@ -44,8 +44,8 @@ def unexplained(now: Activity) -> list[str]:
 
 
 def _is_setting(fact: Fact) -> bool:
-    """Of an engine's own page, start line or description."""
-    return bool(fact.place) or fact.key in SETTINGS
+    """Of an engine's own page, start line or description; or what our own look brought."""
+    return bool(fact.place) or fact.is_observed or fact.key in SETTINGS
 
 
 def _explained(now: Activity) -> list[Fact]:

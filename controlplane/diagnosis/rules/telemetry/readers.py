@@ -36,7 +36,9 @@ class Read:
 
 def readers(window: Window) -> tuple[Fact, ...]:
     """What was told of those who read."""
-    return tuple(fact for fact in window.facts if re.search(READER, plain(fact.key)))
+    return tuple(
+        fact for fact in window.facts if not fact.is_observed and re.search(READER, plain(fact.key))
+    )
 
 
 def names_read(window: Window) -> Iterator[Read]:

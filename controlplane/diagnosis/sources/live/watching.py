@@ -218,8 +218,9 @@ def _part(watched: _Watched, now: float) -> Part:
     failures, doubts = told_of_failures(
         watched.failed, len(watched.snapshots) + len(watched.failed)
     )
-    probed = facts_of({PROBE_KEY: watched.probed}, now) if watched.probed is not None else ()
-    silence = watched.silence.said if watched.silence is not None else {}
+    seen: dict[str, object] = dict(watched.silence.said) if watched.silence is not None else {}
+    if watched.probed is not None:
+        seen[PROBE_KEY] = watched.probed
     if _is_answered(watched) and not watched.snapshots:
         failures = ()  # its one answer is told already, by what was asked
     version = watched.said.get("version")
@@ -232,9 +233,8 @@ def _part(watched: _Watched, now: float) -> Part:
         facts=(
             *part.facts,
             *facts_of(watched.said, asked_at),
-            *facts_of(silence, now),
             *failures,
-            *probed,
+            *facts_of(seen, now, is_observed=True),
         ),
         doubts=(*part.doubts, *doubts),
         exported_names=part.exported_names,

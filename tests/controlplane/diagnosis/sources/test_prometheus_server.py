@@ -121,7 +121,9 @@ def test_a_real_prometheus_gives_series_with_their_scrapes_and_their_gaps(
     ttft = window.find_histogram(Signal.TTFT)
     assert ttft is not None
     assert ttft.mean == 0.5
-    assert window.number("scrape interval") == INTERVAL
+    interval = window.fact("scrape interval")
+    assert interval is not None
+    assert (interval.value, interval.is_observed) == (INTERVAL, True)
     assert window.number("scrapes unanswered") == 5
     gone = [doubt for doubt in window.doubts_of(DoubtKind.STUCK) if "b:8000" in doubt.name]
     assert len(gone) == 1

@@ -170,7 +170,8 @@ def aborts_that_are_not_counted(argument: Argument, now: Activity) -> Confidence
 def never_caught_running(argument: Argument, now: Activity) -> Confidence | None:
     """A gauge is a snapshot: short requests come and go between two scrapes."""
     running, histogram = now.window.find(Signal.RUNNING), now.window.find_histogram(Signal.E2E)
-    asked = told_all(now.window, r"scrape|poll|snapshot|sampl") or readers(now.window)
+    about_scrapes = told_all(now.window, r"scrape|poll|snapshot|sample[sd]?\b", without=_NO_READER)
+    asked = [fact for fact in about_scrapes if not fact.is_observed] or readers(now.window)
     if running is None or running.max > 0 or len(running.readings) < 2 or not asked:
         return None
     finished = now.window.find(Signal.FINISHED)
@@ -196,6 +197,8 @@ def never_caught_running(argument: Argument, now: Activity) -> Confidence | None
     return Confidence.CERTAIN if at_once is not None else Confidence.LIKELY
 
 
+_NO_READER = r"^scrapes?( (unanswered|failure))?$"
+"""Whether somebody who looked was answered: nobody is misled by it."""
 _SOME = 10.0
 _SELDOM = 0.5
 _TRANSFERS = re.compile(

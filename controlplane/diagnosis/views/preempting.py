@@ -132,9 +132,7 @@ def _logged(now: Activity) -> Preempting | None:
 def _told(now: Activity) -> Preempting | None:
     facts = [
         fact
-        for fact in told_all(
-            now.window, r"preempt|retract(ion|ed)|recomput|\bpauses?\b", without=r"token|mode"
-        )
+        for fact in told_all(now.window, _THROWN_OUT, without=r"token|mode")
         if number_of(fact) is not None
     ]
     if not facts:

@@ -26,8 +26,6 @@ _MOST = 0.5
 """More than half of what arrives: each original request then comes twice at least."""
 _NEARLY_ALL = 0.65
 """Three attempts for each request and more: no load of first attempts looks like that."""
-_MANY_GIVEN_UP = 0.3
-"""Of what arrives; a healthy service loses a few percent."""
 _FEW_ANSWERED = 0.5
 _GROWN = 1.2
 _LATENCY = r"\b(answers?|ttft|e2e|latency|response|duration|first token|request)\b.* (s|ms)\b"

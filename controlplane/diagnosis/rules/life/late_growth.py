@@ -17,6 +17,7 @@ _READY = (
     rf"{WHO}( \w+)? (ready|up|running|available|serving|awake)|^(\w+ )?{WHO}( now| count| total)?$"
     rf"|(ready|running|available|healthy) {WHO}"
 )
+_NOT_COUNTED = r"desired|wanted|target|planned|max|min|limit|lost|\bids?\b|\bnames?\b|hash"
 _WANTED = (
     rf"{WHO}( \w+)? (desired|wanted|target)|desired {WHO}"
     r"|(hpa|autoscaler|keda|scaler) (desired|target|wants)"
@@ -91,9 +92,7 @@ def growth_of(argument: Argument, window: Window) -> Growth | None:
 
 def replicas_of(window: Window) -> Series | None:
     """How many there are."""
-    return course_of(
-        window, Signal.REPLICAS, _READY, without=r"desired|wanted|target|planned|max|min|limit|lost"
-    )
+    return course_of(window, Signal.REPLICAS, _READY, without=_NOT_COUNTED)
 
 
 def _moment(argument: Argument, window: Window, pattern: str) -> float | None:

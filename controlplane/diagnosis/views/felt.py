@@ -46,6 +46,12 @@ def felt(window: Window) -> Iterator[str]:
             yield from _longer(window, histogram)
 
 
+def measures_gaps(window: Window) -> bool:
+    """Between tokens, of enough of them that a tail would be seen."""
+    found = window.find_histogram(Signal.ITL)
+    return found is not None and found.observed.count >= _ENOUGH
+
+
 def _long(window: Window, histogram: HistogramSeries) -> Iterator[str]:
     """On average."""
     mean = histogram.mean

@@ -10,7 +10,7 @@ from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.contrast import contrasts
 from controlplane.diagnosis.views.course import early, late
-from controlplane.diagnosis.views.felt import felt
+from controlplane.diagnosis.views.felt import felt, measures_gaps
 from controlplane.diagnosis.views.preempting import preempting
 from controlplane.diagnosis.views.served import recovered_from, serves_since
 from controlplane.diagnosis.views.slowdown import slowdowns
@@ -120,7 +120,8 @@ def _stood(now: Activity) -> Iterator[str]:
 
 def _slower(now: Activity) -> Iterator[str]:
     """Each request gets its tokens more slowly than before, with no more of them. A figure that is
-    the first after a pause counts the pause."""
+    the first after a pause counts the pause; one that dips says less than the gaps, where they are
+    measured."""
     decode, running = now.decode, now.running
     if decode is None or running is None or len(decode.readings) < 2:
         return
@@ -133,6 +134,8 @@ def _slower(now: Activity) -> Iterator[str]:
     fewer = after[1] <= before[1] * 1.2
     if after[0] < _SLOWED * before[0] and fewer:
         yield f"{decode.origin.name} for each running: {before[0]:.3g} -> {after[0]:.3g} tokens/s"
+        return
+    if measures_gaps(now.window):
         return
     best = max(speed for speed, _, _ in speeds)
     warm = [speed for speed, _, first in speeds if not first]

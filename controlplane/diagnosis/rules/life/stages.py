@@ -11,7 +11,7 @@ from controlplane.diagnosis.views.durations import durations_in
 from controlplane.diagnosis.views.place import place_of
 from controlplane.diagnosis.views.told import plain, says_yes, told_all
 from controlplane.diagnosis.window import Window
-from dataplane.engine_metrics.signal import Unit
+from dataplane.engine_metrics.signal import Signal, Unit
 
 _USUAL_SECONDS = {
     "pulling the image": 120.0,
@@ -195,12 +195,23 @@ def _told(window: Window) -> list[Stage]:
         key = plain(fact.key)
         if fact.unit is not Unit.SECONDS or fact.value is None or re.search(_WHOLE, key):
             continue
+        if fact.place and _has_served(window):
+            continue
         if re.search(r"\bat( s)?$|\b(started|ended|fired|updates|times)\b", key):
             continue
         name = next((name for name, words in _WORDS if re.search(words, key)), None)
         if name is not None and fact.value > 0:
             stages.append(_with(name, fact.value, says(fact)))
     return [*stages, *_listed(window)]
+
+
+def _has_served(window: Window) -> bool:
+    """By its counters. SGLang's page keeps the times of its start for as long as it lives."""
+    return any(
+        series.max > 0
+        for signal in (Signal.GENERATION_TOKENS, Signal.PROMPT_TOKENS, Signal.FINISHED)
+        for series in window.all_series(signal)
+    )
 
 
 def _listed(window: Window) -> list[Stage]:

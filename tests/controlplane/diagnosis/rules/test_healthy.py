@@ -152,6 +152,18 @@ def test_what_users_feel_by_the_engines_own_histograms_is_a_symptom() -> None:
         assert with_one(signal, {}, {seconds: 1000}) is not None
 
 
+def test_one_slow_scrape_says_less_than_the_gaps_where_they_are_measured() -> None:
+    dips = (
+        series(Signal.RUNNING, 3, 3, 3, 3, 3, 3),
+        series(Signal.WAITING, 0, 0, 0, 0, 0, 0),
+        series(Signal.PREEMPTIONS, 0, 0, 0, 0, 0, 0),
+        series(Signal.GENERATION_TOKENS, 0, 900, 1800, 2700, 3600, 3700),
+    )
+    assert HEALTHY.judge(window(*dips)) is None
+    gaps = histogram(Signal.ITL, {}, {0.05: 3600})
+    assert HEALTHY.judge(with_histograms(window(*dips), gaps)) is not None
+
+
 def test_a_long_prompt_may_take_as_long_as_it_takes_to_read() -> None:
     def of(prompt_tokens: int) -> Verdict | None:
         read = series(Signal.PROMPT_TOKENS, 0, 50 * prompt_tokens, 100 * prompt_tokens)

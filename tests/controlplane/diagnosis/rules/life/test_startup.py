@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from controlplane.diagnosis.confidence import Confidence
@@ -170,3 +172,12 @@ def test_a_start_is_not_what_is_wrong_with_an_engine_that_has_served_for_long_si
     verdict = STARTUP_SLOW.judge(window(*parts, rate))
     assert verdict is not None
     assert verdict.confidence is confidence
+
+
+def test_times_of_the_start_that_stand_on_a_page_for_ever_are_history_once_it_has_served() -> None:
+    times = told(0, startup_time_seconds_load_weight=214.9, startup_time_seconds_cuda_graph=68.2)
+    on_its_page = tuple(replace(each, place="http://host:30000/metrics") for each in times)
+    fresh = series(Signal.GENERATION_TOKENS, 0, 0, 0)
+    served = series(Signal.GENERATION_TOKENS, 9_000_000, 9_000_000, 9_000_000)
+    assert STARTUP_SLOW.judge(window(fresh, on_its_page)) is not None
+    assert STARTUP_SLOW.judge(window(served, on_its_page)) is None

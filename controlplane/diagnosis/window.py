@@ -89,6 +89,9 @@ class Window:
     """Of all logs, as they were."""
     line_times: tuple[float | None, ...] = ()
     """Of each of `lines`, None of one without a stamp; empty where none is known."""
+    told_lines: tuple[LogEvent, ...] = ()
+    """What a reader of logs makes of texts among `facts`, as of a traceback's last line that
+    somebody copied: without a place, their index is -1."""
     changes: tuple[Change, ...] = ()
     doubts: tuple[Doubt, ...] = ()
     exported_names: frozenset[str] = frozenset()

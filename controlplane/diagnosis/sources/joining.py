@@ -16,6 +16,7 @@ from controlplane.diagnosis.log_event import LogEvent
 from controlplane.diagnosis.reading import HistogramSeries, Origin, Series, SourceKind
 from controlplane.diagnosis.sources.endpoint import OUR_OWN
 from controlplane.diagnosis.sources.part import Part
+from controlplane.diagnosis.sources.told_lines import read_told_lines
 from controlplane.diagnosis.window import Doubt, DoubtKind, EngineName, Window
 from dataplane.engine_metrics.signal import Signal
 
@@ -45,6 +46,7 @@ def join(parts: Sequence[Part], engine: EngineName | None = None) -> Window:
         events=_numbered_on(parts),
         lines=tuple(itertools.chain.from_iterable(part.lines for part in parts)),
         line_times=tuple(itertools.chain.from_iterable(map(_line_times, parts))),
+        told_lines=read_told_lines(facts),
         changes=tuple(
             sorted(
                 itertools.chain.from_iterable(part.changes for part in parts),

@@ -4,13 +4,10 @@ import re
 
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogEvent, LogKind
-from controlplane.diagnosis.sources.log.memory import SHAPES
-from controlplane.diagnosis.sources.log.shape import WORD, ShapeTable
 from controlplane.diagnosis.views.told import plain
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Unit
 
-_TABLE = ShapeTable(SHAPES)
 _SAID = re.compile(
     r"\b(cuda|hip|gpu|npu|xpu|device|vram|decode|prefill|torch)\b.{0,20}\b(out of memory|oom)\b|"
     r"\b(out of memory|oom)\b.{0,20}\b(gpu|device|card|rank)\b|outofmemoryerror",
@@ -38,24 +35,17 @@ def told_failures(window: Window) -> tuple[LogEvent, ...]:
         if fact.value is None
         and fact.part is None
         and not re.search(_NOT_NOW, plain(fact.key))
-        and (event := _read(fact)) is not None
+        and (event := _read(window, fact)) is not None
     ]
     return tuple(found) or _figures(window)
 
 
-def _read(fact: Fact) -> LogEvent | None:
+def _read(window: Window, fact: Fact) -> LogEvent | None:
     if _NOT_DEVICE.search(f"{plain(fact.key)} {fact.raw}"):
         return None
-    known = _TABLE.match(fact.raw, frozenset(WORD.findall(fact.raw)))
-    if known is not None and known[1].kind is LogKind.OUT_OF_MEMORY:
-        return LogEvent(
-            kind=LogKind.OUT_OF_MEMORY,
-            index=_NO_LINE,
-            line=fact.raw,
-            at=fact.at,
-            fields=known[1].fields,
-            words=known[1].words,
-        )
+    for event in window.told_lines:
+        if event.kind is LogKind.OUT_OF_MEMORY and (event.line, event.at) == (fact.raw, fact.at):
+            return event
     if _SAID.search(fact.raw):
         return LogEvent(kind=LogKind.OUT_OF_MEMORY, index=_NO_LINE, line=fact.raw, at=fact.at)
     return None

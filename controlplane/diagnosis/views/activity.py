@@ -170,6 +170,8 @@ class Activity:
             part = None if rate is None else rate.between(start, end)
             if part is None or (not any(seen) and _is_same_for_long(part)):
                 continue
+            if seen and not any(seen) and _is_of_before(part):
+                continue
             seen.append(part.max > 0)
         for histogram in self.window.histograms:
             if histogram.signal in _OBSERVED:
@@ -207,6 +209,11 @@ def _is_same_for_long(rate: Series) -> bool:
     """Above zero and the same to the digit: it may be what was set last, and is no proof of work.
     Zero is proof of none."""
     return rate.is_constant and rate.max > 0 and rate.span_seconds >= _LONG_SECONDS
+
+
+def _is_of_before(rate: Series) -> bool:
+    """Above zero in its first reading alone: a rate is of the time before it was read."""
+    return len(rate.readings) > 1 and all(value == 0 for value in rate.values[1:])
 
 
 def activity_of(window: Window) -> Activity:

@@ -16,7 +16,7 @@ from controlplane.diagnosis.views.served import recovered_from, serves_since
 from controlplane.diagnosis.views.slowdown import slowdowns
 from controlplane.diagnosis.views.spread import spread_of
 from controlplane.diagnosis.views.told import number_of, plain, says_no, told_all
-from controlplane.diagnosis.window import DoubtKind
+from controlplane.diagnosis.window import DoubtKind, Window
 from dataplane.engine_metrics.signal import Signal, Unit
 
 FEW_WAIT = 0.15
@@ -126,7 +126,7 @@ def _slower(now: Activity) -> Iterator[str]:
     if decode is None or running is None or len(decode.readings) < 2:
         return
     is_fine = len(decode.readings) > _MANY_READINGS
-    speeds = _smooth(decode, running) if is_fine else _each(now.window.start, decode, running)
+    speeds = _smooth(decode, running) if is_fine else _each(now.window, decode, running)
     if len(speeds) < 2:
         return
     half = len(speeds) // 2
@@ -143,12 +143,18 @@ def _slower(now: Activity) -> Iterator[str]:
         yield f"{decode.origin.name} falls to {min(warm):.3g} tokens/s for each running at times"
 
 
-def _each(start: float, decode: Series, running: Series) -> list[tuple[float, float, bool]]:
+def _each(window: Window, decode: Series, running: Series) -> list[tuple[float, float, bool]]:
     """Of each reading: tokens a second for each running, how many run, and whether it is the first
-    after a pause."""
+    after a pause. None at all while steps go on is no reading: llama.cpp counts a request's tokens
+    when it ends."""
     speeds: list[tuple[float, float, bool]] = []
-    since = start
+    since = window.start
+    steps = window.find(Signal.STEPS)
     for reading in decode.readings:
+        stepped = None if steps is None else steps.between(since, reading.at)
+        if reading.value == 0 and stepped is not None and (stepped.increase or 0.0) > 0:
+            since = reading.at
+            continue
         beside, part = running.at(reading.at), running.between(since, reading.at)
         count = 0.0 if beside is None else beside.value
         is_first = not speeds or (part is not None and part.min == 0)

@@ -9,6 +9,7 @@ from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.telemetry.clocks.impossible import (
+    NOT_YET,
     is_wrapped_now_and_then,
     negative_sums,
     negative_times,
@@ -25,7 +26,7 @@ from controlplane.diagnosis.rules.telemetry.clocks.offsets import (
 )
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
-from controlplane.diagnosis.views.told import number_of, plain, told_all
+from controlplane.diagnosis.views.told import number_of, told_all
 from controlplane.diagnosis.window import Window
 
 _NEGATIVE_LINE = (
@@ -34,7 +35,7 @@ _NEGATIVE_LINE = (
     r"|issued in the future|used before (it was )?issued"
     r"|negative (duration|latency|interval|time|elapsed|delta)"
     r"|(duration|elapsed|interval|time(delta)?|sleep length) (must be|is|was)( a)? (non-?)?negative"
-    r"|requesttimetooskewed|skew too great|is not yet valid|too far in(to)? the future"
+    rf"|requesttimetooskewed|skew too great|{NOT_YET}|too far in(to)? the future"
     r"|span .{0,60}\b(ends?|starts?) .{0,20}before (its|the) (parent|start)|observ\w+ a negative"
 )
 
@@ -42,10 +43,9 @@ _NEGATIVE_LINE = (
 def _judge(window: Window) -> Verdict | None:
     argument = Argument(window)
     summed = negative_sums(argument, window)
-    impossible = negative_times(argument, window)
-    impossible = wrapped(argument, window) or impossible
+    impossible = [*negative_times(argument, window), *wrapped(argument, window)]
     order = order_of(argument, window)
-    impossible = impossible or order.is_reversed
+    impossible += order.reversed
     if summed is not None:
         _cite_sound(argument, window)
         return argument.verdict(summed)
@@ -53,24 +53,24 @@ def _judge(window: Window) -> Verdict | None:
     for line in lines[:2]:
         argument.says(" ".join(line.split())[:200])
     differ = apart(argument, window)
-    if differ and (is_offset(argument, window) or is_step(argument, window)):
-        impossible = True
-    if not (impossible or lines or differ):
+    fits = differ and (is_offset(argument, window) or is_step(argument, window) or order.is_odd)
+    is_wrong = bool(impossible or lines or fits)
+    if not (is_wrong or differ or order.is_odd):
         return None
     by_wall = by_wall_clock(argument, window)
     _cite_sound(argument, window)
     argument.against("a slow transfer, queue or network: no time is less than nothing")
-    if (impossible or lines) and (differ or order.is_same_each_time):
+    if is_wrong and (differ or order.is_same_each_time):
         return argument.verdict(Confidence.CERTAIN)
-    if (impossible or lines) and (
-        _two_places(window) or by_wall or is_wrapped_now_and_then(window)
+    if is_wrong and (
+        _two_places(window, [*impossible, *lines]) or by_wall or is_wrapped_now_and_then(window)
     ):
         argument.need("offset of both machines' clocks")
         return argument.verdict(Confidence.LIKELY)
     if differ and _is_compared(window):
         argument.need("the same interval measured on one clock")
         return argument.verdict(Confidence.LIKELY)
-    if not (impossible or lines or far_apart(window)):
+    if not (is_wrong or order.is_odd or far_apart(window)):
         return None
     argument.need("offset of both machines' clocks", "which process took each of the two times")
     return argument.verdict(Confidence.POSSIBLE)
@@ -85,8 +85,8 @@ def _told_lines(window: Window) -> list[str]:
     ]
 
 
-def _two_places(window: Window) -> bool:
-    """What was told is of two machines."""
+def _two_places(window: Window, wrong: Sequence[str]) -> bool:
+    """Two machines were told, or those times that cannot be are of two."""
     names = {
         fact.raw
         for fact in told_all(
@@ -95,7 +95,7 @@ def _two_places(window: Window) -> bool:
         )
         if fact.value is None
     }
-    keys = " ".join(plain(fact.key) for fact in window.facts)
+    keys = " ".join(wrong).lower()
     pairs = (
         ("prefill", "decode"),
         ("gateway", "engine"),
@@ -108,7 +108,11 @@ def _two_places(window: Window) -> bool:
 def _is_compared(window: Window) -> bool:
     """Times of two ends are held against each other."""
     return bool(
-        told_all(window, r"(cross|between|one way|hop|transit|client to|gateway to|across)")
+        told_all(
+            window,
+            r"(cross|between|one way|hop|transit|client to|gateway to|across)",
+            without=r"between \w*(tokens?|chunks?|steps?|outputs?|requests?|batch\w*)",
+        )
         or told_all(window, r"(start|end|sent|received|arrived).*\b(at|time|timestamp)\b")
     )
 

@@ -7,19 +7,27 @@ from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.durations import durations_in
-from controlplane.diagnosis.views.told import number_of, told_all, told_number
+from controlplane.diagnosis.views.told import number_of, plain, told_all, told_number
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Unit
 
 TIMES = (
-    r"latency|ttft|itl|tpot|queue|transfer|delay|duration|elapsed|wait|gap|time|span|age|lag|transit|"
+    r"latency|ttft|itl|tpot|queue|transfer|delay|duration|elapsed|wait|gap|time|span|\bage\b|lag|transit|"
     r"hop|network|cost|took|ago|seen|heartbeat|inter token|per token|first token|e2e|minus"
     r"|to (engine|server|gateway|client|decode|prefill|router|worker|node|replica|pod)"
 )
 NO_TIME = (
     r"offset|skew|drift|clock|ntp|budget|left|remaining|change|delta|diff|saved|slack|gain|cost usd"
-    r"|timezone|tz\b"
+    r"|timezone|tz\b|\b(vs|versus|against|compared|relative|better|worse|faster|slower|usual"
+    r"|baseline|target|objective|threshold|limit)\b|improve|reduc"
 )
+"""A comparison may well be less than nothing."""
+_ISSUED = r"\b(iat|nbf|clocks?|issued)\b"
+NOT_YET = rf"{_ISSUED}[^\n]*not yet valid|not yet valid[^\n]*{_ISSUED}"
+"""A certificate or a token alone is not yet valid by its own date."""
+
+_NAMES = r"\b(ids?|seed|hash|digest|checksum|uuid|nonce)\b"
+"""Of keys: such numbers are of nobody's clock."""
 _WRAPPED = 2**63
 """An unsigned 64-bit difference that went below zero stands above it."""
 _TICKS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3}
@@ -35,16 +43,19 @@ _YEARS = re.compile(r"\b(292|584)(\.\d+)? ?(y|yrs?|years)\b", re.IGNORECASE)
 _BEFORE = (
     r"\b(starts?|started|begins?|begun|ends?|ended|ending|received|arriv\w+|responses?|answers?"
     r"|replies|reply|results?|finish\w*|complet\w+|done|child(ren)?|spans?|decode\w*"
-    r"|handled|stops?|stopped)( \w+)? (before|earlier than|precedes?|preceding) "
-    r"(?!change|deploy|upgrade|update|restart|rollout|crash|oom|failure|after|last|now)"
+    r"|handled|stops?|stopped)( \w+)? (before|earlier than|precedes?|preceding)( (its|their|the))? "
+    r"(requests?|questions?|calls?|parents?|starts?|started|begin\w*|begun|sent|send|sending"
+    r"|issued|asked|dispatch\w*|enqueued|creat\w+|prefill( \w+)* (end\w*|done|finish\w*))$"
 )
+"""An end before the start of the same thing, and nothing that happened to end before something."""
 _AS_LONG = 0.15
 
 
-def negative_times(argument: Argument, window: Window) -> bool:
-    """Durations below zero, as often as they were told, and ends before their starts."""
+def negative_times(argument: Argument, window: Window) -> tuple[str, ...]:
+    """Durations below zero, as often as they were told, and ends before their starts; their keys
+    in plain words."""
     found: dict[str, list[Fact]] = {}
-    for fact in told_all(window, TIMES, without=NO_TIME):
+    for fact in told_all(window, TIMES, without=f"{NO_TIME}|{_NAMES}"):
         value = number_of(fact)
         if value is not None and value < 0 and fact.unit in (Unit.SECONDS, None):
             found.setdefault(fact.key, []).append(fact)
@@ -53,32 +64,36 @@ def negative_times(argument: Argument, window: Window) -> bool:
     before = [fact for fact in told_all(window, _BEFORE) if (number_of(fact) or 0.0) > 0]
     for fact in before:
         argument.fact(fact, "which cannot be")
-    return bool(found or before)
+    return tuple(plain(key) for key in (*found, *(fact.key for fact in before)))
 
 
-def wrapped(argument: Argument, window: Window) -> bool:
-    """A difference that was below zero, in an unsigned number."""
-    found = False
-    for fact in window.facts:
+def wrapped(argument: Argument, window: Window) -> tuple[str, ...]:
+    """A difference that was below zero, in an unsigned number; keys of such in plain words."""
+    found: dict[str, None] = {}
+    for fact in _of_times(window):
         for text in re.findall(r"\d{19,20}", fact.raw):
             if int(text) >= _WRAPPED:
                 below = 2**64 - int(text)
                 argument.says(f"{fact.key} {fact.raw} = 2^64 - {below}: a duration of -{below}")
-                found = True
+                found[plain(fact.key)] = None
         what = _wrapped_to(fact)
         others = [each for each in window.facts if each.key == fact.key and each is not fact]
         sane = next((each for each in others if _wrapped_to(each) is None), None)
         if what is not None:
             argument.says(f"{fact.key} {fact.raw} = {what}: a difference below zero, unsigned")
             argument.fact(sane, "at another time")
-            found = True
-    return found
+            found[plain(fact.key)] = None
+    return tuple(found)
 
 
 def is_wrapped_now_and_then(window: Window) -> bool:
     """What else is a sane duration: nothing that always subtracts the wrong way."""
-    wraps = {fact.key for fact in window.facts if _wrapped_to(fact) is not None}
+    wraps = {fact.key for fact in _of_times(window) if _wrapped_to(fact) is not None}
     return any(fact.key in wraps and _wrapped_to(fact) is None for fact in window.facts)
+
+
+def _of_times(window: Window) -> tuple[Fact, ...]:
+    return told_all(window, rf"{TIMES}|time ?stamp|interval|\b(ms|us|ns)$", without=_NAMES)
 
 
 def _wrapped_to(fact: Fact) -> str | None:

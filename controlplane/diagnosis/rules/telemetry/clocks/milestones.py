@@ -2,18 +2,29 @@
 
 import itertools
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from controlplane.diagnosis.citing import number, says
 from controlplane.diagnosis.fact import Fact
+from controlplane.diagnosis.rules.telemetry.clocks.moment import (
+    Moment,
+    Scale,
+    between,
+    moment_of,
+)
 from controlplane.diagnosis.views.argument import Argument
-from controlplane.diagnosis.views.told import number_of, plain
+from controlplane.diagnosis.views.told import plain
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Unit
 
 _ORDER = (
     (r"(sent|send|dispatch\w*|enqueued|forwarded)", r"(received|receive|arriv\w+|accepted)"),
+    (r"(start|started|begin|begun)", r"(end|ended|finish\w*|stop\w*|done)"),
+    (r"parent( \w+)* (start\w*)", r"child( \w+)* (start\w*)"),
+)
+"""What has to come first, and what after it."""
+_PHASES = (
     (
         r"(prefill|encode)( \w+)* (end|ended|done|finish\w*)",
         r"decode( \w+)* (start\w*|begin\w*|receiv\w*|arriv\w*|schedul\w*)",
@@ -22,10 +33,9 @@ _ORDER = (
         r"(prefill|ctx|context)( \w+)* (first token|end|ended|done|finish\w*)( \w+)*",
         r"(transfer|decode|gen|generation)( \w+)* (start\w*|begin\w*)",
     ),
-    (r"(start|started|begin|begun)", r"(end|ended|finish\w*|stop\w*|done)"),
-    (r"parent( \w+)* (start\w*)", r"child( \w+)* (start\w*)"),
 )
-"""What has to come first, and what after it."""
+"""What follows as a rule: layers are handed over while others are still prefilled, so that one of
+these pairs alone is no proof, and neither is a pair of durations."""
 _LIFE = (
     r"client( \w+)* (sent|send|submit\w*|issued)|^(sent|send|submitted|issued|created)\b",
     r"arriv\w*|(server|engine|gateway|router|worker)( \w+)* (received|accepted)"
@@ -47,8 +57,6 @@ _HOPS = (
 """A request's way in: the same moment, as each of them notes it."""
 _WAY_BACK = r"finish\w*|complet\w*|end(ed)?|last|response|answer\w*|done|out|first token"
 _MOMENT = r"\b(at|time|timestamp|ts|stamp|unix|epoch)\b"
-_MOMENTS_FROM = 1000.0
-"""Seconds since some start of a clock: less is a duration, whatever it is called."""
 _NEAR = 0.02
 """Of themselves, so far two moments of one request may be apart; two durations are no moments."""
 _SAME = 0.1
@@ -60,14 +68,21 @@ _MOST_SAID = 4
 class Order:
     """What the moments say."""
 
-    is_reversed: bool = False
+    reversed: tuple[str, ...] = ()
+    """Keys of moments that cannot be in this order, in plain words."""
+    is_odd: bool = False
+    """Moments or durations that may overlap are in another order than usual."""
     is_same_each_time: bool = False
     """At least two requests are off by the same, and another is in order."""
 
 
 def order_of(argument: Argument, window: Window) -> Order:
     """Whether what comes after stands before, each time that both were told."""
-    pairs = _reversed_pairs(argument, window)
+    pairs = _first_reversed(_ORDER, _moments(window))
+    overlaps = _first_reversed(_PHASES, _seconds(window))
+    pairs += overlaps if _is_as_much_each_time(overlaps) else []
+    for early, late, _ in (*pairs, *overlaps):
+        argument.says(f"{says(late)} is before {says(early)}")
     offs, in_order = _life(window)
     offs += _hops(window)
     for early, late, off in offs[:_MOST_SAID]:
@@ -78,44 +93,62 @@ def order_of(argument: Argument, window: Window) -> Order:
     places = {early.at for early, _, _ in offs}
     is_same = len(places) > 1 and max(by) - min(by) <= _SAME * max(by)
     return Order(
-        is_reversed=bool(pairs or offs),
+        reversed=tuple(plain(each.key) for pair in (*pairs, *offs) for each in pair[:2]),
+        is_odd=bool(overlaps),
         is_same_each_time=is_same and bool(in_order),
     )
 
 
-def _reversed_pairs(argument: Argument, window: Window) -> int:
-    found = 0
-    for first, second in _ORDER:
-        earlier = _moments(window, first, without=second)
-        later = _moments(window, second, without=first)
-        for fact, value in earlier:
-            for other, after in later:
-                if other.at == fact.at and after < value and _is_pair(fact, other):
-                    argument.says(f"{says(other)} is before {says(fact)}")
-                    found += 1
-        if found:
-            break
-    return found
-
-
 _Pair = tuple[Fact, Fact, float]
+"""What should be first, what should follow, and by how many seconds it comes before."""
+_Told = Sequence[tuple[Fact, Moment]]
+
+
+def _first_reversed(order: Sequence[tuple[str, str]], told: _Told) -> list[_Pair]:
+    """Of the first two that stand the other way round, each time that both were told."""
+    for first, second in order:
+        earlier = [each for each in told if _is_of(each[0], first, second)]
+        later = [each for each in told if _is_of(each[0], second, first)]
+        found = [
+            (fact, other, -apart)
+            for fact, before in earlier
+            for other, after in later
+            if other.at == fact.at
+            and (apart := between(before, after)) is not None
+            and apart < 0
+            and _is_pair(fact, other)
+        ]
+        if found:
+            return found
+    return []
+
+
+def _is_of(fact: Fact, pattern: str, without: str) -> bool:
+    key = plain(fact.key)
+    return bool(re.search(rf"\b{pattern}\b", key) and not re.search(rf"\b{without}\b", key))
+
+
+def _is_as_much_each_time(pairs: Sequence[_Pair]) -> bool:
+    """Of several requests: what overlaps is as long as its work, clocks are apart by the same."""
+    by = [off for _, _, off in pairs]
+    return len({fact.at for fact, _, _ in pairs}) > 1 and max(by) - min(by) <= _SAME * max(by)
 
 
 def _life(window: Window) -> tuple[list[_Pair], list[_Pair]]:
     """Of each request the widest pair that is out of order, else the widest that is in order."""
-    by_time: dict[float, list[tuple[int, Fact, float]]] = {}
+    by_time: dict[float, list[tuple[int, Fact, Moment]]] = {}
     for fact in window.facts:
-        place, moment = _place_in_life(fact), _moment(fact)
+        place, moment = _place_in_life(fact), moment_of(fact)
         if place is not None and moment is not None:
             by_time.setdefault(fact.at, []).append((place, fact, moment))
     offs, in_order = [], []
     for told in by_time.values():
         told.sort(key=lambda each: each[0])
         pairs = [
-            (one, two, after - before)
+            (one, two, apart)
             for index, (first, one, before) in enumerate(told)
             for second, two, after in told[index + 1 :]
-            if first < second and _are_near(before, after)
+            if first < second and (apart := _near(before, after)) is not None
         ]
         if not pairs:
             continue
@@ -129,9 +162,9 @@ def _life(window: Window) -> tuple[list[_Pair], list[_Pair]]:
 
 def _hops(window: Window) -> list[_Pair]:
     """Who noted a request after somebody whom it reaches later."""
-    by_stem: dict[tuple[float, str], list[tuple[int, Fact, float]]] = {}
+    by_stem: dict[tuple[float, str], list[tuple[int, Fact, Moment]]] = {}
     for fact in window.facts:
-        key, moment = plain(fact.key), _moment(fact)
+        key, moment = plain(fact.key), moment_of(fact)
         hop = next((i for i, who in enumerate(_HOPS) if re.search(rf"\b({who})\b", key)), None)
         if moment is None or hop is None or re.search(rf"\b({_WAY_BACK})\b", key):
             continue
@@ -139,17 +172,20 @@ def _hops(window: Window) -> list[_Pair]:
             stem = re.sub(rf"\b({_HOPS[hop]})\b", "*", key)
             by_stem.setdefault((fact.at, stem), []).append((hop, fact, moment))
     return [
-        (one, two, before - after)
+        (one, two, -apart)
         for told in by_stem.values()
         for (_, one, before), (_, two, after) in itertools.pairwise(
             sorted(told, key=lambda each: each[0])
         )
-        if before > after and _are_near(before, after)
+        if (apart := _near(before, after)) is not None and apart < 0
     ]
 
 
-def _are_near(one: float, two: float) -> bool:
-    return abs(one - two) <= _NEAR * max(one, two)
+def _near(one: Moment, two: Moment) -> float | None:
+    """Seconds from one to the other, where both may be of one request."""
+    apart = between(one, two)
+    far = _NEAR * max(one.seconds, two.seconds)
+    return apart if apart is not None and abs(apart) <= far else None
 
 
 def _place_in_life(fact: Fact) -> int | None:
@@ -160,38 +196,18 @@ def _place_in_life(fact: Fact) -> int | None:
     return found[-1] if found else None
 
 
-def _moment(fact: Fact) -> float | None:
-    """Of a date, a time of day, or seconds since a clock's start."""
-    if fact.value is None:
-        return _clock(fact.raw)
-    value = number_of(fact)
-    is_time = fact.unit in (Unit.SECONDS, Unit.UNIX_SECONDS, None)
-    return value if is_time and value is not None and value >= _MOMENTS_FROM else None
+def _moments(window: Window) -> _Told:
+    return [(fact, each) for fact in window.facts if (each := moment_of(fact)) is not None]
 
 
-def _moments(window: Window, pattern: str, *, without: str) -> list[tuple[Fact, float]]:
-    moments = []
-    for fact in window.facts:
-        key = plain(fact.key)
-        if not re.search(rf"\b{pattern}\b", key) or re.search(rf"\b{without}\b", key):
-            continue
-        value = fact.value if fact.unit in (Unit.SECONDS, Unit.UNIX_SECONDS) else _clock(fact.raw)
-        if value is not None:
-            moments.append((fact, value))
-    return moments
-
-
-def _clock(raw: str) -> float | None:
-    """Seconds of a date or a time of day; None for anything else."""
-    text = raw.strip().replace("Z", "+00:00")
-    try:
-        return datetime.fromisoformat(text).timestamp()
-    except ValueError:
-        pass
-    found = re.fullmatch(r"(\d{1,2}):(\d{2}):(\d{2}(?:[.,]\d+)?)", text)
-    if found is None:
-        return None
-    return int(found[1]) * 3600 + int(found[2]) * 60 + float(found[3].replace(",", "."))
+def _seconds(window: Window) -> _Told:
+    """Moments, and what may be a duration as well."""
+    durations = [
+        (fact, Moment(Scale.STEADY, fact.value))
+        for fact in window.facts
+        if fact.value is not None and fact.unit in (Unit.SECONDS, Unit.UNIX_SECONDS)
+    ]
+    return [*durations, *(each for each in _moments(window) if each[0].value is None)]
 
 
 def _is_pair(one: Fact, two: Fact) -> bool:

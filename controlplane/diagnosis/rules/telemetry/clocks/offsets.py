@@ -5,7 +5,7 @@ import re
 
 from controlplane.diagnosis.citing import number, says
 from controlplane.diagnosis.fact import Fact
-from controlplane.diagnosis.rules.telemetry.clocks.impossible import NO_TIME, TIMES
+from controlplane.diagnosis.rules.telemetry.clocks.impossible import NO_TIME, NOT_YET, TIMES
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.told import number_of, plain, says_no, told_all
 from controlplane.diagnosis.window import Window
@@ -17,11 +17,20 @@ _FAR_APART = 1.0
 """Seconds: nothing that keeps clocks leaves them so far from each other."""
 _AS_LONG = 0.15
 """By how much of it the true duration may add to an offset."""
+_BY_HOW_MUCH = r"\b(offset|skew|drift|diff(erence)?|delta|minus|ahead|behind|apart|error|off)\b"
 _OFFSET = (
-    r"offset|skew|drift|clock|ntp|chrony|ptp|time ?sync|time (difference|diff|delta)"
-    r"|(time|clock) (ahead|behind)"
+    r"\b(ntp|chronyd?|ptp|timesyncd)\b|\btime ?sync\b"
+    rf"|\b(clocks?|time)\b.*{_BY_HOW_MUCH}|{_BY_HOW_MUCH}.*\bclocks?\b"
+    r"|\b(hosts?|nodes?|machines?)\b.*\boffset\b|\boffset\b.*\b(hosts?|nodes?|machines?)\b"
 )
+"""Of clocks: shards, batches and consumers have a skew, a drift or an offset of their own."""
 _NO_OFFSET = r"sync|limit|threshold|allowed|rope|\bheads?\b|overhead|kafka|consumer|mhz|ghz"
+_DEVICE_CLOCK = re.compile(
+    r"\b(gpu|sm|mem(ory)?|graphics|cpu|core|boost|shader|dram)s?( \w+)? clocks?\b"
+    r"|\bclocks?( \w+)? (throttl\w*|speed|rate|frequency)|[mg]hz|thermal",
+    re.IGNORECASE,
+)
+"""What beats in a chip, and tells no time."""
 _SYNCED = r"(ntp|chrony|clock|time|ptp).*(sync|status|service|active)|unsync"
 _UNKEPT = (
     r"\b(ntp|chronyd?|ptp|clock|time|timesyncd)\b.*\b(not|un|never|lost|no)[ -]?(sync\w*|kept"
@@ -31,12 +40,12 @@ _UNKEPT = (
 _SET = (
     r"\b(clock|time|chronyd?|ntpd?|timesyncd)\b.{0,40}\b(slew\w*|step(s|ped|ping)?|jump(s|ed)?"
     r"|went|moved?|goes|going|set|adjusted)\b.{0,20}\bback(wards?)?\b"
-    r"|\b(slew\w*|stepp?\w*|set|jump\w*)( the| it)?( clock| time)? back(wards?)?\b"
+    r"|\b(slew\w*|stepp?\w*|set|jump\w*)( the| its)? (clock|time) back(wards?)?\b"
 )
 _LINE = (
-    r"clock (was )?(set|stepped|jumped|skew)|set back by|time jump|system clock|chronyd?[^\n]*"
+    r"clock (was )?(set|stepped|jumped|skew)|time jump|system clock|chronyd?[^\n]*"
     r"(offset|step)|timesync|ntpd?[^\n]*(offset|step)|clock skew|timestamps? .*in the future|"
-    r"too far (in|into) the future|not yet valid|requesttimetooskewed|signature expired"
+    rf"too far (in|into) the future|{NOT_YET}|requesttimetooskewed|signature expired"
     r"|seconds (slow|fast) of ntp|leap status *: *not sync|clock synchronized: no"
     r"|clock (difference|drift) (against|is|too|of)|high clock drift"
     r"|(time|clock) (went|moved|goes|jumped) back|seconds? time difference between"
@@ -66,7 +75,10 @@ def apart(argument: Argument, window: Window) -> bool:
 def _unkept(argument: Argument, window: Window) -> bool:
     found = False
     for fact in window.facts:
-        if fact.value is None and re.search(_UNKEPT, f"{plain(fact.key)} {fact.raw}", re.I):
+        text = f"{plain(fact.key)} {fact.raw}"
+        if fact.value is not None or _DEVICE_CLOCK.search(text):
+            continue
+        if re.search(_UNKEPT, text, re.IGNORECASE):
             argument.fact(fact, "this clock is not kept")
             found = True
     for fact in told_all(window, _SYNCED):

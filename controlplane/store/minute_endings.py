@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 from controlplane.store.request_tables import MinuteCountRow
 
 OFFERED = "offered"
+INPUT_TOKENS = "tokens.input"
 DISPOSITION_PREFIX = "disposition."
 GOOD, JUDGED = "in_contract.good", "in_contract.total"
 
@@ -19,7 +20,7 @@ class EndingKey(NamedTuple):
     deployment: str
     tenant: str
     measure: str
-    """offered, disposition.<word>, in_contract.good or in_contract.total."""
+    """offered, tokens.input, disposition.<word>, in_contract.good or in_contract.total."""
 
 
 def count_endings(session: Session, since_minute_unix: int) -> dict[EndingKey, int]:
@@ -37,7 +38,7 @@ def count_endings(session: Session, since_minute_unix: int) -> dict[EndingKey, i
             MinuteCountRow.minute_unix >= since_minute_unix,
             MinuteCountRow.deployment != "",
             or_(
-                MinuteCountRow.measure.in_((OFFERED, GOOD, JUDGED)),
+                MinuteCountRow.measure.in_((OFFERED, INPUT_TOKENS, GOOD, JUDGED)),
                 MinuteCountRow.measure.like(f"{DISPOSITION_PREFIX}%"),
             ),
         )

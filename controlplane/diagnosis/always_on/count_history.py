@@ -3,20 +3,27 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 
+from controlplane.diagnosis.always_on.request_facts import OWN_TENANTS
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.reading import Origin, Reading, Series, SourceKind
 from controlplane.diagnosis.sources.facts import facts_of
 from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.sources.plain_number import plain_number
-from controlplane.store.minute_endings import DISPOSITION_PREFIX, GOOD, JUDGED, OFFERED, EndingKey
+from controlplane.store.minute_endings import (
+    DISPOSITION_PREFIX,
+    GOOD,
+    INPUT_TOKENS,
+    JUDGED,
+    OFFERED,
+    EndingKey,
+)
 from dataplane.engine_metrics.signal import Signal
 
 SINCE_SECONDS = 180.0
 """How far back one look at the counts goes. Requests that take longer are not counted here."""
 _TURNED_AWAY = frozenset({"rejected", "shed"})
 _PLACE = "request counts"
-_OWN_TENANTS = "_"
-"""Names that begin so are not callers, but probes of ours."""
+_SENT = (OFFERED, INPUT_TOKENS)
 _SHOWN = 8
 _MAX_UNIX = 2**62
 _USUAL_SECONDS = 120.0
@@ -33,8 +40,8 @@ class CountHistory:
         self._totals: Counter[tuple[str, str]] = Counter()
         self._readings: dict[tuple[str, str], list[Reading]] = {}
         self._moments: list[float] = []
-        self._before: dict[tuple[str, str], dict[int, int]] = {}
-        """Requests by deployment and tenant, by minutes that are over."""
+        self._before: dict[tuple[str, str, str], dict[int, int]] = {}
+        """By deployment, measure of what is sent and tenant: how much, by minutes that are over."""
 
     def take(self, counted: Mapping[EndingKey, int], at: float) -> None:
         """What `count_endings` says at `at`. Counts only grow, also of minutes that are over."""
@@ -83,6 +90,12 @@ class CountHistory:
             return Part()
         return Part(series=series, facts=facts, start=self._moments[0], end=self._moments[-1])
 
+    def is_one_sending_more(self, deployment: str) -> bool:
+        """Whether the tenant who sends most, in requests or in tokens, sends much more than
+        before."""
+        by_measure = self._by_measure(deployment)
+        return any(self._has_grown(deployment, measure, by_measure[measure]) for measure in _SENT)
+
     def _recent(self) -> set[tuple[str, str]]:
         return {
             (key.deployment, key.measure.removeprefix(DISPOSITION_PREFIX)) for key in self._seen
@@ -106,15 +119,20 @@ class CountHistory:
                     labels={"reason": word},
                 )
 
-    def _facts(self, deployment: str) -> Iterator[Fact]:
-        by_measure: dict[str, Counter[str]] = defaultdict(Counter)
+    def _by_measure(self, deployment: str) -> defaultdict[str, Counter[str]]:
+        """How much of each measure each tenant has in the last minutes."""
+        by_measure: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for key, value in self._seen.items():
-            if key.deployment == deployment and not key.tenant.startswith(_OWN_TENANTS):
+            if key.deployment == deployment and not key.tenant.startswith(OWN_TENANTS):
                 by_measure[key.measure][key.tenant] += value
+        return by_measure
+
+    def _facts(self, deployment: str) -> Iterator[Fact]:
+        by_measure = self._by_measure(deployment)
         seconds = f"{SINCE_SECONDS:g}"
         known: dict[str, object] = {}
         offered = by_measure[OFFERED]
-        if self._has_grown(deployment, offered):
+        if self._has_grown(deployment, OFFERED, offered):
             known[f"calls_by_tenant_last_{seconds}_s"] = dict(offered.most_common(_SHOWN))
             turned_away: Counter[str] = sum(
                 (by_measure[f"{DISPOSITION_PREFIX}{word}"] for word in sorted(_TURNED_AWAY)),
@@ -133,11 +151,12 @@ class CountHistory:
         """Of minutes that are not looked at any more, how much each tenant sent."""
         oldest = min((key.minute_unix for key in counted), default=_MAX_UNIX)
         for key, value in self._seen.items():
-            if key.minute_unix < oldest and key.measure == OFFERED:
-                minutes = self._before.setdefault((key.deployment, key.tenant), {})
+            if key.minute_unix < oldest and key.measure in _SENT:
+                of = (key.deployment, key.measure, key.tenant)
+                minutes = self._before.setdefault(of, {})
                 minutes[key.minute_unix] = value
 
-    def _has_grown(self, deployment: str, offered: Counter[str]) -> bool:
+    def _has_grown(self, deployment: str, measure: str, offered: Counter[str]) -> bool:
         """Whether the tenant who sends most sends much more than before. That one has most of the
         traffic is how most services are, and no finding; nor is anything known of a tenant when
         there was no time to learn what is usual."""
@@ -148,7 +167,9 @@ class CountHistory:
         num_minutes = (max(minutes) - min(minutes)) / 60 + 1 if minutes else 0
         if num_minutes * 60 < _USUAL_SECONDS:
             return False
-        before = sum(self._before.get((deployment, tenant), {}).values()) / (num_minutes * 60)
+        before = sum(self._before.get((deployment, measure, tenant), {}).values()) / (
+            num_minutes * 60
+        )
         return number / SINCE_SECONDS >= _GROWN * before
 
 

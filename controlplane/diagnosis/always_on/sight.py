@@ -21,6 +21,7 @@ from controlplane.diagnosis.always_on.gateway_history import GatewayHistory
 from controlplane.diagnosis.always_on.page_readers import PageReaders
 from controlplane.diagnosis.always_on.replica_history import ReplicaHistory
 from controlplane.diagnosis.always_on.report_history import ReportHistory, read_reports
+from controlplane.diagnosis.always_on.request_facts import facts_of_requests
 from controlplane.diagnosis.always_on.scraper import ScrapedPage
 from controlplane.diagnosis.always_on.turns import Target
 from controlplane.diagnosis.sources.failed_scrapes import told_of_failures
@@ -32,6 +33,7 @@ from controlplane.process_history import ProcessHistory
 from controlplane.store.database import Database
 from controlplane.store.minute_endings import count_endings
 from controlplane.store.replicas import list_transitions_between
+from controlplane.store.requests import RequestFilter, list_requests
 from controlplane.store.series import SeriesSpan
 
 _CHANGES_SECONDS = 6 * 3600
@@ -41,6 +43,11 @@ operator tries again within minutes."""
 _GIVEN_UP_SECONDS = 90.0
 """That a replica hung is told for so long: two looks and more, and no longer than it matters."""
 _MAX_TRANSITIONS = 2000
+_REQUESTS_SECONDS = 60.0
+_MAX_REQUESTS = 500
+"""Of each deployment: enough for shares, and some milliseconds."""
+_MAX_RECORDED = 8
+"""Deployments whose requests are read at once."""
 _SERVING = frozenset({"starting", "ready", "draining"})
 
 
@@ -102,6 +109,7 @@ class Sight:
         self._deployments: dict[str, _Deployment] = {}
         self._readers = PageReaders()
         self._counts = CountHistory()
+        self._requests: dict[str, Part] = {}
         self._gateways = GatewayHistory()
         self._changes: dict[str, list[Change]] = {}
         self._logs_dir = logs_dir
@@ -181,6 +189,20 @@ class Sight:
         self._counts.take(counted, at)
         self._counts.forget_before(at - self._keep_seconds)
 
+    def take_requests(self, troubled: Iterable[str], at: float) -> None:
+        """Who sent the newest requests and what became of them, of deployments that are troubled or
+        look so, and of those a tenant of which sends more than before. Raises SQLAlchemyError."""
+        grown = {name for name in self._deployments if self._counts.is_one_sending_more(name)}
+        wanted = (self.suspects() | grown | set(troubled)) & self._deployments.keys()
+        since = round((at - _REQUESTS_SECONDS) * 1e9)
+        self._requests = {}
+        for name in sorted(wanted, key=lambda each: (each not in grown, each))[:_MAX_RECORDED]:
+            with self.request_db.reading() as session:
+                asked = RequestFilter(deployment=name, since_unix_ns=since)
+                rows = list_requests(session, asked, _MAX_REQUESTS)
+                facts = facts_of_requests(rows, at, is_one_sending_more=name in grown)
+            self._requests[name] = Part(facts=facts)
+
     def take_changes(self, at: float) -> None:
         """What was changed of late, and by whom. Raises SQLAlchemyError."""
         span = SeriesSpan(
@@ -214,6 +236,7 @@ class Sight:
                 kept.reports.tell(),
                 *gateways,
                 self._counts.tell(deployment, is_told_by_gateways=bool(gateways)),
+                self._requests.get(deployment, Part()),
                 _unanswered(kept),
                 self._failed(deployment),
                 self._given_up.get(deployment, Part()),

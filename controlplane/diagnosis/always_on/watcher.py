@@ -196,6 +196,8 @@ class Watcher:
         self._ask_gateways(now)
         ask = self._outages.ask
         ask(self._request_db, lambda: self._sight.take_counts(now))
+        troubled = self._troubled or set()
+        ask(self._request_db, lambda: self._sight.take_requests(troubled, now))
         ask(self._config_db, lambda: self._sight.take_changes(now))
         ask(self._config_db, lambda: self._sight.take_failures(now))
 

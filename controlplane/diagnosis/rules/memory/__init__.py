@@ -7,19 +7,25 @@ from controlplane.diagnosis.rules.memory.foreign import FOREIGN_MEMORY
 from controlplane.diagnosis.rules.memory.fragmentation import FRAGMENTATION
 from controlplane.diagnosis.rules.memory.host import HOST_MEMORY
 from controlplane.diagnosis.rules.memory.load import LOAD
+from controlplane.diagnosis.rules.memory.outlived import weighed
 from controlplane.diagnosis.rules.memory.prefill import PREFILL_TRANSIENT
 from controlplane.diagnosis.rules.memory.profile import PROFILE
 from controlplane.diagnosis.rules.memory.warmup import WARMUP
 
-RULES: tuple[Rule, ...] = (
-    FOREIGN_MEMORY,
-    HOST_MEMORY,
-    FRAGMENTATION,
-    LOAD,
-    PROFILE,
-    GRAPH_CAPTURE,
-    WARMUP,
-    PREFILL_TRANSIENT,
-    DECODE_GROWTH,
+RULES: tuple[Rule, ...] = tuple(
+    map(
+        weighed,
+        (
+            FOREIGN_MEMORY,
+            HOST_MEMORY,
+            FRAGMENTATION,
+            LOAD,
+            PROFILE,
+            GRAPH_CAPTURE,
+            WARMUP,
+            PREFILL_TRANSIENT,
+            DECODE_GROWTH,
+        ),
+    )
 )
 """The surer to be right, the earlier."""

@@ -286,5 +286,9 @@ def own_pids(window: Window) -> frozenset[str]:
     )
 
 
-_OWN = re.compile(r"\b(own|rank|worker|launcher|engine|scheduler|tp\d?)", re.IGNORECASE)
+_OWN = re.compile(
+    r"\b(own|rank|worker|launcher|engine|scheduler|encoder|executor|core|draft|mps|lmcache"
+    r"|[tdpe]p\d?\b)",
+    re.IGNORECASE,
+)
 _OTHERS = re.compile(r"other|foreign|neighbou?r|zombie|leftover|defunct|previous", re.IGNORECASE)

@@ -1,6 +1,7 @@
 """oom.foreign_memory: before this engine took its share, others had part of the device."""
 
 import re
+from dataclasses import replace
 
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.log_event import LogEvent, LogKind
@@ -25,12 +26,26 @@ _SAID_BY_ENGINE = (
 def _judge(window: Window) -> Verdict | None:
     refusal = window.last_event(LogKind.FREE_MEMORY_TOO_LITTLE)
     if refusal is not None:
-        return _refused(window, refusal)
+        return _got_over(window, refusal, _refused(window, refusal))
     said = window.lines_with(_SAID_BY_ENGINE)
     if said:
         return _said(window, said[-1])
     failure = find_failure(window)
     return None if failure is None else _beside_others(window, failure)
+
+
+def _got_over(window: Window, refusal: LogEvent, verdict: Verdict) -> Verdict:
+    """No surer than POSSIBLE where a later start came up: then it is over."""
+    ready = window.last_event(LogKind.READY)
+    if ready is None or ready.index < refusal.index:
+        return verdict
+    over = f"it is over: a later start came up, {shortened(ready.line)}"
+    return replace(
+        verdict,
+        confidence=Confidence.POSSIBLE,
+        against=(over, *verdict.against),
+        needs=verdict.needs or _WHO,
+    )
 
 
 def _refused(window: Window, event: LogEvent) -> Verdict:

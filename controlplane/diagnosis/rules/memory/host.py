@@ -6,18 +6,24 @@ from collections.abc import Sequence
 from controlplane.diagnosis.citing import cited_series, moved, says
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
-from controlplane.diagnosis.log_event import LogKind
+from controlplane.diagnosis.log_event import LogEvent, LogKind
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.memory.failure import find_failure
+from controlplane.diagnosis.rules.memory.killed import (
+    is_old,
+    killed_by_others,
+    of_engines,
+    told_kills,
+)
 from controlplane.diagnosis.rules.memory.ledger import facts_named, known, shortened
 from controlplane.diagnosis.rules.memory.on_cpu import cpu_failure
+from controlplane.diagnosis.rules.memory.outlived import works_on
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.course import course_of
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal, Unit
 
-_KILLED = re.compile(r"oom[-_ ]?kill|out of memory.*kill|killed.*out of memory", re.IGNORECASE)
 _LINES = (
     r"not enough (host|cpu|system) memory|insufficient (host|cpu|system) memory|"
     r"low on resource: memory|node running low on memory|memory usage threshold of|"
@@ -47,11 +53,13 @@ _TOPICS = r"mem|ram|limit|exit|oom|kill|cache|vram|gpu|rss|swap|models|reuse|hos
 
 
 def _judge(window: Window) -> Verdict | None:
-    events = window.events_of(LogKind.HOST_OUT_OF_MEMORY)
-    told = [
-        fact for fact in window.facts if _KILLED.search(f"{fact.key} {fact.raw}") and _is_yes(fact)
-    ]
-    lines = () if events else window.lines_with(_LINES)
+    seen = window.events_of(LogKind.HOST_OUT_OF_MEMORY)
+    events = of_engines(window, seen)
+    is_named = len(events) == len(seen)
+    if not is_named and not events and not works_on(window, seen[-1].at):
+        events = seen
+    told = [*told_kills(window)]
+    lines = () if seen else window.lines_with(_LINES)
     told += [
         fact
         for fact in window.facts
@@ -62,7 +70,11 @@ def _judge(window: Window) -> Verdict | None:
         return _killed(window)
     if cpu_failure(window) is not None and not any(_DECIDED.search(text) for text in said):
         return None  # there it is the device's, and the stage decides
-    confidence = _sure(window, said)
+    over = (
+        *_over(window, events, told),
+        *(() if is_named or not events else ("by its name what was killed is no engine's",)),
+    )
+    confidence = Confidence.POSSIBLE if over else _sure(window, said)
     return Verdict(
         confidence=confidence,
         evidence=(
@@ -71,10 +83,20 @@ def _judge(window: Window) -> Verdict | None:
             *(says(fact) for fact in told),
             *_context(window),
         ),
-        against=_against(window),
+        against=(*over, *_against(window)),
         needs=() if confidence is Confidence.CERTAIN else _NEEDS,
         detail="host",
     )
+
+
+def _over(window: Window, events: Sequence[LogEvent], told: Sequence[Fact]) -> tuple[str, ...]:
+    """Why it is no matter of now: what was told is of days ago, or work went on beyond it."""
+    if not events and is_old(told):
+        return (f"it is of days ago: {', '.join(says(fact) for fact in told)}",)
+    moments = [event.at for event in events] + [fact.at for fact in told]
+    last = max((moment for moment in moments if moment is not None), default=None)
+    worked = works_on(window, last)
+    return (worked,) if worked else ()
 
 
 def _sure(window: Window, said: Sequence[str]) -> Confidence:
@@ -100,10 +122,6 @@ def _has_ended(window: Window, said: Sequence[str]) -> bool:
     return len(rest) <= _LAST_LINES and not any(kind in _GOES_ON for kind in after)
 
 
-def _is_yes(fact: Fact) -> bool:
-    return fact.raw.strip().lower() not in ("false", "no", "0", "none")
-
-
 def _killed(window: Window) -> Verdict | None:
     """Ended by signal 9, by whomever."""
     exits = [
@@ -117,8 +135,9 @@ def _killed(window: Window) -> Verdict | None:
     if not exits and not lines:
         return None
     near = _near_limit(window)
+    otherwise = (*_over(window, (), exits), *killed_by_others(window))
     return Verdict(
-        confidence=Confidence.LIKELY if near else Confidence.POSSIBLE,
+        confidence=Confidence.LIKELY if near and not otherwise else Confidence.POSSIBLE,
         evidence=(
             *(says(fact) for fact in exits),
             *(shortened(line) for line in lines[:2]),
@@ -127,6 +146,7 @@ def _killed(window: Window) -> Verdict | None:
         ),
         against=(
             "a probe or a person that ends a process leaves the same code",
+            *otherwise,
             *_against(window),
         ),
         needs=_NEEDS,

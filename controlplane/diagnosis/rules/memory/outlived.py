@@ -21,7 +21,7 @@ _RUN_OUT = (LogKind.OUT_OF_MEMORY, LogKind.KV_CACHE_TOO_SMALL)
 _ANSWERS = (LogKind.REQUEST_ENDED, LogKind.GENERATED, LogKind.PROMPT_EVALUATED)
 _WORK = (Signal.GENERATION_TOKENS, Signal.PROMPT_TOKENS, Signal.FINISHED)
 _STILL_COUNTED = 20.0
-"""Seconds: what engines average over before a line, twice; later tokens are of after the failure."""
+"""Seconds: what engines average over before a line, twice; later tokens are of later."""
 _AGAIN = 5.0
 """Seconds: what the ranks of one engine write of one failure lies closer together."""
 

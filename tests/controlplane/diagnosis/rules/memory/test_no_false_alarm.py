@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import pytest
-from tests.controlplane.diagnosis.rules.build_window import fact, series
 
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
@@ -14,6 +13,7 @@ from controlplane.diagnosis.sources.joining import join
 from controlplane.diagnosis.sources.log.reader import read_log
 from controlplane.diagnosis.sources.part import Part
 from dataplane.engine_metrics.signal import Signal, Unit
+from tests.controlplane.diagnosis.rules.build_window import fact, series
 
 _WORKS = (series(Signal.GENERATION_TOKENS, 10000, 13600, 17200, 20800),)
 _STOPS = (series(Signal.GENERATION_TOKENS, 10000, 13600, 13600, 13600),)

@@ -50,7 +50,7 @@ def read_scrape(table: AliasTable, text: str, signals: Collection[Signal]) -> Sc
     """What `text` tells of `signals`. Raises ValueError for lines that no exposition has, and for
     more of them than any engine tells."""
     names = _names(table, frozenset(signals))
-    lines = [line for line in text.splitlines() if _name(line) in names]
+    lines = [line for line in text.split("\n") if _name(line) in names]
     if len(lines) > _MAX_LINES:
         raise ValueError(f"{len(lines)} samples of what a few say in any engine")
     page = ExpositionReader().read("\n".join([*lines, ""]))

@@ -75,8 +75,9 @@ class ScrapedStats:
             return
         try:
             scrape = read_scrape(self._table, response.text, self._signals)
-        except ValueError:
-            return  # no exposition, or one too long: what was known before grows old
+        except ValueError as error:
+            self._say_once(str(error))  # what was known before grows old
+            return
         if scrape.told:
             self._stats, self._scraped_at = self._read(scrape), now
 

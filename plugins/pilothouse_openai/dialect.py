@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dataplane.engine import EngineRequest, EngineStats
-from dataplane.openai_endpoint.dialect import Learned
+from dataplane.openai_endpoint.dialect import Learned, count_in
 from dataplane.openai_endpoint.http import EndpointHttp
 from dataplane.openai_endpoint.parameters import USUAL
 from dataplane.openai_endpoint.refusal import Refusal, read_plain_refusal
@@ -24,10 +24,9 @@ class OpenAIDialect:
 
     async def learn(self, http: EndpointHttp, model: Mapping[str, Any]) -> Learned:
         """Some servers tell a length beside the model's name."""
-        length = model.get("max_model_len")
         return Learned(
             version=str(model.get("owned_by", "unknown")),
-            max_model_len=length if isinstance(length, int) else None,
+            max_model_len=count_in(model.get("max_model_len")),
             parameters=USUAL,
         )
 

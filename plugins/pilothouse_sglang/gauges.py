@@ -25,14 +25,15 @@ def read_stats(scrape: Scrape, page_size: int | None) -> EngineStats:
     block_size = scrape.count(Signal.KV_BLOCK_SIZE) or page_size
     capacity = _blocks(scrape, Signal.KV_CAPACITY, block_size)
     used = _blocks(scrape, Signal.CONTEXT_TOKENS, block_size)
-    is_known = capacity is not None and used is not None and used <= capacity
+    left = None if capacity is None or used is None or used > capacity else capacity - used
+    is_known = left is not None
     return EngineStats(
         age_seconds=0.0,
         num_running=scrape.count(Signal.RUNNING),
         num_waiting=scrape.count(Signal.WAITING),
         num_blocks=capacity if is_known else None,
         block_size=block_size if is_known else None,
-        num_free_blocks=capacity - used if is_known and capacity and used is not None else None,
+        num_free_blocks=left,
         num_referenced_blocks=used if is_known else None,
         num_evictable_blocks=_blocks(scrape, Signal.KV_EVICTABLE, block_size),
         num_steps=scrape.count(Signal.GRAPH_PASSES),  # its modes are all there are

@@ -6,7 +6,7 @@ from typing import Any
 from dataplane.clock import MonotonicClock
 from dataplane.engine import EngineRequest, EngineStats
 from dataplane.engine_metrics.tables.vllm import VLLM
-from dataplane.openai_endpoint.dialect import Learned
+from dataplane.openai_endpoint.dialect import Learned, count_in
 from dataplane.openai_endpoint.http import EndpointHttp
 from dataplane.openai_endpoint.parameters import PASSED_ON, fields_in_openapi
 from dataplane.openai_endpoint.refusal import Refusal
@@ -43,10 +43,9 @@ class VllmDialect:
             )
         fields = fields_in_openapi(await http.find_json("/openapi.json", _SECONDS))
         self._takes_salt = _SALT in fields
-        length = model.get("max_model_len")
         return Learned(
             version=version,
-            max_model_len=length if isinstance(length, int) else None,
+            max_model_len=count_in(model.get("max_model_len")),
             parameters=(fields & PASSED_ON) or None,
         )
 

@@ -46,8 +46,7 @@ class RollingEndpoint(Endpoint):
             del self._told[key]
         for key in list(self._settings)[_MAX_SERIES:]:
             del self._settings[key]
-        if len(self._settings_reader._said) > _MAX_SERIES:
-            self._settings_reader._said.clear()
+        self._settings_reader.forget_if_more(_MAX_SERIES)
         if len(self._facts) > _MAX_FACTS:
             self._facts = self._facts[-_MAX_FACTS:]
 

@@ -27,6 +27,11 @@ class SettingsReader:
         """What comes next is looked up anew, here and in those that share it."""
         self._heads.clear()
 
+    def forget_if_more(self, most: int) -> None:
+        """Of so many keys nothing is remembered: what comes next is told again."""
+        if len(self._said) > most:
+            self._said.clear()
+
     def read(
         self, samples: Iterable[Sample], at: float
     ) -> tuple[Sequence[SettingSeries], Sequence[Fact]]:

@@ -88,3 +88,8 @@ def test_what_is_no_number_or_below_zero_is_missing_and_not_zero() -> None:
     assert scrape.total(Signal.KV_USAGE) is None
     scrape = read_scrape(VLLM, "vllm:num_requests_running -1\n", {Signal.RUNNING})
     assert scrape.count(Signal.RUNNING) is None
+
+
+def test_a_line_ends_where_an_exposition_says_so_and_not_within_the_name_of_a_model() -> None:
+    page = 'vllm:num_requests_running{model_name="a\u2028b"} 3\n'
+    assert read_scrape(VLLM, page, {Signal.RUNNING}).total(Signal.RUNNING) == 3

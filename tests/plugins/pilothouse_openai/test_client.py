@@ -463,6 +463,18 @@ def test_the_shorter_of_the_configured_and_the_endpoints_own_length_holds(
     assert asyncio.run(scenario()) == holds
 
 
+@pytest.mark.parametrize("length", ["2048", -1, True, 0])
+def test_a_length_that_is_no_count_is_none(endpoint: tuple[Endpoint, str], length: object) -> None:
+    endpoint[0].listed = [{"id": "upstream-model", "max_model_len": length}]
+
+    async def scenario() -> int | None:
+        client = await connected(endpoint[1])
+        await client.close()
+        return client.capabilities.max_model_len
+
+    assert asyncio.run(scenario()) is None
+
+
 @pytest.mark.parametrize("count", ["eleven", None, -1, True, 1.5])
 def test_a_usage_count_that_is_none_is_not_believed(count: object) -> None:
     reader = ChunkReader()

@@ -2,31 +2,17 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
 
-from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.rules.callers.parts_of_a_whole import splits
-from controlplane.diagnosis.rules.callers.shares import Shares
+from controlplane.diagnosis.rules.callers.shares import SHARE_WORDS, Shares, shares_between
+from controlplane.diagnosis.rules.callers.tables import tables, written_tables
+from controlplane.diagnosis.rules.callers.words import CALLER, LOAD, PAIN
 from controlplane.diagnosis.views.told import number_of, plain, texts_of
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Unit
 
-_CALLER = (
-    r"\b(tenants?|teams?|customers?|users?|callers?|api keys?|keys?|projects?|accounts?|orgs?"
-    r"|organi[sz]ations?|departments?|consumers?|apps?|namespaces?|source ips?|ips?|addresses"
-    r"|workflows?|agents?|jobs?|bots?|tiers?|workspaces?|integrations?|scripts?)\b"
-)
-_LOAD = (
-    r"in ?flight|requests?|tokens?|share|seats?|slots?|running|rps|qps|calls|usage|held|holds|kv"
-    r"|load|concurren|arrivals?|prompts?|streams|per s"
-)
-_PAIN = (
-    r"ttft|wait|latency|delay|queue|slow|p50|p9\d|timeout|error|rejected|429|503|itl|tpot|e2e|limit"
-    r"|quota|max|allowed|budget"
-)
 _NO_CALLER = r"cache|hit|prefix|worker|replica|server|gpu|device|rank|node|pod|prompt of|model"
-_SHARE = r"share|percent|pct|fraction|of all|ratio"
 _ADDRESS = re.compile(r"(\d{1,3}(?:\.\d{1,3}){3}):\d+ - \"POST ")
 _LEAST_LINES = 40
 """Access lines: fewer say nothing about who sends how much."""
@@ -37,8 +23,8 @@ _MANY_CALLERS = 3
 def shares_of(window: Window) -> tuple[Shares, ...]:
     """For each thing that is told by caller, the greatest share first."""
     found = [
-        *_tables(window),
-        *_written_tables(window),
+        *tables(window),
+        *written_tables(window),
         *_told_shares(window),
         *_siblings(window),
         *_parts(window),
@@ -56,46 +42,9 @@ def pains_of(window: Window) -> tuple[Fact, ...]:
         fact
         for fact in window.facts
         if fact.part is None
-        and re.search(_PAIN, plain(fact.key))
-        and re.search(_CALLER + r"|others?|victim|rest|by key", plain(fact.key))
+        and re.search(PAIN, plain(fact.key))
+        and re.search(CALLER + r"|others?|victim|rest|by key", plain(fact.key))
     )
-
-
-def _tables(window: Window) -> list[Shares]:
-    """`requests_by_key: {nightly: 58, web: 3}`."""
-    tables: dict[str, list[Fact]] = {}
-    for fact in window.facts:
-        if fact.part is not None and number_of(fact) is not None:
-            tables.setdefault(fact.key.removesuffix(f".{fact.part}"), []).append(fact)
-    found = []
-    for key, facts in tables.items():
-        what = plain(key).replace("waiting", "in flight")
-        if re.search(_PAIN, what) or not re.search(_LOAD, what):
-            continue
-        if re.search(r"worker|replica|rank|node|gpu|pod|server|shard|dp|bucket|stage", plain(key)):
-            continue
-        members = [(fact.part or "", number_of(fact) or 0.0, fact.raw) for fact in facts]
-        shares = _shares(key, members)
-        if shares is not None:
-            found.append(shares)
-    return found
-
-
-def _written_tables(window: Window) -> list[Shares]:
-    """`waiting_by_key: k3 25, k1 1, k5 1` in one text."""
-    found = []
-    for fact in window.facts:
-        key = plain(fact.key)
-        if fact.value is not None or fact.part is not None or not re.search(_CALLER, key):
-            continue
-        pairs = re.findall(r"([\w.@/-]+)[ :=]+(\d[\d,.]*)(?=\s*(?:[,;]|$))", fact.raw)
-        if len(pairs) < 2 or re.search(_PAIN.replace("|queue", ""), key.replace("waiting", "")):
-            continue
-        members = [(name, float(num.replace(",", "")), num) for name, num in pairs]
-        shares = _shares(fact.key, members)
-        if shares is not None:
-            found.append(shares)
-    return found
 
 
 def _told_shares(window: Window) -> list[Shares]:
@@ -103,15 +52,16 @@ def _told_shares(window: Window) -> list[Shares]:
     found = []
     for fact in window.facts:
         key, value = plain(fact.key), number_of(fact)
-        if value is None or fact.part is not None or not re.search(_SHARE, key):
+        if value is None or fact.part is not None or not re.search(SHARE_WORDS, key):
             continue
         named = re.search(r"\b(top|largest|biggest|single|heaviest|noisiest|busiest)\b", key)
-        if not (re.search(_CALLER, key) or named) or re.search(f"{_PAIN}|{_NO_CALLER}", key):
+        if not (re.search(CALLER, key) or named) or re.search(f"{PAIN}|{_NO_CALLER}", key):
             continue
         share = value / 100 if value > 1 else value
         if 0 < share <= 1:
             found.append(
                 Shares(
+                    what=key,
                     says=f"{fact.key} {fact.raw}",
                     name=fact.key,
                     share=share,
@@ -129,13 +79,13 @@ def _siblings(window: Window) -> list[Shares]:
         if value is None or fact.part is not None or fact.quantile is not None:
             continue
         who = _named(key)
-        if who is None or re.search(_PAIN, key) or not re.search(_LOAD, key):
+        if who is None or re.search(PAIN, key) or not re.search(LOAD, key):
             continue
         shape = key.replace(who, "*", 1)
         groups.setdefault((shape, fact.unit), []).append((who, value, fact.raw))
     found = []
     for (shape, _), members in groups.items():
-        shares = _shares(shape, members)
+        shares = shares_between(shape, members)
         if shares is not None:
             found.append(shares)
     return found
@@ -143,12 +93,12 @@ def _siblings(window: Window) -> list[Shares]:
 
 def _named(key: str) -> str | None:
     """Who stands behind the word for a caller (`tenant a`), or before it (`batch team`)."""
-    behind = re.search(_CALLER + r" (\w+)", key)
+    behind = re.search(CALLER + r" (\w+)", key)
     who = behind[0].split()[-1] if behind else None
-    if who is not None and not re.search(_LOAD, who):
+    if who is not None and not re.search(LOAD, who):
         return who
-    before = re.search(rf"(\w+) {_CALLER}", key)
-    is_name = before is not None and not re.search(rf"{_LOAD}|{_NO_NAME}", before[1])
+    before = re.search(rf"(\w+) {CALLER}", key)
+    is_name = before is not None and not re.search(rf"{LOAD}|{_NO_NAME}", before[1])
     return before[1] if before is not None and is_name else None
 
 
@@ -161,8 +111,8 @@ _NO_NAME = (
 def _parts(window: Window) -> list[Shares]:
     """`in_flight_summarizer: 58` and others like it, which are `in_flight: 62` together."""
     found = [
-        _shares(split.what, split.members)
-        for split in splits(window, _COUNTED, f"{_PAIN}|{_NO_CALLER}")
+        shares_between(split.what, split.members)
+        for split in splits(window, _COUNTED, f"{PAIN}|{_NO_CALLER}")
         if max(len(name) for name, _, _ in split.members) > _SHORT_NAME
     ]
     return [shares for shares in found if shares is not None]
@@ -175,25 +125,9 @@ _COUNTED = (
 )
 
 
-def _shares(key: str, members: Sequence[tuple[str, float, str]]) -> Shares | None:
-    whole = sum(value for _, value, _ in members)
-    if len(members) < 2 or whole <= 0:
-        return None
-    name, most, _ = max(members, key=lambda member: member[1])
-    is_share = 0 < whole <= 1.001 and re.search(_SHARE, plain(key))
-    share = most if is_share else most / whole
-    told = ", ".join(f"{who} {raw}" for who, _, raw in members)
-    return Shares(
-        says=f"{key}: {told}; {name} has {number(most)} of {number(whole)} ({share * 100:.0f} %)",
-        name=name,
-        share=share,
-        num_callers=len(members),
-    )
-
-
 def _classes(window: Window) -> list[Shares]:
     """`batch_in_flight: 871` beside `interactive_in_flight: 104`, where texts speak of callers."""
-    if not any(re.search(_CALLER + r"|\bjobs?\b|\bclass\b", text) for text in texts_of(window)):
+    if not any(re.search(CALLER + r"|\bjobs?\b|\bclass\b", text) for text in texts_of(window)):
         return []
     groups: dict[str, dict[str, tuple[str, float, str]]] = {}
     for fact in window.facts:
@@ -202,7 +136,7 @@ def _classes(window: Window) -> list[Shares]:
         if found is None or value is None or fact.part is not None or found[1] in _NO_CLASS:
             continue
         groups.setdefault(found[2], {})[found[1]] = (found[1], value, fact.raw)
-    shares = [_shares(what, list(members.values())) for what, members in groups.items()]
+    shares = [shares_between(what, list(members.values())) for what, members in groups.items()]
     return [each for each in shares if each is not None]
 
 
@@ -222,7 +156,7 @@ def _of_a_limit(window: Window) -> list[Shares]:
         (fact, value)
         for fact in window.facts
         if re.search(r"max|limit|slots|seats|pool|capacity", plain(fact.key))
-        and not re.search(_CALLER, plain(fact.key))
+        and not re.search(CALLER, plain(fact.key))
         and (value := number_of(fact)) is not None
         and value >= _LEAST_LIMIT
         and fact.unit in (None, Unit.REQUESTS, Unit.COUNT)
@@ -230,15 +164,14 @@ def _of_a_limit(window: Window) -> list[Shares]:
     found = []
     for fact in window.facts:
         key, value = plain(fact.key), number_of(fact)
-        named = re.search(rf"{_CALLER} \w+", key) and re.search(
-            r"held|holds|has|in flight|run", key
-        )
-        if value is None or not named or fact.part is not None or re.search(_PAIN, key):
+        named = re.search(rf"{CALLER} \w+", key) and re.search(r"held|holds|has|in flight|run", key)
+        if value is None or not named or fact.part is not None or re.search(PAIN, key):
             continue
         for limit, most in limits:
             if value <= most and value >= _MOST_OF_LIMIT * most:
                 found.append(
                     Shares(
+                        what=key,
                         says=f"{fact.key} {fact.raw} of {limit.key} {limit.raw}",
                         name=fact.key,
                         share=value / most,
@@ -258,14 +191,15 @@ def _of_the_whole(window: Window) -> list[Shares]:
     found = []
     for fact in window.facts:
         key, value = plain(fact.key), number_of(fact)
-        named = re.search(rf"{_CALLER} \w+", key)
-        if not value or not named or fact.part is not None or re.search(_PAIN, key):
+        named = re.search(rf"{CALLER} \w+", key)
+        if not value or not named or fact.part is not None or re.search(PAIN, key):
             continue
         rest = frozenset(key.replace(named[0], "").split())
         for words, whole, most in wholes:
             if rest and rest == words and 0 < value <= most and whole.unit is fact.unit:
                 found.append(
                     Shares(
+                        what=key,
                         says=f"{fact.key} {fact.raw} of {whole.key} {whole.raw}",
                         name=named[0],
                         share=value / most,
@@ -290,6 +224,7 @@ def _addresses(window: Window) -> list[Shares]:
     name, most = counts.most_common(1)[0]
     return [
         Shares(
+            what="requests",
             says=f"{most} of {counts.total()} requests in the access log are from {name}, "
             f"{len(counts)} addresses in all",
             name=name,

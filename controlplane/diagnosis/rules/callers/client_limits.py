@@ -16,8 +16,12 @@ _LAG_SECONDS = 0.05
 LOCAL = (
     r"event loop|loop lag|ephemeral|ports?( used| left| in use)|file descriptors?|open files|"
     r"ulimit|fd limit|gil|single (process|thread|core)|read buffer|read bufsize|semaphore|socket|"
-    r"connection pool|connections? (from|limit|pool)|pool size|nic|bandwidth|tokeniz|gc pause"
+    r"connection pool|connections? (from|limit|pool)|pool size|tokeniz|gc pause"
 )
+
+
+SERVER = r"\b(servers?|engines?|core|workers?|scheduler|ranks?|front\w*|api|gateway|router|proxy)\b"
+"""Whose lock, loop or link it is, where it is not the client's."""
 
 
 def busy(argument: Argument, window: Window) -> int:
@@ -27,12 +31,16 @@ def busy(argument: Argument, window: Window) -> int:
     if cpu is not None and cpu.value >= BUSY_CORE:
         argument.says(f"{cpu.says}: the generator has no CPU left")
         signs += 1
-    lock = told_number(window, rf"({GENERATOR}).*\b(gil|lock)\b|\bgil\b")
+    lock = told_number(window, rf"({GENERATOR}).*\b(gil|lock)\b|\bgil\b", without=SERVER)
     held = share_of(lock)
     if lock is not None and held is not None and held >= BUSY_CORE:
         argument.fact(lock, "one thread is all that it has")
         signs += 1
-    lag = told_number(window, rf"\b({GENERATOR})\b.*\b(lag|behind|late|delay|drift)\b|loop lag")
+    lag = told_number(
+        window,
+        rf"\b({GENERATOR})\b.*\b(lag|behind|late|delay|drift)\b|loop lag",
+        without=SERVER,
+    )
     value = number_of(lag)
     if lag is not None and value is not None and value >= _LAG_SECONDS:
         argument.fact(lag, "the generator is behind")
@@ -69,7 +77,8 @@ _RUN_OUT = (
 
 def cite_local(argument: Argument, window: Window) -> bool:
     """Limits on the client's side."""
-    found = told_all(window, LOCAL, without=r"server|engine|front")
+    links = rf"\b({GENERATOR})\b.*\b(nic|bandwidth)\b"
+    found = told_all(window, rf"{LOCAL}|{links}", without=SERVER)
     for fact in found:
         argument.fact(fact)
     return bool(found) or cpu_of(window, GENERATOR) is not None

@@ -9,13 +9,16 @@ from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.callers.callers import pains_of, shares_of
 from controlplane.diagnosis.rules.callers.shares import Shares
+from controlplane.diagnosis.rules.callers.tables import written_members
+from controlplane.diagnosis.rules.callers.words import CALLER, PAIN
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.contrast import contrasts
+from controlplane.diagnosis.views.symptoms import FEW_WAIT
 from controlplane.diagnosis.views.told import number_of, plain, told_all
 from controlplane.diagnosis.window import Window
-from dataplane.engine_metrics.signal import Signal
+from dataplane.engine_metrics.signal import Signal, Unit
 
 _MOST_OF_TWO = 0.8
 _MOST = 0.6
@@ -35,18 +38,21 @@ def _judge(window: Window) -> Verdict | None:
     for shares in shares_of(window):
         if shares not in floods:
             argument.says(shares.says)
-    paid = _is_paid_for(argument, now)
+    paid = _is_paid_by_others(argument, window, floods[0].name)
     paid += _is_worse_than_before(argument, window)
+    waits = _waits(argument, now)
+    signs = paid + int(waits) + _refusals(argument, window)
+    is_paid = paid > 0 or _others_wait(argument, now, floods, waits)
     proven = _is_proven(argument, window)
     _cite_load(argument, now)
     argument.against("queue.overload: without the one caller there is room for the others")
     argument.against("queue.retry_storm: nobody says that they are retries")
     if proven:
         return argument.verdict(Confidence.CERTAIN, detail=floods[0].name)
-    if paid and proven is None:
+    if is_paid and proven is None:
         is_clear = floods[0].num_callers > 2
         return argument.verdict(
-            Confidence.CERTAIN if is_clear and paid > 1 else Confidence.LIKELY,
+            Confidence.CERTAIN if is_clear and signs > 1 else Confidence.LIKELY,
             detail=floods[0].name,
         )
     argument.need("how long the other callers wait", "the same without that caller")
@@ -57,22 +63,98 @@ def _is_flood(shares: Shares) -> bool:
     return shares.share >= (_MOST_OF_TWO if shares.num_callers < 3 else _MOST)
 
 
-def _is_paid_for(argument: Argument, now: Activity) -> int:
-    """How many signs there are that others pay."""
+def _is_paid_by_others(argument: Argument, window: Window, name: str) -> int:
+    """How many signs there are that others pay, and not the one with its own requests."""
     signs = 0
-    for fact in pains_of(now.window):
+    for fact in pains_of(window):
         argument.fact(fact)
-        signs += 1
-    backlog = now.backlog
-    if backlog is not None and backlog.max > 0:
-        argument.series(backlog, "they wait")
-        signs += 1
-    for fact in told_all(now.window, r"rejected|429|503|timeouts?"):
-        value = number_of(fact)
-        if value is not None and value > 0:
-            argument.fact(fact)
+        signs += int(_hurts(fact) and not _is_of(fact, name))
+    for fact in window.facts:
+        if re.search(PAIN, plain(fact.key)) and _is_told_of_others(fact, name):
             signs += 1
     return signs
+
+
+def _hurts(fact: Fact) -> bool:
+    """A wait that somebody notices, or a count above zero; a text tells of something."""
+    value = number_of(fact)
+    if value is None:
+        return fact.raw.strip() not in ("", "0")
+    return value >= _NOTICED_SECONDS if fact.unit is Unit.SECONDS else value > 0
+
+
+def _is_of(fact: Fact, name: str) -> bool:
+    """The key names the one caller and no others."""
+    key = f" {plain(fact.key)} "
+    return f" {plain(name)} " in key and not re.search(r"\b(others?|rest|victims?)\b", key)
+
+
+def _is_told_of_others(fact: Fact, name: str) -> bool:
+    """One of several in a table of waits or refusals, or the table itself as a text."""
+    if fact.part is not None:
+        return fact.part != name and _hurts(fact)
+    is_time = fact.unit is Unit.SECONDS or re.search(r"\bs\b", plain(fact.key)) is not None
+    bound = _NOTICED_SECONDS if is_time else 1.0
+    return any(who != name and value >= bound for who, value, _ in written_members(fact))
+
+
+_NOTICED_SECONDS = 1.0
+"""Until something comes: people who chat take less for an answer at once."""
+
+
+def _waits(argument: Argument, now: Activity) -> bool:
+    """Somebody does; whose requests they are, no engine says."""
+    backlog = now.backlog
+    if backlog is None or backlog.max <= 0:
+        return False
+    argument.series(backlog, "they wait")
+    running = 0.0 if now.running is None else now.running.last.value
+    return backlog.last.value > FEW_WAIT * running
+
+
+def _others_wait(argument: Argument, now: Activity, floods: list[Shares], waits: bool) -> bool:
+    """In one queue with the one, where enough of what is there is theirs."""
+    is_beside = any(shares.is_held and shares.share < 1 for shares in floods)
+    is_shared = any(shares.share <= 1 - _SOME_OTHERS for shares in floods)
+    if waits and (is_beside or _is_gone_without(now.window)):
+        return True
+    return is_shared and _everybody_waits(argument, now)
+
+
+def _everybody_waits(argument: Argument, now: Activity) -> bool:
+    """The queue is longer than the batch, or a wait is told of nobody in particular."""
+    backlog, running = now.backlog, now.running
+    if backlog is not None and running is not None and backlog.last.value > running.last.value > 0:
+        return True
+    for fact in told_all(now.window, _WAITS, without=rf"{_NOT_BESIDE}|{CALLER}"):
+        if fact.part is None and fact.unit is Unit.SECONDS and _hurts(fact):
+            argument.fact(fact, "whoever asks")
+            return True
+    return False
+
+
+_SOME_OTHERS = 0.05
+"""Of what there is: with fewer, the one is who the service is for."""
+
+
+def _is_gone_without(window: Window) -> bool:
+    """Without the one nobody would notice a wait."""
+    return any(
+        fact.unit is Unit.SECONDS and (number_of(fact) is not None) and not _hurts(fact)
+        for fact in told_all(window, _ALONE)
+    )
+
+
+def _refusals(argument: Argument, window: Window) -> int:
+    """How many kinds of them were told, of whomever."""
+    found = [
+        fact
+        for fact in told_all(window, r"rejected|429|503|timeouts?")
+        if (number_of(fact) or 0.0) > 0
+    ]
+    for fact in found:
+        argument.fact(fact)
+    return len(found)
 
 
 def _is_worse_than_before(argument: Argument, window: Window) -> int:

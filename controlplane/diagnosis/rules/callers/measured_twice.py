@@ -41,7 +41,10 @@ def disagree(argument: Argument, now: Activity) -> int:
         if (value := number_of(fact)) is not None
     ]
     worst = max(reported, key=lambda pair: pair[1], default=None)
-    if mean is None or worst is None or worst[1] < _FACTOR * mean or mean <= 0:
+    if mean is None or worst is None or mean <= 0:
+        return 0
+    far = worst[1] - _on_the_way(now.window)
+    if far < _FACTOR * mean or far - mean < _BEYOND_SECONDS:
         return 0
     for fact, _ in reported:
         argument.fact(fact)
@@ -53,6 +56,18 @@ def disagree(argument: Argument, now: Activity) -> int:
         argument.fact(engine)
     argument.says(f"the client reports {number(worst[1] / mean)} times what the server measured")
     return 1
+
+
+_BEYOND_SECONDS = 0.5
+"""Connections, handshakes and a network take tenths of a second, also far away."""
+
+
+def _on_the_way(window: Window) -> float:
+    """A round trip between client and server, in seconds, as far as it was told; a new connection
+    takes three of them."""
+    trip = told_number(window, r"\b(rtt|round trip|ping|network (latency|delay))\b")
+    seconds = number_of(trip)
+    return 0.0 if trip is None or not seconds or trip.unit is not Unit.SECONDS else 3 * seconds
 
 
 _OTHER_CLIENT = (
@@ -92,7 +107,7 @@ def _by_tool(window: Window) -> list[tuple[Fact, Fact]]:
     shapes: dict[str, list[Fact]] = {}
     for fact in told_all(window, rf"\b({GENERATOR})\b.*(tok|ttft|rps|throughput|per s|requests)"):
         value = number_of(fact)
-        if value is not None and value > 0:
+        if value is not None and value > 0 and fact.unit in _MEASURES:
             shape = re.sub(rf"\b({GENERATOR}) (\w+) ", r"* ", plain(fact.key), count=1)
             shapes.setdefault(shape, []).append(fact)
     found = []
@@ -103,6 +118,10 @@ def _by_tool(window: Window) -> list[tuple[Fact, Fact]]:
         if least.key != most.key and high >= _FACTOR * low:
             found.append((most, least))
     return found
+
+
+_MEASURES = (Unit.PER_SECOND, Unit.TOKENS_PER_SECOND, Unit.SECONDS)
+"""A count of requests is how much a client was to send."""
 
 
 def _is_better(window: Window, fact: Fact) -> bool:

@@ -1,13 +1,14 @@
 """Who was refused, how many of them, and by what."""
 
 import re
+from collections.abc import Iterator
 
 from controlplane.diagnosis.citing import moved, says
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.views.argument import Argument
-from controlplane.diagnosis.views.told import number_of, told_all, told_number
+from controlplane.diagnosis.views.told import number_of, plain, told_all, told_number
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal
 
@@ -16,8 +17,17 @@ _REFUSED = (
     r"|overloaded|turned away|quota exceeded)\b"
 )
 _NOT_REFUSED = (
-    r"\b(limit|max|minimum|threshold|policy|setting|share|rate|before|per|health|probe|alert)\b"
+    r"\b(limit|max|minimum|threshold|policy|setting|share|rate|before|per|health|probe|alert"
+    r"|drafts?|tokens?|spec\w*|sampl\w*|blocks?|pages?|bytes|packets?|proposals?|candidates?"
+    r"|kv|logits?|commits?|builds?)\b"
 )
+"""Settings, and what is refused that nobody asked for: drafts, blocks, packets."""
+_OF_ANSWERS = (
+    r"\b(http|status(es)?|codes?|answers?|answered|responses?|responded|results?|errors?|outcomes?"
+    r"|clients?|callers?|users?|requests?|calls|replies|returned|gateway|proxy|ingress|router"
+    r"|upstream|api)\b"
+)
+_CODE = re.compile(r"\b([1-5]\d\d)\b\s*(?:[:=x]|times)?\s*(\d+)")
 _LIMITED = r"overload|busy|limit|quota|queue|capacity|rate|permit|full|reject|validation|length"
 _TOO_LONG = (
     r"must be <= (\d+)\. Given: (\d+)|maximum context length is (\d+)|longer than the maximum|"
@@ -51,15 +61,30 @@ def refused_in(argument: Argument, window: Window) -> float:
         counts.append(float(num))
     too_long = window.lines_with(_TOO_LONG)
     counts.append(float(len(too_long)))
-    for fact in window.facts:
-        listed = re.findall(r"\b(?:429|503)\b\s*(?:[:=x]|times)?\s*(\d+)", fact.raw)
-        if fact.value is None and fact.part is None and listed:
-            argument.fact(fact)
-            counts += [float(count) for count in listed]
+    for fact, by_code in _listed(window):
+        argument.fact(fact)
+        counts += [by_code[code] for code in _REFUSING_CODES & set(by_code)]
     for fact in _told_refused(window):
         argument.fact(fact)
         counts.append(number_of(fact) or 0.0)
     return max(counts)
+
+
+def listed_sent(window: Window) -> float | None:
+    """All answers of a list of them by status, of which some were refused; None where none is."""
+    return max((sum(by_code.values()) for _, by_code in _listed(window)), default=None)
+
+
+_REFUSING_CODES = frozenset({"429", "503"})
+
+
+def _listed(window: Window) -> Iterator[tuple[Fact, dict[str, float]]]:
+    """Answers by status as one text lists them: `200: 5000, 429: 6`."""
+    for fact in window.facts:
+        if fact.value is None and fact.part is None and re.search(_OF_ANSWERS, plain(fact.key)):
+            by_code = {code: float(count) for code, count in _CODE.findall(fact.raw)}
+            if _REFUSING_CODES & set(by_code):
+                yield fact, by_code
 
 
 def _refusing_series(window: Window) -> list[Series]:

@@ -9,6 +9,7 @@ from controlplane.diagnosis.rules.callers.limits import LIMIT, is_over_threshold
 from controlplane.diagnosis.rules.callers.refusals import (
     are_retries,
     are_too_long,
+    listed_sent,
     names_its_limit,
     refused_in,
 )
@@ -66,7 +67,8 @@ def _sent(argument: Argument, window: Window) -> float | None:
         window, r"^(sent|offered|arrived|arrivals|requests|attempts)\b|burst requests"
     )
     argument.fact(fact)
-    return number_of(fact)
+    counts = (number_of(fact), listed_sent(window))
+    return max((count for count in counts if count is not None), default=None)
 
 
 def _has_room(argument: Argument, now: Activity) -> bool | None:

@@ -18,14 +18,11 @@ _OFFERED = (
     r"|(established|open|active|tcp) (connections|sockets)|(connections|sockets) (established|open)"
 )
 _SENDERS = (
-    r"^((simulated|virtual|concurrent|parallel|bench\w*|client|load|test|tool|wanted) )?"
-    r"(tabs|users|clients|virtual users|vus|threads|client concurrency|concurrency|workers sent)$"
+    r"^(simulated|virtual|concurrent|parallel|bench\w*|client|load|test|tool|wanted) "
+    r"(tabs|users|clients|virtual users|vus|threads|concurrency)$"
+    r"|^(tabs|vus|concurrency|workers sent)$"
 )
-_HELD_BACK = (
-    r"(not (yet )?|un)sent|(queued|waiting|pending|stuck|blocked)( \w+)* (client|generator|pool)"
-    r"|(client|generator|pool) (side )?(queue|backlog|waiting|pending)"
-    r"|waiting for (a )?connection|dropped iterations|missed (sends|arrivals|slots)|late sends"
-)
+"""Who is to send all the time. Users and clients may have nothing to ask."""
 _HELD_BACK = (
     r"(not (yet )?|un)sent|(queued|waiting|pending|stuck|blocked)( \w+)* (client|generator|pool)"
     r"|(client|generator|pool) (side )?(queue|backlog|waiting|pending)"

@@ -3,6 +3,7 @@
 import re
 
 from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.delivery.engine_pace import is_engine_fine, late_delivery
@@ -21,13 +22,20 @@ from controlplane.diagnosis.views.told import (
     told_number,
 )
 from controlplane.diagnosis.window import Window
-from dataplane.engine_metrics.signal import Signal
+from dataplane.engine_metrics.signal import Signal, Unit
 
 _BLOCKED = (
-    r"(client|consumer|reader|stream|connection|write|send|socket|peer)\w*\b.*\b(block\w*|stall\w*"
+    r"(client|consumer|reader|stream|connection|write|send|socket|peer)\w*\b.*\b(block(ed|ing|s on)"
+    r"|stall\w*"
     r"|backpressure|not read\w*|full|paused|slow)\b|\b(blocked|slow|stalled|paused)\b.*\b(client"
     r"|reader|consumer|write|socket|connection|stream)s?\b"
 )
+_NO_CLIENT = (
+    r"\b(kv|cache\w*|disks?|logs?|logging|offload\w*|transfers?|rdma|nvme|nccl|nixl|remote|storage"
+    r"|ssd|swap\w*|checkpoint\w*|weights?|file\w*|fs|database|db|redis|metrics?|traces?|spans?"
+    r"|cuda|gpu|device|layer|prefill|decode)\b"
+)
+"""Other writers, with queues and buffers of their own."""
 _DROPPED = (
     r"\b(dropped|kicked|closed|ended|evicted|disconnected|cut( off)?|skipped)\b.*\b(buffers?|slow"
     r"|lag\w*"
@@ -52,9 +60,12 @@ _LOGGED = (
     r"|block)"
 )
 _OF_LINKS = (
-    r"undelivered|chunks|backlog|write|unack\w*|retrans\w*|\brtt\b|round trip|send|blocked"
-    r"|buffer\w*|unsent|window"
+    r"undelivered|chunks|backlog|write|unack\w*|retrans\w*|send|blocked|buffer\w*|unsent|window"
 )
+_DISTANCE = r"\b(rtt|round trip)\b"
+"""A caller overseas has a long one and reads as fast as tokens come."""
+_LEAST_BYTES = 65_536
+"""What is on its way on a good line: hundreds of chunks of a stream, less than any buffer holds."""
 _FEWEST_STREAMS = 3
 _APART = 5.0
 """Times the middle one."""
@@ -78,7 +89,8 @@ def judge(window: Window) -> Verdict | None:
         return None
     buffered = _buffered(argument, window)
     logged = _logged(argument, window)
-    buffered = _undelivered(argument, window) or buffered
+    undelivered = _undelivered(argument, window)
+    buffered = undelivered or buffered
     blocked = blocked or _one_of_many(argument, window) or _takes_less(argument, window)
     if not (blocked or buffered or logged):
         return None
@@ -98,9 +110,15 @@ def judge(window: Window) -> Verdict | None:
     if fine and blocked and (front is not None or is_late or buffered):
         argument.against("delivery.front_end_bound: it is the client that does not take them")
         return argument.verdict(Confidence.CERTAIN)
-    if fine or is_late or (blocked and buffered):
+    seen = bool(blocked or logged or undelivered)
+    if is_late or (seen and (fine or buffered)):
         return argument.verdict(Confidence.LIKELY)
-    argument.need("time between tokens at the engine", "CPU of the server's front process")
+    argument.need(
+        *(() if fine else ("time between tokens at the engine",)),
+        "clients that block on write",
+        "last tokens at clients against the engine's",
+        "CPU of the server's front process",
+    )
     return argument.verdict(Confidence.POSSIBLE)
 
 
@@ -128,7 +146,7 @@ def _blocked(argument: Argument, window: Window) -> bool | None:
         argument.series(series)
         if grown:
             return True
-        if grown == 0 and not told_all(window, _BLOCKED):
+        if grown == 0 and not told_all(window, _BLOCKED, without=_NO_CLIENT):
             return False
     for gone in told_all(window, _DROPPED, without=r"limit|max|request"):
         if (number_of(gone) or 0.0) > 0:
@@ -138,7 +156,8 @@ def _blocked(argument: Argument, window: Window) -> bool | None:
             ):
                 argument.fact(reading)
             return True
-    fact = told(window, _BLOCKED, without=r"limit|max|cpu|event loop|request time|timeout")
+    not_blocked = rf"limit|max|cpu|event loop|request time|timeout|{_NO_CLIENT}"
+    fact = told(window, _BLOCKED, without=not_blocked)
     if fact is None:
         return None
     value = number_of(fact)
@@ -201,15 +220,17 @@ def _takes_less(argument: Argument, window: Window) -> bool:
 def _one_of_many(argument: Argument, window: Window) -> bool:
     """Figures by stream, of which one stands apart: its link, and not the server, is slow."""
     found = False
-    for fact in told_all(window, _OF_LINKS):
+    for fact in told_all(window, _OF_LINKS, without=rf"{_DISTANCE}|{_NO_CLIENT}"):
         values = numbers_in(fact.raw) if fact.value is None else ()
-        if len(values) < _FEWEST_STREAMS:
+        if len(values) < _FEWEST_STREAMS or _is_on_its_way(fact, max(values)):
             continue
         others = sorted(values)[len(values) // 2]
         if max(values) > _APART * max(others, _NOTHING):
             argument.fact(fact, "one stands apart")
             found = True
     if found:
+        for fact in told_all(window, _DISTANCE):
+            argument.fact(fact)
         for fact in told_all(window, r"stream.*(tok|per s|rate)|tokens per s", without=r"decode"):
             argument.fact(fact)
     return found
@@ -217,11 +238,18 @@ def _one_of_many(argument: Argument, window: Window) -> bool:
 
 def _buffered(argument: Argument, window: Window) -> bool:
     found = False
-    for fact in told_all(window, _BUFFERED, without=r"max|limit|size limit"):
-        if (number_of(fact) or 0.0) > 0 or "full" in fact.raw.lower():
+    for fact in told_all(window, _BUFFERED, without=rf"max|limit|size|{_NO_CLIENT}"):
+        value = number_of(fact) or 0.0
+        is_some = value > 0 and not _is_on_its_way(fact, value)
+        if is_some or "full" in fact.raw.lower():
             argument.fact(fact, "made, and not taken")
             found = True
     return found
+
+
+def _is_on_its_way(fact: Fact, value: float) -> bool:
+    """Bytes that any connection has under way."""
+    return fact.unit is Unit.BYTES and value < _LEAST_BYTES
 
 
 def _logged(argument: Argument, window: Window) -> bool:

@@ -60,7 +60,7 @@ def _sure(
         return Confidence.CERTAIN
     if over or (harmed and growth.ready_at is not None):
         argument.need("arrivals over time", "when the new replica took its first request")
-        return Confidence.LIKELY if over else Confidence.POSSIBLE
+        return Confidence.POSSIBLE
     return None
 
 

@@ -8,9 +8,9 @@ from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.contrast import contrasts
 from controlplane.diagnosis.views.course import course_of
-from controlplane.diagnosis.views.told import number_of, told_all, told_number
+from controlplane.diagnosis.views.told import number_of, share_of, told_all, told_number
 from controlplane.diagnosis.window import Window
-from dataplane.engine_metrics.signal import Signal
+from dataplane.engine_metrics.signal import Signal, Unit
 
 _OVER = 0.5
 """Of the arrivals at their most: the burst is over."""
@@ -27,6 +27,10 @@ _HARM = (
     r"|slo (miss|violat)"
 )
 _NO_HARM = r"client timeout( s)?$|timeout s$|limit|setting|rate limit"
+_IN_TIME = (
+    r"\b(answered|served|share|met|percent|attainment)\b.*\b(in time|objective|slo|sla|target)\b"
+)
+_MOST_IN_TIME = 0.9
 _ENDED_AT = (
     r"(spike|burst|peak|surge|load|wave|rush|traffic)( \w+)* (end|ended|over|gone|until|stopped)"
     r"( \w+)* at( s)?$"
@@ -153,9 +157,13 @@ def is_harmed(argument: Argument, now: Activity) -> bool:
     """Callers paid for it meanwhile."""
     harmed = False
     for fact in told_all(now.window, _HARM, without=_NO_HARM):
-        value = number_of(fact)
-        if value is not None and value > 0:
+        if _is_of_now(now, fact):
             argument.fact(fact, "meanwhile")
+            harmed = True
+    for fact in told_all(now.window, _IN_TIME):
+        share = share_of(fact)
+        if share is not None and share < _MOST_IN_TIME:
+            argument.fact(fact, "and no more")
             harmed = True
     for contrast in contrasts(now.window, r"ttft|latency|p9\d|wait", base=_AFTER, other=_DURING):
         if contrast.factor >= _WORSE:
@@ -168,3 +176,22 @@ def is_harmed(argument: Argument, now: Activity) -> bool:
     for series in (now.running, now.waiting):
         argument.series(series)
     return harmed
+
+
+def _is_of_now(now: Activity, fact: Fact) -> bool:
+    """A rate, a share, a rise, or a count of more than what any service loses: a few errors since
+    the process began are nobody's harm of today."""
+    value = number_of(fact)
+    if value is None or value <= 0:
+        return False
+    others = [
+        number_of(each) for each in now.window.facts if each.key == fact.key and each.at < fact.at
+    ]
+    if others and others[-1] is not None:
+        return value - others[-1] > _FEW_LOST
+    timed = fact.over_seconds is not None or fact.unit in (Unit.PER_SECOND, Unit.RATIO)
+    return timed or value >= _FEW_LOST
+
+
+_FEW_LOST = 10.0
+"""Requests, counted once: connections break and callers send nonsense in any hour."""

@@ -15,6 +15,7 @@ from controlplane.diagnosis.views.spread import spread_of
 from controlplane.diagnosis.views.told import (
     number_of,
     plain,
+    says_no,
     share_of,
     texts_of,
     told,
@@ -194,22 +195,29 @@ def _finds_less_than_is_shared(argument: Argument, window: Window) -> str:
         return ""
     argument.fact(shared, "it could be found")
     argument.series(rates, f"at {places:.0f} places")
-    return "prefix"
+    is_kept = any(says_no(fact) for fact in told_all(window, r"\b(salts?|salted|evict\w*)\b"))
+    if len(_seen_places(window)) > 1 or is_kept:
+        return "prefix"
+    argument.need("hits at the other replicas", "evictions", "whether prompts carry salts")
+    return _POSSIBLE
 
 
 def _places(window: Window) -> float:
     """Replicas or ranks that serve, as far as is known."""
-    seen = {
+    told_places = told_number(
+        window,
+        r"^(num )?(dp( size)?|ranks|replicas|workers|pods|engines|instances|data parallel.*)$",
+    )
+    return max(len(_seen_places(window)), number_of(told_places) or 0.0)
+
+
+def _seen_places(window: Window) -> set[str]:
+    return {
         label
         for series in window.series
         for label in (series.labels.get("replica") or series.labels.get("engine"),)
         if label is not None
     }
-    told_places = told_number(
-        window,
-        r"^(num )?(dp( size)?|ranks|replicas|workers|pods|engines|instances|data parallel.*)$",
-    )
-    return max(len(seen), number_of(told_places) or 0.0)
 
 
 def _refused(argument: Argument, window: Window) -> str:

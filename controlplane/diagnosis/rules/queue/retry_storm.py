@@ -1,19 +1,17 @@
 """Most of what arrives are retries of what was refused or given up."""
 
-import re
-
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.rules.queue.retry_shares import ALL, RETRIES, share_of_retries
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.told import (
     is_time,
     number_of,
-    plain,
     says_yes,
     told,
     told_all,
@@ -27,36 +25,14 @@ _MOST = 0.5
 _NEARLY_ALL = 0.65
 """Three attempts for each request and more: no load of first attempts looks like that."""
 _FEW_ANSWERED = 0.5
-_GROWN = 1.2
 _LATENCY = r"\b(answers?|ttft|e2e|latency|response|duration|first token|request)\b.* (s|ms)\b"
 _ANSWERED = r"\b(answers|answered|delivered|completed|completions|finished|served)\b"
-_RETRIES = r"\bretr(y|ies|ied|ying)\b|re ?attempts?|resubmi|re ?sent|duplicates?"
-_MOST_SET = 20
-"""A number of retries up to it is how many a client may make, and not how many came."""
-_SETTING = r"limit|max|budget|allowed|backoff|after|policy|interval|delay|jitter|config"
-_ALL = (
-    r"^(all |total |upstream |backend |engine |gateway |http |api |llm |model |outgoing |proxy )*"
-    r"(requests?|attempts|calls|rps|qps|dispatch(es|ed)?|arriv(als|ed)|received|incoming|offered"
-    r"|total|sent"
-    r"|posts?|submissions|tries)( requests)?( (sent|received|total|in all|at the engine|at engine"
-    r"|upstream|seen|by the proxy))*( per (s|min|hour)| (last )?\d+ (s|min|m|h)"
-    r"| (last|this|in the|in an|an) (hour|minute|day))*( total)?$"
-)
-_ORIGINALS = (
-    r"\b(inbound|original|unique|distinct|first|users?|clients?|callers?|logical|organic|new|real"
-    r"|agent"
-    r"|human)\b.*\b(requests?|attempts?|rps|qps|ids?|bod(y|ies)|quer(y|ies)|calls?|turns?"
-    r"|questions?|prompts?"
-    r"|tasks?|jobs?|actions?|messages?)\b|^(turns|questions|user actions|tasks|jobs|intents"
-    r"|messages"
-    r"|conversations)\b"
-)
 
 
 def judge(window: Window) -> Verdict | None:
     """LIKELY where the share of retries, or attempts for each request, is known and large."""
     argument = Argument(window)
-    share = _share(argument, window)
+    share = share_of_retries(argument, window)
     now = activity_of(window)
     failing = _failures(argument, now) or _are_there_at_once(argument, now)
     if share is not None:
@@ -79,106 +55,6 @@ def judge(window: Window) -> Verdict | None:
     return argument.verdict(Confidence.POSSIBLE)
 
 
-def _share(argument: Argument, window: Window) -> float | None:
-    """Of all arrivals; None where nobody counts retries."""
-    finds = (
-        _share_told,
-        _share_of_attempts,
-        _share_beyond_originals,
-        _share_of_counts,
-        _share_of_copies,
-    )
-    for find in finds:
-        share = find(argument, window)
-        if share is not None:
-            return share
-    return None
-
-
-def _retry_facts(window: Window) -> list[Fact]:
-    return [
-        fact for fact in told_all(window, _RETRIES, without=_SETTING) if number_of(fact) is not None
-    ]
-
-
-def _share_told(argument: Argument, window: Window) -> float | None:
-    for fact in reversed(_retry_facts(window)):
-        if re.search(r"share|ratio|fraction|percent|pct|rate of", plain(fact.key)) or (
-            "%" in fact.raw
-        ):
-            value = number_of(fact) or 0.0
-            argument.fact(fact)
-            return value / 100.0 if value > 1.0 else value
-    return None
-
-
-def _share_of_attempts(argument: Argument, window: Window) -> float | None:
-    fact = told_number(
-        window,
-        r"(attempts|retries|tries) (per|for each|by|of) (one |a |each )?(request|call|query"
-        r"|original)",
-        r"(mean|avg|average) (attempts|retries|tries)",
-        r"retry (amplification|multiplier|factor)|amplification",
-    )
-    value = number_of(fact)
-    if fact is None or value is None or value <= 0:
-        return None
-    attempts = value + 1 if re.search(r"retries", plain(fact.key)) else value
-    argument.fact(fact)
-    return max(0.0, 1 - 1 / attempts)
-
-
-def _share_of_counts(argument: Argument, window: Window) -> float | None:
-    facts = [fact for fact in _retry_facts(window) if (number_of(fact) or 0.0) > _MOST_SET]
-    every = told_number(window, _ALL, without=_RETRIES)
-    total = number_of(every)
-    received = window.find(Signal.RECEIVED)
-    if total is None and received is not None:
-        total = received.increase
-    if not facts:
-        return None
-    retries = number_of(facts[-1]) or 0.0
-    argument.fact(facts[-1])
-    originals = number_of(told_number(window, _ORIGINALS))
-    if originals is not None and originals + retries > 0:
-        argument.fact(told_number(window, _ORIGINALS))
-        return retries / (originals + retries)
-    if total is None or total <= 0 or retries > total:
-        return None
-    argument.fact(every)
-    return retries / total
-
-
-def _share_beyond_originals(argument: Argument, window: Window) -> float | None:
-    """What arrives beyond what callers asked for, counted over the same time."""
-    every = told_number(window, _ALL)
-    total = number_of(every)
-    wanted = told_all(window, _ORIGINALS, without=r"tokens|latency|ttft|ms\b|timeout")
-    if every is None or not total:
-        return None
-    for originals in reversed(wanted):
-        first = number_of(originals)
-        if originals is every or not first or total < first or originals.unit is not every.unit:
-            continue
-        if originals.over_seconds == every.over_seconds:
-            argument.fact(originals)
-            argument.fact(every)
-            return 1 - first / total
-    return None
-
-
-def _share_of_copies(argument: Argument, window: Window) -> float | None:
-    """So many of the same body, for fewer questions."""
-    copies = told_number(window, r"\b(same|identical|equal) (body|bodies|prompts?|requests?)\b")
-    originals = told_number(window, _ORIGINALS)
-    many, few = number_of(copies), number_of(originals)
-    if copies is None or not many or not few or many <= few:
-        return None
-    argument.fact(copies)
-    argument.fact(originals)
-    return 1 - few / many
-
-
 def _cite_attempts(argument: Argument, window: Window) -> None:
     """How many each layer makes; they multiply."""
     for fact in told_all(window, r"attempts|retries|max retries|jitter|backoff|timeout"):
@@ -193,26 +69,29 @@ def _failures(argument: Argument, now: Activity) -> bool:
         if series is not None and (series.increase or 0.0) > 0:
             argument.series(series)
             found = True
-    fact = told_number(
-        now.window,
-        r"\b(429|503|504|502|500|408)\b",
-        r"time ?outs?\b(?!.* (s|ms)$)|timed out|reject|refus|given up|abandon|cancel|disconnect"
-        r"|abort|fail|error|shed",
-        without=r"limit|config|after|setting|client timeout\b|retr",
-    )
-    if (number_of(fact) or 0.0) > 0:
+    for fact in _counted_failures(now.window)[-1:]:
         argument.fact(fact)
         found = True
-    timeout = told(now.window, r"(time ?out|deadline|patience|gives? up after)")
+    timeout = _shortest_patience(now.window)
     if timeout is not None:
         argument.fact(timeout, "after which callers give up and try again")
     return found or _outlasts(argument, now, timeout)
 
 
+def _counted_failures(window: Window) -> list[Fact]:
+    """The surest last; a time is a setting, or how long something took."""
+    return [
+        fact
+        for pattern in (_FAILED, _STATUS)
+        for fact in told_all(window, pattern, without=_NO_FAILURE)
+        if fact.unit is not Unit.SECONDS and (number_of(fact) or 0.0) > 0
+    ]
+
+
 def _are_too_few(now: Activity, share: float) -> bool:
     """Failures are counted, and they are far fewer than what is held to be retries: then the same
     was asked again by whoever wanted to."""
-    every = number_of(told_number(now.window, _ALL, without=_RETRIES))
+    every = number_of(told_number(now.window, ALL, without=RETRIES))
     counts = [
         number_of(fact) or 0.0
         for fact in told_all(now.window, _FAILURES, without=_NOT_FAILURES)
@@ -220,25 +99,35 @@ def _are_too_few(now: Activity, share: float) -> bool:
     ]
     if not every or not counts or max(counts) > every:
         return False
-    patience = number_of(told(now.window, _PATIENCE))
+    patience = number_of(_shortest_patience(now.window))
     if patience is not None and any(abs(count - patience) < 1 for count in counts):
         return False
     return max(counts) < _OF_RETRIES * share * every
 
 
+def _shortest_patience(window: Window) -> Fact | None:
+    """Of several layers the one that gives up first."""
+    told_times = [fact for fact in told_all(window, _PATIENCE) if number_of(fact) and is_time(fact)]
+    least = min(told_times, key=lambda fact: number_of(fact) or 0.0, default=None)
+    return least or told(window, _PATIENCE)
+
+
 _OF_RETRIES = 0.2
 """Each retry follows a failure; a client may make several before it gives up."""
 _PATIENCE = r"(time ?out|deadline|patience|gives? up after)"
-_FAILURES = (
-    r"\b(429|503|504|502|500|408)\b|time ?outs?\b(?!.* (s|ms)$)|timed out|reject|refus|given up"
-    r"|abandon|cancel|disconnect|abort|fail|error|shed"
+_STATUS = r"\b(429|503|504|502|500|408)\b"
+_FAILED = (
+    r"time ?outs?\b(?!.* (s|ms)$)|timed out|reject|refus|given up|abandon|cancel|disconnect|abort"
+    r"|fail|error|shed"
 )
+_NO_FAILURE = r"limit|config|after|setting|client timeout\b|retr"
+_FAILURES = f"{_STATUS}|{_FAILED}"
 _NOT_FAILURES = r"limit|config|after|setting|client timeout\b|retr|\bs\b|\bms\b|per s"
 
 
 def _outlasts(argument: Argument, now: Activity, timeout: Fact | None) -> bool:
     """A timeout that is set is no failure; one that answers do not keep is: they take longer,
-    hardly any arrives, or the queue only grows."""
+    hardly any arrives, or the queue is too long for it."""
     patience = number_of(timeout)
     if timeout is None or not patience:
         return False
@@ -248,17 +137,26 @@ def _outlasts(argument: Argument, now: Activity, timeout: Fact | None) -> bool:
         argument.fact(late, "longer than callers wait")
         return True
     answered = told_number(now.window, _ANSWERED, without=r"token|before|time|per s\b|probe")
-    every = number_of(told_number(now.window, _ALL, without=_RETRIES))
+    every = number_of(told_number(now.window, ALL, without=RETRIES))
     done = number_of(answered)
     if answered is not None and done is not None and done <= _FEW_ANSWERED * (every or 0.0):
         argument.fact(answered, "hardly any is answered")
         return True
-    backlog = now.backlog
-    return (
-        backlog is not None
-        and len(backlog.readings) > 1
-        and backlog.last.value >= _GROWN * max(backlog.first.value, 1.0)
+    return _is_too_long(argument, now, patience)
+
+
+def _is_too_long(argument: Argument, now: Activity, patience: float) -> bool:
+    """Whoever comes last into the queue waits longer for its turn than callers do."""
+    backlog, finished = now.backlog, now.finished
+    rate = None if finished is None else finished.per_second
+    if backlog is None or finished is None or not rate or backlog.last.value < patience * rate:
+        return False
+    wait = backlog.last.value / rate
+    argument.says(
+        f"{backlog.origin.name} {backlog.last.raw}, {finished.origin.name} {number(rate)} a "
+        f"second: {number(wait)} s until the last has its turn"
     )
+    return True
 
 
 def _are_there_at_once(argument: Argument, now: Activity) -> bool:
@@ -275,7 +173,7 @@ def _hints(argument: Argument, window: Window) -> bool:
     for change in window.changes_with(r"\bretr(y|ies)|max_?attempts|backoff"):
         argument.says(f"change: {change.what}")
         return True
-    fact = told(window, _RETRIES)
+    fact = told(window, RETRIES)
     argument.fact(fact)
     return fact is not None
 

@@ -41,10 +41,19 @@ def test_a_timeout_is_a_failure_only_where_answers_do_not_keep_it() -> None:
     idle = RETRY_STORM.judge(window(series(Signal.WAITING, 0, 0), *told))
     assert idle is not None
     assert idle.confidence is Confidence.POSSIBLE
-    for shown in (series(Signal.WAITING, 3, 40), fact("answer_s_p50", 90, unit=Unit.SECONDS)):
-        late = RETRY_STORM.judge(window(shown, *told))
+    slow = (series(Signal.WAITING, 3, 40), series(Signal.FINISHED, 100, 105))
+    for shown in (slow, (fact("answer_s_p50", 90, unit=Unit.SECONDS),)):
+        late = RETRY_STORM.judge(window(*shown, *told))
         assert late is not None
         assert late.confidence >= Confidence.LIKELY
+
+
+def test_a_queue_that_grows_and_is_through_in_time_makes_nobody_give_up() -> None:
+    told = (fact("retries", 700), fact("requests", 1000), fact("client_timeout_s", 60))
+    quick = (series(Signal.WAITING, 3, 40), series(Signal.FINISHED, 100, 150))
+    verdict = RETRY_STORM.judge(window(*quick, *told))
+    assert verdict is not None
+    assert verdict.confidence is Confidence.POSSIBLE
 
 
 def test_refusals_after_a_change_of_retries_ask_for_their_share() -> None:

@@ -30,6 +30,8 @@ class Alias:
     """Labels that its series get, where several names are parts of one signal."""
     until: str | None = None
     """The version that renamed or removed it; None: current."""
+    resolution: float = 0.0
+    """Its exporter rounds to multiples of this; 0: to nothing that can be seen."""
     averages: Signal | None = None
     """What it is an average of since anybody scraped last: useless to two readers."""
     instead: str | None = None

@@ -9,6 +9,8 @@ from dataplane.engine_metrics.signal import Signal
 
 _MEGABYTES = 1e6
 _MILLISECONDS = 1e-3
+_PERCENT = 0.01
+"""It rounds shares to two digits before it exports them."""
 _INPUT = frozenset({"input"})
 _TOTAL = frozenset({"total"})
 
@@ -17,11 +19,16 @@ _STATE = (
     Alias("sglang:num_queue_reqs", Signal.WAITING),
     Alias("sglang:num_paused_reqs", Signal.PAUSED),
     # The largest of its pools; cached tokens that could be evicted do not count.
-    Alias("sglang:token_usage", Signal.KV_USAGE),
-    Alias("sglang:full_token_usage", Signal.KV_USAGE),
-    Alias("sglang:full_token_usage", Signal.POOL_USAGE, fixed={"pool": "full"}),
-    Alias("sglang:swa_token_usage", Signal.POOL_USAGE, fixed={"pool": "swa"}),
-    Alias("sglang:mamba_usage", Signal.POOL_USAGE, fixed={"pool": "mamba"}),
+    Alias("sglang:token_usage", Signal.KV_USAGE, resolution=_PERCENT),
+    Alias("sglang:full_token_usage", Signal.KV_USAGE, resolution=_PERCENT),
+    Alias(
+        "sglang:full_token_usage",
+        Signal.POOL_USAGE,
+        fixed={"pool": "full"},
+        resolution=_PERCENT,
+    ),
+    Alias("sglang:swa_token_usage", Signal.POOL_USAGE, fixed={"pool": "swa"}, resolution=_PERCENT),
+    Alias("sglang:mamba_usage", Signal.POOL_USAGE, fixed={"pool": "mamba"}, resolution=_PERCENT),
     Alias("sglang:max_total_num_tokens", Signal.KV_CAPACITY),
     Alias("sglang:kv_used_tokens", Signal.CONTEXT_TOKENS),
     Alias("sglang:num_used_tokens", Signal.CONTEXT_TOKENS),

@@ -8,12 +8,15 @@ from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.rounding import is_rounded
 from dataplane.engine_metrics.signal import Signal
 
 _LEAST_SECONDS = 20.0
 _LEAST_READINGS = 8
 _TOKENS = 500.0
 """Selected meanwhile: some sequence took a block, or ended."""
+_FULL_SHARE = 0.95
+"""Of the blocks: where none is left, each that is freed is taken at once."""
 _CHANGES = 5
 """Other values of what is in flight meanwhile."""
 _SCRAPED = (SourceKind.METRICS, SourceKind.PROMETHEUS)
@@ -35,13 +38,25 @@ def _stuck_shares(argument: Argument, window: Window) -> bool:
     for share in window.all_series(Signal.KV_USAGE):
         tail = _tail(share)
         tokens = None if tail is None else _tokens(window, share, tail)
-        if tail is None or tokens is None or not 0 < tail.last.value < 1:
+        if tail is None or tokens is None or not 0 < tail.last.value < _FULL_SHARE:
+            continue
+        if is_rounded(share.origin.name) and not _stand_exactly(window, share, tail):
             continue
         if (tokens.increase or 0.0) >= _TOKENS:
             argument.says(f"{_where(share)}{stands(tail)}: to the digit")
             argument.says(f"{_where(share)}{moved(tokens)}: blocks are taken meanwhile")
             found = True
     return found
+
+
+def _stand_exactly(window: Window, beside: Series, tail: Series) -> bool:
+    """So many tokens are in it all the time; a share of two digits stays where they change."""
+    return any(
+        part is not None and len(part.readings) >= _LEAST_READINGS and part.is_constant
+        for each in window.all_series(Signal.CONTEXT_TOKENS)
+        if each.labels == beside.labels and each.origin.place == beside.origin.place
+        for part in (each.between(tail.first.at, tail.last.at),)
+    )
 
 
 def _stuck_batches(argument: Argument, window: Window) -> bool:

@@ -32,6 +32,14 @@ _NOTHING = re.compile(
     r"|inactive|insufficient data|404|501",
     re.IGNORECASE,
 )
+_NO_SERIES = re.compile(
+    r"no (data(?! loss)|series|sample|metric|value|result|point)s?\b|nan\b|<unset>"
+    r"|^\s*(\{\}|\[\])\s*$|returned (nothing|no\b|none|null)|did not find any|insufficient data",
+    re.IGNORECASE,
+)
+"""The words of whoever asked for a series. "None" and "empty" say that much of what was read
+alone: an alert list and a policy may well be none."""
+_WAS_READ = r"\b(reads?|result\w*|returns?|returned|value|shows?|query|body|sees|answer\w*|panel)\b"
 _ENDPOINT_OFF = (
     r"GET /metrics\S* HTTP[^\n]*\"? (401|404|403|501|503)|does not support metrics endpoint|"
     r"start it with `?--metrics|enable_metrics=False|metrics (endpoint )?(is |are )?disabled|"
@@ -89,7 +97,8 @@ def _judge_names(window: Window) -> Verdict | None:
         series is not None and series.last.value > 0
         for series in (now.running, now.in_flight, now.waiting)
     )
-    if not (wanted and nothing) and not logged and not (nothing and is_loaded):
+    is_said = any(_NO_SERIES.search(fact.raw) or _is_read(fact) for fact in nothing)
+    if not (wanted and nothing) and not logged and not (is_said and is_loaded):
         return None
     for each in wanted:
         argument.says(each.said)
@@ -97,7 +106,7 @@ def _judge_names(window: Window) -> Verdict | None:
         argument.fact(fact)
     _cite_load(argument, now)
     argument.need("the names that the engine exports")
-    is_likely = nothing and (wanted or is_loaded)
+    is_likely = nothing and (wanted or (is_said and is_loaded))
     return argument.verdict(Confidence.LIKELY if is_likely else Confidence.POSSIBLE)
 
 
@@ -130,6 +139,10 @@ def _reads_nothing(window: Window) -> list[Fact]:
         and re.search(READER + r"|scrape|state", plain(fact.key))
         and _NOTHING.search(fact.raw)
     ]
+
+
+def _is_read(fact: Fact) -> bool:
+    return bool(re.search(_WAS_READ, plain(fact.key)))
 
 
 def _endpoint_off(window: Window) -> list[str]:

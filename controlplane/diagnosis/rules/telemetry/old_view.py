@@ -24,6 +24,13 @@ _AGE = (
     r"|\b(last|newest|latest) (good |successful )?(sample|scrape|snapshot|reading|load report|push"
     r"|poll|refresh)\b"
 )
+_ACTED_UPON = (
+    r"router|picker|balancer|epp\b|scal(er|ing)|hpa|keda|planner|scheduler|alert|dashboard|panel"
+)
+"""Whoever decides by what it read."""
+_OF_AN_ENGINE = (
+    r"metrics?\b|scrape|exporter|telemetry|load report|engine|endpoint|pod|worker|replica|rank|node"
+)
 _LIMIT = r"limit|max|allowed|threshold|interval|policy|tolerat|ttl|expir"
 _STALE_AFTER = (
     r"stale\w*.*(threshold|limit|after|max|timeout|ttl)|(threshold|limit|max|ttl|expir\w*|timeout)"
@@ -76,7 +83,11 @@ def too_old(argument: Argument, now: Activity, truth: Truth) -> Confidence | Non
             argument.against("queue.overload: where it is sent to is chosen by what was long ago")
             return Confidence.CERTAIN
         argument.need("a scrape of the engine itself, by hand")
-        return Confidence.LIKELY
+        if re.search(f"{_ACTED_UPON}|{_OF_AN_ENGINE}", plain(fact.key)) or source is not None:
+            return Confidence.LIKELY
+        argument.need("who acts upon it")
+        is_used = told(now.window, _ACTED_UPON) is not None
+        return Confidence.LIKELY if is_used else Confidence.POSSIBLE
     return _is_unread(argument, now)
 
 

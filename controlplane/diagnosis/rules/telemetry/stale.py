@@ -1,16 +1,18 @@
 """telemetry.stale: what is exported stands still, to the digit, while the truth is another."""
 
-from controlplane.diagnosis.citing import moved, stands
+import re
+
+from controlplane.diagnosis.citing import stands
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.telemetry.frozen_part import one_of_several, one_that_is_gone
 from controlplane.diagnosis.rules.telemetry.old_view import full_by_hearsay, never_fresh, too_old
+from controlplane.diagnosis.rules.telemetry.readers import readers
 from controlplane.diagnosis.rules.telemetry.routers_count import counted_by_the_router_alone
 from controlplane.diagnosis.rules.telemetry.shown_idle import idle_in_vain, zero_for_a_while
 from controlplane.diagnosis.rules.telemetry.standing import (
-    LEAST_SECONDS,
     cite_beside,
     cite_counters,
     standing,
@@ -26,10 +28,10 @@ from dataplane.engine_metrics.signal import Signal
 
 _FORGOTTEN_SECONDS = 300.0
 """A rate of the last batch may stand for a pause between requests."""
-_FULL_SHARE = 0.95
-"""Of the blocks: where none is left, each that is freed is taken at once."""
-_MUCH_TOKENS = 1000.0
-"""Counted while a share of blocks stays to the digit: some sequence must have taken a block."""
+_KEPT_SECONDS = 1800.0
+"""SGLang leaves its last rate on the page of every idle server. Nobody who reads it has to be told
+where somebody kept its course for so long: a watch that goes on by itself keeps ten minutes."""
+_READS_RATE = re.compile(r"throughput|tok\w*[ /_]*(per[ _])?s(ec\w*)?\b|speed|rate", re.IGNORECASE)
 _RATES = {
     Signal.GENERATION_RATE: Signal.GENERATION_TOKENS,
     Signal.PROMPT_RATE: Signal.PROMPT_TOKENS,
@@ -48,7 +50,6 @@ def _judge(window: Window) -> Verdict | None:
         _rate_of_nothing,
         idle_in_vain,
         zero_for_a_while,
-        _stuck_share,
         too_old,
         never_fresh,
         full_by_hearsay,
@@ -108,6 +109,11 @@ def _rate_of_nothing(argument: Argument, now: Activity, truth: Truth) -> Confide
         idle = now.running is not None and now.running.max == 0
         if not (stands_still or idle):
             continue
+        read = [fact for fact in readers(now.window) if _READS_RATE.search(f"{fact.raw}")]
+        if not read and rate.span_seconds < _KEPT_SECONDS:
+            continue
+        for fact in read:
+            argument.fact(fact)
         argument.says(f"{stands(rate)}: to the digit")
         cite_counters(argument, now)
         argument.series(now.running, "nothing runs")
@@ -117,28 +123,6 @@ def _rate_of_nothing(argument: Argument, now: Activity, truth: Truth) -> Confide
         argument.against("release.leak: what is computed would be counted")
         return Confidence.CERTAIN if stands_still and idle else Confidence.LIKELY
     return None
-
-
-def _stuck_share(argument: Argument, now: Activity, truth: Truth) -> Confidence | None:
-    """A share of blocks that stays while tokens come by the thousand."""
-    tokens = now.window.find(Signal.GENERATION_TOKENS)
-    kv = now.window.find(Signal.KV_USAGE)
-    if tokens is None or kv is None or not kv.is_constant or kv.span_seconds < LEAST_SECONDS:
-        return None
-    if not 0 < kv.last.value < _FULL_SHARE:
-        return None
-    grown = tokens.between(kv.first.at, kv.last.at)
-    increase = 0.0 if grown is None else grown.increase or 0.0
-    if len(kv.readings) < _MANY_READINGS or increase < _MUCH_TOKENS:
-        return None
-    argument.says(f"{stands(kv)}: to the digit, in {len(kv.readings)} readings")
-    argument.says(f"{moved(tokens)}: blocks are taken meanwhile")
-    argument.against("a batch at its limit keeps its number of requests, and not its blocks")
-    return Confidence.LIKELY
-
-
-_MANY_READINGS = 10
-"""Fewer may fall between two blocks, or on a closed loop of equal requests."""
 
 
 STALE = Rule(

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from controlplane.diagnosis.reading import HistogramSeries, Series, SourceKind
 from controlplane.diagnosis.window import Doubt, DoubtKind
+from dataplane.engine_metrics.rounding import is_rounded
 from dataplane.engine_metrics.signal import Signal, SignalKind
 from dataplane.engine_metrics.tables import TABLES
 
@@ -71,6 +72,7 @@ def _still(
     )
     if (
         gauge.signal is Signal.KV_USAGE
+        and not is_rounded(name)
         and gauge.last.value < 1
         and tokens is not None
         and (tokens.increase or 0.0) >= _BUSY_TOKENS

@@ -7,7 +7,7 @@ from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.rules.telemetry.readers import names_read, readers
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
-from controlplane.diagnosis.views.told import number_of, share_of, told_all, told_number
+from controlplane.diagnosis.views.told import number_of, plain, share_of, told_all, told_number
 from controlplane.diagnosis.window import DoubtKind
 from dataplane.engine_metrics.signal import Signal
 
@@ -170,8 +170,7 @@ def aborts_that_are_not_counted(argument: Argument, now: Activity) -> Confidence
 def never_caught_running(argument: Argument, now: Activity) -> Confidence | None:
     """A gauge is a snapshot: short requests come and go between two scrapes."""
     running, histogram = now.window.find(Signal.RUNNING), now.window.find_histogram(Signal.E2E)
-    about_scrapes = told_all(now.window, r"scrape|poll|snapshot|sample[sd]?\b", without=_NO_READER)
-    asked = [fact for fact in about_scrapes if not fact.is_observed] or readers(now.window)
+    asked = _says_that_none_run(now)
     if running is None or running.max > 0 or len(running.readings) < 2 or not asked:
         return None
     finished = now.window.find(Signal.FINISHED)
@@ -197,8 +196,22 @@ def never_caught_running(argument: Argument, now: Activity) -> Confidence | None
     return Confidence.CERTAIN if at_once is not None else Confidence.LIKELY
 
 
-_NO_READER = r"^scrapes?( (unanswered|failure))?$"
-"""Whether somebody who looked was answered: nobody is misled by it."""
+def _says_that_none_run(now: Activity) -> bool:
+    """Somebody reads the gauge, or holds requests that were counted elsewhere against what is
+    scraped: a scraper alone wonders at nothing."""
+    if any(_RUNNING.search(f"{plain(fact.key)} {fact.raw}") for fact in readers(now.window)):
+        return True
+    every = told_number(
+        now.window, r"\b(scrape|poll|snapshot|sample)\b.*\b(interval|every|period)\b"
+    )
+    sent = told_number(now.window, r"\brequests?\b|\b(rps|qps|arrivals?)\b", without=r"scrape|max")
+    took = told_number(now.window, r"latency|duration|e2e|service time")
+    return not any(fact is None or fact.is_observed for fact in (every, sent, took))
+
+
+_RUNNING = re.compile(
+    r"num_requests_running|num_running_reqs|requests_processing|\b(running|busy|active)\b"
+)
 _SOME = 10.0
 _SELDOM = 0.5
 _TRANSFERS = re.compile(

@@ -10,7 +10,14 @@ from controlplane.diagnosis.rules.telemetry.readers import names_read, readers
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.contrast import contrasts
-from controlplane.diagnosis.views.told import number_of, share_of, texts_of, told_all, told_number
+from controlplane.diagnosis.views.told import (
+    number_of,
+    plain,
+    share_of,
+    texts_of,
+    told_all,
+    told_number,
+)
 from controlplane.diagnosis.window import DoubtKind
 from dataplane.engine_metrics.signal import Signal, SignalKind, Unit
 
@@ -58,6 +65,8 @@ def counted_twice(argument: Argument, now: Activity) -> Confidence | None:
         if series is None or series.last.value <= 0 or not (doubts or summed):
             continue
         for fact in readers(now.window):
+            if _WANTED.search(plain(fact.key)) or series.last.value < _LEAST_ALIKE:
+                continue
             if _is(fact, 2 * series.last.value):
                 for each in summed:
                     argument.fact(each)
@@ -68,6 +77,14 @@ def counted_twice(argument: Argument, now: Activity) -> Confidence | None:
                 _cite_wellbeing(argument, now)
                 return Confidence.CERTAIN
     return None
+
+
+_WANTED = re.compile(
+    r"\b(targets?|limits?|thresholds?|max|min|desired|wanted|goal|objective|capacity|above|below)\b"
+)
+"""What somebody wants to see, and not what is shown."""
+_LEAST_ALIKE = 5.0
+"""Smaller figures are twice each other by chance."""
 
 
 def never_reached(argument: Argument, now: Activity) -> Confidence | None:

@@ -9,8 +9,10 @@ from controlplane.diagnosis.views.told import number_of, told_all, told_number
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal
 
-_ADDS_UP = 0.15
-"""Of the whole: two medians do not add up exactly."""
+_ADDS_UP = 0.05
+"""Of the whole: two medians do not add up exactly, and three small figures do so by chance."""
+_FROM_ARRIVAL = ("vllm", "sglang")
+"""Engines whose TTFT begins as a request arrives, and so holds its wait."""
 _MUCH_LESS = 0.6
 _NO_WORSE = 1.1
 _SLOWER = 1.3
@@ -22,6 +24,8 @@ _MORE_REUSED = 0.15
 def without_the_queue(argument: Argument, now: Activity) -> Confidence | None:
     """An engine's TTFT that begins when a request is scheduled: queue and it are the client's."""
     window = now.window
+    if window.engine is None or window.engine.name in _FROM_ARRIVAL:
+        return None
     client = told_number(
         window, r"(client|curl|user|edge|gateway)\b.*ttft|ttft.*(client|user|edge)"
     )
@@ -97,13 +101,15 @@ def _worst(window: Window, pattern: str, *, most: bool = False) -> Contrast | No
 
 
 def part_above_the_whole(argument: Argument, now: Activity) -> Confidence | None:
-    """A stage of requests that took longer than the requests: an observation that cannot be."""
+    """A stage of requests that took longer than the requests: an observation that cannot be. Of
+    stages that are observed when a request ends alone: first tokens and queues of an overload come
+    long before the ends of their requests."""
     whole = now.window.find_histogram(Signal.E2E)
     if whole is None or whole.observed.count <= 0:
         return None
-    for signal in (Signal.DECODE_TIME, Signal.PREFILL_TIME, Signal.QUEUE_TIME, Signal.TTFT):
+    for signal in (Signal.DECODE_TIME, Signal.PREFILL_TIME, Signal.QUEUE_TIME):
         part = now.window.find_histogram(signal)
-        if part is None or part.observed.count <= 0:
+        if part is None or part.observed.count <= 0 or part.origin.name not in _AT_THE_END:
             continue
         if part.observed.count > _AS_MANY * whole.observed.count:
             continue
@@ -125,6 +131,15 @@ def part_above_the_whole(argument: Argument, now: Activity) -> Confidence | None
     return None
 
 
+_AT_THE_END = frozenset(
+    {
+        "vllm:request_decode_time_seconds",
+        "vllm:request_prefill_time_seconds",
+        "vllm:request_queue_time_seconds",
+        "vllm:request_inference_time_seconds",
+    }
+)
+"""Observed together with the whole of a request."""
 _AS_MANY = 1.2
 _ABOVE = 2.0
 _NEAR = 0.02

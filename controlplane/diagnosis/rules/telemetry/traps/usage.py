@@ -3,25 +3,35 @@ and what is merely cached is free."""
 
 import itertools
 import re
+from collections.abc import Sequence
 
 from controlplane.diagnosis.citing import says
 from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.reading import Series, SourceKind
 from controlplane.diagnosis.rules.telemetry.readers import readers
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.phases import role_of
-from controlplane.diagnosis.views.told import number_of, texts_of, told_all, told_number
+from controlplane.diagnosis.views.told import number_of, plain, texts_of, told_all, told_number
 from dataplane.engine_metrics.signal import Signal
 
 _NOTICED = 0.1
 """Of the cache: a fall from less is noticed by nobody."""
+_LOST = re.compile(
+    r"\b(evict\w*|lost|loses|gone|dropp?(ed|s)?|fell|falls?|emptied|empty|clear(ed)?|flush\w*)\b",
+    re.IGNORECASE,
+)
 _ACCOUNTS_FOR = 0.9
 """Of the blocks that seem to be lost, what is cached and free to go."""
 
 
 def fell_with_its_requests(argument: Argument, now: Activity) -> Confidence | None:
-    """It fell to nothing when nothing ran any more, and what was cached was found again after."""
+    """It fell to nothing when nothing ran any more, and what was cached was found again after.
+
+    Every quiet service writes that. Somebody has to wonder: who says so, or who chose these lines
+    from a log that has a hit rate beside each usage.
+    """
     kv, running, hits = now.kv, now.running, now.window.find(Signal.HIT_RATE)
     if kv is None or running is None or hits is None or kv.origin.kind is not SourceKind.LOG:
         return None
@@ -32,6 +42,11 @@ def fell_with_its_requests(argument: Argument, now: Activity) -> Confidence | No
     old, new = hits.at(before), _next(hits, after)
     if old is None or new is None or new <= 0 or new < old.value:
         return None
+    noticed = [fact for fact in readers(now.window) if _LOST.search(f"{fact.key} {fact.raw}")]
+    if not noticed and len(hits.readings) >= len(kv.readings):
+        return None
+    for fact in noticed:
+        argument.fact(fact)
     argument.series(kv, "falls to nothing exactly as nothing runs any more")
     argument.series(running)
     argument.series(hits, "afterwards not less: nothing was lost")
@@ -96,9 +111,11 @@ def prefills_and_decodes_nothing(argument: Argument, now: Activity) -> Confidenc
     tokens = now.window.find(Signal.GENERATION_TOKENS)
     if tokens is not None and tokens.increase:
         return None
-    is_prefill = any(role_of(series.labels) == "prefill" for series in now.window.series)
-    told_role = any("prefill" in text for text in texts_of(now.window))
-    if not (told_role or (is_prefill and readers(now.window))):
+    is_prefill = role_of(decode.labels) == "prefill" or any(
+        role_of(series.labels) == "prefill" for series in now.window.series
+    )
+    asked = [fact for fact in readers(now.window) if _OF_DECODING.search(fact.raw)]
+    if not asked or not (is_prefill or _is_told_to_prefill(now, asked)):
         return None
     argument.series(decode, "a server of the role prefill decodes nothing")
     argument.series(computed, "and this is what it does")
@@ -107,6 +124,22 @@ def prefills_and_decodes_nothing(argument: Argument, now: Activity) -> Confidenc
     argument.against("engine.hung and queue.blocked: prompt tokens are computed")
     argument.against("telemetry.stale: its counters move")
     return Confidence.CERTAIN
+
+
+_OF_DECODING = re.compile(r"gen\w*[_ ]?throughput|tok\w*|decod|speed|idle|nothing", re.IGNORECASE)
+_ROLE = re.compile(r"\b(role|mode|disaggregation|worker type|engine type|phase)\b")
+_PREFILL_SERVER = re.compile(
+    r"\bprefill[ -](only )?(servers?|workers?|nodes?|replicas?|pods?|instances?|engines?|side)\b",
+    re.IGNORECASE,
+)
+
+
+def _is_told_to_prefill(now: Activity, asked: Sequence[Fact]) -> bool:
+    """By its role, or by whoever reads the speed; a setting of prefill is no role."""
+    return any(
+        _ROLE.search(plain(fact.key)) and fact.raw.strip().lower() == "prefill"
+        for fact in now.window.facts
+    ) or any(_PREFILL_SERVER.search(fact.raw) for fact in asked)
 
 
 def hits_of_the_preempted(argument: Argument, now: Activity) -> Confidence | None:

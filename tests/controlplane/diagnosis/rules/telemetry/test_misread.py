@@ -78,7 +78,7 @@ TRAPS: dict[str, tuple[Series | tuple[Fact, ...], ...]] = {
     "never caught running": (
         series(Signal.RUNNING, 0, 0, every=30),
         series(Signal.FINISHED, 90411, 90542, every=30),
-        told(scrape_interval_s=30),
+        told(ticket="running is broken, always 0", scrape_interval_s=30),
     ),
 }
 

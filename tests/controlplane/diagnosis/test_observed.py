@@ -16,7 +16,8 @@ def test_how_often_a_server_was_scraped_makes_nobody_read_its_gauges() -> None:
     told_by_us = facts_of({"scrape_interval_s": 15}, 30.0, is_observed=True)
 
     assert MISREAD.judge(window(*CAME_AND_WENT, told_by_us)) is None
-    assert MISREAD.judge(window(*CAME_AND_WENT, told(sampled_every_s=15))) is not None
+    somebody = told(ticket="running is broken, always 0")
+    assert MISREAD.judge(window(*CAME_AND_WENT, somebody)) is not None
 
 
 def test_a_scrape_that_failed_makes_nobody_read_its_gauges() -> None:

@@ -232,7 +232,7 @@ class DeploymentAdmission:
 
     def retry_after_seconds(self) -> int:
         """For whoever waited, and leaves without an answer."""
-        drain = self.queue.drain.read()
+        drain = self.queue.read_drain()
         seconds = None
         if drain is not None and drain.is_current:
             seconds = drain.seconds_for(self.queue.num_waiting)
@@ -301,7 +301,7 @@ class DeploymentAdmission:
             load.num_waiting_tokens = queue.num_waiting_tokens
             load.num_waiting_bytes = queue.num_waiting_bytes
             load.oldest_age_by_class = self._ages()
-            load.drain = queue.drain.read()
+            load.drain = queue.read_drain()
             if request_class is not None:
                 load.own_drain = queue.promises.read_drain_of(request_class.name)
             num_prompt = arrival.facts.num_prompt_tokens

@@ -63,7 +63,12 @@ class Promises:
     def note_waiting(self, class_name: str) -> None:
         """One of a class came to wait, or waits no more."""
         if (drain := self.class_drains.get(class_name)) is not None:
-            drain.note_waiting(class_name in self._line.num_by_class)
+            drain.note_waiting(self._is_waited_for(class_name))
+
+    def note_connected(self) -> None:
+        """Replicas came or went."""
+        for class_name, drain in self.class_drains.items():
+            drain.note_waiting(self._is_waited_for(class_name))
 
     def note_begun(self, class_name: str, num_tokens: int) -> None:
         """One of a class that had waited got its slots."""
@@ -122,8 +127,12 @@ class Promises:
         kept = {name: drain for name, drain in self.class_drains.items() if name in names}
         for name in names - kept.keys():
             drain = kept[name] = DrainRate(self._clock)
-            drain.note_waiting(name in self._line.num_by_class)
+            drain.note_waiting(self._is_waited_for(name))
         self.class_drains = kept
+
+    def _is_waited_for(self, class_name: str) -> bool:
+        """A turn of it; where no replica is connected, it is a replica that is waited for."""
+        return self._slots.has_replicas and class_name in self._line.num_by_class
 
 
 def _waits_behind(request_class: ClassPolicy, classes: Sequence[ClassPolicy]) -> bool:

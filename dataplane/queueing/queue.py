@@ -32,7 +32,7 @@ from dataplane.lifecycle import Disposition
 from dataplane.policy import AdmissionPolicyTerms, ClassPolicy
 from dataplane.queueing.class_lane import Charge
 from dataplane.queueing.demand import ONE_SLOT, QueueDemand
-from dataplane.queueing.drain_rate import DrainRate
+from dataplane.queueing.drain_rate import DrainRate, DrainReading
 from dataplane.queueing.promises import Promises
 from dataplane.queueing.replica_slots import ReplicaSlots
 from dataplane.queueing.ticket import Departure, Lease, LeavingListener, Ticket
@@ -105,6 +105,11 @@ class DeploymentQueue:
             if kept >= self._slots.replica_ids():
                 return False
         return bool(self._fitting(self._slots.with_room(num_slots, kept), kv))
+
+    def read_drain(self) -> DrainReading | None:
+        """How fast those who wait begin; None: nobody can tell. While no replica is connected, what
+        was measured before is of another time."""
+        return self.drain.read() if self._slots.has_replicas else None
 
     def num_waiting_by_class(self) -> Mapping[str, int]:
         """Waiting requests by class name, as they are now: read it before anything changes."""
@@ -182,6 +187,8 @@ class DeploymentQueue:
         """
         self._slots.set_replicas(slots, held_elsewhere)
         self.promises.keep_replicas(slots.keys())
+        self._note_waiting()
+        self.promises.note_connected()
         for ticket in self._line:
             self._note_service(ticket)
         self._dispatch()
@@ -214,7 +221,7 @@ class DeploymentQueue:
         if not self._line.num_waiting and self._start_at_once(ticket):
             return ticket
         self._line.add(ticket)
-        self.drain.note_waiting(True)
+        self._note_waiting()
         if self.promises.class_drains:
             self.promises.note_waiting(ticket.class_name)
         if excluded or not self._slots.has_replicas:
@@ -306,10 +313,14 @@ class DeploymentQueue:
     def _remove(self, ticket: Ticket) -> None:
         self._line.remove(ticket)
         if not self._line.num_waiting:
-            self.drain.note_waiting(False)
+            self._note_waiting()
         if self.promises.class_drains:
             self.promises.note_waiting(ticket.class_name)
         self._limits.forget(ticket)
+
+    def _note_waiting(self) -> None:
+        """Who waits for a replica to connect does not wait for a turn: it tells no rate."""
+        self.drain.note_waiting(bool(self._line.num_waiting) and self._slots.has_replicas)
 
     def _usable(self, ticket: Ticket) -> Set[str]:
         return self._slots.replica_ids() - ticket.excluded

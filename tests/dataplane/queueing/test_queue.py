@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -136,6 +137,25 @@ def test_a_replica_that_comes_in_time_takes_the_waiting_request() -> None:
     queue.set_replicas({"a": 1})
     queue.expire()
     assert lease_of(waiting).replica_id == "a"
+
+
+def test_waiting_for_a_replica_to_connect_says_nothing_of_how_fast_turns_come() -> None:
+    queue, clock = open_queue({"a": 1})
+    first, *others = [queue.enter(BATCH) for _ in range(20)]
+    for running in (first, *others[:14]):
+        clock.now += 0.5
+        lease_of(running).release()
+    before = queue.read_drain()
+    assert before is not None
+
+    queue.set_replicas({})
+    clock.now += 120
+    assert queue.read_drain() is None
+
+    queue.set_replicas({"a": 1})
+    after = queue.read_drain()
+    assert after is not None
+    assert after.requests_per_second == pytest.approx(before.requests_per_second)
 
 
 def test_a_retry_goes_before_everybody_and_never_to_the_replica_that_failed_it() -> None:

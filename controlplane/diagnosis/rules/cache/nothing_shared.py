@@ -26,8 +26,10 @@ from dataplane.engine_metrics.signal import Signal
 _NO_HITS = 0.01
 """Of what was looked up: as good as none; chat templates alone share a few tokens."""
 _SPOKEN_OF = (
-    r"\b(prefix(es)?|hits?|shared|share|common|template|system prompt|instruction|identical|begins?"
+    r"\b(prefix(es)?|hits?|shared|common|template|system prompt|instruction|identical|begins?"
     r"|differs?|distinct|first (line|tokens?|bytes)|history|cached|reuse|ttft)\b"
+    r"|\bshare\b.*\b(prompts?|history|contexts?|tokens|requests?)\b"
+    r"|\b(prompts?|history|contexts?|tokens|requests?)\b.*\bshare\b"
 )
 _CONFIGURED = r"^(enable )?prefix cach|block size|caching( enabled)?$"
 _NEARLY_ALL = 0.9

@@ -54,10 +54,15 @@ def held_seats(argument: Argument, now: Activity, truth: Truth) -> Confidence | 
     if held.span_seconds < LEAST_SECONDS and not has_orphans:
         argument.need("the same figures a minute later")
         return Confidence.POSSIBLE
-    if wanted and not is_proven:
+    if (wanted or _finishes(now)) and not is_proven:
         argument.need("callers that do not pass the gateway", "requests whose callers left")
         return Confidence.POSSIBLE
     return Confidence.CERTAIN if is_proven else Confidence.LIKELY
+
+
+def _finishes(now: Activity) -> bool:
+    """Requests end all along: whoever reads them may have come another way."""
+    return bool(now.finished is not None and now.finished.increase)
 
 
 def _held(now: Activity, in_flight: Series) -> Series | None:

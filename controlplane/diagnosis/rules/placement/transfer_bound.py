@@ -49,6 +49,12 @@ def judge(window: Window) -> Verdict | None:
     if share is not None and move is not None and move.seconds < _LEAST_WAIT:
         argument.against(f"a first token is {move.seconds * 1000:.3g} ms later: nobody feels it")
         return argument.verdict(Confidence.POSSIBLE)
+    first = window.find_histogram(Signal.TTFT)
+    mean = None if first is None else first.mean
+    if move is not None and mean is not None and move.seconds > _OTHERS * mean:
+        argument.against(f"it takes longer than a first token ({mean:.3g} s): it is of others")
+        argument.need("TTFT of the same requests")
+        return argument.verdict(Confidence.POSSIBLE)
     if share is not None:
         sure = share >= _MOST or accounted
         return argument.verdict(Confidence.CERTAIN if sure else Confidence.LIKELY)
@@ -116,6 +122,8 @@ _NOT_A_SHARE = (
 )
 _LEAST_WAIT = 0.1
 """Seconds of moving that somebody feels in a first token."""
+_OTHERS = 1.5
+"""Times a whole first token, of which moving is a part: a mean and a percentile differ by less."""
 _FEW_WAIT = 0.1
 """Of what is on its way."""
 

@@ -38,7 +38,7 @@ def busy(argument: Argument, window: Window) -> int:
         signs += 1
     lag = told_number(
         window,
-        rf"\b({GENERATOR})\b.*\b(lag|behind|late|delay|drift)\b|loop lag",
+        rf"\b({GENERATOR})\b.*\b(lag|behind|late|delay|drift)\b",
         without=SERVER,
     )
     value = number_of(lag)

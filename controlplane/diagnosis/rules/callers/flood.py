@@ -68,7 +68,8 @@ def _is_paid_by_others(argument: Argument, window: Window, name: str) -> int:
     signs = 0
     for fact in pains_of(window):
         argument.fact(fact)
-        signs += int(_hurts(fact) and not _is_of(fact, name))
+        is_table = len(written_members(fact)) > 1
+        signs += int(_hurts(fact) and not is_table and not _is_of(fact, name))
     for fact in window.facts:
         if re.search(PAIN, plain(fact.key)) and _is_told_of_others(fact, name):
             signs += 1

@@ -31,6 +31,10 @@ _IN_TIME = (
     r"\b(answered|served|share|met|percent|attainment)\b.*\b(in time|objective|slo|sla|target)\b"
 )
 _MOST_IN_TIME = 0.9
+_FIRST = r"first (request|user|caller|call).*(wait|took|latency|ttft)"
+_NO_WAIT = r"limit|objective|slo|target|timeout|rule|threshold"
+_LONG_SECONDS = 10.0
+"""Nobody's first answer: whoever waits so long has been let down."""
 _ENDED_AT = (
     r"(spike|burst|peak|surge|load|wave|rush|traffic)( \w+)* (end|ended|over|gone|until|stopped)"
     r"( \w+)* at( s)?$"
@@ -69,7 +73,7 @@ def _burst_was_shorter(argument: Argument, now: Activity, growth: Growth) -> boo
 
 
 def _first_waited(argument: Argument, now: Activity, growth: Growth) -> bool:
-    waited = told_number(now.window, r"first (request|user|caller|call).*(wait|took|latency|ttft)")
+    waited = told_number(now.window, _FIRST)
     longest = number_of(waited)
     if waited is None or longest is None or growth.delay_seconds is None:
         return False
@@ -169,6 +173,10 @@ def is_harmed(argument: Argument, now: Activity) -> bool:
         if contrast.factor >= _WORSE:
             argument.says(contrast.says)
             harmed = True
+    harmed = harmed or any(
+        fact.unit is Unit.SECONDS and (number_of(fact) or 0.0) >= _LONG_SECONDS
+        for fact in told_all(now.window, rf"{_FIRST}|\bttft\b|first token", without=_NO_WAIT)
+    )
     backlog = now.backlog
     if backlog is not None and len(backlog.readings) > 1:
         argument.series(backlog)

@@ -247,7 +247,7 @@ def _refused(argument: Argument, window: Window) -> str:
 
 def _fallen_to_chance(argument: Argument, window: Window) -> bool:
     """Hits fell to about what random routing over so many replicas leaves."""
-    places = told_number(window, r"(num )?(replicas|workers|pods|engines|instances)$")
+    places = told_number(window, r"^(num )?(replicas|workers|pods|engines|instances)$")
     count = number_of(places)
     if places is None or count is None or count < 2:
         return False

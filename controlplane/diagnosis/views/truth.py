@@ -43,6 +43,24 @@ _NO_ANSWER = re.compile(
     r"|pending|lost|deadline)\b|^\s*(0|off)\s*$",
     re.IGNORECASE,
 )
+_ANSWERED = re.compile(
+    r"\s*((http ?)?(status )?2\d\d\b|ok\b|answered\b|\d+(\.\d+)? ?(ms|s)\b|\d+ tokens?\b)",
+    re.IGNORECASE,
+)
+"""It begins with what only an answer has: a status, a time, a count of tokens."""
+_AFTER_ALL_NOT = re.compile(
+    r"\b(no|without)( an?y?| first)? (answers?|response|reply|tokens?|output|bytes?|chunks?|body"
+    r"|data)\b|time(d|s)? ?out|unanswered|never|hang|hung|stuck|nothing|empty|stops?\b|stopped"
+    r"|(0|zero) tokens|n't\b|\bnot (answered|ended|finished|done|come|complete)"
+    r"|\b(queued|behind|waits|waiting|pending|lost)\b",
+    re.IGNORECASE,
+)
+
+
+def _is_answered(probe: Fact) -> bool:
+    if _ANSWERED.match(probe.raw):
+        return not _AFTER_ALL_NOT.search(probe.raw)
+    return not _NO_ANSWER.search(probe.raw)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +144,6 @@ def truth_of(now: Activity) -> Truth:
     return Truth(
         in_flight=now.in_flight,
         probe=probe,
-        is_answered=None if probe is None else not _NO_ANSWER.search(probe.raw),
+        is_answered=None if probe is None else _is_answered(probe),
         is_asleep=asleep is not None and asleep.last.value > 0,
     )

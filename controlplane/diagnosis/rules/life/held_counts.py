@@ -1,5 +1,7 @@
 """Blocks, permits, descriptors and the like that somebody counted, and that do not come back."""
 
+import re
+
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.reading import Origin, Reading, Series, SourceKind
@@ -9,6 +11,7 @@ from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.course import course_of
 from controlplane.diagnosis.views.told import (
     number_of,
+    plain,
     says_no,
     told,
     told_all,
@@ -53,8 +56,37 @@ def held_beyond_wanted(argument: Argument, now: Activity, truth: Truth) -> Confi
             continue
         argument.series(held, "held, and never given back")
         argument.series(wanted, "all that anybody wants")
-        return Confidence.CERTAIN if callers_gone(argument, now) else Confidence.LIKELY
+        if callers_gone(argument, now):
+            return Confidence.CERTAIN
+        return _unless_kept(argument, now.window, held)
     return None
+
+
+_KEPT = (
+    r"\b(threads?|connections?|sockets?|descriptors?|fds?|adapters?|sessions?|contexts?|handles?"
+    r"|buffers?|blocks?|pages?)\b"
+)
+"""Pools and caches keep these when a request ends, by design: keep-alive, workers, adapters that
+were loaded, blocks that can be reused."""
+_NEAR = 0.8
+"""Of a limit: what is kept on purpose stays well below."""
+_BY_REQUESTS = r"\b(requests?|leaked|orphan\w*|unreleased|owner\w*)\b"
+
+
+def _unless_kept(argument: Argument, window: Window, held: Series) -> Confidence:
+    """LIKELY for what ends with its request, or comes near its limit."""
+    key = plain(held.origin.name)
+    things = re.search(_KEPT, key)
+    if things is None or re.search(_BY_REQUESTS, key):
+        return Confidence.LIKELY
+    limits = told_all(window, rf"(?=.*\b{things[0].rstrip('s')})(?=.*\b(max|limit|total|pool)\b)")
+    for limit in limits:
+        if limit.value and held.last.value >= _NEAR * limit.value:
+            argument.fact(limit)
+            return Confidence.LIKELY
+    argument.against(f"{things[0]} are kept for reuse by design, up to a limit")
+    argument.need(f"limit of {things[0]}", f"{things[0]} held by requests, apart from those kept")
+    return Confidence.POSSIBLE
 
 
 def _counted(window: Window) -> list[Series]:
@@ -120,7 +152,9 @@ def _rounds(
         return Confidence.POSSIBLE
     gone = callers_gone(argument, now)
     is_proven = gone or says_no(off) or value == 0
-    return Confidence.CERTAIN if is_proven else Confidence.LIKELY
+    if is_proven:
+        return Confidence.CERTAIN
+    return Confidence.LIKELY if sign < 0 else _unless_kept(argument, now.window, course)
 
 
 _LEAST_ROUNDS = 3

@@ -17,7 +17,14 @@ from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal, Unit
 
 _GROWTH = 1.5
-"""From the first to the last reading: caches that warm up stay below it."""
+"""From the first to the last reading: allocators that warm up stay below it."""
+_STILL_GROWS = 1.0 / 6.0
+"""Of all growth, in the last third: half of an even pace. What was filled once stands then."""
+_CACHE_LIMIT = (
+    r"cache ram|lmcache|offload|swap space|(cache|pool)( \w+)*"
+    r" (limit|max|size|budget|gib|gb|mib)"
+)
+"""Memory that an engine fills on purpose."""
 _LEAST_READINGS = 3
 _MEMORY = r"\b(mem(ory)?|vram|rss|ram|host memory|gpu memory|gib|mib|gb)\b"
 _PROCESS = r"rss|process|engine|worker|server|resident"
@@ -43,7 +50,12 @@ def grown_memory(now: Activity) -> Verdict | None:
     )
     if not nobody_else:
         argument.against("oom.foreign_memory: nobody says that another process is there")
-    if is_idle and (is_own or nobody_else):
+    limit = _told_limit(now.window, series)
+    if limit is not None:
+        argument.fact(limit)
+        argument.against("a cache of such a size fills up to its limit by design")
+        argument.need("what its caches hold of it")
+    elif is_idle and (is_own or nobody_else):
         argument.need("which objects or cache hold the memory")
         where = "host memory" if is_own else "device memory"
         return argument.verdict(Confidence.LIKELY, detail=where)
@@ -54,6 +66,18 @@ def grown_memory(now: Activity) -> Verdict | None:
     else:
         argument.need("requests in flight at each reading")
     return argument.verdict(Confidence.POSSIBLE, detail="memory")
+
+
+def _told_limit(window: Window, grown: Series) -> Fact | None:
+    """Of a cache with room for all that has grown."""
+    return next(
+        (
+            fact
+            for fact in told_all(window, _CACHE_LIMIT, without=r"kv|used|usage|hit")
+            if fact.unit is Unit.BYTES and fact.value and fact.value >= grown.change
+        ),
+        None,
+    )
 
 
 def _is_idle_throughout(argument: Argument, now: Activity) -> bool:
@@ -128,7 +152,9 @@ def _grows(values: Iterable[float]) -> bool:
     if len(found) < _LEAST_READINGS or found[0] <= 0:
         return False
     never_falls = all(after >= before for before, after in itertools.pairwise(found))
-    return never_falls and found[-1] >= _GROWTH * found[0]
+    grown = found[-1] - found[0]
+    lately = found[-1] - found[(len(found) - 1) * 2 // 3]
+    return never_falls and found[-1] >= _GROWTH * found[0] and lately >= _STILL_GROWS * grown
 
 
 def _is_run_out(window: Window) -> bool:

@@ -6,6 +6,7 @@ from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.log_event import LogEvent
 from controlplane.diagnosis.reading import Series
+from controlplane.diagnosis.rules.life.long_prompt import PROMPT_SECONDS, may_be_prefill
 from controlplane.diagnosis.rules.life.silence import (
     LEAST_SECONDS,
     LONG_SECONDS,
@@ -184,7 +185,8 @@ def _sure(
         return Confidence.LIKELY
     if unanswered and is_known and seconds >= LONG_SECONDS:
         return Confidence.LIKELY
-    if is_wanted and is_known and seconds >= LONG_SECONDS and _stands(now, start):
+    enough = PROMPT_SECONDS if may_be_prefill(now) else LONG_SECONDS
+    if is_wanted and is_known and seconds >= enough and _stands(now, start):
         return Confidence.LIKELY
     return Confidence.POSSIBLE
 
@@ -209,7 +211,10 @@ def _ask(argument: Argument, now: Activity, truth: Truth, seconds: float) -> Non
     argument.need(*truth.needs)
     if seconds < LEAST_SECONDS:
         argument.need("the same figures a minute later")
-    if now.prefill is None:
+    if may_be_prefill(now):
+        argument.against("one long prompt looks the same: it is counted when it is done")
+        argument.need("progress of the prompt in the engine's log or its slots")
+    elif now.prefill is None:
         argument.need("prompt tokens computed over time")
 
 

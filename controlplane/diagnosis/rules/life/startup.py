@@ -10,11 +10,12 @@ from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.life.stages import Stage, Start, start_of
 from controlplane.diagnosis.rules.life.start_beside import judge_beside
+from controlplane.diagnosis.rules.life.weights import is_fast, size_of_weights
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.contrast import Contrast, contrasts
 from controlplane.diagnosis.views.durations import durations_in
-from controlplane.diagnosis.views.told import number_of, plain, texts_of, told_all
+from controlplane.diagnosis.views.told import plain, texts_of, told_all
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal, Unit
 
@@ -26,8 +27,6 @@ _VERY_LONG_SECONDS = 600.0
 """No start of one node needs ten minutes, however they are spread."""
 _LONGER = 1.5
 """Than usual, where the usual is known."""
-_FAST_READ = 1024.0**3
-"""Bytes a second: a local disk. Weights that come so fast take long because they are many."""
 _REMEDIES = {
     "pulling the image": "Keep the image on the node, or make it smaller; no engine setting helps.",
     "fetching weights": "Weights on a local disk or in a node's cache, or a streaming loader.",
@@ -61,7 +60,7 @@ def _judge_alone(window: Window) -> Verdict | None:
     if stage is None:
         return None
     is_long = start.total_seconds >= _LONG_SECONDS
-    is_slow = stage.seconds > stage.usual_seconds and not _is_fast(window, stage)
+    is_slow = stage.seconds > stage.usual_seconds and not is_fast(window, stage)
     is_most = stage.seconds >= _MOST * max(start.total_seconds, stage.seconds)
     is_spread = _is_spread(window, start)
     if not is_long or not (
@@ -78,12 +77,41 @@ def _judge_alone(window: Window) -> Verdict | None:
     elif start.is_up:
         argument.against("engine.hung and a failed start: it came up")
         is_sure = (is_slow and is_most) or is_spread
-        confidence = Confidence.CERTAIN if is_sure else Confidence.LIKELY
+        confidence = _sure(argument, window, start, usual, is_named=is_sure)
     else:
         argument.need("whether it becomes ready")
         confidence = Confidence.LIKELY if _progresses(window) else Confidence.POSSIBLE
     argument.against("capacity.late: nobody says that load came and went meanwhile")
     return argument.verdict(confidence, detail=stage.name, remedy=_REMEDIES.get(stage.name))
+
+
+_FAR_BEYOND = 2.0
+"""Times what a stage may take: no usual model's size explains it."""
+_PART = 0.2
+"""Of the whole: what is far beyond its time and hardly counts makes no start long."""
+
+
+def _sure(
+    argument: Argument, window: Window, start: Start, usual: Contrast | None, *, is_named: bool
+) -> Confidence:
+    """CERTAIN against a usual start or a size. A start of four minutes is what a large model
+    takes: below ten without either, and with no stage far beyond its time, POSSIBLE."""
+    beyond = [
+        stage
+        for stage in start.stages
+        if stage.seconds >= _FAR_BEYOND * stage.usual_seconds
+        and stage.seconds >= _PART * start.total_seconds
+    ]
+    of_a_size = size_of_weights(window) and any(
+        stage.name == "loading weights" and stage.seconds > stage.usual_seconds
+        for stage in start.stages
+    )
+    if is_named and (usual is not None or of_a_size):
+        return Confidence.CERTAIN
+    if start.total_seconds >= _VERY_LONG_SECONDS or beyond:
+        return Confidence.LIKELY
+    argument.need("how long this start usually takes", "size of the weights")
+    return Confidence.POSSIBLE
 
 
 _SPREAD_SECONDS = 180.0
@@ -99,7 +127,7 @@ def _is_spread(window: Window, start: Start) -> bool:
         return False
     if any(series.max > 0 for series in window.all_series(Signal.GENERATION_TOKENS)):
         return False
-    timed = [stage for stage in start.stages if not _is_fast(window, stage)]
+    timed = [stage for stage in start.stages if not is_fast(window, stage)]
     known = sum(stage.seconds for stage in timed)
     return len(timed) >= _LEAST_STAGES and known >= _ACCOUNTED * start.total_seconds
 
@@ -193,30 +221,6 @@ _USUAL = (
     r"|median|typical|yesterday|warm|other nodes?|elsewhere|starts)\b"
 )
 _NOW = r"\b(after|now|new|today|current|cold|this)\b"
-
-
-def _is_fast(window: Window, stage: Stage) -> bool:
-    """As fast as a disk gives it: there is much of it."""
-    if stage.name != "loading weights" or stage.seconds <= 0:
-        return False
-    sizes = [
-        value
-        for fact in told_all(
-            window, r"(weights|checkpoint|model).*(on disk|size|gib|gb|bytes|total)"
-        )
-        if (value := number_of(fact)) is not None and value > 1024.0**2
-    ]
-    loaded = [event.fields.get("bytes", 0.0) for event in window.events_of(LogKind.WEIGHTS_LOADED)]
-    most = max((*sizes, *loaded), default=0.0)
-    return most * _done(window) / stage.seconds >= _FAST_READ
-
-
-def _done(window: Window) -> float:
-    """What share of the weights is in."""
-    last = window.last_event(LogKind.WEIGHTS_LOADING)
-    if last is None or window.events_of(LogKind.WEIGHTS_LOADED) or not last.fields.get("total"):
-        return 1.0
-    return last.fields.get("done", 0.0) / last.fields["total"]
 
 
 def _cite(

@@ -50,7 +50,7 @@ def _initialized(seconds: float, at: float, compiled: float) -> Line:
 def test_the_stage_that_took_most_is_named(stage: str, parts: tuple[Line, ...]) -> None:
     verdict = STARTUP_SLOW.judge(window(*parts))
     assert verdict is not None
-    assert verdict.confidence is Confidence.CERTAIN
+    assert verdict.confidence is Confidence.LIKELY
     assert verdict.detail == stage
 
 
@@ -162,7 +162,7 @@ def test_the_same_load_from_a_faster_place_names_the_slow_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("minutes", "confidence"), [(2, Confidence.CERTAIN), (60, Confidence.POSSIBLE)]
+    ("minutes", "confidence"), [(2, Confidence.LIKELY), (60, Confidence.POSSIBLE)]
 )
 def test_a_start_is_not_what_is_wrong_with_an_engine_that_has_served_for_long_since(
     minutes: int, confidence: Confidence

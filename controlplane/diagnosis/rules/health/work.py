@@ -18,6 +18,8 @@ from dataplane.engine_metrics.signal import Signal
 _IDLE_SECONDS = 10.0
 _ABOUT = 0.02
 _HELD_IDLE = 0.02
+_PROBED = 1.0
+"""Tokens a second: a probe asks for one, every few seconds."""
 _FASTER = 1.1
 DECODED = r"decoded\s.*speed:\s*([\d.]+)"
 """What a program that decodes once ends with."""
@@ -154,11 +156,13 @@ def _stands_still(argument: Argument, now: Activity) -> bool:
         return False
     counted = now.moves(now.window.start, now.window.end)
     waits = now.backlog is not None and now.backlog.max > 0
-    if waits or counted is not False or running.span_seconds < _IDLE_SECONDS:
+    probed = now.decode is not None and now.decode.max <= _PROBED
+    if waits or not (counted is False or probed) or running.span_seconds < _IDLE_SECONDS:
         return False
     if kv is not None and kv.max > _HELD_IDLE:
         return False
     if now.in_flight is not None and now.in_flight.last.value > 0:
         return False
-    argument.series(running, "nothing runs, and no counter moves")
+    why = "no counter moves" if counted is False else "hardly a token, such as of probes"
+    argument.series(running, f"nothing runs, and {why}")
     return True

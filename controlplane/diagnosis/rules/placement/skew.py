@@ -239,6 +239,7 @@ SKEW = Rule(
             Mechanism.BATCH_UNDERFILLED,
             Mechanism.CACHE_THRASH,
             Mechanism.CACHE_PREFIX_LOSS,
+            Mechanism.PHASE_MISMATCH,
         }
     ),
 )

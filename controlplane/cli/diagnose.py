@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
+from controlplane.cli.enough import Enough
 from controlplane.cli.examples import examples
 from controlplane.cli.exit_codes import ExitCode
 from controlplane.cli.failures import CallError
@@ -128,7 +129,6 @@ def diagnose(
     metrics to show, after the answer to what else was seen; with 2 where it cannot read what was
     named.
     """
-    rules = _rules(plugins)
     silent: CallError | None = None
     ways = [name for name, is_used in _ways(targets, case, prometheus) if is_used]
     if len(ways) != 1:
@@ -138,14 +138,16 @@ def diagnose(
     headers = _headers(engine_key_file)
     match ways[0]:
         case "URLs":
-            window, silent = _watched(targets, seconds, every, probe, headers)
+            with Enough() as enough:
+                _rules(plugins)  # one that is not there is told before a minute is watched
+                window, silent = _watched(targets, seconds, every, probe, headers, enough)
         case "FILEs":
             window = _read(targets)
         case "--case":
             window = _case(case or "")
         case _:
             window = _asked(prometheus or "", selector, since, headers)
-    _tell(window, rules, output)
+    _tell(window, _rules(plugins), output)
     if silent is not None:
         raise silent
 
@@ -210,19 +212,20 @@ def _headers(key_file: Path | None) -> dict[str, str]:
 
 
 def _watched(
-    urls: Sequence[str], seconds: float, every: float, probe: bool, headers: dict[str, str]
+    urls: Sequence[str],
+    seconds: float,
+    every: float,
+    probe: bool,
+    headers: dict[str, str],
+    enough: Enough,
 ) -> "tuple[Window, CallError | None]":
     """What was seen, and what to say at the end where no metrics page was."""
     import asyncio
-    import signal
 
     from controlplane.cli.progress import progress_bar
-    from controlplane.diagnosis.sources.live import NoMetricsError, Progress, watch
+    from controlplane.diagnosis.sources.live import NoMetricsError, Progress, StoppedError, watch
 
     async def follow() -> "Window":
-        enough = asyncio.Event()
-        # Who has seen enough asks for the answer, and not for nothing.
-        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, enough.set)
         with progress_bar() as bar:
             async for seen in watch(
                 urls,
@@ -230,7 +233,7 @@ def _watched(
                 every=every,
                 should_probe=probe,
                 headers=headers,
-                enough=enough,
+                enough=enough.event(),
             ):
                 if not isinstance(seen, Progress):
                     return seen
@@ -245,6 +248,8 @@ def _watched(
         if error.window is None:
             raise failure from error
         return error.window, failure
+    except StoppedError as error:
+        raise CallError(str(error), ExitCode.FAILED) from error
     except ValueError as error:
         raise CallError(str(error), ExitCode.USAGE) from error
 

@@ -6,7 +6,13 @@ import httpx
 
 from controlplane.diagnosis.sources.live.address import Address, beside, shown
 from controlplane.diagnosis.sources.live.failures import NoMetricsError, Try
-from controlplane.diagnosis.sources.live.page import PageError, get_page, read_json
+from controlplane.diagnosis.sources.live.page import (
+    SCRAPE_SECONDS,
+    PageError,
+    UnknownHostError,
+    get_page,
+    read_json,
+)
 from dataplane.engine_metrics.exposition import ExpositionReader, NotMetricsError
 
 _SHOWN = 160
@@ -23,27 +29,31 @@ class MetricsPage:
     """As it was first answered."""
 
 
-async def find_metrics(http: httpx.AsyncClient, address: Address) -> MetricsPage:
+async def find_metrics(
+    http: httpx.AsyncClient, address: Address, *, seconds: float = SCRAPE_SECONDS
+) -> MetricsPage:
     """The first of its addresses that answers metrics. Raises NoMetricsError with all that was
     tried."""
     tries: list[Try] = []
     for url in address.metrics:
-        found = await _try(http, address, url, tries)
+        found = await _try(http, address, url, tries, seconds)
         if found is not None:
             return found
+        if tries[-1].is_host_unknown or tries[-1].is_late:
+            break  # another path of the same server fares no better
     for model in await _models(http, address) if _wants_model(tries) else ():
         url = address.metrics[0].copy_merge_params({"model": model})
-        found = await _try(http, address, url, tries)
+        found = await _try(http, address, url, tries, seconds)
         if found is not None:
             return found
     raise NoMetricsError(shown(address.root), tries)
 
 
 async def _try(
-    http: httpx.AsyncClient, address: Address, url: httpx.URL, tries: list[Try]
+    http: httpx.AsyncClient, address: Address, url: httpx.URL, tries: list[Try], seconds: float
 ) -> MetricsPage | None:
     try:
-        answer = await get_page(http, url)
+        answer = await get_page(http, url, seconds=seconds)
         if not answer.is_success:
             begins = " ".join(answer.text.split())[:_SHOWN]
             told = f"{answer.status} {begins}".strip()
@@ -55,7 +65,16 @@ async def _try(
         tries.append(Try(shown(url), told, answer.status, f"{answer.kind}, not a metrics page"))
         return None
     except PageError as error:
-        tries.append(Try(shown(url), str(error), kind=str(error)))
+        told = str(error)
+        tries.append(
+            Try(
+                shown(url),
+                told,
+                kind=told,
+                is_host_unknown=isinstance(error, UnknownHostError),
+                is_late=error.is_late,
+            )
+        )
         return None
     if not page.samples:
         tries.append(Try(shown(url), "an empty page", answer.status, "an empty page"))

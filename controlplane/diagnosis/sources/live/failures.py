@@ -23,6 +23,17 @@ class Try(NamedTuple):
     """None: there was no answer."""
     kind: str = ""
     """The same without a word of the answer, for those who may not read what is answered there."""
+    is_host_unknown: bool = False
+    """The name of the host has no address, so nobody was asked."""
+    is_late: bool = False
+    """Nothing came in time."""
+
+
+class StoppedError(Exception):
+    """Who watches had enough before anything was seen."""
+
+    def __init__(self) -> None:
+        super().__init__("stopped before anything was seen, so there is nothing to judge")
 
 
 class NoMetricsError(Exception):
@@ -34,7 +45,15 @@ class NoMetricsError(Exception):
         self.window = window
         """What was seen all the same; None: nobody looked."""
         asked = "; ".join(f"{each.url}: {each.answer}" for each in tries)
+        if self.is_host_unknown:
+            super().__init__(f"{url} cannot be asked: {self.tries[0].answer}. {_CHECK_NAME}.")
+            return
         super().__init__(f"{_what(url, self.tries)}. Asked: {asked}. {_remedy(self.tries)}.")
+
+    @property
+    def is_host_unknown(self) -> bool:
+        """Nothing can be said of an engine: its host's name has no address."""
+        return any(each.is_host_unknown for each in self.tries)
 
 
 def _what(url: str, tries: Sequence[Try]) -> str:
@@ -56,4 +75,8 @@ def _remedy(tries: Sequence[Try]) -> str:
     return "; ".join(REMEDIES)
 
 
+_CHECK_NAME = (
+    "Look for a slip in the name of the host, and whether this machine asks the name server that "
+    "knows it"
+)
 _REFUSED = (401, 403)

@@ -7,6 +7,8 @@ that server is asked: no other origin is followed, and no proxy of the environme
 
 import asyncio
 import json
+import re
+import socket
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,6 +30,15 @@ _MAX_KIND = 60
 class PageError(Exception):
     """There is no page to be had; the message says what came instead, without the address and
     without a word of the answer."""
+
+    @property
+    def is_late(self) -> bool:
+        """Nothing, or not all, came in time."""
+        return isinstance(self.__cause__, TimeoutError)
+
+
+class UnknownHostError(PageError):
+    """Nobody was asked: the host's name has no address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +109,20 @@ async def get_answer(
         came = f"{len(data)} bytes of an answer" if data else "no answer"
         raise PageError(f"{came} within {seconds:g} s") from error
     except (httpx.HTTPError, httpx.InvalidURL) as error:
+        unknown = _unknown_host(error)
+        if unknown is not None:
+            raise UnknownHostError(f"its name does not resolve ({unknown})") from error
         raise PageError(said(error)) from error
     raise PageError(f"it redirects more than {_MAX_REDIRECTS} times")
+
+
+def _unknown_host(error: BaseException | None) -> str | None:
+    """What the resolver said, where it was asked in vain."""
+    while error is not None:
+        if isinstance(error, socket.gaierror):
+            return error.strerror or "no address is known"
+        error = error.__cause__ or error.__context__
+    return None
 
 
 def _refuse_elsewhere(request: httpx.Request, following: httpx.Request) -> None:
@@ -149,8 +172,13 @@ def _too_long(max_bytes: int) -> str:
 
 
 def said(error: Exception) -> str:
-    """What happened, in words; many errors of connections have none of their own."""
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    """What happened, in words; many errors of connections have none of their own. The number of an
+    error of the system is left out: among figures it reads as one."""
+    words = _ERRNO.sub("", str(error))
+    return f"{type(error).__name__}: {words}" if words else type(error).__name__
+
+
+_ERRNO = re.compile(r"\[Errno -?\d+\] ?")
 
 
 def read_json(answer: PageAnswer) -> Any:

@@ -122,7 +122,10 @@ async def ask(http: httpx.AsyncClient, address: Address, engine: str | None) -> 
         try:
             answer = read_json(await get_page(http, beside(address, page.path)))
             said = {**page.read(answer), **said}
-        except (PageError, ValueError, KeyError, TypeError, AttributeError):
+        except PageError as error:
+            if error.is_late:
+                break  # it would keep whoever asks waiting at each further page
+        except (ValueError, KeyError, TypeError, AttributeError):
             continue
     if engine in _PAGES:
         said["health"] = await _health(http, address)

@@ -8,8 +8,9 @@ no metrics page one listens all the same (`silence`).
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import httpx
 
@@ -18,8 +19,13 @@ from controlplane.diagnosis.sources.failed_scrapes import FailedScrape, told_of_
 from controlplane.diagnosis.sources.joining import join
 from controlplane.diagnosis.sources.live.address import Address, read_address, shown
 from controlplane.diagnosis.sources.live.discovery import MetricsPage, find_metrics
-from controlplane.diagnosis.sources.live.failures import NoMetricsError
-from controlplane.diagnosis.sources.live.page import PageError, create_http, get_page
+from controlplane.diagnosis.sources.live.failures import NoMetricsError, StoppedError
+from controlplane.diagnosis.sources.live.page import (
+    SCRAPE_SECONDS,
+    PageError,
+    create_http,
+    get_page,
+)
 from controlplane.diagnosis.sources.live.probing import PROBE_KEY, probe
 from controlplane.diagnosis.sources.live.self_description import Said, ask
 from controlplane.diagnosis.sources.live.silence import Silence, listen
@@ -28,6 +34,7 @@ from controlplane.diagnosis.sources.scrapes import Snapshot, series_of
 from controlplane.diagnosis.window import EngineName, Window
 from dataplane.engine_metrics.exposition import ExpositionReader, NotMetricsError
 
+T = TypeVar("T")
 _PROBE_DEADLINE_SECONDS = 20.0
 
 
@@ -83,14 +90,25 @@ async def watch(
 
     Nothing is sent but GET requests, unless `should_probe`: then one completion of one token for
     each endpoint, after the last scrape. Raises ValueError for what is no address, NoMetricsError
-    where none of `urls` has a metrics page, with a window of what was seen all the same.
+    where none of `urls` has a metrics page, with a window of what was seen all the same, and
+    without where none of their hosts has an address; StoppedError where `enough` came before
+    anything was seen.
     """
     addresses = [read_address(url) for url in urls]
+    enough = enough or asyncio.Event()
+    began = time.monotonic()
     async with create_http(headers) as http:
-        watched, failure = await _begin(http, addresses, clock)
+        watched, failure = await _unless(
+            enough,
+            _begin(
+                http, addresses, clock, min(SCRAPE_SECONDS, max(_LEAST_SCRAPE_SECONDS, seconds))
+            ),
+        )
         if failure is None or not any(_is_answered(each) for each in watched):
+            # What silence took is of the time that was given.
+            taken = 0.0 if failure is None else time.monotonic() - began
             async for progress in _scrape_on(
-                http, watched, seconds, every, clock, enough or asyncio.Event()
+                http, watched, max(0.0, seconds - taken), every, clock, enough
             ):
                 yield progress
         if should_probe:
@@ -101,21 +119,41 @@ async def watch(
     yield window
 
 
+async def _unless(enough: asyncio.Event, work: Coroutine[Any, Any, T]) -> T:
+    """What comes of `work`; raises StoppedError where `enough` comes first."""
+    working = asyncio.ensure_future(work)
+    stopping = asyncio.ensure_future(enough.wait())
+    try:
+        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise StoppedError
+        return working.result()
+    finally:
+        working.cancel()
+        stopping.cancel()
+
+
 def _is_answered(watched: _Watched) -> bool:
     return watched.silence is not None and watched.silence.is_answered
 
 
 async def _begin(
-    http: httpx.AsyncClient, addresses: Sequence[Address], clock: Callable[[], float]
+    http: httpx.AsyncClient,
+    addresses: Sequence[Address],
+    clock: Callable[[], float],
+    seconds: float,
 ) -> tuple[list[_Watched], NoMetricsError | None]:
     """One that does not answer is an observation; where none does, also why."""
     found = await asyncio.gather(
-        *(find_metrics(http, each) for each in addresses), return_exceptions=True
+        *(find_metrics(http, each, seconds=seconds) for each in addresses), return_exceptions=True
     )
+    unknown = [each for each in found if isinstance(each, NoMetricsError) and each.is_host_unknown]
+    if len(unknown) == len(found):
+        raise unknown[0]
     watched = []
     for page, address, label in zip(found, addresses, _labels(addresses), strict=True):
         if isinstance(page, NoMetricsError):
-            watched.append(await _silent(http, page, address, label, clock()))
+            watched.append(await _silent(http, page, address, label, clock(), seconds))
         elif isinstance(page, BaseException):
             raise page
         else:
@@ -125,10 +163,15 @@ async def _begin(
 
 
 async def _silent(
-    http: httpx.AsyncClient, error: NoMetricsError, address: Address, label: str, at: float
+    http: httpx.AsyncClient,
+    error: NoMetricsError,
+    address: Address,
+    label: str,
+    at: float,
+    seconds: float,
 ) -> _Watched:
     watched = _Watched(address, address.metrics[0], label)
-    watched.silence = await listen(http, address, error)
+    watched.silence = await listen(http, address, error, seconds=seconds)
     watched.failed.append(FailedScrape(at, watched.place, error.tries[0].answer))
     return watched
 
@@ -161,12 +204,17 @@ async def _scrape_on(
     enough: asyncio.Event,
 ) -> AsyncIterator[Progress]:
     began, start = time.monotonic(), asyncio.get_running_loop().time()
-    num_rounds = max(1, round(seconds / every))
+    is_silent = not any(each.snapshots for each in watched)
+    most = min(seconds, _SILENT_SECONDS) if is_silent else seconds
+    num_rounds = round(seconds / every) or int(not is_silent)
     for index in range(1, num_rounds + 1):
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(start + index * every):
                 await enough.wait()
-        await asyncio.gather(*(_scrape(http, each, clock) for each in watched))
+        left = max(_LEAST_SCRAPE_SECONDS, began + most - time.monotonic())
+        await asyncio.gather(
+            *(_scrape(http, each, clock, min(SCRAPE_SECONDS, left)) for each in watched)
+        )
         yield Progress(
             seconds=min(seconds, time.monotonic() - began),
             of_seconds=seconds,
@@ -179,14 +227,18 @@ async def _scrape_on(
             return
 
 
+_LEAST_SCRAPE_SECONDS = 1.0
+"""An engine at work may take so long for a page, also for the last of a watch."""
 _SILENT_SECONDS = 15.0
 """Nothing more comes of a server that answers nothing for so long; three scrapes time out."""
 
 
-async def _scrape(http: httpx.AsyncClient, watched: _Watched, clock: Callable[[], float]) -> None:
+async def _scrape(
+    http: httpx.AsyncClient, watched: _Watched, clock: Callable[[], float], seconds: float
+) -> None:
     at, place = clock(), watched.place
     try:
-        answer = await get_page(http, watched.url)
+        answer = await get_page(http, watched.url, seconds=seconds)
         if not answer.is_success:
             raise PageError(str(answer.status))
         beginning = answer.text[:_ENOUGH_TO_KNOW].rpartition("\n")[0] or answer.text

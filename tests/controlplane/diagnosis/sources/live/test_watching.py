@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,8 +12,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import httpx
 import pytest
 
-from controlplane.diagnosis.sources.live import NoMetricsError, Progress, watch
+from controlplane.diagnosis.sources.live import NoMetricsError, Progress, StoppedError, watch
 from controlplane.diagnosis.sources.live.address import read_address
+from controlplane.diagnosis.sources.live.discovery import find_metrics
 from controlplane.diagnosis.sources.live.page import PageAnswer, PageError, create_http, get_page
 from controlplane.diagnosis.window import DoubtKind, EngineName, Window
 from dataplane.engine_metrics.signal import Signal
@@ -280,3 +282,35 @@ def test_a_small_answer_that_unpacks_to_a_large_one_is_not_unpacked(how: str) ->
 
     with pytest.raises(PageError, match=r"longer than 1 MiB|not asked for"):
         asyncio.run(run())
+
+
+def test_a_host_without_an_address_is_no_engine_that_hangs() -> None:
+    with pytest.raises(NoMetricsError, match=r"name does not resolve \(\D+\)\. Look for") as raised:
+        asyncio.run(_watch("http://nosuchhost.invalid:8000"))
+    assert raised.value.window is None
+    assert "Errno" not in str(raised.value)
+
+
+def test_a_server_that_answers_nothing_in_time_is_not_asked_for_another_path() -> None:
+    async def asked(url: str) -> None:
+        async with create_http() as http:
+            await find_metrics(http, read_address(url), seconds=0.1)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        with pytest.raises(NoMetricsError) as raised:
+            asyncio.run(asked(url))
+    assert [each.url for each in raised.value.tries] == [f"{url}/metrics"]
+
+
+def test_who_had_enough_before_anything_was_seen_is_told_so() -> None:
+    async def stopped() -> None:
+        enough = asyncio.Event()
+        asyncio.get_running_loop().call_later(0.1, enough.set)
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+            async for _ in watch([url], enough=enough):
+                pytest.fail("nothing answers there")
+
+    with pytest.raises(StoppedError, match="before anything was seen"):
+        asyncio.run(stopped())

@@ -88,9 +88,9 @@ class Failure:
     @property
     def _is_usual_slack(self) -> bool:
         """A tensor that grows with each token wants a new place each time, and leaves the old one
-        as a gap: where a decode step says that it failed, so little is its own."""
+        as a gap: where a step says that it failed, so little is its own."""
         return (
-            self.stage is Stage.DECODE
+            self.stage.is_serving
             and self.is_named
             and self.reserved is not None
             and self.total is not None

@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 
+from controlplane.diagnosis.citing import changed
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.log_event import LogEvent, LogKind
 from controlplane.diagnosis.mechanism import Mechanism
@@ -146,7 +147,7 @@ def _beside_others(window: Window, failure: Failure) -> Verdict | None:
             how,
             *asked_for(failure),
             *known(window, _TOPICS),
-            *(f"{change.at:g} s: {change.what}" for change in window.changes),
+            *(changed(window, change) for change in window.changes),
         ),
         against=(
             "not this engine's own budget: without the others what it wanted would have fitted",

@@ -2,7 +2,7 @@
 
 import re
 
-from controlplane.diagnosis.citing import course
+from controlplane.diagnosis.citing import changed, course
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
@@ -40,7 +40,7 @@ def _judge(window: Window) -> Verdict | None:
         gaps,
         *asked_for(failure),
         *_pools(failure),
-        *(f"{change.at:g} s: {change.what}" for change in window.changes),
+        *(changed(window, change) for change in window.changes),
     ]
     evidence += [
         course(series)

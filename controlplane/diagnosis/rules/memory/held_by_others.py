@@ -57,8 +57,19 @@ def _listed(window: Window, failure: Failure) -> Held | None:
         return None
     names = ", ".join(process.raw for process in others)
     is_alone = own > 0 or not (failure.ranks or window.lines_with(_RANKS))
-    confidence = Confidence.CERTAIN if is_alone else Confidence.POSSIBLE
+    surest = Confidence.CERTAIN if _are_named(window) else Confidence.LIKELY
+    confidence = surest if is_alone else Confidence.POSSIBLE
     return size, f"other processes on the device hold {names}", confidence
+
+
+def _are_named(window: Window) -> bool:
+    """Somebody says whose they are, or saw them before. Engines have helpers of their own on a
+    device: encoders, ranks of data parallelism, caches."""
+    shown = bool(window.events_of(LogKind.DEVICE_PROCESS))
+    return shown or any(
+        _USED_BEFORE.search(fact.key) or _OTHERS.search(f"{fact.key} {fact.raw}")
+        for fact in window.facts
+    )
 
 
 _RANKS = r"\bRANK \d|tensor_parallel_size=[2-9]|tp_size=[2-9]|\bTP[1-9]\b"

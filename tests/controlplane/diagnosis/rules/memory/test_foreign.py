@@ -1,6 +1,7 @@
 import pytest
 
 from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.rules.memory.foreign import FOREIGN_MEMORY
 from dataplane.engine_metrics.signal import Unit
@@ -45,7 +46,16 @@ def _run_out(text: str, **fields: float) -> Line:
     )
 
 
-def test_another_process_that_is_listed_and_large_enough_is_the_cause() -> None:
+@pytest.mark.parametrize(
+    ("known", "confidence"),
+    [
+        ((), Confidence.LIKELY),
+        ((fact("pid_4711", "another service"),), Confidence.CERTAIN),
+    ],
+)
+def test_another_process_that_is_listed_and_large_enough_is_the_cause(
+    known: tuple[Fact, ...], confidence: Confidence
+) -> None:
     verdict = FOREIGN_MEMORY.judge(
         window(
             _run_out(
@@ -56,11 +66,12 @@ def test_another_process_that_is_listed_and_large_enough_is_the_cause() -> None:
                 total_bytes=79.25 * GIB,
                 free_bytes=0.5 * GIB,
                 process_bytes=48.5 * GIB,
-            )
+            ),
+            known,
         )
     )
     assert verdict is not None
-    assert verdict.confidence is Confidence.CERTAIN
+    assert verdict.confidence is confidence
     assert any("30.10 GiB" in sentence for sentence in verdict.evidence)
 
 

@@ -5,7 +5,7 @@ import math
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.reading import HistogramSeries, Series, SourceKind
 from controlplane.diagnosis.verdict import Cited
-from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.window import Change, Window
 
 
 def moved(series: Series) -> str:
@@ -34,6 +34,19 @@ def stands(series: Series) -> str:
 def says(fact: Fact) -> str:
     """`in_flight 61`."""
     return f"{fact.key} {fact.raw}"
+
+
+def changed(window: Window, change: Change) -> str:
+    """`30 s: restarted`; on a Unix clock, which nobody reads, from the end of the window."""
+    if change.at < _UNIX_SECONDS:
+        return f"{change.at:g} s: {change.what}"
+    ago = window.end - change.at
+    when = f"{seconds(ago)} s before" if ago >= 0 else f"{seconds(-ago)} s after"
+    return f"{when} the end: {change.what}"
+
+
+_UNIX_SECONDS = 1e8
+"""No window of relative times is three years long."""
 
 
 def number(value: float) -> str:

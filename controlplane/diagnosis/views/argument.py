@@ -6,7 +6,7 @@ from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.reading import HistogramSeries, Series
 from controlplane.diagnosis.verdict import Cited, Verdict
 from controlplane.diagnosis.views.course import stretch_while
-from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.window import Change, Window
 from dataplane.engine_metrics.signal import Signal, SignalKind
 
 _MOST_NEEDS = 5
@@ -60,6 +60,10 @@ class Argument:
         cited = citing.cited_fact(self._window, fact)
         if cited is not None:
             self._cited[fact.key] = cited
+
+    def change(self, change: Change) -> None:
+        """What was changed, and when."""
+        self.says(citing.changed(self._window, change))
 
     def against(self, sentence: str) -> None:
         """Something that does not fit, or a look-alike with why it is not that one."""

@@ -186,7 +186,7 @@ def held_whenever_idle(argument: Argument, now: Activity, truth: Truth) -> Confi
         argument.says(sentence)
     gone = callers_gone(argument, now)
     for change in now.window.changes:
-        argument.says(f"{change.at:g} s: {change.what}")
+        argument.change(change)
     return Confidence.CERTAIN if gone else Confidence.LIKELY
 
 

@@ -72,7 +72,7 @@ def growth_of(argument: Argument, window: Window) -> Growth | None:
     if ready_at is None:
         ready_at = _complete(window, ready)
     for change in window.changes_with(rf"{WHO}\b.*\b(ready|up|joined|available|serving)\b"):
-        argument.says(f"{change.at:g} s: {change.what}")
+        argument.change(change)
         ready_at = change.at if ready_at is None else ready_at
     if ready_at is None:
         began = window.last_event(LogKind.READY)
@@ -108,7 +108,7 @@ def _moment(argument: Argument, window: Window, pattern: str) -> float | None:
 def _decided(argument: Argument, window: Window) -> float | None:
     moments: list[float] = []
     for change in window.changes_with(_DECIDED):
-        argument.says(f"{change.at:g} s: {change.what}")
+        argument.change(change)
         moments.append(change.at)
     for line in window.lines_with(_DECIDED_LINE)[:2]:
         argument.says(" ".join(line.split())[:220])

@@ -185,7 +185,7 @@ def _compared(window: Window) -> Verdict | None:
     for _, sentence in loads:
         argument.says(sentence)
     for change in window.changes:
-        argument.says(f"{change.at:g} s: {change.what}")
+        argument.change(change)
     argument.against("engine.hung: the same load ends where weights are read faster")
     stage = "loading weights"
     return argument.verdict(Confidence.LIKELY, detail=stage, remedy=_REMEDIES[stage])
@@ -247,7 +247,7 @@ def _cite(
     ):
         argument.fact(fact)
     for change in window.changes:
-        argument.says(f"{change.at:g} s: {change.what}")
+        argument.change(change)
 
 
 def _progresses(window: Window) -> bool:

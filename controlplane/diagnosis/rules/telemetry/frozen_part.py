@@ -2,7 +2,7 @@
 
 import re
 
-from controlplane.diagnosis.citing import stands
+from controlplane.diagnosis.citing import changed, stands
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rules.telemetry.standing import (
@@ -93,9 +93,9 @@ def one_that_is_gone(argument: Argument, now: Activity, truth: Truth) -> Confide
 def _said_gone(now: Activity, names: set[str]) -> tuple[list[str], list[str]]:
     """Facts, and changes, that name one of them and say that it is no more."""
     told = [f"{fact.key} {fact.raw}" for fact in now.window.facts]
-    changed = [f"{change.at:g} s: {change.what}" for change in now.window.changes]
+    changes = [changed(now.window, change) for change in now.window.changes]
     return [text for text in told if _says_gone(text, names)], [
-        text for text in changed if _says_gone(text, names)
+        text for text in changes if _says_gone(text, names)
     ]
 
 

@@ -261,7 +261,7 @@ def _cite_load(argument: Argument, now: Activity) -> None:
 
 def _cite_changes(argument: Argument, window: Window) -> None:
     for change in window.changes:
-        argument.says(f"{change.at:g} s: {change.what}")
+        argument.change(change)
 
 
 MISSING = Rule(

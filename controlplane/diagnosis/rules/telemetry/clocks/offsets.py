@@ -111,7 +111,7 @@ def _in_words(argument: Argument, window: Window) -> bool:
         argument.says(" ".join(line.split())[:200])
         found = True
     for change in window.changes_with(rf"{_LINE}|{_SET}|\bntp\b|chrony|time ?sync"):
-        argument.says(f"{change.at:g} s: {change.what}")
+        argument.change(change)
         found = True
     return found
 

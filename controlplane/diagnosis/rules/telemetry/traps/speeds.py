@@ -89,7 +89,7 @@ def several_tokens_an_output(argument: Argument, now: Activity) -> Confidence | 
     each_token = gaps.value / several
     argument.says(f"{number(gaps.value)} / {number(several)} = {number(each_token)} s a token")
     for change in window.changes:
-        argument.says(f"{change.at:g} s: {change.what}")
+        argument.change(change)
     argument.against("interference.prefill: more tokens come than before")
     return Confidence.CERTAIN
 

@@ -1,5 +1,5 @@
-"""A cache that fills while hardly a token is written: a prompt is read, which some engines count only
-at its end."""
+"""A cache that fills while hardly a token is written: a prompt is read, which some engines count
+only at its end."""
 
 from itertools import pairwise
 

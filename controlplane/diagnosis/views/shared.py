@@ -87,7 +87,9 @@ def shared_by_prompts(window: Window) -> Shared | None:
     share = share_of(newest) if is_share else value / max(prompt, value) if prompt else None
     if is_share and share is None:
         return None
-    if (share is not None and share < _SOME_SHARE) or (tokens is not None and tokens < _FEWEST_TOKENS):
+    if share is not None and share < _SOME_SHARE:
+        return None
+    if tokens is not None and tokens < _FEWEST_TOKENS:
         return None
     block = block_of(window)
     return Shared(

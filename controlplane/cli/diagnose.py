@@ -255,10 +255,12 @@ def _watched(
 
 
 def _read(files: Sequence[str]) -> "Window":
+    from controlplane.cli.progress import progress_bar
     from controlplane.diagnosis.sources.files import InputError, read_inputs
 
     try:
-        return read_inputs(files)
+        with progress_bar() as bar:
+            return read_inputs(files, told=lambda place, share: bar.advance(f"read {place}", share))
     except InputError as error:
         raise CallError(str(error), ExitCode.USAGE) from error
 
@@ -298,10 +300,13 @@ def _asked(url: str, selector: str | None, since: float, headers: dict[str, str]
 
 def _tell(window: "Window", rules: "Sequence[Rule]", output: str) -> None:
     from controlplane.cli.diagnosis_output import diagnosis_text
+    from controlplane.cli.progress import progress_bar
     from controlplane.diagnosis.json_form import diagnosis_as_json
     from controlplane.diagnosis.lasting import diagnose_course
 
-    diagnosis = diagnose_course(window, rules)
+    with progress_bar() as bar:
+        bar.advance("judge what was read")
+        diagnosis = diagnose_course(window, rules)
     if output == "json":
         say_json(diagnosis_as_json(diagnosis))
     else:

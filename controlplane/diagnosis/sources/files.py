@@ -15,6 +15,7 @@ from typing import BinaryIO
 
 from controlplane.diagnosis.sources.case import CaseError, read_case
 from controlplane.diagnosis.sources.case_bounds import MOST_CHARACTERS
+from controlplane.diagnosis.sources.chunks import Told, nobody_told
 from controlplane.diagnosis.sources.input_error import InputError
 from controlplane.diagnosis.sources.joining import join
 from controlplane.diagnosis.sources.log import LogReader
@@ -31,18 +32,23 @@ from dataplane.engine_metrics.exposition import NotMetricsError, split_scrapes
 __all__ = ["InputError", "read_inputs"]
 
 
-def read_inputs(names: Sequence[str], stdin: BinaryIO | None = None) -> Window:
-    """One window of all files, folders and, for `-`, standard input. Raises InputError."""
+def read_inputs(
+    names: Sequence[str], stdin: BinaryIO | None = None, told: Told = nobody_told
+) -> Window:
+    """One window of all files, folders and, for `-`, standard input; `told` hears how far each is
+    read. Raises InputError."""
     if len(names) == 1 and _is_simulated(Path(names[0])):
         return _simulated(Path(names[0]))
     pages: list[SavedPage] = []
     parts: list[Part] = []
     refused: list[InputError] = []
-    for opened in open_inputs(names, stdin or sys.stdin.buffer):
+    for opened in open_inputs(names, stdin or sys.stdin.buffer, told):
         if isinstance(opened, InputError):
             refused.append(opened)
             continue
         try:
+            if opened.folder is not None and opened.place.endswith(_FOR_PEOPLE):
+                raise InputError(opened.place, "is written for people", "name it if it is a log")
             kind = kind_of(opened.head, opened.place)
             if kind is TextKind.CASE and len(names) == 1 and opened.folder is None:
                 return _case(opened)
@@ -52,9 +58,19 @@ def read_inputs(names: Sequence[str], stdin: BinaryIO | None = None) -> Window:
                 raise
             refused.append(error)
     if refused and not pages and not parts:
-        raise refused[0]
+        raise next(
+            (each for each in refused if isinstance(each, _CaseAmongOthersError)), refused[0]
+        )
     metrics = list(_metrics(pages, refused))
     return join([*metrics, *parts, Part(doubts=tuple(map(_passed_over, refused)))])
+
+
+_FOR_PEOPLE = (".md", ".rst")
+"""What explains a folder lies in it, with examples of what else does."""
+
+
+class _CaseAmongOthersError(InputError):
+    """Of files that nothing else could be made of, the one to tell about."""
 
 
 def _take(opened: OpenedText, kind: TextKind, pages: list[SavedPage], parts: list[Part]) -> None:
@@ -69,27 +85,26 @@ def _take(opened: OpenedText, kind: TextKind, pages: list[SavedPage], parts: lis
             pages += _pages(opened, metrics)
             parts.append(_log(opened, lines))
         case TextKind.CASE:
-            raise InputError(opened.place, "is a case, and a case is whole", "name it alone")
+            raise _CaseAmongOthersError(
+                opened.place, "is a case, and a case is whole", "name it alone"
+            )
         case TextKind.OWN_LINES:
             raise InputError(
                 opened.place,
                 "is one of the files that `pilothouse simulate --metrics` writes",
                 "name the folder that they are in, alone",
             )
-    if opened.is_cut:
-        parts.append(Part(doubts=(_cut(opened),)))
+    if opened.shortcomings:
+        parts.append(Part(doubts=tuple(_shortcomings(opened))))
 
 
 def _passed_over(error: InputError) -> Doubt:
     return Doubt(kind=DoubtKind.UNREADABLE, name=error.place, what=f"passed over: it {error.what}")
 
 
-def _cut(opened: OpenedText) -> Doubt:
-    return Doubt(
-        kind=DoubtKind.UNREADABLE,
-        name=opened.place,
-        what="it was packed by gzip and ends before its end; what is there was read",
-    )
+def _shortcomings(opened: OpenedText) -> Iterator[Doubt]:
+    for what in opened.shortcomings:
+        yield Doubt(kind=DoubtKind.UNREADABLE, name=opened.place, what=what)
 
 
 # --- what stands alone --------------------------------------------------------------------

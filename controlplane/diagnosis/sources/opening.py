@@ -4,16 +4,14 @@ import codecs
 import itertools
 import os
 import time
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from controlplane.diagnosis.sources.chunks import Chunks, Told, nobody_told
 from controlplane.diagnosis.sources.input_error import InputError
 
-_GZIP = b"\x1f\x8b"
-_GZIP_WINDOW = 16 + zlib.MAX_WBITS
 _NO_TEXT = {
     b"PK\x03\x04": ("is a zip archive", "unpack it, and give what was in it"),
     b"\x28\xb5\x2f\xfd": ("is packed with zstd", "unpack it first"),
@@ -22,7 +20,6 @@ _NO_TEXT = {
 }
 _TAR = slice(257, 262)
 """Where a tar archive says `ustar`."""
-_CHUNK = 1 << 16
 _MOST_OF_A_LINE = 1 << 20
 """Characters. A file without line breaks is read in pieces of so many."""
 
@@ -40,12 +37,12 @@ class OpenedText:
     """Where in a folder that was named, empty for its own files; None for what was named itself."""
     _encoding: str
     _first: bytes
-    _rest: "_Chunks"
+    _rest: Chunks
 
     @property
-    def is_cut(self) -> bool:
-        """Known once its lines were read: it was packed, and ends before its end."""
-        return self._rest.is_cut
+    def shortcomings(self) -> tuple[str, ...]:
+        """What is not of it, or was not read, in words; known once its lines were read."""
+        return self._rest.shortcomings
 
     def lines(self) -> Iterator[str]:
         """All of it; bytes that are none of the encoding become replacement characters."""
@@ -73,16 +70,18 @@ class OpenedText:
         return "\n".join(kept) + "\n"
 
 
-def open_inputs(names: Sequence[str], stdin: BinaryIO) -> Iterator[OpenedText | InputError]:
+def open_inputs(
+    names: Sequence[str], stdin: BinaryIO, told: Told = nobody_told
+) -> Iterator[OpenedText | InputError]:
     """Each file that is named, `-` for standard input, and each of a folder that is; one is open at
     a time. What cannot be read raises InputError where it was named, and is told where it only
-    lies in a folder."""
+    lies in a folder. `told` hears how far each is read."""
     if names.count("-") > 1:
         raise InputError("-", "is given twice", "standard input can be read once: give - once")
     for name in names:
         path = Path(name)
         if name == "-":
-            yield _opened("standard input", stdin, time.time(), None)
+            yield _opened(Chunks("standard input", stdin, told=told), time.time(), None)
         elif _is_folder(path):
             for file in _files_of(path):
                 if isinstance(file, InputError):
@@ -90,17 +89,19 @@ def open_inputs(names: Sequence[str], stdin: BinaryIO) -> Iterator[OpenedText | 
                     continue
                 folder = file.parent.relative_to(path).as_posix()
                 try:
-                    yield from _file(file, "" if folder == "." else folder)
+                    yield from _file(file, "" if folder == "." else folder, told)
                 except InputError as error:
                     yield error
         else:
-            yield from _file(path, None)
+            yield from _file(path, None, told)
 
 
-def _file(file: Path, folder: str | None) -> Iterator[OpenedText]:
+def _file(file: Path, folder: str | None, told: Told) -> Iterator[OpenedText]:
     try:
         with file.open("rb") as stream:
-            yield _opened(str(file), stream, file.stat().st_mtime, folder)
+            known = file.stat()
+            chunks = Chunks(str(file), stream, size=known.st_size, told=told)
+            yield _opened(chunks, known.st_mtime, folder)
     except OSError as error:
         raise InputError(
             str(file),
@@ -148,9 +149,10 @@ def _is_folder(path: Path) -> bool:
         return False
 
 
-def _opened(place: str, stream: BinaryIO, modified: float, folder: str | None) -> OpenedText:
-    chunks = _Chunks(place, stream)
-    first = next(chunks, b"")
+def _opened(chunks: Chunks, modified: float, folder: str | None) -> OpenedText:
+    place, first = chunks.place, next(chunks, b"")
+    if not first and chunks.shortcomings:
+        raise InputError(place, "holds nothing but NUL bytes", "save the log there again")
     if not first.strip():
         raise InputError(place, "is empty", "save the engine's /metrics or its log there again")
     for magic, (what, remedy) in _NO_TEXT.items():
@@ -164,42 +166,3 @@ def _opened(place: str, stream: BinaryIO, modified: float, folder: str | None) -
     encoding = "utf-16" if is_utf16 else "utf-8-sig"
     head = codecs.getincrementaldecoder(encoding)(errors="replace").decode(first)
     return OpenedText(place, head, modified, folder, encoding, first, chunks)
-
-
-class _Chunks(Iterator[bytes]):
-    """What a stream holds, unpacked where it is packed by gzip, as much of it as there is."""
-
-    def __init__(self, place: str, stream: BinaryIO) -> None:
-        self._place = place
-        self._stream = stream
-        self._packed = stream.read(_CHUNK)
-        self._is_packed = self._packed.startswith(_GZIP)
-        self._unpacking = zlib.decompressobj(_GZIP_WINDOW)
-        self.is_cut = False
-        """It was packed, and ends before its end."""
-
-    def __next__(self) -> bytes:
-        while self._packed:
-            chunk = self._unpack() if self._is_packed else self._packed
-            if not self._is_packed:
-                self._packed = self._stream.read(_CHUNK)
-            if chunk:
-                return chunk
-        self.is_cut = self._is_packed and not self._unpacking.eof
-        raise StopIteration
-
-    def _unpack(self) -> bytes:
-        if self._unpacking.eof:  # several were packed one by one and appended
-            self._unpacking = zlib.decompressobj(_GZIP_WINDOW)
-        try:
-            chunk = self._unpacking.decompress(self._packed, _CHUNK)
-        except zlib.error as error:
-            raise InputError(
-                self._place, f"cannot be unpacked: {error}", "save it again"
-            ) from error
-        self._packed = (
-            self._unpacking.unused_data
-            or self._unpacking.unconsumed_tail
-            or self._stream.read(_CHUNK)
-        )
-        return chunk

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.diagnosis.reading import Series
+from controlplane.diagnosis.sources.chunks import Chunks
 from controlplane.diagnosis.sources.files import InputError, read_inputs
 from controlplane.diagnosis.views.phases import phases_of
 from controlplane.diagnosis.window import DoubtKind, Window
@@ -224,6 +225,43 @@ def test_a_packed_file_that_was_cut_off_is_read_as_far_as_it_goes(tmp_path: Path
     window = read_inputs([saved(tmp_path, "e.log.gz", packed[:-8])])
     assert running(window).last.value == 9
     assert any("ends before" in doubt.what for doubt in window.doubts)
+
+
+def test_the_nul_bytes_of_a_rotated_log_are_passed_over_and_told(tmp_path: Path) -> None:
+    nuls = 70_000
+    window = read_inputs([saved(tmp_path, "e.log", b"\0" * nuls + log(*range(60)).encode())])
+    assert running(window).last.value == 9
+    assert any(f"{nuls} NUL bytes" in doubt.what for doubt in window.doubts)
+
+
+def test_what_is_nothing_but_nul_bytes_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="nothing but NUL"):
+        read_inputs([saved(tmp_path, "e.log", b"\0" * 70_000)])
+
+
+def test_a_small_file_that_unpacks_to_a_large_one_is_read_within_bounds() -> None:
+    packed = gzip.compress(b" " * (80 << 20), compresslevel=1)
+    chunks = Chunks("bomb.gz", io.BytesIO(packed))
+    assert 64 << 20 <= sum(map(len, chunks)) < 65 << 20
+    [said] = chunks.shortcomings
+    assert "unpacks to more than" in said
+
+
+def test_how_far_a_file_is_read_is_told(tmp_path: Path) -> None:
+    shares: list[float | None] = []
+    file = saved(tmp_path, "e.log", log(*range(60)) * 40)
+    read_inputs([file], told=lambda place, share: shares.append(share) if place == file else None)
+    assert len(shares) > 1
+    assert shares == sorted(shares, key=lambda share: share or 0.0)
+    assert shares[-1] == 1.0
+
+
+def test_what_explains_a_folder_of_cases_is_no_case(tmp_path: Path) -> None:
+    saved(tmp_path, "README.md", "A case:\n```yaml\ninput:\n  - kind: log\n```\n")
+    case = saved(tmp_path, "one.yaml", "input:\n  - kind: log\n")
+    with pytest.raises(InputError, match="is a case") as raised:
+        read_inputs([str(tmp_path)])
+    assert raised.value.place == case
 
 
 def test_text_that_no_engine_writes_is_doubted(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def _seen(window: Window) -> str:
     name = "engine not known"
     if engine is not None:
         name = f"{engine.name} {engine.version}" if engine.version else engine.name
-    parts = [name, f"{seconds(window.end - window.start)} s watched"]
+    parts = [name, f"{_span(window.end - window.start)} watched"]
     signals = {series.signal for series in window.series}
     signals |= {histogram.signal for histogram in window.histograms}
     parts.append(f"{len(signals)} signals")
@@ -101,14 +101,22 @@ _UNIX = 1e9
 
 
 def _span(value: float) -> str:
-    """`10 h 5 min`, `12 min`, `45 s`."""
+    """`273 d 4 h`, `10 h 5 min`, `12 min`, `45 s`."""
     minutes = round(value / 60)
-    if minutes < 2:
+    if minutes < _FEWEST_MINUTES:
         return f"{seconds(value)} s"
     hours, rest = divmod(minutes, 60)
+    days, hours_of_day = divmod(hours, 24)
+    if days >= _FEWEST_DAYS:
+        return f"{days} d {hours_of_day} h" if hours_of_day else f"{days} d"
     return " ".join(
         part for part in (f"{hours} h" * (hours > 0), f"{rest} min" * (rest > 0)) if part
     )
+
+
+_FEWEST_MINUTES = 10
+"""Whoever watched for some minutes said how many seconds."""
+_FEWEST_DAYS = 2
 
 
 def _since(window: Window, finding: Finding, lasted: Lasted | None) -> Iterator[str]:
@@ -118,9 +126,10 @@ def _since(window: Window, finding: Finding, lasted: Lasted | None) -> Iterator[
             ago = _span(window.end - lasted.seen_from)
             yield f"to be seen from {_moment(lasted.seen_from)} on, {ago} before the end"
         return
-    yield f"{onset.sentence}, {window.end - onset.at:.0f} s before the end of what was watched"
+    yield f"{onset.sentence}, {_span(window.end - onset.at)} before the end of what was watched"
     for lag in onset.preceded_by[:_MAX_CHANGES]:
-        yield f"changed {lag.seconds:.0f} s before that, which makes it no cause: {lag.change.what}"
+        ago = _span(lag.seconds)
+        yield f"changed {ago} before that, which makes it no cause: {lag.change.what}"
 
 
 def _undecided(diagnosis: Diagnosis) -> Iterator[str]:

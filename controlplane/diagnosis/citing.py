@@ -60,7 +60,9 @@ def number(value: float) -> str:
 
 def seconds(value: float) -> str:
     """A duration: `0.25`, `12.5`, `300`. Nobody reads the fractions of a long one."""
-    return f"{round(value, 3 if value < 1 else 1 if value < 60 else 0):g}"
+    return (
+        f"{value:.3g}" if value < 1 else f"{value:.0f}" if value >= 60 else f"{round(value, 1):g}"
+    )
 
 
 def cited_series(window: Window, series: Series) -> Cited:

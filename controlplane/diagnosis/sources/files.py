@@ -16,11 +16,13 @@ from typing import BinaryIO
 from controlplane.diagnosis.sources.case import CaseError, read_case
 from controlplane.diagnosis.sources.case_bounds import MOST_CHARACTERS
 from controlplane.diagnosis.sources.chunks import Told, nobody_told
+from controlplane.diagnosis.sources.copied_pages import beside_logs
 from controlplane.diagnosis.sources.input_error import InputError
 from controlplane.diagnosis.sources.joining import join
 from controlplane.diagnosis.sources.log import LogReader
 from controlplane.diagnosis.sources.log.stamp import CALENDAR, Clock, find_stamp
 from controlplane.diagnosis.sources.opening import OpenedText, is_file, open_inputs
+from controlplane.diagnosis.sources.owners import Owners
 from controlplane.diagnosis.sources.page_times import SavedPage, times_of
 from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.sources.scrapes import Snapshot, series_of
@@ -42,6 +44,7 @@ def read_inputs(
     pages: list[SavedPage] = []
     parts: list[Part] = []
     refused: list[InputError] = []
+    owners = Owners()
     for opened in open_inputs(names, stdin or sys.stdin.buffer, told):
         if isinstance(opened, InputError):
             refused.append(opened)
@@ -52,7 +55,7 @@ def read_inputs(
             kind = kind_of(opened.head, opened.place)
             if kind is TextKind.CASE and len(names) == 1 and opened.folder is None:
                 return _case(opened)
-            _take(opened, kind, pages, parts)
+            _take(opened, kind, pages, parts, owners)
         except InputError as error:
             if opened.folder is None:
                 raise
@@ -61,8 +64,11 @@ def read_inputs(
         raise next(
             (each for each in refused if isinstance(each, _CaseAmongOthersError)), refused[0]
         )
-    metrics = list(_metrics(pages, refused))
-    return join([*metrics, *parts, Part(doubts=tuple(map(_passed_over, refused)))])
+    pages, doubts = beside_logs(pages, parts)
+    metrics = list(_metrics(pages, refused, owners))
+    owners.refuse_strangers()
+    passed_over = tuple(map(_passed_over, refused))
+    return join([*metrics, *parts, Part(doubts=(*doubts, *passed_over))])
 
 
 _FOR_PEOPLE = (".md", ".rst")
@@ -73,17 +79,23 @@ class _CaseAmongOthersError(InputError):
     """Of files that nothing else could be made of, the one to tell about."""
 
 
-def _take(opened: OpenedText, kind: TextKind, pages: list[SavedPage], parts: list[Part]) -> None:
+def _take(
+    opened: OpenedText,
+    kind: TextKind,
+    pages: list[SavedPage],
+    parts: list[Part],
+    owners: Owners,
+) -> None:
     """Adds what `opened` holds."""
     match kind:
         case TextKind.METRICS:
             pages += _pages(opened, opened.text())
         case TextKind.LOG:
-            parts.append(_log(opened, opened.lines()))
+            parts.append(_log(opened, opened.lines(), owners))
         case TextKind.MIXED:
             metrics, lines = _unmixed(opened.lines())
             pages += _pages(opened, metrics)
-            parts.append(_log(opened, lines))
+            parts.append(_log(opened, lines, owners))
         case TextKind.CASE:
             raise _CaseAmongOthersError(
                 opened.place, "is a case, and a case is whole", "name it alone"
@@ -142,11 +154,13 @@ def _pages(opened: OpenedText, text: str) -> list[SavedPage]:
     ]
 
 
-def _metrics(pages: Sequence[SavedPage], refused: list[InputError]) -> Iterator[Part]:
+def _metrics(
+    pages: Sequence[SavedPage], refused: list[InputError], owners: Owners
+) -> Iterator[Part]:
     """What looked like a page and is none was named by somebody, or lay in a folder by chance."""
     while pages:
         try:
-            parts = _parts(pages)
+            parts = _parts(pages, owners)
         except NotMetricsError as error:
             refusal = InputError(error.place, f"is {error.what}", error.remedy)
             kept = [page for page in pages if page.place != error.place]
@@ -160,15 +174,15 @@ def _metrics(pages: Sequence[SavedPage], refused: list[InputError]) -> Iterator[
             return
 
 
-def _parts(pages: Sequence[SavedPage]) -> list[Part]:
+def _parts(pages: Sequence[SavedPage], owners: Owners) -> list[Part]:
     """Of each process by itself: the pages of two are not one counter after another."""
     by_process: dict[str, list[SavedPage]] = {}
     for page in pages:
         by_process.setdefault(_process_of(page), []).append(page)
-    return [_of_process(name, own, len(by_process)) for name, own in by_process.items()]
+    return [_of_process(name, own, len(by_process), owners) for name, own in by_process.items()]
 
 
-def _of_process(name: str, pages: Sequence[SavedPage], num_processes: int) -> Part:
+def _of_process(name: str, pages: Sequence[SavedPage], num_processes: int, owners: Owners) -> Part:
     times, doubts = times_of(pages)
     folders = {page.folder for page in pages}
     snapshots = [
@@ -181,6 +195,9 @@ def _of_process(name: str, pages: Sequence[SavedPage], num_processes: int) -> Pa
         for page, at in zip(pages, times, strict=True)
     ]
     part = series_of(snapshots)
+    if part.engine is not None:
+        for page in pages:
+            owners.take(part.engine.name, page.place)
     return replace(part, doubts=(*part.doubts, *doubts))
 
 
@@ -207,9 +224,11 @@ def _process_of(page: SavedPage) -> str:
 
 
 # --- logs ---------------------------------------------------------------------------------
-def _log(opened: OpenedText, lines: Iterable[str]) -> Part:
+def _log(opened: OpenedText, lines: Iterable[str], owners: Owners) -> Part:
     reader = LogReader(opened.place, _first_year(opened))
     reader.read(lines)
+    if reader.sure_engine is not None:
+        owners.take(reader.sure_engine, opened.place)
     if reader.knows_year:
         part = reader.finish(zero=0.0)
     else:

@@ -46,7 +46,7 @@ class SavedPage:
 
 def times_of(pages: Sequence[SavedPage]) -> tuple[list[float], list[Doubt]]:
     """Unix time of each page, in the order given."""
-    told = [_told(page) for page in pages]
+    told = [told_time(page) for page in pages]
     files = [page.modified for page in pages if page.is_last_of_file]
     files_differ = _are_apart(files)
     times: list[float] = []
@@ -85,7 +85,8 @@ def _doubts(guessed: Sequence[str]) -> list[Doubt]:
     ]
 
 
-def _told(page: SavedPage) -> float | None:
+def told_time(page: SavedPage) -> float | None:
+    """What the page, or the name of its file, says; None: only the file's own time is known."""
     for line in page.text.split("\n", _LINES_LOOKED_AT)[:_LINES_LOOKED_AT]:
         mark = _MARK.match(line)
         at = _time(mark[1]) if mark else None

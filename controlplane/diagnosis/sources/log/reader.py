@@ -34,6 +34,8 @@ _SAID_OFTEN = "Avg prompt throughput"
 _CLOCK_STEP_SECONDS = 60.0
 """Ranks and threads write some seconds out of order."""
 _MOST_BEFORE_FIRST_STAMP = 1000
+_FEWEST_OF_ENGINE = 2
+"""Lines; one may be quoted by something else."""
 MOST_CHARACTERS = 20_000
 """Of a line that are looked at. vLLM and SGLang write all their settings into one of several
 thousand."""
@@ -79,6 +81,13 @@ class LogReader:
     def knows_year(self) -> bool:
         """Its times are Unix seconds."""
         return self._timeline.knows_year
+
+    @property
+    def sure_engine(self) -> str | None:
+        """Whose log it is, where several lines are of one engine and none is of another."""
+        if len(self._engines) != 1 or self._engines.total() < _FEWEST_OF_ENGINE:
+            return None
+        return next(iter(self._engines))
 
     def finish(self, zero: float | None = None, first_at: float = 0.0) -> Part:
         """What was read. Its times count from `zero`, in Unix seconds, which wants `knows_year`;

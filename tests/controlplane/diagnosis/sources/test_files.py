@@ -30,7 +30,8 @@ def page(running: int) -> str:
 
 def log(*seconds: int, running: int = 9) -> str:
     return "".join(
-        f"[2026-11-30 08:00:{second:02d}] Decode batch, #running-req: {running}, #queue-req: 0\n"
+        f"2026-11-30T08:00:{second:02d}Z INFO metrics.py:449] Avg prompt throughput: 1.0 tokens/s, "
+        f"Avg generation throughput: 9.0 tokens/s, Running: {running} reqs, Waiting: 0 reqs\n"
         for second in seconds
     )
 
@@ -89,6 +90,42 @@ def test_metrics_and_a_log_are_on_one_clock(tmp_path: Path) -> None:
     metrics = saved(tmp_path, "m.prom", page(3), EIGHT + 40)
     window = read_inputs([metrics, saved(tmp_path, "e.log", log(0, 10))])
     assert (window.start, window.end) == (EIGHT, EIGHT + 40)
+
+
+SGLANG = """\
+[2026-03-02 08:00:00 TP0] Decode batch, #running-req: 2, #token: 512, token usage: 0.1, \
+cuda graph: True, gen throughput (token/s): 80.0, #queue-req: 0,
+[2026-03-02 08:00:10 TP0] Decode batch, #running-req: 2, #token: 590, token usage: 0.1, \
+cuda graph: True, gen throughput (token/s): 79.0, #queue-req: 0,
+"""
+
+
+def test_files_of_two_engines_are_refused_with_who_is_of_which(tmp_path: Path) -> None:
+    metrics = saved(tmp_path, "m.prom", page(3), EIGHT)
+    other = saved(tmp_path, "sglang.log", SGLANG)
+    with pytest.raises(InputError, match="diagnose those of each engine alone") as raised:
+        read_inputs([metrics, other])
+    assert f"{metrics} of vllm" in str(raised.value)
+    assert f"{other} of sglang" in str(raised.value)
+    with pytest.raises(InputError, match=r"e\.log of vllm"):
+        read_inputs([other, saved(tmp_path, "e.log", log(0, 10))])
+
+
+def test_a_gateway_stands_beside_any_engine(tmp_path: Path) -> None:
+    gateway = saved(tmp_path, "g.txt", "pilothouse_gateway_queued_requests 4\n", EIGHT)
+    window = read_inputs([gateway, saved(tmp_path, "m.prom", page(3), EIGHT)])
+    assert window.engine is not None
+    assert window.engine.name == "vllm"
+
+
+def test_a_page_whose_file_was_copied_months_after_its_log_is_of_the_logs_end(
+    tmp_path: Path,
+) -> None:
+    metrics = saved(tmp_path, "m.prom", page(3), EIGHT + 200 * 86400)
+    window = read_inputs([metrics, saved(tmp_path, "e.log", log(0, 10))])
+    assert (window.start, window.end) == (EIGHT, EIGHT + 10)
+    [doubt] = window.doubts_of(DoubtKind.TIME_GUESSED)
+    assert "200 days after the log ends" in doubt.what
 
 
 def test_a_log_without_dates_ends_when_its_file_was_written(tmp_path: Path) -> None:

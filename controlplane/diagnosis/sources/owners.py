@@ -1,0 +1,50 @@
+"""Whose each file is: those of two engines are two troubles, and one window of both is none.
+
+The figures of one engine would speak for the failure of the other.
+"""
+
+from dataclasses import dataclass, field
+
+from controlplane.diagnosis.sources.endpoint import OUR_OWN
+from controlplane.diagnosis.sources.input_error import InputError
+
+_BESIDE_ENGINES = frozenset({"pilothouse", *OUR_OWN.values()})
+"""Stand before or around an engine, and tell of the same requests."""
+_BEHIND = {"tgi": frozenset({"trtllm", "llama.cpp"})}
+"""Servers of one that run the other inside."""
+_NAMED = 3
+"""Files of each in a message."""
+
+
+@dataclass(slots=True)
+class Owners:
+    """Takes what each file shows of its engine."""
+
+    _places: dict[str, list[str]] = field(default_factory=dict)
+
+    def take(self, engine: str, place: str) -> None:
+        """`place` is surely of `engine`."""
+        places = self._places.setdefault(engine, [])
+        if engine not in _BESIDE_ENGINES and place not in places:
+            places.append(place)
+
+    def refuse_strangers(self) -> None:
+        """Raises InputError where files are of several engines."""
+        apart = {engine: places for engine, places in self._places.items() if places}
+        for server, inner in _BEHIND.items():
+            if server in apart:
+                apart = {engine: apart[engine] for engine in apart if engine not in inner}
+        if len(apart) < 2:
+            return
+        named = [f"{_listed(places)} of {engine}" for engine, places in apart.items()]
+        first = next(iter(apart.values()))[0]
+        raise InputError(
+            first,
+            f"and others are of several engines: {', '.join(named)}",
+            "the figures of one say nothing of the other: diagnose those of each engine alone",
+        )
+
+
+def _listed(places: list[str]) -> str:
+    more = len(places) - _NAMED
+    return ", ".join(places[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -29,6 +29,7 @@ _PROCESS_TEXTS = {
 _TEXTS = {
     "starting": "starts",
     "ready": "is ready",
+    "unreachable": "is not reached",
     "draining": "drains",
     "stopped": "stopped",
     "failed": "failed",

@@ -272,7 +272,8 @@ def _deployment(
         num_desired_replicas=desired.spec.replicas,
         num_ready_replicas=sum(replica.state == "ready" for replica in replicas),
         num_seen_replicas=sum(
-            replica.state in ("ready", "starting", "draining") for replica in replicas
+            replica.state in ("ready", "unreachable", "starting", "draining")
+            for replica in replicas
         ),
         offered_per_s=offered / window_seconds,
         goodput_per_s=good / window_seconds if is_judged else None,

@@ -28,7 +28,7 @@ class ObservedReplica:
     engine: str
     model_revision: str
     state: str
-    """starting, ready, draining, stopped or failed."""
+    """starting, ready, unreachable, draining, stopped or failed."""
     reason: str
     """Why it is in that state."""
     stage: str | None

@@ -28,6 +28,7 @@ from controlplane.operator.observed import ObservedState
 from controlplane.operator.plan import Plan, Start, Stop, plan_replicas
 from controlplane.operator.probes import ProbeResult, Probes
 from controlplane.operator.publisher import SnapshotPublisher
+from controlplane.operator.reach import Reach
 from controlplane.operator.replica import Replica
 from controlplane.operator.roster import Roster
 from controlplane.operator.settings import OperatorSettings
@@ -69,6 +70,7 @@ class Reconciler:
         self._wall = wall
         self._faults = Faults()
         self._vigil = Vigil(self._settings, clock)
+        self._reach = Reach(self._settings, clock)
         self._attached = AttachedEndpoints()
         self._drains = Drains(plugins, self._attached, observed, self._settings, clock)
         self._backoff = Backoff(clock)
@@ -154,6 +156,7 @@ class Reconciler:
 
     def _catch_up(self, observations: dict[str, ReplicaObservation]) -> None:
         self._vigil.read_reports(self._observed.gateways())
+        self._reach.read_reports(self._observed.gateways())
         self._vigil.keep_only(replica.replica_id for replica in self.replicas)
         for replica in self.replicas:
             if (fault := self._faults.find_of_launcher(replica.launcher)) is not None:
@@ -174,6 +177,14 @@ class Reconciler:
                 self._follow_start(replica)
             elif replica.state is ReplicaState.READY and replica.launcher not in ATTACHED_LAUNCHERS:
                 self._keep_vigil(replica)
+            elif replica.launcher == ATTACHED and self._reach.is_told(replica.replica_id):
+                self._note_reach(replica)
+
+    def _note_reach(self, replica: Replica) -> None:
+        why = self._reach.why_unreachable(replica.replica_id)
+        if (why is None) != (replica.unreachable is None):
+            self._roster.note_reach(replica, why)
+        replica.unreachable = why
 
     def _keep_vigil(self, replica: Replica) -> None:
         if self._vigil.is_due(replica.replica_id):

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from controlplane.operator.observed import ObservedReplica
 from controlplane.operator.plan import ActualReplica
+from controlplane.operator.reach import UNREACHED
 from controlplane.store.replicas import ReplicaState, StoredReplica
 from dataplane.engine import ReplicaSpec, ReplicaStatus
 
@@ -28,6 +29,8 @@ class Replica:
     probed_at_unix_ns: int | None = None
     failure: str | None = None
     """Why it is being ended although it was wanted; then its end counts as a failure."""
+    unreachable: str | None = None
+    """Why no gateway reaches it, though it is to be sent requests: of attached ones."""
     is_hung: bool = False
     """It answers nobody, so it is not waited for."""
     is_told_to_end: bool = False
@@ -68,9 +71,9 @@ class Replica:
             deployment=self.spec.deployment,
             engine=self.spec.engine,
             model_revision=self.spec.model_revision,
-            state=self.state.value,
-            reason=self.reason,
-            stage=self.stage,
+            state=ReplicaState.UNREACHABLE if self.unreachable else self.state.value,
+            reason=self.unreachable or self.reason,
+            stage=None if self.unreachable else self.stage,
             pid=self.pid,
             address=self.address,
             metrics_address=self.metrics_address,
@@ -89,6 +92,7 @@ def from_store(stored: StoredReplica, now: float) -> Replica:
         state=stored.state,
         reason=stored.reason,
         since_at=now,
+        unreachable=stored.reason if stored.reason.startswith(UNREACHED) else None,
         ready_at=now if stored.state is ReplicaState.READY else None,
         address=stored.address,
         metrics_address=stored.metrics_address,

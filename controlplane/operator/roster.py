@@ -21,6 +21,7 @@ from controlplane.store.replicas import (
     list_unended,
     move_replica,
     note_adoption,
+    note_reach,
     set_addresses,
 )
 from dataplane.clock import MonotonicClock, WallClock
@@ -115,6 +116,21 @@ class Roster:
             self._store(session, replica, ReplicaState.READY, reason)
         self._note(replica, ReplicaState.READY, reason)
         replica.ready_at = replica.since_at
+
+    def note_reach(self, replica: Replica, unreachable: str | None) -> None:
+        """Gateways lost it, and why, or reach it again. It stays ready, for they go on trying."""
+        reason = unreachable or "a gateway reaches it again"
+        with self._database.session() as session:
+            note_reach(
+                session,
+                replica.replica_id,
+                is_reached=unreachable is None,
+                reason=reason,
+                now_unix_ns=self._wall(),
+            )
+        replica.unreachable = unreachable
+        replica.reason = reason
+        _log.info("replica reach", replica_id=replica.replica_id, reason=reason)
 
     def drain(self, replica: Replica, reason: str) -> None:
         """It gets no new traffic from now on, and is about to end."""

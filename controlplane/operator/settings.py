@@ -18,6 +18,8 @@ class OperatorSettings:
     """How long such a probe may take."""
     max_failed_probes: int = 2
     """So many of them failing in a row, with no step in between, mean that it hangs."""
+    unreached_seconds: float = 5.0
+    """An attached endpoint that no gateway reached for so long is told to be unreachable."""
     leave_seconds: float = 3.0
     """How long gateways get to stop sending to a replica before it is told to drain."""
     drain_seconds: float = DEFAULT_DRAIN_SECONDS

@@ -26,6 +26,8 @@ class ReplicaState(StrEnum):
     STARTING = "starting"
     READY = "ready"
     """It generated a token, and may be sent traffic."""
+    UNREACHABLE = "unreachable"
+    """In the history alone: an attached endpoint that is ready and that no gateway reaches."""
     DRAINING = "draining"
     """It gets no new traffic and is about to end."""
     STOPPED = "stopped"
@@ -40,6 +42,7 @@ ENDED = frozenset({ReplicaState.STOPPED, ReplicaState.FAILED})
 TRANSITIONS: Mapping[ReplicaState, frozenset[ReplicaState]] = {
     ReplicaState.STARTING: frozenset({ReplicaState.READY, ReplicaState.DRAINING}) | ENDED,
     ReplicaState.READY: frozenset({ReplicaState.DRAINING}) | ENDED,
+    ReplicaState.UNREACHABLE: frozenset(),
     ReplicaState.DRAINING: ENDED,
     ReplicaState.STOPPED: frozenset(),
     ReplicaState.FAILED: frozenset(),
@@ -120,6 +123,18 @@ def note_adoption(session: Session, replica_id: str, *, reason: str, now_unix_ns
     """A later control plane took the replica over: a line in the history, no change of state."""
     row = _get(session, replica_id)
     _note(session, replica_id, ReplicaState(row.state), reason, now_unix_ns)
+
+
+def note_reach(
+    session: Session, replica_id: str, *, is_reached: bool, reason: str, now_unix_ns: int
+) -> None:
+    """Gateways lost an attached endpoint, or reach it again: a line in the history, no change of
+    state."""
+    state = ReplicaState(_get(session, replica_id).state) if is_reached else _UNREACHED
+    _note(session, replica_id, state, reason, now_unix_ns)
+
+
+_UNREACHED = ReplicaState.UNREACHABLE
 
 
 def set_addresses(

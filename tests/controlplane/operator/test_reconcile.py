@@ -24,6 +24,7 @@ from controlplane.store.revisions import apply_documents
 from dataplane.engine import EngineProcess
 from dataplane.policy import Snapshot, decode_snapshot
 from dataplane.processes import ProcessDirectory, is_alive, terminate
+from dataplane.report import ReplicaReport
 from pilothouse_local.launcher import LocalLauncher
 from tests.controlplane.config_documents import (
     DESIGN_CONTRACT,
@@ -514,3 +515,31 @@ def test_a_stored_document_that_cannot_be_read_holds_its_deployment_alone(
     served = {policy.name: policy.replicas for policy in room.snapshot().deployments}
     assert [each.replica_id for each in served["chat"]] == [chat.replica_id], "it runs on"
     assert len(served["other"]) == 1
+
+
+def test_an_attached_endpoint_that_no_gateway_reaches_is_told_and_stays_in_the_snapshot(
+    room: Room,
+) -> None:
+    room.begin_control_plane(OperatorSettings(unreached_seconds=0))
+    room.apply(engine="openai", model='url: "http://127.0.0.1:9/"', settings="{model: x}")
+    room.reconciler.reconcile()
+    (endpoint,) = room.endpoints()
+
+    def state_told_by(error: str | None) -> tuple[str, str]:
+        link = ReplicaReport(
+            replica_id=endpoint, is_connected=error is None, num_outstanding=0, error=error
+        )
+        room.observed.put_gateway(quiet_report(replicas=(link,)))
+        room.reconciler.reconcile()
+        (seen,) = room.observed.replicas()
+        return seen.state, seen.reason
+
+    assert state_told_by("no answer") == ("unreachable", "no gateway reaches it: no answer")
+    assert room.endpoints() == [endpoint], "gateways go on trying"
+    assert state_told_by(None) == ("ready", "a gateway reaches it again")
+    assert [state for state, _ in room.history(endpoint)] == [
+        "starting",
+        "ready",
+        "unreachable",
+        "ready",
+    ]

@@ -108,7 +108,10 @@ class IncidentDetail:
     hurt: list[Hurt]
     """Who missed most first; whoever missed nothing is left out."""
     num_judged: int
-    """Requests held against a contract in its time; 0: nobody can say who is hurt."""
+    """Requests held against a contract in its time; 0: nobody can say who missed one."""
+    num_offered: int
+    num_refused: int
+    """Of them, turned away before or while they waited."""
     requests_query: str
     """For /requests: those of its time that broke their contract."""
 
@@ -166,7 +169,9 @@ def view_detail(
         ],
         changes=_changes(marks, began),
         hurt=_hurt(usage),
-        num_judged=sum(counts.get("in_contract.total", 0) for counts in usage.values()),
+        num_judged=_total(usage, "in_contract.total"),
+        num_offered=_total(usage, "offered"),
+        num_refused=sum(_total(usage, f"disposition.{word}") for word in _REFUSED),
         requests_query=urlencode(
             {
                 "deployment": incident.deployment,
@@ -206,6 +211,13 @@ def _changes(marks: Sequence["Mark"], began: int) -> list[IncidentChange]:
     before = sorted((c for c in changes if c.lag_seconds >= 0), key=lambda c: c.lag_seconds)
     after = sorted((c for c in changes if c.lag_seconds < 0), key=lambda c: -c.lag_seconds)
     return [*before, *after]
+
+
+_REFUSED = ("rejected", "shed")
+
+
+def _total(usage: Mapping["UsageKey", Mapping[str, int]], measure: str) -> int:
+    return sum(counts.get(measure, 0) for counts in usage.values())
 
 
 def _hurt(usage: Mapping["UsageKey", Mapping[str, int]]) -> list[Hurt]:

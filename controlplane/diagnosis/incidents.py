@@ -31,6 +31,8 @@ from controlplane.store.incidents import (
 _NS = 10**9
 NO_TROUBLE = frozenset({Mechanism.HEALTHY, Mechanism.QUEUE_BURST_DRAINING})
 """Nothing is to be done about them: a queue that gets shorter by itself wakes nobody."""
+_NEVER_PART = frozenset({Mechanism.ENGINE_HUNG})
+"""Who is called has to read of it first: it is no part of a trouble that was found before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +161,8 @@ def _belongs_to(
     for incident, mechanisms in (*is_open, *is_resolved):
         if finding.mechanism.value in mechanisms:
             return incident
+    if finding.mechanism in _NEVER_PART:
+        return None
     fresh_ns = round(settings.joins_within_seconds * _NS)
     for incident, _ in is_open:
         if now_unix_ns - incident.opened_at_unix_ns <= fresh_ns:

@@ -24,6 +24,8 @@ class ReplicaHistory:
         self._doubts: list[Doubt] = []
         self.failed: list[FailedScrape] = []
         self._asked: list[float] = []
+        self._last_page_at: float | None = None
+        self._silent_since: float | None = None
 
     @property
     def num_scrapes(self) -> int:
@@ -34,6 +36,13 @@ class ReplicaHistory:
     def why_silent(self) -> str | None:
         """Why the last scrape brought nothing; None: it did, or there was none yet."""
         return self.failed[-1].why if self._is_silent() else None
+
+    def silent_seconds(self, now: float) -> float | None:
+        """For how long it has shown nothing, since the first scrape that failed after its last
+        page; None where it shows something, or never did."""
+        if self._last_page_at is None or self._silent_since is None:
+            return None
+        return now - self._silent_since
 
     def take(self, scraped: ScrapedPage, at: float) -> None:
         """A page, or why there is none: both are observations."""
@@ -53,7 +62,10 @@ class ReplicaHistory:
                 self._endpoint.place = scraped.place
                 self._endpoint.take(samples, page.names, at)
                 self._doubts += doubts
+                self._last_page_at, self._silent_since = at, None
                 return
+        if self._silent_since is None:
+            self._silent_since = at
         self.failed.append(FailedScrape(at, self._replica_id, why))
 
     def forget_before(self, moment: float) -> None:

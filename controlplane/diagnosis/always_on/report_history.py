@@ -27,6 +27,8 @@ class ReportedLoad:
     arrived: dict[str, int]
     """Since it began, by gateway. Empty where one of them serves other deployments too: it does not
     say of which."""
+    num_seats: int | None
+    """Of all its replicas that are connected, as their engines told; None: one did not."""
     held_back: dict[str, str]
     """Why, by replica."""
     not_believed: dict[str, str]
@@ -56,6 +58,7 @@ def read_reports(
         num_queued=sum(said) if said else None,
         oldest_queued_seconds=max(oldest, default=None),
         arrived={r.gateway_id: r.counts.arrived for r in serving},
+        num_seats=_num_seats(own),
         held_back=_reasons(own, "held_back"),
         not_believed=_reasons(own, "not_believed"),
         unreachable={
@@ -98,8 +101,9 @@ class ReportHistory:
         while self._loads and self._loads[0].at < moment:
             self._loads.popleft()
 
-    def tell(self) -> Part:
-        """Series of counts, and facts of what the newest report says of replicas."""
+    def tell(self, *, is_telling_seats: bool = False) -> Part:
+        """Series of counts, and facts of what the newest report says of replicas. Seats are for
+        windows in which no page tells them."""
         if not self._loads:
             return Part()
         newest = self._loads[-1]
@@ -112,7 +116,7 @@ class ReportHistory:
             if reasons:
                 known[key] = "; ".join(f"{name}: {why}" for name, why in sorted(reasons.items()))
         return Part(
-            series=tuple(self._series()),
+            series=(*self._series(), *(self._seats() if is_telling_seats else ())),
             facts=facts_of(known, newest.at, is_observed=True),
             start=self._loads[0].at,
             end=newest.at,
@@ -141,6 +145,13 @@ class ReportHistory:
                 yield _series(signal, f"gateways: {name}", points)
         yield from self._arrived()
 
+    def _seats(self) -> Iterator[Series]:
+        points = [
+            (load.at, float(load.num_seats)) for load in self._loads if load.num_seats is not None
+        ]
+        if points:
+            yield _series(Signal.SEATS, "gateways: seats of its replicas", points)
+
     def _arrived(self) -> Iterator[Series]:
         """Apart by gateway: each begins at zero when it starts, and comes and goes."""
         points: dict[str, list[tuple[float, float]]] = {}
@@ -165,6 +176,17 @@ def _series(
         readings=tuple(Reading(at, value, plain_number(value)) for at, value in points),
         labels=labels or {},
     )
+
+
+def _num_seats(replicas: Iterable[ReplicaReport]) -> int | None:
+    """Each replica's once, whichever gateways reach it."""
+    seats = {
+        each.replica_id: None if each.stats is None else each.stats.max_num_seqs
+        for each in replicas
+        if each.is_connected
+    }
+    known = [number for number in seats.values() if number is not None]
+    return sum(known) if known and len(known) == len(seats) else None
 
 
 def _reasons(replicas: Iterable[ReplicaReport], name: str) -> dict[str, str]:

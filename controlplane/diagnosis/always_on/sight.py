@@ -24,7 +24,8 @@ from controlplane.diagnosis.always_on.report_history import ReportHistory, read_
 from controlplane.diagnosis.always_on.request_facts import facts_of_requests
 from controlplane.diagnosis.always_on.scraper import ScrapedPage
 from controlplane.diagnosis.always_on.turns import Target
-from controlplane.diagnosis.sources.failed_scrapes import told_of_failures
+from controlplane.diagnosis.sources.facts import facts_of
+from controlplane.diagnosis.sources.failed_scrapes import SILENT_KEY, told_of_failures
 from controlplane.diagnosis.sources.joining import join
 from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.window import Change, Window
@@ -35,6 +36,7 @@ from controlplane.store.minute_endings import count_endings
 from controlplane.store.replicas import list_transitions_between
 from controlplane.store.requests import RequestFilter, list_requests
 from controlplane.store.series import SeriesSpan
+from dataplane.engine_metrics.signal import Signal
 
 _CHANGES_SECONDS = 6 * 3600
 _FAILURES_SECONDS = 900
@@ -48,7 +50,7 @@ _MAX_REQUESTS = 500
 """Of each deployment: enough for shares, and some milliseconds."""
 _MAX_RECORDED = 8
 """Deployments whose requests are read at once."""
-_SERVING = frozenset({"starting", "ready", "draining"})
+_SERVING = frozenset({"starting", "ready", "unreachable", "draining"})
 
 
 @dataclass(slots=True)
@@ -233,11 +235,11 @@ class Sight:
         window = join(
             [
                 *parts,
-                kept.reports.tell(),
+                kept.reports.tell(is_telling_seats=not _tell(parts, Signal.SEATS)),
                 *gateways,
                 self._counts.tell(deployment, is_told_by_gateways=bool(gateways)),
                 self._requests.get(deployment, Part()),
-                _unanswered(kept),
+                _unanswered(kept, now),
                 self._failed(deployment),
                 self._given_up.get(deployment, Part()),
             ]
@@ -278,8 +280,19 @@ def _address(replica: ObservedReplica) -> str | None:
     return address if address is not None and address.startswith(("http://", "https://")) else None
 
 
-def _unanswered(kept: _Deployment) -> Part:
+def _tell(parts: Iterable[Part], signal: Signal) -> bool:
+    return any(series.signal is signal for part in parts for series in part.series)
+
+
+def _unanswered(kept: _Deployment, now: float) -> Part:
     failed = [each for history in kept.replicas.values() for each in history.failed]
     num_all = sum(history.num_scrapes for history in kept.replicas.values())
     facts, doubts = told_of_failures(failed, num_all)
+    silent = {
+        key: round(seconds)
+        for key, history in kept.replicas.items()
+        if (seconds := history.silent_seconds(now)) is not None
+    }
+    if silent:
+        facts = (*facts, *facts_of({SILENT_KEY: silent}, now, is_observed=True))
     return Part(facts=facts, doubts=doubts)

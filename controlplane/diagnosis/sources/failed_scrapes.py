@@ -11,6 +11,8 @@ UNANSWERED_KEY = "scrapes_unanswered"
 ALL_KEY = "scrapes"
 FAILURE_KEY = "scrape_failure"
 """The last reason, of each endpoint."""
+SILENT_KEY = "shows_no_page_since_s"
+"""For how long, of each endpoint that showed pages before."""
 
 
 class FailedScrape(NamedTuple):

@@ -2,8 +2,10 @@
 
 import re
 
+from controlplane.diagnosis.citing import moved
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.callers.limits import LIMIT, is_over_threshold, is_reached
 from controlplane.diagnosis.rules.callers.refusals import (
@@ -13,11 +15,13 @@ from controlplane.diagnosis.rules.callers.refusals import (
     names_its_limit,
     refused_in,
 )
+from controlplane.diagnosis.rules.life.silent_engine import answers_since, silent_replicas
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
-from controlplane.diagnosis.views.told import number_of, plain, told_all, told_number
+from controlplane.diagnosis.views.told import number_of, plain, told, told_all, told_number
 from controlplane.diagnosis.window import Window
+from dataplane.admission.admit import RejectionKind
 from dataplane.engine_metrics.signal import Signal
 
 _FEW_SHARE = 0.02
@@ -29,7 +33,7 @@ def _judge(window: Window) -> Verdict | None:
     now = activity_of(window)
     argument = Argument(window)
     refused = refused_in(argument, window)
-    if refused < _FEW:
+    if refused < _FEW or _only_for_want_of_answers(window):
         return None
     sent = _sent(argument, window)
     too_long = are_too_long(argument, window)
@@ -71,6 +75,35 @@ def _sent(argument: Argument, window: Window) -> float | None:
     return max((count for count in counts if count is not None), default=None)
 
 
+_NO_LIMIT = frozenset({RejectionKind.DEADLINE.value, RejectionKind.NO_REPLICA.value})
+"""Reasons of gateways that nobody set a limit for: there was nobody to answer in time."""
+
+
+def _only_for_want_of_answers(window: Window) -> bool:
+    """An engine does not answer, and gateways refuse because of it alone."""
+    reasons = {
+        series.labels.get("reason", "")
+        for series in window.all_series(Signal.GATEWAY_REJECTED)
+        if series.increase
+    }
+    if not reasons <= _NO_LIMIT:
+        return False
+    if silent_replicas(window) or told(window, r"^replicas unreachable$") is not None:
+        return True
+    return bool(reasons) and answers_since(window, window.start) == 0
+
+
+def _answered(now: Activity) -> Series | None:
+    """What shows that answers come out."""
+    ended = [
+        series
+        for series in now.window.all_series(Signal.GATEWAY_ENDED)
+        if series.labels.get("disposition") in ("stop", "length")
+    ]
+    known = [now.finished, now.window.find(Signal.GENERATION_TOKENS), *ended]
+    return next((series for series in known if series is not None and series.increase), None)
+
+
 def _has_room(argument: Argument, now: Activity) -> bool | None:
     """The engine could take more; None where nobody knows."""
     signs: list[bool] = []
@@ -109,13 +142,14 @@ def _cite_settings(argument: Argument, now: Activity) -> None:
         ):
             argument.fact(fact)
     for change in now.window.changes:
-        argument.says(f"{change.at:g} s: {change.what}")
+        argument.change(change)
     argument.series(now.finished)
 
 
 def _weigh(argument: Argument, now: Activity) -> None:
     argument.against("queue.overload: they are refused at once and do not wait")
-    argument.against("engine.hung: what was accepted is answered")
+    if (answered := _answered(now)) is not None:
+        argument.against(f"engine.hung: what was accepted is answered ({moved(answered)})")
     argument.against("tenant.flood: nobody says that one caller sends most")
 
 

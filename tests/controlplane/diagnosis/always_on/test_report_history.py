@@ -8,6 +8,7 @@ from controlplane.diagnosis.always_on.report_history import (
     read_reports,
 )
 from controlplane.diagnosis.sources.joining import join
+from dataplane.engine import EngineStats
 from dataplane.engine_metrics.signal import Signal
 from dataplane.report import GatewayReport, ReplicaReport
 from tests.controlplane.quiet_gateway import NOTHING, quiet_report
@@ -115,3 +116,19 @@ def test_what_gateways_of_others_say_is_of_others() -> None:
     mixed = _read(_gateway("a", 7, chat=0), _gateway("b", 900, chat=0, other=3))
     assert mixed.arrived == {}
     assert mixed.oldest_queued_seconds is None
+
+
+def test_seats_that_engines_told_gateways_are_those_of_each_replica_once() -> None:
+    def replica(replica_id: str, seats: int | None) -> ReplicaReport:
+        stats = EngineStats(age_seconds=0.0, max_num_seqs=seats)
+        return replace(_replica(replica_id, 1), stats=stats)
+
+    both = (replica("chat-1", 2), replica("chat-2", 4))
+    history = ReportHistory()
+    history.take(_read(quiet_report("g0", replicas=both), quiet_report("g1", replicas=both)))
+    seats = join([history.tell(is_telling_seats=True)]).find(Signal.SEATS)
+    assert seats is not None
+    assert seats.last.value == 6
+    assert join([history.tell()]).find(Signal.SEATS) is None, "pages tell them"
+    unknown = (replica("chat-1", 2), replica("chat-2", None))
+    assert _read(quiet_report(replicas=unknown)).num_seats is None

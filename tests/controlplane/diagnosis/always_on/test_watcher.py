@@ -18,12 +18,14 @@ from controlplane.diagnosis.window import Window
 from controlplane.store.incidents import IncidentState
 from controlplane.store.replicas import ReplicaState, add_replica, move_replica
 from dataplane.engine import ReplicaSpec
+from dataplane.report import ReplicaReport
 from tests.controlplane.diagnosis.always_on.metrics_server import (
     MetricsServer,
     serving,
     vllm_page,
 )
 from tests.controlplane.diagnosis.always_on.watched_fleet import replica, watched_fleet
+from tests.controlplane.quiet_gateway import quiet_report
 
 
 @pytest.fixture
@@ -280,3 +282,30 @@ def test_in_a_fleet_that_takes_turns_an_answer_is_by_a_minute_of_some_replicas_a
         ("other", 5, 2),
     ]
     assert {each.mechanism for each in found} == {"healthy"}
+
+
+def test_an_engine_that_takes_calls_and_answers_none_hangs_where_gateways_meet_the_same(
+    engine: MetricsServer, tmp_path: Path
+) -> None:
+    simulated = Engine(engine)
+    simulated.be_well()
+    settings = AlwaysOnSettings(scrape_deadline_seconds=0.05)
+    with watched_fleet(tmp_path, BUILT_IN_RULES, settings) as fleet:
+        fleet.runs(replica("chat-1", engine.address))
+
+        def hear(error: str | None) -> None:
+            link = ReplicaReport(
+                replica_id="chat-1", is_connected=error is None, num_outstanding=2, error=error
+            )
+            fleet.observed.put_gateway(quiet_report(replicas=(link,)))
+
+        def be_well() -> None:
+            simulated.go_on()
+            hear(None)
+
+        fleet.pass_for(30, be_well)
+        assert fleet.incidents() == []
+        engine.stalls.set()
+        fleet.pass_for(45, lambda: hear("GET /health: no whole answer within 5 s"))
+        (incident,) = fleet.incidents()
+        assert (incident.mechanism, incident.confidence) == ("engine.hung", "likely")

@@ -1,14 +1,18 @@
 """Limits that refuse, callers who take most, clients that measure themselves."""
 
+from dataclasses import replace
+
 import pytest
 
+from controlplane.diagnosis.citing import changed
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rules.callers import RULES
-from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.sources.failed_scrapes import FAILURE_KEY, SILENT_KEY, UNANSWERED_KEY
+from controlplane.diagnosis.window import Change, Window
 from dataplane.engine_metrics.signal import Signal
 from tests.controlplane.diagnosis.rules.build_window import Line, said, series, told, window
 
@@ -247,3 +251,43 @@ def test_another_client_tells_of_the_first_by_how_much_more_it_gets(
 )
 def test_a_client_that_keeps_up_is_no_bottleneck(facts: tuple[Fact, ...]) -> None:
     assert Mechanism.LOAD_GENERATOR_BOUND not in _likely(window(*ROOM, facts))
+
+
+_REFUSED = series(Signal.GATEWAY_REJECTED, 0, 200, every=60, reason="deadline_unreachable")
+_SILENT = told(
+    60,
+    **{
+        SILENT_KEY: {"chat-1": 50},
+        FAILURE_KEY: {"chat-1": "no answer within 2 s"},
+        UNANSWERED_KEY: 12,
+    },
+)
+
+
+def test_what_is_refused_since_nobody_answers_is_no_limit_that_was_set() -> None:
+    assert _likely(window(*ROOM, _REFUSED)) == {Mechanism.POLICY_REJECTING}
+    assert _likely(window(*ROOM, _REFUSED, _SILENT)) == set()
+    queue_full = series(Signal.GATEWAY_REJECTED, 0, 9, every=60, reason="queue_full")
+    assert _likely(window(*ROOM, _REFUSED, queue_full, _SILENT)) == {Mechanism.POLICY_REJECTING}
+
+
+def test_that_what_was_accepted_is_answered_is_said_only_where_it_is_seen() -> None:
+    def weighed(*parts: Part) -> str:
+        (verdict,) = (
+            verdict
+            for rule in RULES
+            if rule.mechanism is Mechanism.POLICY_REJECTING
+            and (verdict := rule.judge(window(*ROOM, _REFUSED, *parts))) is not None
+        )
+        return " ".join(verdict.against)
+
+    assert "is answered" not in weighed()
+    answers = series(Signal.GATEWAY_ENDED, 3, 40, every=60, name="ended", disposition="stop")
+    assert "is answered (ended 3 -> 40 in 60 s)" in weighed(answers)
+
+
+def test_when_something_was_changed_is_told_from_the_end_on_a_clock_that_nobody_reads() -> None:
+    on_a_clock = replace(window(*ROOM), end=1_796_050_300.0)
+    change = Change(at=1_796_050_270.0, what="deployed")
+    assert changed(on_a_clock, change) == "30 s before the end: deployed"
+    assert changed(window(*ROOM), Change(at=20.0, what="deployed")) == "20 s: deployed"

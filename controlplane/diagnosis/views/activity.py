@@ -6,7 +6,7 @@ Everything may be missing, and missing is None, never zero.
 from dataclasses import dataclass
 
 from controlplane.diagnosis.log_event import LogKind
-from controlplane.diagnosis.reading import Series
+from controlplane.diagnosis.reading import Series, SourceKind
 from controlplane.diagnosis.views.course import course_of, from_on, late, rate_of
 from controlplane.diagnosis.views.told import number_of, told_number
 from controlplane.diagnosis.window import Window
@@ -239,7 +239,7 @@ def _activity_of(window: Window) -> Activity:
 def _decode(window: Window) -> Series | None:
     told = window.find(Signal.GENERATION_RATE)
     counted = rate_of(window.find(Signal.GENERATION_TOKENS), Signal.GENERATION_RATE)
-    if told is None or (counted is not None and len(counted.readings) >= len(told.readings)):
+    if told is None or (counted is not None and _tells_as_much(counted, told)):
         return counted if counted is not None else told
     return told
 
@@ -248,9 +248,16 @@ def _prefill(window: Window) -> Series | None:
     told = window.find(Signal.PROMPT_RATE)
     for signal in (Signal.COMPUTED_PROMPT_TOKENS, Signal.PROMPT_TOKENS):
         counted = rate_of(window.find(signal), Signal.PROMPT_RATE)
-        if counted is not None and (told is None or len(counted.readings) >= len(told.readings)):
+        if counted is not None and (told is None or _tells_as_much(counted, told)):
             return counted
     return told
+
+
+def _tells_as_much(counted: Series, told: Series) -> bool:
+    """A page's own rate may be of the time since anybody read it, and several do: what it counts
+    between two readings, one fewer than there are pages, is surer."""
+    is_of_a_page = told.origin.kind is SourceKind.METRICS
+    return len(counted.readings) + is_of_a_page >= len(told.readings)
 
 
 _NOT_NOW = (

@@ -1,5 +1,7 @@
 """A prefix that is shared was in the cache and is not any more."""
 
+import re
+
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
@@ -37,6 +39,7 @@ _REASONS = (
     r"|seed|rout(e|ing)|balanc|affinit|sticky|hash|evict|cache|block|kv|adapter|lora|tool|prefix"
     r"|replica|scal|engine|bump|flag|deploy|config|context|plugin|client|memory|enabled"
 )
+_FIRST = r"\bfirst (deploy|start|roll|install)"
 _REPROCESS = (
     r"full prompt re-?processing|cache (was )?(reset|flushed|cleared)|prefix cache.*(reset|disabled"
     r"|not supported)|reset(ting)? prefix cache|flush(ing|ed)? (the )?cache"
@@ -94,6 +97,8 @@ def judge(window: Window) -> Verdict | None:
 def _reasons(argument: Argument, window: Window) -> bool:
     found = False
     for change in window.changes_with(_REASONS):
+        if re.search(_FIRST, change.what, re.IGNORECASE):
+            continue  # there was nothing before it that could be lost
         argument.says(f"change: {change.what}")
         found = True
     for line in window.lines_with(_REPROCESS)[-1:]:

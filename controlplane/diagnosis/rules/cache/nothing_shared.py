@@ -9,6 +9,7 @@ from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.verdict import Verdict
+from controlplane.diagnosis.views.activity import activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.figure import Figure
 from controlplane.diagnosis.views.prefix import hit_rates
@@ -53,6 +54,8 @@ def judge(window: Window) -> Verdict | None:
         return None
     block = block_of(window)
     if not _is_missed(window, block):
+        if _stands_still(window):
+            return None
         argument.need("whether anybody counts on hits: what prompts share, and how late tokens are")
         return argument.verdict(Confidence.POSSIBLE)
     if block is not None and _is_below_a_block(argument, window, block):
@@ -84,6 +87,14 @@ def _is_missed(window: Window, block: Figure | None) -> bool:
         return True
     shown = (Signal.RUNNING, Signal.GENERATION_TOKENS, Signal.GENERATION_RATE)
     return all(window.find(signal) is None for signal in shown)
+
+
+def _stands_still(window: Window) -> bool:
+    """Requests are in the batch, and nothing is computed for them: nobody asks about hits then."""
+    activity = activity_of(window)
+    work = [rate for rate in (activity.decode, activity.prefill) if rate is not None]
+    has_requests = activity.running is not None and activity.running.last.value > 0
+    return has_requests and bool(work) and all(rate.last.value == 0 for rate in work)
 
 
 def _no_hits(argument: Argument, window: Window) -> bool | None:

@@ -197,6 +197,16 @@ def test_thrash_stands_above_what_follows_from_it() -> None:
     assert Mechanism.CACHE_GROWN_CONTEXTS in THRASH.explains
 
 
+def test_nobody_asks_about_hits_while_an_engine_stands_still() -> None:
+    def judged(rate: float) -> bool:
+        busy = series(Signal.RUNNING, 2, 2, 2)
+        rates = (series(Signal.GENERATION_RATE, 44, 44, rate), series(Signal.HIT_RATE, 0, 0, 0))
+        return NOTHING_SHARED.judge(window(busy, *rates)) is not None
+
+    assert judged(44)
+    assert not judged(0)
+
+
 def test_a_change_makes_nothing_surer() -> None:
     """It is cited, and never a cause for that alone."""
     fallen = _hits(800_000, 860_000, 900_000, 940_000)

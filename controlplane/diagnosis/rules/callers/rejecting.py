@@ -21,7 +21,6 @@ from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.told import number_of, plain, told, told_all, told_number
 from controlplane.diagnosis.window import Window
-from dataplane.admission.admit import RejectionKind
 from dataplane.engine_metrics.signal import Signal
 
 _FEW_SHARE = 0.02
@@ -75,7 +74,7 @@ def _sent(argument: Argument, window: Window) -> float | None:
     return max((count for count in counts if count is not None), default=None)
 
 
-_NO_LIMIT = frozenset({RejectionKind.DEADLINE.value, RejectionKind.NO_REPLICA.value})
+_NO_LIMIT = frozenset({"deadline_unreachable", "no_replica"})
 """Reasons of gateways that nobody set a limit for: there was nobody to answer in time."""
 
 

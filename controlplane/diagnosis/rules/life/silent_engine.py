@@ -8,7 +8,6 @@ from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.reading import Series
-from controlplane.diagnosis.sources.failed_scrapes import SILENT_KEY
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.fleet import grown
@@ -40,8 +39,8 @@ def silent_replicas(window: Window) -> tuple[SilentReplica, ...]:
 
 def _silent(window: Window) -> Iterator[SilentReplica]:
     reasons = {fact.part: fact for fact in window.facts_of("scrape failure")}
-    for fact in window.facts:
-        if fact.part is None or fact.value is None or not fact.key.startswith(f"{SILENT_KEY}."):
+    for fact in window.facts_of("shows no page since"):
+        if fact.part is None or fact.value is None:
             continue
         why = reasons.get(fact.part)
         if why is not None and fact.value >= _LEAST_SECONDS and _TIMED_OUT.search(why.raw):

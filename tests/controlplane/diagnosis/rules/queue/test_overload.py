@@ -206,3 +206,24 @@ def test_a_gateway_at_which_more_arrives_than_is_answered_though_one_reading_dip
     assert verdict is not None
     assert verdict.confidence is Confidence.LIKELY
     assert any("3000 came and 750 were answered" in each for each in verdict.evidence)
+
+
+def test_averages_that_begin_anew_whenever_they_are_read_hide_no_overload() -> None:
+    """As llama.cpp's are: zero where no request ended since anybody read them."""
+    found = diagnose(
+        window(
+            series(Signal.RUNNING, 2, 2, 2, 2, 2, 2, 2, 2, every=6),
+            series(Signal.SEATS, 2, 2, 2, 2, 2, 2, 2, 2, every=6),
+            series(Signal.WAITING, 0, 0, 0, 0, 2, 0, 2, 1, every=6),
+            series(Signal.GATEWAY_QUEUED, 14, 16, 16, 16, 16, 16, 16, 16, every=6),
+            series(Signal.GENERATION_RATE, 0, 29, 20, 0, 17, 0, 0, 37, every=6),
+            series(Signal.PROMPT_RATE, 29, 122, 0, 0, 62, 0, 0, 0, every=6),
+            series(
+                Signal.GENERATION_TOKENS, 5110, 5290, 5480, 5660, 5860, 6050, 6260, 6487, every=6
+            ),
+            series(Signal.PROMPT_TOKENS, 900, 960, 1020, 1070, 1130, 1190, 1240, 1300, every=6),
+            engine="llamacpp",
+        ),
+        BUILT_IN_RULES,
+    )
+    assert [each.mechanism for each in found.findings] == [Mechanism.QUEUE_OVERLOAD]

@@ -20,10 +20,11 @@ _NAMES = frozenset(_KEYS)
 _HINTS = (
     *("Received request", "Generated response", "Receive: ", "Finish: ", "GenerateReqInput"),
     *("CompletionRequest(", " details: ", "messages", "content", "inputs", "input_text"),
-    *("completion", "instructions", "prompt:", "prompt=", "prompt'", 'prompt"', "prompt\\"),
+    *("completion:", "completion=", "completion'", 'completion"', "completion\\", "completion "),
+    *("instructions", "prompt:", "prompt=", "prompt'", 'prompt"', "prompt\\", "completion\t"),
     *("prompts", "prompt_token_ids"),
 )
-"""Hardly any line holds one; statistics and access lines hold none of them."""
+"""Hardly any line holds one; statistics and access lines (`POST /v1/completions`) hold none."""
 _OF_REQUEST = re.compile(
     r"(?:Received request\b|Generated response\b|Request \S+ details:|(?:Receive|Finish): obj=|"
     r"\bGenerateReqInput\(|\b(?:Chat)?CompletionRequest\()"

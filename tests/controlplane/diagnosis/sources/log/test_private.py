@@ -58,6 +58,16 @@ def test_what_an_engine_says_stays(line: str) -> None:
     assert without_private(line) == line
 
 
+@pytest.mark.parametrize(
+    "before",
+    ["completion: '", "completion='", '"completion": "', "completion = '", 'completion\\": \\"'],
+)
+def test_an_answer_is_left_out_and_the_path_that_ends_alike_stays(before: str) -> None:
+    access = '10.0.0.1:1 - "POST /v1/chat/completions HTTP/1.1" 200 OK'
+    assert without_private(access) == access
+    assert "a poem" not in without_private(f"{before}a poem")
+
+
 def test_a_json_record_without_its_prompt_is_a_record_still() -> None:
     line = json.dumps({"ts": "2026-03-02T04:00:00Z", "msg": "asked", "prompt": PROMPT, "n": 3})
 

@@ -43,5 +43,5 @@ class Enough:
         if self._is_told:
             raise KeyboardInterrupt
         self._is_told = True
-        if self._loop is not None and self._event is not None:
+        if self._loop is not None and self._event is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._event.set)

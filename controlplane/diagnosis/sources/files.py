@@ -68,7 +68,7 @@ def read_inputs(
     metrics = list(_metrics(pages, refused, owners))
     owners.refuse_strangers()
     passed_over = tuple(map(_passed_over, refused))
-    return join([*metrics, *parts, Part(doubts=(*doubts, *passed_over))])
+    return join([*metrics, *parts, Part(doubts=(*owners.doubts(), *doubts, *passed_over))])
 
 
 _FOR_PEOPLE = (".md", ".rst")
@@ -227,14 +227,16 @@ def _process_of(page: SavedPage) -> str:
 def _log(opened: OpenedText, lines: Iterable[str], owners: Owners) -> Part:
     reader = LogReader(opened.place, _first_year(opened))
     reader.read(lines)
-    if reader.sure_engine is not None:
-        owners.take(reader.sure_engine, opened.place)
     if reader.knows_year:
         part = reader.finish(zero=0.0)
     else:
         part = reader.finish()
         length = (part.end or 0.0) - (part.start or 0.0)
         part = reader.finish(first_at=opened.modified - length)
+    if reader.sure_engine is not None:
+        owners.take(reader.sure_engine, opened.place)
+    elif part.engine is not None:
+        owners.note(part.engine.name, opened.place)
     if part.series or part.events:
         return part
     return replace(

@@ -3,10 +3,12 @@
 The figures of one engine would speak for the failure of the other.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from controlplane.diagnosis.sources.endpoint import OUR_OWN
 from controlplane.diagnosis.sources.input_error import InputError
+from controlplane.diagnosis.window import Doubt, DoubtKind
 
 _BESIDE_ENGINES = frozenset({"pilothouse", *OUR_OWN.values()})
 """Stand before or around an engine, and tell of the same requests."""
@@ -21,12 +23,30 @@ class Owners:
     """Takes what each file shows of its engine."""
 
     _places: dict[str, list[str]] = field(default_factory=dict)
+    _unsure: dict[str, str] = field(default_factory=dict)
+    """Engine by place."""
 
     def take(self, engine: str, place: str) -> None:
         """`place` is surely of `engine`."""
         places = self._places.setdefault(engine, [])
         if engine not in _BESIDE_ENGINES and place not in places:
             places.append(place)
+
+    def note(self, engine: str, place: str) -> None:
+        """`place` may be of `engine`: few of its lines are."""
+        self._unsure[place] = engine
+
+    def doubts(self) -> Iterator[Doubt]:
+        """Of files that seem to be of another engine than the others surely are."""
+        sure = {engine for engine, places in self._places.items() if places}
+        for place, engine in self._unsure.items():
+            if sure and engine not in sure | _BESIDE_ENGINES:
+                yield Doubt(
+                    kind=DoubtKind.UNREADABLE,
+                    name=place,
+                    what=f"it reads like {engine}, and the other files are of "
+                    f"{' and '.join(sorted(sure))}: if so, diagnose it alone",
+                )
 
     def refuse_strangers(self) -> None:
         """Raises InputError where files are of several engines."""

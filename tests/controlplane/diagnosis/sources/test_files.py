@@ -111,6 +111,13 @@ def test_files_of_two_engines_are_refused_with_who_is_of_which(tmp_path: Path) -
         read_inputs([other, saved(tmp_path, "e.log", log(0, 10))])
 
 
+def test_a_log_that_may_be_of_another_engine_is_told_and_read(tmp_path: Path) -> None:
+    metrics = saved(tmp_path, "m.prom", page(3), EIGHT)
+    other = saved(tmp_path, "one.log", SGLANG.splitlines()[0] + "\n")
+    [doubt] = [each for each in read_inputs([metrics, other]).doubts if each.name == other]
+    assert "reads like sglang" in doubt.what
+
+
 def test_a_gateway_stands_beside_any_engine(tmp_path: Path) -> None:
     gateway = saved(tmp_path, "g.txt", "pilothouse_gateway_queued_requests 4\n", EIGHT)
     window = read_inputs([gateway, saved(tmp_path, "m.prom", page(3), EIGHT)])

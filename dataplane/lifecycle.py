@@ -84,6 +84,11 @@ class Disposition(StrEnum):
 ANSWERS = frozenset({Disposition.STOP, Disposition.LENGTH})
 """Ends of a sequence whose text is a whole answer."""
 
+REFUSED = frozenset({Disposition.REJECTED, Disposition.SHED})
+"""Ends of what was turned away, before or while it waited."""
+BROKEN = frozenset({Disposition.DEADLINE, Disposition.ERROR, Disposition.LOST})
+"""Ends of what was taken and got no whole answer, though its client waited for it."""
+
 
 class Delivery(StrEnum):
     """How much of the answer the client was handed."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from controlplane.diagnosis.mechanism import Mechanism
+from dataplane.lifecycle import BROKEN, REFUSED
 
 if TYPE_CHECKING:  # whoever only reads answers (the command line) does without the database
     from controlplane.api.marks import Mark
@@ -112,6 +113,8 @@ class IncidentDetail:
     num_offered: int
     num_refused: int
     """Of them, turned away before or while they waited."""
+    num_failed: int
+    """Of them, those that were taken and got no whole answer: too late, an error, or lost."""
     requests_query: str
     """For /requests: those of its time that broke their contract."""
 
@@ -171,7 +174,8 @@ def view_detail(
         hurt=_hurt(usage),
         num_judged=_total(usage, "in_contract.total"),
         num_offered=_total(usage, "offered"),
-        num_refused=sum(_total(usage, f"disposition.{word}") for word in _REFUSED),
+        num_refused=sum(_total(usage, f"disposition.{each.value}") for each in REFUSED),
+        num_failed=sum(_total(usage, f"disposition.{each.value}") for each in BROKEN),
         requests_query=urlencode(
             {
                 "deployment": incident.deployment,
@@ -211,9 +215,6 @@ def _changes(marks: Sequence["Mark"], began: int) -> list[IncidentChange]:
     before = sorted((c for c in changes if c.lag_seconds >= 0), key=lambda c: c.lag_seconds)
     after = sorted((c for c in changes if c.lag_seconds < 0), key=lambda c: -c.lag_seconds)
     return [*before, *after]
-
-
-_REFUSED = ("rejected", "shed")
 
 
 def _total(usage: Mapping["UsageKey", Mapping[str, int]], measure: str) -> int:

@@ -105,14 +105,17 @@ def _changes(changes: Iterable[IncidentChange]) -> Iterator[str]:
 
 def _hurt(view: IncidentDetail) -> Iterator[str]:
     yield ""
-    if view.num_refused:
-        yield f"{view.num_refused} of {view.num_offered} requests were refused while it lasted"
+    if view.num_refused or view.num_failed:
+        yield (
+            f"Of {view.num_offered} requests {view.num_refused} were refused and "
+            f"{view.num_failed} got no whole answer while it lasted"
+        )
     if not view.hurt:
         yield (
             f"None of {view.num_judged} requests that were judged missed its contract"
             if view.num_judged
             else "Who else is hurt is unknown: no request was held against a contract"
-            if view.num_refused
+            if view.num_refused or view.num_failed
             else "Who is hurt is unknown: no request was judged while it lasted"
         )
         return

@@ -9,10 +9,11 @@ from sqlalchemy.orm import Session
 from controlplane.store.counts import HOUR_SECONDS
 from controlplane.store.metered_measures import MEASURES
 from controlplane.store.request_tables import HourCountRow, MinuteCountRow
+from dataplane.lifecycle import BROKEN, REFUSED
 
 _MEASURES = (
     "offered", "in_contract.good", "in_contract.total", "tokens.input", "tokens.cached",
-    "tokens.output", *MEASURES,
+    "tokens.output", *(f"disposition.{each.value}" for each in sorted(REFUSED | BROKEN)), *MEASURES,
 )  # fmt: skip
 
 

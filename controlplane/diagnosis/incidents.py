@@ -17,6 +17,7 @@ from controlplane.diagnosis.diagnosis import Diagnosis, Finding
 from controlplane.diagnosis.json_form import finding_as_json
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.onset import find_onset
+from controlplane.diagnosis.sources.failed_scrapes import SILENT_KEY
 from controlplane.store.database import Database
 from controlplane.store.incident_lists import list_current
 from controlplane.store.incidents import (
@@ -172,7 +173,14 @@ def _belongs_to(
 
 def _since(diagnosis: Diagnosis, finding: Finding) -> int | None:
     onset = find_onset(diagnosis.window, finding)
-    return None if onset is None else round(onset.at * _NS)
+    if onset is not None:
+        return round(onset.at * _NS)
+    silent = [
+        cited.at - cited.value
+        for cited in finding.verdict.cited
+        if cited.name.startswith(f"{SILENT_KEY}.")
+    ]
+    return round(min(silent) * _NS) if silent else None
 
 
 def _could_see(diagnosis: Diagnosis) -> bool:

@@ -30,6 +30,8 @@ class SilentReplica(NamedTuple):
     """Since the first call that was not answered."""
     why: Fact
     """What came of the last call."""
+    told: Fact
+    """For how long."""
 
 
 def silent_replicas(window: Window) -> tuple[SilentReplica, ...]:
@@ -44,7 +46,7 @@ def _silent(window: Window) -> Iterator[SilentReplica]:
             continue
         why = reasons.get(fact.part)
         if why is not None and fact.value >= _LEAST_SECONDS and _TIMED_OUT.search(why.raw):
-            yield SilentReplica(fact.part, fact.value, why)
+            yield SilentReplica(fact.part, fact.value, why, fact)
 
 
 def answers_since(window: Window, start: float) -> float | None:
@@ -69,6 +71,7 @@ def judge_silent(window: Window) -> Verdict | None:
     argument = Argument(window)
     for each in silent:
         argument.fact(each.why, f"it takes calls, and answered none for {number(each.seconds)} s")
+        argument.fact(each.told)
     argument.fact(told(window, r"^scrapes unanswered$"))
     lost = _lost_to_gateways(argument, window, silent)
     answers = answers_since(window, start)

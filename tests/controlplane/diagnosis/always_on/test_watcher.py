@@ -306,6 +306,9 @@ def test_an_engine_that_takes_calls_and_answers_none_hangs_where_gateways_meet_t
         fleet.pass_for(30, be_well)
         assert fleet.incidents() == []
         engine.stalls.set()
+        fell_silent_ns = fleet.now_ns
         fleet.pass_for(45, lambda: hear("GET /health: no whole answer within 5 s"))
         (incident,) = fleet.incidents()
         assert (incident.mechanism, incident.confidence) == ("engine.hung", "likely")
+        assert incident.since_unix_ns is not None
+        assert abs(incident.since_unix_ns - fell_silent_ns) <= 10**9

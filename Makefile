@@ -32,12 +32,13 @@ lint: $(VENV)/.installed-test
 # Many tests wait more than they compute, so three run at once. Those that drive a browser run apart
 # from the others, because Playwright leaves an event loop running in its process, and those that serve
 # a whole installation one after the other. The longest files (of plugins) go first: at the end one of
-# them would run alone. With `--jobs 2` those that serve an installation run beside lint and the tests
-# of parts: they wait the most. Only files that have tests of a kind are read for it.
+# them would run alone. With `--jobs 2` the last two kinds run side by side, and not beside the tests of
+# parts, which leave no core for a model that has to answer in time. Only files that have tests of a
+# kind are read for it.
 unit: lint
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder -m "not e2e and not browser" tests/plugins tests
 
-e2e: $(VENV)/.installed-test
+e2e: unit
 	$(BIN)/python -m pytest -m e2e $$(grep -rlF --include='test_*.py' 'pytest.mark.e2e' tests)
 
 browser: unit

@@ -18,6 +18,9 @@ _RISE = 0.15
 """Of the peak, that it may rise on its way down."""
 _FEWEST_OF_A_WAVE = 6
 _LEAST_WAVE = 8.0
+_LEAST_WAVE_SECONDS = 8.0
+"""From the first that waits until nobody does: any healthy queue that long prompts pass through is
+as long for a moment, and nobody calls that a burst."""
 _OF_BATCH = 0.5
 _LULL = 0.35
 _ARRIVALS = (
@@ -85,19 +88,25 @@ _AS_MANY = 0.6
 
 
 def wave_of(now: Activity) -> Series | None:
-    """The queue, where it came and went by itself before: it was as long as the batch, then nothing
-    waited and little ran."""
+    """The queue, where it came and went by itself before: it was as long as the batch and there for
+    a while, then nothing waited and little ran."""
     backlog, running = now.backlog, now.running
     if backlog is None or running is None or len(backlog.readings) < _FEWEST_OF_A_WAVE:
         return None
     batch = max(running.max, 1.0)
-    was_long = False
+    was_long, since = False, None
     for reading in backlog.readings[:-1]:
-        if reading.value >= max(_LEAST_WAVE, _OF_BATCH * batch):
-            was_long = True
+        if reading.value > 0:
+            since = reading.at if since is None else since
+            was_long = was_long or reading.value >= max(_LEAST_WAVE, _OF_BATCH * batch)
+            continue
+        lasted = 0.0 if since is None else reading.at - since
         beside = running.at(reading.at)
-        if was_long and reading.value == 0 and beside is not None and beside.value <= _LULL * batch:
+        is_calm = beside is not None and beside.value <= _LULL * batch
+        if was_long and lasted >= _LEAST_WAVE_SECONDS and is_calm:
             return backlog
+        if lasted < _LEAST_WAVE_SECONDS or is_calm:
+            was_long, since = False, None
     return None
 
 

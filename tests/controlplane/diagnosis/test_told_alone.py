@@ -61,7 +61,7 @@ _STILL: tuple[tuple[Mechanism, str], ...] = (
     (Mechanism.OOM_HOST_MEMORY, r"OOMKilled|Out of memory: Killed"),
     # Beside prompts of which none fills a block, as in the recorded pages of vLLM.
     (Mechanism.CACHE_NOTHING_SHARED, r"."),
-    (Mechanism.ROUTING_WRONG_WORKER, r"^(engines touched|turns on same replica)"),
+    (Mechanism.ROUTING_WRONG_WORKER, r"^(engines touched|turns .*on same (replica|worker))"),
     (Mechanism.COMMUNICATION_BOUND, r"share of step in allreduce"),
     (Mechanism.TENANT_FLOOD, r"^waiting by (key|tenant)"),
     (Mechanism.TRANSFER_BOUND, r"^kv transfer ms"),

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, insert, select, text
 
 from controlplane.store.archive import Archive, ArchiveError, check_archive
 from controlplane.store.backup import write_backup
-from controlplane.store.connection import DatabaseKind, create_database_engine
+from controlplane.store.connection import DatabaseKind, create_database_engine, sqlite_url
 from controlplane.store.database import Database, SchemaError, SchemaState, inspect_schema
 from controlplane.store.integrity import read_config_digest
 from controlplane.store.records import RecordBatch, ReservoirSizes, store_batch
@@ -364,7 +364,8 @@ def test_config_that_is_damaged_is_not_saved_as_if_it_were_whole(
 
 
 def test_what_does_not_exist_cannot_be_saved(tmp_path: Path) -> None:
+    urls = {kind: sqlite_url(tmp_path / f"{kind}.db") for kind in DatabaseKind}
     with pytest.raises(SchemaError) as raised:
-        write_backup(tmp_path / "b.tar.gz", SqliteDatabases(tmp_path).urls(), nothing)
+        write_backup(tmp_path / "b.tar.gz", urls, nothing)
 
     assert raised.value.report.state is SchemaState.ABSENT

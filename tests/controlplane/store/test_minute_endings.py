@@ -39,4 +39,5 @@ def test_classes_and_contracts_are_summed_and_older_minutes_left_out(database: D
             EndingKey(MINUTE, "chat", "acme", rejected): 7,
             EndingKey(MINUTE, "chat", "acme", "offered"): 9,
             EndingKey(MINUTE, "chat", "acme", "in_contract.total"): 2,
+            EndingKey(MINUTE, "chat", "acme", tokens): 900,
         }

@@ -107,8 +107,8 @@ def _hurt(view: IncidentDetail) -> Iterator[str]:
     yield ""
     if view.num_refused or view.num_failed:
         yield (
-            f"Of {view.num_offered} requests {view.num_refused} were refused and "
-            f"{view.num_failed} got no whole answer while it lasted"
+            f"Of {view.num_offered} requests while it lasted: {view.num_refused} refused, "
+            f"{view.num_failed} without a whole answer"
         )
     if not view.hurt:
         yield (

@@ -41,7 +41,7 @@ def test_refused_and_broken_requests_are_counted_where_none_was_judged() -> None
     view = view_detail(WHOLE, [], usage, 10**18)
     assert (view.num_offered, view.num_refused, view.num_failed, view.num_judged) == (84, 29, 23, 0)
     said = incident_text(view)
-    assert "Of 84 requests 29 were refused and 23 got no whole answer while it lasted" in said
+    assert "Of 84 requests while it lasted: 29 refused, 23 without a whole answer" in said
     assert "Who is hurt is unknown" not in said
 
 

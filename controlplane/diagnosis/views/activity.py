@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.reading import Series, SourceKind
-from controlplane.diagnosis.views.course import course_of, from_on, late, rate_of
+from controlplane.diagnosis.views.course import course_of, from_on, late, mostly_of_late, rate_of
 from controlplane.diagnosis.views.told import number_of, told_number
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal
@@ -154,7 +154,9 @@ class Activity:
         seats = self.seats
         if seats is None or self.running is None:
             return None
-        return max(late(self.running), self.running.last.value) >= _NEARLY * seats
+        running = self.running
+        most = max(late(running), mostly_of_late(running), running.last.value)
+        return most >= _NEARLY * seats
 
     def moves(self, start: float, end: float) -> bool | None:
         """Whether any token came or any request ended from `start` to `end`; None where nothing

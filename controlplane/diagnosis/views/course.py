@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import statistics
 from collections.abc import Callable
 
 from controlplane.diagnosis.citing import number
@@ -133,6 +134,12 @@ def late(series: Series) -> float:
     """The mean over the last quarter of its readings, of the last at least."""
     values = series.values[-max(1, len(series.readings) // 4) :]
     return sum(values) / len(values)
+
+
+def mostly_of_late(series: Series) -> float:
+    """The median over the last half of its readings: a moment between two steps, in which a seat
+    or two is free, does not weigh as much as it does in a mean."""
+    return statistics.median(series.values[-max(1, len(series.readings) // 2) :])
 
 
 def is_sustained(series: Series | None, least_seconds: float) -> bool:

@@ -8,6 +8,7 @@ from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rules import BUILT_IN_RULES
 from controlplane.diagnosis.rules.pace.underfilled import UNDERFILLED
 from controlplane.diagnosis.rules.queue.overload import OVERLOAD
+from controlplane.diagnosis.views.activity import activity_of
 from dataplane.engine_metrics.signal import Signal, Unit
 from tests.controlplane.diagnosis.rules.build_window import fact, said, series, window
 
@@ -48,6 +49,30 @@ def test_all_slots_taken_is_a_limit_too() -> None:
     assert verdict is not None
     assert verdict.confidence is Confidence.LIKELY
     assert verdict.detail == "all 4 seats are taken"
+
+
+def test_a_seat_that_is_free_between_two_steps_is_still_taken() -> None:
+    verdict = OVERLOAD.judge(
+        window(
+            series(Signal.RUNNING, *(10 * [4]), 3, 2),
+            series(Signal.WAITING, *(6 * [36, 35])),
+            series(Signal.GENERATION_TOKENS, *range(0, 360, 30)),
+            series(Signal.KV_USAGE, *(6 * [0.05, 0.06])),
+            series(Signal.SEATS, *(12 * [4])),
+        )
+    )
+    assert verdict is not None
+    assert verdict.confidence is Confidence.LIKELY
+
+
+def test_seats_that_emptied_are_free() -> None:
+    now = activity_of(
+        window(
+            series(Signal.RUNNING, 4, 4, 4, 4, 2, 1, 1, 1),
+            series(Signal.SEATS, 4, 4, 4, 4, 4, 4, 4, 4),
+        )
+    )
+    assert now.has_all_seats_taken is False
 
 
 def test_a_batch_that_stands_still_over_many_readings_shows_its_limit() -> None:

@@ -1,11 +1,15 @@
 """Rules of plugins: found by entry point, first in line, and refused where two share an id."""
 
+import importlib
+import pkgutil
 from pathlib import Path
 
 import pytest
 
+from controlplane.diagnosis import rules as rooms
 from controlplane.diagnosis.judging import diagnose
 from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rule_book import load_rules
 from controlplane.diagnosis.rules import BUILT_IN_RULES
 from controlplane.diagnosis.window import Window
@@ -57,6 +61,17 @@ def test_without_plugins_the_built_in_rules_apply_each_with_an_id_of_its_own() -
     assert load_rules() == BUILT_IN_RULES
     ids = [rule.id for rule in BUILT_IN_RULES]
     assert len(set(ids)) == len(ids)
+
+
+def test_a_rule_that_a_module_makes_has_its_place_in_the_order() -> None:
+    modules = pkgutil.walk_packages(rooms.__path__, f"{rooms.__name__}.")
+    made = {
+        each.id
+        for module in modules
+        for each in vars(importlib.import_module(module.name)).values()
+        if isinstance(each, Rule)
+    }
+    assert made == {rule.id for rule in BUILT_IN_RULES}
 
 
 def test_every_mechanism_has_a_rule_and_every_rule_says_what_it_is_told_apart_from() -> None:

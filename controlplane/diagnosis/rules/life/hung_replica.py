@@ -4,10 +4,10 @@ import re
 
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
-from controlplane.diagnosis.rules.fleet.standstill import LEAST_SECONDS, cite, standstill_of
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.fleet import Replica, fleet_of
+from controlplane.diagnosis.views.standstill import LEAST_SECONDS, cite, standstill_of
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal
 

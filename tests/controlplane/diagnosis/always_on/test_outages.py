@@ -9,7 +9,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
 from controlplane.diagnosis.always_on.outages import DatabaseLostError, Outages
-from controlplane.diagnosis.rules.cache import RULES
+from controlplane.diagnosis.rules import CACHE
 from controlplane.store.database import Database
 from controlplane.store.incidents import IncidentState
 from tests.controlplane.diagnosis.always_on.metrics_server import serving
@@ -24,7 +24,7 @@ from tests.controlplane.diagnosis.always_on.watched_fleet import (
 @pytest.fixture
 def thrashing(tmp_path: Path) -> Iterator[tuple[WatchedFleet, Engine]]:
     """Two deployments that thrash, and nobody has looked yet."""
-    with serving() as server, watched_fleet(tmp_path, RULES) as fleet:
+    with serving() as server, watched_fleet(tmp_path, CACHE) as fleet:
         engine = Engine(server)
         engine.thrash()
         fleet.runs(replica("chat-1", server.address), replica("other-1", server.address, "other"))

@@ -11,8 +11,7 @@ from sqlalchemy.exc import DataError
 from controlplane.diagnosis.always_on.diagnoses import Diagnoses, LastDiagnosis
 from controlplane.diagnosis.always_on.settings import AlwaysOnSettings
 from controlplane.diagnosis.rule import Rule
-from controlplane.diagnosis.rules import BUILT_IN_RULES
-from controlplane.diagnosis.rules.cache import RULES
+from controlplane.diagnosis.rules import BUILT_IN_RULES, CACHE
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.window import Window
 from controlplane.store.incidents import IncidentState
@@ -70,7 +69,7 @@ def test_thrash_opens_an_incident_that_says_since_when_and_ends_once_it_is_not_s
     engine: MetricsServer, tmp_path: Path
 ) -> None:
     simulated = Engine(engine)
-    with watched_fleet(tmp_path, RULES) as fleet:
+    with watched_fleet(tmp_path, CACHE) as fleet:
         fleet.runs(replica("chat-1", engine.address))
         simulated.be_well()
         fleet.pass_for(60, simulated.go_on)
@@ -96,7 +95,7 @@ def test_the_last_answer_is_kept_with_its_time_and_the_figures_of_the_page(
 ) -> None:
     simulated = Engine(engine)
     simulated.thrash()
-    with watched_fleet(tmp_path, RULES) as fleet:
+    with watched_fleet(tmp_path, CACHE) as fleet:
         fleet.runs(replica("chat-1", engine.address))
         fleet.pass_for(60, simulated.go_on)
         last = fleet.diagnoses.find("chat")
@@ -113,7 +112,7 @@ def test_an_engine_that_falls_silent_is_not_judged_by_what_it_said_before(
 ) -> None:
     simulated = Engine(engine)
     simulated.thrash()
-    with watched_fleet(tmp_path, RULES) as fleet:
+    with watched_fleet(tmp_path, CACHE) as fleet:
         fleet.runs(replica("chat-1", engine.address))
         fleet.pass_for(60, simulated.go_on)
         engine.page = ""
@@ -130,7 +129,7 @@ def test_a_replica_that_never_answers_delays_nobody(engine: MetricsServer, tmp_p
     simulated = Engine(engine)
     simulated.thrash()
     settings = AlwaysOnSettings(scrape_deadline_seconds=0.05)
-    with serving() as dead, watched_fleet(tmp_path, RULES, settings) as fleet:
+    with serving() as dead, watched_fleet(tmp_path, CACHE, settings) as fleet:
         dead.stalls.set()
         fleet.runs(replica("chat-1", engine.address), replica("chat-2", dead.address))
         fleet.pass_for(60, simulated.go_on)
@@ -148,10 +147,10 @@ def test_a_rule_that_fails_is_named_and_the_others_are_heard(
     def fail(window: Window) -> Verdict | None:
         raise KeyError("no such signal")
 
-    broken: Rule = replace(RULES[0], id="own-broken", judge=fail)
+    broken: Rule = replace(CACHE[0], id="own-broken", judge=fail)
     simulated = Engine(engine)
     simulated.thrash()
-    with watched_fleet(tmp_path, (broken, *RULES)) as fleet:
+    with watched_fleet(tmp_path, (broken, *CACHE)) as fleet:
         fleet.runs(replica("chat-1", engine.address))
         fleet.pass_for(60, simulated.go_on)
         last = fleet.diagnoses.find("chat")
@@ -166,7 +165,7 @@ def test_incidents_of_what_runs_no_more_end_and_its_answer_is_forgotten(
 ) -> None:
     simulated = Engine(engine)
     simulated.thrash()
-    with watched_fleet(tmp_path, RULES) as fleet:
+    with watched_fleet(tmp_path, CACHE) as fleet:
         fleet.runs(replica("chat-1", engine.address))
         fleet.pass_for(60, simulated.go_on)
         fleet.runs()
@@ -181,11 +180,11 @@ def test_an_incident_of_an_earlier_control_plane_ends_like_its_own(
 ) -> None:
     simulated = Engine(engine)
     simulated.thrash()
-    with watched_fleet(tmp_path, RULES) as fleet:
+    with watched_fleet(tmp_path, CACHE) as fleet:
         fleet.runs(replica("chat-1", engine.address))
         fleet.pass_for(60, simulated.go_on)
     simulated.be_well()
-    with watched_fleet(tmp_path, RULES) as fleet:
+    with watched_fleet(tmp_path, CACHE) as fleet:
         fleet.now_ns += 90 * 10**9
         fleet.runs(replica("chat-1", engine.address), replica("other-1", engine.address, "other"))
         fleet.pass_for(45, simulated.go_on)
@@ -207,7 +206,7 @@ def test_what_the_database_does_not_take_of_one_deployment_keeps_nobody_behind_i
 ) -> None:
     simulated = Engine(engine)
     simulated.be_well()
-    with watched_fleet(tmp_path, RULES, diagnoses=_RefusesChat()) as fleet:
+    with watched_fleet(tmp_path, CACHE, diagnoses=_RefusesChat()) as fleet:
         fleet.runs(replica("chat-1", engine.address), replica("other-1", engine.address, "other"))
         fleet.pass_for(15, simulated.go_on)
         assert fleet.diagnoses.find("other") is not None
@@ -216,7 +215,7 @@ def test_what_the_database_does_not_take_of_one_deployment_keeps_nobody_behind_i
 
 def test_who_stops_does_not_wait_for_those_that_do_not_answer(tmp_path: Path) -> None:
     settings = AlwaysOnSettings(scrape_deadline_seconds=60.0)
-    with serving() as dead, watched_fleet(tmp_path, RULES, settings) as fleet:
+    with serving() as dead, watched_fleet(tmp_path, CACHE, settings) as fleet:
         dead.stalls.set()
         fleet.runs(replica("chat-1", dead.address))
         passing = threading.Thread(target=fleet.watcher.do_pass)

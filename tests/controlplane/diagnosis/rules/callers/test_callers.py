@@ -10,7 +10,7 @@ from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Series
-from controlplane.diagnosis.rules.callers import RULES
+from controlplane.diagnosis.rules import CALLERS
 from controlplane.diagnosis.sources.failed_scrapes import FAILURE_KEY, SILENT_KEY, UNANSWERED_KEY
 from controlplane.diagnosis.window import Change, Window
 from dataplane.engine_metrics.signal import Signal
@@ -32,7 +32,7 @@ Part = Series | Line | tuple[Fact, ...]
 def _likely(found: Window) -> set[Mechanism]:
     return {
         rule.mechanism
-        for rule in RULES
+        for rule in CALLERS
         if (verdict := rule.judge(found)) is not None and verdict.confidence >= Confidence.LIKELY
     }
 
@@ -180,7 +180,7 @@ def test_addresses_of_an_access_log_count_for_callers() -> None:
 
 
 def _sure(found: Window, mechanism: Mechanism) -> Confidence | None:
-    rule = next(rule for rule in RULES if rule.mechanism is mechanism)
+    rule = next(rule for rule in CALLERS if rule.mechanism is mechanism)
     verdict = rule.judge(found)
     return None if verdict is None else verdict.confidence
 
@@ -275,7 +275,7 @@ def test_that_what_was_accepted_is_answered_is_said_only_where_it_is_seen() -> N
     def weighed(*parts: Part) -> str:
         (verdict,) = (
             verdict
-            for rule in RULES
+            for rule in CALLERS
             if rule.mechanism is Mechanism.POLICY_REJECTING
             and (verdict := rule.judge(window(*ROOM, _REFUSED, *parts))) is not None
         )

@@ -8,7 +8,7 @@ from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Series
-from controlplane.diagnosis.rules.memory import RULES
+from controlplane.diagnosis.rules import MEMORY
 from controlplane.diagnosis.sources.joining import join
 from controlplane.diagnosis.sources.log.reader import read_log
 from controlplane.diagnosis.sources.part import Part
@@ -43,7 +43,7 @@ def _sure(
 ) -> set[Mechanism]:
     parts = [read_log(log)] if log else []
     window = join([*parts, Part(series=counted, facts=tuple(told), start=0, end=30)])
-    verdicts = {rule.mechanism: rule.judge(window) for rule in RULES}
+    verdicts = {rule.mechanism: rule.judge(window) for rule in MEMORY}
     return {
         mechanism
         for mechanism, verdict in verdicts.items()

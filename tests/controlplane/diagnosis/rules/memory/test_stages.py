@@ -5,7 +5,7 @@ import pytest
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.mechanism import Mechanism
-from controlplane.diagnosis.rules.memory import RULES
+from controlplane.diagnosis.rules import MEMORY
 from controlplane.diagnosis.rules.memory.decode import DECODE_GROWTH
 from controlplane.diagnosis.rules.memory.prefill import PREFILL_TRANSIENT
 from controlplane.diagnosis.rules.memory.profile import PROFILE
@@ -38,7 +38,7 @@ BARE = said(LogKind.OUT_OF_MEMORY, "torch.OutOfMemoryError: CUDA out of memory."
 
 
 def _likely(found: Window) -> dict[Mechanism, Verdict]:
-    verdicts = {rule.mechanism: rule.judge(found) for rule in RULES}
+    verdicts = {rule.mechanism: rule.judge(found) for rule in MEMORY}
     return {
         mechanism: verdict
         for mechanism, verdict in verdicts.items()
@@ -185,14 +185,14 @@ def test_a_failure_of_an_earlier_start_does_not_lend_its_stage() -> None:
 def test_a_failure_without_a_stage_asks_for_the_log_and_guesses_nothing() -> None:
     found = window(BARE)
     assert _likely(found) == {}
-    needs = {need for rule in RULES if (verdict := rule.judge(found)) for need in verdict.needs}
+    needs = {need for rule in MEMORY if (verdict := rule.judge(found)) for need in verdict.needs}
     assert "the log around the failure and its traceback" in needs
 
 
 def test_a_failure_while_serving_without_more_asks_and_guesses_nothing() -> None:
     found = window(READY, OUT)
     assert _likely(found) == {}
-    needs = {need for rule in RULES if (verdict := rule.judge(found)) for need in verdict.needs}
+    needs = {need for rule in MEMORY if (verdict := rule.judge(found)) for need in verdict.needs}
     assert "prompt length of the last request" in needs
 
 
@@ -211,7 +211,7 @@ def test_a_size_that_is_a_product_of_what_is_known_names_the_prefill() -> None:
 
 def test_an_engine_that_did_not_run_out_is_left_alone() -> None:
     assert all(
-        rule.judge(window(STARTING, LOADED, SIZED, CAPTURED, READY)) is None for rule in RULES
+        rule.judge(window(STARTING, LOADED, SIZED, CAPTURED, READY)) is None for rule in MEMORY
     )
 
 

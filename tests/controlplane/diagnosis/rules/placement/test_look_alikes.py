@@ -4,9 +4,8 @@ import pytest
 
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.rule import Rule
-from controlplane.diagnosis.rules.fleet.uneven import UNEVEN
-from controlplane.diagnosis.rules.pace import RULES as PACE
-from controlplane.diagnosis.rules.placement import RULES as PLACEMENT
+from controlplane.diagnosis.rules import PACE, PLACEMENT
+from controlplane.diagnosis.rules.placement.uneven import UNEVEN
 from controlplane.diagnosis.window import Change, Window
 from dataplane.engine_metrics.signal import Signal
 from tests.controlplane.diagnosis.rules.build_window import series, told, window

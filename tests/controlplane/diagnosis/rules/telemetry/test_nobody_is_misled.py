@@ -11,10 +11,10 @@ from controlplane.diagnosis.reading import (
     Series,
     SourceKind,
 )
-from controlplane.diagnosis.rules.fleet.stuck_gauges import STUCK_GAUGES
 from controlplane.diagnosis.rules.telemetry.misread import MISREAD
 from controlplane.diagnosis.rules.telemetry.missing import MISSING
 from controlplane.diagnosis.rules.telemetry.stale import STALE
+from controlplane.diagnosis.rules.telemetry.stuck_gauges import STUCK_GAUGES
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal
 from tests.controlplane.diagnosis.rules.build_window import series, told, window

@@ -3,7 +3,7 @@
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
-from controlplane.diagnosis.rules.fleet.phases import has_many_between, phases_of
+from controlplane.diagnosis.rules.placement.halves import halves_of, has_many_between
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.window import Window
@@ -11,18 +11,18 @@ from controlplane.diagnosis.window import Window
 
 def judge(window: Window) -> Verdict | None:
     """LIKELY where many are between the halves while those that decode have little to do."""
-    phases = phases_of(window)
-    if phases is None or not has_many_between(phases) or not phases.is_decode_idle:
+    halves = halves_of(window)
+    if halves is None or not has_many_between(halves) or not halves.is_decode_idle:
         return None
     argument = Argument(window)
-    phases.cite(argument)
+    halves.cite(argument)
     argument.against("phase.mismatch: those that decode have places free")
     argument.against("queue.overload: nothing that computes is at its limit")
     argument.need("bytes moved and seconds for each transfer")
     return argument.verdict(Confidence.LIKELY)
 
 
-TRANSFER = Rule(
+IDLE_DECODERS = Rule(
     id="fleet-transfer",
     mechanism=Mechanism.TRANSFER_BOUND,
     judge=judge,

@@ -4,12 +4,12 @@ from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
-from controlplane.diagnosis.rules.fleet.phases import phases_of
-from controlplane.diagnosis.rules.fleet.standstill import standstill_of
+from controlplane.diagnosis.rules.placement.halves import halves_of
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.fleet import Fleet, Replica, fleet_of, grown, mean_of
 from controlplane.diagnosis.views.pool import are_one_pool
+from controlplane.diagnosis.views.standstill import standstill_of
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal
 
@@ -24,7 +24,7 @@ _LEAST_RUNNING = 3.0
 def judge(window: Window) -> Verdict | None:
     """LIKELY where one runs several times what the others do and also does most of the work."""
     fleet = fleet_of(window)
-    if fleet is None or phases_of(window) is not None or standstill_of(window) is not None:
+    if fleet is None or halves_of(window) is not None or standstill_of(window) is not None:
         return None
     start = max(window.start, window.end - _RECENT_SECONDS)
     if window.end - start < _RECENT_SECONDS:

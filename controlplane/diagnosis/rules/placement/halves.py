@@ -20,7 +20,7 @@ _Holds = Callable[[Replica, float, float], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Phases:
+class Halves:
     """Who does what, of late."""
 
     fleet: Fleet
@@ -80,7 +80,7 @@ class Phases:
         argument.series(self.fleet.gateway(Signal.GATEWAY_IN_FLIGHT))
 
 
-def phases_of(window: Window) -> Phases | None:
+def halves_of(window: Window) -> Halves | None:
     """None where replicas do both."""
     fleet = fleet_of(window)
     if fleet is None:
@@ -96,12 +96,12 @@ def phases_of(window: Window) -> Phases | None:
             decode.append(each)
     if not prefill or not decode or len(prefill) + len(decode) < len(fleet.replicas):
         return None
-    return Phases(fleet=fleet, prefill=tuple(prefill), decode=tuple(decode), start=start)
+    return Halves(fleet=fleet, prefill=tuple(prefill), decode=tuple(decode), start=start)
 
 
-def has_many_between(phases: Phases) -> bool:
+def has_many_between(halves: Halves) -> bool:
     """More requests than pass through in a moment."""
-    return phases.between >= max(_LEAST_BETWEEN, len(phases.decode))
+    return halves.between >= max(_LEAST_BETWEEN, len(halves.decode))
 
 
 def _prompts(replica: Replica, start: float, end: float) -> float:

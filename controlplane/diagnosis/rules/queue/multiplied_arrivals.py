@@ -55,7 +55,7 @@ def _done(window: Window, start: float, end: float) -> float:
     return sum(grown(each, start, end) for each in window.all_series(Signal.GENERATION_TOKENS))
 
 
-STORM = Rule(
+MULTIPLIED_ARRIVALS = Rule(
     id="fleet-retry-storm",
     mechanism=Mechanism.QUEUE_RETRY_STORM,
     judge=judge,

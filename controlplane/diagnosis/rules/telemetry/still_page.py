@@ -3,9 +3,9 @@
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
-from controlplane.diagnosis.rules.fleet.standstill import cite, standstill_of
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.standstill import cite, standstill_of
 from controlplane.diagnosis.window import Window
 
 
@@ -24,7 +24,7 @@ def judge(window: Window) -> Verdict | None:
     return argument.verdict(Confidence.POSSIBLE, detail=names)
 
 
-STALE_REPLICA = Rule(
+STILL_PAGE = Rule(
     id="fleet-stale-replica",
     mechanism=Mechanism.TELEMETRY_STALE,
     judge=judge,

@@ -151,7 +151,7 @@ def _is_one_factor(pairs: Sequence[tuple[float, float]]) -> bool:
     return by_factor < by_excess
 
 
-IMPOSSIBLE = Rule(
+IMPOSSIBLE_FIGURES = Rule(
     id="telemetry-impossible",
     mechanism=Mechanism.TELEMETRY_MISREAD,
     judge=judge,

@@ -3,7 +3,7 @@
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
-from controlplane.diagnosis.rules.fleet.phases import has_many_between, phases_of
+from controlplane.diagnosis.rules.placement.halves import halves_of, has_many_between
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.window import Window
@@ -11,18 +11,18 @@ from controlplane.diagnosis.window import Window
 
 def judge(window: Window) -> Verdict | None:
     """LIKELY where those that decode are full, and what was computed waits for them."""
-    phases = phases_of(window)
-    if phases is None or not has_many_between(phases) or not phases.is_decode_full:
+    halves = halves_of(window)
+    if halves is None or not has_many_between(halves) or not halves.is_decode_full:
         return None
     argument = Argument(window)
-    phases.cite(argument)
+    halves.cite(argument)
     argument.against("transfer.bound: those that decode have no place free")
     argument.against("queue.overload: those that compute prompts wait for the others, not for work")
     argument.need("which replicas have which role, and since when")
     return argument.verdict(Confidence.LIKELY, detail="too few decode")
 
 
-SPLIT = Rule(
+FULL_DECODERS = Rule(
     id="fleet-split",
     mechanism=Mechanism.PHASE_MISMATCH,
     judge=judge,

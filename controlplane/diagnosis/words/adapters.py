@@ -1,0 +1,3 @@
+"""What is loaded beside a model."""
+
+ADAPTER = r"adapter|lora"

@@ -1,0 +1,3 @@
+"""Parts of a whole."""
+
+SHARE = r"share|percent|pct|fraction|\bratio\b|%"

@@ -1,0 +1,4 @@
+"""Tokens by time."""
+
+TOKENS_A_SECOND = r"(tokens|tok) per s|throughput|tokens? rate|tps\b"
+PREFILL_A_SECOND = r"prefill.*per s|prompt.*per s"

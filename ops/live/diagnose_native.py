@@ -36,7 +36,7 @@ SCENES = (
         name="busy",
         mechanism=Mechanism.HEALTHY,
         settings={"kv_memory": "256MiB", "max_num_seqs": 8},
-        load=Load(num_callers=6, prompt_tokens=48, output_tokens=40),
+        load=Load(num_callers=6, prompt_tokens=48, output_tokens=60, is_varied=True),
     ),
     Scene(
         name="overload",

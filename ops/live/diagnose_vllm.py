@@ -35,7 +35,7 @@ SCENES = (
         name="busy",
         mechanism=Mechanism.HEALTHY,
         settings={"max_num_seqs": 8},
-        load=Load(num_callers=6, prompt_tokens=64, output_tokens=48),
+        load=Load(num_callers=6, prompt_tokens=64, output_tokens=96, is_varied=True),
     ),
     Scene(
         name="overload",
@@ -118,7 +118,7 @@ async def _call(http: httpx.AsyncClient, load: Load, random: Random) -> None:
             json={
                 "model": MODEL,
                 "prompt": [random.randrange(100, _VOCABULARY) for _ in range(load.prompt_tokens)],
-                "max_tokens": load.output_tokens,
+                "max_tokens": load.next_output_tokens(random),
                 "temperature": 0,
                 "ignore_eos": True,
             },

@@ -163,7 +163,9 @@ async def _call(client: HostClient, load: Load, name: str, random: Random) -> No
             endpoint="/v1/completions",
             prompt_token_ids=prompt,
             sampling=SamplingParams(
-                max_output_tokens=load.output_tokens, temperature=0.0, ignore_eos=True
+                max_output_tokens=load.next_output_tokens(random),
+                temperature=0.0,
+                ignore_eos=True,
             ),
         )
         async for _ in client.submit(request):

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any
 
 import httpx
@@ -22,6 +23,16 @@ class Load:
     num_callers: int
     prompt_tokens: int
     output_tokens: int
+    """The most that one answer has."""
+    is_varied: bool = False
+    """Answers have from a third of that on. Callers of answers that are equally long end together,
+    and hold up one another with all their prompts at once, which is no healthy load."""
+
+    def next_output_tokens(self, random: Random) -> int:
+        """How long the next answer is."""
+        if not self.is_varied:
+            return self.output_tokens
+        return random.randint(max(1, self.output_tokens // 3), self.output_tokens)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -73,6 +73,12 @@ class RequestSummary:
     is_engine_inferred: bool | None = None
     """False: its engine measured that."""
     kv_block_seconds: float | None = None
+    finished_seconds: float | None = None
+    """Since its arrival, until its engine was through with it."""
+    last_write_seconds: float | None = None
+    """Until the last was written to its client, or its client was gone."""
+    released_seconds: float | None = None
+    """Until every block and slot of it could be used again."""
 
     @property
     def is_end_unseen(self) -> bool:
@@ -223,6 +229,9 @@ def summarize(row: "RequestRow", only_tenant: str | None = None) -> RequestSumma
         engine_seconds=row.engine_seconds,
         is_engine_inferred=row.is_engine_inferred,
         kv_block_seconds=row.kv_block_seconds,
+        finished_seconds=row.finished,
+        last_write_seconds=row.last_write,
+        released_seconds=row.released,
     )
 
 

@@ -37,6 +37,11 @@ def _duration(_context: click.Context, _parameter: click.Parameter, value: str) 
         ("pilothouse diagnose engine.log", "a log: vLLM, SGLang, llama.cpp, TGI, the kernel"),
         ("pilothouse diagnose before.txt after.txt engine.log", "saved /metrics pages and a log"),
         ("kubectl logs engine-0 | pilothouse diagnose -", "whatever comes on standard input"),
+        (
+            "pilothouse requests --all -o json --since 30m --deployment chat | pilothouse "
+            "diagnose -",
+            "what our own records tell",
+        ),
         ("pilothouse diagnose --case case.yaml -o json", "a written case, for programs"),
         (
             "pilothouse diagnose --prometheus http://prom:9090 --since 30m "
@@ -89,6 +94,11 @@ def _duration(_context: click.Context, _parameter: click.Parameter, value: str) 
     help="With --prometheus: from how long ago until now.",
 )
 @click.option(
+    "--deployment",
+    metavar="NAME",
+    help="With FILEs of records that are of several deployments: which one is meant.",
+)
+@click.option(
     "--engine-key-file",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Holds the key that the engine, or Prometheus, wants to see (Authorization: Bearer).",
@@ -110,6 +120,7 @@ def diagnose(
     prometheus: str | None,
     selector: str | None,
     since: float,
+    deployment: str | None,
     engine_key_file: Path | None,
     plugins: tuple[str, ...],
     output: str,
@@ -119,7 +130,9 @@ def diagnose(
     A URL is watched for a minute: its metrics and what it says of itself are read by GET requests,
     to it alone (through no proxy, and to no other server that it redirects to), and nothing is
     changed or installed. Ctrl-C ends the watch, and what was seen is judged. FILEs are saved
-    /metrics pages, logs, or both; what each is, is seen in it. Signals that are missing, stale or
+    /metrics pages, logs, and records of requests as `pilothouse requests --all -o json` and
+    `pilothouse simulate --records` write them, or all of these; what each is, is seen in it.
+    Signals that are missing, stale or
     strange are told of and not trusted. `healthy` and `cannot_tell` are answers too, the second
     with what would settle it.
 
@@ -142,7 +155,7 @@ def diagnose(
                 _rules(plugins)  # one that is not there is told before a minute is watched
                 window, silent = _watched(targets, seconds, every, probe, headers, enough)
         case "FILEs":
-            window = _read(targets)
+            window = _read(targets, deployment)
         case "--case":
             window = _case(case or "")
         case _:
@@ -155,6 +168,7 @@ def diagnose(
 _OF_WAYS = {
     "URLs": {"seconds": "--for", "every": "--every", "probe": "--probe"},
     "--prometheus": {"selector": "--selector", "since": "--since"},
+    "FILEs": {"deployment": "--deployment"},
 }
 """Options by the only way in that they belong to."""
 
@@ -254,13 +268,17 @@ def _watched(
         raise CallError(str(error), ExitCode.USAGE) from error
 
 
-def _read(files: Sequence[str]) -> "Window":
+def _read(files: Sequence[str], deployment: str | None) -> "Window":
     from controlplane.cli.progress import progress_bar
     from controlplane.diagnosis.sources.files import InputError, read_inputs
 
     try:
         with progress_bar() as bar:
-            return read_inputs(files, told=lambda place, share: bar.advance(f"read {place}", share))
+            return read_inputs(
+                files,
+                told=lambda place, share: bar.advance(f"read {place}", share),
+                deployment=deployment,
+            )
     except InputError as error:
         raise CallError(str(error), ExitCode.USAGE) from error
 

@@ -18,8 +18,13 @@ _TELLING = (
     Signal.GENERATION_TOKENS,
     Signal.PREEMPTIONS,
     Signal.DEVICE_MEMORY_USED,
+    Signal.GATEWAY_IN_FLIGHT,
+    Signal.GATEWAY_QUEUED,
 )
-_LATENCIES = (Signal.TTFT, Signal.ITL, Signal.TPOT, Signal.E2E, Signal.QUEUE_TIME)
+_LATENCIES = (
+    *(Signal.TTFT, Signal.ITL, Signal.TPOT, Signal.E2E, Signal.QUEUE_TIME),
+    *(Signal.GATEWAY_TTFT, Signal.GATEWAY_TPOT, Signal.GATEWAY_E2E, Signal.GATEWAY_QUEUE_TIME),
+)
 _MOST_SEEN = 12
 _MOST_ASKED = 6
 _A_WHILE_SECONDS = 20.0
@@ -75,7 +80,7 @@ def _asked(window: Window) -> Iterator[str]:
         yield "the same figures a minute later: one moment tells no course"
     if window.find(Signal.RUNNING) is None:
         yield "requests running and waiting over time"
-    if window.fact("in flight") is None:
+    if window.fact("in flight") is None and window.find(Signal.GATEWAY_IN_FLIGHT) is None:
         yield "requests in flight at the gateway"
     if not window.lines:
         yield "the engine's log around that time"

@@ -31,7 +31,7 @@ _KEPT_OF_A_REQUEST = (
     "request_class", "model_revision", "policy_revision", "contract_revision", "engine",
     "replica_id", "num_attempts", "status_code", "disposition", "delivery", "num_prompt_tokens",
     "num_cached_tokens", "num_output_tokens", "in_contract", "queue_seconds", "ttft_seconds",
-    "tpot_seconds", "e2e_seconds",
+    "tpot_seconds", "e2e_seconds", "finished_seconds", "last_write_seconds", "released_seconds",
 )  # fmt: skip
 
 

@@ -3,33 +3,22 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 
-from controlplane.diagnosis.always_on.request_facts import OWN_TENANTS
 from controlplane.diagnosis.fact import Fact
-from controlplane.diagnosis.reading import Origin, Reading, Series, SourceKind
-from controlplane.diagnosis.sources.facts import facts_of
+from controlplane.diagnosis.reading import Reading, Series
 from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.sources.plain_number import plain_number
-from controlplane.store.minute_endings import (
-    DISPOSITION_PREFIX,
-    GOOD,
-    INPUT_TOKENS,
-    JUDGED,
-    OFFERED,
-    EndingKey,
+from controlplane.diagnosis.sources.records.ending_facts import (
+    SENT,
+    TURNED_AWAY,
+    facts_of_endings,
+    sends_more,
 )
-from dataplane.engine_metrics.signal import Signal
+from controlplane.diagnosis.sources.records.ending_series import ended, refused
+from controlplane.diagnosis.sources.records.request_facts import OWN_TENANTS
+from controlplane.store.minute_endings import DISPOSITION_PREFIX, OFFERED, EndingKey
 
-SINCE_SECONDS = 180.0
-"""How far back one look at the counts goes. Requests that take longer are not counted here."""
-_TURNED_AWAY = frozenset({"rejected", "shed"})
 _PLACE = "request counts"
-_SENT = (OFFERED, INPUT_TOKENS)
-_SHOWN = 8
 _MAX_UNIX = 2**62
-_USUAL_SECONDS = 120.0
-"""How long it must have been seen what is usual of a tenant."""
-_GROWN = 2.0
-"""So many times what is usual is told of."""
 
 
 class CountHistory:
@@ -85,7 +74,7 @@ class CountHistory:
         """Counters by disposition, unless gateways tell them sooner, and facts of the last minutes
         by tenant."""
         series = () if is_told_by_gateways else tuple(self._series(deployment))
-        facts = tuple(self._facts(deployment)) if self._moments else ()
+        facts = self._facts(deployment) if self._moments else ()
         if not series and not facts:
             return Part()
         return Part(series=series, facts=facts, start=self._moments[0], end=self._moments[-1])
@@ -94,7 +83,7 @@ class CountHistory:
         """Whether the tenant who sends most, in requests or in tokens, sends much more than
         before."""
         by_measure = self._by_measure(deployment)
-        return any(self._has_grown(deployment, measure, by_measure[measure]) for measure in _SENT)
+        return any(self._has_grown(deployment, measure, by_measure[measure]) for measure in SENT)
 
     def _recent(self) -> set[tuple[str, str]]:
         return {
@@ -105,19 +94,9 @@ class CountHistory:
         for (of, word), readings in self._readings.items():
             if of != deployment or not readings:
                 continue
-            yield Series(
-                signal=Signal.GATEWAY_ENDED,
-                origin=_origin(f"requests ended {word}"),
-                readings=tuple(readings),
-                labels={"disposition": word},
-            )
-            if word in _TURNED_AWAY:
-                yield Series(
-                    signal=Signal.GATEWAY_REJECTED,
-                    origin=_origin(f"requests {word}"),
-                    readings=tuple(readings),
-                    labels={"reason": word},
-                )
+            yield ended(word, readings, _PLACE)
+            if word in TURNED_AWAY:
+                yield refused(word, readings, _PLACE)
 
     def _by_measure(self, deployment: str) -> defaultdict[str, Counter[str]]:
         """How much of each measure each tenant has in the last minutes."""
@@ -127,51 +106,29 @@ class CountHistory:
                 by_measure[key.measure][key.tenant] += value
         return by_measure
 
-    def _facts(self, deployment: str) -> Iterator[Fact]:
+    def _facts(self, deployment: str) -> tuple[Fact, ...]:
         by_measure = self._by_measure(deployment)
-        seconds = f"{SINCE_SECONDS:g}"
-        known: dict[str, object] = {}
-        offered = by_measure[OFFERED]
-        if self._has_grown(deployment, OFFERED, offered):
-            known[f"calls_by_tenant_last_{seconds}_s"] = dict(offered.most_common(_SHOWN))
-            turned_away: Counter[str] = sum(
-                (by_measure[f"{DISPOSITION_PREFIX}{word}"] for word in sorted(_TURNED_AWAY)),
-                Counter(),
-            )
-            if turned_away:
-                name = f"rejected_by_tenant_last_{seconds}_s"
-                known[name] = dict(turned_away.most_common(_SHOWN))
-        judged = by_measure[JUDGED].total()
-        if judged:
-            missed = judged - by_measure[GOOD].total()
-            known[f"contract_missed_last_{seconds}_s"] = f"{missed} of {judged} requests"
-        yield from facts_of(known, self._moments[-1], is_observed=True)
+        return facts_of_endings(
+            by_measure,
+            self._moments[-1],
+            is_one_sending_more=self._has_grown(deployment, OFFERED, by_measure[OFFERED]),
+        )
 
     def _remember(self, counted: Mapping[EndingKey, int]) -> None:
         """Of minutes that are not looked at any more, how much each tenant sent."""
         oldest = min((key.minute_unix for key in counted), default=_MAX_UNIX)
         for key, value in self._seen.items():
-            if key.minute_unix < oldest and key.measure in _SENT:
+            if key.minute_unix < oldest and key.measure in SENT:
                 of = (key.deployment, key.measure, key.tenant)
                 minutes = self._before.setdefault(of, {})
                 minutes[key.minute_unix] = value
 
-    def _has_grown(self, deployment: str, measure: str, offered: Counter[str]) -> bool:
-        """Whether the tenant who sends most sends much more than before. That one has most of the
-        traffic is how most services are, and no finding; nor is anything known of a tenant when
-        there was no time to learn what is usual."""
-        if len(offered) < 2:
-            return False
-        (tenant, number), *_ = offered.most_common(1)
-        minutes = {at for of, told in self._before.items() if of[0] == deployment for at in told}
-        num_minutes = (max(minutes) - min(minutes)) / 60 + 1 if minutes else 0
-        if num_minutes * 60 < _USUAL_SECONDS:
-            return False
-        before = sum(self._before.get((deployment, measure, tenant), {}).values()) / (
-            num_minutes * 60
-        )
-        return number / SINCE_SECONDS >= _GROWN * before
-
-
-def _origin(name: str) -> Origin:
-    return Origin(kind=SourceKind.RECORDS, name=name, place=_PLACE)
+    def _has_grown(self, deployment: str, measure: str, sent: Counter[str]) -> bool:
+        """Beside what was remembered of minutes that are over, in whichever measure."""
+        seen = {at for of, told in self._before.items() if of[0] == deployment for at in told}
+        num_minutes = (max(seen) - min(seen)) / 60 + 1 if seen else 0
+        before = {
+            tenant: sum(self._before.get((deployment, measure, tenant), {}).values())
+            for tenant in sent
+        }
+        return sends_more(sent, before, num_minutes * 60)

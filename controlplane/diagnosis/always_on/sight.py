@@ -10,7 +10,7 @@ from pathlib import Path
 
 from controlplane.api.changes import STALE_SECONDS
 from controlplane.api.marks import read_marks
-from controlplane.diagnosis.always_on.count_history import SINCE_SECONDS, CountHistory
+from controlplane.diagnosis.always_on.count_history import CountHistory
 from controlplane.diagnosis.always_on.failure_log import (
     Failure,
     given_up,
@@ -21,13 +21,15 @@ from controlplane.diagnosis.always_on.gateway_history import GatewayHistory
 from controlplane.diagnosis.always_on.page_readers import PageReaders
 from controlplane.diagnosis.always_on.replica_history import ReplicaHistory
 from controlplane.diagnosis.always_on.report_history import ReportHistory, read_reports
-from controlplane.diagnosis.always_on.request_facts import facts_of_requests
 from controlplane.diagnosis.always_on.scraper import ScrapedPage
 from controlplane.diagnosis.always_on.turns import Target
 from controlplane.diagnosis.sources.facts import facts_of
 from controlplane.diagnosis.sources.failed_scrapes import SILENT_KEY, told_of_failures
 from controlplane.diagnosis.sources.joining import join
 from controlplane.diagnosis.sources.part import Part
+from controlplane.diagnosis.sources.records.ended_request import of_row
+from controlplane.diagnosis.sources.records.ending_facts import SINCE_SECONDS
+from controlplane.diagnosis.sources.records.request_facts import facts_of_requests
 from controlplane.diagnosis.window import Change, Window
 from controlplane.operator.observed import ObservedReplica, ObservedState
 from controlplane.process_history import ProcessHistory
@@ -201,8 +203,8 @@ class Sight:
         for name in sorted(wanted, key=lambda each: (each not in grown, each))[:_MAX_RECORDED]:
             with self.request_db.reading() as session:
                 asked = RequestFilter(deployment=name, since_unix_ns=since)
-                rows = list_requests(session, asked, _MAX_REQUESTS)
-                facts = facts_of_requests(rows, at, is_one_sending_more=name in grown)
+                ended = [of_row(row) for row in list_requests(session, asked, _MAX_REQUESTS)]
+            facts = facts_of_requests(ended, at, is_one_sending_more=name in grown)
             self._requests[name] = Part(facts=facts)
 
     def take_changes(self, at: float) -> None:

@@ -1,4 +1,4 @@
-"""Saved metrics pages, logs, cases and what we write ourselves, into one window.
+"""Saved metrics pages, logs, our records, cases and what else we write, into one window.
 
 What each file is, is seen in it. Times are Unix times wherever something tells them: stamps in a
 log, marks in or at a page, the files' own. A log whose lines have no date ends when its file was
@@ -8,7 +8,6 @@ last written.
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
@@ -27,6 +26,7 @@ from controlplane.diagnosis.sources.page_times import SavedPage, times_of
 from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.sources.scrapes import Snapshot, series_of
 from controlplane.diagnosis.sources.simulated import EVENTS, GATEWAYS, SCRAPES, read_simulated
+from controlplane.diagnosis.sources.taken import Taken, beside_engines
 from controlplane.diagnosis.sources.text_kind import TextKind, is_exposition, kind_of
 from controlplane.diagnosis.window import Doubt, DoubtKind, Window
 from dataplane.engine_metrics.exposition import NotMetricsError, split_scrapes
@@ -35,16 +35,18 @@ __all__ = ["InputError", "read_inputs"]
 
 
 def read_inputs(
-    names: Sequence[str], stdin: BinaryIO | None = None, told: Told = nobody_told
+    names: Sequence[str],
+    stdin: BinaryIO | None = None,
+    told: Told = nobody_told,
+    deployment: str | None = None,
 ) -> Window:
     """One window of all files, folders and, for `-`, standard input; `told` hears how far each is
-    read. Raises InputError."""
+    read. `deployment`: of records, those of which; None: they are of one. Raises InputError."""
+    taken = Taken(deployment)
     if len(names) == 1 and _is_simulated(Path(names[0])):
+        taken.refuse_choice(names)
         return _simulated(Path(names[0]))
-    pages: list[SavedPage] = []
-    parts: list[Part] = []
     refused: list[InputError] = []
-    owners = Owners()
     for opened in open_inputs(names, stdin or sys.stdin.buffer, told):
         if isinstance(opened, InputError):
             refused.append(opened)
@@ -54,21 +56,35 @@ def read_inputs(
                 raise InputError(opened.place, "is written for people", "name it if it is a log")
             kind = kind_of(opened.head, opened.place)
             if kind is TextKind.CASE and len(names) == 1 and opened.folder is None:
+                taken.refuse_choice(names)
                 return _case(opened)
-            _take(opened, kind, pages, parts, owners)
+            _take(opened, kind, taken)
         except InputError as error:
             if opened.folder is None:
                 raise
             refused.append(error)
-    if refused and not pages and not parts:
+    if refused and taken.is_empty:
         raise next(
             (each for each in refused if isinstance(each, _CaseAmongOthersError)), refused[0]
         )
-    pages, doubts = beside_logs(pages, parts)
-    metrics = list(_metrics(pages, refused, owners))
-    owners.refuse_strangers()
+    taken.refuse_choice(names)
+    return _joined(taken, refused)
+
+
+def _joined(taken: Taken, refused: list[InputError]) -> Window:
+    """All on one clock."""
+    records = taken.records()
+    pages, doubts = beside_logs(taken.pages, [*taken.parts, *records])
+    others = [*_metrics(pages, refused, taken.owners), *taken.parts]
+    taken.owners.refuse_strangers()
     passed_over = tuple(map(_passed_over, refused))
-    return join([*metrics, *parts, Part(doubts=(*owners.doubts(), *doubts, *passed_over))])
+    return join(
+        [
+            *others,
+            *beside_engines(records, others),
+            Part(doubts=(*taken.owners.doubts(), *doubts, *passed_over)),
+        ]
+    )
 
 
 _FOR_PEOPLE = (".md", ".rst")
@@ -79,23 +95,19 @@ class _CaseAmongOthersError(InputError):
     """Of files that nothing else could be made of, the one to tell about."""
 
 
-def _take(
-    opened: OpenedText,
-    kind: TextKind,
-    pages: list[SavedPage],
-    parts: list[Part],
-    owners: Owners,
-) -> None:
+def _take(opened: OpenedText, kind: TextKind, taken: Taken) -> None:
     """Adds what `opened` holds."""
     match kind:
         case TextKind.METRICS:
-            pages += _pages(opened, opened.text())
+            taken.pages += _pages(opened, opened.text())
         case TextKind.LOG:
-            parts.append(_log(opened, opened.lines(), owners))
+            taken.parts += _log(opened, opened.lines(), taken.owners)
         case TextKind.MIXED:
             metrics, lines = _unmixed(opened.lines())
-            pages += _pages(opened, metrics)
-            parts.append(_log(opened, lines, owners))
+            taken.pages += _pages(opened, metrics)
+            taken.parts += _log(opened, lines, taken.owners)
+        case TextKind.RECORDS:
+            taken.take_records(opened)
         case TextKind.CASE:
             raise _CaseAmongOthersError(
                 opened.place, "is a case, and a case is whole", "name it alone"
@@ -107,7 +119,7 @@ def _take(
                 "name the folder that they are in, alone",
             )
     if opened.shortcomings:
-        parts.append(Part(doubts=tuple(_shortcomings(opened))))
+        taken.parts.append(Part(doubts=tuple(_shortcomings(opened))))
 
 
 def _passed_over(error: InputError) -> Doubt:
@@ -179,10 +191,17 @@ def _parts(pages: Sequence[SavedPage], owners: Owners) -> list[Part]:
     by_process: dict[str, list[SavedPage]] = {}
     for page in pages:
         by_process.setdefault(_process_of(page), []).append(page)
-    return [_of_process(name, own, len(by_process), owners) for name, own in by_process.items()]
+    return [
+        part
+        for name, own in by_process.items()
+        for part in _of_process(name, own, len(by_process), owners)
+    ]
 
 
-def _of_process(name: str, pages: Sequence[SavedPage], num_processes: int, owners: Owners) -> Part:
+def _of_process(
+    name: str, pages: Sequence[SavedPage], num_processes: int, owners: Owners
+) -> tuple[Part, Part]:
+    """What they tell, and what is to be doubted of their times."""
     times, doubts = times_of(pages)
     folders = {page.folder for page in pages}
     snapshots = [
@@ -198,7 +217,7 @@ def _of_process(name: str, pages: Sequence[SavedPage], num_processes: int, owner
     if part.engine is not None:
         for page in pages:
             owners.take(part.engine.name, page.place)
-    return replace(part, doubts=(*part.doubts, *doubts))
+    return part, Part(doubts=tuple(doubts))
 
 
 def _labels(page: SavedPage, process: str, num_folders: int, num_processes: int) -> dict[str, str]:
@@ -224,7 +243,8 @@ def _process_of(page: SavedPage) -> str:
 
 
 # --- logs ---------------------------------------------------------------------------------
-def _log(opened: OpenedText, lines: Iterable[str], owners: Owners) -> Part:
+def _log(opened: OpenedText, lines: Iterable[str], owners: Owners) -> tuple[Part, ...]:
+    """What it says, and a doubt where that is nothing."""
     reader = LogReader(opened.place, _first_year(opened))
     reader.read(lines)
     if reader.knows_year:
@@ -238,19 +258,14 @@ def _log(opened: OpenedText, lines: Iterable[str], owners: Owners) -> Part:
     elif part.engine is not None:
         owners.note(part.engine.name, opened.place)
     if part.series or part.events:
-        return part
-    return replace(
-        part,
-        doubts=(
-            *part.doubts,
-            Doubt(
-                kind=DoubtKind.UNREADABLE,
-                name=opened.place,
-                what=f"none of its {part.num_lines} lines is one that an engine, a kernel or a "
-                "server is known to write",
-            ),
-        ),
+        return (part,)
+    nothing = Doubt(
+        kind=DoubtKind.UNREADABLE,
+        name=opened.place,
+        what=f"none of its {part.num_lines} lines is one that an engine, a kernel or a server is "
+        "known to write",
     )
+    return part, Part(doubts=(nothing,))
 
 
 def _first_year(opened: OpenedText) -> int | None:

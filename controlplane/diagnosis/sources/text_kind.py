@@ -14,6 +14,10 @@ _SAMPLE = re.compile(
 )
 _COMMENT = re.compile(r"^# (?:TYPE|HELP|UNIT|EOF)\b")
 _OWN_LINE = re.compile(r"^\s*\{.*\"at_s\":.*\"kind\":|^\s*\{.*\"kind\":.*\"at_s\":")
+_RECORD = re.compile(r'^\s*\{(?=.*"request_id" *:)(?=.*"arrived_at_unix_ns" *:)')
+_PAGE = re.compile(r'\{\s*"requests": *\[\s*\{\s*"request_id"')
+_FIRST_LINES = 5
+"""Of which one at least is whole, where the beginning of a file was cut off."""
 _FEW = 0.4
 """A page of which so many lines are broken is one still; of a log, nearly all are none."""
 
@@ -26,6 +30,8 @@ class TextKind(StrEnum):
     MIXED = "mixed"
     """A log in which metrics pages stand, as people paste them together."""
     CASE = "case"
+    RECORDS = "records"
+    """Our records of requests, one a line."""
     OWN_LINES = "own lines"
     """What `pilothouse simulate --metrics` writes."""
 
@@ -38,6 +44,8 @@ def kind_of(head: str, place: str) -> TextKind:
         return TextKind.CASE
     if lines and _OWN_LINE.match(lines[0]):
         return TextKind.OWN_LINES
+    if any(map(_RECORD.match, lines[:_FIRST_LINES])):
+        return TextKind.RECORDS
     others = [line for line in lines if not is_exposition(line)]
     if len(others) <= _FEW * len(lines) and not any(map(find_stamp, _without_comments(others))):
         return TextKind.METRICS
@@ -65,4 +73,10 @@ def _refuse(start: str, place: str) -> None:
             place,
             "is a Prometheus server's answer",
             "name the server itself with --prometheus",
+        )
+    if _PAGE.match(start):
+        raise InputError(
+            place,
+            "is one page of `pilothouse requests`",
+            "write all that match, one a line: `pilothouse requests --all -o json`",
         )

@@ -6,6 +6,7 @@ from itertools import pairwise
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogKind
+from controlplane.diagnosis.reading import SourceKind
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.contrast import contrasts
@@ -78,9 +79,9 @@ _TAIL = 0.9
 
 
 def agrees(argument: Argument, now: Activity) -> bool:
-    """The gateway counts as many as the engine."""
+    """The gateway counts as many as the engine; what our records say of both is said once."""
     inside, running = now.in_flight, now.running
-    if inside is None or running is None:
+    if inside is None or running is None or running.origin.kind is SourceKind.RECORDS:
         return False
     argument.series(inside, "as many as the engine says")
     return True

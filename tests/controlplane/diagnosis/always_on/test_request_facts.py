@@ -8,9 +8,10 @@ from random import Random
 import msgspec
 import pytest
 
-from controlplane.diagnosis.always_on.request_facts import facts_of_requests
 from controlplane.diagnosis.always_on.settings import AlwaysOnSettings
 from controlplane.diagnosis.rules import BUILT_IN_RULES
+from controlplane.diagnosis.sources.records.ended_request import of_row
+from controlplane.diagnosis.sources.records.request_facts import facts_of_requests
 from controlplane.store.database import Database
 from controlplane.store.records import RecordBatch, store_batch
 from controlplane.store.request_rows import compact_row
@@ -56,8 +57,8 @@ def _sent(
 
 
 def _told(records: Iterable[RequestRecord], *, is_one_sending_more: bool) -> dict[str, str]:
-    rows = [RequestRow(**_columns(record)) for record in records]
-    facts = facts_of_requests(rows, START_NS / 1e9 + 60, is_one_sending_more=is_one_sending_more)
+    ended = [of_row(RequestRow(**_columns(record))) for record in records]
+    facts = facts_of_requests(ended, START_NS / 1e9 + 60, is_one_sending_more=is_one_sending_more)
     assert all(fact.is_observed for fact in facts)
     return {fact.key: fact.raw for fact in facts}
 

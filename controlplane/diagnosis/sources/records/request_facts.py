@@ -1,7 +1,8 @@
 """What only our own records of single requests tell: tenants, attempts, clients that do not read.
 
-Courses and latencies are exported by gateways, sooner and of every request; counts say how requests
-ended. This is read beside them of deployments that look troubled, from the newest compact rows.
+Of a running deployment, courses and latencies are exported by gateways, sooner and of every
+request, and counts say how requests ended: this is read beside them of those that look troubled,
+from the newest compact rows. Of a file it is read from its newest records.
 """
 
 from collections import Counter
@@ -9,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.sources.facts import facts_of
-from controlplane.store.request_tables import RequestRow
+from controlplane.diagnosis.sources.records.ended_request import EndedRequest
 
 OWN_TENANTS = "_"
 """Names that begin so are not callers, but probes of ours."""
@@ -26,7 +27,7 @@ _FELT_SECONDS = 0.5
 
 
 def facts_of_requests(
-    rows: Sequence[RequestRow], at: float, *, is_one_sending_more: bool
+    rows: Sequence[EndedRequest], at: float, *, is_one_sending_more: bool
 ) -> tuple[Fact, ...]:
     """Of requests that arrived of late and have ended. Tenants are told of where one of them sends
     more than it used to: that one has most of the traffic is how most services are."""
@@ -43,7 +44,7 @@ def facts_of_requests(
     return facts_of(told, at, is_observed=True)
 
 
-def _lives(rows: Sequence[RequestRow], span: str) -> Iterable[tuple[str, object]]:
+def _lives(rows: Sequence[EndedRequest], span: str) -> Iterable[tuple[str, object]]:
     """What happened to them."""
     least = _SOME * len(rows)
     attempts = sum(max(0, row.num_attempts - 1) for row in rows)
@@ -67,13 +68,13 @@ def _lives(rows: Sequence[RequestRow], span: str) -> Iterable[tuple[str, object]
         yield "released_after_finish_p95_s", _rounded(p95)
 
 
-def _tenants(rows: Sequence[RequestRow], span: str) -> dict[str, object]:
+def _tenants(rows: Sequence[EndedRequest], span: str) -> dict[str, object]:
     """How much each sent, and how long it waited; nothing where there is but one."""
     counted = Counter(row.tenant for row in rows if row.tenant is not None)
     if len(counted) < 2:
         return {}
     named = {tenant for tenant, _ in counted.most_common(_MOST_SHARES)}
-    by_tenant: dict[str, list[RequestRow]] = {}
+    by_tenant: dict[str, list[EndedRequest]] = {}
     for row in rows:
         who = row.tenant if row.tenant is not None and row.tenant in named else "others"
         by_tenant.setdefault(who, []).append(row)

@@ -1,0 +1,131 @@
+"""One request that ended, with what the diagnosis reads of it, whoever wrote it down."""
+
+from dataclasses import dataclass
+
+from controlplane.api.request_views import RequestSummary
+from controlplane.store.request_rows import compact_row
+from controlplane.store.request_tables import RequestRow
+from dataplane.lifecycle import Disposition, EventKind, Observability, find_event
+from dataplane.record import RequestRecord
+
+_ENDED_ON_ARRIVAL = frozenset({Disposition.REJECTED, Disposition.INVALID})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedRequest:
+    """Offsets in seconds since its arrival. None: it did not happen, or nobody knows."""
+
+    gateway_id: str
+    gateway_sequence: int | None
+    """Counts the records of one gateway; None: who asked may not see it."""
+    arrived_at_unix_ns: int
+    tenant: str | None
+    deployment: str | None
+    num_attempts: int
+    disposition: str
+    refusal: str | None
+    """Which limit refused it, by the code of its error; None: it was not refused, or only that it
+    was is known."""
+    num_prompt_tokens: int | None
+    num_cached_tokens: int | None
+    num_output_tokens: int | None
+    in_contract: bool | None
+    scheduled: float | None
+    finished: float | None
+    last_write: float | None
+    released: float | None
+    ttft: float | None
+    """This and the next two at the boundary of its contract, the server's where it has none."""
+    tpot: float | None
+    e2e: float | None
+    is_work_observed: bool
+    """Its engine showed when it worked on it. False also where that is not known."""
+
+    @property
+    def arrived_at(self) -> float:
+        """Unix time."""
+        return self.arrived_at_unix_ns / 1e9
+
+    @property
+    def lasted(self) -> float | None:
+        """Until it was over for its client and its engine; None: nobody saw its end."""
+        known = [at for at in (self.finished, self.last_write, self.e2e) if at is not None]
+        if not known and self.disposition in _ENDED_ON_ARRIVAL:
+            return 0.0
+        return max(known, default=None)
+
+    @property
+    def is_answered(self) -> bool:
+        """Whole, as its caller asked for."""
+        return self.disposition in (Disposition.STOP, Disposition.LENGTH)
+
+
+def of_row(row: RequestRow) -> EndedRequest:
+    """The store's compact row."""
+    return EndedRequest(
+        gateway_id=row.gateway_id,
+        gateway_sequence=row.gateway_sequence,
+        arrived_at_unix_ns=row.arrived_at_unix_ns,
+        tenant=row.tenant,
+        deployment=row.deployment,
+        num_attempts=row.num_attempts,
+        disposition=row.disposition,
+        refusal=None,
+        num_prompt_tokens=row.num_prompt_tokens,
+        num_cached_tokens=row.num_cached_tokens,
+        num_output_tokens=row.num_output_tokens,
+        in_contract=row.in_contract,
+        scheduled=row.scheduled,
+        finished=row.finished,
+        last_write=row.last_write,
+        released=row.released,
+        ttft=row.ttft,
+        tpot=row.tpot,
+        e2e=row.e2e,
+        is_work_observed=row.is_engine_inferred is False,
+    )
+
+
+def of_record(record: RequestRecord) -> EndedRequest:
+    """The full record, by what the store would make of it."""
+    row = compact_row(record)
+    began = find_event(record.events, EventKind.SCHEDULED)
+    return EndedRequest(
+        **{name: row[name] for name in _AS_STORED},
+        num_output_tokens=record.num_output_tokens,
+        refusal=None if record.decision is None else record.decision.kind,
+        is_work_observed=began is not None and began.observability is Observability.OBSERVED,
+    )
+
+
+_AS_STORED = (
+    *("gateway_id", "gateway_sequence", "arrived_at_unix_ns", "tenant", "deployment"),
+    *("num_attempts", "disposition", "num_prompt_tokens", "num_cached_tokens", "in_contract"),
+    *("scheduled", "finished", "last_write", "released", "ttft", "tpot", "e2e"),
+)
+
+
+def of_summary(summary: RequestSummary) -> EndedRequest:
+    """One line of `pilothouse requests --all -o json`."""
+    return EndedRequest(
+        gateway_id=summary.gateway_id,
+        gateway_sequence=summary.gateway_sequence,
+        arrived_at_unix_ns=summary.arrived_at_unix_ns,
+        tenant=summary.tenant,
+        deployment=summary.deployment,
+        num_attempts=summary.num_attempts,
+        disposition=summary.disposition,
+        refusal=None,
+        num_prompt_tokens=summary.num_prompt_tokens,
+        num_cached_tokens=summary.num_cached_tokens,
+        num_output_tokens=summary.num_output_tokens,
+        in_contract=summary.in_contract,
+        scheduled=summary.queue_seconds,
+        finished=summary.finished_seconds,
+        last_write=summary.last_write_seconds,
+        released=summary.released_seconds,
+        ttft=summary.ttft_seconds,
+        tpot=summary.tpot_seconds,
+        e2e=summary.e2e_seconds,
+        is_work_observed=summary.is_engine_inferred is False,
+    )

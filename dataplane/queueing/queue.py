@@ -33,6 +33,7 @@ from dataplane.policy import AdmissionPolicyTerms, ClassPolicy
 from dataplane.queueing.class_lane import Charge
 from dataplane.queueing.demand import ONE_SLOT, QueueDemand
 from dataplane.queueing.drain_rate import DrainRate, DrainReading
+from dataplane.queueing.openings import Openings
 from dataplane.queueing.promises import Promises
 from dataplane.queueing.replica_slots import ReplicaSlots
 from dataplane.queueing.ticket import Departure, Lease, LeavingListener, Ticket
@@ -65,6 +66,7 @@ class DeploymentQueue:
         """Blocks of KV cache of those that were given slots. For reading alone."""
         self._slots = ReplicaSlots()
         self._line = WaitingLine()
+        self._openings = Openings(self._slots, self.kv, self._line)
         self._limits = WaitLimits(unserved_seconds)
         self.promises = Promises(clock, self.router, self._slots, self._line, self.drain)
         """What is learned so that its policy's are kept. For reading alone."""
@@ -94,17 +96,7 @@ class DeploymentQueue:
     def has_room_for(self, num_slots: int, kv: KVDemand | None = None) -> bool:
         """A request of so many sequences, which wants so many blocks, that entered now would start
         at once, and take nothing that somebody waits for."""
-        line = self._line
-        if not line.num_waiting and num_slots == 1:
-            return bool(self._fitting(self._slots.open, kv))
-        if line.num_waiting > len(line.retries):
-            return False  # somebody waits for all replicas
-        kept: set[str] = set()
-        for ticket in line.retries:
-            kept |= self._usable(ticket)
-            if kept >= self._slots.replica_ids():
-                return False
-        return bool(self._fitting(self._slots.with_room(num_slots, kept), kv))
+        return self._openings.has_any(num_slots, kv)
 
     def read_drain(self) -> DrainReading | None:
         """How fast those who wait begin; None: nobody can tell. While no replica is connected, what
@@ -292,7 +284,7 @@ class DeploymentQueue:
         self._slots.check_integrity()
         self._line.check_integrity()
         self.kv.check_integrity()
-        startable = self._find_startable(self.clock())
+        startable = self._openings.find_startable(self.clock())
         if startable is not None:
             ticket, candidates = startable
             raise AssertionError(
@@ -301,7 +293,7 @@ class DeploymentQueue:
             )
 
     def _note_service(self, ticket: Ticket) -> None:
-        if self._slots.replica_ids() and (not ticket.excluded or self._usable(ticket)):
+        if self._slots.replica_ids() and (not ticket.excluded or self._openings.usable(ticket)):
             self._limits.note_served(ticket)
         else:
             self._limits.note_unserved(ticket, self.clock())
@@ -322,12 +314,9 @@ class DeploymentQueue:
         """Who waits for a replica to connect does not wait for a turn: it tells no rate."""
         self.drain.note_waiting(bool(self._line.num_waiting) and self._slots.has_replicas)
 
-    def _usable(self, ticket: Ticket) -> Set[str]:
-        return self._slots.replica_ids() - ticket.excluded
-
     def _start_at_once(self, ticket: Ticket) -> bool:
         """Nobody is before it: its slots are taken from nobody, and charged to nobody."""
-        candidates = self._with_room(ticket, frozenset())
+        candidates = self._openings.for_ticket(ticket, _NOBODY)
         if not candidates:
             return False
         if ticket.deadline_at is not None and ticket.deadline_at <= ticket.entered_at:
@@ -378,44 +367,10 @@ class DeploymentQueue:
             self._is_dispatching = False
 
     def _find_next(self) -> tuple[Ticket, Sequence[Candidate]] | None:
-        """As `_find_startable`, of those who are not late; who is leaves."""
+        """The first who can start, of those who are not late; who is leaves."""
         if not self._line.num_waiting or not self._slots.open:
             return None
         now = self.clock()
         for late in self._limits.take_late(now):
             self._depart(late, self._limits.explain(late, now))
-        return self._find_startable(now)
-
-    def _find_startable(self, now: float) -> tuple[Ticket, Sequence[Candidate]] | None:
-        """The first in order that can start. What it waits for is kept from those behind it: they
-        pass a retry only to a replica that has failed it, and nobody passes anybody else."""
-        kept: set[str] = set()
-        for ticket in self._line.retries:
-            if candidates := self._with_room(ticket, kept):
-                return ticket, candidates
-            kept |= self._usable(ticket)
-            if kept >= self._slots.replica_ids():
-                return None
-        front = self._line.find_front(now)
-        if front is None or not (candidates := self._with_room(front, kept)):
-            return None
-        return front, candidates
-
-    def _with_room(self, ticket: Ticket, kept: Set[str]) -> Sequence[Candidate]:
-        """Replicas that could take it now, but for those kept for others."""
-        if ticket.excluded:
-            kept = ticket.excluded | kept
-        candidates, wanted = self._slots.with_room(ticket.demand.num_slots, kept), ticket.demand.kv
-        if wanted is None:
-            return candidates
-        fitting = self._fitting(candidates, wanted)
-        ticket.lacks_blocks = bool(candidates) and not fitting
-        return fitting
-
-    def _fitting(
-        self, candidates: Sequence[Candidate], wanted: KVDemand | None
-    ) -> Sequence[Candidate]:
-        """Those that have the blocks, too."""
-        if wanted is None:
-            return candidates
-        return [each for each in candidates if self.kv.room(each.replica_id, wanted).fits]
+        return self._openings.find_startable(now)

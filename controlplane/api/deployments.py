@@ -22,7 +22,8 @@ from controlplane.api.deployment_views import (
     view_load,
     view_revisions,
 )
-from controlplane.api.overview import newest_stats, troubles_of
+from controlplane.api.engine_figures import newest_stats
+from controlplane.api.overview import troubles_of
 from controlplane.api.request_query import QueryError, parse_instant
 from controlplane.api.series import DEFAULT_RANGE, SeriesError, seconds_of
 from controlplane.api.slo_counts import SloCount, slo_counts

@@ -15,7 +15,7 @@ from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.contrast import contrasts
-from controlplane.diagnosis.views.symptoms import FEW_WAIT
+from controlplane.diagnosis.views.symptoms.waiting import FEW_WAIT
 from controlplane.diagnosis.views.told import number_of, plain, told_all
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal, Unit

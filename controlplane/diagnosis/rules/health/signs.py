@@ -13,7 +13,7 @@ from controlplane.diagnosis.views.contrast import contrasts
 from controlplane.diagnosis.views.latency import is_quick, latencies
 from controlplane.diagnosis.views.preempting import preempting
 from controlplane.diagnosis.views.prefix import hit_rates
-from controlplane.diagnosis.views.symptoms import FEW_WAIT
+from controlplane.diagnosis.views.symptoms.waiting import FEW_WAIT
 from controlplane.diagnosis.views.told import number_of, says_no, told_all, told_number
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal, Unit

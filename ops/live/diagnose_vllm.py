@@ -27,7 +27,8 @@ from ops.calibration.service import MODEL
 from ops.calibration.vllm_server import VllmPlan, serving_vllm
 from ops.live.scene import Load, Scene, judged, until_counted, watched
 
-_WARM_TOKENS = 200
+_WARM_TOKENS = 1500
+"""Every batch of a new shape takes a second or two the first time, on the CPU."""
 _VOCABULARY = 40_000
 
 SCENES = (

@@ -13,7 +13,7 @@ from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.sources.live import Progress, watch
 from controlplane.diagnosis.window import Window
 
-_WARM_UP_SECONDS = 120.0
+_WARM_UP_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,8 +47,9 @@ _KV = (
     r"|used share|utili[sz]ation|util|fill)"
 )
 _SEATS = (
-    r"max (num )?(seqs|running|active|concurrent (requests|seqs)|batch size)|^(num )?(slots|seats)$"
-    r"|^n ?(slots|parallel)$|^parallel( slots)?$|max running requests|^seat limit|max batch size$"
+    r"max (num )?(seqs|running|active|concurrent (requests|seqs)|batch size)"
+    r"|^(num |total )?(slots|seats)$|^n ?(slots|parallel)$|^parallel( slots)?$|max running requests"
+    r"|^seat limit|max batch size$"
 )
 _CAPACITY = (
     r"(kv|cache)( cache)? (pool )?(size |capacity |total )?(in )?tokens|pool (size )?tokens"

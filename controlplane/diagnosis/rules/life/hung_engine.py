@@ -6,7 +6,6 @@ from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.log_event import LogEvent
 from controlplane.diagnosis.reading import Series
-from controlplane.diagnosis.rules.life.long_prompt import PROMPT_SECONDS, may_be_prefill
 from controlplane.diagnosis.rules.life.silence import (
     LEAST_SECONDS,
     LONG_SECONDS,
@@ -24,6 +23,12 @@ from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.course import from_on, stretch_while
+from controlplane.diagnosis.views.long_prefill import (
+    ONE_PIECE_SECONDS,
+    is_in_one_piece,
+    longest_prefill,
+    may_be_prefill,
+)
 from controlplane.diagnosis.views.moving import moves_since
 from controlplane.diagnosis.views.told import told, told_all
 from controlplane.diagnosis.views.truth import Truth, truth_of
@@ -181,14 +186,21 @@ def _sure(
         return Confidence.CERTAIN if unanswered else Confidence.LIKELY
     if (truth.is_wanted or unanswered) and notices:
         return Confidence.LIKELY
-    if unanswered and (truth.is_wanted or now.running is not None):
+    waits_behind = bool(is_in_one_piece(now)) and seconds < longest_prefill(now)
+    if unanswered and (truth.is_wanted or now.running is not None) and not waits_behind:
         return Confidence.LIKELY
-    if unanswered and is_known and seconds >= LONG_SECONDS:
+    if unanswered and is_known and seconds >= LONG_SECONDS and not waits_behind:
         return Confidence.LIKELY
-    enough = PROMPT_SECONDS if may_be_prefill(now) else LONG_SECONDS
-    if is_wanted and is_known and seconds >= enough and _stands(now, start):
+    if is_wanted and is_known and seconds >= _enough(now, truth) and _stands(now, start):
         return Confidence.LIKELY
     return Confidence.POSSIBLE
+
+
+def _enough(now: Activity, truth: Truth) -> float:
+    """Seconds after which it is no prompt that is computed. That a queue grows, and nothing more,
+    is seen beside one that is not cut as well."""
+    least = LONG_SECONDS if truth.is_wanted else ONE_PIECE_SECONDS
+    return max(least, longest_prefill(now)) if may_be_prefill(now) else least
 
 
 def _counts_steps(now: Activity, start: float) -> bool:
@@ -211,7 +223,7 @@ def _ask(argument: Argument, now: Activity, truth: Truth, seconds: float) -> Non
     argument.need(*truth.needs)
     if seconds < LEAST_SECONDS:
         argument.need("the same figures a minute later")
-    if may_be_prefill(now):
+    if may_be_prefill(now) or seconds < longest_prefill(now):
         argument.against("one long prompt looks the same: it is counted when it is done")
         argument.need("progress of the prompt in the engine's log or its slots")
     elif now.prefill is None:

@@ -9,13 +9,15 @@ from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.queue.context_limit import max_model_len
 from controlplane.diagnosis.rules.queue.held_back import FEW, LEAST_SECONDS, crawling, held_back
+from controlplane.diagnosis.rules.queue.one_piece import may_hide_a_prompt
 from controlplane.diagnosis.rules.queue.parked import parked
 from controlplane.diagnosis.rules.queue.past_stall import past_stall, until
 from controlplane.diagnosis.rules.queue.stuck import Stuck, stuck_of
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
-from controlplane.diagnosis.views.course import is_sustained
+from controlplane.diagnosis.views.course import from_on, is_sustained
+from controlplane.diagnosis.views.filling import is_filled_by_prefill
 from controlplane.diagnosis.views.places import each_place, with_places
 from controlplane.diagnosis.views.prompts import longest_prompt
 from controlplane.diagnosis.views.told import says_no, told, told_number
@@ -75,16 +77,17 @@ def _judge(now: Activity) -> Verdict | None:
     window, stuck = now.window, stuck_of(now)
     if stuck is None:
         return crawling(now)
-    if stuck.denial is not None or _is_asleep(now):
+    if stuck.denial is not None or _is_asleep(now) or _fills(now, stuck):
         return None
     if stuck.moves:
         return _passed_over(now, stuck)
     argument = Argument(window)
     _cite(argument, now, stuck)
     _weigh_never_fits(argument, now)
+    is_hidden = _may_read_a_prompt(argument, now, stuck)
     asked = _ask(argument, now, stuck) or _is_paused(argument, now)
     fits = _head_fits(now)
-    if asked or fits is False:
+    if asked or is_hidden or fits is False:
         return argument.verdict(Confidence.POSSIBLE)
     if fits is None and not _others_ran(now, stuck):
         argument.against("queue.never_fits: the head may be longer than the cache; that is open")
@@ -143,6 +146,19 @@ def _others_ran(now: Activity, stuck: Stuck) -> bool:
         if (series := now.window.find(signal)) is not None
     )
     return aside or parked(Argument(now.window), now) or stuck.waiting.signal is Signal.DECODE_QUEUE
+
+
+def _may_read_a_prompt(argument: Argument, now: Activity, stuck: Stuck) -> bool:
+    """No prompt is, where what waits was computed before, or put off by the scheduler itself."""
+    if _others_ran(now, stuck) or _waits_for_no_blocks(now):
+        return False
+    return may_hide_a_prompt(argument, now, stuck.seconds)
+
+
+def _fills(now: Activity, stuck: Stuck) -> bool:
+    """The cache fills though nothing runs: a prompt is read that does not count as running yet."""
+    start = max(stuck.running.first.at, stuck.waiting.first.at)
+    return is_filled_by_prefill(replace(now, kv=from_on(now.kv, start)))
 
 
 def _is_asleep(now: Activity) -> bool:
@@ -225,7 +241,8 @@ BLOCKED = Rule(
     ),
     told_apart="From frozen gauges by the gateway's own count or a probe, from a request that "
     "never fits by its length against the cache, from a hung engine by nothing running, from "
-    "overload by no progress.",
+    "overload by no progress, from one long prompt in one piece by lengths, by nobody in flight "
+    "beside those that wait, or by minutes.",
     remedy="Fence the replica, keep its logs and stacks, restart it; watch for no progress while "
     "requests wait.",
     hides="A restart drops the queue and the scheduler's state, the only evidence of "

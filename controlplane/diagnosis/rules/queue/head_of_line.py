@@ -20,12 +20,14 @@ from controlplane.diagnosis.rules.queue.head_wants import (
     by_reservation,
     by_what_the_head_lacks,
 )
+from controlplane.diagnosis.rules.queue.one_piece import LENGTHS, behind_one_piece
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.course import early, is_sustained, late, stretch_while
 from controlplane.diagnosis.views.figure import Figure
 from controlplane.diagnosis.views.filling import is_filled_by_prefill
+from controlplane.diagnosis.views.long_prefill import slow_steps
 from controlplane.diagnosis.views.preempting import preempting
 from controlplane.diagnosis.views.prompts import longest_prompt, other_prompts, prompts_by_histogram
 from controlplane.diagnosis.views.told import number_of, told_number
@@ -51,19 +53,17 @@ def judge(window: Window) -> Verdict | None:
     if told is not None:
         return told
     waiting = stretch_while(now.backlog, lambda value: value > 0)
-    if waiting is None or now.is_full or _is_idle(now):
+    if waiting is None or now.is_full:
         return None
     if now.running is None and now.kv is None and now.prefill is None:
         return None
     thrown = preempting(now)
     if thrown is not None and thrown.is_costly:
         return None
-    reserved = by_reservation(now)
-    if reserved is not None:
-        return reserved
-    scarce = by_what_the_head_lacks(now)
-    if scarce is not None:
-        return scarce
+    is_idle = _is_idle(now)
+    wants = None if is_idle else by_reservation(now) or by_what_the_head_lacks(now)
+    if wants is not None:
+        return wants
     argument = Argument(window)
     argument.series(now.backlog, "they pile up" if waiting.change > 0 else "they wait")
     argument.series(now.kv, "there is room")
@@ -71,7 +71,10 @@ def judge(window: Window) -> Verdict | None:
     is_long = _names_long_prompt(argument, now)
     is_worked_at = _is_worked_at(argument, now)
     is_waiting_for_room = _waits_for_room(argument, now)
-    if not is_long and not is_worked_at:
+    hidden = None if is_worked_at else behind_one_piece(argument, now, is_long=is_long)
+    if hidden is not None:
+        return hidden
+    if is_idle or not (is_long or is_worked_at):
         return None
     _weigh(argument, now)
     is_waiting_for_room = is_waiting_for_room and other_prompts(window) is not None
@@ -79,7 +82,7 @@ def judge(window: Window) -> Verdict | None:
         sure = now.has_room and is_sustained(waiting, LEAST_SECONDS) and is_worked_at
         return argument.verdict(Confidence.CERTAIN if sure else Confidence.LIKELY)
     argument.need(
-        *(() if is_long else ("prompt lengths: the longest, and those that wait",)),
+        *(() if is_long else (LENGTHS,)),
         *(() if is_worked_at else ("prefill rate and decode rate over time",)),
     )
     if _chunks(now) and now.has_room and now.has_all_seats_taken is False:
@@ -92,7 +95,7 @@ def _is_idle(now: Activity) -> bool:
     if now.running is None or now.running.last.value > 0:
         return False
     batches = now.window.find(Signal.BATCH_COMPUTED_TOKENS)
-    reads = batches is not None and batches.last.value > 0
+    reads = is_filled_by_prefill(now) or (batches is not None and batches.last.value > 0)
     return not reads and (now.prefill is None or now.prefill.last.value <= 0)
 
 
@@ -169,6 +172,10 @@ def _is_worked_at(argument: Argument, now: Activity) -> bool:
         return True
     if is_filled_by_prefill(now):
         argument.series(now.kv, "it fills though hardly a token is written: a prompt is read")
+        return True
+    steps = slow_steps(now)
+    if steps is not None:
+        argument.series(steps, "steps as slow as batches of a prompt, and no token is counted")
         return True
     prefill = now.prefill
     if prefill is None:

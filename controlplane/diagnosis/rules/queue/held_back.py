@@ -1,6 +1,8 @@
 """Some run, others wait beside free blocks, and none of them is let in."""
 
 from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.reading import Series
+from controlplane.diagnosis.rules.queue.one_piece import may_hide_a_prompt
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
@@ -25,27 +27,16 @@ _HELD_BACK_NEEDS = (
 def crawling(now: Activity) -> Verdict | None:
     """Some are left in the batch, next to nothing comes of them, and nobody is let in."""
     waiting = stretch_while(now.waiting, lambda value: value > 0)
-    running, kv, seats = now.running, now.kv, now.seats
-    if waiting is None or running is None or kv is None or running.last.value <= 0:
-        return None
-    decode, finished = now.decode, now.finished
-    is_slow = decode is not None and late(decode) <= _CRAWL * running.last.value
-    ended = None if finished is None else finished.increase
-    if is_filled_by_prefill(now):
-        return None
-    if not is_slow or ended or kv.max >= FEW or not is_sustained(waiting, LEAST_SECONDS):
-        return None
-    if waiting.last.value < running.last.value or (seats and running.last.value > FEW * seats):
+    running, decode, finished = now.running, now.decode, now.finished
+    if waiting is None or running is None or decode is None or not _crawls(now, waiting):
         return None
     argument = Argument(now.window)
-    argument.series(running, f"of {seats:.0f} seats" if seats else "")
+    argument.series(running, f"of {now.seats:.0f} seats" if now.seats else "")
     argument.series(waiting, "none is admitted")
-    deferred = 0.0
     for part in now.window.all_series(Signal.WAITING_BY_REASON):
         reason = part.labels.get("reason", "")
         argument.says(f"{part.origin.name} {reason} {part.last.raw}")
-        deferred += part.last.value if reason == "deferred" else 0.0
-    argument.series(kv, "there is room")
+    argument.series(now.kv, "there is room")
     argument.series(now.window.find(Signal.GENERATION_TOKENS), "next to nothing")
     argument.series(decode, "next to nothing")
     argument.series(finished, "no request ends")
@@ -53,11 +44,39 @@ def crawling(now: Activity) -> Verdict | None:
     argument.fact(told_number(now.window, r"oldest|stuck|no progress"))
     argument.against("queue.overload: seats and blocks are free")
     argument.against("cache.thrash: nobody is thrown out")
-    if finished is not None and (deferred > FEW * waiting.last.value or now.in_flight is not None):
-        sure = deferred > FEW * waiting.last.value and now.in_flight is not None
+    is_put_off = _is_put_off(now, waiting)
+    is_silent = late(decode) == 0 and not is_put_off
+    if is_silent and may_hide_a_prompt(argument, now, waiting.span_seconds):
+        return argument.verdict(Confidence.POSSIBLE)
+    if finished is not None and (is_put_off or now.in_flight is not None):
+        sure = is_put_off and now.in_flight is not None
         return argument.verdict(Confidence.CERTAIN if sure else Confidence.LIKELY)
     argument.need("requests finished over time", "what the waiting requests wait for")
     return argument.verdict(Confidence.POSSIBLE)
+
+
+def _crawls(now: Activity, waiting: Series) -> bool:
+    """Nothing ends, hardly a token comes, no prompt is read, and there are room and seats."""
+    running, decode, kv, seats = now.running, now.decode, now.kv, now.seats
+    if running is None or decode is None or kv is None or running.last.value <= 0:
+        return False
+    reads = now.prefill is not None and late(now.prefill) > 0
+    if is_filled_by_prefill(now) or (reads and not _is_put_off(now, waiting)):
+        return False
+    if now.finished is not None and now.finished.increase:
+        return False
+    if late(decode) > _CRAWL * running.last.value or kv.max >= FEW:
+        return False
+    if waiting.last.value < running.last.value or (seats and running.last.value > FEW * seats):
+        return False
+    return is_sustained(waiting, LEAST_SECONDS)
+
+
+def _is_put_off(now: Activity, waiting: Series) -> bool:
+    """Most of those that wait, by the scheduler itself."""
+    parts = now.window.all_series(Signal.WAITING_BY_REASON)
+    put_off = sum(part.last.value for part in parts if part.labels.get("reason") == "deferred")
+    return put_off > FEW * waiting.last.value
 
 
 def held_back(now: Activity) -> Verdict | None:

@@ -9,11 +9,13 @@ from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.queue.demand import PLATEAU, long_wait, more_arrives
+from controlplane.diagnosis.rules.queue.one_piece import LENGTHS
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.course import early, is_sustained, late, stretch_while
 from controlplane.diagnosis.views.draining import drain_of, wave_of
+from controlplane.diagnosis.views.long_prefill import slow_steps
 from controlplane.diagnosis.views.places import each_place
 from controlplane.diagnosis.views.preempting import preempting
 from controlplane.diagnosis.views.slowdown import slowdowns
@@ -34,6 +36,7 @@ _STAYS = 0.9
 _STILL = 0.8
 """Of the most that ran: one reading between the end of some and the start of others."""
 _SLOWER = 1.3
+_HALF = 0.5
 _DEEP = 0.5
 """Of the batch: a queue that long is no fluctuation."""
 
@@ -57,6 +60,8 @@ def judge(window: Window) -> Verdict | None:
         return None
     growing = (bool(more_arrives(now)) or _grows(waiting)) and _stands(now, waiting)
     if _is_slower_and_unknown(now, argument) or _may_be_done_twice(argument, now):
+        lasts = False
+    if _may_be_one_prompt(argument, now) or _has_free_seats(argument, now):
         lasts = False
     if now.running is None and not more_arrives(now):
         argument.need("requests running over time")
@@ -116,6 +121,25 @@ def _limit(now: Activity, waiting: Series) -> str:
     if is_batch and len(running.readings) > 2 and (now.kv is None or not now.has_room):
         return f"the batch stands at {number(most)}"
     return ""
+
+
+def _may_be_one_prompt(argument: Argument, now: Activity) -> bool:
+    """What runs reads a prompt, as it seems, and those that wait may be short."""
+    if slow_steps(now) is None:
+        return False
+    argument.against("queue.head_of_line: it may be one long prompt that the others wait for")
+    argument.need(LENGTHS)
+    return True
+
+
+def _has_free_seats(argument: Argument, now: Activity) -> bool:
+    """Most of them, and blocks as well: whoever waits does so for something else."""
+    running, seats = now.running, now.seats
+    if running is None or seats is None or now.is_full or running.max > _HALF * seats:
+        return False
+    argument.against(f"{number(seats - running.max)} of {number(seats)} seats are free")
+    argument.need("what the waiting requests wait for")
+    return True
 
 
 def _is_known(now: Activity) -> bool:

@@ -1,9 +1,11 @@
 """How findings cite what they saw: the name and the figures as they stand at their source."""
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 
 from controlplane.diagnosis.fact import Fact
-from controlplane.diagnosis.reading import HistogramSeries, Series, SourceKind
+from controlplane.diagnosis.reading import HistogramSeries, Reading, Series, SourceKind
 from controlplane.diagnosis.verdict import Cited
 from controlplane.diagnosis.window import Change, Window
 
@@ -19,11 +21,16 @@ def moved(series: Series) -> str:
 def course(series: Series, most: int = 8) -> str:
     """All readings of a short series, or as many as `most` of a long one, ends included:
     `Waiting 43, 42, 33, 23, 23`."""
-    readings = series.readings
-    if len(readings) > most:
-        step = (len(readings) - 1) / (most - 1)
-        readings = tuple(readings[round(index * step)] for index in range(most))
-    return f"{series.origin.name} {', '.join(reading.raw for reading in readings)}"
+    raws = (reading.raw for reading in shown(series.readings, most))
+    return f"{series.origin.name} {', '.join(raws)}"
+
+
+def shown(readings: Sequence[Reading], most: int = 8) -> tuple[Reading, ...]:
+    """Those of `course`."""
+    if len(readings) <= most:
+        return tuple(readings)
+    step = (len(readings) - 1) / (most - 1)
+    return tuple(readings[round(index * step)] for index in range(most))
 
 
 def stands(series: Series) -> str:
@@ -65,6 +72,10 @@ def seconds(value: float) -> str:
     )
 
 
+BESIDES = ("seen besides: ", "told besides: ", "known besides: ")
+"""How sentences begin of what stood there as well, and decided nothing."""
+
+
 def cited_series(window: Window, series: Series) -> Cited:
     """The newest value of `series`."""
     return Cited(
@@ -73,9 +84,28 @@ def cited_series(window: Window, series: Series) -> Cited:
         unit=series.signal.terms.unit.value,
         source=series.origin.kind,
         name=series.origin.name,
+        raw=series.last.raw,
+        place=_place(series),
         at=series.last.at,
         age_seconds=window.age_seconds(series.last),
     )
+
+
+def cited_reading(window: Window, like: Cited, reading: Reading) -> Cited:
+    """Another reading of what `like` is one of."""
+    return replace(
+        like,
+        value=reading.value,
+        raw=reading.raw,
+        at=reading.at,
+        age_seconds=window.age_seconds(reading),
+    )
+
+
+def _place(series: Series) -> str:
+    """`10.0.0.7:8000`, `10.0.0.7:8000 rank 1`; empty where there is one."""
+    replica, rank = series.labels.get("replica", ""), series.labels.get("engine", "")
+    return f"{replica} rank {rank}".strip() if rank else replica
 
 
 def cited_histogram(window: Window, histogram: HistogramSeries, value: float) -> Cited:
@@ -100,8 +130,10 @@ def cited_fact(window: Window, fact: Fact) -> Cited | None:
         signal=fact.key,
         value=fact.value,
         unit=fact.unit.value if fact.unit is not None else "",
-        source=SourceKind.GATEWAY,
+        source=SourceKind.METRICS if fact.place else SourceKind.GATEWAY,
         name=fact.key,
+        raw=fact.raw,
+        place=fact.place,
         at=fact.at,
         age_seconds=window.age_seconds(fact),
     )

@@ -178,7 +178,7 @@ def _since(diagnosis: Diagnosis, finding: Finding) -> int | None:
     silent = [
         cited.at - cited.value
         for cited in finding.verdict.cited
-        if cited.name.startswith(f"{SILENT_KEY}.")
+        if cited.name.startswith(f"{SILENT_KEY}.") and not cited.is_beside
     ]
     return round(min(silent) * _NS) if silent else None
 

@@ -1,11 +1,14 @@
 """A diagnosis as programs read it: one form for the command, the API and what is stored."""
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
+from controlplane.diagnosis.citations import cited_in, told_in
 from controlplane.diagnosis.diagnosis import Diagnosis, Finding, Lasted
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.onset import Onset, find_onset
+from controlplane.diagnosis.verdict import Cited, Told
 
 
 def diagnosis_as_json(diagnosis: Diagnosis) -> dict[str, Any]:
@@ -34,7 +37,8 @@ def diagnosis_as_json(diagnosis: Diagnosis) -> dict[str, Any]:
 
 
 def finding_as_json(finding: Finding) -> dict[str, Any]:
-    """One finding; values with unit, source, time and age."""
+    """One finding. `values` are the figures of its evidence with signal, unit, source, time and
+    age; `told` is what it repeats in words, with source, time and age."""
     rule, verdict = finding.rule, finding.verdict
     return {
         "mechanism": rule.mechanism.value,
@@ -49,8 +53,13 @@ def finding_as_json(finding: Finding) -> dict[str, Any]:
         "detail": verdict.detail,
         "told_apart": told_apart(rule.told_apart),
         "hides": rule.hides,
-        "values": [asdict(cited) | {"source": cited.source.value} for cited in verdict.cited],
+        "values": _records(verdict.cited),
+        "told": _records(verdict.told),
     }
+
+
+def _records(found: Iterable[Cited | Told]) -> list[dict[str, Any]]:
+    return [asdict(each) | {"source": each.source.value} for each in found]
 
 
 def onset_as_json(onset: Onset) -> dict[str, Any]:
@@ -117,7 +126,14 @@ def _undecided(diagnosis: Diagnosis, possible: list[dict[str, Any]]) -> dict[str
         "detail": "",
         "told_apart": "",
         "hides": "",
-        "values": [value for finding in possible for value in finding["values"]],
+        "values": [
+            *(value for finding in possible for value in finding["values"]),
+            *_records(cited_in(diagnosis.window, diagnosis.seen)),
+        ],
+        "told": [
+            *(told for finding in possible for told in finding["told"]),
+            *_records(told_in(diagnosis.window, diagnosis.seen)),
+        ],
     }
 
 

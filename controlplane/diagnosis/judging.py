@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from controlplane.diagnosis import unsettled
+from controlplane.diagnosis.citations import with_citations
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.diagnosis import Diagnosis, Finding
 from controlplane.diagnosis.mechanism import Mechanism
@@ -37,7 +38,7 @@ def diagnose(window: Window, rules: Sequence[Rule]) -> Diagnosis:
 def _judge(window: Window, rules: Sequence[Rule]) -> list[Finding]:
     """The surest first, and among those equally sure the rule that stands first."""
     found = [
-        Finding(rule=rule, verdict=verdict)
+        Finding(rule=rule, verdict=with_citations(window, verdict))
         for rule in rules
         if (verdict := rule.judge(window)) is not None
     ]

@@ -84,7 +84,7 @@ class Onset:
 def find_onset(window: Window, finding: Finding) -> Onset | None:
     """By the cited signal that changed most, against its own noise. None where none was read often
     enough or none changed: then it was so from the beginning of the window, or nobody can say."""
-    names = {cited.name for cited in finding.verdict.cited}
+    names = {cited.name for cited in finding.verdict.cited if not cited.is_beside}
     found = [
         (series, shift)
         for series in window.series

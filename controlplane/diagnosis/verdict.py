@@ -8,7 +8,7 @@ from controlplane.diagnosis.reading import SourceKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cited:
-    """A value that decided, so that programs need not read sentences."""
+    """A figure of the evidence, so that programs need not read sentences."""
 
     signal: str
     """Of `Signal`, or the key of a fact."""
@@ -17,8 +17,28 @@ class Cited:
     source: SourceKind
     name: str
     """As it is called at its source."""
+    raw: str = ""
+    """As it is written there, and in the evidence; empty for what was reckoned of several."""
+    place: str = ""
+    """Which replica or rank it is of, where a source has several."""
     at: float
     age_seconds: float
+    is_beside: bool = False
+    """It stood there as well, and decided nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """Words that the evidence repeats: a fact that is no number, a change, a line of a log."""
+
+    source: SourceKind
+    name: str
+    """The key of a fact; `change`, `line`."""
+    text: str
+    """As it was told; of a long line its beginning."""
+    at: float | None
+    """None: a line without a time, below none that has one."""
+    age_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +56,9 @@ class Verdict:
     needs: tuple[str, ...] = ()
     """Signals or facts that would settle it, or make it surer."""
     cited: tuple[Cited, ...] = field(default=())
+    """What the rule weighed. Judging adds the other figures of the evidence (`citations`)."""
+    told: tuple[Told, ...] = ()
+    """What the evidence repeats in words; filled by judging, too."""
     detail: str = ""
     """What of the mechanism exactly: the ledger line that broke, the stage that took long, the
     replica that has most. One or two words to one sentence."""

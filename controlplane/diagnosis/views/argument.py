@@ -1,9 +1,11 @@
 """What speaks for and against one mechanism, gathered while a rule looks at a window."""
 
+from collections.abc import Iterable
+
 from controlplane.diagnosis import citing
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
-from controlplane.diagnosis.reading import HistogramSeries, Series
+from controlplane.diagnosis.reading import HistogramSeries, Reading, Series
 from controlplane.diagnosis.verdict import Cited, Verdict
 from controlplane.diagnosis.views.course import stretch_while
 from controlplane.diagnosis.window import Change, Window
@@ -33,7 +35,7 @@ class Argument:
         self._evidence: dict[str, None] = {}
         self._against: dict[str, None] = {}
         self._needs: dict[str, None] = {}
-        self._cited: dict[str, Cited] = {}
+        self._cited: dict[Cited, None] = {}
 
     def says(self, sentence: str) -> None:
         """Something that speaks for it."""
@@ -44,13 +46,23 @@ class Argument:
         if series is None:
             return
         self.says(_with(course(series), why))
-        self._cited[series.origin.name] = citing.cited_series(self._window, series)
+        like = citing.cited_series(self._window, series)
+        for reading in _shown(series):
+            self._cited[citing.cited_reading(self._window, like, reading)] = None
+
+    def across(self, several: Iterable[Series], sentence: str) -> None:
+        """One sentence about several series, as of each replica: how each began and stands."""
+        self.says(sentence)
+        for series in several:
+            like = citing.cited_series(self._window, series)
+            for reading in dict.fromkeys((series.first, series.last)):
+                self._cited[citing.cited_reading(self._window, like, reading)] = None
 
     def histogram(self, histogram: HistogramSeries, value: float, sentence: str) -> None:
         """A mean or percentile of a histogram."""
         self.says(sentence)
         cited = citing.cited_histogram(self._window, histogram, value)
-        self._cited[histogram.origin.name] = cited
+        self._cited[cited] = None
 
     def fact(self, fact: Fact | None, why: str = "") -> None:
         """What was told; nothing where it was not."""
@@ -59,7 +71,7 @@ class Argument:
         self.says(_with(citing.says(fact), why))
         cited = citing.cited_fact(self._window, fact)
         if cited is not None:
-            self._cited[fact.key] = cited
+            self._cited[cited] = None
 
     def change(self, change: Change) -> None:
         """What was changed, and when."""
@@ -104,7 +116,7 @@ class Argument:
             evidence=tuple(self._evidence),
             against=tuple(self._against),
             needs=tuple(self._needs)[:_MOST_NEEDS],
-            cited=tuple(self._cited.values()),
+            cited=tuple(self._cited),
             detail=detail,
             remedy=remedy,
         )
@@ -127,18 +139,32 @@ def course(series: Series) -> str:
     return whole + _peak(series) + _end(series)
 
 
+def _shown(series: Series) -> tuple[Reading, ...]:
+    """The readings that `course` tells, in their order."""
+    if series.signal.terms.kind is SignalKind.COUNTER and len(series.readings) > 1:
+        return (series.first, series.last)
+    if len(series.readings) == 1 or series.is_constant:
+        return (series.last,)
+    peak = _peak_of(series)
+    found = {*citing.shown(series.readings), *(() if peak is None else (peak,))}
+    return tuple(sorted(found, key=lambda reading: reading.at))
+
+
 def _peak(series: Series) -> str:
-    """The greatest, where the few that are shown of a long series miss it."""
-    readings = series.readings
-    step = (len(readings) - 1) / (_SHOWN - 1)
-    if len(readings) <= _SHOWN:
-        return ""
-    shown = max(readings[round(index * step)].value for index in range(_SHOWN))
-    peak = max(readings, key=lambda reading: reading.value)
-    if peak.value <= _HIDDEN * shown:
+    peak = _peak_of(series)
+    if peak is None:
         return ""
     ago = citing.seconds(series.last.at - peak.at)
     return f", at most {peak.raw}, {ago} s before its end"
+
+
+def _peak_of(series: Series) -> Reading | None:
+    """The greatest, where the few that are shown of a long series miss it."""
+    if len(series.readings) <= _SHOWN:
+        return None
+    greatest = max(reading.value for reading in citing.shown(series.readings, _SHOWN))
+    peak = max(series.readings, key=lambda reading: reading.value)
+    return peak if peak.value > _HIDDEN * greatest else None
 
 
 def _end(series: Series) -> str:

@@ -28,6 +28,8 @@ class Spread:
     seconds: float
     """Over which it was read; 0 for one reading."""
     says: str
+    series: tuple[Series, ...] = ()
+    """What it is read from; empty for what was told."""
 
     @property
     def total(self) -> float:
@@ -93,14 +95,35 @@ def _of_series(series: tuple[Series, ...]) -> Spread | None:
             by_place=latest,
             before=before if has_before else {},
             seconds=seconds,
-            says=_says(name, label, latest, before if has_before else {}),
+            says=_says(
+                name,
+                label,
+                _as_written(by_place, latest, -1),
+                _as_written(by_place, before, 0) if has_before else {},
+            ),
+            series=tuple(placed),
         )
     return None
 
 
-def _says(name: str, label: str, latest: Mapping[str, float], before: Mapping[str, float]) -> str:
-    values = "/".join(f"{value:.4g}" for value in latest.values())
-    old = "/".join(f"{value:.4g}" for value in before.values())
+def _as_written(
+    by_place: Mapping[str, list[Series]], values: Mapping[str, float], index: int
+) -> dict[str, str]:
+    """By its source, where a place's figure is one reading and no mean or sum of several."""
+    return {
+        place: them[0].readings[index].raw
+        if len(them) == 1 and len(them[0].readings) < _MEAN_FROM
+        else f"{values[place]:.4g}"
+        for place, them in by_place.items()
+    }
+
+
+_MEAN_FROM = 8
+"""Readings, of which the first and the last quarter are two or more."""
+
+
+def _says(name: str, label: str, latest: Mapping[str, str], before: Mapping[str, str]) -> str:
+    values, old = "/".join(latest.values()), "/".join(before.values())
     places = ", ".join(latest)
     course = f"{old} -> {values}" if before and old != values else values
     return f"{name} {course} by {label} ({places})"

@@ -5,6 +5,7 @@ The cases lie in `tests/incidents/`; what each expects is in its `expect`.
 
 import json
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -102,6 +103,32 @@ def test_evidence_is_cited_whole_no_less_often_than_before() -> None:
     """Each sentence of a case's evidence with all its figures, and not some of them."""
     items = [not missing for path in CASES for missing in _missing_of_each(path)]
     assert sum(items) / len(items) >= _CITED_WHOLE, f"{sum(items)} of {len(items)}"
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_every_figure_behind_a_name_is_cited_or_listed_as_told(path: Path) -> None:
+    """With signal, value, unit, source, time and age, in each finding and each possible one."""
+    case, diagnosis = _judged(path)
+    answer = diagnosis_as_json(diagnosis)
+    for finding in (*answer["findings"], *answer["possible"], *answer["explained"]):
+        listed = {(each["name"], each["raw"]) for each in finding["values"]}
+        listed |= {(each["name"], each["text"]) for each in finding["told"]}
+        stands = set(_behind_names(case, finding["evidence"]))
+        assert stands <= listed, (finding["rule"], stands - listed)
+        for each in finding["values"]:
+            age = case.window.end - each["at"]
+            assert all((each["signal"], each["source"]))
+            assert each["age_seconds"] == age
+
+
+def _behind_names(case: Case, evidence: list[str]) -> Iterator[tuple[str, str]]:
+    """Names of series and facts in sentences, each with what stands behind it as it was read."""
+    read = [(each.origin.name, r.raw) for each in case.window.series for r in each.readings]
+    read += [(fact.key, fact.raw) for fact in case.window.facts]
+    for name, raw in dict.fromkeys(read):
+        whole = rf"(?<![\w.:]){re.escape(name)} {re.escape(raw)}(?![\w%]|[.,]\d| [%KMG])"
+        if any(f"{name} {raw}" in each and re.search(whole, each) for each in evidence):
+            yield name, raw
 
 
 def _missing(path: Path) -> tuple[set[float], set[float]]:

@@ -69,7 +69,7 @@ def judge(window: Window) -> Verdict | None:
         return None
     for spread in (load, waiting, spread_of(window, Signal.KV_USAGE, _USAGE)):
         if spread is not None:
-            argument.says(spread.says)
+            argument.across(spread.series, spread.says)
     _cite(argument, window, load)
     chosen = load if is_uneven and load is not None else waiting
     if chosen is None:
@@ -109,7 +109,8 @@ def _by_work_alone(argument: Argument, window: Window) -> Verdict | None:
     for signal in (Signal.FINISHED, Signal.RECEIVED, Signal.PREFIX_QUERIES):
         for series in window.all_series(signal):
             place = ", ".join(series.labels.values())
-            argument.says(f"{series.origin.name} {place} {series.first.raw} -> {series.last.raw}")
+            raws = f"{series.first.raw} -> {series.last.raw}"
+            argument.across((series,), f"{series.origin.name} {place} {raws}")
     policy = told_all(window, r"policy|round robin|split|session|workers|replicas|pick|active")
     for fact in policy:
         argument.fact(fact)

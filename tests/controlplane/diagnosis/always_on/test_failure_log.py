@@ -13,6 +13,7 @@ from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.rules.life.given_up import judge_given_up
 from controlplane.diagnosis.sources.joining import join
 from controlplane.store.replicas import ReplicaState, ReplicaTransition
+from tests.controlplane.diagnosis.rules.evidence import repeated
 
 _AT = 1_790_000_100.0
 _OOM = (
@@ -66,10 +67,11 @@ def test_whom_the_operator_gave_up_as_hung_is_told_of_for_a_while_though_it_ende
     replaced = _transition("chat-3", ReplicaState.DRAINING, 105, "an older revision")
     transitions = [replaced, _transition("chat-1", ReplicaState.FAILED, 103), drained]
     part = given_up(transitions, since=50.0)["chat"]
-    verdict = judge_given_up(join([part]))
+    found = join([part])
+    verdict = judge_given_up(found)
     assert verdict is not None
     assert verdict.confidence is Confidence.LIKELY
     assert verdict.detail == "given up: chat-1"
-    assert any(hung in each for each in verdict.evidence)
+    assert any(hung in each for each in repeated(found, verdict))
     assert given_up(transitions, since=101.0) == {}
     assert judge_given_up(join([])) is None

@@ -9,6 +9,7 @@ from controlplane.diagnosis.rules.cache.thrash import THRASH
 from controlplane.diagnosis.window import Change
 from dataplane.engine_metrics.signal import Signal, Unit
 from tests.controlplane.diagnosis.rules.build_window import Line, fact, said, series, window
+from tests.controlplane.diagnosis.rules.evidence import cited, repeated
 
 FULL = series(Signal.KV_USAGE, 0.99, 0.99, every=60)
 BATCH = series(Signal.RUNNING, 100, 100, every=60)
@@ -19,10 +20,12 @@ def _retracted(at: float) -> Line:
 
 
 def test_preemptions_that_cost_with_a_full_cache_are_thrash() -> None:
-    verdict = THRASH.judge(window(FULL, BATCH, series(Signal.PREEMPTIONS, 371, 603, every=60)))
+    found = window(FULL, BATCH, series(Signal.PREEMPTIONS, 371, 603, every=60))
+    verdict = THRASH.judge(found)
     assert verdict is not None
     assert verdict.confidence is Confidence.LIKELY
-    assert "371 -> 603 in 60 s" in verdict.evidence[0]
+    ends = {("test:preemptions", "371"), ("test:preemptions", "603")}
+    assert ends <= cited(found, verdict)
 
 
 def test_tokens_that_were_counted_as_given_up_make_it_certain() -> None:
@@ -88,10 +91,12 @@ def test_fewer_fit_because_each_is_longer() -> None:
         fact("mean_context_tokens", 5600, unit=Unit.TOKENS, at=0),
         fact("mean_context_tokens", 17800, unit=Unit.TOKENS, at=3600),
     )
-    verdict = GROWN_CONTEXTS.judge(window(*_longer(), *lengths))
+    found = window(*_longer(), *lengths)
+    verdict = GROWN_CONTEXTS.judge(found)
     assert verdict is not None
     assert verdict.confidence is Confidence.LIKELY
-    assert "mean_context_tokens 5600 -> 17800" in verdict.evidence[0]
+    ends = {("mean_context_tokens", "5600"), ("mean_context_tokens", "17800")}
+    assert ends <= cited(found, verdict)
     thrown_out = series(Signal.PREEMPTIONS, 0, 400, 900, every=60, start=3480)
     assert GROWN_CONTEXTS.judge(window(*_longer(), *lengths, thrown_out)) is None
 
@@ -123,10 +128,11 @@ def _hits(*hits: float) -> tuple[Series, ...]:
 
 def test_hits_that_were_there_and_are_not_any_more_are_lost() -> None:
     changed = Change(at=5, what="system prompt begins with the date")
-    verdict = PREFIX_LOSS.judge(window(*_hits(800_000, 801_000, 802_000), changed))
+    found = window(*_hits(800_000, 801_000, 802_000), changed)
+    verdict = PREFIX_LOSS.judge(found)
     assert verdict is not None
     assert verdict.confidence is Confidence.LIKELY
-    assert "change: system prompt begins with the date" in verdict.evidence
+    assert changed.what in repeated(found, verdict)
     assert PREFIX_LOSS.judge(window(*_hits(800_000, 878_000, 955_000), changed)) is None
 
 
@@ -211,11 +217,12 @@ def test_a_change_makes_nothing_surer() -> None:
     """It is cited, and never a cause for that alone."""
     fallen = _hits(800_000, 860_000, 900_000, 940_000)
     changed = Change(at=5, what="memory plugin enabled in the coding client")
-    alone, beside = PREFIX_LOSS.judge(window(*fallen)), PREFIX_LOSS.judge(window(*fallen, changed))
+    found = window(*fallen, changed)
+    alone, beside = PREFIX_LOSS.judge(window(*fallen)), PREFIX_LOSS.judge(found)
     assert alone is not None
     assert beside is not None
     assert alone.confidence is beside.confidence is Confidence.POSSIBLE
-    assert "change: memory plugin enabled in the coding client" in beside.evidence
+    assert changed.what in repeated(found, beside)
 
 
 def test_more_computed_than_asked_is_certain_only_after_several_answers() -> None:

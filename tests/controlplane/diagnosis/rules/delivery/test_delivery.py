@@ -2,12 +2,14 @@ import pytest
 
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
+from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rules.delivery.front_end_bound import FRONT_END_BOUND
 from controlplane.diagnosis.rules.delivery.slow_client import SLOW_CLIENT
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal, Unit
 from tests.controlplane.diagnosis.rules.build_window import fact, series, told, window
+from tests.controlplane.diagnosis.rules.evidence import weighed
 from tests.controlplane.diagnosis.rules.histograms import histogram, with_histograms
 
 QUIET: tuple[Series, ...] = (
@@ -34,7 +36,7 @@ def test_a_front_process_at_its_limit_before_an_engine_that_waits() -> None:
     )
     assert verdict is not None
     assert verdict.confidence is Confidence.CERTAIN
-    assert any("delivery.slow_client" in sentence for sentence in verdict.against)
+    assert Mechanism.DELIVERY_SLOW_CLIENT in weighed(verdict)
 
 
 def test_the_same_engines_are_faster_without_what_stands_before_them() -> None:

@@ -14,6 +14,7 @@ from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal
 from tests.controlplane.diagnosis.rules.build_window import Line, said, series, told, window
+from tests.controlplane.diagnosis.rules.evidence import cited, reckoned, repeated
 
 RUNNING = series(Signal.RUNNING, 4, 4, 4, every=60, name="vllm:num_requests_running")
 WAITING = series(Signal.WAITING, 2, 2, 2, every=60, name="vllm:num_requests_waiting")
@@ -188,16 +189,20 @@ def test_memory_that_grows_asks_who_holds_it() -> None:
         *told(900, vram_used_gib=11.5),
         *told(1800, vram_used_gib=25),
     )
-    verdict = LEAK.judge(window(readings))
+    found = window(readings)
+    verdict = LEAK.judge(found)
     assert verdict is not None
     assert verdict.confidence is Confidence.POSSIBLE
     assert "which process and allocator pool holds the memory" in verdict.needs
-    assert any("4.1 GiB, 11.5 GiB, 25 GiB" in sentence for sentence in verdict.evidence)
+    assert {("vram_used_gib", raw) for raw in ("4.1 GiB", "11.5 GiB", "25 GiB")} <= cited(
+        found, verdict
+    )
 
 
 def test_the_figures_of_a_hang_are_cited() -> None:
-    verdict = HUNG.judge(window(*STUCK, told(120, in_flight=6, probe="no answer in 30 s")))
+    found = window(*STUCK, told(120, in_flight=6, probe="no answer in 30 s"))
+    verdict = HUNG.judge(found)
     assert verdict is not None
-    evidence = "\n".join(verdict.evidence)
-    for figure in ("vllm:num_requests_running 4", "900", "120 s", "in_flight 6", "30 s"):
-        assert figure in evidence
+    assert {("vllm:num_requests_running", "4"), ("in_flight", "6")} <= cited(found, verdict)
+    assert "no answer in 30 s" in repeated(found, verdict)
+    assert {900, 120} <= reckoned(verdict)

@@ -10,6 +10,7 @@ from controlplane.diagnosis.rules.life.startup import STARTUP_SLOW
 from controlplane.diagnosis.window import Change
 from dataplane.engine_metrics.signal import Signal
 from tests.controlplane.diagnosis.rules.build_window import Line, said, series, told, window
+from tests.controlplane.diagnosis.rules.evidence import cited, reckoned
 
 STARTING = said(LogKind.STARTING, "08:00:00 Initializing an engine", at=0)
 READY = said(LogKind.READY, "Application startup complete.")
@@ -67,12 +68,11 @@ def test_a_silence_before_a_stage_ended_belongs_to_that_stage() -> None:
 
 
 def test_stages_that_somebody_measured_count() -> None:
-    verdict = STARTUP_SLOW.judge(
-        window(told(image_pull_s=412, weights_load_s=38, pod_start_to_ready_s=503))
-    )
+    found = window(told(image_pull_s=412, weights_load_s=38, pod_start_to_ready_s=503))
+    verdict = STARTUP_SLOW.judge(found)
     assert verdict is not None
     assert verdict.detail == "pulling the image"
-    assert any("412 s" in sentence for sentence in verdict.evidence)
+    assert ("image_pull_s", "412 s") in cited(found, verdict)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_replica_that_is_ready_after_the_burst_is_late() -> None:
     )
     assert verdict is not None
     assert verdict.confidence is Confidence.LIKELY
-    assert any("decided at 20 s, ready at 130 s" in sentence for sentence in verdict.evidence)
+    assert {20, 130} <= reckoned(verdict)
 
 
 def test_a_burst_that_is_shorter_than_a_start_cannot_be_met() -> None:

@@ -6,6 +6,7 @@ from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.rules.memory.foreign import FOREIGN_MEMORY
 from dataplane.engine_metrics.signal import Unit
 from tests.controlplane.diagnosis.rules.build_window import Line, fact, said, window
+from tests.controlplane.diagnosis.rules.evidence import cited, reckoned
 
 GIB = 1024.0**3
 
@@ -26,9 +27,7 @@ def test_memory_in_use_before_the_start_is_somebody_elses() -> None:
     verdict = FOREIGN_MEMORY.judge(window(_refusal(30.0, 44.0, 0.9)))
     assert verdict is not None
     assert verdict.confidence is Confidence.CERTAIN
-    assert any("14.00 GiB were already in use" in sentence for sentence in verdict.evidence)
-    assert any("30.0 GiB" in sentence for sentence in verdict.evidence)
-    assert "no weight-loading line stands before it" in verdict.evidence
+    assert {14, 30} <= reckoned(verdict)
 
 
 def test_what_the_driver_takes_of_an_empty_card_is_not_foreign() -> None:
@@ -72,7 +71,7 @@ def test_another_process_that_is_listed_and_large_enough_is_the_cause(
     )
     assert verdict is not None
     assert verdict.confidence is confidence
-    assert any("30.10 GiB" in sentence for sentence in verdict.evidence)
+    assert 30.1 in reckoned(verdict)
 
 
 def test_in_a_container_the_process_that_is_listed_is_the_failing_one() -> None:
@@ -121,10 +120,11 @@ def test_a_reading_from_before_the_start_tells_who_had_it() -> None:
     lines = (failed, "llama_model_load: error loading model: unable to allocate CUDA0 buffer")
     busy = fact("vram_used_before_mib", "9120", 9120 * 1024.0**2, Unit.BYTES)
     empty = fact("vram_used_before_mib", "4", 4 * 1024.0**2, Unit.BYTES)
-    verdict = FOREIGN_MEMORY.judge(window(*lines, busy, engine="llama.cpp"))
+    found = window(*lines, busy, engine="llama.cpp")
+    verdict = FOREIGN_MEMORY.judge(found)
     assert verdict is not None
     assert verdict.confidence is Confidence.LIKELY
-    assert any("vram_used_before_mib 9120" in sentence for sentence in verdict.evidence)
+    assert ("vram_used_before_mib", "9120") in cited(found, verdict)
     assert FOREIGN_MEMORY.judge(window(*lines, empty, engine="llama.cpp")) is None
 
 
@@ -138,7 +138,7 @@ def test_readings_of_a_profile_that_do_not_fit_together_mean_a_neighbour() -> No
     )
     assert verdict is not None
     assert verdict.confidence is Confidence.LIKELY
-    assert any("25.3 GiB" in sentence for sentence in verdict.evidence)
+    assert 25.3 in reckoned(verdict)
 
 
 def test_an_engine_that_runs_is_not_asked() -> None:

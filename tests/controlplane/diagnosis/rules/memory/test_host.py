@@ -6,26 +6,26 @@ from controlplane.diagnosis.rules.memory.host import HOST_MEMORY
 from controlplane.diagnosis.rules.memory.load import LOAD
 from dataplane.engine_metrics.signal import Signal, Unit
 from tests.controlplane.diagnosis.rules.build_window import Line, fact, said, series, window
+from tests.controlplane.diagnosis.rules.evidence import cited, repeated
 
 GIB = 1024.0**3
 
 
 def test_a_kernel_that_kills_for_memory_is_certain() -> None:
-    verdict = HOST_MEMORY.judge(
-        window(
-            said(LogKind.HOST_STATE_SAVED, "prompt_save: - saving prompt, size = 3462.850 MiB"),
-            said(LogKind.HOST_OUT_OF_MEMORY, "Out of memory: Killed process 77 (llama-server)"),
-            fact("cache_ram_mib", "2048", 2048 * 1024.0**2, Unit.BYTES),
-            fact("gpu_memory", "flat"),
-        )
+    saved = "prompt_save: - saving prompt, size = 3462.850 MiB"
+    killed = "Out of memory: Killed process 77 (llama-server)"
+    found = window(
+        said(LogKind.HOST_STATE_SAVED, saved),
+        said(LogKind.HOST_OUT_OF_MEMORY, killed),
+        fact("cache_ram_mib", "2048", 2048 * 1024.0**2, Unit.BYTES),
+        fact("gpu_memory", "flat"),
     )
+    verdict = HOST_MEMORY.judge(found)
     assert verdict is not None
     assert verdict.confidence is Confidence.CERTAIN
-    told = "\n".join(verdict.evidence)
-    assert "Killed process 77" in told
-    assert "3462.850 MiB" in told
-    assert "cache_ram_mib 2048" in told
-    assert "not the device: gpu_memory flat" in verdict.against
+    assert {saved, killed} <= repeated(found, verdict)
+    assert ("cache_ram_mib", "2048") in cited(found, verdict)
+    assert verdict.against
 
 
 def test_a_container_that_was_killed_for_memory_is_certain_without_a_log() -> None:

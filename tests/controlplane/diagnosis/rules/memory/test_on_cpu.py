@@ -10,6 +10,7 @@ from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rules import BUILT_IN_RULES
 from controlplane.diagnosis.sources.joining import join
 from controlplane.diagnosis.sources.log import LogReader
+from tests.controlplane.diagnosis.rules.evidence import reckoned
 
 _REFUSED = (
     "RuntimeError: [enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't "
@@ -45,7 +46,7 @@ def test_while_it_loads_weights_they_do_not_fit(is_json: bool) -> None:
     diagnosis = judged("load_runner", "load_weights", "_empty", is_json=is_json)
     assert diagnosis.mechanism is Mechanism.OOM_LOAD
     assert diagnosis.findings[0].verdict.detail == "weights"
-    assert "3538944" in " ".join(diagnosis.findings[0].verdict.evidence)
+    assert 3_538_944 in reckoned(diagnosis.findings[0].verdict)
 
 
 @pytest.mark.parametrize("is_json", [True, False], ids=["json", "plain"])

@@ -8,6 +8,7 @@ from controlplane.diagnosis.rules.pace.host_bound import HOST_BOUND
 from controlplane.diagnosis.rules.pace.underfilled import UNDERFILLED
 from dataplane.engine_metrics.signal import Signal, Unit
 from tests.controlplane.diagnosis.rules.build_window import fact, series, told, window
+from tests.controlplane.diagnosis.rules.evidence import cited, reckoned
 from tests.controlplane.diagnosis.rules.histograms import histogram, with_histograms
 
 ONE_SLOT: tuple[Series, ...] = (
@@ -54,7 +55,7 @@ def test_room_that_is_promised_and_never_used() -> None:
     )
     assert verdict is not None
     assert verdict.confidence is Confidence.LIKELY
-    assert any("10246 tokens are promised to each" in each for each in verdict.evidence)
+    assert 10_246 in reckoned(verdict)
 
 
 def test_a_busy_process_of_the_host_is_its_own_story() -> None:
@@ -153,9 +154,10 @@ def test_a_container_that_uses_all_its_cores_starves_the_device() -> None:
         fact("gpu_util", 0.38, at=10),
         fact("cpu_cores_limit", 4, at=10),
     )
-    all_of_them = HOST_BOUND.judge(window(*shown, fact("cpu_cores_used", 4.0, at=10)))
+    found = window(*shown, fact("cpu_cores_used", 4.0, at=10))
+    all_of_them = HOST_BOUND.judge(found)
     assert all_of_them is not None
-    assert any("cpu_cores_used 4" in sentence for sentence in all_of_them.evidence)
+    assert ("cpu_cores_used", "4") in cited(found, all_of_them)
     assert HOST_BOUND.judge(window(*shown, fact("cpu_cores_used", 1.5, at=10))) is None
 
 

@@ -5,6 +5,7 @@ from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rules.pace.interference import INTERFERENCE
 from dataplane.engine_metrics.signal import Signal, Unit
 from tests.controlplane.diagnosis.rules.build_window import fact, series, window
+from tests.controlplane.diagnosis.rules.evidence import reckoned
 from tests.controlplane.diagnosis.rules.histograms import histogram, with_histograms
 
 ROOM: tuple[Series, ...] = (
@@ -25,7 +26,7 @@ def test_decoding_that_collapses_in_exactly_the_readings_with_prefill() -> None:
     )
     assert verdict is not None
     assert verdict.confidence is Confidence.CERTAIN
-    assert any("one chunk at 2410 tokens/s is 3.4 s" in each for each in verdict.evidence)
+    assert {2410, 3.4} <= reckoned(verdict)
 
 
 def test_a_prompt_that_is_counted_when_its_prefill_ends_shows_one_reading_later() -> None:

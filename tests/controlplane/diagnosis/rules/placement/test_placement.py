@@ -2,6 +2,7 @@ import pytest
 
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
+from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rules.placement.phase_mismatch import PHASE_MISMATCH
 from controlplane.diagnosis.rules.placement.skew import SKEW
@@ -10,6 +11,7 @@ from controlplane.diagnosis.rules.placement.wrong_worker import WRONG_WORKER
 from controlplane.diagnosis.window import Change
 from dataplane.engine_metrics.signal import Signal, Unit
 from tests.controlplane.diagnosis.rules.build_window import fact, series, window
+from tests.controlplane.diagnosis.rules.evidence import repeated, weighed
 
 
 def _ranks(signal: Signal, *courses: tuple[float, ...], every: float = 60) -> list[Series]:
@@ -29,7 +31,9 @@ def test_some_idle_beside_one_that_has_most() -> None:
     )
     assert verdict is not None
     assert verdict.confidence is Confidence.CERTAIN
-    assert "8/8/8/8 -> 27/5/0/0" in verdict.evidence[0]
+    running = [each for each in verdict.cited if each.signal == Signal.RUNNING.value]
+    assert [each.value for each in running if each.age_seconds == 0] == [27, 5, 0, 0]
+    assert len({each.place for each in running}) == 4
 
 
 def test_queues_at_two_of_eight_while_the_others_have_room() -> None:
@@ -81,7 +85,7 @@ def test_requests_that_meet_replicas_without_their_prefix(told: tuple[Fact, ...]
     verdict = WRONG_WORKER.judge(window(*told, fact("replicas", 3)))
     assert verdict is not None
     assert verdict.confidence >= Confidence.LIKELY
-    assert any("cache.prefix_loss" in sentence for sentence in verdict.against)
+    assert Mechanism.CACHE_PREFIX_LOSS in weighed(verdict)
 
 
 def test_far_fewer_hits_than_is_shared_on_several_replicas() -> None:
@@ -144,6 +148,7 @@ def test_moving_kv_takes_most_of_the_first_tokens_time() -> None:
 
 def test_a_change_of_routing_is_cited_with_what_it_did() -> None:
     changed = Change(at=-600, what="router policy: prefix-aware -> round robin")
-    verdict = WRONG_WORKER.judge(window(fact("sessions_on_several_workers", 0.8), changed))
+    found = window(fact("sessions_on_several_workers", 0.8), changed)
+    verdict = WRONG_WORKER.judge(found)
     assert verdict is not None
-    assert "change: router policy: prefix-aware -> round robin" in verdict.evidence
+    assert changed.what in repeated(found, verdict)

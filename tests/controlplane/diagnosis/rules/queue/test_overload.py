@@ -11,6 +11,7 @@ from controlplane.diagnosis.rules.queue.overload import OVERLOAD
 from controlplane.diagnosis.views.activity import activity_of
 from dataplane.engine_metrics.signal import Signal, Unit
 from tests.controlplane.diagnosis.rules.build_window import fact, said, series, window
+from tests.controlplane.diagnosis.rules.evidence import cited, reckoned, weighed
 
 
 def _busy(*, waiting: tuple[float, ...] = (180, 184, 190, 184)) -> tuple[Series, ...]:
@@ -33,7 +34,7 @@ def test_a_full_cache_and_a_queue_that_stays_while_tokens_come_is_overload() -> 
     assert verdict is not None
     assert verdict.confidence is Confidence.LIKELY
     assert verdict.detail == "the KV cache is full"
-    assert any("cache.thrash" in sentence for sentence in verdict.against)
+    assert Mechanism.CACHE_THRASH in weighed(verdict)
 
 
 def test_all_slots_taken_is_a_limit_too() -> None:
@@ -90,19 +91,18 @@ def test_a_batch_that_stands_still_over_many_readings_shows_its_limit() -> None:
 
 
 def test_more_that_arrives_than_is_done_needs_no_limit_that_is_known() -> None:
-    verdict = OVERLOAD.judge(
-        window(
-            series(Signal.RUNNING, 8, 8, 8, every=30),
-            series(Signal.WAITING, 21, 159, 297, every=30),
-            series(Signal.KV_USAGE, 0.07, 0.07, 0.07, every=30),
-            series(Signal.FINISHED, 2000, 2162, 2324, every=30),
-            fact("offered_rps", 10, unit=Unit.PER_SECOND),
-            fact("finished_rps", 5.4, unit=Unit.PER_SECOND),
-        )
+    found = window(
+        series(Signal.RUNNING, 8, 8, 8, every=30),
+        series(Signal.WAITING, 21, 159, 297, every=30),
+        series(Signal.KV_USAGE, 0.07, 0.07, 0.07, every=30),
+        series(Signal.FINISHED, 2000, 2162, 2324, every=30),
+        fact("offered_rps", 10, unit=Unit.PER_SECOND),
+        fact("finished_rps", 5.4, unit=Unit.PER_SECOND),
     )
+    verdict = OVERLOAD.judge(found)
     assert verdict is not None
     assert verdict.confidence is Confidence.LIKELY
-    assert any("offered_rps 10 against finished_rps 5.4" in each for each in verdict.evidence)
+    assert {("offered_rps", "10"), ("finished_rps", "5.4")} <= cited(found, verdict)
 
 
 def test_without_any_limit_it_asks_for_the_seats() -> None:
@@ -230,7 +230,7 @@ def test_a_gateway_at_which_more_arrives_than_is_answered_though_one_reading_dip
     verdict = OVERLOAD.judge(window(*flooded, arrived))
     assert verdict is not None
     assert verdict.confidence is Confidence.LIKELY
-    assert any("3000 came and 750 were answered" in each for each in verdict.evidence)
+    assert {3000, 750} <= reckoned(verdict)
 
 
 def test_averages_that_begin_anew_whenever_they_are_read_hide_no_overload() -> None:

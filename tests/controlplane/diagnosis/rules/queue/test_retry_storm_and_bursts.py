@@ -8,6 +8,7 @@ from controlplane.diagnosis.rules.queue.retry_storm import RETRY_STORM
 from controlplane.diagnosis.window import Change
 from dataplane.engine_metrics.signal import Signal, Unit
 from tests.controlplane.diagnosis.rules.build_window import fact, series, window
+from tests.controlplane.diagnosis.rules.evidence import cited, reckoned
 
 FAILING = fact("http_429_last_60_s", 310)
 
@@ -24,10 +25,11 @@ FAILING = fact("http_429_last_60_s", 310)
     ids=lambda told: told[0].key,
 )
 def test_most_of_what_arrives_came_before(told: tuple[Fact, ...]) -> None:
-    verdict = RETRY_STORM.judge(window(*told, FAILING))
+    found = window(*told, FAILING)
+    verdict = RETRY_STORM.judge(found)
     assert verdict is not None
     assert verdict.confidence >= Confidence.LIKELY
-    assert any("attempts for each request" in sentence for sentence in verdict.evidence)
+    assert {(each.key, each.raw) for each in told} <= cited(found, verdict)
     assert Mechanism.QUEUE_OVERLOAD in RETRY_STORM.explains
 
 
@@ -138,7 +140,7 @@ def test_a_wave_that_is_over_says_when_it_was() -> None:
     )
     assert verdict is not None
     assert verdict.detail == "one wave, over 50 s before the end of what was seen"
-    assert "up to 40 waited for 20 s, from 70 s before the end on" in verdict.evidence
+    assert {40, 20, 70} <= reckoned(verdict)
 
 
 def test_where_nobody_comes_any_slow_fall_is_the_way_down() -> None:

@@ -6,24 +6,19 @@ from controlplane.diagnosis.rules.telemetry.missing import MISSING
 from controlplane.diagnosis.window import Change
 from dataplane.engine_metrics.signal import Signal
 from tests.controlplane.diagnosis.rules.build_window import series, told, window
+from tests.controlplane.diagnosis.rules.evidence import cited
 
 EXPORTED = frozenset({"vllm:kv_cache_usage_perc", "vllm:num_requests_running"})
 LOAD = series(Signal.RUNNING, 19, name="vllm:num_requests_running")
 
 
 def test_a_name_of_an_older_version_is_missing_and_its_new_one_is_told() -> None:
-    verdict = MISSING.judge(
-        window(
-            LOAD,
-            told(panel_query="vllm:gpu_cache_usage_perc", panel="No data"),
-            exported=EXPORTED,
-        )
-    )
+    query = told(panel_query="vllm:gpu_cache_usage_perc", panel="No data")
+    found = window(LOAD, query, exported=EXPORTED)
+    verdict = MISSING.judge(found)
     assert verdict is not None
     assert verdict.confidence is Confidence.CERTAIN
-    evidence = "\n".join(verdict.evidence)
-    assert "vllm:kv_cache_usage_perc is" in evidence
-    assert "vllm:num_requests_running 19" in evidence
+    assert ("vllm:num_requests_running", "19") in cited(found, verdict)
 
 
 def test_an_endpoint_that_was_not_switched_on_is_missing_as_a_whole() -> None:

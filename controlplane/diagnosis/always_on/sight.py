@@ -5,26 +5,18 @@ One thread owns it. Nothing here asks anybody but our own databases: pages are f
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from controlplane.api.changes import STALE_SECONDS
 from controlplane.api.marks import read_marks
 from controlplane.diagnosis.always_on.count_history import CountHistory
-from controlplane.diagnosis.always_on.failure_log import (
-    Failure,
-    given_up,
-    newest_failures,
-    read_failure,
-)
+from controlplane.diagnosis.always_on.deployment_history import DeploymentHistory
+from controlplane.diagnosis.always_on.failure_history import FailureHistory
 from controlplane.diagnosis.always_on.gateway_history import GatewayHistory
 from controlplane.diagnosis.always_on.page_readers import PageReaders
-from controlplane.diagnosis.always_on.replica_history import ReplicaHistory
-from controlplane.diagnosis.always_on.report_history import ReportHistory, read_reports
 from controlplane.diagnosis.always_on.scraper import ScrapedPage
 from controlplane.diagnosis.always_on.turns import Target
-from controlplane.diagnosis.sources.facts import facts_of
-from controlplane.diagnosis.sources.failed_scrapes import SILENT_KEY, told_of_failures
 from controlplane.diagnosis.sources.joining import join
 from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.sources.records.ended_request import of_row
@@ -35,36 +27,17 @@ from controlplane.operator.observed import ObservedReplica, ObservedState
 from controlplane.process_history import ProcessHistory
 from controlplane.store.database import Database
 from controlplane.store.minute_endings import count_endings
-from controlplane.store.replicas import list_transitions_between
 from controlplane.store.requests import RequestFilter, list_requests
 from controlplane.store.series import SeriesSpan
 from dataplane.engine_metrics.signal import Signal
 
 _CHANGES_SECONDS = 6 * 3600
-_FAILURES_SECONDS = 900
-"""A deployment none of whose replicas became ready for longer than that is left to its trouble: the
-operator tries again within minutes."""
-_GIVEN_UP_SECONDS = 90.0
-"""That a replica hung is told for so long: two looks and more, and no longer than it matters."""
-_MAX_TRANSITIONS = 2000
 _REQUESTS_SECONDS = 60.0
 _MAX_REQUESTS = 500
 """Of each deployment: enough for shares, and some milliseconds."""
 _MAX_RECORDED = 8
 """Deployments whose requests are read at once."""
 _SERVING = frozenset({"starting", "ready", "unreachable", "draining"})
-
-
-@dataclass(slots=True)
-class _Deployment:
-    """What is kept of one."""
-
-    replicas: dict[str, ReplicaHistory] = field(default_factory=dict)
-    reports: ReportHistory = field(default_factory=ReportHistory)
-    num_running: int = 0
-    """Replicas, asked or not."""
-    asked_at: float = 0.0
-    """When one of its replicas was last scraped, whatever came of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,38 +83,30 @@ class Sight:
         self.request_db = request_db
         self._processes = processes
         self._keep_seconds = keep_seconds
-        self._deployments: dict[str, _Deployment] = {}
+        self._deployments: dict[str, DeploymentHistory] = {}
         self._readers = PageReaders()
         self._counts = CountHistory()
         self._requests: dict[str, Part] = {}
         self._gateways = GatewayHistory()
         self._changes: dict[str, list[Change]] = {}
-        self._logs_dir = logs_dir
-        self._failures: dict[str, Failure] = {}
-        self._given_up: dict[str, Part] = {}
-        self._failed_parts: dict[str, Part] = {}
-        """By replica: a log that ended is read once."""
+        self._failures = FailureHistory(config_db, logs_dir)
 
     def names(self) -> list[str]:
         """Deployments of which something runs, or failed lately and is to run."""
-        return sorted(self._deployments.keys() | self._failures.keys())
+        return sorted(self._deployments.keys() | self._failures.failed)
 
     def suspects(self) -> frozenset[str]:
         """Those of which gateways report what calls for a closer look, or of which one failed."""
-        return (
-            frozenset(
-                name
-                for name, kept in self._deployments.items()
-                if kept.reports.last is not None and kept.reports.last.is_suspect
-            )
-            | frozenset(self._failures)
-            | frozenset(self._given_up)
-        )
+        return self._failures.names | {
+            name
+            for name, kept in self._deployments.items()
+            if kept.reports.last is not None and kept.reports.last.is_suspect
+        }
 
     def asked_at(self, deployment: str) -> float:
         """When one of its replicas was last scraped, or failed."""
-        kept, failure = self._deployments.get(deployment), self._failures.get(deployment)
-        return max(kept.asked_at if kept else 0.0, failure.at if failure else 0.0)
+        kept = self._deployments.get(deployment)
+        return max(0.0 if kept is None else kept.asked_at, self._failures.failed_at(deployment))
 
     def take_fleet(self, replicas: Sequence[ObservedReplica], at: float) -> None:
         """Which replicas there are now; of those that ended nothing is kept. And what gateways
@@ -151,17 +116,11 @@ class Sight:
             if each.state in _SERVING:
                 by_deployment.setdefault(each.deployment, set()).add(each.replica_id)
         self._deployments = {
-            name: self._deployments.get(name) or _Deployment() for name in by_deployment
+            name: self._deployments.get(name) or DeploymentHistory(name) for name in by_deployment
         }
         reports = [report for report, age in self._observed.gateways() if age < STALE_SECONDS]
         for name, ids in by_deployment.items():
-            kept = self._deployments[name]
-            kept.num_running = len(ids)
-            kept.replicas = {key: each for key, each in kept.replicas.items() if key in ids}
-            load = read_reports(reports, ids, name, at)
-            if load is not None:
-                kept.reports.take(load)
-            kept.reports.forget_before(at - self._keep_seconds)
+            self._deployments[name].take_fleet(ids, reports, at, at - self._keep_seconds)
         self._counts.forget_others(frozenset(by_deployment))
 
     def take_pages(self, pages: Iterable[ScrapedPage], at: float) -> None:
@@ -169,16 +128,8 @@ class Sight:
         for page in pages:
             self._readers.forget_if_many()
             kept = self._deployments.get(page.target.deployment)
-            if kept is None:
-                continue
-            replica_id = page.target.replica_id
-            history = kept.replicas.get(replica_id)
-            if history is None:
-                history = ReplicaHistory(replica_id, page.place, self._readers)
-                kept.replicas[replica_id] = history
-            history.take(page, at)
-            kept.asked_at = at
-            history.forget_before(at - self._keep_seconds)
+            if kept is not None:
+                kept.take(page, self._readers, at, at - self._keep_seconds)
 
     def take_gateways(self, pages: Sequence[ScrapedPage], at: float) -> None:
         """What came of asking every gateway for its metrics."""
@@ -220,19 +171,12 @@ class Sight:
     def take_failures(self, at: float) -> None:
         """Which deployments have no replica that became ready since the last one failed, and of
         which one was given up just now. Raises SQLAlchemyError."""
-        start, end = round((at - _FAILURES_SECONDS) * 1e9), round((at + 1) * 1e9)
-        with self._config_db.reading() as session:
-            found = list_transitions_between(session, start, end, None, _MAX_TRANSITIONS)
-        self._failures = newest_failures(found)
-        self._given_up = given_up(found, at - _GIVEN_UP_SECONDS)
-        known = {each.replica_id for each in self._failures.values()}
-        self._failed_parts = {key: p for key, p in self._failed_parts.items() if key in known}
+        self._failures.take(at)
 
     def seen(self, deployment: str, now: float) -> Seen:
         """All that is kept of it, as one window until `now`."""
-        kept = self._deployments.get(deployment) or _Deployment()
-        told = {key: history.tell(now) for key, history in kept.replicas.items()}
-        parts = [part for part in told.values() if part is not None]
+        kept = self._deployments.get(deployment) or DeploymentHistory(deployment)
+        parts = kept.tell(now)
         gateways = list(self._gateways.tell(deployment))
         window = join(
             [
@@ -241,9 +185,8 @@ class Sight:
                 *gateways,
                 self._counts.tell(deployment, is_told_by_gateways=bool(gateways)),
                 self._requests.get(deployment, Part()),
-                _unanswered(kept, now),
-                self._failed(deployment),
-                self._given_up.get(deployment, Part()),
+                kept.tell_unanswered(now),
+                *self._failures.tell(deployment),
             ]
         )
         changes = [*self._changes.get(deployment, ()), *self._changes.get("", ())]
@@ -254,25 +197,11 @@ class Sight:
                 end=now,
                 changes=tuple(sorted(changes, key=lambda change: change.at)),
             ),
-            has_failed=deployment in self._failures or deployment in self._given_up,
+            has_failed=deployment in self._failures.names,
             num_replicas=kept.num_running,
             num_telling=len(parts),
-            silent={
-                key: why
-                for key, history in kept.replicas.items()
-                if (why := history.why_silent) is not None
-            },
+            silent=kept.why_silent(),
         )
-
-    def _failed(self, deployment: str) -> Part:
-        """What the one wrote that failed last; nothing where one became ready since."""
-        failure = self._failures.get(deployment)
-        if failure is None:
-            return Part()
-        part = self._failed_parts.get(failure.replica_id)
-        if part is None:
-            part = self._failed_parts[failure.replica_id] = read_failure(failure, self._logs_dir)
-        return part
 
 
 def _address(replica: ObservedReplica) -> str | None:
@@ -284,17 +213,3 @@ def _address(replica: ObservedReplica) -> str | None:
 
 def _tell(parts: Iterable[Part], signal: Signal) -> bool:
     return any(series.signal is signal for part in parts for series in part.series)
-
-
-def _unanswered(kept: _Deployment, now: float) -> Part:
-    failed = [each for history in kept.replicas.values() for each in history.failed]
-    num_all = sum(history.num_scrapes for history in kept.replicas.values())
-    facts, doubts = told_of_failures(failed, num_all)
-    silent = {
-        key: round(seconds)
-        for key, history in kept.replicas.items()
-        if (seconds := history.silent_seconds(now)) is not None
-    }
-    if silent:
-        facts = (*facts, *facts_of({SILENT_KEY: silent}, now, is_observed=True))
-    return Part(facts=facts, doubts=doubts)

@@ -1,0 +1,74 @@
+"""What the replicas of one deployment showed over the last minutes, and gateways told of it."""
+
+from collections.abc import Sequence
+
+from controlplane.diagnosis.always_on.page_readers import PageReaders
+from controlplane.diagnosis.always_on.replica_history import ReplicaHistory
+from controlplane.diagnosis.always_on.report_history import ReportHistory, read_reports
+from controlplane.diagnosis.always_on.scraper import ScrapedPage
+from controlplane.diagnosis.sources.facts import facts_of
+from controlplane.diagnosis.sources.failed_scrapes import SILENT_KEY, told_of_failures
+from controlplane.diagnosis.sources.part import Part
+from dataplane.report import GatewayReport
+
+
+class DeploymentHistory:
+    """Of one deployment. `take` what came, in time order."""
+
+    def __init__(self, name: str) -> None:
+        self.reports = ReportHistory()
+        self.num_running = 0
+        """Replicas, asked or not."""
+        self.asked_at = 0.0
+        """When one of its replicas was last scraped, whatever came of it."""
+        self._name = name
+        self._replicas: dict[str, ReplicaHistory] = {}
+
+    def take_fleet(
+        self, replica_ids: set[str], reports: Sequence[GatewayReport], at: float, since: float
+    ) -> None:
+        """Which replicas it has now; of those that ended nothing is kept. And what gateways report
+        of it, kept from `since` on."""
+        self.num_running = len(replica_ids)
+        self._replicas = {key: each for key, each in self._replicas.items() if key in replica_ids}
+        load = read_reports(reports, replica_ids, self._name, at)
+        if load is not None:
+            self.reports.take(load)
+        self.reports.forget_before(since)
+
+    def take(self, page: ScrapedPage, readers: PageReaders, at: float, since: float) -> None:
+        """What came of asking one of its replicas; of that one it is kept from `since` on."""
+        replica_id = page.target.replica_id
+        history = self._replicas.get(replica_id)
+        if history is None:
+            history = self._replicas[replica_id] = ReplicaHistory(replica_id, page.place, readers)
+        history.take(page, at)
+        history.forget_before(since)
+        self.asked_at = at
+
+    def tell(self, now: float) -> list[Part]:
+        """Of each replica that tells anything."""
+        told = (history.tell(now) for history in self._replicas.values())
+        return [part for part in told if part is not None]
+
+    def tell_unanswered(self, now: float) -> Part:
+        """Scrapes that brought nothing, and since when a replica is silent."""
+        failed = [each for history in self._replicas.values() for each in history.failed]
+        num_all = sum(history.num_scrapes for history in self._replicas.values())
+        facts, doubts = told_of_failures(failed, num_all)
+        silent = {
+            key: round(seconds)
+            for key, history in self._replicas.items()
+            if (seconds := history.silent_seconds(now)) is not None
+        }
+        if silent:
+            facts = (*facts, *facts_of({SILENT_KEY: silent}, now, is_observed=True))
+        return Part(facts=facts, doubts=doubts)
+
+    def why_silent(self) -> dict[str, str]:
+        """By replica, of those that were asked and whose last scrape brought nothing."""
+        return {
+            key: why
+            for key, history in self._replicas.items()
+            if (why := history.why_silent) is not None
+        }

@@ -21,7 +21,9 @@ def stretch_of(window: Window, start: float, end: float) -> Window:
             part for each in window.series if (part := each.between(start, end)) is not None
         ),
         histograms=tuple(
-            state for each in window.histograms if (state := _between(each, start, end)) is not None
+            state
+            for each in window.histograms
+            if (state := states_between(each, start, end)) is not None
         ),
         facts=tuple(fact for fact in window.facts if fact.at <= end),
         events=tuple(_events(window, start, end)),
@@ -33,7 +35,8 @@ def stretch_of(window: Window, start: float, end: float) -> Window:
     )
 
 
-def _between(histogram: HistogramSeries, start: float, end: float) -> HistogramSeries | None:
+def states_between(histogram: HistogramSeries, start: float, end: float) -> HistogramSeries | None:
+    """Its states from the one that it had at `start` on; None where none was read since."""
     readings = [each for each in histogram.readings if each.at <= end]
     if not readings or readings[-1].at < start:
         return None

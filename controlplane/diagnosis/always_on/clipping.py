@@ -1,8 +1,8 @@
-"""The newest part of a window."""
+"""The newest part of a window: as a stretch of it (`stretch`), with all that logs say."""
 
 from dataclasses import replace
 
-from controlplane.diagnosis.reading import HistogramSeries
+from controlplane.diagnosis.stretch import states_between
 from controlplane.diagnosis.window import Window
 
 
@@ -16,15 +16,9 @@ def newest_part(window: Window, seconds: float) -> Window:
         start=start,
         series=tuple(each for each in series if each is not None),
         histograms=tuple(
-            clipped for each in window.histograms if (clipped := _clipped(each, start)) is not None
+            clipped
+            for each in window.histograms
+            if (clipped := states_between(each, start, window.end)) is not None
         ),
         doubts=tuple(each for each in window.doubts if each.at is None or each.at >= start),
     )
-
-
-def _clipped(histogram: HistogramSeries, start: float) -> HistogramSeries | None:
-    readings = histogram.readings
-    first = max((i for i, each in enumerate(readings) if each.at <= start), default=0)
-    if readings[-1].at < start:
-        return None
-    return replace(histogram, readings=readings[first:])

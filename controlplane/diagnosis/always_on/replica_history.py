@@ -1,10 +1,9 @@
 """What one replica showed over the last minutes."""
 
-from dataclasses import replace
-
 from controlplane.diagnosis.always_on.page_readers import PageReaders
 from controlplane.diagnosis.always_on.scraper import ScrapedPage
 from controlplane.diagnosis.sources.failed_scrapes import FailedScrape
+from controlplane.diagnosis.sources.joining import beside
 from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.sources.trust import pages
 from controlplane.diagnosis.window import Doubt
@@ -81,8 +80,7 @@ class ReplicaHistory:
         last = self._endpoint.last_moment
         if last is None or (self._is_silent() and now - last > _SILENT_SECONDS):
             return None
-        told = self._endpoint.tell()
-        return replace(told, doubts=(*self._doubts, *told.doubts))
+        return beside([Part(doubts=tuple(self._doubts)), self._endpoint.tell()])
 
     def _is_silent(self) -> bool:
         last = self._endpoint.last_moment

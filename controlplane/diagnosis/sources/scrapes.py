@@ -5,15 +5,15 @@ Each page is read (`exposition`), what it tells is picked out and added up (`tar
 it says is added (`derived`).
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from controlplane.diagnosis.reading import SourceKind
 from controlplane.diagnosis.sources.endpoint import Endpoint
+from controlplane.diagnosis.sources.joining import beside
 from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.sources.trust import pages
-from controlplane.diagnosis.window import Doubt, EngineName
+from controlplane.diagnosis.window import Doubt
 from dataplane.engine_metrics.exposition import ExpositionReader
 from dataplane.engine_metrics.gathering import Gatherer
 
@@ -47,23 +47,4 @@ def series_of(snapshots: Sequence[Snapshot], kind: SourceKind = SourceKind.METRI
             key, Endpoint(snapshot.labels, snapshot.place, kind, gatherer)
         )
         endpoint.take(samples, page.names, snapshot.at)
-    told = [endpoint.tell() for endpoint in endpoints.values()]
-    return _joined(told, doubts, in_order)
-
-
-def _joined(told: Sequence[Part], doubts: Sequence[Doubt], snapshots: Sequence[Snapshot]) -> Part:
-    return Part(
-        series=tuple(each for part in told for each in part.series),
-        histograms=tuple(each for part in told for each in part.histograms),
-        facts=tuple(sorted((each for part in told for each in part.facts), key=lambda f: f.at)),
-        doubts=(*doubts, *(each for part in told for each in part.doubts)),
-        exported_names=frozenset().union(*(part.exported_names for part in told)),
-        engine=_most_frequent(part.engine for part in told),
-        start=snapshots[0].at if snapshots else None,
-        end=snapshots[-1].at if snapshots else None,
-    )
-
-
-def _most_frequent(engines: Iterable[EngineName | None]) -> EngineName | None:
-    counted = Counter(each for each in engines if each is not None)
-    return counted.most_common(1)[0][0] if counted else None
+    return beside([Part(doubts=tuple(doubts)), *(each.tell() for each in endpoints.values())])

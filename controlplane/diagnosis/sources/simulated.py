@@ -47,10 +47,10 @@ def window_of(seen: Sequence[Seen]) -> Window:
     scraped = [each for each in seen if isinstance(each, Scraped)]
     counted = [each for each in seen if isinstance(each, Counted)]
     logged = [each for each in seen if isinstance(each, Logged)]
-    return join([_scrapes(scraped), _counts(counted), *_logs(logged)])
+    return join([*_scrapes(scraped), _counts(counted), *_logs(logged)])
 
 
-def _scrapes(scraped: Sequence[Scraped]) -> Part:
+def _scrapes(scraped: Sequence[Scraped]) -> Iterator[Part]:
     snapshots = [
         Snapshot(at=each.at, text=each.text, place=each.target, labels={"replica": each.target})
         for each in scraped
@@ -59,17 +59,14 @@ def _scrapes(scraped: Sequence[Scraped]) -> Part:
     failed = [
         FailedScrape(each.at, each.target, each.error) for each in scraped if each.error is not None
     ]
-    part = series_of(snapshots)
     facts, doubts = told_of_failures(failed, len(scraped))
-    return Part(
-        series=part.series,
-        histograms=part.histograms,
-        facts=(*part.facts, *facts),
-        doubts=(*part.doubts, *doubts),
-        exported_names=part.exported_names,
-        engine=part.engine,
-        start=min((each.at for each in scraped), default=None),
-        end=max((each.at for each in scraped), default=None),
+    moments = [each.at for each in scraped]
+    yield series_of(snapshots)
+    yield Part(
+        facts=facts,
+        doubts=doubts,
+        start=min(moments, default=None),
+        end=max(moments, default=None),
     )
 
 

@@ -1,9 +1,10 @@
 """Each replica or rank by itself."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.looks import Look, surest
 from controlplane.diagnosis.reading import HistogramSeries, Series
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.window import Window
@@ -41,7 +42,7 @@ def each_by_its_series(window: Window) -> Iterator[tuple[str, Window]]:
 def with_places(
     whole: Verdict | None,
     places: Iterator[tuple[str, Window]],
-    judge: Callable[[Window], Verdict | None],
+    judge: Look,
 ) -> Verdict | None:
     """What is said of the whole, or of one place where the sums over all hide it or where most of
     the others are well: the surest, with the place in its detail."""
@@ -53,11 +54,11 @@ def with_places(
         if verdict is not None:
             detail = f"at {place}" + (f": {verdict.detail}" if verdict.detail else "")
             found.append(replace(verdict, detail=detail))
-    if not found:
+    here = surest(found)
+    if here is None:
         return whole
-    surest = max(found, key=lambda verdict: verdict.confidence)
-    if whole is None or surest.confidence > whole.confidence:
-        return surest
+    if whole is None or here.confidence > whole.confidence:
+        return here
     num_ill = sum(verdict.confidence >= Confidence.LIKELY for verdict in found)
-    is_one = surest.confidence is whole.confidence and 0 < 2 * num_ill <= num_places
-    return surest if is_one else whole
+    is_one = here.confidence is whole.confidence and 0 < 2 * num_ill <= num_places
+    return here if is_one else whole

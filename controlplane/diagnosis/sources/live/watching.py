@@ -8,8 +8,8 @@ no metrics page one listens all the same (`silence`).
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import httpx
@@ -113,7 +113,7 @@ async def watch(
                 yield progress
         if should_probe:
             await asyncio.gather(*(_probe(http, each, probe_deadline_seconds) for each in watched))
-    window = join([_part(each, clock()) for each in watched])
+    window = join(part for each in watched for part in _parts(each, clock()))
     if failure is not None and not any(each.snapshots for each in watched):
         raise NoMetricsError(failure.url, failure.tries, window)
     yield window
@@ -264,33 +264,21 @@ async def _probe(http: httpx.AsyncClient, watched: _Watched, deadline_seconds: f
     )
 
 
-def _part(watched: _Watched, now: float) -> Part:
-    part = series_of(watched.snapshots) if watched.snapshots else Part(start=watched.failed[0].at)
-    asked_at = part.start if part.start is not None else now
-    failures, doubts = told_of_failures(
-        watched.failed, len(watched.snapshots) + len(watched.failed)
-    )
+def _parts(watched: _Watched, now: float) -> Iterator[Part]:
+    """What its pages tell, what it says of itself, how scrapes failed, and what was tried."""
+    pages = series_of(watched.snapshots) if watched.snapshots else Part(start=watched.failed[0].at)
+    version = watched.said.get("version")
+    engine = pages.engine
+    if engine is not None and version is not None:
+        engine = EngineName(name=engine.name, version=str(version))
+    yield replace(pages, engine=engine)
+    yield Part(facts=facts_of(watched.said, now if pages.start is None else pages.start))
+    num_all = len(watched.snapshots) + len(watched.failed)
+    failures, doubts = told_of_failures(watched.failed, num_all)
+    if _is_answered(watched) and not watched.snapshots:
+        failures = ()  # its one answer is told already, by what was asked
+    yield Part(facts=failures, doubts=doubts)
     seen: dict[str, object] = dict(watched.silence.said) if watched.silence is not None else {}
     if watched.probed is not None:
         seen[PROBE_KEY] = watched.probed
-    if _is_answered(watched) and not watched.snapshots:
-        failures = ()  # its one answer is told already, by what was asked
-    version = watched.said.get("version")
-    engine = part.engine
-    if engine is not None and version is not None:
-        engine = EngineName(name=engine.name, version=str(version))
-    return Part(
-        series=part.series,
-        histograms=part.histograms,
-        facts=(
-            *part.facts,
-            *facts_of(watched.said, asked_at),
-            *failures,
-            *facts_of(seen, now, is_observed=True),
-        ),
-        doubts=(*part.doubts, *doubts),
-        exported_names=part.exported_names,
-        engine=engine,
-        start=part.start,
-        end=now,
-    )
+    yield Part(facts=facts_of(seen, now, is_observed=True), end=now)

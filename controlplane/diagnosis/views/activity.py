@@ -10,6 +10,8 @@ from controlplane.diagnosis.reading import Series, SourceKind
 from controlplane.diagnosis.views.course import course_of, from_on, late, mostly_of_late, rate_of
 from controlplane.diagnosis.views.told import number_of, told_number
 from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.words.limits import BLOCK_SIZE
+from controlplane.diagnosis.words.speeds import TOKENS_A_SECOND
 from dataplane.engine_metrics.signal import Signal
 
 FULL = 0.9
@@ -116,7 +118,7 @@ class Activity:
         if sized:
             return sized[-1]
         found = self._of_events("blocks")
-        size_told = number_of(told_number(self.window, r"(block|page) size"))
+        size_told = number_of(told_number(self.window, BLOCK_SIZE))
         is_vllm = self.window.engine is not None and self.window.engine.name == "vllm"
         size_of_block = size_told or (_VLLM_BLOCK if is_vllm else None)
         return found * size_of_block if found and size_of_block else None
@@ -181,7 +183,7 @@ class Activity:
                 counts = [reading.count for reading in histogram.readings if reading.at >= start]
                 if len(counts) > 1:
                     seen.append(counts[-1] > counts[0])
-        told = told_number(self.window, _SPEED, without=_OF_BEFORE)
+        told = told_number(self.window, TOKENS_A_SECOND, without=_OF_BEFORE)
         if told is not None:
             seen.append((number_of(told) or 0.0) > 0)
         ended = told_number(self.window, _ANSWER_RATE)
@@ -270,7 +272,6 @@ _NOT_NOW = (
 _OF_BEFORE = r"before|baseline|expected|yesterday|usual|normal|last week|ago\b|limit|max"
 _NOT_SEATS = r"batched|tokens|model len|client"
 _NOT_CAPACITY = r"batched|prompt|cached|free|used|available|evictable|per "
-_SPEED = r"(tokens|tok) per s|throughput|tokens? rate|tps\b"
 _ANSWER_RATE = r"\b(finished|completed|completions|answered|answers|served)\b.*per (s|min)"
 _ANSWERS = r"\b(answers|answered|completions|completed|finished|done)\b.*\b(last|since|in)\b"
 _LONG_SECONDS = 60.0

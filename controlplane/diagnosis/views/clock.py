@@ -11,12 +11,20 @@ _DAY = 86400.0
 _TIME_OF_DAY = re.compile(r"(\d{1,2}):(\d{2}):(\d{2}(?:[.,]\d+)?)")
 
 
+def seconds_of_day(text: str) -> float | None:
+    """Of `10:42:07` or `10:42:07,250`; None for anything else."""
+    found = _TIME_OF_DAY.fullmatch(text)
+    if found is None:
+        return None
+    return int(found[1]) * 3600 + int(found[2]) * 60 + float(found[3].replace(",", "."))
+
+
 def moment_of(raw: str) -> float | None:
     """Seconds of a date or a time of day; None for anything else."""
     text = raw.strip().replace("Z", "+00:00")
-    found = _TIME_OF_DAY.fullmatch(text)
-    if found is not None:
-        return int(found[1]) * 3600 + int(found[2]) * 60 + float(found[3].replace(",", "."))
+    of_day = seconds_of_day(text)
+    if of_day is not None:
+        return of_day
     try:
         return datetime.fromisoformat(text).timestamp()
     except ValueError:

@@ -5,6 +5,7 @@ import re
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.views.told import plain, told_all
 from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.words.latency import FIRST_TOKEN
 from dataplane.engine_metrics.signal import Unit
 
 _LATENCY = r"\b(ttft|tpot|itl|first token|inter token|per token)\b"
@@ -28,6 +29,6 @@ def latencies(window: Window) -> list[Fact]:
 
 def is_quick(fact: Fact) -> bool:
     """Whether nobody would complain of it."""
-    is_first = re.search(r"\bttft\b|first token", plain(fact.key)) is not None
+    is_first = re.search(FIRST_TOKEN, plain(fact.key)) is not None
     bound = _FIRST_SECONDS if is_first else _NEXT_SECONDS
     return fact.value is not None and fact.value <= bound

@@ -15,6 +15,7 @@ from controlplane.diagnosis.views.told import (
     told_number,
 )
 from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.words.limits import BLOCK_SIZE
 from dataplane.engine_metrics.signal import Signal, Unit
 
 _COMMON = (
@@ -126,7 +127,7 @@ def block_of(window: Window) -> Figure | None:
     series = window.find(Signal.KV_BLOCK_SIZE)
     if series is not None:
         return Figure(series.last.value, f"block_size {series.last.raw}")
-    fact = told_number(window, r"(block|page) size|block tokens|tokens per (block|page)")
+    fact = told_number(window, rf"{BLOCK_SIZE}|block tokens|tokens per (block|page)")
     if fact is not None:
         return figure_of(fact, number_of(fact))
     for line in window.lines_with(_BLOCK_LINE):

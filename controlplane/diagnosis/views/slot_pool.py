@@ -7,8 +7,9 @@ from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.views.told import numbers_in, told_all, value_of
 from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.words.limits import SLOT_POOL
+from controlplane.diagnosis.words.lines import NO_ROOM_IN_SLOTS
 
-_EXCEEDED = r"Context size has been exceeded|failed to find (a memory slot|free space in the KV)"
 _UNIFIED = r"kv_unified = '?(true|1)"
 _ROOM_LEFT = 0.7
 """Of the pool, that prompts took at most when they were let in."""
@@ -29,7 +30,7 @@ class Outgrown:
 def outgrown_pool(window: Window) -> Outgrown | None:
     """None where it is not known of several slots what they were let in with, or where that alone
     nearly filled the pool."""
-    exceeded = window.lines_with(_EXCEEDED)
+    exceeded = window.lines_with(NO_ROOM_IN_SLOTS)
     prompts = {
         event.words.get("slot", ""): event
         for event in window.events_of(LogKind.PROMPT_STARTED)
@@ -38,7 +39,7 @@ def outgrown_pool(window: Window) -> Outgrown | None:
     if not exceeded or len(prompts) < 2:
         return None
     promised = max(event.fields.get("context", 0.0) for event in prompts.values())
-    pool = value_of(window, r"^(n )?(ctx|context)( size| tokens)?$|kv (pool )?tokens") or promised
+    pool = value_of(window, SLOT_POOL) or promised
     is_shared = pool <= promised or bool(window.lines_with(_UNIFIED))
     admitted = tuple(event.fields["tokens"] for event in prompts.values())
     if pool <= 0 or not is_shared or sum(admitted) > _ROOM_LEFT * pool:

@@ -17,6 +17,7 @@ from controlplane.diagnosis.views.told import (
     told_number,
 )
 from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.words.latency import FIRST_TOKEN
 from dataplane.engine_metrics.signal import Signal
 
 WAS = 0.2
@@ -151,7 +152,7 @@ def costs_though_there_is_room(window: Window) -> bool:
     has room, so that nothing had to go."""
     kv, kept = window.find(Signal.KV_USAGE), window.find(Signal.KV_EVICTABLE)
     has_room = (kv is not None and kv.max < _ROOMY) or (kept is not None and kept.last.value > 0)
-    slower = contrasts(window, r"\bttft\b|first token|prefill (s|ms|time)")
+    slower = contrasts(window, rf"{FIRST_TOKEN}|prefill (s|ms|time)")
     told_twice = contrasts(window, r"\bhit\b|hits\b|cached", is_share=True)
     return has_room and bool(told_twice) and any(each.factor >= _SLOWER for each in slower)
 

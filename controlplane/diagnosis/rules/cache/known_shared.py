@@ -16,6 +16,8 @@ from controlplane.diagnosis.views.prefix import hit_rates
 from controlplane.diagnosis.views.shared import Shared, shared_by_prompts
 from controlplane.diagnosis.views.told import number_of, plain, says_no, told, told_all
 from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.words.latency import FIRST_TOKEN, FIRST_TOKEN_OR_PREFILL
+from controlplane.diagnosis.words.places import NUM_PLACES
 from dataplane.engine_metrics.signal import Signal
 
 _HARDLY = 0.25
@@ -25,7 +27,7 @@ _MOST = 0.8
 _FEWEST_TOKENS = 256
 """A prefix of that many is several blocks of any usual size."""
 _CACHED = r"\b(cached|reused|hit)\b( prompt)?( tokens)?$|^(cached|hit) tokens|\bcache n$"
-_PLACES = r"^(num )?(replicas|workers|pods|engines|instances|dp( size)?|nodes)$"
+_PLACES = rf"{NUM_PLACES}|^(num )?(dp( size)?|nodes)$"
 
 
 def known_and_not_found(window: Window) -> Verdict | None:
@@ -106,7 +108,7 @@ def _of_turns(argument: Argument, window: Window, missed: list[float]) -> Verdic
 
 def _costs(argument: Argument, window: Window, missed: list[float]) -> bool:
     """First tokens of those turns took many times as long as the others'."""
-    waits = [fact for fact in told_all(window, r"\bttft\b|first token") if fact.value]
+    waits = [fact for fact in told_all(window, FIRST_TOKEN) if fact.value]
     slow = [fact for fact in waits if fact.at in missed]
     others = [fact.value or 0.0 for fact in waits if fact.at not in missed]
     if not slow or not others:
@@ -179,7 +181,7 @@ def _cite(argument: Argument, window: Window) -> None:
     argument.series(window.find(Signal.KV_USAGE))
     argument.series(window.find(Signal.KV_AVAILABLE))
     argument.series(window.find(Signal.PREEMPTIONS))
-    for contrast in contrasts(window, r"\bttft\b|prefill|first token")[:2]:
+    for contrast in contrasts(window, FIRST_TOKEN_OR_PREFILL)[:2]:
         argument.says(contrast.says)
     for fact in window.facts:
         if re.search(r"evict|quota|write|policy|traffic|tier|retention", plain(fact.key)):

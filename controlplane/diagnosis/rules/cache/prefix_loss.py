@@ -32,6 +32,7 @@ from controlplane.diagnosis.views.told import (
     told_all,
 )
 from controlplane.diagnosis.window import DoubtKind, Window
+from controlplane.diagnosis.words.latency import FIRST_TOKEN_OR_PREFILL
 from dataplane.engine_metrics.signal import Signal
 
 _REASONS = (
@@ -117,7 +118,7 @@ def _reasons(argument: Argument, window: Window) -> bool:
 def _cite(argument: Argument, window: Window) -> None:
     for signal in (Signal.PREFIX_QUERIES, Signal.PREFIX_HITS, Signal.COMPUTED_PROMPT_TOKENS):
         argument.series(window.find(signal))
-    for contrast in contrasts(window, r"\bttft\b|prefill|prompt eval|first token")[:2]:
+    for contrast in contrasts(window, FIRST_TOKEN_OR_PREFILL)[:2]:
         argument.says(contrast.says)
 
 

@@ -9,6 +9,7 @@ from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.told import told_all, value_of
 from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.words.sessions import SESSIONS
 
 _FEWEST_TURNS = 3
 _LITTLE_KEPT = 0.5
@@ -18,7 +19,7 @@ _APART = 0.1
 _ALIKE = 0.1
 """By which one conversation grows from turn to turn."""
 _SLOTS = r"^(n )?(parallel|slots)( slots)?$"
-_CONVERSATIONS = r"^(conversations?|sessions?|chats?|users?|agents?|clients?)( active| open)?$"
+_CONVERSATIONS = rf"^{SESSIONS}( active| open)?$"
 
 
 def slots_take_turns(window: Window) -> Verdict | None:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.views.told import plain
+from controlplane.diagnosis.words.shares import SHARE
 
-SHARE_WORDS = r"share|percent|pct|fraction|of all|ratio"
+SHARE_WORDS = rf"{SHARE}|of all"
 _HELD = re.compile(r"in ?flight|waiting|queued|running|seats|slots|held|holds|\bkv\b")
 
 

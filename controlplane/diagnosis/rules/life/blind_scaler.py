@@ -6,7 +6,6 @@ import re
 from controlplane.diagnosis.citing import number, says
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
-from controlplane.diagnosis.rules.life.late_growth import WHO
 from controlplane.diagnosis.rules.life.late_load import ARRIVALS
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import activity_of
@@ -14,6 +13,7 @@ from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.course import course_of
 from controlplane.diagnosis.views.told import number_of, plain, told_all, told_number
 from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.words.places import MOST_PLACES, PLACES
 from dataplane.engine_metrics.signal import Signal, Unit
 
 _GROWN = 3.0
@@ -22,7 +22,6 @@ _MISSED = 3.0
 """Times an objective, or a wait from before."""
 _DESIRED = r"\b(desired|wanted|target|planned)\b"
 _SCALER = r"\b(planner|scaler|autoscaler|hpa|keda|operator|controller)\b"
-_MOST = rf"max(imum)? {WHO}|{WHO} (max|limit|allowed)"
 
 
 def judge_blind_scaler(window: Window) -> Verdict | None:
@@ -39,7 +38,7 @@ def judge_blind_scaler(window: Window) -> Verdict | None:
         return None
     argument.series(arrivals)
     argument.fact(still, "no more are wanted")
-    for fact in told_all(window, rf"{_DESIRED}|{WHO}$"):
+    for fact in told_all(window, rf"{_DESIRED}|{PLACES}$"):
         argument.fact(fact)
     now = activity_of(window)
     for series in window.all_series(Signal.WAITING) or (now.waiting,):
@@ -59,11 +58,11 @@ def _still_wanted(window: Window) -> Fact | None:
         value, key = number_of(fact), plain(fact.key)
         if value is None or fact.unit is not None:
             continue
-        stem = re.sub(rf"{_DESIRED}|{WHO}", " ", key).split()
+        stem = re.sub(rf"{_DESIRED}|{PLACES}", " ", key).split()
         there = [
             each
-            for each in told_all(window, rf"\b{WHO}\b", without=rf"{_DESIRED}|max|min")
-            if re.sub(WHO, " ", plain(each.key)).split() in (stem, [*stem, "ready"])
+            for each in told_all(window, rf"\b{PLACES}\b", without=rf"{_DESIRED}|max|min")
+            if re.sub(PLACES, " ", plain(each.key)).split() in (stem, [*stem, "ready"])
         ]
         values = [number_of(each) for each in there]
         if values and all(each is not None and each >= value for each in values):
@@ -94,7 +93,7 @@ def _missed(argument: Argument, window: Window) -> Fact | None:
 
 def _is_at_most(window: Window, wanted: Fact) -> bool:
     """It may not ask for more."""
-    most = number_of(told_number(window, _MOST))
+    most = number_of(told_number(window, MOST_PLACES))
     return most is not None and (number_of(wanted) or 0.0) >= most
 
 

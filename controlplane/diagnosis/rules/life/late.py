@@ -7,7 +7,6 @@ from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.life.blind_scaler import judge_blind_scaler
 from controlplane.diagnosis.rules.life.late_growth import (
-    WHO,
     Growth,
     burst_of,
     cite_delays,
@@ -21,10 +20,10 @@ from controlplane.diagnosis.views.activity import activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.told import told, told_all
 from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.words.places import MOST_PLACES
 
 _LEAST_SECONDS = 20.0
 """Until a replica is ready: below it any queue waits it out."""
-_ALLOWED = rf"max(imum)? {WHO}|{WHO} (max|limit|allowed)"
 
 
 def _judge_growth(window: Window) -> Verdict | None:
@@ -35,7 +34,7 @@ def _judge_growth(window: Window) -> Verdict | None:
         return None
     over = is_over(argument, now, growth)
     harmed = is_harmed(argument, now)
-    argument.fact(told(window, _ALLOWED), "so many were allowed")
+    argument.fact(told(window, MOST_PLACES), "so many were allowed")
     for fact in told_all(window, r"client timeout|patience|deadline"):
         argument.fact(fact)
     cite_delays(argument, window)

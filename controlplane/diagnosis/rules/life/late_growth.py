@@ -10,16 +10,16 @@ from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.course import course_of
 from controlplane.diagnosis.views.told import number_of, says_no, told, told_all, told_number
 from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.words.places import PLACES
 from dataplane.engine_metrics.signal import Signal, Unit
 
-WHO = r"(replicas?|pods?|workers?|instances?|nodes?|engines)"
 _READY = (
-    rf"{WHO}( \w+)? (ready|up|running|available|serving|awake)|^(\w+ )?{WHO}( now| count| total)?$"
-    rf"|(ready|running|available|healthy) {WHO}"
+    rf"{PLACES}( \w+)? (ready|up|running|available|serving|awake)"
+    rf"|^(\w+ )?{PLACES}( now| count| total)?$|(ready|running|available|healthy) {PLACES}"
 )
 _NOT_COUNTED = r"desired|wanted|target|planned|max|min|limit|lost|\bids?\b|\bnames?\b|hash"
 _WANTED = (
-    rf"{WHO}( \w+)? (desired|wanted|target)|desired {WHO}"
+    rf"{PLACES}( \w+)? (desired|wanted|target)|desired {PLACES}"
     r"|(hpa|autoscaler|keda|scaler) (desired|target|wants)"
 )
 _DECIDED = (
@@ -41,7 +41,7 @@ _BURST = (
     r"|^(burst|spike|surge|peak|wave|rush)( s| seconds)?$"
 )
 _DECIDED_AT = r"(trigger|scal|decision|decided|hpa|keda|upscale|alert)\w*( \w+)* at( s)?$"
-_READY_AT = rf"({WHO}|new|capacity)( \w+)* (ready|up|serving|available)( \w+)* at( s)?$"
+_READY_AT = rf"({PLACES}|new|capacity)( \w+)* (ready|up|serving|available)( \w+)* at( s)?$"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ def growth_of(argument: Argument, window: Window) -> Growth | None:
         ready_at = _moment(argument, window, _READY_AT)
     if ready_at is None:
         ready_at = _complete(window, ready)
-    for change in window.changes_with(rf"{WHO}\b.*\b(ready|up|joined|available|serving)\b"):
+    for change in window.changes_with(rf"{PLACES}\b.*\b(ready|up|joined|available|serving)\b"):
         argument.change(change)
         ready_at = change.at if ready_at is None else ready_at
     if ready_at is None:
@@ -164,7 +164,7 @@ def burst_of(window: Window) -> Fact | None:
 def _from_zero(argument: Argument, window: Window) -> bool:
     """The last replica goes when nobody asks for it."""
     zero = told(window, r"scale(d)? to zero|from zero|idle scale")
-    least = told_number(window, rf"\b(min(imum)?|least) {WHO}|{WHO} (min(imum)?|least)\b")
+    least = told_number(window, rf"\b(min(imum)?|least) {PLACES}|{PLACES} (min(imum)?|least)\b")
     if zero is not None and not says_no(zero):
         argument.fact(zero)
         return True

@@ -7,6 +7,7 @@ from controlplane.diagnosis.views.durations import durations_in
 from controlplane.diagnosis.views.figure import Figure, figure_of
 from controlplane.diagnosis.views.told import is_time, number_of, plain, told_all, told_number
 from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.words.answers import ANSWERED
 from dataplane.engine_metrics.signal import Signal
 
 LEAST_SECONDS = 10.0
@@ -72,10 +73,9 @@ def _said(window: Window) -> Figure | None:
 def is_of_steps(silent: Figure) -> bool:
     """That no answer ended says little: long ones are computed meanwhile."""
     key = "" if silent.fact is None else plain(silent.fact.key)
-    return not re.search(_ANSWERS, key) or re.search(_STEPS, key) is not None
+    return not re.search(ANSWERED, key) or re.search(_STEPS, key) is not None
 
 
-_ANSWERS = r"\b(completions?|completed|finished|answers?|answered)\b"
 _STEPS = r"\b(tokens?|tok|chunks?|steps?|output|batch|iteration|line|log)\b"
 
 

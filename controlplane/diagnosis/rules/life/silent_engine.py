@@ -13,11 +13,12 @@ from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.fleet import grown
 from controlplane.diagnosis.views.told import told
 from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.words.answers import NO_ANSWER
 from dataplane.engine_metrics.signal import Signal
 
 _LEAST_SECONDS = 10.0
 """Two scrapes that time out. One may meet a long pause."""
-_TIMED_OUT = re.compile(r"no (whole )?answer|time ?d? ?out|timeout", re.IGNORECASE)
+_TIMED_OUT = re.compile(NO_ANSWER, re.IGNORECASE)
 """A process that died refuses connections; one that stands still takes them and says nothing."""
 _ANSWERS = frozenset({"stop", "length"})
 

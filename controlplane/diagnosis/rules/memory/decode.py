@@ -20,6 +20,8 @@ from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.slot_pool import outgrown_pool
 from controlplane.diagnosis.views.told import numbers_in, value_of
 from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.words.limits import SLOT_POOL
+from controlplane.diagnosis.words.lines import NO_ROOM_IN_SLOTS
 from dataplane.engine_metrics.signal import Signal
 
 _FULL = 0.9
@@ -112,16 +114,14 @@ def _confidence(
     return Confidence.LIKELY if is_full and is_decoding else Confidence.POSSIBLE
 
 
-_OF_SLOTS = re.compile(
-    r"Context size has been exceeded|failed to find (a memory slot|free space)", re.IGNORECASE
-)
+_OF_SLOTS = re.compile(NO_ROOM_IN_SLOTS, re.IGNORECASE)
 """Of llama.cpp, whose server goes on: whether one prompt was too long or all grew, these do not
 say."""
 
 
 def _are_slots_full(window: Window) -> bool:
     """What the slots hold, as somebody told, is all of the context that they share."""
-    size = value_of(window, r"^(n )?(ctx|context)( size| tokens)?$|kv (pool )?tokens")
+    size = value_of(window, SLOT_POOL)
     return size is not None and any(
         sum(numbers_in(fact.raw)) >= _FULL * size
         for fact in facts_named(window, r"held|slots|in_use|used")

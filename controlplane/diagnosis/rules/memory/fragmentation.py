@@ -11,6 +11,7 @@ from controlplane.diagnosis.rules.memory.ledger import asked_for, facts_named, k
 from controlplane.diagnosis.rules.memory.stage import Stage
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.words.lines import PRIVATE_POOLS
 from dataplane.engine_metrics.signal import Signal
 
 _WASTED = 0.05
@@ -68,7 +69,7 @@ def _fits_together(failure: Failure) -> bool:
 
 
 def _pools(failure: Failure) -> tuple[str, ...]:
-    found = re.search(r"with ([\d.]+ [KMG]i?B) allocated in private pools", failure.line)
+    found = re.search(PRIVATE_POOLS, failure.line)
     return (f"graphs hold {found[1]} in private pools",) if found else ()
 
 

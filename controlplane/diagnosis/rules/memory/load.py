@@ -21,10 +21,12 @@ from controlplane.diagnosis.rules.memory.on_cpu import cpu_failure
 from controlplane.diagnosis.rules.memory.stage import Stage
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.words.adapters import ADAPTER
+from controlplane.diagnosis.words.lines import PRIVATE_POOLS
 
 _MODEL_SIZE = r"model size *=|weights? (size|take)|total size of .*weights|mem usage=|\bMiB free\b"
 _MOST_SIZES = 4
-_TOPICS = r"vram|gpu|mem|weight|layer|card|quant|dtype|tensor|tp$|size|util|model"
+_TOPICS = r"vram|gpu|mem|weight|layer|card|quant|dtype|tensor|tp$|size|util|model|checkpoint|param"
 
 
 def _judge(window: Window) -> Verdict | None:
@@ -54,7 +56,7 @@ def _judge(window: Window) -> Verdict | None:
 def _stage_unknown(window: Window, failure: Failure) -> Verdict:
     """Weights come first, and nothing says that it came further."""
     processes = listed_processes(failure.line)
-    pools = re.search(r"with ([\d.]+ [KMG]i?B) allocated in private pools", failure.line)
+    pools = re.search(PRIVATE_POOLS, failure.line)
     return Verdict(
         confidence=Confidence.POSSIBLE,
         evidence=(*asked_for(failure), *known(window, _TOPICS)),
@@ -73,7 +75,7 @@ def _stage_unknown(window: Window, failure: Failure) -> Verdict:
 
 
 def _has_adapters(window: Window) -> bool:
-    return bool(facts_named(window, r"adapter|lora")) or bool(window.lines_with(r"\blora\b"))
+    return bool(facts_named(window, ADAPTER)) or bool(window.lines_with(r"\blora\b"))
 
 
 def _while_loading(window: Window, failure: Failure) -> Verdict:

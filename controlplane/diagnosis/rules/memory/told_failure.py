@@ -6,6 +6,7 @@ from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogEvent, LogKind
 from controlplane.diagnosis.views.told import plain
 from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.words.limits import DEVICE_MEMORY
 from dataplane.engine_metrics.signal import Unit
 
 _SAID = re.compile(
@@ -23,7 +24,7 @@ _AMOUNTS = (
     ("wanted_bytes", r"\b(wanted|tried|requested|asked|needed|alloc(ation)? (size|request))\b"),
     ("reserved_bytes", r"\b(unallocated|reserved (but )?un\w+|gaps?|fragmented)\b"),
     ("free_bytes", r"\b(gpu|device|card|vram)\b.*\bfree\b|\bfree\b.*\b(gpu|device|card|vram)\b"),
-    ("total_bytes", r"\b(gpu|device|card|vram)\b.*\b(total|size|capacity)\b"),
+    ("total_bytes", DEVICE_MEMORY),
 )
 
 

@@ -12,6 +12,7 @@ from controlplane.diagnosis.views.loads import load_of
 from controlplane.diagnosis.views.prompts import longest_prompt, other_prompts
 from controlplane.diagnosis.views.slowdown import slowdowns
 from controlplane.diagnosis.views.told import number_of, told_all, told_number
+from controlplane.diagnosis.words.limits import DEVICE_MEMORY
 from dataplane.engine_metrics.signal import Signal
 
 _FREE_CACHE = 0.5
@@ -112,7 +113,7 @@ def beside_free_memory(argument: Argument, now: Activity, usage: Figure | None) 
     if seats is None or seats > _HANDFUL or not now.has_all_seats_taken or waiting is None:
         return None
     used = told_number(now.window, r"(gpu|device|card|vram|hbm).*\bused\b|\bused\b.*(gpu|vram)")
-    whole = told_number(now.window, r"(gpu|device|card|vram|hbm).*\b(total|capacity|size)\b")
+    whole = told_number(now.window, DEVICE_MEMORY)
     taken, size = number_of(used), number_of(whole)
     if used is None or whole is None or not taken or not size or taken > _HALF * size:
         return None

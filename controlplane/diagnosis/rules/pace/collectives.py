@@ -6,6 +6,7 @@ from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.told import number_of, plain, share_of, told_all
 from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.words.shares import SHARE
 from dataplane.engine_metrics.signal import Unit
 
 COLLECTIVE = (
@@ -56,7 +57,7 @@ def _share_told(argument: Argument, window: Window) -> float | None:
     for fact in facts:
         if not re.search(_OF_TIME, plain(fact.key)) or re.search(_NO_TIME, plain(fact.key)):
             continue
-        if re.search(r"share|percent|pct|fraction|%|of step", f"{plain(fact.key)} {fact.raw}"):
+        if re.search(rf"{SHARE}|of step", f"{plain(fact.key)} {fact.raw}"):
             share = share_of(fact)
             if share is not None:
                 argument.fact(fact, "of a step")

@@ -5,13 +5,15 @@ from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.prompts import longest_prompt
 from controlplane.diagnosis.views.told import number_of, told_number
+from controlplane.diagnosis.words.limits import PREFILL_CHUNK
+from controlplane.diagnosis.words.speeds import PREFILL_A_SECOND
 
 
 def cite_chunk(argument: Argument, now: Activity) -> None:
     """How long one step with a full chunk takes."""
     budget = told_number(
         now.window,
-        r"max (num )?batched tokens|chunk(ed)? (prefill )?size|prefill chunk|n ?u?batch$",
+        PREFILL_CHUNK,
     )
     longest = longest_prompt(now.window)
     if longest is not None:
@@ -19,7 +21,7 @@ def cite_chunk(argument: Argument, now: Activity) -> None:
     chunk = number_of(budget)
     if budget is None or not chunk:
         return
-    told_rate = told_number(now.window, r"prefill.*per s|prompt.*per s")
+    told_rate = told_number(now.window, PREFILL_A_SECOND)
     rate = number_of(told_rate) or (now.prefill.max if now.prefill is not None else None)
     if not rate:
         argument.fact(budget)

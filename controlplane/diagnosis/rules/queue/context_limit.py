@@ -5,15 +5,14 @@ import re
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.views.told import value_of
 from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.words.limits import CONTEXT_LIMIT
 
 _MAX_MODEL_LEN = r"(?:max.?model.?len|context.?len(?:gth)?)[^\d]{1,4}(\d[\d,]*)"
 
 
 def max_model_len(window: Window) -> float | None:
     """In tokens, as it was told, else as a log has it."""
-    told_limit = value_of(
-        window, r"max model len|max (seq|sequence|context) (len|length)|^context (len|length|size)$"
-    )
+    told_limit = value_of(window, rf"{CONTEXT_LIMIT}|^context (len|length|size)$")
     if told_limit is not None:
         return told_limit
     kinds = (LogKind.STARTING, LogKind.KV_CACHE_SIZED, LogKind.KV_CACHE_TOO_SMALL)

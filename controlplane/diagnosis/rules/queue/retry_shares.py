@@ -6,6 +6,7 @@ from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.told import number_of, plain, told_all, told_number
 from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.words.shares import SHARE
 from dataplane.engine_metrics.signal import Signal
 
 RETRIES = r"\bretr(y|ies|ied|ying)\b|re ?attempts?|resubmi|re ?sent|duplicates?"
@@ -55,9 +56,7 @@ def _retry_facts(window: Window) -> list[Fact]:
 
 def _share_told(argument: Argument, window: Window) -> float | None:
     for fact in reversed(_retry_facts(window)):
-        if re.search(r"share|ratio|fraction|percent|pct|rate of", plain(fact.key)) or (
-            "%" in fact.raw
-        ):
+        if re.search(rf"{SHARE}|rate of", plain(fact.key)) or ("%" in fact.raw):
             value = number_of(fact) or 0.0
             argument.fact(fact)
             return value / 100.0 if value > 1.0 else value

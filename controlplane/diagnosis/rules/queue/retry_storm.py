@@ -18,6 +18,7 @@ from controlplane.diagnosis.views.told import (
     told_number,
 )
 from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.words.answers import ANSWERED
 from dataplane.engine_metrics.signal import Signal, Unit
 
 _MOST = 0.5
@@ -26,7 +27,6 @@ _NEARLY_ALL = 0.65
 """Three attempts for each request and more: no load of first attempts looks like that."""
 _FEW_ANSWERED = 0.5
 _LATENCY = r"\b(answers?|ttft|e2e|latency|response|duration|first token|request)\b.* (s|ms)\b"
-_ANSWERED = r"\b(answers|answered|delivered|completed|completions|finished|served)\b"
 
 
 def judge(window: Window) -> Verdict | None:
@@ -136,7 +136,7 @@ def _outlasts(argument: Argument, now: Activity, timeout: Fact | None) -> bool:
     if late is not None and seconds is not None and is_time(late) and seconds >= patience:
         argument.fact(late, "longer than callers wait")
         return True
-    answered = told_number(now.window, _ANSWERED, without=r"token|before|time|per s\b|probe")
+    answered = told_number(now.window, ANSWERED, without=r"token|before|time|per s\b|probe")
     every = number_of(told_number(now.window, ALL, without=RETRIES))
     done = number_of(answered)
     if answered is not None and done is not None and done <= _FEW_ANSWERED * (every or 0.0):

@@ -12,9 +12,10 @@ from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.told import told
 from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.words.answers import NO_ANSWER
 from dataplane.engine_metrics.signal import Signal
 
-_TIMED_OUT = re.compile(r"no answer|bytes of an answer within|time ?d? ?out|timeout", re.IGNORECASE)
+_TIMED_OUT = re.compile(NO_ANSWER, re.IGNORECASE)
 """A process that died refuses connections; one that stands still takes them and says nothing."""
 _STATUS = re.compile(r"^[1-5]\d\d\b")
 _LEAST_SECONDS = 10.0

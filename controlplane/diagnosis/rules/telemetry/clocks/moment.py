@@ -1,11 +1,11 @@
 """A moment as somebody wrote it down, and how far two of them are apart."""
 
-import re
 from datetime import UTC, datetime
 from enum import Enum, auto
 from typing import NamedTuple
 
 from controlplane.diagnosis.fact import Fact
+from controlplane.diagnosis.views.clock import seconds_of_day
 from controlplane.diagnosis.views.told import number_of
 from dataplane.engine_metrics.signal import Unit
 
@@ -70,15 +70,8 @@ def _written(raw: str) -> Moment | None:
     try:
         date = datetime.fromisoformat(text)
     except ValueError:
-        return _time_of_day(text)
+        of_day = seconds_of_day(text)
+        return None if of_day is None else Moment(Scale.TIME_OF_DAY, of_day)
     if date.tzinfo is not None:
         return Moment(Scale.ZONED, date.timestamp())
     return Moment(Scale.NAIVE, date.replace(tzinfo=UTC).timestamp())
-
-
-def _time_of_day(text: str) -> Moment | None:
-    found = re.fullmatch(r"(\d{1,2}):(\d{2}):(\d{2}(?:[.,]\d+)?)", text)
-    if found is None:
-        return None
-    seconds = int(found[1]) * 3600 + int(found[2]) * 60 + float(found[3].replace(",", "."))
-    return Moment(Scale.TIME_OF_DAY, seconds)

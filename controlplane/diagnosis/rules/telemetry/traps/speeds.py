@@ -7,6 +7,7 @@ from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.contrast import Contrast, contrasts
 from controlplane.diagnosis.views.told import number_of, told_all, told_number
 from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.words.speeds import TOKENS_A_SECOND
 from dataplane.engine_metrics.signal import Signal
 
 _ADDS_UP = 0.05
@@ -72,7 +73,7 @@ def several_tokens_an_output(argument: Argument, now: Activity) -> Confidence | 
     gaps = _worst(
         window, r"\bitl\b|inter token|between (tokens|chunks|outputs)|chunk gap", most=True
     )
-    speed = contrasts(window, r"(tok|tokens) per s|throughput|tps\b")
+    speed = contrasts(window, TOKENS_A_SECOND)
     num = told_number(
         window,
         r"(tokens?|accept\w*).*(per|an|each) (chunk|output|step|event|update)|accept\w* len\w*|"

@@ -5,7 +5,7 @@ One thread owns it. Nothing here asks anybody but our own databases: pages are f
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from controlplane.api.changes import STALE_SECONDS
@@ -187,16 +187,12 @@ class Sight:
                 self._requests.get(deployment, Part()),
                 kept.tell_unanswered(now),
                 *self._failures.tell(deployment),
-            ]
+                Part(changes=(*self._changes.get(deployment, ()), *self._changes.get("", ()))),
+            ],
+            end=now,
         )
-        changes = [*self._changes.get(deployment, ()), *self._changes.get("", ())]
         return Seen(
-            window=replace(
-                window,
-                start=window.start or now,
-                end=now,
-                changes=tuple(sorted(changes, key=lambda change: change.at)),
-            ),
+            window=window,
             has_failed=deployment in self._failures.names,
             num_replicas=kept.num_running,
             num_telling=len(parts),

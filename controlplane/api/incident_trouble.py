@@ -43,6 +43,7 @@ def trouble_of(incident: IncidentLine, late: LateContract | None) -> Trouble:
         what=what,
         remedy=f"Run `pilothouse incidents {incident.incident_id}`{_runbook(incident)}.",
         deployment=incident.deployment,
+        about="incidents",
     )
 
 

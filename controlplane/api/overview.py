@@ -1,16 +1,19 @@
 """The overview: what should run, what does, what is wrong, and how the last half hour went."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fastapi import APIRouter, Request
 from sqlalchemy.orm import Session
 from starlette.datastructures import State
 
 from controlplane.api.changes import STALE_SECONDS
+from controlplane.api.deployment_state import StateFacts, state_of
 from controlplane.api.engine_figures import newest_stats
 from controlplane.api.incident_trouble import LateContract, trouble_of
-from controlplane.api.incident_views import view_line
+from controlplane.api.incident_views import IncidentLine, view_line
+from controlplane.api.late_counts import LateCounts, read_late_counts
+from controlplane.api.late_trouble import late_troubles
 from controlplane.api.override_views import effect_of
 from controlplane.api.overview_lines import (
     DeploymentOverview,
@@ -42,8 +45,6 @@ from dataplane.report import GatewayReport
 router = APIRouter(prefix="/api/v1", tags=["overview"])
 
 WINDOW_SECONDS = 1800
-_HURT_SECONDS = 300
-"""How far back it is looked whether an incident hurts callers now."""
 _MEASURES = ("offered", "in_contract.good", "in_contract.total", "disposition.invalid")
 
 
@@ -85,10 +86,11 @@ def read_overview(
         desired, unreadable = list_readable_deployments(session)
         since = _last_change(session, {replica.replica_id for replica in replicas})
         failures = {d.name: find_last_failure(session, d.name) for d in desired}
-        incidents = list_incidents(session, state=IncidentState.OPEN, limit=None)
+        open_rows = list_incidents(session, state=IncidentState.OPEN, limit=None)
+        incidents = [view_line(each) for each in open_rows]
     with request_db.reading() as session:
         counts = count_since(session, window_start, _MEASURES)
-        late = _late_counts(session, now_unix_ns) if incidents else {}
+        late = read_late_counts(session, now_unix_ns)
         num_lost = num_records_lost(session)
         ttft = {d.name: ttft_quantile(session, d.name, window_start * 10**9, 0.95) for d in desired}
     lines = [
@@ -102,43 +104,55 @@ def read_overview(
         )
         for each in desired
     ]
+    found_lately = _found_lately(lines, late)
     troubles = find_trouble(
-        [_facts(line, replicas, failures[line.name]) for line in lines],
+        [_facts(line, replicas, failures[line.name], found_lately) for line in lines],
         [_gateway_facts(report, age, refused) for report, age in gateways],
         request_db.room.refusal,
         unreadable,
         {name: why for name, why in refused.items() if not observed.knows_gateway(name)},
         [_override_facts(each, replicas) for each in observed.overrides()],
         [
-            trouble_of(view_line(each), _late_contract(each.deployment, lines, late))
-            for each in incidents
+            *(trouble_of(each, _late_contract(each.deployment, lines, late)) for each in incidents),
+            *found_lately,
         ],
     )
+    is_reported = any(age < STALE_SECONDS for _, age in gateways)
     return Overview(
         as_of_unix_ns=now_unix_ns,
         window_seconds=window_seconds,
         since_unix_ns=since,
         troubles=troubles,
-        deployments=[_with_troubles(line, troubles) for line in lines],
+        deployments=[
+            _judged(line, troubles, incidents, _late_of(line, late), window_seconds, is_reported)
+            for line in lines
+        ],
         gateways=[gateway_line(report, age, refused) for report, age in gateways],
         replicas=[replica_line(replica, stats, now_unix_ns) for replica in replicas],
         num_records_lost=num_lost,
     )
 
 
-def _late_counts(session: Session, now_unix_ns: int) -> dict[str, dict[str, int]]:
-    since = now_unix_ns // 10**9 - _HURT_SECONDS
-    return count_since(session, since - since % 60, ("in_contract.good", "in_contract.total"))
+def _found_lately(lines: list[DeploymentOverview], late: Mapping[str, LateCounts]) -> list[Trouble]:
+    return [
+        trouble
+        for line in lines
+        for trouble in late_troubles(line.name, _late_of(line, late), line.promised_share)
+    ]
+
+
+def _late_of(line: DeploymentOverview, late: Mapping[str, LateCounts]) -> LateCounts:
+    return late.get(line.name, LateCounts())
 
 
 def _late_contract(
-    deployment: str, lines: list[DeploymentOverview], late: dict[str, dict[str, int]]
+    deployment: str, lines: list[DeploymentOverview], late: Mapping[str, LateCounts]
 ) -> LateContract:
-    counts = late.get(deployment, {})
+    counts = late.get(deployment, LateCounts())
     promised = (line.promised_share for line in lines if line.name == deployment)
     return LateContract(
-        num_good=counts.get("in_contract.good", 0),
-        num_judged=counts.get("in_contract.total", 0),
+        num_good=counts.num_good,
+        num_judged=counts.num_judged,
         promised_share=next(promised, None),
     )
 
@@ -158,7 +172,10 @@ def _facts(
     line: DeploymentOverview,
     replicas: list[ObservedReplica],
     last_failure: ReplicaTransition | None,
+    found_lately: list[Trouble],
 ) -> DeploymentFacts:
+    """What the last minutes say of its contract goes before what the half hour does."""
+    is_told = any(t.deployment == line.name and t.about == "in_contract" for t in found_lately)
     own = [replica for replica in replicas if replica.deployment == line.name]
     starting = [replica for replica in own if replica.state == "starting"]
     return DeploymentFacts(
@@ -168,7 +185,7 @@ def _facts(
         failed_because=None if last_failure is None else last_failure.reason,
         starting_stage=(starting[0].stage or "starting") if starting else None,
         kept_share=line.kept_share,
-        promised_share=line.promised_share,
+        promised_share=None if is_told else line.promised_share,
         num_asked=line.num_asked,
         num_judged=line.num_judged,
         num_good=line.num_good,
@@ -200,6 +217,24 @@ def _override_facts(override: StoredOverride, replicas: list[ObservedReplica]) -
     )
 
 
-def _with_troubles(line: DeploymentOverview, troubles: list[Trouble]) -> DeploymentOverview:
-    line.troubles.extend(trouble for trouble in troubles if trouble.deployment == line.name)
-    return line
+def _judged(
+    line: DeploymentOverview,
+    troubles: list[Trouble],
+    incidents: list[IncidentLine],
+    late: LateCounts,
+    window_seconds: float,
+    is_reported: bool,
+) -> DeploymentOverview:
+    """With what is wrong with it, and its state."""
+    own = [trouble for trouble in troubles if trouble.deployment == line.name]
+    facts = StateFacts(
+        num_ready=line.num_ready_replicas,
+        num_desired=line.num_desired_replicas,
+        mechanisms=[each.mechanism for each in incidents if each.deployment == line.name],
+        promised_share=line.promised_share,
+        half_hour=LateCounts(
+            window_seconds=window_seconds, num_judged=line.num_judged, num_good=line.num_good
+        ),
+        is_reported=is_reported,
+    )
+    return replace(line, troubles=own, state=state_of(facts, late, own))

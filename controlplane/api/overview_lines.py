@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from controlplane.api.changes import STALE_SECONDS
+from controlplane.api.deployment_state import DeploymentState
 from controlplane.api.engine_figures import kv_used_share
 from controlplane.api.trouble import ENOUGH_JUDGED, Trouble
 from controlplane.operator.observed import ObservedReplica
@@ -52,6 +53,8 @@ class DeploymentOverview:
     signal_age_seconds: float | None
     """Of the engine figures."""
     troubles: list[Trouble]
+    state: DeploymentState
+    """In one word, with the figures that it rests on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +106,8 @@ def deployment_line(
     ttft_p95: float | None,
     window_seconds: float,
 ) -> DeploymentOverview:
-    """What should run of it, what does, and how `window_seconds` went. Without its troubles."""
+    """What should run of it, what does, and how `window_seconds` went. Without its troubles, and
+    without a judgement of its state."""
     own = [stats[replica.replica_id] for replica in replicas if replica.replica_id in stats]
     offered = counts.get("offered", 0)
     asked = offered - counts.get("disposition.invalid", 0)
@@ -138,6 +142,7 @@ def deployment_line(
         kv_used_share=kv_used_share([each for each, _ in own]),
         signal_age_seconds=max((age for _, age in own), default=None),
         troubles=[],
+        state=DeploymentState(),
     )
 
 

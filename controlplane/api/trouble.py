@@ -7,9 +7,13 @@ what cannot be judged because nobody reports it: never green by silence.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Literal
 
 ENOUGH_JUDGED = 20
 """Fewer than that say nothing about a share."""
+HALF_HOUR_SECONDS = 1800.0
+About = Literal["replicas", "incidents", "requests", "rejected", "failed", "in_contract"]
+"""What a trouble of a deployment was seen in."""
 _ORDER = ("page", "ticket", "no_data")
 
 
@@ -22,6 +26,10 @@ class Trouble:
     what: str
     remedy: str
     deployment: str | None = None
+    about: About | None = None
+    """None: in none of them."""
+    window_seconds: float | None = None
+    """That it was counted over; None: it is of now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +127,7 @@ def _of_deployment(facts: DeploymentFacts) -> list[Trouble]:
             what=f"{what}; {_why_too_few(facts)}",
             remedy=_remedy_for(facts),
             deployment=facts.name,
+            about="replicas",
         )
     ]
 
@@ -170,6 +179,8 @@ def _of_contract(facts: DeploymentFacts) -> list[Trouble]:
             f"half hour, {promised:.1%} are promised",
             remedy="Look at the requests that missed it: their waterfalls say in which phase.",
             deployment=facts.name,
+            about="in_contract",
+            window_seconds=HALF_HOUR_SECONDS,
         )
     ]
 
@@ -191,6 +202,8 @@ def _of_doubt(facts: DeploymentFacts, promised: float) -> list[Trouble]:
             f"of the last half hour, {promised:.1%} are promised; {doubt}",
             remedy="Look at the requests that missed it, and wait for more of them.",
             deployment=facts.name,
+            about="in_contract",
+            window_seconds=HALF_HOUR_SECONDS,
         )
     ]
 

@@ -63,7 +63,8 @@ def _of_one_tenant(counts: LateCounts) -> str:
     others, refused = counts.num_asked - tenant.num_asked, counts.num_rejected - tenant.num_rejected
     if others <= 0 or refused >= _REJECTED.ticket * others:
         return ""
-    return f", {tenant.num_rejected} of them of {tenant.name or 'callers without a tenant'}"
+    number = tenant.num_rejected if refused else "all"
+    return f", {number} of them of {tenant.name or 'callers without a tenant'}"
 
 
 def _of_failed(name: str, counts: LateCounts) -> Iterator[Trouble]:

@@ -81,10 +81,11 @@ def test_the_figure_and_its_window_are_in_words_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("num_rejected_of_others", "severity"), [(0, "ticket"), (3, "ticket"), (4, "page")]
+    ("num_rejected_of_others", "severity", "told_of_one"),
+    [(0, "ticket", "all of them of acme"), (3, "ticket", "90 of them of acme"), (4, "page", "")],
 )
 def test_one_tenant_over_its_own_limits_wakes_nobody(
-    num_rejected_of_others: int, severity: str
+    num_rejected_of_others: int, severity: str, told_of_one: str
 ) -> None:
     counts = LateCounts(
         num_asked=140,
@@ -93,4 +94,5 @@ def test_one_tenant_over_its_own_limits_wakes_nobody(
     )
     [told] = late_troubles("chat", counts, None)
     assert told.severity == severity
-    assert ("90 of them of acme" in told.what) == (severity == "ticket")
+    assert ("of them of acme" in told.what) == bool(told_of_one)
+    assert told.what.endswith(told_of_one)

@@ -58,7 +58,7 @@ def test_ready_replicas_that_reject_most_of_what_is_asked_are_a_page(
     severities = {each.about: each.severity for each in line.state.parts}
     assert (severities["rejected"], severities["in_contract"]) == ("page", "page")
     assert (severities["replicas"], severities["incidents"]) == ("ok", "ok")
-    cell = re.search(r'data-label="State" class="state">(.*?)</td>', page(client, "/"), re.DOTALL)
+    cell = re.search(r'data-label="State" class="long">(.*?)</td>', page(client, "/"), re.DOTALL)
     assert cell is not None
     assert "▲ page" in cell[1]
     assert re.search(r"12\d of 15\d rejected, 5 min", cell[1])

@@ -7,9 +7,9 @@ from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.rules.callers.parts_of_a_whole import splits
 from controlplane.diagnosis.rules.callers.shares import SHARE_WORDS, Shares, shares_between
 from controlplane.diagnosis.rules.callers.tables import tables, written_tables
-from controlplane.diagnosis.rules.callers.words import CALLER, LOAD, PAIN
 from controlplane.diagnosis.views.told import number_of, plain, texts_of
 from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.words.callers import CALLER, LOAD, PAIN
 from dataplane.engine_metrics.signal import Unit
 
 _NO_CALLER = r"cache|hit|prefix|worker|replica|server|gpu|device|rank|node|pod|prompt of|model"

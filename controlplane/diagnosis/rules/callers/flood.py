@@ -10,7 +10,6 @@ from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.callers.callers import pains_of, shares_of
 from controlplane.diagnosis.rules.callers.shares import Shares
 from controlplane.diagnosis.rules.callers.tables import written_members
-from controlplane.diagnosis.rules.callers.words import CALLER, PAIN
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
@@ -18,6 +17,7 @@ from controlplane.diagnosis.views.contrast import contrasts
 from controlplane.diagnosis.views.symptoms.waiting import FEW_WAIT
 from controlplane.diagnosis.views.told import number_of, plain, told_all
 from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.words.callers import CALLER, PAIN
 from dataplane.engine_metrics.signal import Signal, Unit
 
 _MOST_OF_TWO = 0.8

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.rules.callers.shares import Shares, shares_between
-from controlplane.diagnosis.rules.callers.words import CALLER, LOAD, PAIN
 from controlplane.diagnosis.views.told import number_of, plain
 from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.words.callers import CALLER, LOAD, PAIN
 
 Member = tuple[str, float, str]
 """Name, value, and the value as written."""

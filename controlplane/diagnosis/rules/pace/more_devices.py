@@ -8,6 +8,7 @@ from controlplane.diagnosis.views.modes import between_modes, keys_of, slowdowns
 from controlplane.diagnosis.views.slowdown import is_of_time, slowdowns
 from controlplane.diagnosis.views.told import number_of, plain, told_all
 from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.words.devices import NOT_NUM_DEVICES, NUM_DEVICES
 
 _ONE = (
     r"\b(tp ?1|1 ?gpus?|one gpu|single( gpu)?|1 card|one card|pp|pipeline|replicas|dp|nvlink|nvl"
@@ -87,7 +88,7 @@ def _by_setting(argument: Argument, window: Window) -> bool:
     """The number of devices was told at two times, and a speed beside each."""
     sizes = [
         (fact, value)
-        for fact in told_all(window, _SIZE, without=r"free|used|util|memory")
+        for fact in told_all(window, NUM_DEVICES, without=NOT_NUM_DEVICES)
         if (value := number_of(fact)) is not None
     ]
     for one, two in itertools.permutations(sizes, 2):
@@ -98,6 +99,3 @@ def _by_setting(argument: Argument, window: Window) -> bool:
                 argument.says(f"{one[0].key} {one[0].raw} -> {two[0].raw}: {slow.says}")
                 return True
     return False
-
-
-_SIZE = r"tensor parallel( size)?$|^tp( size)?$|^(num )?(gpus|cards|nodes|ranks)$"

@@ -11,8 +11,9 @@ from controlplane.diagnosis.rules.queue.context_limit import max_model_len
 from controlplane.diagnosis.rules.queue.held_back import FEW, LEAST_SECONDS, crawling, held_back
 from controlplane.diagnosis.rules.queue.one_piece import may_hide_a_prompt
 from controlplane.diagnosis.rules.queue.parked import parked
-from controlplane.diagnosis.rules.queue.past_stall import past_stall, until
+from controlplane.diagnosis.rules.queue.past_stall import past_stall
 from controlplane.diagnosis.rules.queue.stuck import Stuck, stuck_of
+from controlplane.diagnosis.stretch import stretch_of
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
@@ -23,6 +24,7 @@ from controlplane.diagnosis.views.prompts import longest_prompt
 from controlplane.diagnosis.views.told import says_no, told, told_number
 from controlplane.diagnosis.views.truth import is_probe
 from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.words.progress import STUCK
 from dataplane.engine_metrics.signal import Signal
 
 _HERE = 0.5
@@ -47,7 +49,7 @@ def _was_stuck(now: Activity) -> Verdict | None:
     if stall is None:
         return None
     end, goes_on = stall
-    verdict = _judge(activity_of(until(now.window, end)))
+    verdict = _judge(activity_of(stretch_of(now.window, now.window.start, end)))
     if verdict is None or verdict.confidence < Confidence.LIKELY:
         return None
     evidence = (*verdict.evidence, goes_on)
@@ -108,7 +110,7 @@ def _passed_over(now: Activity, stuck: Stuck) -> Verdict | None:
         return None
     argument = Argument(now.window)
     _cite(argument, now, stuck)
-    argument.fact(told_number(now.window, r"oldest|stuck|no progress"))
+    argument.fact(told_number(now.window, STUCK))
     argument.against("others that come are served, so the scheduler itself is alive")
     argument.need("what the waiting requests have in common")
     return argument.verdict(Confidence.LIKELY, detail="some are passed over")

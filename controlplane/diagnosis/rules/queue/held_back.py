@@ -9,6 +9,7 @@ from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.course import is_sustained, late, stretch_while
 from controlplane.diagnosis.views.filling import is_filled_by_prefill
 from controlplane.diagnosis.views.told import told_number
+from controlplane.diagnosis.words.progress import STUCK
 from dataplane.engine_metrics.signal import Signal
 
 FEW = 0.5
@@ -41,7 +42,7 @@ def crawling(now: Activity) -> Verdict | None:
     argument.series(decode, "next to nothing")
     argument.series(finished, "no request ends")
     argument.series(now.in_flight)
-    argument.fact(told_number(now.window, r"oldest|stuck|no progress"))
+    argument.fact(told_number(now.window, STUCK))
     argument.against("queue.overload: seats and blocks are free")
     argument.against("cache.thrash: nobody is thrown out")
     is_put_off = _is_put_off(now, waiting)

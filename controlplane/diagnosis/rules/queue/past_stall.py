@@ -3,12 +3,9 @@
 Statistics lines fall silent while nothing moves, so that it lasts until the next reading.
 """
 
-from dataclasses import replace
-
 from controlplane.diagnosis.citing import seconds
 from controlplane.diagnosis.rules.queue.stuck import LEAST_SECONDS
 from controlplane.diagnosis.views.activity import Activity
-from controlplane.diagnosis.window import Window
 
 _FEWEST = 2
 """Readings in which it stood: a single one may stand between two steps."""
@@ -42,19 +39,3 @@ def past_stall(now: Activity) -> tuple[float, str] | None:
         f"{'' if after is None else after.raw}"
     )
     return end - _JUST_BEFORE, goes_on
-
-
-def until(window: Window, end: float) -> Window:
-    """As it could be seen at `end`."""
-    series = (each.between(window.start, end) for each in window.series)
-    return replace(
-        window,
-        end=end,
-        series=tuple(each for each in series if each is not None),
-        histograms=tuple(
-            replace(each, readings=kept)
-            for each in window.histograms
-            if (kept := tuple(reading for reading in each.readings if reading.at <= end))
-        ),
-        facts=tuple(fact for fact in window.facts if fact.at <= end),
-    )

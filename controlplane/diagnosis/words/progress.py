@@ -1,0 +1,3 @@
+"""That something does not go on."""
+
+STUCK = r"oldest|stuck|no progress"

@@ -5,7 +5,7 @@ from dataclasses import replace
 from controlplane.diagnosis.log_event import LogEvent, LogKind
 from controlplane.diagnosis.reading import Origin, Reading, Series, SourceKind
 from controlplane.diagnosis.sources.facts import facts_of
-from controlplane.diagnosis.sources.joining import join
+from controlplane.diagnosis.sources.joining import beside, join
 from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.views.fleet import fleet_of
 from controlplane.diagnosis.window import Change, DoubtKind, EngineName
@@ -95,3 +95,31 @@ def test_one_engine_is_one_replica_by_whatever_names_its_page_and_its_log_call_i
         [log, page, of_replica(running(SourceKind.METRICS, (0, 1), (60, 1)), "10.0.0.8:8000")]
     )
     assert {each.labels["replica"] for each in two.all_series(Signal.WAITING)} == {"vllm-0"}
+
+
+def test_the_engine_is_the_one_that_most_name_and_a_gateway_of_ours_only_without_one() -> None:
+    gateway, sglang, vllm = (
+        Part(engine=EngineName(name=name)) for name in ("pilothouse gateway", "sglang", "vllm")
+    )
+    assert join([gateway, gateway, sglang, vllm, vllm]).engine == EngineName(name="vllm")
+    assert join([gateway, sglang, vllm]).engine == EngineName(name="sglang")
+    assert join([gateway]).engine == EngineName(name="pilothouse gateway")
+
+
+def test_a_window_ends_when_one_looked_whatever_a_log_on_another_clock_says() -> None:
+    ahead = Part(start=100, end=7300)
+    assert join([ahead]).end == 7300
+    looked = join([ahead], end=160)
+    assert (looked.start, looked.end) == (100, 160)
+    assert (join([], end=160).start, join([], end=160).end) == (160, 160)
+
+
+def test_joined_in_two_steps_is_joined_in_one() -> None:
+    event = LogEvent(kind=LogKind.READY, index=0, line="up")
+    parts = [
+        Part(events=(event,), lines=("up",), num_lines=3, start=5, end=9),
+        Part(changes=(Change(at=8, what="later"), Change(at=2, what="earlier"))),
+        Part(events=(event,), facts=facts_of({"in_flight": 3}, 7), num_lines=1),
+    ]
+    assert join([beside(parts[:2]), parts[2]]) == join(parts)
+    assert [change.at for change in join(parts).changes] == [2, 8]

@@ -242,7 +242,7 @@ def held_beyond_contexts(argument: Argument, now: Activity, truth: Truth) -> Con
     if not fewer or kv.last.value - kv.first.value < _MORE or running.last.value <= 0:
         return None
     held = now.window.find(Signal.CONTEXT_TOKENS)
-    each = told_number(now.window, _LENGTH_OF_ONE, without=r"limit|max|before|longest")
+    each = told_number(now.window, LENGTH_OF_ONE, without=r"limit|max|before|longest")
     length = number_of(each)
     tokens = None
     if held is not None and held.last.value > 0:
@@ -252,9 +252,9 @@ def held_beyond_contexts(argument: Argument, now: Activity, truth: Truth) -> Con
     argument.series(kv, "more is held")
     argument.series(running, "while less runs")
     gone = callers_gone(argument, now)
-    if tokens is not None and length is not None and each is not None and length >= _A_LENGTH:
+    if tokens is not None and length is not None and each is not None and length >= A_LENGTH:
         explained = running.last.value * length
-        if tokens < _BEYOND * explained:
+        if tokens < BEYOND * explained:
             return None
         argument.says(
             f"{running.last.raw} running x {each.key} {each.raw} = {number(explained)} of "
@@ -268,11 +268,13 @@ def held_beyond_contexts(argument: Argument, now: Activity, truth: Truth) -> Con
     return Confidence.LIKELY
 
 
-_LENGTH_OF_ONE = (
+LENGTH_OF_ONE = (
     r"(context|sequence|request)s?( \w+)* (tokens? )?(mean|each|avg|average|p50|median)"
     r"|(mean|avg|average|median) (context|sequence)|tokens (per|a) (request|sequence|context)"
+    r"|(context|sequence)s?( (tokens|length))?( \w+)* (running|active)\b"
+    r"|\b(running|active)( \w+)* (context|sequence)"
 )
 _FEWER = 0.5
 _MORE = 0.2
-_BEYOND = 3.0
-_A_LENGTH = 16
+BEYOND = 3.0
+A_LENGTH = 16

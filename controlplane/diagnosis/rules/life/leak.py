@@ -1,6 +1,6 @@
 """release.leak: seats, blocks or memory are held by what nobody waits for."""
 
-from controlplane.diagnosis.citing import moved
+from controlplane.diagnosis.citing import moved, number
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.log_event import LogEvent, LogKind
 from controlplane.diagnosis.mechanism import Mechanism
@@ -14,6 +14,10 @@ from controlplane.diagnosis.rules.life.held_blocks import (
 from controlplane.diagnosis.rules.life.held_counts import held_beyond_wanted, told_free, told_held
 from controlplane.diagnosis.rules.life.held_memory import grown_memory
 from controlplane.diagnosis.rules.life.held_seats import LEAST_SECONDS, held_seats
+from controlplane.diagnosis.rules.life.held_tokens import (
+    held_beyond_the_running,
+    held_to_the_token,
+)
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
@@ -33,6 +37,8 @@ def _judge(window: Window) -> Verdict | None:
         held_until_released,
         held_whenever_idle,
         held_beyond_contexts,
+        held_beyond_the_running,
+        held_to_the_token,
         told_held,
         held_beyond_wanted,
         told_free,
@@ -55,6 +61,8 @@ _DETAILS = {
     "held_until_released": "KV blocks",
     "held_whenever_idle": "KV blocks",
     "held_beyond_contexts": "KV blocks",
+    "held_beyond_the_running": "KV blocks",
+    "held_to_the_token": "KV blocks",
     "told_held": "what is counted as held",
     "held_beyond_wanted": "what is counted as held",
     "told_free": "blocks",
@@ -75,13 +83,31 @@ def _said_by_engine(argument: Argument, now: Activity, truth: Truth) -> Confiden
         )
     if _are_zombies(orphans):
         return Confidence.CERTAIN
-    if failed:
-        argument.says(f"the engine's check of its own pool fails: {failed[-1].line.strip()[:200]}")
+    if failed and _fails_the_check(argument, failed):
         return Confidence.CERTAIN
     if leaked is not None and (leaked.increase or 0) > 0:
         argument.says(f"{moved(leaked)}: not released within the bound")
         return Confidence.CERTAIN
     return None
+
+
+def _fails_the_check(argument: Argument, failed: tuple[LogEvent, ...]) -> bool:
+    """Of what the pool has, some is neither free nor kept. Where more is free than there is, blocks
+    were given back twice: an engine that counts wrongly, and nothing is held."""
+    counted = [event for event in failed if "total" in event.fields]
+    last = counted[-1] if counted else failed[-1]
+    held = last.fields.get("total", 0.0) - sum(
+        last.fields.get(name, 0.0) for name in ("available", "evictable", "protected")
+    )
+    if counted and held < 0:
+        argument.against(f"more is free than there is: {last.line.strip()[:200]}")
+        return False
+    argument.says(f"the engine's check of its own pool fails: {last.line.strip()[:200]}")
+    if counted and held > 0:
+        argument.says(f"{number(held)} of {number(last.fields['total'])} are held for nobody")
+    if last is not failed[-1]:
+        argument.says(failed[-1].line.strip()[:200])
+    return True
 
 
 def _are_zombies(orphans: tuple[LogEvent, ...]) -> bool:

@@ -12,7 +12,10 @@ _SGLANG = "sglang"
 
 STATISTICS_KEYS = frozenset({"#running-req", "#queue-req", "#new-seq"})
 
-STATISTICS_START = re.compile(r"(?:Prefill|Decode|Mixed) batch[ \w\[\]]*(?=[.,:])")
+STATISTICS_START = re.compile(
+    r"(?:Prefill|Decode|Mixed) batch[ \w\[\]]*(?=[.,:])|^(?=#running-req: \d+, #token: )"
+)
+"""The first versions begin a line of decode batches with its figures."""
 _SIGNALS: dict[str, tuple[Signal, dict[str, str]]] = {
     "#running-req": (Signal.RUNNING, {}),
     "#queue-req": (Signal.WAITING, {}),
@@ -23,6 +26,7 @@ _SIGNALS: dict[str, tuple[Signal, dict[str, str]]] = {
     "swa token usage": (Signal.KV_USAGE, {"pool": "swa"}),
     "mamba usage": (Signal.KV_USAGE, {"pool": "mamba"}),
     "gen throughput (token/s)": (Signal.GENERATION_RATE, {}),
+    "gen throughput": (Signal.GENERATION_RATE, {}),
     "input throughput (token/s)": (Signal.PROMPT_RATE, {}),
     "cuda graph": (Signal.CUDA_GRAPH, {}),
     "npu graph": (Signal.CUDA_GRAPH, {}),
@@ -53,7 +57,7 @@ def read_statistics(text: str) -> Iterator[Figure]:
     if start is None:
         return
     is_prefill = start[0].startswith("Prefill")
-    for piece in text[start.end() + 1 :].split(", "):
+    for piece in text[start.end() + bool(start[0]) :].split(", "):
         name, _, value = piece.strip(" ,").partition(": ")
         known = _OF_PREFILL.get(name) if is_prefill else None
         known = known or _SIGNALS.get(name)
@@ -69,10 +73,20 @@ def _figure(signal: Signal, name: str, value: str, labels: dict[str, str]) -> Fi
         return Figure(signal, name, float(value == "True"), value)
     if value.endswith("%"):
         return percent(signal, name, value[:-1], **labels)
-    return plain(signal, name, value, **labels)
+    return plain(signal, name, value.removesuffix(" token/s"), **labels)
 
 
 _GB = r"-?[\d.]+ ?[KMGT]i?B"
+_FREE_OF_POOL = (
+    r"available_size=(?P<available>\d+), (?:protected_size=(?P<protected>\d+), )?"
+    r"(?:self\.)?max_total_num_tokens?=(?P<total>\d+)",
+    r"max_total_num_tokens=(?P<total>\d+), available_size=(?P<available>\d+), "
+    r"evictable_size=(?P<evictable>\d+), protected_size=(?P<protected>\d+)",
+    r"leak detected!.*?total=(?P<total>\d+), available=(?P<available>\d+), "
+    r"evictable=(?P<evictable>\d+), protected=(?P<protected>\d+)",
+)
+"""What its own check of a pool found, older versions first. They count what is evictable as
+available; the first wrote this into a line of its own, before the one that says what it means."""
 
 SHAPES = (
     shape("server_args", LogKind.STARTING, r"server_args=(?:ServerArgs\()?", _SGLANG),
@@ -107,6 +121,18 @@ SHAPES = (
         "Memory",
         LogKind.KV_CACHE_SIZED,
         rf"Memory pool end\. avail mem=(?P<free_bytes>{_GB})",
+        _SGLANG,
+    ),
+    *(
+        shape(f"{word} available_size", LogKind.MEMORY_LEAK, _FREE_OF_POOL[0], _SGLANG)
+        for word in ("max_total_num_token", "max_total_num_tokens")
+    ),
+    *(shape("leak", LogKind.MEMORY_LEAK, pattern, _SGLANG) for pattern in _FREE_OF_POOL[1:3]),
+    shape(
+        "max_total_num_token",
+        LogKind.KV_CACHE_SIZED,
+        r"max_total_num_token=(?P<tokens>\d+), max_prefill_num_token=\d+"
+        r"(?:, context_len=(?P<max_model_len>\d+))?",
         _SGLANG,
     ),
     shape(
@@ -191,13 +217,7 @@ SHAPES = (
         r"Received output for rid=['\"]?(?P<w_request_id>[\w-]+)['\"]? but the state was deleted",
         _SGLANG,
     ),
-    shape(
-        "leak",
-        LogKind.MEMORY_LEAK,
-        r"memory leak detected!?(?:.*?total=(?P<total>\d+), available=(?P<available>\d+), "
-        r"evictable=(?P<evictable>\d+), protected=(?P<protected>\d+))?",
-        _SGLANG,
-    ),
+    shape("leak", LogKind.MEMORY_LEAK, r"(?:memory|pool) leak detected!?", _SGLANG),
     shape(
         "disconnected",
         LogKind.CLIENT_GONE,

@@ -297,6 +297,30 @@ SGLANG = [
         K.MEMORY_LEAK,
         {"total": 900, "available": 7, "evictable": 80},
     ),
+    (
+        "UserWarning: Warning: available_size=35244, max_total_num_token=42308",
+        K.MEMORY_LEAK,
+        {"total": 42308, "available": 35244},
+    ),
+    ("KV cache pool leak detected!", K.MEMORY_LEAK, {}),
+    (
+        "UserWarning: KV cache pool leak detected!available_size=120, protected_size=0, "
+        "self.max_total_num_tokens=131",
+        K.MEMORY_LEAK,
+        {"total": 131, "available": 120},
+    ),
+    (
+        "ValueError: token_to_kv_pool_allocator memory leak detected! "
+        "self.max_total_num_tokens=270331, available_size=644, evictable_size=269628, "
+        "protected_size=0",
+        K.MEMORY_LEAK,
+        {"total": 270331, "available": 644, "evictable": 269628},
+    ),
+    (
+        "Rank 0: max_total_num_token=42308, max_prefill_num_token=7051, context_len=4096,",
+        K.KV_CACHE_SIZED,
+        {"tokens": 42308, "max_model_len": 4096},
+    ),
     ("Cache flushed successfully!", K.CACHE_RESET, {}),
     ("Entering DeepGEMM JIT Pre-Compile session. It may take long", K.WARMUP_STARTED, {}),
     (

@@ -43,6 +43,10 @@ OLD_PREFILL = (
     "[gpu=0] Prefill batch. #new-seq: 2, #new-token: 900, #cached-token: 100, cache hit rate:"
     " 10.00%, token usage: 0.05, #running-req: 1, #queue-req: 3"
 )
+OLDEST_DECODE = (
+    "#running-req: 2, #token: 9410, token usage: 22.24%, gen throughput: 61.03 token/s,"
+    " #queue-req: 3"
+)
 DECODE_OF_POOLS = (
     "[2026-11-30 08:00:00 TP0 EP0] Decode batch, #running-req: 6, #full token: 900, full token"
     " usage: 0.90, #swa token: 50, swa token usage: 0.06, mamba usage: 0.20, accept len: 3.55,"
@@ -125,6 +129,16 @@ DRAFTERS = (
                 S.BATCH_CACHED_TOKENS: "100",
                 S.HIT_RATE: "10.00 %",
                 S.KV_USAGE: "0.05",
+                S.WAITING: "3",
+            },
+        ),
+        (
+            OLDEST_DECODE,
+            {
+                S.RUNNING: "2",
+                S.CONTEXT_TOKENS: "9410",
+                S.KV_USAGE: "22.24 %",
+                S.GENERATION_RATE: "61.03",
                 S.WAITING: "3",
             },
         ),

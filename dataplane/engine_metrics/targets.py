@@ -65,6 +65,7 @@ _APART = {
     "pod_name": "replica",
     "pod": "replica",
     "replica": "replica",
+    "pid": "process",
 }
 """Series that differ in these are not added up; where all have the same, it goes. Collectors write
 in several labels of whom they scraped; the last of them here counts."""

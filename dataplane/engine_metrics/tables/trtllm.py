@@ -6,6 +6,7 @@ from dataplane.engine_metrics.signal import Signal
 _SERVE = (
     ("num_requests_running", Signal.RUNNING),
     ("num_generation_requests", Signal.RUNNING),
+    ("inflight_batch_size", Signal.RUNNING),
     ("num_requests_waiting", Signal.WAITING),
     ("num_paused_requests", Signal.PAUSED),
     ("max_num_active_requests", Signal.SEATS),

@@ -4,6 +4,7 @@ import re
 
 from controlplane.diagnosis.citing import changed, stands
 from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rules.telemetry.standing import (
     ENGINE_SOURCES,
@@ -12,6 +13,7 @@ from controlplane.diagnosis.rules.telemetry.standing import (
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.moving import WORK
+from controlplane.diagnosis.views.told import told_all
 from controlplane.diagnosis.views.truth import Truth
 from dataplane.engine_metrics.signal import Signal
 
@@ -61,6 +63,50 @@ def _counts_nothing(now: Activity, part: Series) -> bool:
         if series.labels == part.labels and len(series.readings) > 1
     ]
     return bool(counters) and not any(series.increase for series in counters)
+
+
+def left_by_a_process(argument: Argument, now: Activity, truth: Truth) -> Confidence | None:
+    """Several processes write one gauge, each its own; that of one stands to the digit, and what is
+    in flight is what the others have. Whoever ends without a word leaves its last value."""
+    if truth.in_flight is None:
+        return None
+    parts = [part for part in now.window.all_series(Signal.RUNNING) if "process" in part.labels]
+    frozen = [
+        part
+        for part in parts
+        if part.is_constant and part.last.value > 0 and part.span_seconds >= LEAST_SECONDS
+    ]
+    others = [part for part in parts if part not in frozen]
+    if not frozen or not others or truth.in_flight.last.value > _most_of(now, others):
+        return None
+    for part in frozen:
+        argument.says(f"{stands(part)} (pid {part.labels['process']}): to the digit")
+    for part in others:
+        argument.series(part, f"pid {part.labels['process']}")
+    argument.says(f"{'; '.join(truth.says)}: what the others have is all that there is")
+    alive = {part.labels["process"] for part in others}
+    dead = {part.labels["process"] for part in frozen}
+    told = [
+        fact
+        for fact in told_all(now.window, r"\b(pids?|process(es)?)\b")
+        if alive & _numbers_of(fact) and not dead & _numbers_of(fact)
+    ]
+    for fact in told:
+        argument.fact(fact, "that is who works")
+    argument.against("release.leak and engine.hung: nobody is there any more")
+    return Confidence.CERTAIN if told or truth.is_answered else Confidence.LIKELY
+
+
+def _most_of(now: Activity, parts: list[Series]) -> float:
+    """What may be in flight of those that these run and have in their queues."""
+    keys = [part.labels for part in parts]
+    waiting = [part for part in now.window.all_series(Signal.WAITING) if part.labels in keys]
+    live = sum(part.last.value for part in (*parts, *waiting))
+    return live + max(1.0, _READ_APART * live)
+
+
+def _numbers_of(fact: Fact) -> set[str]:
+    return set(re.findall(r"\d+", f"{fact.key} {fact.raw}"))
 
 
 def one_that_is_gone(argument: Argument, now: Activity, truth: Truth) -> Confidence | None:

@@ -7,7 +7,11 @@ from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
-from controlplane.diagnosis.rules.telemetry.frozen_part import one_of_several, one_that_is_gone
+from controlplane.diagnosis.rules.telemetry.frozen_part import (
+    left_by_a_process,
+    one_of_several,
+    one_that_is_gone,
+)
 from controlplane.diagnosis.rules.telemetry.old_view import full_by_hearsay, never_fresh, too_old
 from controlplane.diagnosis.rules.telemetry.readers import readers
 from controlplane.diagnosis.rules.telemetry.routers_count import counted_by_the_router_alone
@@ -46,6 +50,7 @@ def _judge(window: Window) -> Verdict | None:
         _busy_in_vain,
         one_of_several,
         one_that_is_gone,
+        left_by_a_process,
         counted_by_the_router_alone,
         _rate_of_nothing,
         idle_in_vain,

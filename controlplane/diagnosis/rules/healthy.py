@@ -7,6 +7,12 @@ from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.health import signs
+from controlplane.diagnosis.rules.health.single_requests import (
+    answers_keep_their_pace,
+    one_after_another,
+    prompts_take_their_length,
+)
+from controlplane.diagnosis.rules.health.starts import came_up_in_time
 from controlplane.diagnosis.rules.health.unexplained import unexplained
 from controlplane.diagnosis.rules.health.work import (
     DECODED,
@@ -89,20 +95,26 @@ def judge(window: Window) -> Verdict | None:
 
 def _look(argument: Argument, now: Activity) -> _Signs:
     window = now.window
-    started = signs.came_up(argument, window)
+    started = signs.came_up(argument, window) or came_up_in_time(argument, window)
+    reads = prompts_take_their_length(argument, now)
+    answers = answers_keep_their_pace(argument, window)
     is_working = (
         works(argument, now)
         or pays(argument, now)
         or reads_what_is_new(argument, window)
         or serves(argument, now)
         or has_served(argument, now)
+        or reads
+        or answers
     )
     is_idle = idles(argument, now)
-    queue = signs.queue_is_fine(argument, now)
+    queue = signs.queue_is_fine(argument, now) or one_after_another(argument, now)
     over = _came_over_a_failure(argument, window)
     holds = signs.holds_what_it_took(argument, window)
+    holds = signs.keeps_within_its_limit(argument, window) or holds
     others = (
-        signs.keeps_its_pace(now),
+        signs.keeps_its_pace(now) or answers,
+        reads,
         signs.agrees(argument, now),
         signs.throws_nobody_out(argument, now),
         signs.ends_well(argument, now),

@@ -22,6 +22,8 @@ _SIMILAR = 0.5
 """Of a prompt that a slot held already."""
 _COMPUTED = 0.8
 """Of that prompt, computed all the same."""
+_ONE_TURN = 0.95
+"""Of it: a turn adds little. Prompts of many callers are alike in length by chance."""
 FEWEST_TOKENS = 64
 _DROPPED = (
     r"cache size limit reached|removing oldest|evict(ed|ing)|purging slot|erased? .*(slot|cache"
@@ -96,7 +98,8 @@ def was_shared_and_computed(argument: Argument, window: Window) -> bool:
         if event.fields.get("tokens")
     ]
     is_shared = known is not None and known >= _SIMILAR * tokens
-    is_saved = bool(dropped) and any(_COMPUTED * tokens <= each <= tokens for each in saved)
+    is_alone = len(evaluated) == 1 and bool(dropped)
+    is_saved = is_alone and any(_ONE_TURN * tokens <= each <= tokens for each in saved)
     if tokens < FEWEST_TOKENS or not (is_shared or is_saved):
         return False
     if is_shared and known is not None and tokens < _COMPUTED * known:

@@ -10,6 +10,7 @@ from controlplane.diagnosis.reading import SourceKind
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.contrast import contrasts
+from controlplane.diagnosis.views.kept_prompts import kept_prompts
 from controlplane.diagnosis.views.latency import is_quick, latencies
 from controlplane.diagnosis.views.preempting import preempting
 from controlplane.diagnosis.views.prefix import hit_rates
@@ -143,7 +144,9 @@ def in_time(argument: Argument, window: Window) -> bool:
 def holds_what_it_took(argument: Argument, window: Window) -> bool:
     """Memory that was taken at the start, and has not grown since."""
     for contrast in contrasts(
-        window, r"(gpu|host|vram|smi|rss|memory)\b.*\b(used|in use|mib|gib)\b"
+        window,
+        r"(gpu|host|vram|smi|rss|memory)\b.*\b(used|in use|mib|gib)\b",
+        without=r"total|limit|size|free|available|swap",
     ):
         if contrast.base.key != contrast.other.key or contrast.factor > AS_USUAL:
             continue
@@ -161,6 +164,16 @@ def holds_what_it_took(argument: Argument, window: Window) -> bool:
     argument.fact(
         used, f"{number(wanted)} of {total.raw}, taken at the start for weights and cache"
     )
+    return True
+
+
+def keeps_within_its_limit(argument: Argument, window: Window) -> bool:
+    """A cache of prompts is as full as it may be, drops its oldest, and no prompt is read anew."""
+    kept = kept_prompts(window)
+    if kept is None or window.events_of(LogKind.FULL_REPROCESS):
+        return False
+    argument.says(kept.says)
+    argument.against("release.leak and oom.host_memory: it grows no further than its limit")
     return True
 
 

@@ -160,7 +160,10 @@ def _stage_of(window: Window, event: LogEvent) -> Stage | None:
 
 def _rest(window: Window, event: LogEvent, seconds: float) -> Stage:
     """Of what the engine says its initialization took, all but compiling and graphs."""
-    compiled = event.fields.get("compile_seconds", 0.0)
+    compiled = event.fields.get("compile_seconds")
+    if compiled is None:
+        ended = window.events_of(LogKind.COMPILED)
+        compiled = max((each.fields.get("seconds", 0.0) for each in ended), default=0.0)
     captured = sum(
         graphs.fields.get("seconds", 0.0)
         for graphs in window.events_of(LogKind.GRAPH_CAPTURE_FINISHED)
@@ -256,11 +259,24 @@ def _total(window: Window, stages: tuple[Stage, ...]) -> tuple[float, str] | Non
     """Until it was ready: as it was told, by the times of the log, or the stages together."""
     whole = _whole(window)
     if whole:
-        return whole[-1].value or 0.0, says(whole[-1])
+        logged = _span(window) or float("inf")
+        this = min(whole[::-1], key=lambda fact: abs((fact.value or 0.0) - logged))
+        slowest = max(whole[::-1], key=lambda fact: fact.value or 0.0)
+        asked = slowest if logged == float("inf") else this
+        return asked.value or 0.0, says(asked)
     clocked = told_span(window, _POD_BEGAN, _POD_READY)
     if clocked is not None and clocked[1] is not clocked[2]:
         seconds, pod, up = clocked
         return seconds, f"{number(seconds)} s from {says(pod)} to {says(up)}"
+    summed = sum(stage.seconds for stage in stages)
+    if not stages:
+        return None
+    seconds = max(_span(window), summed)
+    return seconds, f"{number(seconds)} s from the first line of the start to its last"
+
+
+def _span(window: Window) -> float:
+    """From the first line of the start to its last; 0 where no line has a time."""
     moments = [
         event.at
         for event in window.events_of(
@@ -275,14 +291,9 @@ def _total(window: Window, stages: tuple[Stage, ...]) -> tuple[float, str] | Non
         )
         if event.at is not None
     ]
-    summed = sum(stage.seconds for stage in stages)
-    if not stages:
-        return None
     begun = window.events_of(*_STARTED)
     first = begun[0].at if begun and begun[0].at is not None else window.start
-    logged = max(moments) - min(first, *moments) if moments else 0.0
-    seconds = max(logged, summed)
-    return seconds, f"{number(seconds)} s from the first line of the start to its last"
+    return max(moments) - min(first, *moments) if moments else 0.0
 
 
 def _is_up(window: Window) -> bool:

@@ -1,6 +1,7 @@
 """startup.slow: it came up, and one stage that can be named took most of the time."""
 
 import re
+from dataclasses import replace
 
 from controlplane.diagnosis.citing import number, says
 from controlplane.diagnosis.confidence import Confidence
@@ -53,7 +54,7 @@ def _judge_alone(window: Window) -> Verdict | None:
     start = start_of(window)
     if start is None or start.total_seconds < _LONG_SECONDS:
         return _compared(window)
-    usual = _usual(window)
+    usual = _usual(window, start)
     if usual is not None and usual.factor < _LONGER:
         return None
     stage = start.longest
@@ -210,10 +211,33 @@ def _failed(window: Window) -> bool:
     )
 
 
-def _usual(window: Window) -> Contrast | None:
-    """The same start, as it usually goes."""
+def _usual(window: Window, start: Start) -> Contrast | None:
+    """The same start, as it usually goes. Of two the one that is as long as this start is this."""
     found = contrasts(window, r"start|ready|boot|load|compile|init", base=_USUAL, other=_NOW)
-    return max(found, key=lambda contrast: contrast.value, default=None)
+    turned = [_turned(each) if _is_of(each, start) else each for each in found]
+    return max(turned, key=lambda contrast: contrast.value, default=None)
+
+
+def _is_of(contrast: Contrast, start: Start) -> bool:
+    """What it takes for the usual one is this start."""
+    here, other = (
+        abs(value - start.total_seconds) <= _ABOUT * start.total_seconds
+        for value in (contrast.base_value, contrast.value)
+    )
+    return here and not other
+
+
+def _turned(contrast: Contrast) -> Contrast:
+    return replace(
+        contrast,
+        base=contrast.other,
+        other=contrast.base,
+        base_value=contrast.value,
+        value=contrast.base_value,
+    )
+
+
+_ABOUT = 0.1
 
 
 _USUAL = (

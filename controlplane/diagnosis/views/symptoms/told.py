@@ -7,6 +7,8 @@ from controlplane.diagnosis.citing import says
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.contrast import contrasts
+from controlplane.diagnosis.views.first_tokens import is_as_long_as_its_prompt
+from controlplane.diagnosis.views.kept_prompts import kept_prompts
 from controlplane.diagnosis.views.slowdown import slowdowns
 from controlplane.diagnosis.views.symptoms.endings import LOST_SHARE
 from controlplane.diagnosis.views.told import number_of, plain, says_no, told_all
@@ -29,6 +31,7 @@ _BAD_WORDS = (
     r"\b(no answer|unanswered|timed? ?out|stuck|hang\w*|hung|crash\w*|refused|fail\w*|dead|wedged"
     r"|not responding|unreachable|exit(ed)? [1-9]|killed)\b"
 )
+_OF_DEVICE = r"\b(gpu|vram|device|smi|card)\b"
 _HELD = r"(gpu|host|vram|device|smi|rss|memory)\b.*\b(used|in use|resident|mib|gib|held)\b|\brss\b"
 
 
@@ -49,10 +52,17 @@ def facts(now: Activity) -> Iterator[str]:
 def comparisons(now: Activity) -> Iterator[str]:
     """Slower than before, or more memory held than before."""
     for slow in slowdowns(now.window):
-        if slow.factor >= _SLOWER and not re.search(r"p50.*p9|start to ready", slow.contrast.keys):
+        if slow.factor < _SLOWER or re.search(r"p50.*p9|start to ready", slow.contrast.keys):
+            continue
+        if not is_as_long_as_its_prompt(now.window, slow.contrast):
             yield slow.says
+    kept = kept_prompts(now.window)
     for contrast in contrasts(now.window, _HELD):
-        if contrast.base.key == contrast.other.key and contrast.factor > _GROWN:
+        if contrast.base.key != contrast.other.key or contrast.factor <= _GROWN:
+            continue
+        is_host = contrast.other.unit is Unit.BYTES and not re.search(_OF_DEVICE, contrast.keys)
+        grown = contrast.value - contrast.base_value
+        if not (kept is not None and is_host and kept.explains(grown)):
             yield contrast.says
 
 

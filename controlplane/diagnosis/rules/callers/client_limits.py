@@ -75,10 +75,14 @@ _RUN_OUT = (
 )
 
 
+_OF_ITS_PEER = r"\bsend ?(q|queue|buf(fer)?)\b|\bunsent\b|\bunacked\b"
+"""What waits there is not taken by the client, and is held by its server."""
+
+
 def cite_local(argument: Argument, window: Window) -> bool:
     """Limits on the client's side."""
     links = rf"\b({GENERATOR})\b.*\b(nic|bandwidth)\b"
-    found = told_all(window, rf"{LOCAL}|{links}", without=SERVER)
+    found = told_all(window, rf"{LOCAL}|{links}", without=rf"{SERVER}|{_OF_ITS_PEER}")
     for fact in found:
         argument.fact(fact)
     return bool(found) or cpu_of(window, GENERATOR) is not None

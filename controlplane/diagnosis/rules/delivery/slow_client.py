@@ -7,6 +7,11 @@ from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.delivery.engine_pace import is_engine_fine, late_delivery
+from controlplane.diagnosis.rules.delivery.reading_pace import (
+    ends_later,
+    gap_of_one,
+    rests_between_reads,
+)
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import activity_of
 from controlplane.diagnosis.views.argument import Argument
@@ -91,7 +96,15 @@ def judge(window: Window) -> Verdict | None:
     logged = _logged(argument, window)
     undelivered = _undelivered(argument, window)
     buffered = undelivered or buffered
-    blocked = blocked or _one_of_many(argument, window) or _takes_less(argument, window)
+    rests = rests_between_reads(argument, window)
+    stands_apart = gap_of_one(argument, window)
+    blocked = (
+        blocked
+        or rests
+        or stands_apart
+        or _one_of_many(argument, window)
+        or _takes_less(argument, window)
+    )
     if not (blocked or buffered or logged):
         return None
     fine = is_engine_fine(argument, window)
@@ -105,12 +118,13 @@ def judge(window: Window) -> Verdict | None:
         argument.against(f"the server's front process is busy itself ({front.says})")
         argument.need("whether clients block on write")
         return argument.verdict(Confidence.POSSIBLE)
-    is_late = late_delivery(argument, window)
+    is_late = late_delivery(argument, window) or ends_later(argument, window)
     argument.against("queue.overload, interference.prefill: the engine made the tokens in time")
     if fine and blocked and (front is not None or is_late or buffered):
         argument.against("delivery.front_end_bound: it is the client that does not take them")
         return argument.verdict(Confidence.CERTAIN)
-    seen = bool(blocked or logged or undelivered)
+    stuck = fine and _is_stuck_in_a_socket(argument, window)
+    seen = bool(blocked or logged or undelivered or stuck)
     if is_late or (seen and (fine or buffered)):
         return argument.verdict(Confidence.LIKELY)
     argument.need(
@@ -245,6 +259,21 @@ def _buffered(argument: Argument, window: Window) -> bool:
             argument.fact(fact, "made, and not taken")
             found = True
     return found
+
+
+def _is_stuck_in_a_socket(argument: Argument, window: Window) -> bool:
+    """The kernel has more to send to it than any line has under way: it does not read."""
+    found = [
+        fact
+        for fact in told_all(window, _SOCKET, without=rf"max|limit|size|window|{_NO_CLIENT}")
+        if fact.unit is Unit.BYTES and (number_of(fact) or 0.0) >= _LEAST_BYTES
+    ]
+    for fact in found:
+        argument.fact(fact, "made, and not taken")
+    return bool(found)
+
+
+_SOCKET = r"\b(socket|tcp|kernel)\b.*\b(send|unsent|unacked|queue|sndbuf)\b|\bsend ?q\b|\bunsent\b"
 
 
 def _is_on_its_way(fact: Fact, value: float) -> bool:

@@ -23,7 +23,7 @@ _TIME = (
 NOT_PACE = (
     r"uptime|timeout|time ?stamp|prefill budget|limit|deadline|interval|startup|load time|rtt"
     r"|round trip|arrivals|arrived|arriving|incoming|offered|demand|reject"
-    r"|429|retr|prefill steps|objective|slo\b|target|clock|age\b|ago\b"
+    r"|429|retr|prefill steps|objective|slo\b|target|clock|\bage\b|\bago\b"
 )
 
 

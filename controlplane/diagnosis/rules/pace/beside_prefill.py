@@ -84,11 +84,14 @@ def starving(argument: Argument, now: Activity) -> Verdict | None:
     """All that runs together gets next to no tokens while prompts go through."""
     decode, running = now.decode, now.running
     prefill = now.prefill or prefill_of_batches(now)
-    if decode is None or running is None or prefill is None or now.kv is None:
+    if decode is None or running is None or prefill is None:
+        return None
+    if now.kv is None and not _has_slots(now):
         return None
     streams = late(running)
     waits = 0.0 if now.waiting is None else now.waiting.last.value
-    if streams < 2 or now.kv.max >= FULL or waits > _FEW_WAIT * streams:
+    is_full = now.kv is not None and now.kv.max >= FULL
+    if streams < 2 or is_full or waits > _FEW_WAIT * streams:
         return None
     if late(decode) > _STARVED * streams or late(prefill) < _MUCH_MORE * max(late(decode), 1.0):
         return None
@@ -111,12 +114,27 @@ def starving(argument: Argument, now: Activity) -> Verdict | None:
     return argument.verdict(Confidence.LIKELY)
 
 
+def _has_slots(now: Activity) -> bool:
+    """Each request has a context of its own, from which nobody throws it out."""
+    engine = now.window.engine
+    return engine is not None and engine.name == "llama.cpp" and now.waiting is not None
+
+
 def _answers_are_short(now: Activity) -> bool:
     """A token or a few for each answer: then that is all that there is to write."""
     made, ended = now.window.find(Signal.GENERATION_TOKENS), now.finished
     tokens = None if made is None else made.increase
     answers = None if ended is None else ended.increase
+    if answers is None:
+        answers = _prompts_read(now)
     return bool(tokens and answers and tokens < _FEW_TOKENS * answers)
+
+
+def _prompts_read(now: Activity) -> float | None:
+    """How many, where somebody told how long they are."""
+    read, length = now.window.find(Signal.PROMPT_TOKENS), longest_prompt(now.window)
+    tokens = None if read is None else read.increase
+    return tokens / length.value if tokens and length is not None and length.value else None
 
 
 _FEW_TOKENS = 8.0

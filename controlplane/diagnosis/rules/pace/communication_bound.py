@@ -167,4 +167,6 @@ COMMUNICATION_BOUND = Rule(
     remedy="Fewer devices for each model (replicas instead of tensor parallel), pipeline over slow "
     "links, or restore the fast path between devices.",
     hides="A larger batch hides the latency of collectives and makes each token later.",
+    # Faster kernels save nothing where devices wait for each other.
+    explains=frozenset({Mechanism.PRECISION_NOT_PAYING}),
 )

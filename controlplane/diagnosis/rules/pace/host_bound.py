@@ -46,6 +46,8 @@ another but collectives, which are kernels."""
 _SHARE = 0.4
 """Of a step: more than a third that the device waits is worth more than any kernel."""
 _EAGER = r"enforce[_-]?eager|cuda ?graphs?.{0,30}(disabled|off|not supported|skipp)|eager mode"
+_LONGEST_STEP = 60.0
+"""Seconds: more is a moment on somebody's clock."""
 _SLOWER = 1.3
 
 
@@ -77,9 +79,10 @@ def judge(window: Window) -> Verdict | None:
     _cite(argument, now)
     sure = _is_slow(window) or _is_far_from_busy(usage, now, IDLE_BELOW if busy else _FAR)
     chosen = eager and not (busy or starved)
-    if chosen and not measured and not _is_slow(window):
+    is_freed = eager and _is_freed_by_graphs(argument, window)
+    if chosen and not (measured or is_freed or _is_slow(window)):
         return _ask(argument, usage is None)
-    if measured or ((busy or starved or eager) and is_idle and sure):
+    if measured or is_freed or ((busy or starved or eager) and is_idle and sure):
         return argument.verdict(Confidence.CERTAIN if measured and busy else Confidence.LIKELY)
     if eager and not (busy or starved or is_idle):
         return None if now.waiting is None else _ask(argument, usage is None)
@@ -155,7 +158,8 @@ def _time(window: Window, pattern: str, *, without: str) -> tuple[Fact, float] |
     for fact in reversed(told_all(window, pattern, without=without)):
         value = number_of(fact)
         is_time = fact.unit is Unit.SECONDS or re.search(r"\b(ms|us|s|time)\b", plain(fact.key))
-        if value and is_time and fact.unit in (Unit.SECONDS, None):
+        is_of_a_step = value is not None and 0 < value < _LONGEST_STEP
+        if value and is_of_a_step and is_time and fact.unit in (Unit.SECONDS, None):
             return fact, value
     return None
 
@@ -194,6 +198,32 @@ def _eager(argument: Argument, window: Window) -> bool:
         argument.says(f"change: {change.what}")
         return True
     return False
+
+
+def _is_freed_by_graphs(argument: Argument, window: Window) -> bool:
+    """The same with graphs alone takes far less: what they save is the host's launching."""
+    told = slowdowns(window, base=r"\b(graphs?|captured)\b", other=r"\beager\b")
+    found = [slow.says for slow in told if slow.factor >= _SLOWER]
+    for change in window.changes_with(_GRAPHS_ON):
+        found += [
+            slow.contrast.says
+            for slow in slowdowns(window)
+            if slow.contrast.base.key == slow.contrast.other.key
+            and slow.contrast.base.at <= change.at <= slow.contrast.other.at
+            and slow.factor * _SLOWER <= 1
+        ]
+    for sentence in dict.fromkeys(found[:_MOST_SAID]):
+        argument.says(f"{sentence}: with graphs alone")
+    return bool(found)
+
+
+_GRAPHS_ON = (
+    r"enforce[_-]?eager\W{0,3}(false|off|0\b|no\b|removed|dropped|unset)"
+    r"|\b(remov|dropp?|unset|disabl|without|no|turned off)\w*\W+(the )?(--)?(enforce[_-]?)?eager"
+    r"|(cuda|hip|npu)? ?graphs?\W{1,3}(on\b|enabled|captured|true)"
+    r"|\b(enabl|captur|turned on)\w*\W+(the )?(cuda|hip|npu|decode)? ?graphs?"
+)
+_MOST_SAID = 4
 
 
 def _is_slow(window: Window) -> bool:

@@ -1,7 +1,7 @@
 """Streams that stand still for as long as the prefill of another request takes."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from controlplane.diagnosis.citing import number, says, seconds
 from controlplane.diagnosis.confidence import Confidence
@@ -14,6 +14,9 @@ from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.figure import Figure
 from controlplane.diagnosis.views.told import number_of, numbers_in, plain, told_all, told_number
 from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.words.latency import BETWEEN_TOKENS
+from controlplane.diagnosis.words.limits import PREFILL_CHUNK
+from controlplane.diagnosis.words.speeds import PREFILL_A_SECOND
 from dataplane.engine_metrics.signal import Unit
 
 _GAP = (
@@ -24,10 +27,7 @@ _GAP = (
 _NOT_A_GAP = r"timeout|limit|allowed|slo\b|objective|target|client|kernel|step gap|at b\b"
 _PREFILL = r"\b(prefill|prompt|forward|chunk)\b"
 _NOT_PREFILL = r"tokens|per s\b|size|queue|wait|gap|ttft|decode|usage|count|share|p99|step\b"
-_CHUNK = (
-    r"max (num )?batched tokens|chunk(ed)? (prefill )?size|prefill chunk|(^| )n ?u?batch$"
-    r"|^batch size$"
-)
+_CHUNK = rf"{PREFILL_CHUNK}|^batch size$"
 _LEAST_SECONDS = 0.25
 """A stream that stands still for less is not noticed."""
 _TIMES = 6.0
@@ -83,14 +83,25 @@ def _gaps(window: Window) -> Iterator[Figure]:
             yield Figure(fact.value, says(fact), fact)
             continue
         factor = 0.001 if re.search(r"\bms\b", plain(fact.key)) else 1.0
-        for value in numbers_in(fact.raw):
+        values = numbers_in(fact.raw)
+        if _is_of_one_stream(values):
+            continue
+        for value in values:
             yield Figure(value * factor, says(fact), fact)
+
+
+def _is_of_one_stream(gaps: Sequence[float]) -> bool:
+    """Of several streams one alone stood still: a prefill holds all of them up."""
+    return len(gaps) >= _SEVERAL and max(gaps) > _TIMES * sorted(gaps)[-2]
+
+
+_SEVERAL = 3
 
 
 def _usual_gap(window: Window) -> float | None:
     middles = [
         fact.value
-        for fact in told_all(window, r"\b(itl|tpot|inter token|tbt)\b")
+        for fact in told_all(window, BETWEEN_TOKENS)
         if fact.quantile in (0.5, None) and fact.unit is Unit.SECONDS and fact.value
     ]
     return min(middles, default=None)
@@ -123,7 +134,7 @@ def _prefills(now: Activity) -> Iterator[Figure]:
 
 def _rate(now: Activity) -> float | None:
     """At which prompts are read."""
-    told_rate: Fact | None = told_number(now.window, r"prefill.*per s|prompt.*per s")
+    told_rate: Fact | None = told_number(now.window, PREFILL_A_SECOND)
     value = number_of(told_rate)
     if value:
         return value
@@ -152,7 +163,7 @@ def stalls_of_single_requests(now: Activity) -> Verdict | None:
         if since < order[id(event)] < order[id(slow[0])]
     ]
     tasks = {event.words.get("task", "") for event in read} - {""}
-    if len(tasks) < 2 or not _is_read_as_fast(now.window):
+    if len(tasks) < 2 or not _is_read_as_fast(now.window, since):
         return None
     argument = Argument(now.window)
     argument.says(best[0].line.strip()[:200])
@@ -169,10 +180,16 @@ def stalls_of_single_requests(now: Activity) -> Verdict | None:
     return argument.verdict(Confidence.CERTAIN)
 
 
-def _is_read_as_fast(window: Window) -> bool:
+def _is_read_as_fast(window: Window, since: int) -> bool:
+    """One of the prompts of that time at least: several that are read in one batch share its speed,
+    and each of them looks slower."""
     speeds = [
-        event.fields["tokens"] / event.fields["seconds"]
-        for event in window.events_of(LogKind.PROMPT_EVALUATED)
-        if event.fields.get("seconds", 0.0) > 0 and event.fields.get("tokens", 0.0) > 0
+        (place, event.fields["tokens"] / event.fields["seconds"])
+        for place, event in enumerate(window.events)
+        if event.kind is LogKind.PROMPT_EVALUATED
+        and event.fields.get("seconds", 0.0) > 0
+        and event.fields.get("tokens", 0.0) > 0
     ]
-    return len(speeds) < 2 or min(speeds) >= _SAME_PREFILL * max(speeds)
+    best = max((speed for _, speed in speeds), default=0.0)
+    of_then = [speed for place, speed in speeds if place > since]
+    return len(speeds) < 2 or max(of_then, default=best) >= _SAME_PREFILL * best

@@ -16,7 +16,8 @@ from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.course import early, is_sustained, late, stretch_while
 from controlplane.diagnosis.views.draining import drain_of, wave_of
 from controlplane.diagnosis.views.long_prefill import slow_steps
-from controlplane.diagnosis.views.places import each_place
+from controlplane.diagnosis.views.pipeline import each_stage
+from controlplane.diagnosis.views.places import each_place, with_places
 from controlplane.diagnosis.views.preempting import preempting
 from controlplane.diagnosis.views.slowdown import slowdowns
 from controlplane.diagnosis.window import Window
@@ -42,7 +43,12 @@ _DEEP = 0.5
 
 
 def judge(window: Window) -> Verdict | None:
-    """LIKELY with a full batch and a queue that stays while tokens come."""
+    """LIKELY with a full batch and a queue that stays while tokens come, of an engine or of one
+    stage of several."""
+    return with_places(_judge(window), each_stage(window), _judge)
+
+
+def _judge(window: Window) -> Verdict | None:
     now = activity_of(window)
     waiting = stretch_while(now.backlog, lambda value: value > 0)
     if now.backlog is None or waiting is None or _nothing_runs(now) or _died(now):

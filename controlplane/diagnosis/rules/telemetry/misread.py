@@ -33,6 +33,7 @@ from controlplane.diagnosis.rules.telemetry.traps.query import (
     sum_of_shares,
     total_since_start,
 )
+from controlplane.diagnosis.rules.telemetry.traps.running_alone import only_what_runs
 from controlplane.diagnosis.rules.telemetry.traps.speeds import (
     part_above_the_whole,
     reused_over_whole_time,
@@ -114,6 +115,10 @@ _TRAPS: tuple[tuple[Trap, str], ...] = (
         fell_with_its_requests,
         "Usage counts blocks of active requests only: judge eviction by hits, queries and the life "
         "of blocks.",
+    ),
+    (
+        only_what_runs,
+        "Usage counts blocks of requests that run; what is kept of ended ones shows in hits.",
     ),
 )
 """Those that somebody's own expression proves stand first."""

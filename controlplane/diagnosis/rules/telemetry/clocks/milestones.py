@@ -30,8 +30,8 @@ _PHASES = (
         r"decode( \w+)* (start\w*|begin\w*|receiv\w*|arriv\w*|schedul\w*)",
     ),
     (
-        r"(prefill|ctx|context)( \w+)* (first token|end|ended|done|finish\w*)( \w+)*",
-        r"(transfer|decode|gen|generation)( \w+)* (start\w*|begin\w*)",
+        r"(prefill|ctx|context)( \w+)* (first token|last token|end|ended|done|finish\w*)( \w+)*",
+        r"(transfer|decode|gen|generation)( \w+)* (start\w*|begin\w*|receiv\w*|arriv\w*)",
     ),
 )
 """What follows as a rule: layers are handed over while others are still prefilled, so that one of
@@ -207,7 +207,15 @@ def _seconds(window: Window) -> _Told:
         for fact in window.facts
         if fact.value is not None and fact.unit in (Unit.SECONDS, Unit.UNIX_SECONDS)
     ]
-    return [*durations, *(each for each in _moments(window) if each[0].value is None)]
+    plain_numbers = [
+        each for each in _moments(window) if each[0].unit is None and _says_when(each[0])
+    ]
+    return [*durations, *plain_numbers]
+
+
+def _says_when(fact: Fact) -> bool:
+    """A date, or a number under a key that says that it is a moment."""
+    return fact.value is None or re.search(_MOMENT, plain(fact.key)) is not None
 
 
 def _is_pair(one: Fact, two: Fact) -> bool:

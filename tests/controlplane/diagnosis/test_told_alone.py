@@ -47,11 +47,17 @@ _SAYS_HARM: tuple[tuple[Mechanism, str], ...] = (
         Mechanism.DELIVERY_SLOW_CLIENT,
         r"consumer queue|lag s blocked|socket write|send buffer|unacked",
     ),
+    (
+        Mechanism.DELIVERY_SLOW_CLIENT,
+        r"socket send queue|sleeps between reads|receive window|gap max s by stream",
+    ),
+    # Whoever expects more of a gauge takes it for something else.
+    (Mechanism.TELEMETRY_MISREAD, r"expects usage|usage stays at"),
     # Requests, counted by replica or by caller, with nearly all of them at one.
     (Mechanism.ROUTING_SKEW, r"^(running|waiting) by replica"),
     (Mechanism.TENANT_FLOOD, r"by (key|tenant)|busiest key"),
     # Of each step, or of each request: most of the time is lost there.
-    (Mechanism.COMMUNICATION_BOUND, r"share of (prefill )?step|time in collectives"),
+    (Mechanism.COMMUNICATION_BOUND, r"share of (prefill )?step|time in collectives|reduce.* \d+ %"),
     (Mechanism.HOST_BOUND, r"gap between steps|scheduler execute share"),
     # The client's own process says that it has no time left, or has not sent.
     (Mechanism.LOAD_GENERATOR_BOUND, r"cpu (percent|s per request)|(not yet sent|pending).*client"),

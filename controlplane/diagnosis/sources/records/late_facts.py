@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 from controlplane.diagnosis.fact import Fact
+from controlplane.diagnosis.sources.facts import facts_of
 from controlplane.diagnosis.sources.records.ended_request import EndedRequest
 from controlplane.diagnosis.sources.records.ending_facts import (
     SENT,
@@ -21,12 +22,18 @@ from controlplane.store.minute_endings import (
     OFFERED,
 )
 
+_STALL_SECONDS = 30.0
+_STALLS = f"answers_with_stalls_over_{_STALL_SECONDS:g}_s"
+_TIMES_LONGER = 10.0
+_SEVERAL = 2
+"""One is an accident."""
 _MOST_SINGLE = 500
 """Of which each is looked at: enough for shares."""
 
 
 def facts_of_late(requests: Sequence[EndedRequest], span: Span) -> tuple[Fact, ...]:
-    """Of requests in order of arrival: the last minutes until which all that arrived is known."""
+    """Of requests in order of arrival: the last minutes until which all that arrived is known; of
+    answers that stood still, all."""
     at = span.known_until if span.has_course else span.end
     since = at - SINCE_SECONDS
     own = [each for each in requests if not (each.tenant or "").startswith(OWN_TENANTS)]
@@ -36,9 +43,26 @@ def facts_of_late(requests: Sequence[EndedRequest], span: Span) -> tuple[Fact, .
     grown = {
         measure: sends_more(ended[measure], before[measure], since - span.start) for measure in SENT
     }
+    stalls = _num_stalls(requests)
     return (
+        *facts_of({_STALLS: stalls} if stalls >= _SEVERAL else {}, at, is_observed=True),
         *facts_of_endings(ended, at, is_one_sending_more=grown[OFFERED]),
         *facts_of_requests(late[-_MOST_SINGLE:], at, is_one_sending_more=any(grown.values())),
+    )
+
+
+def _num_stalls(requests: Sequence[EndedRequest]) -> int:
+    """Answers that took far longer for each token than those of others, and stood still for long in
+    all: what a replica or a reader that stops leaves, too rarely to be seen in any percentile."""
+    paces = sorted(each.tpot for each in requests if each.tpot is not None)
+    if not paces:
+        return 0
+    middle = paces[len(paces) // 2]
+    return sum(
+        each.tpot > _TIMES_LONGER * middle
+        and (each.tpot - middle) * (each.num_output_tokens - 1) > _STALL_SECONDS
+        for each in requests
+        if each.tpot is not None and each.num_output_tokens is not None
     )
 
 

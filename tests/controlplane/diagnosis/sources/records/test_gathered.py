@@ -293,3 +293,12 @@ def test_what_was_under_way_when_the_first_arrived_is_no_rise_from_nothing(tmp_p
 def test_where_the_first_request_of_all_is_there_courses_begin_with_it(tmp_path: Path) -> None:
     in_flight = found(read_inputs([saved(tmp_path, whole(sent(60)))]), Signal.GATEWAY_IN_FLIGHT)
     assert (in_flight.first.at, in_flight.first.value) == (EIGHT, 1)
+
+
+@pytest.mark.parametrize("num_stalls", [0, 1, 3])
+def test_answers_that_stood_still_are_told_where_they_are_no_accident(
+    num_stalls: int, tmp_path: Path
+) -> None:
+    records = [*sent(400), *sent(num_stalls, first=400, tokens=0.4)]
+    window = read_inputs([saved(tmp_path, whole(records))])
+    assert window.number("answers stalls") == (num_stalls if num_stalls > 1 else None)

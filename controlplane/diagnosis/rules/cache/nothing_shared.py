@@ -17,22 +17,23 @@ from controlplane.diagnosis.views.shared import UNIQUE, block_of, differences, d
 from controlplane.diagnosis.views.told import (
     is_switch,
     number_of,
+    plain,
     told_all,
     told_number,
     value_of,
 )
 from controlplane.diagnosis.window import Window
-from dataplane.engine_metrics.signal import Signal
+from dataplane.engine_metrics.signal import Signal, Unit
 
 _NO_HITS = 0.01
 """Of what was looked up: as good as none; chat templates alone share a few tokens."""
 _SPOKEN_OF = (
     r"\b(prefix(es)?|hits?|shared|common|template|system prompt|instruction|identical|begins?"
-    r"|differs?|distinct|first (line|tokens?|bytes)|history|cached|reuse|ttft)\b"
+    r"|differs?|distinct|first (line|bytes|tokens?(?! time))|history|cached|reuse)\b"
     r"|\bshare\b.*\b(prompts?|history|contexts?|tokens|requests?)\b"
     r"|\b(prompts?|history|contexts?|tokens|requests?)\b.*\bshare\b"
 )
-_CONFIGURED = r"^(enable )?prefix cach|block size|caching( enabled)?$"
+_CONFIGURED = r"^(enable )?prefix cach|hash algo|block size|caching( enabled)?$"
 _NEARLY_ALL = 0.9
 _HARDLY_ANY = 0.02
 _FEWEST_PROMPTS = 2
@@ -46,8 +47,8 @@ _SHARED = (
 
 
 def judge(window: Window) -> Verdict | None:
-    """CERTAIN where no request, or no shared part, fills one block; LIKELY where prompts are known
-    to differ; otherwise no hits are a fact and no trouble."""
+    """CERTAIN where no request, or no shared part, fills one block; LIKELY where none of those that
+    came did, or prompts are known to differ; otherwise no hits are a fact and no trouble."""
     argument = Argument(window)
     queried = _no_hits(argument, window)
     if queried is None:
@@ -58,10 +59,11 @@ def judge(window: Window) -> Verdict | None:
             return None
         argument.need("whether anybody counts on hits: what prompts share, and how late tokens are")
         return argument.verdict(Confidence.POSSIBLE)
-    if block is not None and _is_below_a_block(argument, window, block):
+    is_shorter = block is not None and _is_below_a_block(argument, window, block)
+    if is_shorter or (block is not None and _all_prompts_below(argument, window, block)):
         argument.against("cache.prefix_loss: nothing was ever found that could be lost")
         argument.against("cache.thrash: no hits throw nobody out")
-        return argument.verdict(Confidence.CERTAIN)
+        return argument.verdict(Confidence.CERTAIN if is_shorter else Confidence.LIKELY)
     differs = _prompts_differ(argument, window)
     argument.against("cache.prefix_loss: nothing was found before either")
     if differs:
@@ -80,8 +82,12 @@ def _is_missed(window: Window, block: Figure | None) -> bool:
     limit = value_of(window, r"max model len|max (context|seq|sequence) (len|length)")
     if block is not None and limit is not None and limit < block.value:
         return True
-    spoken = told_all(window, _SPOKEN_OF, without=_CONFIGURED)
-    if window.changes_with(_SPOKEN_OF) or not all(is_switch(fact) for fact in spoken):
+    spoken = [
+        fact
+        for fact in told_all(window, _SPOKEN_OF, without=_CONFIGURED)
+        if fact.unit is not Unit.SECONDS and not is_switch(fact)
+    ]
+    if window.changes_with(_SPOKEN_OF) or spoken:
         return True
     if any(re.search(_SPOKEN_OF, fact.raw.lower()) for fact in window.facts if fact.value is None):
         return True
@@ -218,7 +224,7 @@ def _is_below_a_block(argument: Argument, window: Window, block: Figure) -> bool
     if longest is not None and value is not None and value < block.value:
         argument.fact(longest, f"shorter than one block ({block.says})")
         return True
-    return _all_prompts_below(argument, window, block)
+    return False
 
 
 def _all_prompts_below(argument: Argument, window: Window, block: Figure) -> bool:
@@ -234,6 +240,8 @@ def _prompts_differ(argument: Argument, window: Window) -> bool:
     """Somebody says that they begin differently."""
     found = False
     for fact in differences(window):
+        if re.search(_CONFIGURED, plain(fact.key)) or number_of(fact) == 1:
+            continue  # a setting of the cache, or one kind of prompts in all
         argument.fact(fact, "it differs at its start")
         found = True
     distinct = told_number(window, r"^(distinct|unique|different)\b")

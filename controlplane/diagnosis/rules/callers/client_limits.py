@@ -22,6 +22,12 @@ LOCAL = (
 
 SERVER = r"\b(servers?|engines?|core|workers?|scheduler|ranks?|front\w*|api|gateway|router|proxy)\b"
 """Whose lock, loop or link it is, where it is not the client's."""
+NOT_LOCAL = (
+    rf"{SERVER}|\b(kv|cache|blocks?|tokens)\b"
+    r"|\btokenizer (path|mode|init|worker|revision|backend|batch)|\bskip tokenizer"
+    r"|\bsend ?(q|queue|buf(fer)?)\b|\bunsent\b|\bunacked\b"
+)
+"""Pools and tokenizers of the engine, which its page tells of as settings."""
 
 
 def busy(argument: Argument, window: Window) -> int:
@@ -75,14 +81,10 @@ _RUN_OUT = (
 )
 
 
-_OF_ITS_PEER = r"\bsend ?(q|queue|buf(fer)?)\b|\bunsent\b|\bunacked\b"
-"""What waits there is not taken by the client, and is held by its server."""
-
-
 def cite_local(argument: Argument, window: Window) -> bool:
     """Limits on the client's side."""
     links = rf"\b({GENERATOR})\b.*\b(nic|bandwidth)\b"
-    found = told_all(window, rf"{LOCAL}|{links}", without=rf"{SERVER}|{_OF_ITS_PEER}")
+    found = told_all(window, rf"{LOCAL}|{links}", without=NOT_LOCAL)
     for fact in found:
         argument.fact(fact)
     return bool(found) or cpu_of(window, GENERATOR) is not None

@@ -11,9 +11,11 @@ from controlplane.diagnosis.rules.callers.measured_twice import (
     sides_with,
 )
 from controlplane.diagnosis.rules.callers.sending import (
+    fewer_by_rate,
     fewer_on_average,
     offered_less,
     pauses,
+    tells_its_rate,
     unkept,
     unsent,
 )
@@ -31,6 +33,9 @@ def _judge(window: Window) -> Verdict | None:
     signs = busy(argument, window) + unkept(argument, window) + disagree(argument, now)
     signs += offered_less(argument, now) + unsent(argument, window) + spent(argument, window)
     signs += pauses(argument, now) + fewer_on_average(argument, now)
+    by_rate = 0 if signs else fewer_by_rate(argument, now)
+    is_reckoned = bool(by_rate) and not tells_its_rate(now)
+    signs += by_rate
     sides = sides_with(argument, now)
     other = another_client(argument, window) or sides > 0
     signs += sides
@@ -40,6 +45,9 @@ def _judge(window: Window) -> Verdict | None:
     slack = _has_slack(argument, now)
     if slack is False:
         return None
+    if is_reckoned and not (other or local):
+        argument.need("requests in flight at the client, of the same run")
+        return argument.verdict(Confidence.POSSIBLE)
     argument.against("queue.overload: the server has room and little to do")
     argument.against("delivery.front_end_bound: nothing says that the server's own front is busy")
     if slack and (other or signs > 1) and (other or local):

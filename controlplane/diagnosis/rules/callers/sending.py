@@ -4,9 +4,10 @@ import re
 
 from controlplane.diagnosis.citing import number, says
 from controlplane.diagnosis.fact import Fact
-from controlplane.diagnosis.rules.callers.client_limits import LOCAL
+from controlplane.diagnosis.rules.callers.client_limits import LOCAL, NOT_LOCAL
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.means import reckoned
 from controlplane.diagnosis.views.told import number_of, plain, told_all, told_number
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal, Unit
@@ -28,6 +29,8 @@ _HELD_BACK = (
     r"|(client|generator|pool) (side )?(queue|backlog|waiting|pending)"
     r"|waiting for (a )?connection|dropped iterations|missed (sends|arrivals|slots)|late sends"
 )
+_NOT_HELD_BACK = r"bytes|chunk|token|stream|buffer|frame|server|engine|write|flight"
+"""What was sent and is not in flight any more was answered."""
 _PLANNED = r"target|planned|wanted|intended|configured|asked|desired|schedule|nominal"
 _ACHIEVED = r"achieved|actual|real|sent|effective|measured|observed|delivered"
 
@@ -56,7 +59,7 @@ def _fewer_at_once(argument: Argument, window: Window, planned: Fact, wanted: fl
     """Against what the server has of it, where the client itself says what holds it back."""
     now = activity_of(window)
     held = sum(series.max for series in (now.running, now.waiting) if series is not None)
-    own = told_all(window, LOCAL + r"|harness|semaphore")
+    own = told_all(window, LOCAL + r"|harness|semaphore", without=NOT_LOCAL)
     if now.running is None or held > _LESS * wanted or not own:
         return 0
     argument.says(f"{says(planned)}, and {number(held)} at the server")
@@ -80,9 +83,7 @@ def offered_less(argument: Argument, now: Activity) -> int:
 
 def unsent(argument: Argument, window: Window) -> int:
     """Requests that the client holds back itself."""
-    fact = told_number(
-        window, _HELD_BACK, without=r"bytes|chunk|token|stream|buffer|frame|server|engine|write"
-    )
+    fact = told_number(window, _HELD_BACK, without=_NOT_HELD_BACK)
     value = number_of(fact)
     if fact is None or value is None or value <= 0:
         return 0
@@ -125,32 +126,49 @@ def _request_seconds(now: Activity) -> tuple[float, str] | None:
     mean = None if histogram is None else histogram.mean
     if histogram is None or not mean:
         return None
-    return mean, f"{histogram.origin.name}: mean {number(mean)} s"
+    return mean, f"{histogram.origin.name}: mean {number(mean)} s, {reckoned(histogram)}"
 
 
 def fewer_on_average(argument: Argument, now: Activity) -> int:
-    """Of those that it is to keep in flight, by its own count or by rate times duration."""
-    asked = told_number(now.window, _PARALLEL, without=_NOT_PARALLEL)
+    """Of those that it is to keep in flight, by its own count."""
+    asked = _asked(now)
     wanted = number_of(asked)
-    if asked is None or not wanted or asked.unit not in (None, Unit.REQUESTS, Unit.COUNT):
+    if asked is None or not wanted:
         return 0
-    mean = told_number(now.window, _MEAN_IN_FLIGHT, without=r"other|another|second|with \w+ tool")
+    mean = told_number(now.window, _MEAN_IN_FLIGHT, without=_OF_OTHERS)
     held = number_of(mean)
     if mean is not None and held is not None and 0 < held <= _LESS * wanted:
         argument.says(f"{says(asked)}, {says(mean)}: it holds fewer than it is to")
         return 1
-    rate, took = _rate(now), _request_seconds(now)
-    if mean is None and rate is not None and took is not None:
-        held = rate[0] * took[0]
-        if held <= _LESS * wanted and wanted > 1:
-            argument.says(
-                f"{rate[1]} x {took[1]} = {number(round(held, 2))} in flight on average, and "
-                f"{says(asked)}"
-            )
-            return 1
     return 0
 
 
+def fewer_by_rate(argument: Argument, now: Activity) -> int:
+    """By answers a second times what one takes, of all that the server did: nobody says that it is
+    the same run."""
+    asked, rate, took = _asked(now), _rate(now), _request_seconds(now)
+    wanted = number_of(asked)
+    if asked is None or not wanted or wanted <= 1 or rate is None or took is None:
+        return 0
+    if told_number(now.window, _MEAN_IN_FLIGHT, without=_OF_OTHERS) is not None:
+        return 0
+    held = rate[0] * took[0]
+    if held > _LESS * wanted:
+        return 0
+    argument.says(
+        f"{rate[1]} x {took[1]} = {number(round(held, 2))} in flight on average, and {says(asked)}"
+    )
+    return 1
+
+
+def _asked(now: Activity) -> Fact | None:
+    """How many it is to keep in flight."""
+    asked = told_number(now.window, _PARALLEL, without=_NOT_PARALLEL)
+    is_count = asked is not None and asked.unit in (None, Unit.REQUESTS, Unit.COUNT)
+    return asked if is_count else None
+
+
+_OF_OTHERS = r"other|another|second|with \w+ tool"
 _PARALLEL = (
     r"^(client |load |bench\w* |test )?(max )?(parallel\w*|concurren\w*|num concurren\w*|vus"
     r"|virtual users|users|threads|num (clients|threads|workers|users)|clients)"
@@ -163,19 +181,29 @@ _MEAN_IN_FLIGHT = (
 )
 
 
+def tells_its_rate(now: Activity) -> bool:
+    """Whoever measured says how many answers a second he got: what he asked for is of that run."""
+    return _told_rate(now) is not None
+
+
 def _rate(now: Activity) -> tuple[float, str] | None:
     """Answers a second, and in words."""
+    fact = _told_rate(now)
+    if fact is not None:
+        return number_of(fact) or 0.0, says(fact)
+    finished = now.finished
+    rate = None if finished is None else finished.per_second
+    return (rate, f"{finished.origin.name} {number(rate)} a second") if finished and rate else None
+
+
+def _told_rate(now: Activity) -> Fact | None:
     fact = told_number(
         now.window,
         r"\b(requests?|req|completed|completions|answers|rps|qps|throughput)\b",
         without=_NOT_RATE,
     )
-    value = number_of(fact)
-    if fact is not None and fact.unit is Unit.PER_SECOND and value:
-        return value, says(fact)
-    finished = now.finished
-    rate = None if finished is None else finished.per_second
-    return (rate, f"{finished.origin.name} {number(rate)} a second") if finished and rate else None
+    is_rate = fact is not None and fact.unit is Unit.PER_SECOND and number_of(fact)
+    return fact if is_rate else None
 
 
 _NOT_RATE = r"target|asked|planned|wanted|limit|max|arriv|offered|tok|expected|before|other"

@@ -21,6 +21,7 @@ from controlplane.diagnosis.views.device import BUSY_CORE, cpu_of
 from controlplane.diagnosis.views.told import (
     number_of,
     numbers_in,
+    plain,
     says_no,
     told,
     told_all,
@@ -67,6 +68,8 @@ _LOGGED = (
 _OF_LINKS = (
     r"undelivered|chunks|backlog|write|unack\w*|retrans\w*|send|blocked|buffer\w*|unsent|window"
 )
+_OF_THE_WAY = r"\bretrans\w*"
+"""Whose link is bad is not yet who is behind."""
 _DISTANCE = r"\b(rtt|round trip)\b"
 """A caller overseas has a long one and reads as fast as tokens come."""
 _LEAST_BYTES = 65_536
@@ -241,7 +244,7 @@ def _one_of_many(argument: Argument, window: Window) -> bool:
         others = sorted(values)[len(values) // 2]
         if max(values) > _APART * max(others, _NOTHING):
             argument.fact(fact, "one stands apart")
-            found = True
+            found = found or not re.search(_OF_THE_WAY, plain(fact.key))
     if found:
         for fact in told_all(window, _DISTANCE):
             argument.fact(fact)

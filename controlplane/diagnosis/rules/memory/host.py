@@ -8,6 +8,7 @@ from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogEvent, LogKind
 from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.memory.failure import find_failure
 from controlplane.diagnosis.rules.memory.killed import (
@@ -18,8 +19,9 @@ from controlplane.diagnosis.rules.memory.killed import (
 )
 from controlplane.diagnosis.rules.memory.ledger import facts_named, known, shortened
 from controlplane.diagnosis.rules.memory.on_cpu import cpu_failure
-from controlplane.diagnosis.rules.memory.outlived import works_on
+from controlplane.diagnosis.rules.memory.outlived import began_anew, works_on
 from controlplane.diagnosis.verdict import Verdict
+from controlplane.diagnosis.views.argument import course
 from controlplane.diagnosis.views.course import course_of
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal, Unit
@@ -74,7 +76,10 @@ def _judge(window: Window) -> Verdict | None:
         *_over(window, events, told),
         *(() if is_named or not events else ("by its name what was killed is no engine's",)),
     )
+    stands = () if events or lines else _page_stands(window, told)
     confidence = Confidence.POSSIBLE if over else _sure(window, said)
+    if stands:
+        confidence = min(confidence, Confidence.LIKELY)
     return Verdict(
         confidence=confidence,
         evidence=(
@@ -83,7 +88,7 @@ def _judge(window: Window) -> Verdict | None:
             *(says(fact) for fact in told),
             *_context(window),
         ),
-        against=(*over, *_against(window)),
+        against=(*over, *stands, *_against(window)),
         needs=() if confidence is Confidence.CERTAIN else _NEEDS,
         detail="host",
     )
@@ -97,6 +102,15 @@ def _over(window: Window, events: Sequence[LogEvent], told: Sequence[Fact]) -> t
     last = max((moment for moment in moments if moment is not None), default=None)
     worked = works_on(window, last)
     return (worked,) if worked else ()
+
+
+def _page_stands(window: Window, told: Sequence[Fact]) -> tuple[str, ...]:
+    """A kill that somebody tells of, while the page of the process that would have been killed is
+    read and no counter on it begins anew."""
+    last = max((fact.at for fact in told), default=None)
+    if began_anew(window, last) is not False:
+        return ()
+    return ("no counter of the page began anew: the process that was killed may be another",)
 
 
 def _sure(window: Window, said: Sequence[str]) -> Confidence:
@@ -163,12 +177,7 @@ def _near_limit(window: Window) -> tuple[str, ...]:
         ),
         None,
     )
-    used = course_of(
-        window,
-        Signal.HOST_MEMORY_USED,
-        r"\brss\b|resident|working set|(memory|ram|host memory)( \w+)* (used|in use|usage)",
-        without=r"gpu|vram|device|limit|max|total",
-    )
+    used = _used(window)
     if limit is None or limit.value is None or used is None:
         return ()
     if used.max < _NEAR_LIMIT * limit.value:
@@ -176,14 +185,23 @@ def _near_limit(window: Window) -> tuple[str, ...]:
     return (f"{moved(used)}, and {says(limit)}",)
 
 
+def _used(window: Window) -> Series | None:
+    return course_of(
+        window,
+        Signal.HOST_MEMORY_USED,
+        r"\brss\b|resident|working set|(memory|ram|host memory)( \w+)* (used|in use|usage)",
+        without=r"gpu|vram|device|limit|max|total",
+    )
+
+
 def _context(window: Window) -> tuple[str, ...]:
     states = window.lines_with(_STATE)
     peak = window.last_event(LogKind.HOST_MEMORY_PEAK)
-    used = window.find(Signal.HOST_MEMORY_USED)
+    used = _used(window)
     return (
         *(() if peak is None else (shortened(peak.line),)),
         *(f"its last step on the host: {shortened(line)}" for line in states[-2:]),
-        *(() if used is None else (moved(used),)),
+        *(() if used is None else (course(used),)),
         *known(window, _TOPICS),
     )
 

@@ -92,15 +92,30 @@ def _moment(window: Window, failure: Failure) -> float | None:
 def works_on(window: Window, at: float | None) -> str:
     """Counters of work that only grow, up to the time `at` at least, as those of a process do that
     nobody ended; empty where one went back, stood at last, or none is there."""
-    counters = [series for signal in _WORK for series in window.all_series(signal)]
-    if not counters or window.events_of(*_DIED):
-        return ""
-    if not all(_grows(series) for series in counters):
-        return ""
-    if at is not None and max(series.last.at for series in counters) < at:
-        return ""
+    counters = _counters_of_one_process(window, at)
     growing = [series for series in counters if series.values[-1] > series.values[-2]]
     return f"work goes on in the same process: {moved(growing[0])}" if growing else ""
+
+
+def began_anew(window: Window, at: float | None) -> bool | None:
+    """Whether counters of work went back, as those of a process do that took the place of another;
+    None where the page was not read twice up to `at`, or the log tells of an end."""
+    counters = [series for signal in _WORK for series in window.all_series(signal)]
+    known = [series for series in counters if len(series.readings) > 1]
+    if not known or window.events_of(*_DIED) or not _is_read_until(known, at):
+        return None
+    return not all(_grows(series) for series in known)
+
+
+def _counters_of_one_process(window: Window, at: float | None) -> list[Series]:
+    counters = [series for signal in _WORK for series in window.all_series(signal)]
+    if not counters or window.events_of(*_DIED) or not _is_read_until(counters, at):
+        return []
+    return counters if all(_grows(series) for series in counters) else []
+
+
+def _is_read_until(counters: list[Series], at: float | None) -> bool:
+    return at is None or max(series.last.at for series in counters) >= at
 
 
 def _grows(series: Series) -> bool:

@@ -17,7 +17,7 @@ from controlplane.diagnosis.views.device import BUSY_CORE, cpu_of
 from controlplane.diagnosis.views.slowdown import slowdowns, slower_than_told
 from controlplane.diagnosis.views.told import number_of, told, told_all
 from controlplane.diagnosis.window import Window
-from dataplane.engine_metrics.signal import Signal
+from dataplane.engine_metrics.signal import Signal, Unit
 
 _SHARE = 0.3
 """Of a step; over NVLink or the like it is under a tenth for large models."""
@@ -138,12 +138,12 @@ def _is_several(window: Window) -> bool:
 
 
 def _is_known_to_be_several(window: Window) -> bool:
-    """Somebody says so, or a kernel or another node does."""
+    """Somebody says so, or a kernel or another node does; a share by itself may be of any run."""
     if max(_sizes(window), default=0.0) > 1 or window.lines_with(r"nccl|rccl|all_?reduce|Sync"):
         return True
-    return bool(
-        told_all(window, r"\b(all ?reduces?|all ?gathers?|reduce ?scatters?|all ?to ?alls?)\b")
-    )
+    named = told_all(window, r"\b(all ?reduces?|all ?gathers?|reduce ?scatters?|all ?to ?alls?)\b")
+    is_timed = any(fact.unit is Unit.SECONDS for fact in named)
+    return is_timed or len({fact.key for fact in named}) > 1
 
 
 def _sizes(window: Window) -> list[float]:

@@ -112,8 +112,8 @@ def _shares(argument: Argument, window: Window) -> bool:
         argument.fact(kernels[0])
         return True
     step = _time(window, _STEP, without=rf"{_DEVICE}|{_HOST}|ttft|request|startup")
-    host = _time(window, _HOST, without=r"ttft|queue|client|between tokens|token gap|per token")
-    device = _time(window, _DEVICE, without=r"ttft|memory|idle")
+    host = _time(window, _HOST, without=_NOT_HOST)
+    device = _time(window, _DEVICE, without=r"ttft|memory|idle|startup")
     if step and host and host[1] >= _SHARE * step[1]:
         argument.fact(host[0], "of a step, the host's")
         argument.fact(step[0])
@@ -127,6 +127,13 @@ def _shares(argument: Argument, window: Window) -> bool:
         argument.fact(device[0])
         return True
     return False
+
+
+_NOT_HOST = (
+    r"ttft|queue|client|between tokens|token gap|per token|startup"
+    r"|\b(age|endpoint|scrapes?|metrics)\b"
+)
+"""A sample may be of a page, too, and a compilation of graphs is of the start."""
 
 
 def _has_gap(argument: Argument, window: Window) -> bool:

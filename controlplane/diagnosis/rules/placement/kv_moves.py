@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from controlplane.diagnosis.citing import says
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogKind
+from controlplane.diagnosis.views.means import reckoned
 from controlplane.diagnosis.views.told import number_of, plain, told_all
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal, Unit
@@ -33,6 +34,7 @@ _NOT_ONE_MOVE = (
     rf"{_NOT_A_TIME}|before|expected|without|per (token|block|page|layer)|interval|budget|p9\d"
     r"|max\b|ttl|lifetime"
 )
+_SLOWEST = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,11 @@ class Move:
     says: str
     facts: tuple[Fact, ...] = ()
 
+    @property
+    def is_of_the_slowest(self) -> bool:
+        """Told as a high percentile, and not of what most requests take."""
+        return any((fact.quantile or 0.0) >= _SLOWEST for fact in self.facts)
+
 
 def move_of(window: Window, whole: float | None) -> Move | None:
     """None where nobody says. `whole` is the time until the first token: parts that were told
@@ -50,7 +57,7 @@ def move_of(window: Window, whole: float | None) -> Move | None:
     histogram = window.find_histogram(Signal.TRANSFER_TIME)
     mean = None if histogram is None else histogram.mean
     if histogram is not None and mean is not None:
-        return Move(mean, f"{histogram.origin.name}: mean {mean:.3g} s")
+        return Move(mean, f"{histogram.origin.name}: mean {mean:.3g} s, {reckoned(histogram)}")
     return _told(window, whole) or _logged(window) or _timed_in_words(window)
 
 

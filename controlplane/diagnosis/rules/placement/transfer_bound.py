@@ -11,6 +11,7 @@ from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.course import early, is_sustained, late, stretch_while
 from controlplane.diagnosis.views.link_speed import bytes_per_second
+from controlplane.diagnosis.views.means import reckoned
 from controlplane.diagnosis.views.slowdown import slowdowns
 from controlplane.diagnosis.views.told import number_of, plain, share_of, told_all, told_number
 from controlplane.diagnosis.window import Window
@@ -54,6 +55,10 @@ def judge(window: Window) -> Verdict | None:
     if move is not None and mean is not None and move.seconds > _OTHERS * mean:
         argument.against(f"it takes longer than a first token ({mean:.3g} s): it is of others")
         argument.need("TTFT of the same requests")
+        return argument.verdict(Confidence.POSSIBLE)
+    if move is not None and mean is not None and move.is_of_the_slowest and not accounted:
+        argument.against(f"the slowest moves say little of a mean first token ({mean:.3g} s)")
+        argument.need("mean time of moving one request's KV")
         return argument.verdict(Confidence.POSSIBLE)
     if share is not None:
         sure = share >= _MOST or accounted
@@ -122,7 +127,7 @@ _NOT_A_SHARE = (
 )
 _LEAST_WAIT = 0.1
 """Seconds of moving that somebody feels in a first token."""
-_OTHERS = 1.5
+_OTHERS = 1.1
 """Times a whole first token, of which moving is a part: a mean and a percentile differ by less."""
 _FEW_WAIT = 0.1
 """Of what is on its way."""
@@ -141,7 +146,7 @@ def _mean_or_told(window: Window, signal: Signal, pattern: str) -> tuple[float, 
     mean = None if histogram is None else histogram.mean
     if histogram is None or mean is None:
         return None
-    return mean, f"{histogram.origin.name}: mean {mean:.3g} s"
+    return mean, f"{histogram.origin.name}: mean {mean:.3g} s, {reckoned(histogram)}"
 
 
 def _piles_up(argument: Argument, window: Window) -> bool:

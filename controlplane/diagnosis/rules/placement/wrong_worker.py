@@ -72,10 +72,11 @@ _ROUTING = (
 def judge(window: Window) -> Verdict | None:
     """LIKELY where what the router counted on is not where it sends, or sessions are scattered."""
     argument = Argument(window)
+    apart = ""
     direct = (
         _predicted_and_missed(argument, window)
         or _misrouted(argument, window)
-        or scattered(argument, window)
+        or (apart := scattered(argument, window))
         or moved_away(argument, window)
         or _blind(argument, window)
         or _finds_less_than_is_shared(argument, window)
@@ -92,7 +93,7 @@ def judge(window: Window) -> Verdict | None:
     argument.against("routing.skew: it is not how much goes where, but what")
     if direct and direct != _POSSIBLE:
         sure = spread or (direct == "prefix" and _is_felt(window))
-        if not sure and _finds_much(window):
+        if not sure and (_finds_much(window) or (apart and _is_alone(window))):
             argument.need("what it costs: TTFT, or cached tokens, against what they could be")
             return argument.verdict(Confidence.POSSIBLE, detail=direct)
         return argument.verdict(Confidence.CERTAIN if sure else Confidence.LIKELY, detail=direct)
@@ -111,9 +112,12 @@ def _is_felt(window: Window) -> bool:
         return False
     hits = hit_rates(window)
     is_low = hits is not None and len(hits.readings) > 1 and late(hits) < _GOOD
-    return (is_low and not told_all(window, _SHARED_SHARE)) or bool(
-        told_all(window, r"\b(ttft|first token|cached|hits?|computed|recomputed)\b")
-    )
+    return (is_low and not told_all(window, _SHARED_SHARE)) or bool(told_all(window, _COST))
+
+
+def _is_alone(window: Window) -> bool:
+    """No second place is known to serve, and nobody speaks of what is found or how late it is."""
+    return _places(window) < _FEWEST_PLACES and not told_all(window, _COST)
 
 
 def _finds_much(window: Window) -> bool:
@@ -121,6 +125,8 @@ def _finds_much(window: Window) -> bool:
     return hits is not None and late(hits) >= _GOOD and not told_all(window, r"\bttft|cached|hit")
 
 
+_COST = r"\b(ttft|first token|cached|hits?|computed|recomputed)\b"
+_FEWEST_PLACES = 2
 _GOOD = 0.4
 """Of prompt tokens that are found: nobody is known to miss more."""
 _POSSIBLE = "possible"
@@ -135,7 +141,7 @@ def _cite(argument: Argument, window: Window) -> None:
         argument.says(contrast.says)
     load = spread_of(window, Signal.RUNNING)
     if load is not None:
-        argument.says(f"{load.says}: the load itself is even")
+        argument.across(load.series, f"{load.says}: the load itself is even")
 
 
 def _predicted_and_missed(argument: Argument, window: Window) -> str:

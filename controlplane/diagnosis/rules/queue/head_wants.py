@@ -4,10 +4,11 @@ of its own."""
 import re
 
 from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import ROOM, Activity
 from controlplane.diagnosis.views.argument import Argument
-from controlplane.diagnosis.views.course import is_sustained
+from controlplane.diagnosis.views.course import is_sustained, stretch_while
 from controlplane.diagnosis.views.told import number_of, plain, told, told_all, told_number
 from dataplane.engine_metrics.signal import Signal
 
@@ -96,6 +97,15 @@ def by_what_the_head_lacks(now: Activity) -> Verdict | None:
     argument.against("queue.blocked: what runs makes progress")
     argument.against("queue.overload: seats and blocks are free")
     remedy = "More of what the head waits for, or a scheduler that goes on past it."
+    if not behind and _passes(waiting):
+        argument.need("for how long the first in the queue waits, and what waits behind it")
+        return argument.verdict(Confidence.POSSIBLE, detail=head.raw, remedy=remedy)
     sure = bool(behind) and now.is_moving is not False
     confidence = Confidence.CERTAIN if sure else Confidence.LIKELY
     return argument.verdict(confidence, detail=head.raw, remedy=remedy)
+
+
+def _passes(waiting: Series) -> bool:
+    """The queue was read over time, and was empty in between: whoever is first in it moves on."""
+    stays = is_sustained(stretch_while(waiting, lambda value: value > 0), LEAST_SECONDS)
+    return len(waiting.readings) > 1 and not stays

@@ -125,7 +125,9 @@ def _logged(now: Activity) -> Preempting | None:
         count = max(count, totals[0])
     moments = [event.at for event in events if event.at is not None]
     seconds = moments[-1] - moments[0] if len(moments) > 1 else None
-    says = f"{len(events)} such lines, {number(count)} requests: {events[-1].line.strip()[:160]}"
+    in_all = f", {number(totals[0])} -> {number(totals[-1])} in all" if len(totals) > 1 else ""
+    says = f"{len(events)} such lines, {number(count)} requests{in_all}: "
+    says += events[-1].line.strip()[:160]
     return _measured(now, count, seconds, says, None)
 
 

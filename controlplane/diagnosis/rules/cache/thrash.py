@@ -2,7 +2,7 @@
 
 import itertools
 
-from controlplane.diagnosis.citing import number
+from controlplane.diagnosis.citing import course, number
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Series
@@ -19,6 +19,15 @@ from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal
 
 _FEWEST = 3
+_FEW_READINGS = 8
+_ASIDE = (
+    Signal.SWAPPED,
+    Signal.PAUSED,
+    Signal.FINISHED,
+    Signal.BATCH_COMPUTED_TOKENS,
+    Signal.BATCH_CACHED_TOKENS,
+)
+"""Where those go that are thrown out, and how they come back."""
 _NEARLY_FULL = 0.75
 """Of the cache, in the reading after requests were thrown out of it."""
 _SLOWER = 0.5
@@ -59,6 +68,7 @@ def _judge(window: Window) -> Verdict | None:
         return None
     if thrown.series is not None:
         argument.series(thrown.series, thrown.cost)
+        _cite_each(argument, thrown.series)
     else:
         argument.says(thrown.says + (f" ({thrown.cost})" if thrown.cost else ""))
     again = _counted_again(argument, window)
@@ -143,12 +153,24 @@ def _counted_again(argument: Argument, window: Window) -> bool:
         argument.says(
             f"{number(done)} prompt tokens computed for prompts of {number(wanted)} tokens"
         )
+        argument.series(computed, "computed")
+        argument.series(asked, "asked for")
         return True
     fact = told_number(window, r"recomput\w* .*(token|share|percent)|tokens? .*recomput")
     if (number_of(fact) or 0.0) > 0:
         argument.fact(fact)
         return True
     return False
+
+
+def _cite_each(argument: Argument, counted: Series) -> None:
+    """What was added from reading to reading, where those are few."""
+    if not 2 < len(counted.readings) <= _FEW_READINGS:
+        return
+    added = ", ".join(
+        number(after - before) for before, after in itertools.pairwise(counted.values)
+    )
+    argument.says(f"{course(counted)}: {added} from reading to reading")
 
 
 def _many_ended(window: Window) -> bool:
@@ -169,6 +191,9 @@ def _cite(argument: Argument, now: Activity) -> None:
         argument.histogram(itl, slow, f"{itl.origin.name}: p99 about {slow * 1000:.4g} ms")
     argument.fact(told_number(now.window, r"\b(itl|tpot|inter token)\b"))
     argument.series(now.decode)
+    argument.series(now.prefill)
+    for signal in _ASIDE:
+        argument.series(now.window.find(signal))
 
 
 def _swapping(argument: Argument, now: Activity) -> Verdict | None:

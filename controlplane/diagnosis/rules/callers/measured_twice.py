@@ -7,6 +7,7 @@ from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.rules.callers.client_limits import GENERATOR
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.means import reckoned
 from controlplane.diagnosis.views.told import (
     number_of,
     plain,
@@ -49,8 +50,7 @@ def disagree(argument: Argument, now: Activity) -> int:
     for fact, _ in reported:
         argument.fact(fact)
     if histogram is not None and histogram.mean is not None:
-        count = number(histogram.observed.count)
-        sentence = f"{histogram.origin.name}: mean {number(mean)} s over {count} requests"
+        sentence = f"{histogram.origin.name}: mean {number(mean)} s, {reckoned(histogram)} requests"
         argument.histogram(histogram, mean, sentence)
     else:
         argument.fact(engine)
@@ -176,7 +176,8 @@ def sides_with(argument: Argument, now: Activity) -> int:
     if not near or not far:
         return 0
     if histogram is not None and mean is not None:
-        argument.histogram(histogram, mean, f"{histogram.origin.name}: mean {number(mean)} s")
+        sentence = f"{histogram.origin.name}: mean {number(mean)} s, {reckoned(histogram)}"
+        argument.histogram(histogram, mean, sentence)
     else:
         argument.fact(engine)
     argument.fact(near[0][0], "as the server says")

@@ -27,6 +27,7 @@ _OF_ANSWERS = (
     r"|clients?|callers?|users?|requests?|calls|replies|returned|gateway|proxy|ingress|router"
     r"|upstream|api)\b"
 )
+_STATUS = re.compile(r"\b([45]\d\d)s?\b")
 _CODE = re.compile(r"\b([1-5]\d\d)\b\s*(?:[:=x]|times)?\s*(\d+)")
 _LIMITED = r"overload|busy|limit|quota|queue|capacity|rate|permit|full|reject|validation|length"
 _TOO_LONG = (
@@ -65,7 +66,8 @@ def refused_in(argument: Argument, window: Window) -> float:
         argument.fact(fact)
         counts += [by_code[code] for code in _REFUSING_CODES & set(by_code)]
     for fact in _told_refused(window):
-        argument.fact(fact)
+        code = _STATUS.search(plain(fact.key))
+        argument.fact(fact, f"answered with {code[1]}" if code else "")
         counts.append(number_of(fact) or 0.0)
     return max(counts)
 

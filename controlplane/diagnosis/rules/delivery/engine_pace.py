@@ -6,6 +6,7 @@ from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.contrast import contrasts
 from controlplane.diagnosis.views.course import late
 from controlplane.diagnosis.views.device import device_usage
+from controlplane.diagnosis.views.means import reckoned
 from controlplane.diagnosis.views.preempting import preempting
 from controlplane.diagnosis.views.told import told_number
 from controlplane.diagnosis.window import Window
@@ -48,7 +49,8 @@ def is_engine_fine(argument: Argument, window: Window) -> bool | None:
             argument.histogram(
                 histogram,
                 mean,
-                f"{histogram.origin.name}: mean {mean * 1000:.3g} ms, the engine keeps its pace",
+                f"{histogram.origin.name}: mean {mean * 1000:.3g} ms, {reckoned(histogram)}: the "
+                "engine keeps its pace",
             )
             is_fine = mean <= _FAST_SECONDS
             break
@@ -82,7 +84,8 @@ def is_engine_fine(argument: Argument, window: Window) -> bool | None:
     queue = window.find_histogram(Signal.QUEUE_TIME)
     waited = None if queue is None else queue.mean
     if is_fine is None and queue is not None and waited is not None:
-        argument.histogram(queue, waited, f"{queue.origin.name}: {waited:.3g} s on average")
+        sentence = f"{queue.origin.name}: {waited:.3g} s on average, {reckoned(queue)}"
+        argument.histogram(queue, waited, sentence)
         is_fine = waited <= _SHORT_WAIT
     if is_fine is None and now.waiting is not None and now.has_room and now.running is not None:
         is_fine = True if now.running.last.value > 0 else None

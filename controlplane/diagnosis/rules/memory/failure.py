@@ -64,6 +64,8 @@ class Failure:
     allocated: Amount | None = None
     reserved: Amount | None = None
     """Held by the allocator and unallocated."""
+    pool: Amount | None = None
+    """What the allocator held in all, allocated or not."""
     process: Amount | None = None
     """What the failing process itself holds."""
 
@@ -175,6 +177,7 @@ def _describe(window: Window, first: LogEvent, together: tuple[LogEvent, ...]) -
         total=_field(measured, ("total_bytes",), texts),
         allocated=_field(measured, ("allocated_bytes",), texts),
         reserved=_unallocated(measured, texts),
+        pool=_field(measured, ("pool_bytes",), texts) if _is_of_all(measured.line) else None,
         process=_field(measured, ("process_bytes",), texts),
     )
 
@@ -259,9 +262,14 @@ def _unallocated(event: LogEvent, texts: Iterable[str]) -> Amount | None:
     held, given = event.fields.get("pool_bytes"), event.fields.get("allocated_bytes")
     if found is not None or held is None or given is None:
         return found
-    if "reserved in total" not in event.line or held < given:
+    if not _is_of_all(event.line) or held < given:
         return None
     return as_written(held - given, ())
+
+
+def _is_of_all(line: str) -> bool:
+    """Older allocators say what they hold in all, newer ones what is in pools of their own."""
+    return "reserved in total" in line
 
 
 def listed_processes(line: str, besides: Collection[str] = ()) -> tuple[Amount, ...]:

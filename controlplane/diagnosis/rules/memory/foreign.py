@@ -15,7 +15,7 @@ from controlplane.diagnosis.rules.memory.ledger import asked_for, known, shorten
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.window import Window
 
-_TOPICS = r"smi|vram|gpu.*(mem|used)|previous|other|weights|process|card|holds|total|model"
+_TOPICS = r"smi|vram|gpu.*(mem|used)|previous|other|weights|process|card|holds|total|model|pid|kv"
 _WHO = ("processes that hold the device's memory", "device memory in use with this engine stopped")
 _SAID_BY_ENGINE = (
     r"Error in memory profiling\. Initial free memory|may be occupied by other processes|"

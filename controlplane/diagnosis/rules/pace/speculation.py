@@ -135,7 +135,8 @@ def _is_drafting(window: Window, acceptance: Acceptance | None) -> bool:
 def _cite(argument: Argument, window: Window) -> None:
     efficiency = window.find(Signal.SPECULATION_EFFICIENCY)
     width = window.find(Signal.SPECULATED_TOKENS)
-    argument.series(window.find(Signal.ACCEPTANCE_RATE))
+    for signal in (Signal.ACCEPTANCE_RATE, Signal.ACCEPTANCE_LENGTH):
+        argument.series(window.find(signal))
     if efficiency is None:
         return
     why = ""

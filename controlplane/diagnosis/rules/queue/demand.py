@@ -6,6 +6,7 @@ from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.figure import Figure
+from controlplane.diagnosis.views.means import reckoned
 from controlplane.diagnosis.views.told import number_of, plain, told_all, told_number
 from dataplane.engine_metrics.signal import Signal, Unit
 
@@ -21,7 +22,8 @@ def long_wait(now: Activity) -> Figure | None:
         histogram = now.window.find_histogram(signal)
         mean = None if histogram is None else histogram.mean
         if histogram is not None and mean is not None and mean >= _LONG_WAIT_SECONDS:
-            return Figure(mean, f"{histogram.origin.name}: {mean:.3g} s in the queue on average")
+            name, how = histogram.origin.name, reckoned(histogram)
+            return Figure(mean, f"{name}: {mean:.3g} s in the queue on average, {how}")
     oldest = now.window.find(Signal.GATEWAY_OLDEST_QUEUED)
     if oldest is not None and oldest.last.value >= _LONG_WAIT_SECONDS:
         return Figure(oldest.last.value, f"{oldest.origin.name} {oldest.last.raw}")

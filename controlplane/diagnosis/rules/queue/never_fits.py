@@ -22,6 +22,8 @@ from dataplane.engine_metrics.signal import Signal
 
 _FEWEST = 3
 _ALONE = 1.0
+_SIZED = r"# ?(GPU|CUDA|HPU|NPU) blocks:|Maximum concurrency for|KV cache (memory|is allocated)"
+_LONGEST_LINE = 200
 _SAID = (
     r"(exceeds|larger than|too (long|large|big) for|does not fit|cannot fit|can't fit|never fit).*"
     r"(capacity of (the )?block.?manager|kv.?cache|token pool|kv pool|memory pool)"
@@ -127,7 +129,16 @@ def _compare(
     limit = max_model_len(now.window)
     if limit is not None and limit > capacity:
         argument.says(f"max model len {number(limit)} lets it in")
+    _cite_size(argument, now.window)
     return True
+
+
+def _cite_size(argument: Argument, window: Window) -> None:
+    """How large the cache is, as the engine counts it."""
+    for signal in (Signal.KV_BLOCKS, Signal.KV_BLOCK_SIZE):
+        argument.series(window.find(signal))
+    for line in window.lines_with(_SIZED)[-2:]:
+        argument.says(" ".join(line.split())[:_LONGEST_LINE])
 
 
 def _block(window: Window) -> float | None:

@@ -43,6 +43,8 @@ def one_of_several(argument: Argument, now: Activity, truth: Truth) -> Confidenc
     for part in frozen:
         names = ", ".join(f"{key} {value}" for key, value in sorted(part.labels.items()))
         argument.says(f"{stands(part)} ({names}): to the digit, and its tokens do not move")
+        for counter in _counters_of(now, part):
+            argument.series(counter)
     for part in others:
         argument.series(part)
     argument.says(f"{'; '.join(truth.says)}: what the others have is all that there is")
@@ -56,13 +58,18 @@ _READ_APART = 0.2
 
 
 def _counts_nothing(now: Activity, part: Series) -> bool:
-    counters = [
+    counters = _counters_of(now, part)
+    return bool(counters) and not any(series.increase for series in counters)
+
+
+def _counters_of(now: Activity, part: Series) -> list[Series]:
+    """What work of that one would move."""
+    return [
         series
         for signal in WORK
         for series in now.window.all_series(signal)
         if series.labels == part.labels and len(series.readings) > 1
     ]
-    return bool(counters) and not any(series.increase for series in counters)
 
 
 def left_by_a_process(argument: Argument, now: Activity, truth: Truth) -> Confidence | None:

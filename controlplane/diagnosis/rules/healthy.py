@@ -15,7 +15,6 @@ from controlplane.diagnosis.rules.health.single_requests import (
 from controlplane.diagnosis.rules.health.starts import came_up_in_time
 from controlplane.diagnosis.rules.health.unexplained import unexplained
 from controlplane.diagnosis.rules.health.work import (
-    DECODED,
     has_served,
     idles,
     pays,
@@ -32,6 +31,8 @@ from controlplane.diagnosis.views.served import recovered_from, serves_since
 from controlplane.diagnosis.views.symptoms import symptoms
 from controlplane.diagnosis.views.told import told_all
 from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.words.latency import OBJECTIVE
+from controlplane.diagnosis.words.lines import DECODE_SPEED
 
 _ENOUGH = 3
 """Signs: that it works or honestly idles, that its queue is let in, and one thing more that goes
@@ -164,11 +165,11 @@ def _is_seen_over_time(now: Activity) -> bool:
         return True
     if any((fact.quantile or 0.0) >= _TAIL and is_quick(fact) for fact in latencies(window)):
         return True
-    objectives = told_all(window, r"\b(objective|slo|sla|target)\b")
+    objectives = told_all(window, OBJECTIVE)
     if objectives and any(fact.quantile is not None for fact in window.facts):
         return True
     moments = {fact.at for fact in window.facts}
-    return len(moments) > 1 or bool(window.lines_with(DECODED)) or _progresses(window)
+    return len(moments) > 1 or bool(window.lines_with(DECODE_SPEED)) or _progresses(window)
 
 
 def _progresses(window: Window) -> bool:

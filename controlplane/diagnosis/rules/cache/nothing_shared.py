@@ -23,6 +23,7 @@ from controlplane.diagnosis.views.told import (
     value_of,
 )
 from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.words.limits import CONTEXT_LIMIT
 from dataplane.engine_metrics.signal import Signal, Unit
 
 _NO_HITS = 0.01
@@ -79,7 +80,7 @@ def judge(window: Window) -> Verdict | None:
 def _is_missed(window: Window, block: Figure | None) -> bool:
     """No hits for prompts that share nothing are no trouble: somebody has to speak of them, or
     nothing else was shown, or no request could ever fill a block."""
-    limit = value_of(window, r"max model len|max (context|seq|sequence) (len|length)")
+    limit = value_of(window, CONTEXT_LIMIT)
     if block is not None and limit is not None and limit < block.value:
         return True
     spoken = [
@@ -211,7 +212,7 @@ def _is_below_a_block(argument: Argument, window: Window, block: Figure) -> bool
     if differs is not None and differs.value is not None and differs.value < block.value:
         argument.fact(differs, f"before the first block ends ({block.says})")
         return True
-    limit = value_of(window, r"max model len|max (context|seq|sequence) (len|length)")
+    limit = value_of(window, CONTEXT_LIMIT)
     if limit is not None and limit < block.value:
         argument.says(
             f"{block.says} > max_model_len {number(limit)}: no request can fill one block"

@@ -13,6 +13,7 @@ from controlplane.diagnosis.views.told import (
     told_number,
 )
 from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.words.sessions import SESSIONS
 
 _HARDLY_ANY = 0.25
 """Of the rate before: hardly anything is left, which traffic alone does not do within a window."""
@@ -135,7 +136,7 @@ def differs_early(argument: Argument, window: Window) -> bool:
     ended = [event for event in window.events_of(LogKind.REQUEST_ENDED) if _tokens(event)]
     started = [event for event in window.events_of(LogKind.PROMPT_STARTED) if _tokens(event)]
     cuts = [event for event in window.events_of(LogKind.CACHE_CUT) if "from" in event.fields]
-    one = told_number(window, r"^(sessions?|conversations?|clients?|users?|agents?|chats?)$")
+    one = told_number(window, rf"^{SESSIONS}$")
     grows = [
         fact
         for fact in window.facts

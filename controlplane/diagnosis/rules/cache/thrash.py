@@ -16,6 +16,7 @@ from controlplane.diagnosis.views.places import each_by_its_series, with_places
 from controlplane.diagnosis.views.preempting import Preempting, preempting
 from controlplane.diagnosis.views.told import number_of, told_all, told_number
 from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.words.latency import BETWEEN_TOKENS
 from dataplane.engine_metrics.signal import Signal
 
 _FEWEST = 3
@@ -189,7 +190,7 @@ def _cite(argument: Argument, now: Activity) -> None:
     slow = None if itl is None else itl.quantile(0.99)
     if itl is not None and slow is not None:
         argument.histogram(itl, slow, f"{itl.origin.name}: p99 about {slow * 1000:.4g} ms")
-    argument.fact(told_number(now.window, r"\b(itl|tpot|inter token)\b"))
+    argument.fact(told_number(now.window, BETWEEN_TOKENS))
     argument.series(now.decode)
     argument.series(now.prefill)
     for signal in _ASIDE:

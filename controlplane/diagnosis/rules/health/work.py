@@ -13,6 +13,8 @@ from controlplane.diagnosis.views.latency import is_quick, latencies
 from controlplane.diagnosis.views.served import served
 from controlplane.diagnosis.views.told import number_of, says_no, told_all, told_number
 from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.words.lines import DECODE_SPEED
+from controlplane.diagnosis.words.speeds import OF_PROMPTS
 from dataplane.engine_metrics.signal import Signal
 
 _IDLE_SECONDS = 10.0
@@ -21,7 +23,6 @@ _HELD_IDLE = 0.02
 _PROBED = 1.0
 """Tokens a second: a probe asks for one, every few seconds."""
 _FASTER = 1.1
-DECODED = r"decoded\s.*speed:\s*([\d.]+)"
 """What a program that decodes once ends with."""
 _WITHOUT = r"\b(without|plain|baseline|no|off|vanilla|before)\b"
 _FAILURES = r"\b(errors?|failures?|failed)\b"
@@ -94,10 +95,10 @@ def pays(argument: Argument, now: Activity) -> bool:
     """What was bought for speed gives it: faster with it than without."""
     speeds = [
         float(found[1])
-        for line in now.window.lines_with(DECODED)
-        if (found := re.search(DECODED, line, re.IGNORECASE)) is not None
+        for line in now.window.lines_with(DECODE_SPEED)
+        if (found := re.search(DECODE_SPEED, line, re.IGNORECASE)) is not None
     ]
-    plain_speed = told_number(now.window, _WITHOUT, without=r"prompt|prefill|ttft")
+    plain_speed = told_number(now.window, _WITHOUT, without=OF_PROMPTS)
     value = number_of(plain_speed)
     if not speeds or plain_speed is None or not value or speeds[-1] < _FASTER * value:
         return False

@@ -3,6 +3,7 @@
 from controlplane.diagnosis.citing import moved, number
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.log_event import LogEvent, LogKind
+from controlplane.diagnosis.looks import look_of, surest_of
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.life.held_blocks import (
@@ -21,52 +22,9 @@ from controlplane.diagnosis.rules.life.held_tokens import (
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
-from controlplane.diagnosis.views.truth import Truth, truth_of
+from controlplane.diagnosis.views.truth import Truth
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal
-
-
-def _judge(window: Window) -> Verdict | None:
-    now = activity_of(window)
-    truth = truth_of(now)
-    best: Verdict | None = None
-    for find in (
-        _said_by_engine,
-        held_seats,
-        held_blocks,
-        held_until_released,
-        held_whenever_idle,
-        held_beyond_contexts,
-        held_beyond_the_running,
-        held_to_the_token,
-        told_held,
-        held_beyond_wanted,
-        told_free,
-    ):
-        argument = Argument(window)
-        confidence = find(argument, now, truth)
-        if confidence is not None and (best is None or confidence > best.confidence):
-            _weigh(argument, now)
-            best = argument.verdict(confidence, detail=_DETAILS[find.__name__])
-    if best is not None and best.confidence >= Confidence.LIKELY:
-        return best
-    grown = grown_memory(now)
-    return grown if grown is not None and grown.confidence >= Confidence.LIKELY else best or grown
-
-
-_DETAILS = {
-    "_said_by_engine": "the engine's own check",
-    "held_seats": "seats",
-    "held_blocks": "KV blocks",
-    "held_until_released": "KV blocks",
-    "held_whenever_idle": "KV blocks",
-    "held_beyond_contexts": "KV blocks",
-    "held_beyond_the_running": "KV blocks",
-    "held_to_the_token": "KV blocks",
-    "told_held": "what is counted as held",
-    "held_beyond_wanted": "what is counted as held",
-    "told_free": "blocks",
-}
 
 
 def _said_by_engine(argument: Argument, now: Activity, truth: Truth) -> Confidence | None:
@@ -126,10 +84,30 @@ def _weigh(argument: Argument, now: Activity) -> None:
         argument.against(f"queue.overload: {now.waiting.origin.name} {now.waiting.last.raw}")
 
 
+_SIDES = (
+    (_said_by_engine, "the engine's own check"),
+    (held_seats, "seats"),
+    (held_blocks, "KV blocks"),
+    (held_until_released, "KV blocks"),
+    (held_whenever_idle, "KV blocks"),
+    (held_beyond_contexts, "KV blocks"),
+    (held_beyond_the_running, "KV blocks"),
+    (held_to_the_token, "KV blocks"),
+    (told_held, "what is counted as held"),
+    (held_beyond_wanted, "what is counted as held"),
+    (told_free, "blocks"),
+)
+"""What is held, each seen in its own way; memory that grows says less than any of them."""
+
+
+def _grown(window: Window) -> Verdict | None:
+    return grown_memory(activity_of(window))
+
+
 LEAK = Rule(
     id="release-leak",
     mechanism=Mechanism.RELEASE_LEAK,
-    judge=_judge,
+    judge=surest_of(*(look_of(find, what, _weigh) for find, what in _SIDES), _grown),
     needs=(
         "requests running over time",
         "requests in flight at the gateway",

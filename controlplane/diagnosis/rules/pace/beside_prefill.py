@@ -15,6 +15,7 @@ from controlplane.diagnosis.views.prompts import longest_prompt
 from controlplane.diagnosis.views.slowdown import slowdowns
 from controlplane.diagnosis.views.told import number_of, told_all, told_number
 from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.words.latency import BETWEEN_TOKENS
 from dataplane.engine_metrics.signal import Signal
 
 _SLOWER = 2.5
@@ -62,7 +63,7 @@ def above_pure_decode(argument: Argument, now: Activity) -> bool:
     waits."""
     window = now.window
     pure = told_number(window, _PURE, without=r"per s|tokens")
-    actual = told_number(window, r"\b(itl|tpot|inter token)\b.*", without=_PURE)
+    actual = told_number(window, BETWEEN_TOKENS, without=_PURE)
     floor, seconds = number_of(pure), number_of(actual)
     if pure is None or actual is None or not floor or not seconds or seconds < _SLOWER * floor:
         return False

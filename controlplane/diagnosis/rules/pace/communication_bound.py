@@ -17,6 +17,7 @@ from controlplane.diagnosis.views.device import BUSY_CORE, cpu_of
 from controlplane.diagnosis.views.slowdown import slowdowns, slower_than_told
 from controlplane.diagnosis.views.told import number_of, told, told_all
 from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.words.devices import NOT_NUM_DEVICES, NUM_DEVICES
 from dataplane.engine_metrics.signal import Signal, Unit
 
 _SHARE = 0.3
@@ -33,10 +34,7 @@ _BETTER_LINK = (
     r"|sxm|one shot|custom all ?reduce)\b"
 )
 _ENGINE = r"engine|core|enginecore|scheduler|worker|python|rank|tp0"
-_SIZE = (
-    r"tensor parallel( size)?$|^tp( size)?$|expert parallel( size)?$|^ep( size)?$|world size"
-    r"|^(num )?(gpus|cards|nodes|ranks)$"
-)
+_SIZE = rf"{NUM_DEVICES}|expert parallel( size)?$|^ep( size)?$|world size"
 
 
 def judge(window: Window) -> Verdict | None:
@@ -149,7 +147,7 @@ def _is_known_to_be_several(window: Window) -> bool:
 def _sizes(window: Window) -> list[float]:
     return [
         value
-        for fact in told_all(window, _SIZE, without=r"free|used|util|memory")
+        for fact in told_all(window, _SIZE, without=NOT_NUM_DEVICES)
         if (value := number_of(fact)) is not None
     ]
 

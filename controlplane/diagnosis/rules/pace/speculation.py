@@ -14,6 +14,8 @@ from controlplane.diagnosis.views.modes import between_modes, keys_of
 from controlplane.diagnosis.views.slowdown import Slowdown, slowdowns, slower_than_told
 from controlplane.diagnosis.views.told import number_of, plain, told, told_number
 from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.words.lines import DECODE_SPEED
+from controlplane.diagnosis.words.speeds import OF_PROMPTS
 from dataplane.engine_metrics.signal import Signal
 
 _HARDLY = 0.15
@@ -107,17 +109,14 @@ def _against_measured(window: Window) -> tuple[float, str] | None:
         return told_before
     speeds = [
         float(found[1])
-        for line in window.lines_with(_DECODED)
-        if (found := re.search(_DECODED, line, re.IGNORECASE)) is not None
+        for line in window.lines_with(DECODE_SPEED)
+        if (found := re.search(DECODE_SPEED, line, re.IGNORECASE)) is not None
     ]
-    before = told_number(window, _WITHOUT, without=r"prompt|prefill|ttft")
+    before = told_number(window, _WITHOUT, without=OF_PROMPTS)
     value = number_of(before)
     if not speeds or before is None or not value:
         return None
     return value / speeds[-1], f"{before.key} {before.raw}, {speeds[-1]:g} tokens/s with drafts"
-
-
-_DECODED = r"decoded\s.*speed:\s*([\d.]+)"
 
 
 def _is_drafting(window: Window, acceptance: Acceptance | None) -> bool:

@@ -15,6 +15,8 @@ from controlplane.diagnosis.views.means import reckoned
 from controlplane.diagnosis.views.slowdown import slowdowns
 from controlplane.diagnosis.views.told import number_of, plain, share_of, told_all, told_number
 from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.words.latency import FIRST_TOKEN
+from controlplane.diagnosis.words.shares import SHARE
 from dataplane.engine_metrics.signal import Signal, Unit
 
 _SHARE = 0.4
@@ -72,14 +74,14 @@ def judge(window: Window) -> Verdict | None:
 def _share(argument: Argument, window: Window, move: Move | None) -> float | None:
     """Of TTFT, or against computing the same (more than half of both together)."""
     for fact in reversed(told_all(window, TRANSFER, without=_NOT_A_SHARE)):
-        if re.search(r"share|percent|pct|fraction|%|of ttft", f"{plain(fact.key)} {fact.raw}"):
+        if re.search(rf"{SHARE}|of ttft", f"{plain(fact.key)} {fact.raw}"):
             share = share_of(fact)
             if share is not None:
                 argument.fact(fact)
                 return share
     if move is None:
         return None
-    whole = _mean_or_told(window, Signal.TTFT, r"\bttft\b|first token")
+    whole = _mean_or_told(window, Signal.TTFT, FIRST_TOKEN)
     if whole is not None and whole[0] > 0:
         argument.says(whole[1])
         return move.seconds / whole[0]
@@ -92,14 +94,14 @@ def _share(argument: Argument, window: Window, move: Move | None) -> float | Non
 
 def _whole(window: Window) -> float | None:
     """Seconds until the first token."""
-    found = _mean_or_told(window, Signal.TTFT, r"\bttft\b|first token")
+    found = _mean_or_told(window, Signal.TTFT, FIRST_TOKEN)
     return None if found is None else found[0]
 
 
 def _is_the_rest_of_ttft(argument: Argument, window: Window) -> bool:
     """Computing the prompt is little of it, no prompt waits to be computed, and many are between
     those that compute and those that decode."""
-    whole = _mean_or_told(window, Signal.TTFT, r"\bttft\b|first token")
+    whole = _mean_or_told(window, Signal.TTFT, FIRST_TOKEN)
     compute = _mean_or_told(window, Signal.PREFILL_TIME, _COMPUTE)
     moving = window.find(Signal.TRANSFER_QUEUE)
     if whole is None or compute is None or moving is None or late(moving) < _QUEUE:

@@ -18,6 +18,7 @@ from controlplane.diagnosis.views.preempting import preempting
 from controlplane.diagnosis.views.prompts import longest_prompt
 from controlplane.diagnosis.views.told import says_no, told, told_number, value_of
 from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.words.limits import BLOCK_SIZE
 from dataplane.engine_metrics.signal import Signal
 
 _FEWEST = 3
@@ -144,7 +145,7 @@ def _cite_size(argument: Argument, window: Window) -> None:
 def _block(window: Window) -> float | None:
     """Its tokens: an engine wants room for at least one more."""
     series = window.find(Signal.KV_BLOCK_SIZE)
-    return value_of(window, r"(block|page) size") if series is None else series.last.value
+    return value_of(window, BLOCK_SIZE) if series is None else series.last.value
 
 
 def _cite_length(argument: Argument, longest: Figure, why: str) -> None:

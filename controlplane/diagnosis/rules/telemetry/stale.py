@@ -5,6 +5,7 @@ import re
 from controlplane.diagnosis.citing import stands
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.log_event import LogKind
+from controlplane.diagnosis.looks import first_of, look_of
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.telemetry.frozen_part import (
@@ -22,12 +23,10 @@ from controlplane.diagnosis.rules.telemetry.standing import (
     standing,
 )
 from controlplane.diagnosis.rules.telemetry.two_views import still_and_not_so
-from controlplane.diagnosis.verdict import Verdict
-from controlplane.diagnosis.views.activity import Activity, activity_of
+from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.moving import moves_since
-from controlplane.diagnosis.views.truth import Truth, truth_of
-from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.views.truth import Truth
 from dataplane.engine_metrics.signal import Signal
 
 _FORGOTTEN_SECONDS = 300.0
@@ -41,30 +40,6 @@ _RATES = {
     Signal.PROMPT_RATE: Signal.PROMPT_TOKENS,
     Signal.ARRIVAL_RATE: Signal.PROMPT_TOKENS,
 }
-
-
-def _judge(window: Window) -> Verdict | None:
-    now = activity_of(window)
-    truth = truth_of(now)
-    for find in (
-        _busy_in_vain,
-        one_of_several,
-        one_that_is_gone,
-        left_by_a_process,
-        counted_by_the_router_alone,
-        _rate_of_nothing,
-        idle_in_vain,
-        zero_for_a_while,
-        too_old,
-        never_fresh,
-        full_by_hearsay,
-        still_and_not_so,
-    ):
-        argument = Argument(window)
-        confidence = find(argument, now, truth)
-        if confidence is not None:
-            return argument.verdict(confidence)
-    return None
 
 
 def _busy_in_vain(argument: Argument, now: Activity, truth: Truth) -> Confidence | None:
@@ -130,10 +105,25 @@ def _rate_of_nothing(argument: Argument, now: Activity, truth: Truth) -> Confide
     return None
 
 
+_SIDES = (
+    _busy_in_vain,
+    one_of_several,
+    one_that_is_gone,
+    left_by_a_process,
+    counted_by_the_router_alone,
+    _rate_of_nothing,
+    idle_in_vain,
+    zero_for_a_while,
+    too_old,
+    never_fresh,
+    full_by_hearsay,
+    still_and_not_so,
+)
+
 STALE = Rule(
     id="telemetry-stale",
     mechanism=Mechanism.TELEMETRY_STALE,
-    judge=_judge,
+    judge=first_of(*map(look_of, _SIDES)),
     needs=(
         "gauges over time",
         "token counters over time",

@@ -12,6 +12,7 @@ from controlplane.diagnosis.views.kept_prompts import kept_prompts
 from controlplane.diagnosis.views.slowdown import slowdowns
 from controlplane.diagnosis.views.symptoms.endings import LOST_SHARE
 from controlplane.diagnosis.views.told import number_of, plain, says_no, told_all
+from controlplane.diagnosis.words.latency import OBJECTIVE
 from dataplane.engine_metrics.signal import Unit
 
 _SLOWER = 1.25
@@ -31,8 +32,9 @@ _BAD_WORDS = (
     r"\b(no answer|unanswered|timed? ?out|stuck|hang\w*|hung|crash\w*|refused|fail\w*|dead|wedged"
     r"|not responding|unreachable|exit(ed)? [1-9]|killed)\b"
 )
-_OF_DEVICE = r"\b(gpu|vram|device|smi|card)\b"
 _HELD = r"(gpu|host|vram|device|smi|rss|memory)\b.*\b(used|in use|resident|mib|gib|held)\b|\brss\b"
+
+_OF_DEVICE = r"\b(gpu|vram|device|smi|card)\b"
 
 
 def facts(now: Activity) -> Iterator[str]:
@@ -68,7 +70,7 @@ def comparisons(now: Activity) -> Iterator[str]:
 
 def objectives(now: Activity) -> Iterator[str]:
     """An objective that is missed."""
-    for limit in told_all(now.window, r"\b(objective|slo|target|allowed|sla)\b"):
+    for limit in told_all(now.window, rf"{OBJECTIVE}|\ballowed\b"):
         bound = number_of(limit)
         about = set(plain(limit.key).split()) - {"objective", "slo", "target", "allowed", "sla"}
         for fact in now.window.facts:

@@ -130,7 +130,7 @@ _NOT_A_SHARE = (
 _LEAST_WAIT = 0.1
 """Seconds of moving that somebody feels in a first token."""
 _OTHERS = 1.1
-"""Times a whole first token, of which moving is a part: a mean and a percentile differ by less."""
+"""Times a whole first token, of which moving is a part: what takes longer is of other requests."""
 _FEW_WAIT = 0.1
 """Of what is on its way."""
 

@@ -24,6 +24,7 @@ from controlplane.diagnosis.views.told import (
     told_all,
 )
 from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.words.shares import SHARE
 from dataplane.engine_metrics.signal import Signal, Unit
 
 _ENGINE = (
@@ -152,7 +153,7 @@ _SMALL_GAP = 0.08
 
 def _share(fact: Fact) -> float | None:
     text = f"{plain(fact.key)} {fact.raw}"
-    if not re.search(r"share|percent|pct|fraction|ratio|%", text):
+    if not re.search(SHARE, text):
         return None
     if not re.search(_OF_A_STEP, text):
         return None

@@ -23,6 +23,9 @@ from controlplane.diagnosis.views.told import (
     told_number,
 )
 from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.words.adapters import ADAPTER
+from controlplane.diagnosis.words.places import NUM_PLACES
+from controlplane.diagnosis.words.shares import SHARE
 from dataplane.engine_metrics.signal import Signal
 
 _MISSED = 0.5
@@ -34,7 +37,7 @@ _PREDICTED = (
     r"|view)\b"
 )
 _ACTUAL = r"\b(actual|actually|engine|engines?|real|reported|measured|observed|worker|reality)\b"
-_PREFIX = r"hit|cached|overlap|prefix|match|reuse|blocks|adapter|lora"
+_PREFIX = rf"hit|cached|overlap|prefix|match|reuse|blocks|{ADAPTER}"
 _SHARED_SHARE = (
     r"(?=.*\b(shared|common|same|overlap\w*|repeat\w*|history|previous|identical)\b)"
     r"(?=.*\b(turns?|prompts?|history|prefix|previous|context|tokens|session)\b)"
@@ -151,7 +154,7 @@ def _predicted_and_missed(argument: Argument, window: Window) -> str:
             continue
         if contrast.base_value > 0 and contrast.factor <= _MISSED:
             argument.says(f"{contrast.says}: the router counts on more than is there")
-            return "adapter" if re.search(r"adapter|lora", keys) else "prefix"
+            return "adapter" if re.search(ADAPTER, keys) else "prefix"
     return ""
 
 
@@ -160,7 +163,7 @@ def _misrouted(argument: Argument, window: Window) -> str:
     value = number_of(fact)
     if fact is None or not value:
         return ""
-    is_share = re.search(r"share|percent|pct|ratio|%", f"{plain(fact.key)} {fact.raw}")
+    is_share = re.search(SHARE, f"{plain(fact.key)} {fact.raw}")
     if is_share and (share_of(fact) or 0.0) < _WRONG:
         return ""
     argument.fact(fact)
@@ -212,7 +215,7 @@ def _places(window: Window) -> float:
     """Replicas or ranks that serve, as far as is known."""
     told_places = told_number(
         window,
-        r"^(num )?(dp( size)?|ranks|replicas|workers|pods|engines|instances|data parallel.*)$",
+        rf"{NUM_PLACES}|^(num )?(dp( size)?|ranks|data parallel.*)$",
     )
     return max(len(_seen_places(window)), number_of(told_places) or 0.0)
 
@@ -241,7 +244,7 @@ def _refused(argument: Argument, window: Window) -> str:
         r"|(adapter|lora|model)s?.*(replica|worker|pod|engine)",
     )
     argument.fact(have)
-    places = told_number(window, r"^(num )?(replicas|workers|pods|engines|instances)$")
+    places = told_number(window, NUM_PLACES)
     argument.fact(places)
     refused = told_number(window, r"\b(share|percent|pct|rate)\b.*\b40[04]s?\b|\b40[04]s?\b.*share")
     share = share_of(refused)
@@ -253,7 +256,7 @@ def _refused(argument: Argument, window: Window) -> str:
 
 def _fallen_to_chance(argument: Argument, window: Window) -> bool:
     """Hits fell to about what random routing over so many replicas leaves."""
-    places = told_number(window, r"^(num )?(replicas|workers|pods|engines|instances)$")
+    places = told_number(window, NUM_PLACES)
     count = number_of(places)
     if places is None or count is None or count < 2:
         return False

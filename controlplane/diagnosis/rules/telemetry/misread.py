@@ -1,5 +1,8 @@
 """telemetry.misread: the figures are right, and mean something else."""
 
+import itertools
+
+from controlplane.diagnosis.looks import Look, first_of
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.telemetry.traps.buckets import (
@@ -124,21 +127,22 @@ _TRAPS: tuple[tuple[Trap, str], ...] = (
 """Those that somebody's own expression proves stand first."""
 
 
-def _judge(window: Window) -> Verdict | None:
-    now = activity_of(window)
-    for trap, remedy in _TRAPS:
+def _look(trap: Trap, remedy: str) -> Look:
+    def look(window: Window) -> Verdict | None:
         argument = Argument(window)
-        confidence = trap(argument, now)
-        if confidence is not None:
-            detail = trap.__name__.replace("_", " ")
-            return argument.verdict(confidence, detail=detail, remedy=remedy)
-    return None
+        confidence = trap(argument, activity_of(window))
+        if confidence is None:
+            return None
+        detail = trap.__name__.replace("_", " ")
+        return argument.verdict(confidence, detail=detail, remedy=remedy)
+
+    return look
 
 
 MISREAD = Rule(
     id="telemetry-misread",
     mechanism=Mechanism.TELEMETRY_MISREAD,
-    judge=_judge,
+    judge=first_of(*itertools.starmap(_look, _TRAPS)),
     needs=("the figures over time", "who reads them, and the expression"),
     told_apart=(
         "From the trouble that the figures seem to show by signals that would have to move with it "

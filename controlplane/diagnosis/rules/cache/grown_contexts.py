@@ -15,7 +15,7 @@ from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.contrast import contrasts
-from controlplane.diagnosis.views.course import early, late
+from controlplane.diagnosis.views.course import course_of, early, late
 from controlplane.diagnosis.views.draining import drain_of
 from controlplane.diagnosis.views.preempting import preempting
 from controlplane.diagnosis.views.slot_pool import outgrown_pool
@@ -97,7 +97,9 @@ def _shrinks_while_full(now: Activity) -> Verdict | None:
     if kv.min < _BRIM or not is_shrinking or waiting.last.value <= waiting.first.value:
         return None
     again = told(now.window, r"recomput|computed (again|twice)|preempt|retract")
-    if not says_no(again) or (now.prefill is not None and now.prefill.max > _HARDLY):
+    if now.prefill is not None and now.prefill.max > _HARDLY:
+        return None
+    if not says_no(again) and not (again is None and _reads_nothing_and_grew(now)):
         return None
     argument = Argument(now.window)
     argument.series(kv, "full all the time")
@@ -114,6 +116,20 @@ def _shrinks_while_full(now: Activity) -> Verdict | None:
 
 
 _A_FEW_LESS = 0.93
+
+
+def _reads_nothing_and_grew(now: Activity) -> bool:
+    """No prompt is read at any time, so none is read again; and contexts are known to be longer."""
+    lengths = contrasts(now.window, r"context|length|sequence")
+    grew = any(each.base_value > 0 and each.factor >= _A_BIT_LONGER for each in lengths)
+    read = now.prefill or course_of(now.window, Signal.PROMPT_RATE, _READ)
+    return read is not None and len(read.readings) > 1 and read.max <= _HARDLY and grew
+
+
+_READ = r"^(prompt|prefill|input) (tokens|throughput)( per s)?$"
+
+
+_A_BIT_LONGER = 1.1
 
 
 def _fills_by_what_runs(now: Activity) -> Verdict | None:

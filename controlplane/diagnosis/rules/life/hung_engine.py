@@ -67,6 +67,8 @@ def judge_engine(window: Window) -> Verdict | None:
         start = _after_what_came(now, window.end - silent.value)
     if start is None or moves_since(now, start) or _computes_prompts(now):
         return None
+    if _goes_round(now, start) and not own_watch(notices):
+        return None
     seconds = max(window.end, *moments_of(notices), start) - start
     argument = Argument(window)
     _cite(argument, now, running, seconds)
@@ -75,6 +77,9 @@ def judge_engine(window: Window) -> Verdict | None:
         argument.says(silent.says)
     if task:
         argument.says(f"launched, and no line of its end: {task}")
+    if running is None and _ends_with_prefill(now):
+        for line in window.lines_with(r"prefill batch")[-1:]:
+            argument.says(f"its newest batch: {' '.join(line.split())[:200]}")
     for sentence in truth.says:
         argument.says(f"{sentence}: somebody waits")
     argument.fact(told(window, r"health", without=r"check interval"), "that process is alive")
@@ -103,7 +108,19 @@ def _is_lost(now: Activity, truth: Truth) -> bool:
     is_empty = all(
         series is None or series.last.value == 0 for series in (now.running, now.waiting)
     )
-    return is_empty and bool(truth.is_wanted) and truth.is_answered is False
+    return (
+        (is_empty or _ends_with_prefill(now))
+        and bool(truth.is_wanted)
+        and truth.is_answered is False
+    )
+
+
+def _ends_with_prefill(now: Activity) -> bool:
+    """The newest batch that was logged is a prefill: those in it are in neither gauge yet."""
+    batch = now.window.find(Signal.BATCH_COMPUTED_TOKENS)
+    if batch is None or batch.last.value <= 0 or now.running is None:
+        return False
+    return batch.last.at >= now.running.last.at
 
 
 def _still_since(
@@ -140,6 +157,15 @@ def _after_what_came(now: Activity, since: float) -> float:
 
 def _computes_prompts(now: Activity) -> bool:
     return now.prefill is not None and now.prefill.last.value > 0
+
+
+def _goes_round(now: Activity, start: float) -> bool:
+    """Requests are thrown out and let in again: steps end, though no token comes of them."""
+    since = None if now.preemptions is None else from_on(now.preemptions, start)
+    return since is not None and (since.increase or 0.0) >= _OFTEN
+
+
+_OFTEN = 3.0
 
 
 def _cite(argument: Argument, now: Activity, running: Series | None, seconds: float) -> None:

@@ -1,10 +1,13 @@
 """Sessions whose turns go to several places, each of which has to compute their prefix again."""
 
+import re
+
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.prefix import hit_rates
 from controlplane.diagnosis.views.told import (
     number_of,
+    numbers_in,
     plain,
     share_of,
     told_all,
@@ -60,6 +63,50 @@ def scattered(argument: Argument, window: Window) -> str:
 
 def moved_away(argument: Argument, window: Window) -> str:
     """A session whose turns went to several replicas, and nothing was found where it was new."""
+    return _moved_by_list(argument, window) or _moved_by_moments(argument, window)
+
+
+def _moved_by_list(argument: Argument, window: Window) -> str:
+    """The places of one session's turns in one line, with what was found at each of them."""
+    for turns in told_all(window, _TURNS):
+        places = [word[1] for part in turns.raw.split(",") if (word := _LAST_WORD.search(part))]
+        for cached in told_all(window, rf"(?=.*{_FOUND})(?=.*{_OF_TURNS})"):
+            found = _listed(window, cached)
+            if len(found) != len(places) or not _is_new_without(places, found):
+                continue
+            argument.fact(turns, "one session")
+            argument.fact(cached, "nothing is found where it is new, and what it left where not")
+            for fact in told_all(window, rf"(?=.*\bprompt)(?=.*{_OF_TURNS})|hit rate"):
+                if fact.part is None:
+                    argument.fact(fact)
+            return "prefix"
+    return ""
+
+
+def _listed(window: Window, whole: Fact) -> list[float]:
+    """The numbers of a list, in its order."""
+    parts = [fact for fact in window.facts if fact.part and fact.at == whole.at]
+    values = [number_of(fact) for fact in parts if fact.key == f"{whole.key}.{fact.part}"]
+    return [value for value in values if value is not None] or [*numbers_in(whole.raw)]
+
+
+def _is_new_without(places: list[str], found: list[float]) -> bool:
+    """Nothing was found at a place's first turn, and something at a later one."""
+    firsts = [found[places.index(place)] for place in dict.fromkeys(places)]
+    return len(firsts) > 1 and not any(firsts) and any(found)
+
+
+_OF_TURNS = r"\b(turns?|rounds?|messages?)\b"
+_FOUND = r"\b(cached|hits?|reused)\b"
+_TURNS = (
+    r"^(session |conversation |chat )?(turns?|rounds?|route|path|places?|workers?|replicas?|pods?)"
+    r"( (of|by|per) .*)?$"
+)
+_LAST_WORD = re.compile(r"([\w-]+)\s*$")
+
+
+def _moved_by_moments(argument: Argument, window: Window) -> str:
+    """The same, told turn by turn."""
     places = told_all(
         window, r"^(replica|worker|pod|instance|node|backend|server|engine|rank)( id)?$"
     )

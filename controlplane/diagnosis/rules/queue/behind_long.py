@@ -4,13 +4,14 @@ A server with slots logs how far each prompt is and when the next begins; a call
 short prompt takes behind the long one and what it takes alone. Neither needs a gauge.
 """
 
+import itertools
 import re
 
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogEvent, LogKind
 from controlplane.diagnosis.views.argument import Argument
-from controlplane.diagnosis.views.prompts import longest_prompt
+from controlplane.diagnosis.views.prompts import longest_prompt, other_prompts
 from controlplane.diagnosis.views.told import number_of, numbers_in, plain, told_all, told_number
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Unit
@@ -45,7 +46,11 @@ def waits_for_slot_of_long(argument: Argument, window: Window) -> bool:
             if event.fields.get("tokens")
         ]
         long = next((event for event in started if _task(event) == task), None)
-        if long is None or len(mine) < 2 or mine[-1].fields.get("progress", 0.0) < _NEARLY_DONE:
+        if long is None or len(mine) < 2:
+            continue
+        if _fills_each_batch(argument, window, long, mine):
+            return True
+        if mine[-1].fields.get("progress", 0.0) < _NEARLY_DONE:
             continue
         order = {id(event): place for place, event in enumerate(window.events)}
         end = order[id(mine[-1])]
@@ -75,6 +80,47 @@ def waits_for_slot_of_long(argument: Argument, window: Window) -> bool:
             argument.fact(fact, "what a batch takes")
         return True
     return False
+
+
+def _fills_each_batch(
+    argument: Argument, window: Window, long: LogEvent, mine: list[LogEvent]
+) -> bool:
+    """While it is read a batch at a time, others were launched and not a token of theirs is."""
+    batch = number_of(told_number(window, r"n ?u?batch$"))
+    order = {id(event): place for place, event in enumerate(window.events)}
+    others = other_prompts(window)
+    steps = [
+        later.fields.get("tokens", 0.0) - earlier.fields.get("tokens", 0.0)
+        for earlier, later in itertools.pairwise(mine)
+    ]
+    came = {
+        _task(event)
+        for event in window.events_of(LogKind.REQUEST_BEGAN)
+        if order[id(long)] < order[id(event)] < order[id(mine[-1])] and _task(event) != _task(long)
+    }
+    kinds = (LogKind.PROMPT_STARTED, LogKind.PROMPT_PROGRESS, LogKind.PROMPT_EVALUATED)
+    read = {_task(event) for event in window.events_of(*kinds)}
+    held = sorted(came - read)
+    if not held or len(steps) < _FEWEST_STEPS or not batch or others is None:
+        return False
+    is_short = others.value * _LONGER <= long.fields["tokens"] and others.value <= batch
+    if not is_short or any(step < batch for step in steps):
+        return False
+    argument.says(long.line.strip())
+    for event in (mine[0], mine[-1]):
+        argument.says(event.line.strip())
+    argument.says(
+        f"it takes all {number(batch)} tokens of each batch; {len(held)} tasks were launched "
+        f"meanwhile ({', '.join(held)}), and nothing of theirs is read"
+    )
+    if others.fact is not None:
+        argument.fact(others.fact, "they are short")
+    for fact in told_all(window, r"first (token|byte)", without=r"\b(s|ms)$"):
+        argument.fact(fact)
+    return True
+
+
+_FEWEST_STEPS = 2
 
 
 def _task(event: LogEvent) -> str:

@@ -3,6 +3,7 @@
 import re
 
 from controlplane.diagnosis.fact import Fact
+from controlplane.diagnosis.views.activity import activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.told import number_of, plain, told_all, told_number
 from controlplane.diagnosis.window import Window
@@ -40,6 +41,7 @@ def share_of_retries(argument: Argument, window: Window) -> float | None:
         _share_beyond_originals,
         _share_of_counts,
         _share_of_copies,
+        _share_in_flight,
     )
     for find in finds:
         share = find(argument, window)
@@ -128,3 +130,29 @@ def _share_of_copies(argument: Argument, window: Window) -> float | None:
     argument.fact(copies)
     argument.fact(originals)
     return 1 - few / many
+
+
+def _share_in_flight(argument: Argument, window: Window) -> float | None:
+    """More attempts are open than there are requests of callers, where layers are set to try again
+    and somebody gave up: the earlier attempts of the same requests go on."""
+    now = activity_of(window)
+    tries = [fact for fact in told_all(window, RETRIES) if number_of(fact)]
+    wanted = told_all(window, _ORIGINALS, without=_OF_A_POOL)
+    if now.in_flight is None or not tries:
+        return None
+    several = now.in_flight.last
+    first = max(
+        (fact for fact in wanted if fact.at == several.at and number_of(fact)),
+        key=lambda fact: number_of(fact) or 0.0,
+        default=None,
+    )
+    least = number_of(first)
+    if first is None or not least or first.over_seconds or several.value <= least:
+        return None
+    argument.fact(first)
+    argument.series(now.in_flight, "attempts that are open, of no more requests")
+    return 1 - least / several.value
+
+
+_OF_A_POOL = r"tokens|latency|ttft|ms\b|timeout|per s|prompts?|bod(y|ies)|quer|questions?|ids?"
+"""Prompts that are drawn from a few come again without a failure."""

@@ -36,6 +36,7 @@ from controlplane.diagnosis.rules.telemetry.traps.query import (
     sum_of_shares,
     total_since_start,
 )
+from controlplane.diagnosis.rules.telemetry.traps.reach import above_all_seats
 from controlplane.diagnosis.rules.telemetry.traps.running_alone import only_what_runs
 from controlplane.diagnosis.rules.telemetry.traps.speeds import (
     part_above_the_whole,
@@ -63,6 +64,10 @@ _TRAPS: tuple[tuple[Trap, str], ...] = (
     ),
     (counted_twice, "Read the total or its parts, never both."),
     (never_reached, "Write the threshold in the unit of the series: 0.8 and not 80."),
+    (
+        above_all_seats,
+        "Scale by what waits, or by busy seats over seats; what runs never exceeds the seats.",
+    ),
     (total_since_start, "Alert on the increase over some minutes, not on a count since the start."),
     (counters_added_up, "Take rates of counters; what is held is usage times the cache's size."),
     (

@@ -57,6 +57,8 @@ def _judge(window: Window) -> Verdict | None:
     is_wrong = bool(impossible or lines or fits)
     if not (is_wrong or differ or order.is_odd):
         return None
+    for fact in _clocks(window):
+        argument.fact(fact)
     by_wall = by_wall_clock(argument, window)
     _cite_sound(argument, window)
     argument.against("a slow transfer, queue or network: no time is less than nothing")
@@ -95,6 +97,8 @@ def _two_places(window: Window, wrong: Sequence[str]) -> bool:
         )
         if fact.value is None
     }
+    if len({fact.raw.strip().lower() for fact in _clocks(window)}) > 1:
+        return True
     keys = " ".join(wrong).lower()
     pairs = (
         ("prefill", "decode"),
@@ -105,6 +109,21 @@ def _two_places(window: Window, wrong: Sequence[str]) -> bool:
     return len(names) > 1 or any(one in keys and two in keys for one, two in pairs)
 
 
+def _clocks(window: Window) -> tuple[Fact, ...]:
+    """Whose clock took which end, as somebody tells."""
+    return tuple(
+        fact
+        for fact in told_all(window, _END_TAKEN)
+        if fact.value is None and re.search(r"\bclock\b", fact.raw.lower())
+    )
+
+
+_END_TAKEN = (
+    r"(?=.*\b(start(ed)?|begin|began|sent|arriv\w+|end(ed)?|finish\w*|received|complet\w+)\b)"
+    r"(?=.*\b(source|clock|from|by|taken|stamped|at)\b)"
+)
+
+
 def _is_compared(window: Window) -> bool:
     """Times of two ends are held against each other."""
     return bool(
@@ -113,7 +132,7 @@ def _is_compared(window: Window) -> bool:
             r"(cross|between|one way|hop|transit|client to|gateway to|across)",
             without=r"between \w*(tokens?|chunks?|steps?|outputs?|requests?|batch\w*)",
         )
-        or told_all(window, r"(start|end|sent|received|arrived).*\b(at|time|timestamp)\b")
+        or told_all(window, r"\b(start|end|sent|received|arrived)\b.*\b(at|time|timestamp)\b")
     )
 
 

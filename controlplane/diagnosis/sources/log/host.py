@@ -9,9 +9,9 @@ SHAPES = (
         "Killed",
         LogKind.HOST_OUT_OF_MEMORY,
         r"(?P<w_scope>Memory cgroup out of memory|Out of memory|out of memory)"
-        r"(?: \(oom_kill_allocating_task\))?: Killed process (?P<pid>\d+) "
+        r"(?: \(oom_kill_allocating_task\))?: Killed process (?:(?P<pid>\d+) )?"
         r"\((?P<w_process>[^)]+)\)+,?"
-        r"(?:.*?total-vm:(?P<virtual_bytes>[\d,]+kB), anon-rss:(?P<bytes>[\d,]+kB))?",
+        r"(?:.*?total-vm: ?(?P<virtual_bytes>[\d,]+ ?kB), anon-rss: ?(?P<bytes>[\d,]+ ?kB))?",
         by="kernel",
     ),
     shape(

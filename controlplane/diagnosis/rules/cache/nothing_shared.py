@@ -205,7 +205,8 @@ def _is_below_a_block(argument: Argument, window: Window, block: Figure) -> bool
     """The shared part, the longest request or the longest prompt."""
     shared = told_number(window, _SHARED, without=r"hit|rate|block|share of")
     value = number_of(shared)
-    if shared is not None and value is not None and value < block.value:
+    is_tokens = value is not None and not 0 < value < 1  # as a share is
+    if shared is not None and value is not None and is_tokens and value < block.value:
         argument.fact(shared, f"shorter than one block ({block.says})")
         return True
     differs = differs_at(window)

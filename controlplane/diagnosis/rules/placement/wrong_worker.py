@@ -28,6 +28,8 @@ from controlplane.diagnosis.words.places import NUM_PLACES
 from controlplane.diagnosis.words.shares import SHARE
 from dataplane.engine_metrics.signal import Signal
 
+_FELL_FROM = 0.1
+"""Of prompt tokens that were found: from hardly any, nothing falls."""
 _MISSED = 0.5
 """Of the hits that the router counted on."""
 _WRONG = 0.15
@@ -262,6 +264,8 @@ def _fallen_to_chance(argument: Argument, window: Window) -> bool:
         return False
     before, after = _hits(window)
     if before is None or after is None or after > before * max(_MISSED, 1.3 / count):
+        return False
+    if before < _FELL_FROM:
         return False
     if after < _BY_CHANCE * before / count:
         return False

@@ -52,8 +52,9 @@ class NoRoomError(Exception):
 
     def __init__(self, why: str) -> None:
         super().__init__(
-            f"{why}; nothing was stored. Gateways keep their records within a bound and send "
-            f"them again. Make room, or keep less: see the runbook request-database-full"
+            f"{why}; nothing was stored. Gateways send their records again: they keep them on "
+            f"their own disk and, while that takes none, some in memory; what goes beyond is lost "
+            f"and counted. Make room, or keep less: see the runbook request-database-full"
         )
 
 

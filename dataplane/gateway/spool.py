@@ -3,15 +3,18 @@
 `put` appends a record to a segment file and returns. `run` sends what is there in batches,
 oldest first, and waits, longer each time, while the control plane is away. What a gateway
 left when it died is sent by its successor under the dead one's id. Disk use is bounded: the
-oldest segment goes first, and what went is counted and told with every batch.
+oldest segment goes first, and what went is counted and told with every batch. A disk that takes
+nothing more costs no record yet: some are held in memory, and sent from there or written later.
 
     put -> [segment][segment][segment*] -> run -> {"gateway_id", "num_lost", "records": [...]}
-            ^ dropped when over max_bytes
+     |      ^ dropped when over max_bytes    |
+     +-> [held, while the disk is full] -----+
+          ^ the oldest dropped when over max_held_bytes
 """
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +22,7 @@ import httpx
 import msgspec
 import structlog
 
+from dataplane.gateway.held_records import MAX_HELD_BYTES, HeldRecords, HeldSegment
 from dataplane.gateway.ownership import OwnedDirectory, claim, claim_abandoned, claim_new
 from dataplane.gateway.segment import SEGMENT_GLOB, Segment
 from dataplane.record import RequestRecord, encode_record
@@ -52,6 +56,7 @@ class RecordSpool:
         send: Send | None,
         max_bytes: int = 256 * 2**20,
         max_batch: int = 200,
+        max_held_bytes: int = MAX_HELD_BYTES,
     ) -> None:
         self._directory = directory
         self._gateway_id = gateway_id
@@ -63,7 +68,8 @@ class RecordSpool:
         self._owned: dict[str, OwnedDirectory] = {}
         self._segments: list[Segment] = []  # oldest first
         self._open: dict[str, Segment] = {}  # by gateway id, the one that is appended to
-        self._in_flight: Segment | None = None
+        self._held = HeldRecords(max_held_bytes)  # what the disk did not take
+        self._in_flight: Segment | HeldSegment | None = None
         self._lost: dict[str, int] = {}
         self._untold: set[str] = set()  # gateway ids whose losses no batch has told yet
         self._num_segments_made = 0
@@ -76,8 +82,13 @@ class RecordSpool:
 
     @property
     def num_spooled(self) -> int:
-        """Records on disk that the control plane has not confirmed."""
-        return sum(segment.num_records for segment in self._segments)
+        """Records that the control plane has not confirmed, on disk or held in memory."""
+        return sum(segment.num_records for segment in self._waiting())
+
+    @property
+    def num_held(self) -> int:
+        """Of these, in memory alone, because the disk did not take them."""
+        return self._held.num_records
 
     @property
     def num_lost(self) -> int:
@@ -96,11 +107,10 @@ class RecordSpool:
         """
         line = encode_record(record)
         try:
+            self._write_held(record.gateway_id)
             self._segment_for(record.gateway_id, len(line)).append(line)
         except OSError as error:
-            self._lose(record.gateway_id, 1)
-            self._log.warning("record lost: the spool cannot be written", error=str(error))
-            return
+            self._hold(record.gateway_id, line, error)
         self._keep_within_bound()
         self._has_records.set()
 
@@ -167,7 +177,9 @@ class RecordSpool:
             return True
 
     def close(self) -> None:
-        """Let go of the files; what was not sent stays for a successor."""
+        """Let go of the files; what was not sent stays for a successor, as far as the disk takes
+        it."""
+        self._write_all_held()
         for segment in self._segments:
             segment.close()
         for gateway_id, owned in self._owned.items():
@@ -186,7 +198,7 @@ class RecordSpool:
         """Send one batch; False when there was nothing to send."""
         assert self._send is not None
         async with self._sending:
-            segment = next((s for s in self._segments if s.num_records > 0), None)
+            segment = next((s for s in self._waiting() if s.num_records > 0), None)
             if segment is None:
                 return await self._tell_losses()
             self._in_flight = segment
@@ -199,7 +211,7 @@ class RecordSpool:
                 self._retire(segment)
             return True
 
-    async def _send_or_refuse(self, segment: Segment, lines: list[bytes]) -> None:
+    async def _send_or_refuse(self, segment: Segment | HeldSegment, lines: list[bytes]) -> None:
         """Send a batch; of a refused one, halve by halve, all but the record that is at fault."""
         try:
             await self._send_batch(segment.gateway_id, lines)
@@ -272,6 +284,7 @@ class RecordSpool:
             return segment
         if segment is not None:
             segment.close()
+            del self._open[gateway_id]  # before what may fail: nobody appends to a closed one
         owned = self._own(gateway_id)
         self._num_segments_made += 1
         path = owned.path / f"{self._num_segments_made:012d}.records"
@@ -279,6 +292,41 @@ class RecordSpool:
         self._open[gateway_id] = segment
         self._segments.append(segment)
         return segment
+
+    def _waiting(self) -> Iterator[Segment | HeldSegment]:
+        """All that is to be sent; what is held is newer than what is on disk."""
+        yield from self._segments
+        yield from self._held
+
+    def _hold(self, gateway_id: str, line: bytes, error: OSError) -> None:
+        """Keep in memory what the disk does not take; over the bound the oldest there goes."""
+        if not self.num_held:
+            self._log.warning("records are held: the spool cannot be written", error=str(error))
+        for loser in self._held.hold(gateway_id, line, self._in_flight):
+            self._lose(loser, 1)
+            self._log.warning("record lost: neither disk nor memory has room", error=str(error))
+
+    def _write_held(self, gateway_id: str) -> None:
+        """What is held goes to the disk, before what is newer. Raises OSError while that takes
+        none; what is being sent just now stays where it is."""
+        held = self._held.find(gateway_id)
+        if held is None or held is self._in_flight:
+            return
+        while lines := held.read_unsent(1, 1):
+            self._segment_for(gateway_id, len(lines[0])).append(lines[0])
+            held.mark_sent(lines)
+        self._held.remove(held)
+
+    def _write_all_held(self) -> None:
+        """At the end, all of them: what does not fit dies with this process, and is counted."""
+        self._in_flight = None
+        for held in self._held:
+            try:
+                self._write_held(held.gateway_id)
+            except OSError as error:
+                num = held.num_records
+                self._lose(held.gateway_id, num)
+                self._log.error("held records lost at the end", num=num, error=str(error))
 
     def _keep_within_bound(self) -> None:
         while self.num_bytes > self._max_bytes:
@@ -289,7 +337,11 @@ class RecordSpool:
             self._log.warning("records lost: the spool is full", num=oldest.num_records)
             self._retire(oldest)
 
-    def _retire(self, segment: Segment) -> None:
+    def _retire(self, segment: Segment | HeldSegment) -> None:
+        if isinstance(segment, HeldSegment):
+            self._held.remove(segment)
+            self._leave_if_done(segment.gateway_id)
+            return
         if self._open.get(segment.gateway_id) is segment:
             del self._open[segment.gateway_id]
         self._segments.remove(segment)
@@ -301,7 +353,7 @@ class RecordSpool:
         is_needed = (
             gateway_id == self._gateway_id
             or gateway_id in self._untold
-            or any(segment.gateway_id == gateway_id for segment in self._segments)
+            or any(segment.gateway_id == gateway_id for segment in self._waiting())
         )
         if not is_needed and (owned := self._owned.pop(gateway_id, None)) is not None:
             owned.remove()

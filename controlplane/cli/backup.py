@@ -90,7 +90,7 @@ def restore(
     FILE is read whole before anything is touched, and every digest is computed again before
     anything is kept: it prints the digests that the backup printed. A backup of an older
     version is restored and upgraded. Stop the control plane first: one that runs on this state
-    directory, or on the same PostgreSQL database, makes this refuse.
+    directory, or on the same databases, makes this refuse.
 
     Access is what it was then, too: a key that was revoked since opens again, a user who was
     disabled since may log in, and passwords are the old ones. It is entered into the audit.

@@ -49,7 +49,7 @@ def upgrade(
     """Bring both databases to the schema that this version knows, creating what is missing.
 
     Stop the control plane first, for --dry-run as well; one that runs on this state directory, or
-    on the same PostgreSQL database wherever it is, makes this refuse. Each database is upgraded
+    on the same databases wherever it is, makes this refuse. Each database is upgraded
     whole or not at all: SQLite on a copy first, PostgreSQL in one transaction.
     """
     urls = database_urls(state_dir, config_url, requests_url)

@@ -12,8 +12,8 @@ from controlplane.supervisor.state_lock import state_lock
 
 @contextmanager
 def sole_use(state_dir: Path, urls: Mapping[DatabaseKind, str], command: str) -> Iterator[None]:
-    """Inside, no control plane runs over `urls`: by the lock of the state directory for files, by
-    the server's own for PostgreSQL.
+    """Inside, no control plane runs over `urls`: by the lock beside each SQLite file and that of
+    the state directory, by the server's own for PostgreSQL.
 
     Raises GivenUpError, DatabaseInUseError and UnreachableError.
     """

@@ -6,7 +6,7 @@ on a connection of its own, and the server lets it go with that connection, so t
 was killed leaves nothing to clear away. The session is named after its holder, for the next one to
 read. It must last: a pooler that lends connections by the transaction cannot carry it.
 
-SQLite needs none of it: its files are reached through the state directory alone.
+SQLite's files have a lock beside them (`file_lock`).
 """
 
 import os
@@ -18,7 +18,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
 from controlplane.store.connection import DatabaseKind, create_bare_engine
-from controlplane.store.database_url import masked, sqlite_path
+from controlplane.store.database_url import place_of, sqlite_path
 from controlplane.store.schema import connect
 
 WAIT_SECONDS = 3.0
@@ -65,12 +65,14 @@ class LockHolder:
 class DatabaseInUseError(Exception):
     """Somebody else has the database; the message says who, and the remedy."""
 
-    def __init__(self, url: str, kind: DatabaseKind, holder: LockHolder | None) -> None:
+    def __init__(self, url: str, kind: DatabaseKind, holder: LockHolder | str | None) -> None:
+        """`holder`: a string says who has a file; None where nobody is named any more."""
         who = "somebody who has just left" if holder is None else str(holder)
+        silent = f". What fell silent with its machine is let go after {GONE_SECONDS} s"
         super().__init__(
-            f"the {kind} database {masked(url)} is in use by {who}. One at a time may have it: "
-            f"end that one, or name another database with --{kind}-url. What fell silent with its "
-            f"machine is let go after {GONE_SECONDS} s"
+            f"the {kind} database {place_of(url)} is in use by {who}. One at a time may have it: "
+            f"end that one, or name another database with --{kind}-url"
+            f"{silent if has_server(url) else ''}"
         )
         self.kind = kind
         self.holder = holder

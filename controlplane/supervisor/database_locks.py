@@ -13,12 +13,9 @@ import structlog
 from sqlalchemy.exc import DBAPIError
 
 from controlplane.store.connection import DatabaseKind
-from controlplane.store.database_lock import (
-    WAIT_SECONDS,
-    DatabaseInUseError,
-    DatabaseLock,
-    has_server,
-)
+from controlplane.store.database_lock import WAIT_SECONDS, DatabaseInUseError, DatabaseLock
+from controlplane.store.database_url import sqlite_path
+from controlplane.store.file_lock import FileLock
 from controlplane.store.schema import UnreachableError
 
 _LOOK_SECONDS = 1.0
@@ -26,20 +23,31 @@ _STOP_SECONDS = 2.0
 _log = structlog.get_logger(__name__)
 
 
+HeldLock = DatabaseLock | FileLock
+
+
 @contextmanager
 def held_locks(
     urls: Mapping[DatabaseKind, str], purpose: str, wait_seconds: float = WAIT_SECONDS
-) -> Iterator[list[DatabaseLock]]:
-    """Inside, nobody else holds those of the databases that a server keeps.
+) -> Iterator[list[HeldLock]]:
+    """Inside, nobody else holds them, from whatever state directory or machine.
 
     Raises DatabaseInUseError and UnreachableError.
     """
     with ExitStack() as stack:
-        locks = [DatabaseLock(url, kind, purpose) for kind, url in urls.items() if has_server(url)]
+        locks = [_create_lock(url, kind, purpose) for kind, url in urls.items()]
         for lock in locks:
             stack.callback(lock.release)
             lock.acquire(wait_seconds)
         yield locks
+
+
+def _create_lock(url: str, kind: DatabaseKind, purpose: str) -> HeldLock:
+    """Of a file beside it, of a server by the server itself."""
+    path = sqlite_path(url)
+    if path is None:
+        return DatabaseLock(url, kind, purpose)
+    return FileLock(path, url, kind, purpose)
 
 
 class LockWatch:
@@ -47,7 +55,7 @@ class LockWatch:
 
     def __init__(
         self,
-        locks: list[DatabaseLock],
+        locks: list[HeldLock],
         on_taken: Callable[[], None],
         look_seconds: float = _LOOK_SECONDS,
         wait_seconds: float = WAIT_SECONDS,
@@ -91,7 +99,7 @@ class LockWatch:
                 self._on_taken()
                 return
 
-    def _look_after(self, lock: DatabaseLock) -> None:
+    def _look_after(self, lock: HeldLock) -> None:
         """Raises DatabaseInUseError."""
         if lock.is_held():
             return

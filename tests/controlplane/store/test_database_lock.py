@@ -56,7 +56,7 @@ def test_the_second_is_told_who_has_it_and_what_to_do(url: str) -> None:
 
     said = str(caught.value)
     holder = caught.value.holder
-    assert holder is not None
+    assert isinstance(holder, LockHolder)
     assert f"pilothouse first pid {os.getpid()} on {socket.gethostname()}"[:63] in said
     assert f"backend {holder.server_pid}, since 20" in said
     assert "on the server's machine" in said
@@ -145,5 +145,5 @@ def test_a_server_that_does_not_answer_is_named() -> None:
 @pytest.mark.parametrize(
     ("url", "is_server"), [("sqlite:////tmp/x.db", False), ("postgresql://db/x", True)]
 )
-def test_only_a_server_keeps_locks(url: str, is_server: bool) -> None:
+def test_a_server_is_told_from_a_file(url: str, is_server: bool) -> None:
     assert has_server(url) is is_server

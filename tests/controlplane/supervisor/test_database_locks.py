@@ -1,7 +1,9 @@
 """A control plane has its databases alone, keeps them over a restart of their server, and ends
 when somebody else has come between."""
 
+import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -16,8 +18,9 @@ from click.testing import CliRunner, Result
 
 from controlplane.cli import main
 from controlplane.process_history import ProcessHistory
-from controlplane.store.connection import DatabaseKind, create_bare_engine
+from controlplane.store.connection import DatabaseKind, create_bare_engine, sqlite_url
 from controlplane.store.database_lock import DatabaseInUseError, LockHolder, find_holder
+from controlplane.store.upgrade import upgrade_database
 from controlplane.supervisor.child import REFUSED_EXIT_CODE, GivenUpError
 from controlplane.supervisor.database_absences import DatabaseAbsences
 from controlplane.supervisor.database_locks import LockWatch, held_locks
@@ -223,15 +226,34 @@ def lose_to_another(urls: dict[DatabaseKind, str], url: str, told: threading.Eve
             assert told.wait(_PATIENCE_SECONDS)
 
 
-def test_files_need_no_lock_of_a_server(tmp_path: Path) -> None:
+def test_a_second_control_plane_on_the_same_files_is_told_who_has_them(tmp_path: Path) -> None:
+    """From another state directory, under another name of the same files."""
     urls = SqliteDatabases(tmp_path).urls()
+    (tmp_path / "linked.db").symlink_to(tmp_path / "config.db")
+    linked = sqlite_url(tmp_path / "linked.db")
+    file = tmp_path / "b.tar.gz"
+    for kind, url in urls.items():
+        upgrade_database(url, kind)
     with (
-        held_locks(urls, "pilothouse test") as locks,
+        held_locks(urls, "pilothouse controlplane") as locks,
         LockWatch(locks, lambda: None).watching(),
-        held_locks(urls, "pilothouse test"),
     ):
-        assert locks == []
-    check_free(serve_settings(tmp_path, None))
+        second = start(linked, tmp_path / "two")
+        said, _ = second.communicate(timeout=_PATIENCE_SECONDS)
+        upgraded = database_command("upgrade", linked, tmp_path / "three")
+        with pytest.raises(GivenUpError) as caught:
+            check_free(serve_settings(tmp_path / "four", linked))
+        options = ["--state-dir", str(tmp_path)]
+        checked = CliRunner().invoke(main, ["db", "check", "--deep", *options])
+        saved = CliRunner().invoke(main, ["db", "backup", str(file), *options])
+
+    who = f"is in use by pilothouse controlplane pid {os.getpid()} on {socket.gethostname()}"
+    for text in (said, upgraded.output, str(caught.value)):
+        assert who in text
+        assert "end that one, or name another database with --config-url" in text
+    assert (second.returncode, upgraded.exit_code) == (REFUSED_EXIT_CODE, 1)
+    assert (checked.exit_code, saved.exit_code) == (0, 0)
+    check_free(serve_settings(tmp_path / "four", linked))
 
 
 def test_a_control_plane_ends_in_order_and_gives_the_database_back(

@@ -4,6 +4,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
+from controlplane.diagnosis.sources.bounds import MOST_UNPACKED
 from controlplane.diagnosis.sources.input_error import InputError
 
 Told = Callable[[str, float | None], None]
@@ -47,6 +48,25 @@ class Chunks(Iterator[bytes]):
         self._is_bounded = False
 
     @property
+    def is_whole_known(self) -> bool:
+        """How long it is, before it is read."""
+        return bool(self._size) and not self._is_packed
+
+    def pass_to_newest(self, most: int) -> int:
+        """Goes on with the last `most` bytes of what is left of a file, where its length is known.
+        Returns how many were passed over."""
+        if not self.is_whole_known or not self._stream.seekable():
+            return 0
+        start = (self._size or 0) - most
+        passed = start - (self._num_read - len(self._packed))
+        if passed <= 0:
+            return 0
+        self._stream.seek(start)
+        self._num_read = start
+        self._packed = self._read()
+        return passed
+
+    @property
     def shortcomings(self) -> tuple[str, ...]:
         """What is missing of it, or was passed over; known once all was read."""
         said = []
@@ -59,9 +79,9 @@ class Chunks(Iterator[bytes]):
             said.append("it was packed by gzip and ends before its end; what is there was read")
         if self._is_bounded:
             said.append(
-                f"it unpacks to more than {_MOST_TIMES} times its size, as no log does; its first "
-                f"{self._num_unpacked >> 20} MiB were read: unpack it, and give the part that is "
-                "meant"
+                f"it unpacks to more than {_MOST_TIMES} times its size, or more than "
+                f"{MOST_UNPACKED >> 30} GiB; what follows its first {self._num_unpacked >> 20} MiB "
+                "was left out: unpack it, and give the part that is meant"
             )
         return tuple(said)
 
@@ -105,6 +125,6 @@ class Chunks(Iterator[bytes]):
             self._unpacking.unused_data or self._unpacking.unconsumed_tail or self._read()
         )
         self._num_unpacked += len(chunk)
-        most = max(_ALWAYS_UNPACKED, _MOST_TIMES * self._num_read)
+        most = min(MOST_UNPACKED, max(_ALWAYS_UNPACKED, _MOST_TIMES * self._num_read))
         self._is_bounded = bool(self._packed) and self._num_unpacked >= most
         return chunk

@@ -12,16 +12,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
 
+from controlplane.diagnosis.sources.bounds import NEWEST_OF_LOG
 from controlplane.diagnosis.sources.case import CaseError, read_case
 from controlplane.diagnosis.sources.case_bounds import MOST_CHARACTERS
 from controlplane.diagnosis.sources.chunks import Told, nobody_told
 from controlplane.diagnosis.sources.copied_pages import beside_logs
+from controlplane.diagnosis.sources.folder import is_file
 from controlplane.diagnosis.sources.input_error import InputError
 from controlplane.diagnosis.sources.joining import join
 from controlplane.diagnosis.sources.log import LogReader
 from controlplane.diagnosis.sources.log.stamp import CALENDAR, Clock, find_stamp
-from controlplane.diagnosis.sources.opening import OpenedText, is_file, open_inputs
+from controlplane.diagnosis.sources.opening import OpenedText, open_inputs
 from controlplane.diagnosis.sources.owners import Owners
+from controlplane.diagnosis.sources.page_lines import bounded, refuse_long
 from controlplane.diagnosis.sources.page_times import SavedPage, times_of
 from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.sources.scrapes import Snapshot, series_of
@@ -99,13 +102,15 @@ def _take(opened: OpenedText, kind: TextKind, taken: Taken) -> None:
     """Adds what `opened` holds."""
     match kind:
         case TextKind.METRICS:
-            taken.pages += _pages(opened, opened.text())
+            taken.take_pages(_pages(opened, opened.lines()))
         case TextKind.LOG:
+            opened.keep_newest(NEWEST_OF_LOG)
             taken.parts += _log(opened, opened.lines(), taken.owners)
         case TextKind.MIXED:
-            metrics, lines = _unmixed(opened.lines())
-            taken.pages += _pages(opened, metrics)
-            taken.parts += _log(opened, lines, taken.owners)
+            opened.keep_newest(NEWEST_OF_LOG)
+            metrics: list[str] = []
+            taken.parts += _log(opened, _unmixed(opened.lines(), metrics), taken.owners)
+            taken.take_pages(_pages(opened, metrics))
         case TextKind.RECORDS:
             taken.take_records(opened)
         case TextKind.CASE:
@@ -151,8 +156,11 @@ def _case(opened: OpenedText) -> Window:
 
 
 # --- metrics ------------------------------------------------------------------------------
-def _pages(opened: OpenedText, text: str) -> list[SavedPage]:
-    texts = list(split_scrapes(text))
+def _pages(opened: OpenedText, lines: Iterable[str]) -> list[SavedPage]:
+    kept = (line.removesuffix("\r") for line in bounded(lines, opened.place))
+    texts = list(split_scrapes("\n".join([*kept, ""])))
+    for text in texts:
+        refuse_long(text, opened.place)
     return [
         SavedPage(
             page,
@@ -290,10 +298,10 @@ _SKEW_SECONDS = 2 * 86400.0
 """Leap day and time zones."""
 
 
-def _unmixed(lines: Iterable[str]) -> tuple[str, list[str]]:
-    """Metrics pages and log lines, each in order."""
-    metrics: list[str] = []
-    others: list[str] = []
+def _unmixed(lines: Iterable[str], metrics: list[str]) -> Iterator[str]:
+    """Those of the log; those of metrics pages are put into `metrics`, in order too."""
     for line in lines:
-        (metrics if is_exposition(line) or line.startswith("# ") else others).append(line)
-    return "\n".join([*metrics, ""]), others
+        if is_exposition(line) or line.startswith("# "):
+            metrics.append(line)
+        else:
+            yield line

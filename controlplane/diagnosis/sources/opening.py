@@ -4,13 +4,16 @@ import codecs
 import itertools
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from controlplane.diagnosis.sources.chunks import Chunks, Told, nobody_told
+from controlplane.diagnosis.sources.folder import files_of
 from controlplane.diagnosis.sources.input_error import InputError
+from controlplane.diagnosis.sources.special_files import refuse_endless_input, refuse_special
 
 _NO_TEXT = {
     b"PK\x03\x04": ("is a zip archive", "unpack it, and give what was in it"),
@@ -20,6 +23,7 @@ _NO_TEXT = {
 }
 _TAR = slice(257, 262)
 """Where a tar archive says `ustar`."""
+_UTF_16 = "utf-16"
 _MOST_OF_A_LINE = 1 << 20
 """Characters. A file without line breaks is read in pieces of so many."""
 
@@ -37,12 +41,42 @@ class OpenedText:
     """Where in a folder that was named, empty for its own files; None for what was named itself."""
     _encoding: str
     _first: bytes
-    _rest: Chunks
+    _rest: Iterable[bytes]
+    _chunks: Chunks
+    _left_out: int = 0
+    _most: int = 0
 
     @property
     def shortcomings(self) -> tuple[str, ...]:
         """What is not of it, or was not read, in words; known once its lines were read."""
-        return self._rest.shortcomings
+        if not self._left_out:
+            return self._chunks.shortcomings
+        newest = (
+            f"its newest {self._most >> 20} MiB were read, and {self._left_out >> 20} MiB before "
+            "them were not: where an earlier time is meant, cut that out of it and give it alone"
+        )
+        return (newest, *self._chunks.shortcomings)
+
+    def keep_newest(self, most: int) -> None:
+        """Of what has more than `most` bytes the newest are read, from the beginning of a line."""
+        if self._encoding == _UTF_16:  # cut in the middle it would be read as something else
+            return
+        self._most = most
+        passed = self._chunks.pass_to_newest(most)
+        if passed:
+            self._begin(next(self._chunks, b""), passed)
+        elif not self._chunks.is_whole_known:
+            kept, dropped = _newest([self._first], self._chunks, most)
+            first = kept.popleft()
+            self._rest = kept
+            if dropped:
+                self._begin(first, dropped)
+
+    def _begin(self, first: bytes, left_out: int) -> None:
+        cut, _, whole = first.partition(b"\n")
+        self._first = whole
+        self._left_out = left_out + len(cut)
+        self.head = whole.decode(self._encoding, errors="replace")
 
     def lines(self) -> Iterator[str]:
         """All of it; bytes that are none of the encoding become replacement characters."""
@@ -70,6 +104,19 @@ class OpenedText:
         return "\n".join(kept) + "\n"
 
 
+def _newest(begun: Sequence[bytes], chunks: Iterable[bytes], most: int) -> tuple[deque[bytes], int]:
+    """The last chunks that have `most` bytes together, and how many bytes were before them."""
+    kept = deque(begun)
+    size, dropped = sum(map(len, kept)), 0
+    for chunk in chunks:
+        kept.append(chunk)
+        size += len(chunk)
+        while size - len(kept[0]) >= most:
+            dropped += len(kept[0])
+            size -= len(kept.popleft())
+    return kept, dropped
+
+
 def open_inputs(
     names: Sequence[str], stdin: BinaryIO, told: Told = nobody_told
 ) -> Iterator[OpenedText | InputError]:
@@ -81,9 +128,10 @@ def open_inputs(
     for name in names:
         path = Path(name)
         if name == "-":
+            refuse_endless_input(stdin)
             yield _opened(Chunks("standard input", stdin, told=told), time.time(), None)
         elif _is_folder(path):
-            for file in _files_of(path):
+            for file in files_of(path):
                 if isinstance(file, InputError):
                     yield file
                     continue
@@ -98,8 +146,9 @@ def open_inputs(
 
 def _file(file: Path, folder: str | None, told: Told) -> Iterator[OpenedText]:
     try:
+        refuse_special(file)
         with file.open("rb") as stream:
-            known = file.stat()
+            known = os.fstat(stream.fileno())
             chunks = Chunks(str(file), stream, size=known.st_size, told=told)
             yield _opened(chunks, known.st_mtime, folder)
     except OSError as error:
@@ -108,38 +157,6 @@ def _file(file: Path, folder: str | None, told: Told) -> Iterator[OpenedText]:
             f"cannot be read: {error.strerror or error}",
             "name files that are there and that you may read",
         ) from error
-
-
-def _files_of(folder: Path) -> Iterator[Path | InputError]:
-    """In order, without what is hidden. A folder in it that may not be entered is told of; one that
-    was named and holds nothing, or may not be entered, raises InputError."""
-    refused: list[InputError] = []
-    found: list[Path] = []
-    for place, folders, names in os.walk(folder, onerror=lambda e: refused.append(_closed(e))):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        files = (Path(place, name) for name in names if not name.startswith("."))
-        found += filter(is_file, files)
-    if not found:
-        nothing = InputError(str(folder), "holds no files", "save metrics pages or logs there")
-        raise next(iter(refused), nothing)
-    yield from sorted(found)
-    yield from refused
-
-
-def _closed(error: OSError) -> InputError:
-    return InputError(
-        str(error.filename),
-        f"cannot be entered: {error.strerror or error}",
-        "name files that are there and that you may read",
-    )
-
-
-def is_file(path: Path) -> bool:
-    """False also of what may not be looked at: whoever opens it is told why."""
-    try:
-        return path.is_file()
-    except OSError:
-        return False
 
 
 def _is_folder(path: Path) -> bool:
@@ -163,6 +180,6 @@ def _opened(chunks: Chunks, modified: float, folder: str | None) -> OpenedText:
     is_utf16 = first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     if not is_utf16 and b"\x00" in first:
         raise InputError(place, "is no text", "give saved metrics pages, logs, or a case in YAML")
-    encoding = "utf-16" if is_utf16 else "utf-8-sig"
+    encoding = _UTF_16 if is_utf16 else "utf-8-sig"
     head = codecs.getincrementaldecoder(encoding)(errors="replace").decode(first)
-    return OpenedText(place, head, modified, folder, encoding, first, chunks)
+    return OpenedText(place, head, modified, folder, encoding, first, chunks, chunks)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from controlplane.diagnosis.sources import bounds
 from controlplane.diagnosis.sources.input_error import InputError
 from controlplane.diagnosis.sources.opening import OpenedText
 from controlplane.diagnosis.sources.owners import Owners
@@ -24,6 +25,19 @@ class Taken:
     parts: list[Part] = field(default_factory=list)
     owners: Owners = field(default_factory=Owners)
     _records: "RecordsRead | None" = None
+    _of_pages: int = 0
+
+    def take_pages(self, pages: Sequence[SavedPage]) -> None:
+        """Adds those of a file. Raises InputError where they are too many to be held."""
+        self._of_pages += sum(len(page.text) for page in pages)
+        if self._of_pages > bounds.MOST_OF_ALL_PAGES:
+            raise InputError(
+                pages[-1].place,
+                f"and what was named before it hold more than {bounds.MOST_OF_ALL_PAGES >> 20} MiB "
+                "of metrics pages",
+                "name fewer of them: those of the minutes that are meant",
+            )
+        self.pages += pages
 
     @property
     def is_empty(self) -> bool:

@@ -16,10 +16,10 @@ from typing import Any
 
 import httpx
 
+from controlplane.diagnosis.sources.bounds import MOST_OF_PAGE
 from controlplane.diagnosis.sources.decoding import decoded, unpacked
 
-MAX_PAGE_BYTES = 16 * 2**20
-"""The largest pages of engines with many ranks and adapters have some 2 MiB."""
+MAX_PAGE_BYTES = MOST_OF_PAGE
 SCRAPE_SECONDS = 5.0
 _CONNECT_SECONDS = 3.0
 _MAX_REDIRECTS = 3
@@ -35,6 +35,11 @@ class PageError(Exception):
     def is_late(self) -> bool:
         """Nothing, or not all, came in time."""
         return isinstance(self.__cause__, TimeoutError)
+
+    @property
+    def is_unheard(self) -> bool:
+        """There was no connection, or one that ended or stood still."""
+        return isinstance(self.__cause__, TimeoutError | httpx.TransportError)
 
 
 class UnknownHostError(PageError):

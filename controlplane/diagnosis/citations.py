@@ -143,13 +143,19 @@ def _surest(
 ) -> tuple[Cited, ...]:
     """By the course that has most of what stands there: one of all replicas, or one that the
     sentence names; any other only where these have nothing of it."""
-    named = [each for each in courses if each.like.place and each.like.place in sentence]
+    named = [each for each in courses if each.like.place and _names_place(sentence, each)]
     of_all = [each for each in courses if not each.like.place]
     for some in ((*named, *of_all), courses):
         found = max((_figures(window, each, sentence, place) for each in some), key=len, default=())
         if found:
             return found
     return ()
+
+
+def _names_place(sentence: str, course: _Shown) -> bool:
+    """Whole: `chat-1` is not named by `chat-10`."""
+    place = re.escape(course.like.place or "")
+    return re.search(rf"(?<![\w.-]){place}(?![\w-])", sentence) is not None
 
 
 def _figures(window: Window, course: _Shown, sentence: str, place: int) -> tuple[Cited, ...]:

@@ -99,3 +99,10 @@ def test_words_lead_back_too() -> None:
         ("probe", "no answer in 20 s", 55),
         ("change", "2 replicas -> 4 replicas", 30),
     ]
+
+
+def test_a_replica_is_named_by_its_whole_name() -> None:
+    first = series(Signal.RUNNING, 3, 8, 8, replica="chat-1")
+    tenth = series(Signal.RUNNING, 8, 8, 8, replica="chat-10")
+    (cited,) = figures_in(window(first, tenth), "chat-10: test:running 8 for 20 s")
+    assert cited.place == "chat-10"

@@ -59,8 +59,8 @@ def held_to_the_token(argument: Argument, now: Activity, truth: Truth) -> Confid
     ]
     if len(idle) < 2 or idle[-1].at - idle[0].at < LEAST_SECONDS:
         return None
-    if idle[0].value < A_LENGTH or idle[-1].value < idle[0].value:
-        return None
+    if idle[0].value < A_LENGTH or any(reading.value < idle[0].value for reading in idle):
+        return None  # what was given back once is nobody's to keep
     between = running.between(idle[0].at, idle[-1].at)
     if between is None or between.max == 0:
         return None

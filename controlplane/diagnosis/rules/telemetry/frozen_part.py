@@ -130,6 +130,8 @@ def one_that_is_gone(argument: Argument, now: Activity, truth: Truth) -> Confide
         ]
         moving = [part for part in siblings if len(part.readings) > 1 and not part.is_constant]
         for part in frozen if moving else ():
+            if any(counter.increase for counter in _counters_of(now, part)):
+                continue  # it works
             told, changed = _said_gone(now, set(part.labels.values()))
             if told or changed:
                 names = ", ".join(f"{key} {value}" for key, value in sorted(part.labels.items()))
@@ -153,7 +155,8 @@ def _said_gone(now: Activity, names: set[str]) -> tuple[list[str], list[str]]:
 
 
 _GONE = re.compile(
-    r"away|delet|remov|terminat|gone|scaled (in|down)|drain|killed|evict|retired|not exist",
+    r"away|delet|remov|terminat|gone|scaled (in|down)|killed|retired|not exist"
+    r"|evicted (pod|replica|worker|node)",
     re.IGNORECASE,
 )
 

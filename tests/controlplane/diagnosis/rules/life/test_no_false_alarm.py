@@ -140,3 +140,12 @@ def test_a_start_of_minutes_is_slow_against_something(
     verdict = STARTUP_SLOW.judge(window(*parts))
     assert verdict is not None
     assert verdict.confidence is sure
+
+
+def test_tokens_that_were_given_back_once_while_nothing_ran_leak_nowhere() -> None:
+    seen = window(
+        series(Signal.CONTEXT_TOKENS, 5000, 0, 0, 6000, 7000, 6000, every=20),
+        series(Signal.RUNNING, 0, 0, 0, 1, 2, 0, every=20),
+    )
+    verdict = LEAK.judge(seen)
+    assert verdict is None or not any("as many as before" in each for each in verdict.evidence)

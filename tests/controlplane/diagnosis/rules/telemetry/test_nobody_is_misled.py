@@ -151,3 +151,14 @@ def test_a_share_of_two_digits_is_stuck_only_where_its_tokens_stand(
         parts.append(series(Signal.CONTEXT_TOKENS, *used, every=5, name="sglang:num_used_tokens"))
     verdict = STUCK_GAUGES.judge(window(*parts))
     assert (None if verdict is None else verdict.confidence) is confidence
+
+
+def test_a_replica_whose_tokens_come_is_not_gone_for_what_it_evicted() -> None:
+    seen = window(
+        series(Signal.RUNNING, 4, 4, 4, every=30, replica="chat-1"),
+        series(Signal.RUNNING, 4, 5, 3, every=30, replica="chat-2"),
+        series(Signal.GENERATION_TOKENS, 0, 200, 400, every=30, replica="chat-1"),
+        series(Signal.GENERATION_TOKENS, 0, 210, 390, every=30, replica="chat-2"),
+        told(**{"evicted_blocks_of chat-1": 12}),
+    )
+    assert STALE.judge(seen) is None

@@ -28,6 +28,7 @@ class StateCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         """A gateway that never reported has no age, a snapshot that was never built no version."""
         yield self._replicas()
+        yield self._held()
         yield self._ages()
         yield from self._snapshot()
         operator = self._state.operator
@@ -53,6 +54,16 @@ class StateCollector(Collector):
         counts = Counter((replica.deployment, replica.state) for replica in replicas)
         for labels, number in sorted(counts.items()):
             family.add_metric(labels, number)
+        return family
+
+    def _held(self) -> Metric:
+        family = GaugeMetricFamily(
+            names.CONTROLPLANE_DEPLOYMENT_HELD,
+            "1 where no replica is started for now, since the last ones failed or none can be.",
+            labels=(names.LABEL_DEPLOYMENT,),
+        )
+        for name in sorted(self._state.operator.holds):
+            family.add_metric((name,), 1)
         return family
 
     def _ages(self) -> Metric:

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from controlplane.specs.contract import SLOContractSpec
+from dataplane import names
 from dataplane.contract_terms import ObjectiveSignal
 
-TOGETHER = "together"
 IN_CONTRACT = "in_contract"
 
 
@@ -45,17 +45,17 @@ def _of_class(
     terms = None if contract is None else contract.classes.get(name)
     objectives = {} if terms is None else {o.signal.value: o for o in terms.objectives}
     together = None if terms is None else terms.together
-    order = (IN_CONTRACT, *(signal.value for signal in ObjectiveSignal), TOGETHER)
+    order = (IN_CONTRACT, *(signal.value for signal in ObjectiveSignal), names.TOGETHER)
     found = []
     for objective in order:
         measure = objective if objective == IN_CONTRACT else f"objective.{objective}"
         judged = counts.get(f"{measure}.total", 0)
         promise = objectives.get(objective)
-        is_promised = promise is not None or (objective == TOGETHER and together is not None)
+        is_promised = promise is not None or (objective == names.TOGETHER and together is not None)
         if not judged and not is_promised:
             continue
         target = promise.target if promise else None
-        if objective == TOGETHER and together is not None:
+        if objective == names.TOGETHER and together is not None:
             target = together.target
         good = counts.get(f"{measure}.good", 0)
         kept = good / judged if judged else None

@@ -188,7 +188,9 @@ class GatewayApp:
             stack.push_async_callback(gateway.fleet.close)
             gateway.fleet.start()
             load_snapshot(settings.state_dir, gateway.enforce)
-            metrics = GatewayMetrics(self.report, lambda: exporter.num_dropped)
+            metrics = GatewayMetrics(
+                self.report, lambda: exporter.num_dropped, lambda: gateway.enforced.snapshot
+            )
             gateway.takers = (spool.put, metrics.observe, exporter.export)
             self._running = (gateway, spool, Endpoints(gateway, metrics.render))
             if settings.control_plane is not None:

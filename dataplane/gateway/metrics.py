@@ -5,22 +5,20 @@ rows are made of. The gauges of requests in flight come from a single call at sc
 that invariant 5 holds within every scrape. No series carries a tenant.
 """
 
-import dataclasses
-from collections import Counter as Counts
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
 from prometheus_client.exposition import choose_encoder
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from dataplane import names
 from dataplane.backlog import is_for_client, is_too_slow
 from dataplane.decision import AdmissionDecision, AdmissionOutcome
-from dataplane.judgement import Verdict
+from dataplane.gateway.judged_metrics import JudgedMetrics
+from dataplane.gateway.report_metrics import ReportCollector
 from dataplane.latency import Boundary
-from dataplane.lifecycle import Disposition, EventKind, Observability, RequestCounts
+from dataplane.lifecycle import Disposition, EventKind, Observability
 from dataplane.metering import Metered
+from dataplane.policy import Snapshot
 from dataplane.record import RequestRecord
 from dataplane.report import GatewayReport
 
@@ -49,14 +47,19 @@ class GatewayMetrics:
 
     `read_report` is called once per scrape and not before the first; it is what the gateway
     tells the control plane too, so that the two cannot disagree. `num_spans_dropped` says how
-    many spans were not exported since the start.
+    many spans were not exported since the start, `read_snapshot` what is enforced now.
     """
 
     def __init__(
-        self, read_report: Callable[[], GatewayReport], num_spans_dropped: Callable[[], int]
+        self,
+        read_report: Callable[[], GatewayReport],
+        num_spans_dropped: Callable[[], int],
+        read_snapshot: Callable[[], Snapshot],
     ) -> None:
         self.registry = CollectorRegistry()
-        self.registry.register(_ReportCollector(read_report, num_spans_dropped))
+        # When this process started tells a counter that began anew from one first seen now.
+        ProcessCollector(registry=self.registry)
+        self.registry.register(ReportCollector(read_report, num_spans_dropped))
         self._ended = self._counter(
             names.GATEWAY_ENDED_TOTAL,
             "Requests that ended, by disposition.",
@@ -119,21 +122,7 @@ class GatewayMetrics:
             _AT_BOUNDARY,
             _E2E_BUCKETS,
         )
-        by_objective = (*_SCOPE, names.LABEL_OBJECTIVE)
-        self._judged = self._counter(
-            names.GATEWAY_OBJECTIVE_JUDGED_TOTAL, "Requests an objective applied to.", by_objective
-        )
-        self._good = self._counter(
-            names.GATEWAY_OBJECTIVE_GOOD_TOTAL, "Requests that met an objective.", by_objective
-        )
-        self._contract_judged = self._counter(
-            names.GATEWAY_CONTRACT_JUDGED_TOTAL, "Requests that a contract applied to.", _SCOPE
-        )
-        self._in_contract = self._counter(
-            names.GATEWAY_IN_CONTRACT_TOTAL,
-            "Requests that met every objective that applied, together.",
-            _SCOPE,
-        )
+        self._judged = JudgedMetrics(self.registry, read_snapshot)
 
     def observe(self, record: RequestRecord) -> None:
         """Count one ended request."""
@@ -152,10 +141,11 @@ class GatewayMetrics:
             self._queue.labels(*scope).observe(record.latencies.queue_time)
         for boundary in Boundary:
             self._observe_boundary(record, scope, boundary)
-        self._observe_judgement(record, scope)
+        self._judged.observe(record.judgement, scope)
 
     def render(self, accept: str | None = None) -> tuple[bytes, str]:
         """The body and content type for a scrape with this Accept header."""
+        self._judged.begin_at_zero()
         encoder, content_type = choose_encoder(accept or "")
         return encoder(self.registry), content_type
 
@@ -197,18 +187,6 @@ class GatewayMetrics:
             if seconds is not None:
                 histogram.labels(*scope, boundary.value).observe(seconds)
 
-    def _observe_judgement(self, record: RequestRecord, scope: tuple[str, str]) -> None:
-        judgement = record.judgement
-        if judgement is None or judgement.in_contract is None:
-            return
-        self._contract_judged.labels(*scope).inc()
-        self._in_contract.labels(*scope).inc(judgement.in_contract)
-        for result in judgement.results:
-            if result.verdict is Verdict.NOT_APPLICABLE:
-                continue
-            self._judged.labels(*scope, result.signal.value).inc()
-            self._good.labels(*scope, result.signal.value).inc(result.verdict is Verdict.GOOD)
-
     def _counter(self, name: str, what: str, labels: tuple[str, ...]) -> Counter:
         return Counter(name, what, labels, registry=self.registry)
 
@@ -216,134 +194,3 @@ class GatewayMetrics:
         self, name: str, what: str, labels: tuple[str, ...], buckets: tuple[float, ...]
     ) -> Histogram:
         return Histogram(name, what, labels, buckets=buckets, registry=self.registry)
-
-
-class _ReportCollector(Collector):
-    """Reads the report once and shows what is in it."""
-
-    def __init__(
-        self, read_report: Callable[[], GatewayReport], num_spans_dropped: Callable[[], int]
-    ) -> None:
-        self._read_report = read_report
-        self._num_spans_dropped = num_spans_dropped
-
-    def describe(self) -> Iterable[Metric]:
-        """Nothing: registering must not read a gateway that is not up yet."""
-        return ()
-
-    def collect(self) -> Iterable[Metric]:
-        report = self._read_report()
-        yield _requests(report.counts)
-        yield _gauge(
-            names.GATEWAY_REQUESTS_AT,
-            "When that was, in Unix seconds.",
-            report.reported_at_unix_ns / 1e9,
-        )
-        yield _gauge(names.GATEWAY_QUEUED, "Requests waiting for a slot.", report.num_queued)
-        # With an empty queue there is no oldest request: the series is absent, not zero.
-        if report.oldest_queued_seconds is not None:
-            yield _gauge(
-                names.GATEWAY_OLDEST_QUEUED_SECONDS,
-                "How long the oldest of them has waited.",
-                report.oldest_queued_seconds,
-            )
-        yield _gauge(names.GATEWAY_SNAPSHOT_VERSION, "Snapshot enforced.", report.snapshot_version)
-        yield _gauge(
-            names.GATEWAY_RECORDS_SPOOLED,
-            "Records the control plane has not confirmed.",
-            report.num_records_spooled,
-        )
-        yield CounterMetricFamily(
-            names.GATEWAY_RECORDS_LOST_TOTAL,
-            "Records that will never arrive.",
-            report.num_records_lost,
-        )
-        yield GaugeMetricFamily(
-            names.GATEWAY_HELD_BACK_REPLICAS,
-            "Connected replicas that are sent nothing, or less than the others.",
-            sum(each.held_back is not None for each in report.replicas),
-        )
-        yield from _holdings(report)
-        yield _overrides(report)
-        yield from _failures(report)
-        yield from _unauthenticated(report)
-        yield CounterMetricFamily(
-            names.GATEWAY_SPANS_DROPPED_TOTAL, "Spans not exported.", self._num_spans_dropped()
-        )
-
-
-def _holdings(report: GatewayReport) -> Iterable[Metric]:
-    for name, what, counts in (
-        (names.GATEWAY_HELD, "What requests in flight hold: 0 without any.", report.held),
-        (names.GATEWAY_REMEMBERED, "Entries that outlive requests, bounded.", report.remembered),
-    ):
-        if counts is not None:
-            family = GaugeMetricFamily(name, what, labels=[names.LABEL_KIND])
-            for kind, number in counts.items():
-                family.add_metric([kind], number)
-            yield family
-
-
-def _overrides(report: GatewayReport) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(
-        names.GATEWAY_OVERRIDES,
-        "Break-glass overrides that this gateway enforces now.",
-        labels=[names.LABEL_DEPLOYMENT, names.LABEL_KIND],
-    )
-    counted = Counts((each.deployment, each.kind) for each in report.overrides or ())
-    for (deployment, kind), number in sorted(counted.items()):
-        family.add_metric([deployment, kind], number)
-    return family
-
-
-def _failures(report: GatewayReport) -> Iterable[Metric]:
-    """What went wrong beside the requests. Absent where it is not known."""
-    for name, what, number in (
-        (
-            names.GATEWAY_RECORDS_REFUSED_TOTAL,
-            "Records the control plane would never take; they count as lost too.",
-            report.num_records_refused,
-        ),
-        (
-            names.GATEWAY_JOURNAL_UNWRITTEN_TOTAL,
-            "Changes of requests in flight that a crash would forget: the disk took no more.",
-            report.num_journal_unwritten,
-        ),
-        (
-            names.GATEWAY_REPORTS_REFUSED_TOTAL,
-            "Reports the control plane answered with an error.",
-            report.num_reports_refused,
-        ),
-    ):
-        if number is not None:
-            yield CounterMetricFamily(name, what, number)
-
-
-def _unauthenticated(report: GatewayReport) -> Iterable[Metric]:
-    if report.num_unauthenticated_by_code is None:
-        return
-    family = CounterMetricFamily(
-        names.GATEWAY_UNAUTHENTICATED_TOTAL,
-        "Calls without a valid key, by the code they were answered with. They are counted here "
-        "alone, and not among the requests that arrived.",
-        labels=[names.LABEL_CODE],
-    )
-    for code, number in sorted(report.num_unauthenticated_by_code.items()):
-        family.add_metric([code], number)
-    yield family
-
-
-def _requests(counts: RequestCounts) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(
-        names.GATEWAY_REQUESTS,
-        "Where every request since the start stands, in one dated snapshot: arrived = "
-        "invalid + undecided + rejected + admitted, admitted = active + finished.",
-        labels=[names.LABEL_STATE],
-    )
-    for state, number in dataclasses.asdict(counts).items():
-        family.add_metric([state], number)
-    return family
-
-
-def _gauge(name: str, what: str, value: float) -> GaugeMetricFamily:
-    return GaugeMetricFamily(name, what, value=value)

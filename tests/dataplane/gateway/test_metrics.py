@@ -1,6 +1,7 @@
 """What Prometheus is shown of a gateway."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -13,7 +14,9 @@ from dataplane.latency import Boundary
 from dataplane.lifecycle import Disposition, Observability, RequestCounts
 from dataplane.metering import Metered
 from dataplane.outcome import Outcome
+from dataplane.policy import EMPTY_SNAPSHOT, ContractPolicy, Snapshot
 from dataplane.report import GatewayReport
+from tests.dataplane.gateway.running_gateway import deployment
 from tests.dataplane.golden_request import CLIENT, golden_record
 
 _REPORT = GatewayReport(
@@ -53,6 +56,14 @@ class Gateway:
         return self.current
 
 
+def _metrics(
+    read_report: Callable[[], GatewayReport],
+    num_spans_dropped: int,
+    read_snapshot: Callable[[], Snapshot] = lambda: EMPTY_SNAPSHOT,
+) -> GatewayMetrics:
+    return GatewayMetrics(read_report, lambda: num_spans_dropped, read_snapshot)
+
+
 def _scrape(metrics: GatewayMetrics) -> dict[str, float]:
     """Samples as `name{label=value,...}` -> value, label pairs in order of their names."""
     body, content_type = metrics.render()
@@ -72,7 +83,7 @@ _SCOPE = "deployment=chat,request_class=interactive"
 
 def test_the_gauges_of_a_scrape_are_one_dated_snapshot_that_balances() -> None:
     gateway = Gateway()
-    metrics = GatewayMetrics(gateway.report, lambda: 2)
+    metrics = _metrics(gateway.report, 2)
     assert gateway.num_reads == 0, "nothing is read before the first scrape"
     samples = _scrape(metrics)
     assert gateway.num_reads == 1
@@ -101,13 +112,13 @@ def test_the_gauges_of_a_scrape_are_one_dated_snapshot_that_balances() -> None:
 
 def test_an_empty_queue_has_no_oldest_request_rather_than_one_of_age_zero() -> None:
     empty = dataclasses.replace(_REPORT, num_queued=0, oldest_queued_seconds=None)
-    samples = _scrape(GatewayMetrics(Gateway(empty).report, lambda: 0))
+    samples = _scrape(_metrics(Gateway(empty).report, 0))
     assert samples["pilothouse_gateway_queued_requests"] == 0
     assert "pilothouse_gateway_oldest_queued_seconds" not in samples
 
 
 def _observed(**changes: Any) -> dict[str, float]:
-    metrics = GatewayMetrics(Gateway().report, lambda: 0)
+    metrics = _metrics(Gateway().report, 0)
     metrics.observe(golden_record(**changes))
     return _scrape(metrics)
 
@@ -120,7 +131,7 @@ def test_input_cached_and_output_tokens_are_separate_counters() -> None:
 
 
 def test_what_was_measured_and_what_was_inferred_are_series_of_their_own() -> None:
-    metrics = GatewayMetrics(Gateway().report, lambda: 0)
+    metrics = _metrics(Gateway().report, 0)
     for seconds, word, blocks in (
         (0.5, Observability.OBSERVED, 8.0),
         (0.25, Observability.OBSERVED, 4.0),
@@ -140,7 +151,7 @@ def test_what_was_measured_and_what_was_inferred_are_series_of_their_own() -> No
 
 
 def test_ends_are_counted_by_disposition() -> None:
-    metrics = GatewayMetrics(Gateway().report, lambda: 0)
+    metrics = _metrics(Gateway().report, 0)
     for disposition in (Disposition.STOP, Disposition.STOP, Disposition.ERROR):
         metrics.observe(golden_record(disposition=disposition))
     samples = _scrape(metrics)
@@ -225,19 +236,65 @@ def test_each_judged_objective_counts_as_good_or_not_and_what_does_not_apply_not
     assert samples[f"pilothouse_gateway_requests_in_contract_total{{{_SCOPE}}}"] == 0
 
 
+def test_several_signals_in_one_request_are_judged_together() -> None:
+    judgement = judge(golden_record().latencies, Outcome.ANSWERED, _TERMS, 0.1)
+    samples = _observed(judgement=judgement)
+    label = "deployment=chat,objective=together,request_class=interactive"
+    assert samples[f"pilothouse_gateway_objective_judged_total{{{label}}}"] == 1
+    assert samples[f"pilothouse_gateway_objective_good_total{{{label}}}"] == 0
+
+
+def _promising(revision: str) -> Snapshot:
+    contract = ContractPolicy(revision=revision, terms_by_class={"interactive": _TERMS})
+    promised = dataclasses.replace(deployment("a", name="chat"), contract=contract)
+    return Snapshot(version=1, deployments=(promised,))
+
+
+def test_every_promise_is_there_at_zero_before_its_first_request() -> None:
+    snapshots = [EMPTY_SNAPSHOT]
+    metrics = _metrics(Gateway().report, 0, lambda: snapshots[-1])
+    assert not [name for name in _scrape(metrics) if "objective" in name]
+    snapshots.append(_promising("chat@7"))
+    samples = _scrape(metrics)
+    label = "deployment=chat,objective={},request_class=interactive"
+    for objective in ("ttft", "tpot", "max_itl", "together"):
+        for what in ("good", "judged"):
+            name = f"pilothouse_gateway_objective_{what}_total{{{label.format(objective)}}}"
+            assert samples[name] == 0
+    assert samples[f"pilothouse_gateway_requests_judged_total{{{_SCOPE}}}"] == 0
+
+
+def test_a_new_revision_goes_on_counting_where_the_old_one_was() -> None:
+    snapshots = [_promising("chat@7")]
+    metrics = _metrics(Gateway().report, 0, lambda: snapshots[-1])
+    judgement = judge(golden_record().latencies, Outcome.ANSWERED, _TERMS, 0.1)
+    metrics.observe(golden_record(judgement=judgement))
+    assert _scrape(metrics)["pilothouse_gateway_contract{contract_revision=chat@7,deployment=chat}"]
+    snapshots.append(_promising("chat@8"))
+    samples = _scrape(metrics)
+    revisions = [name for name in samples if name.startswith("pilothouse_gateway_contract{")]
+    assert revisions == ["pilothouse_gateway_contract{contract_revision=chat@8,deployment=chat}"]
+    label = "deployment=chat,objective=ttft,request_class=interactive"
+    assert samples[f"pilothouse_gateway_objective_judged_total{{{label}}}"] == 1
+
+
+def test_the_start_of_the_process_is_told_so_that_a_restart_can_be_known() -> None:
+    assert _scrape(_metrics(Gateway().report, 0))["process_start_time_seconds"] > 1_700_000_000
+
+
 def test_a_request_that_no_contract_covers_is_not_judged() -> None:
     assert not [name for name in _observed() if "judged" in name or "in_contract" in name]
 
 
 def test_a_scraper_that_asks_for_openmetrics_gets_it() -> None:
-    metrics = GatewayMetrics(Gateway().report, lambda: 0)
+    metrics = _metrics(Gateway().report, 0)
     body, content_type = metrics.render("application/openmetrics-text; version=1.0.0")
     assert content_type.startswith("application/openmetrics-text")
     assert body.endswith(b"# EOF\n")
 
 
 def test_input_tokens_are_those_of_requests_whose_engine_work_began() -> None:
-    metrics = GatewayMetrics(Gateway().report, lambda: 0)
+    metrics = _metrics(Gateway().report, 0)
     record = golden_record()
     metrics.observe(record)
     refused = dataclasses.replace(
@@ -249,7 +306,7 @@ def test_input_tokens_are_those_of_requests_whose_engine_work_began() -> None:
 
 
 def test_refusals_are_counted_by_their_kind_and_lesser_answers_by_their_class() -> None:
-    metrics = GatewayMetrics(Gateway().report, lambda: 0)
+    metrics = _metrics(Gateway().report, 0)
     rejected = AdmissionDecision(
         outcome=AdmissionOutcome.REJECTED, snapshot_version=1, policy_revision="p@1", kind="shed"
     )

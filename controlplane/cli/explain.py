@@ -115,16 +115,13 @@ def _kind(kind: str) -> str:
     legend = "* must be given.  [] any item of a list, * any key of a map."
     parts = [f"{kind}: {doc_of_kind(kind)}", "", "Fields of its spec:", indented(table(rows))]
     text = "\n".join(parts) + legend
-    if any(field.unenforced for field in fields):
-        text += " (!) accepted, not enforced yet."
     return f"{text}\n\nExample:\n{indented(_example_document(kind))}".rstrip("\n")
 
 
 def _row(field: "FieldDoc") -> tuple[str, str, str, str]:
     sign = "*" if field.is_required else ""
-    mark = " (!)" if field.unenforced else ""
     default = "" if field.default in (None, {}, []) else f"default {_flow(field.default)}"
-    return f"{field.path}{sign}", field.what.partition(":")[0], default, f"{field.doc}{mark}"
+    return f"{field.path}{sign}", field.what.partition(":")[0], default, field.doc
 
 
 def _field(kind: str, path: str) -> str:
@@ -136,7 +133,6 @@ def _field(kind: str, path: str) -> str:
     if field.bounds:
         facts.append(("Bounds:", field.bounds))
     facts.append(("Default:", _default(field)))
-    facts.append(("Enforced:", f"not yet: {field.unenforced}" if field.unenforced else "yes"))
     parts = [f"{kind}.{field.path}: {field.doc}", "", table(facts)]
     meanings = [(word, doc) for word, doc in field.choices if doc]
     if meanings:

@@ -8,8 +8,8 @@ from controlplane.specs.kind import Kind
 from controlplane.specs.problem import Problem
 from controlplane.specs.references import Catalog, LoadedDocument, check_references
 from controlplane.specs.source import Source
-from controlplane.specs.unenforced import warn_of_unenforced
 from controlplane.specs.validation import validate
+from controlplane.specs.without_effect import warn_of_no_effect
 from controlplane.specs.yaml_reader import read_yaml
 
 __all__ = [
@@ -91,7 +91,7 @@ def parse_documents(
                 broken |= _identity(source)
     problems += _check_unique(loaded)
     problems += [problem for check in checks for item in loaded for problem in check(item)]
-    warnings = (warning for item in loaded for warning in warn_of_unenforced(item))
+    warnings = (warning for item in loaded for warning in warn_of_no_effect(item))
     return ParsedDocuments(
         loaded=tuple(loaded),
         broken=frozenset(broken),

@@ -12,10 +12,8 @@ from controlplane.specs.explained_kind import SPEC_BY_KIND
 from controlplane.specs.field_example import default_of, example_of_field
 from controlplane.specs.field_path import is_same_path, path_words, spec_at, words_without_keys
 from controlplane.specs.field_words import choices_of_enum, words_of_bounds, words_of_type
-from controlplane.specs.kind import Kind, SpecModel, nearest
+from controlplane.specs.kind import SpecModel, nearest
 from controlplane.specs.plain_type import PlainType
-from controlplane.specs.scenario import SCENARIO
-from controlplane.specs.unenforced import UNENFORCED
 from controlplane.specs.validation import is_tag, members_by_tag
 
 
@@ -41,8 +39,6 @@ class FieldDoc:
     """Valid words and what they mean."""
     example: Any
     """A value that can be written there, as JSON types."""
-    unenforced: str | None
-    """What happens instead, where nothing is done about it yet."""
     has_fields: bool
     """It is an object, a list or a map of objects, with fields of its own."""
 
@@ -119,14 +115,14 @@ def _read(kind: str) -> tuple[Mapping[str, FieldDoc], Mapping[str, type[SpecMode
     """The fields of a kind, and the models of its groups that come in several kinds."""
     fields: dict[str, FieldDoc] = {}
     variants: dict[str, type[SpecModel]] = {}
-    _collect(SPEC_BY_KIND[kind], "", _unenforced_of(kind), None, fields, variants)
+    _collect(SPEC_BY_KIND[kind], "", fields, variants)
     return fields, variants
 
 
 def _variant(path: str, model: type[SpecModel]) -> VariantDoc:
     group, _, word = path.rpartition(".")
     fields: dict[str, FieldDoc] = {}
-    _collect(model, f"{path}.", {}, None, fields, {})
+    _collect(model, f"{path}.", fields, {})
     [tag] = [name for name, info in model.model_fields.items() if is_tag(info.annotation)]
     del fields[f"{path}.{tag}"]
     said = {
@@ -142,23 +138,9 @@ def _variant(path: str, model: type[SpecModel]) -> VariantDoc:
     )
 
 
-def _unenforced_of(kind: str) -> Mapping[str, str]:
-    if kind != SCENARIO:
-        return UNENFORCED.get(Kind(kind), {})
-    # It holds the specs of other kinds, which go as far there as they go when applied.
-    inside = {"policy": Kind.ADMISSION_POLICY, "contract": Kind.SLO_CONTRACT}
-    return {
-        f"{field}.{path}": instead
-        for field, of_kind in inside.items()
-        for path, instead in UNENFORCED.get(of_kind, {}).items()
-    }
-
-
 def _collect(
     model: type[SpecModel],
     prefix: str,
-    unenforced: Mapping[str, str],
-    inherited: str | None,
     fields: dict[str, FieldDoc],
     variants: dict[str, type[SpecModel]],
 ) -> None:
@@ -166,19 +148,15 @@ def _collect(
     for name, info in model.model_fields.items():
         path = f"{prefix}{info.alias or name}"
         kind_of = PlainType.of(info.annotation, info.metadata)
-        instead = inherited or unenforced.get(path)
-        fields[path] = _field(path, info, kind_of, docs.get(name, ""), instead)
+        fields[path] = _field(path, info, kind_of, docs.get(name, ""))
         inside, suffix = kind_of.innermost
         if inside.model is not None:
-            below = instead or unenforced.get(path + suffix)
-            _collect(inside.model, f"{path}{suffix}.", unenforced, below, fields, variants)
+            _collect(inside.model, f"{path}{suffix}.", fields, variants)
         for word, member in members_by_tag(inside.annotation).items():
             variants[f"{path}{suffix}.{word}"] = member
 
 
-def _field(
-    path: str, info: FieldInfo, kind_of: PlainType, doc: str, unenforced: str | None
-) -> FieldDoc:
+def _field(path: str, info: FieldInfo, kind_of: PlainType, doc: str) -> FieldDoc:
     inside, _ = kind_of.innermost
     default = default_of(info)
     members = members_by_tag(inside.annotation)
@@ -193,6 +171,5 @@ def _field(
         if inside.enum is not None
         else tuple((str(word), in_one_line(member.__doc__)) for word, member in members.items()),
         example=example_of_field(info, kind_of),
-        unenforced=unenforced,
         has_fields=inside.model is not None,
     )

@@ -6,9 +6,8 @@ from typing import NamedTuple
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from controlplane.store.counts import HOUR_SECONDS
+from controlplane.store.count_parts import CountPart, parts_of
 from controlplane.store.metered_measures import MEASURES
-from controlplane.store.request_tables import HourCountRow, MinuteCountRow
 from dataplane.lifecycle import BROKEN, REFUSED
 
 _MEASURES = (
@@ -36,46 +35,22 @@ def read_usage(
     both; one that is absent was not counted. With `tenant` or `deployment`, only what was counted
     for it. What never found a deployment used nothing."""
     found: dict[UsageKey, Counter[str]] = {}
-    for part in _parts(start_unix, end_unix):
+    for part in parts_of(start_unix, end_unix):
         _add(session, found, part, tenant, deployment)
     return found
-
-
-class _Part(NamedTuple):
-    """A piece of the time that is read from one table."""
-
-    table: type[HourCountRow | MinuteCountRow]
-    start_unix: int
-    end_unix: int
-
-
-def _parts(start_unix: int, end_unix: int) -> list[_Part]:
-    """Whole hours are read from their sums."""
-    first = -(-start_unix // HOUR_SECONDS) * HOUR_SECONDS
-    last = end_unix // HOUR_SECONDS * HOUR_SECONDS
-    if first >= last:
-        return [_Part(MinuteCountRow, start_unix, end_unix)]
-    parts = (
-        _Part(MinuteCountRow, start_unix, first),
-        _Part(HourCountRow, first, last),
-        _Part(MinuteCountRow, last, end_unix),
-    )
-    return [part for part in parts if part.start_unix < part.end_unix]
 
 
 def _add(
     session: Session,
     found: dict[UsageKey, Counter[str]],
-    part: _Part,
+    part: CountPart,
     tenant: str | None,
     deployment: str | None,
 ) -> None:
     table = part.table
-    at = HourCountRow.hour_unix if table is HourCountRow else MinuteCountRow.minute_unix
     key = (table.deployment, table.request_class, table.tenant)
     conditions = [
-        at >= part.start_unix,
-        at < part.end_unix,
+        part.is_within,
         table.deployment != "",
         table.measure.in_(_MEASURES),
     ]

@@ -8,7 +8,6 @@ from pydantic import TypeAdapter
 from controlplane.specs.explained_kind import SPEC_BY_KIND, doc_of_kind
 from controlplane.specs.field_docs import UnknownFieldError, example_of, field_docs, find_field
 from controlplane.specs.kind import Kind, SpecModel
-from controlplane.specs.unenforced import UNENFORCED
 from tests.controlplane.config_documents import SERVICE, documents
 
 FIELDS = [(kind, field) for kind in SPEC_BY_KIND for field in field_docs(kind)]
@@ -85,21 +84,6 @@ def test_quantities_are_told_as_they_are_written_and_not_as_they_are_kept() -> N
 
     assert (watermark.default, watermark.what) == ("5%", "percentage from 0% to 100%")
     assert find_field(Kind.SLO_CONTRACT, "classes.x.objectives.for").example == "99.9%"
-
-
-def test_what_is_not_enforced_yet_says_so() -> None:
-    fields = {field.path: field.unenforced for field in field_docs(Kind.ADMISSION_POLICY)}
-    contract = {field.path: field.unenforced for field in field_docs(Kind.SLO_CONTRACT)}
-
-    assert contract["window"] is not None
-    assert contract["boundary"] is None
-    assert fields["limits.kv"] is fields["limits.kv.quantile"] is None
-    assert fields["classes[].aging"] is None
-    assert fields["classes[].max_queue"] is None
-    for kind, unenforced in UNENFORCED.items():
-        known = {field.path for field in field_docs(kind)}
-        for path in unenforced:
-            assert path.removesuffix(".*") in known, path
 
 
 def test_every_key_of_real_documents_is_explained() -> None:

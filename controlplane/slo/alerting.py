@@ -1,0 +1,94 @@
+"""Which grades an objective can have, and which of them fire. Pure.
+
+A grade whose factor is above the highest burn that the target allows can never fire: at 90 %
+fourteen times the budget is more than every request. One that looks back for longer than the
+budget's period is of several budgets. Both are left out, and said, since an alert that is there and
+cannot speak is worse than none.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+
+from controlplane.slo.alert_windows import AlertGrade, grades_of, short
+from controlplane.slo.burn_rate import budget_of, burn_rate, shortest
+from controlplane.slo.event_counts import EventCounts
+
+CountsOver = Callable[[int], EventCounts]
+"""The counts of the last so many seconds."""
+
+DEFAULT_MIN_EVENTS = 10
+"""In the long window: of three requests one that fails is no trend."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Threshold:
+    """From which error ratio on a grade fires, for one target and period."""
+
+    grade: AlertGrade
+    factor: Decimal
+    error_ratio: Decimal
+    """factor * (1 - target); from 1 on no outage would fire it."""
+    why_left_out: str | None = None
+    """None where it can fire and means something."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Firing:
+    """A grade that fires, and both burns that say so."""
+
+    threshold: Threshold
+    long_burn: float
+    short_burn: float
+
+
+def thresholds(target: float, period_seconds: float) -> tuple[Threshold, ...]:
+    """Of all grades, those that are left out too."""
+    return tuple(_threshold(grade, target, period_seconds) for grade in grades_of(period_seconds))
+
+
+def left_out(target: float, period_seconds: float) -> Iterator[str]:
+    """A sentence for each grade that is left out."""
+    for each in thresholds(target, period_seconds):
+        if each.why_left_out is not None:
+            yield each.why_left_out
+
+
+def _threshold(grade: AlertGrade, target: float, period_seconds: float) -> Threshold:
+    budget, factor = budget_of(target), grade.factor(period_seconds)
+    why = None
+    if factor * budget >= 1:
+        why = (
+            f"no {grade.name} alert, which could never fire: {shortest(factor)} times a budget of "
+            f"{shortest(budget)} is {shortest(factor * budget)}, and at most every request can be "
+            "bad"
+        )
+    elif grade.long_seconds > period_seconds:
+        why = (
+            f"no {grade.name} alert: it looks back for {short(grade.long_seconds)}, which is "
+            "longer than the contract's window"
+        )
+    return Threshold(grade=grade, factor=factor, error_ratio=factor * budget, why_left_out=why)
+
+
+def firing(
+    counts_over: CountsOver,
+    target: float,
+    period_seconds: float,
+    *,
+    min_events: int = DEFAULT_MIN_EVENTS,
+) -> tuple[Firing, ...]:
+    """Grades whose long and short window both burn faster than their factor, the most urgent
+    first. Fewer than `min_events` in the long window fire nothing."""
+    found = []
+    for threshold in thresholds(target, period_seconds):
+        long = counts_over(threshold.grade.long_seconds)
+        short = counts_over(threshold.grade.short_seconds)
+        if threshold.why_left_out is not None or long.total < min_events:
+            continue
+        burns = burn_rate(long, target), burn_rate(short, target)
+        if all(burn is not None and burn > threshold.factor for burn in burns):
+            found.append(
+                Firing(threshold=threshold, long_burn=burns[0] or 0, short_burn=burns[1] or 0)
+            )
+    return tuple(found)

@@ -1,0 +1,34 @@
+"""How many requests an objective applied to, and how many of them met it."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventCounts:
+    """Of one objective over some time. Times are put together by adding counts, never by taking
+    the mean of ratios, in which a minute of three requests weighs as much as one of thousands."""
+
+    good: int
+    total: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.good <= self.total:
+            raise ValueError(
+                f"good events are some of all events; got {self.good} good of {self.total}"
+            )
+
+    @property
+    def bad(self) -> int:
+        """Those that spend budget."""
+        return self.total - self.good
+
+    @property
+    def error_ratio(self) -> float | None:
+        """From 0 to 1; None where there was nothing to judge."""
+        return self.bad / self.total if self.total else None
+
+    def __add__(self, other: "EventCounts") -> "EventCounts":
+        return EventCounts(good=self.good + other.good, total=self.total + other.total)
+
+
+NO_EVENTS = EventCounts(good=0, total=0)

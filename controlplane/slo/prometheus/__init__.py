@@ -1,0 +1,1 @@
+"""What Prometheus is given: rules that count, burn and alert, generated from contracts."""

@@ -1,0 +1,59 @@
+"""Write the files in `alerts/` anew, from the code and from the demo's contract.
+
+    .venv/bin/python -m ops.render_alerts
+
+`pilothouse slo render` prints the same for contracts that are in force. A test holds the files to
+what this writes.
+"""
+
+from pathlib import Path
+
+from controlplane.bundled import Bundled, locate
+from controlplane.slo.prometheus.burning import burning_groups
+from controlplane.slo.prometheus.counting import counting_groups
+from controlplane.slo.prometheus.links import Links
+from controlplane.slo.prometheus.rules import render
+from controlplane.slo.prometheus.static_alerts import static_groups
+from controlplane.slo.promised import promises_of
+from controlplane.specs.contract import SLOContractSpec
+from controlplane.specs.documents import load_documents
+
+FOLDER = Path(__file__).parents[1] / "alerts"
+LINKS = Links(console_url="http://127.0.0.1:8700")
+"""Where `make serve` has the console. An installation elsewhere renders its own."""
+_HOW = "Made by `python -m ops.render_alerts`: what is changed here is lost."
+
+
+def rendered() -> dict[str, str]:
+    """Texts by the name of their file."""
+    revision, spec = _demo_contract()
+    demo = burning_groups(list(promises_of("chat", revision, spec)), LINKS)
+    return {
+        "counting.rules.yml": render(
+            counting_groups(), [_HOW, "Counts of all objectives: every contract's rules need them."]
+        ),
+        "static.rules.yml": render(static_groups(LINKS), [_HOW, "What no objective covers."]),
+        "demo-chat.rules.yml": render(
+            demo.groups, [_HOW, f"Of contract {revision} of ops/demo, for the deployment chat."]
+        ),
+    }
+
+
+def _demo_contract() -> tuple[str, SLOContractSpec]:
+    path = locate(Bundled.DEMO) / "contract.yaml"
+    loaded = load_documents([(path.name, path.read_text(encoding="utf-8"))])
+    [document] = loaded.documents
+    if not isinstance(document.spec, SLOContractSpec):
+        raise TypeError(f"{path} holds a {document.kind} and no SLOContract")
+    return f"{document.name}@1", document.spec
+
+
+def main() -> None:
+    """Write all of them."""
+    FOLDER.mkdir(exist_ok=True)
+    for name, text in rendered().items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

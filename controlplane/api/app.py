@@ -40,6 +40,7 @@ from controlplane.api import (
     request_data,
     scrape_targets,
     series,
+    slo,
     usage,
 )
 from controlplane.api import requests as requests_api
@@ -86,6 +87,7 @@ _ROUTERS = (
     requests_api.router,
     scrape_targets.router,
     series.router,
+    slo.router,
     usage.router,
 )
 

@@ -1,5 +1,6 @@
 """A file that a command is to write: where it may lie."""
 
+import os
 import shlex
 from pathlib import Path
 
@@ -14,6 +15,12 @@ class MissingFolderError(click.ClickException):
     exit_code = ExitCode.USAGE
 
 
+class UnwritableFileError(click.ClickException):
+    """The file could not be written; one that was there is as it was."""
+
+    exit_code = ExitCode.USAGE
+
+
 def check_folder(path: Path) -> None:
     """Raises MissingFolderError. To be asked before the work whose result goes there."""
     folder = path.parent
@@ -22,3 +29,14 @@ def check_folder(path: Path) -> None:
             f"cannot write {path}: there is no folder {folder}; make it with "
             f"`mkdir -p {shlex.quote(str(folder))}`, or name a file in one that is there"
         )
+
+
+def write_file(path: Path, text: str) -> None:
+    """Put it in the place of what was there, whole or not at all. Raises UnwritableFileError."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise UnwritableFileError(f"cannot write {path}: {error.strerror}") from error

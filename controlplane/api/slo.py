@@ -1,0 +1,130 @@
+"""Objectives over time: how each promise stands, and the rules for Prometheus that it makes."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Annotated
+
+from fastapi import APIRouter, HTTPException, Query, Request
+from starlette.datastructures import State
+
+from controlplane.api.slo_views import RulesView, StandingList, view_standing
+from controlplane.slo.prometheus.burning import burning_groups
+from controlplane.slo.prometheus.counting import counting_groups
+from controlplane.slo.prometheus.links import Links
+from controlplane.slo.prometheus.rules import render
+from controlplane.slo.prometheus.static_alerts import static_groups
+from controlplane.slo.promised import Promise, promises_of
+from controlplane.slo.reading import promises_by_deployment, read_standings
+from controlplane.specs.contract import SLOContractSpec
+from controlplane.store.deployments import DesiredDeployment, list_readable_deployments
+from dataplane.clock import wall_clock
+
+Url = Annotated[str | None, Query(max_length=1024, pattern="^https?://")]
+
+
+class CommonRules(StrEnum):
+    """Rules that are no contract's."""
+
+    COUNTING = "counting"
+    STATIC = "static"
+
+
+router = APIRouter(prefix="/api/v1/slo", tags=["slo"])
+
+
+@router.get("")
+def get_standings(request: Request, deployment: str | None = None) -> StandingList:
+    """How every objective stands: burn rates, budget, and which alerts fire, from the exact counts
+    that this control plane keeps. Only of `deployment` where it is given."""
+    return read_standing_list(request.app.state, wall_clock(), deployment)
+
+
+@router.get("/rules/{name}")
+def get_rules(name: str, request: Request, console_url: Url = None) -> RulesView:
+    """Prometheus' rules of the contract called `name`, for every deployment under it, each made of
+    the revision that is desired there. Alerts lead to `console_url`, or to where this was asked.
+    """
+    state = request.app.state
+    under = [each for each in _deployments(state) if _contract_name(each) == name]
+    if not under:
+        raise HTTPException(404, _why_none(state, name))
+    return _rules_of(name, under, _links(request, console_url))
+
+
+@router.get("/common-rules/{what}")
+def get_common_rules(what: CommonRules, request: Request, console_url: Url = None) -> RulesView:
+    """Prometheus' rules that are the same for all contracts: those that count, which each of them
+    needs, and static alerts for what no objective covers."""
+    links = _links(request, console_url)
+    groups = counting_groups() if what is CommonRules.COUNTING else static_groups(links)
+    rules = render(groups, _HEADING)
+    return RulesView(contract=None, revisions=[], deployments=[], rules=rules, left_out=[])
+
+
+def read_standing_list(state: State, now_unix_ns: int, deployment: str | None) -> StandingList:
+    """Raises HTTPException where there is no such deployment."""
+    found = _deployments(state)
+    if deployment is not None:
+        found = [each for each in found if each.name == deployment]
+        if not found:
+            raise HTTPException(404, f"there is no deployment {deployment[:128]}")
+    promises = [promise for each in found for promise in _promises(each)]
+    with state.request_db.reading() as session:
+        standings = read_standings(session, promises, now_unix_ns // 10**9)
+    return StandingList(
+        as_of_unix_ns=now_unix_ns,
+        standings=[view_standing(each) for each in standings],
+        unpromised=[each.name for each in found if each.revisions.contract is None],
+    )
+
+
+_HEADING = (
+    "Made by Pilothouse: `pilothouse slo render` writes it anew, and what is changed here is lost.",
+)
+
+
+def _links(request: Request, console_url: str | None) -> Links:
+    return Links(console_url=console_url or str(request.base_url))
+
+
+def _rules_of(name: str, under: Sequence[DesiredDeployment], links: Links) -> RulesView:
+    promises = [promise for each in under for promise in _promises(each)]
+    burnings = [
+        burning_groups(of_one, links) for of_one in promises_by_deployment(promises).values()
+    ]
+    revisions = sorted({promise.contract_revision for promise in promises})
+    heading = (*_HEADING, f"Of contract {', '.join(revisions)}.")
+    return RulesView(
+        contract=name,
+        revisions=revisions,
+        deployments=[each.name for each in under],
+        rules=render([group for burning in burnings for group in burning.groups], heading),
+        left_out=[sentence for burning in burnings for sentence in burning.left_out],
+    )
+
+
+def _deployments(state: State) -> list[DesiredDeployment]:
+    with state.config_db.reading() as session:
+        return list_readable_deployments(session)[0]
+
+
+def _promises(desired: DesiredDeployment) -> list[Promise]:
+    contract = desired.revisions.contract
+    if contract is None:
+        return []
+    return list(promises_of(desired.name, contract.label, contract.spec(SLOContractSpec)))
+
+
+def _contract_name(desired: DesiredDeployment) -> str | None:
+    contract = desired.revisions.contract
+    return None if contract is None else contract.label.rpartition("@")[0]
+
+
+def _why_none(state: State, name: str) -> str:
+    found = _deployments(state)
+    of_deployment = next((_contract_name(each) for each in found if each.name == name), None)
+    if of_deployment is not None:
+        return f"{name[:128]} is a deployment: its contract is called {of_deployment}"
+    in_force = sorted({contract for each in found if (contract := _contract_name(each))})
+    known = f"those in force are {', '.join(in_force)}" if in_force else "none is in force"
+    return f"no deployment is under a contract called {name[:128]}; {known}"

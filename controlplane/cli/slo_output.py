@@ -1,0 +1,63 @@
+"""How promises stand, on a terminal."""
+
+from collections.abc import Iterable
+from decimal import Decimal
+
+from rich.table import Table
+from rich.text import Text
+
+from controlplane.api.slo_views import StandingList, StandingView
+from controlplane.cli.terminal import printable
+from controlplane.console.formatting import UNKNOWN, duration
+from controlplane.slo.burn_rate import shortest
+
+_WINDOWS = ("5m", "1h", "6h", "3d")
+"""Of a table; the API answers all of them."""
+
+
+def standing_table(view: StandingList) -> Table:
+    """A row for each promise."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in ("deployment", "class", "objective", "state"):
+        table.add_column(name)
+    for name in ("promised", *(f"burn {window}" for window in _WINDOWS), "budget left"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("fires")
+    for standing in view.standings:
+        table.add_row(*(Text(printable(cell)) for cell in _cells(standing)))
+    return table
+
+
+def status_notes(view: StandingList) -> list[str]:
+    """What the table cannot show, a line each."""
+    return [
+        *(
+            f"{each.deployment} {each.request_class} {each.objective}: {sentence}"
+            for each in view.standings
+            for sentence in each.left_out
+        ),
+        *(f"{name} is under no contract: nothing is promised" for name in view.unpromised),
+        *([] if view.standings or view.unpromised else ["There is no deployment"]),
+    ]
+
+
+def _cells(standing: StandingView) -> Iterable[str]:
+    bound = standing.at_most_seconds
+    limit = "" if bound is None else f" <= {duration(bound)}"
+    burns = {burn.window: burn.burn_rate for burn in standing.burns}
+    yield standing.deployment
+    yield standing.request_class
+    yield f"{standing.objective}{limit}"
+    yield standing.state.replace("_", " ")
+    yield f"{shortest(Decimal(repr(standing.target)) * 100)} %"
+    for window in _WINDOWS:
+        rate = burns.get(window)
+        yield UNKNOWN if rate is None else f"{rate:.1f}"
+    left = standing.budget_remaining
+    yield UNKNOWN if left is None else _left(left)
+    yield ", ".join(each.grade for each in standing.firing)
+
+
+def _left(remaining: float) -> str:
+    """Overspent is below zero, and says by how much."""
+    return f"{remaining * 100:.1f} %"

@@ -21,6 +21,8 @@ TURNED_AWAY = frozenset({"rejected", "shed"})
 _SHOWN = 8
 _USUAL_SECONDS = 120.0
 """How long it must have been seen what is usual of a tenant."""
+_LEAST_SENT = 10
+"""Requests, or tokens: fewer are no flood, of a tenant who was never seen before either."""
 _GROWN = 2.0
 """So many times what is usual is told of."""
 
@@ -35,6 +37,8 @@ def sends_more(sent: Counter[str], before: Mapping[str, int], seconds_before: fl
     if len(sent) < 2 or seconds_before < _USUAL_SECONDS:
         return False
     (tenant, number), *_ = sent.most_common(1)
+    if number < _LEAST_SENT:
+        return False
     return number / SINCE_SECONDS >= _GROWN * before.get(tenant, 0) / seconds_before
 
 

@@ -73,8 +73,8 @@ def _by_measure(requests: Iterable[EndedRequest]) -> defaultdict[str, Counter[st
         tenant = each.tenant or ""
         counted[OFFERED][tenant] += 1
         counted[f"{DISPOSITION_PREFIX}{each.disposition}"][tenant] += 1
-        if each.scheduled is not None:
-            counted[INPUT_TOKENS][tenant] += each.num_prompt_tokens or 0
+        if each.scheduled is not None and each.num_prompt_tokens is not None:
+            counted[INPUT_TOKENS][tenant] += each.num_prompt_tokens
         if each.in_contract is not None:
             counted[JUDGED][tenant] += 1
             counted[GOOD][tenant] += each.in_contract

@@ -23,12 +23,13 @@ _MEASURED: tuple[tuple[Signal, str, Callable[[EndedRequest], float | None]], ...
 def latencies_of(
     requests: Sequence[EndedRequest], span: Span, place: str
 ) -> Iterator[HistogramSeries]:
-    """Nothing of what no record tells."""
+    """Nothing of what no record tells, nor of requests whose end nobody saw: it is not known when
+    what they took was known."""
     for signal, name, measured in _MEASURED:
         told = sorted(
-            (each.arrived_at + (each.lasted or 0.0), seconds)
+            (each.arrived_at + each.lasted, seconds)
             for each in requests
-            if (seconds := measured(each)) is not None
+            if each.lasted is not None and (seconds := measured(each)) is not None
         )
         if told:
             origin = by_records(name, place)

@@ -1,5 +1,6 @@
 """Who floods, who tries again and who does not read is seen in the requests that were recorded."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from controlplane.diagnosis.always_on.settings import AlwaysOnSettings
 from controlplane.diagnosis.rules import BUILT_IN_RULES
 from controlplane.diagnosis.sources.records.ended_request import of_row
+from controlplane.diagnosis.sources.records.ending_facts import sends_more
 from controlplane.diagnosis.sources.records.request_facts import facts_of_requests
 from controlplane.store.database import Database
 from controlplane.store.records import RecordBatch, store_batch
@@ -77,6 +79,11 @@ def test_tenants_are_told_of_where_one_sends_more_than_it_used_to() -> None:
     assert told["prompt_tokens_by_tenant_last_60_s"] == "b 54000, a 9000"
     assert told["queue_wait_p50_by_tenant_s"] == "a 0.1, b 2.0"
     assert _told(records, is_one_sending_more=False) == {}
+
+
+def test_a_tenant_who_was_never_seen_before_floods_with_many_and_not_with_two() -> None:
+    assert not sends_more(Counter({"new": 2, "a": 1}), {"a": 60}, 600)
+    assert sends_more(Counter({"new": 60, "a": 18}), {"a": 60}, 600)
 
 
 def test_further_attempts_are_told_where_they_are_no_accident() -> None:

@@ -16,6 +16,7 @@ from controlplane.diagnosis.rules.callers.refusals import (
     refused_in,
 )
 from controlplane.diagnosis.rules.life.silent_engine import answers_since, silent_replicas
+from controlplane.diagnosis.rules.queue.full_queue import are_for_want_of_seats, num_past_deadlines
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
@@ -32,7 +33,7 @@ def _judge(window: Window) -> Verdict | None:
     now = activity_of(window)
     argument = Argument(window)
     refused = refused_in(argument, window)
-    if refused < _FEW or _only_for_want_of_answers(window):
+    if refused < _FEW or _only_for_want_of_answers(window) or are_for_want_of_seats(window, now):
         return None
     sent = _sent(argument, window)
     too_long = are_too_long(argument, window)
@@ -146,7 +147,8 @@ def _cite_settings(argument: Argument, now: Activity) -> None:
 
 
 def _weigh(argument: Argument, now: Activity) -> None:
-    argument.against("queue.overload: they are refused at once and do not wait")
+    if not num_past_deadlines(now.window):
+        argument.against("queue.overload: they are refused at once and do not wait")
     if (answered := _answered(now)) is not None:
         argument.against(f"engine.hung: what was accepted is answered ({moved(answered)})")
     argument.against("tenant.flood: nobody says that one caller sends most")
@@ -158,9 +160,10 @@ REJECTING = Rule(
     judge=_judge,
     needs=("refused requests over time", "the limit that refuses, and its value"),
     told_apart=(
-        "From queue.overload by requests that are refused at once beside room or at a limit that "
-        "is exactly reached; from queue.retry_storm by refusals that do not come again; from "
-        "tenant.flood by callers who all are refused."
+        "From queue.overload by requests that are refused at once beside room, or at a limit that "
+        "is exactly reached and is no queue's before seats that are all taken; from "
+        "queue.retry_storm by refusals that do not come again; from tenant.flood by callers who "
+        "all are refused."
     ),
     remedy=(
         "As it was set: raise the limit on purpose where there is room, or let clients back off as "

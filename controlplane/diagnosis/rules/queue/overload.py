@@ -9,6 +9,7 @@ from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.queue.demand import PLATEAU, long_wait, more_arrives
+from controlplane.diagnosis.rules.queue.full_queue import cite_refused, limit_by_refusals
 from controlplane.diagnosis.rules.queue.one_piece import LENGTHS
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
@@ -57,7 +58,8 @@ def _judge(window: Window) -> Verdict | None:
     if moving is False or drain_of(now) is not None or wave_of(now) is not None:
         return None
     argument = Argument(window)
-    limit = _limit(now, waiting)
+    told_full = limit_by_refusals(window, now)
+    limit = _limit(now, waiting) or told_full
     stands_at = _places_that_stand(now)
     _cite(argument, now, waiting, limit)
     lasts = _lasts(now, waiting, argument)
@@ -69,12 +71,13 @@ def _judge(window: Window) -> Verdict | None:
         lasts = False
     if _may_be_one_prompt(argument, now) or _has_free_seats(argument, now):
         lasts = False
+    cite_refused(argument, window, now)
     if now.running is None and not more_arrives(now):
         argument.need("requests running over time")
         lasts = False
     if stands_at:
         argument.against(f"most of what waits does so where nothing runs: {', '.join(stands_at)}")
-    elif (_is_known(now) or _is_usual(now, limit) or growing) and lasts and moving:
+    elif (_is_known(now) or _is_usual(now, limit) or growing or told_full) and lasts and moving:
         return argument.verdict(Confidence.LIKELY, detail=limit)
     _ask(argument, now, limit=limit, lasts=lasts, moving=moving)
     return argument.verdict(Confidence.POSSIBLE, detail=limit)

@@ -1,13 +1,19 @@
 """One request that ended, with what the diagnosis reads of it, whoever wrote it down."""
 
+import re
 from dataclasses import dataclass
 
 from controlplane.api.request_views import RequestSummary
 from controlplane.store.request_rows import compact_row
 from controlplane.store.request_tables import RequestRow
+from dataplane.admission.admit import RejectionKind
 from dataplane.lifecycle import Disposition, EventKind, Observability, find_event
 from dataplane.record import RequestRecord
 
+_FULL_QUEUE = re.compile(r"\d (requests|tokens|bytes) (of class \S+ )?are waiting, ")
+_LONG_QUEUE = re.compile(r"requests go before it and .*: engine work would begin in ")
+"""As our gateway says it. A line of the list has the reason in words alone, and no code; of other
+refusals only that they were is known then."""
 _ENDED_ON_ARRIVAL = frozenset({Disposition.REJECTED, Disposition.INVALID})
 
 
@@ -21,6 +27,8 @@ class EndedRequest:
     arrived_at_unix_ns: int
     tenant: str | None
     deployment: str | None
+    engine: str | None
+    """The adapter that its replica was reached by; None: it reached none."""
     num_attempts: int
     disposition: str
     refusal: str | None
@@ -60,6 +68,15 @@ class EndedRequest:
         return self.disposition in (Disposition.STOP, Disposition.LENGTH)
 
 
+def refusal_of(reason: str | None) -> str | None:
+    """Which bound of the queue refused it; None where the words are of something else."""
+    if reason is None:
+        return None
+    if _FULL_QUEUE.search(reason):
+        return RejectionKind.QUEUE_FULL.value
+    return RejectionKind.DEADLINE.value if _LONG_QUEUE.search(reason) else None
+
+
 def of_row(row: RequestRow) -> EndedRequest:
     """The store's compact row."""
     return EndedRequest(
@@ -68,9 +85,10 @@ def of_row(row: RequestRow) -> EndedRequest:
         arrived_at_unix_ns=row.arrived_at_unix_ns,
         tenant=row.tenant,
         deployment=row.deployment,
+        engine=row.engine,
         num_attempts=row.num_attempts,
         disposition=row.disposition,
-        refusal=None,
+        refusal=refusal_of(row.reason),
         num_prompt_tokens=row.num_prompt_tokens,
         num_cached_tokens=row.num_cached_tokens,
         num_output_tokens=row.num_output_tokens,
@@ -100,6 +118,7 @@ def of_record(record: RequestRecord) -> EndedRequest:
 
 _AS_STORED = (
     *("gateway_id", "gateway_sequence", "arrived_at_unix_ns", "tenant", "deployment"),
+    "engine",
     *("num_attempts", "disposition", "num_prompt_tokens", "num_cached_tokens", "in_contract"),
     *("scheduled", "finished", "last_write", "released", "ttft", "tpot", "e2e"),
 )
@@ -113,9 +132,10 @@ def of_summary(summary: RequestSummary) -> EndedRequest:
         arrived_at_unix_ns=summary.arrived_at_unix_ns,
         tenant=summary.tenant,
         deployment=summary.deployment,
+        engine=summary.engine,
         num_attempts=summary.num_attempts,
         disposition=summary.disposition,
-        refusal=None,
+        refusal=refusal_of(summary.reason),
         num_prompt_tokens=summary.num_prompt_tokens,
         num_cached_tokens=summary.num_cached_tokens,
         num_output_tokens=summary.num_output_tokens,

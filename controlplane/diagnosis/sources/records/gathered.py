@@ -1,7 +1,7 @@
 """All records of the files that were named, as one part of a window."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from controlplane.diagnosis.sources.input_error import InputError
@@ -17,7 +17,7 @@ from controlplane.diagnosis.sources.records.late_facts import facts_of_late
 from controlplane.diagnosis.sources.records.latencies import latencies_of
 from controlplane.diagnosis.sources.records.lines import read_lines
 from controlplane.diagnosis.sources.records.span import span_of
-from controlplane.diagnosis.window import Doubt, DoubtKind
+from controlplane.diagnosis.window import Doubt, DoubtKind, EngineName
 
 MOST_REQUESTS = 100_000
 """Some 60 MB, and some seconds to read them."""
@@ -67,6 +67,7 @@ class RecordsRead:
             histograms=tuple(latencies_of(requests, span, place)),
             facts=facts_of_late(requests, span),
             doubts=doubts,
+            engine=_engine(requests),
             start=span.start,
             end=span.end,
         )
@@ -94,9 +95,30 @@ class RecordsRead:
         return [each for each in self._requests.values() if each.deployment == wanted]
 
 
-def without_engines_own(records: Part, others: Iterable[Part]) -> Part:
+_ENGINES = {
+    "vllm": "vllm",
+    "sglang": "sglang",
+    "llamacpp": "llama.cpp",
+    "paged": "pilothouse",
+    "simulator": "pilothouse",
+}
+"""By the adapter. `openai` is in front of any engine, and names none."""
+
+
+def _engine(requests: Iterable[EndedRequest]) -> EngineName | None:
+    """That of all whose adapter names one; None where they are of several."""
+    adapters = {each.engine for each in requests if each.engine is not None}
+    names = {_ENGINES.get(adapter) for adapter in adapters}
+    name = next(iter(names)) if len(names) == 1 else None
+    return None if name is None else EngineName(name=name)
+
+
+def without_engines_own(records: Part, others: Sequence[Part]) -> Part:
     """`records` without what pages and logs tell that are read as well."""
     told = {series.signal for part in others for series in part.series} & OF_ENGINES
+    is_named = any(part.engine is not None for part in others)
     return replace(
-        records, series=tuple(each for each in records.series if each.signal not in told)
+        records,
+        series=tuple(each for each in records.series if each.signal not in told),
+        engine=None if is_named else records.engine,
     )

@@ -14,13 +14,16 @@ from controlplane.api.request_views import summarize
 from controlplane.diagnosis.reading import Series, SourceKind
 from controlplane.diagnosis.sources.files import InputError, read_inputs
 from controlplane.diagnosis.sources.records import gathered
-from controlplane.diagnosis.window import DoubtKind, Window
+from controlplane.diagnosis.sources.records.ended_request import refusal_of
+from controlplane.diagnosis.window import DoubtKind, EngineName, Window
 from controlplane.store.request_rows import compact_row
 from controlplane.store.request_tables import RequestRow
+from dataplane.admission.load_signals import QueueLoad
 from dataplane.engine_metrics.signal import Signal
 from dataplane.record import RequestRecord, encode_record
 from ops.sample_requests import KINDS, answered, inferred, lost, rejected
 from ops.sample_story import Sample
+from tests.dataplane.admission.test_admit import TERMS, per_second, rejection, waiting
 
 EIGHT = 1796025600
 """2026-11-30T08:00:00Z"""
@@ -124,6 +127,32 @@ def test_both_forms_tell_the_same(
     assert queue is not None
     assert queue.observed.count == 60, "of those that were refused there is none"
     assert queue.mean == pytest.approx(0.018, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    "load", [waiting(chat=8), waiting(chat=7, drain=per_second(0.5))], ids=["full", "late"]
+)
+def test_the_words_of_a_bound_of_the_queue_are_known_again(load: QueueLoad) -> None:
+    refused = rejection(TERMS, load)
+    assert refusal_of(refused.reason) == refused.kind
+    assert refusal_of("tenant acme has used its tokens of this minute") is None
+
+
+@FORMS
+def test_the_engine_is_the_one_that_records_name(
+    form: Callable[[Iterable[RequestRecord]], bytes], tmp_path: Path
+) -> None:
+    def named(*engines: str) -> EngineName | None:
+        records = sent(20)
+        some = [
+            replace(each, engine=engines[place % len(engines)])
+            for place, each in enumerate(records)
+        ]
+        return read_inputs([saved(tmp_path, form(some))]).engine
+
+    assert named("llamacpp") == EngineName(name="llama.cpp")
+    assert named("openai") is None
+    assert named("llamacpp", "vllm") is None
 
 
 def test_refusals_are_told_by_the_limit_that_refused_them(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """`python -m controlplane.cli`: the `pilothouse` command without its script."""
 
-from controlplane.cli import main
+from controlplane.entry import main
 
 if __name__ == "__main__":
-    main(prog_name="pilothouse")
+    main()

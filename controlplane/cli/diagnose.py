@@ -263,7 +263,7 @@ def _watched(
             raise failure from error
         return error.window, failure
     except StoppedError as error:
-        raise CallError(str(error), ExitCode.FAILED) from error
+        raise CallError(str(error), ExitCode.INTERRUPTED) from error
     except ValueError as error:
         raise CallError(str(error), ExitCode.USAGE) from error
 

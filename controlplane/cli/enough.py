@@ -10,10 +10,11 @@ if TYPE_CHECKING:
 
 class Enough:
     """While it is entered, the first Ctrl-C is kept for `event`, also one that comes before a loop
-    runs; the second ends the command, as always."""
+    runs; the second ends the command, and further ones do not keep it from ending."""
 
     def __init__(self) -> None:
         self._is_told = False
+        self._is_ended = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._event: asyncio.Event | None = None
         self._before: signal._HANDLER = None
@@ -37,10 +38,14 @@ class Enough:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if self._is_ended and kind is not None:
+            return  # what is being left goes on being left
         signal.signal(signal.SIGINT, self._before)
 
     def _take(self, _number: int, _frame: FrameType | None) -> None:
         if self._is_told:
+            self._is_ended = True
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
             raise KeyboardInterrupt
         self._is_told = True
         if self._loop is not None and self._event is not None and not self._loop.is_closed():

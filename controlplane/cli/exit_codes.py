@@ -13,6 +13,7 @@ class ExitCode(IntEnum):
     NOT_FOUND = 4
     UNREACHABLE = 5
     NOT_ALLOWED = 6
+    INTERRUPTED = 130
 
 
 MEANINGS: dict[ExitCode, str] = {
@@ -23,6 +24,7 @@ MEANINGS: dict[ExitCode, str] = {
     ExitCode.NOT_FOUND: "what was named does not exist",
     ExitCode.UNREACHABLE: "no Pilothouse control plane, or no engine's metrics, at the URL",
     ExitCode.NOT_ALLOWED: "the key is missing or wrong, or its role may not do this",
+    ExitCode.INTERRUPTED: "interrupted by Ctrl-C",
 }
 
 

@@ -103,7 +103,7 @@ def test_the_list_of_commands_says_something_of_each_without_importing_it() -> N
 def test_help_ends_with_the_exit_codes() -> None:
     output = CliRunner().invoke(main, ["--help"]).output
 
-    assert [code.value for code in ExitCode] == list(range(7))
+    assert [code.value for code in ExitCode] == [*range(7), 130]
     for code, meaning in MEANINGS.items():
         assert f"    {code.value}  {meaning}\n" in output
 

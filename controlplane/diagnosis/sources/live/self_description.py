@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 
 from controlplane.diagnosis.sources.live.address import Address, beside
-from controlplane.diagnosis.sources.live.page import PageError, get_page, read_json
+from controlplane.diagnosis.sources.live.page import SCRAPE_SECONDS, PageError, get_page, read_json
 
 Said = dict[str, object]
 """Key and value, as `sources.facts` reads them."""
@@ -115,21 +115,52 @@ _PAGES: Mapping[str, tuple[_Page, ...]] = {
 """By engine. A page that is not there, or is not what is expected, tells nothing."""
 
 
-async def ask(http: httpx.AsyncClient, address: Address, engine: str | None) -> Said:
-    """What the engine says of itself, and how it answers to GET /health."""
+@dataclass(slots=True)
+class Description:
+    """What it said so far, and which pages did not answer in time: a busy engine may later."""
+
+    said: Said
+    late: tuple[_Page, ...] = ()
+
+    async def ask_again(
+        self, http: httpx.AsyncClient, address: Address, *, seconds: float = SCRAPE_SECONDS
+    ) -> None:
+        """The late pages alone, until one is late again. What was said before stays."""
+        answers, self.late = await _ask_pages(http, address, self.late, seconds)
+        self.said = {**answers, **self.said}
+
+
+async def ask(
+    http: httpx.AsyncClient,
+    address: Address,
+    engine: str | None,
+    *,
+    seconds: float = SCRAPE_SECONDS,
+) -> Description:
+    """What the engine says of itself, and how it answers to GET /health; each page within
+    `seconds`."""
+    said, late = await _ask_pages(http, address, _PAGES.get(engine or "", ()), seconds)
+    if engine in _PAGES:
+        said["health"] = await _health(http, address)
+    return Description(said, late)
+
+
+async def _ask_pages(
+    http: httpx.AsyncClient, address: Address, pages: tuple[_Page, ...], seconds: float
+) -> tuple[Said, tuple[_Page, ...]]:
+    """What they say, and those from the first on that is late: each further one would keep whoever
+    asks waiting."""
     said: Said = {}
-    for page in _PAGES.get(engine or "", ()):
+    for place, page in enumerate(pages):
         try:
-            answer = read_json(await get_page(http, beside(address, page.path)))
+            answer = read_json(await get_page(http, beside(address, page.path), seconds=seconds))
             said = {**page.read(answer), **said}
         except PageError as error:
             if error.is_late:
-                break  # it would keep whoever asks waiting at each further page
+                return said, pages[place:]
         except (ValueError, KeyError, TypeError, AttributeError):
             continue
-    if engine in _PAGES:
-        said["health"] = await _health(http, address)
-    return said
+    return said, ()
 
 
 async def _health(http: httpx.AsyncClient, address: Address) -> str:

@@ -20,6 +20,7 @@ from controlplane.diagnosis.sources.joining import join
 from controlplane.diagnosis.sources.live.address import Address, read_address, shown
 from controlplane.diagnosis.sources.live.discovery import MetricsPage, find_metrics
 from controlplane.diagnosis.sources.live.failures import NoMetricsError, StoppedError
+from controlplane.diagnosis.sources.live.late_answers import LateAnswers
 from controlplane.diagnosis.sources.live.page import (
     SCRAPE_SECONDS,
     PageError,
@@ -27,7 +28,7 @@ from controlplane.diagnosis.sources.live.page import (
     get_page,
 )
 from controlplane.diagnosis.sources.live.probing import PROBE_KEY, probe
-from controlplane.diagnosis.sources.live.self_description import Said, ask
+from controlplane.diagnosis.sources.live.self_description import Description, ask
 from controlplane.diagnosis.sources.live.silence import Silence, listen
 from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.sources.scrapes import Snapshot, series_of
@@ -57,7 +58,8 @@ class _Watched:
     """Of its metrics; where none was found, the first place to look again."""
     label: str
     snapshots: list[Snapshot] = field(default_factory=list)
-    said: Said = field(default_factory=dict)
+    answers: LateAnswers = field(default_factory=lambda: LateAnswers(Description({})))
+    """To what it was asked about itself."""
     failed: list[FailedScrape] = field(default_factory=list)
     probed: str | None = None
     silence: Silence | None = None
@@ -107,10 +109,13 @@ async def watch(
         if failure is None or not any(_is_answered(each) for each in watched):
             # What silence took is of the time that was given.
             taken = 0.0 if failure is None else time.monotonic() - began
-            async for progress in _scrape_on(
-                http, watched, max(0.0, seconds - taken), every, clock, enough
-            ):
-                yield progress
+            try:
+                async for progress in _scrape_on(
+                    http, watched, max(0.0, seconds - taken), every, clock, enough
+                ):
+                    yield progress
+            finally:
+                await asyncio.gather(*(each.answers.give_up() for each in watched))
         if should_probe:
             await asyncio.gather(*(_probe(http, each, probe_deadline_seconds) for each in watched))
     window = join(part for each in watched for part in _parts(each, clock()))
@@ -181,8 +186,14 @@ async def _answering(http: httpx.AsyncClient, page: MetricsPage, label: str, at:
     first = Snapshot(at=at, text=page.text, place=watched.place, labels=watched.labels)
     engine = series_of([first]).engine
     watched.snapshots.append(first)
-    watched.said = await ask(http, page.address, engine.name if engine else None)
+    name = engine.name if engine else None
+    described = await ask(http, page.address, name, seconds=_FIRST_ASK_SECONDS)
+    watched.answers = LateAnswers(described)
     return watched
+
+
+_FIRST_ASK_SECONDS = 2.0
+"""What comes later is asked for beside the scrapes, which would wait for it here."""
 
 
 def _labels(addresses: Sequence[Address]) -> list[str]:
@@ -215,6 +226,8 @@ async def _scrape_on(
         await asyncio.gather(
             *(_scrape(http, each, clock, min(SCRAPE_SECONDS, left)) for each in watched)
         )
+        for each in watched:
+            each.answers.try_again(http, each.address)
         yield Progress(
             seconds=min(seconds, time.monotonic() - began),
             of_seconds=seconds,
@@ -258,7 +271,7 @@ _ENOUGH_TO_KNOW = 2000
 
 
 async def _probe(http: httpx.AsyncClient, watched: _Watched, deadline_seconds: float) -> None:
-    model = watched.said.get("model")
+    model = watched.answers.description.said.get("model")
     watched.probed = await probe(
         http, watched.address, None if model is None else str(model), deadline_seconds
     )
@@ -267,12 +280,13 @@ async def _probe(http: httpx.AsyncClient, watched: _Watched, deadline_seconds: f
 def _parts(watched: _Watched, now: float) -> Iterator[Part]:
     """What its pages tell, what it says of itself, how scrapes failed, and what was tried."""
     pages = series_of(watched.snapshots) if watched.snapshots else Part(start=watched.failed[0].at)
-    version = watched.said.get("version")
+    said = watched.answers.description.said
+    version = said.get("version")
     engine = pages.engine
     if engine is not None and version is not None:
         engine = EngineName(name=engine.name, version=str(version))
     yield replace(pages, engine=engine)
-    yield Part(facts=facts_of(watched.said, now if pages.start is None else pages.start))
+    yield Part(facts=facts_of(said, now if pages.start is None else pages.start))
     num_all = len(watched.snapshots) + len(watched.failed)
     failures, doubts = told_of_failures(watched.failed, num_all)
     if _is_answered(watched) and not watched.snapshots:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.diagnosis import Finding
 from controlplane.diagnosis.reading import Series
+from controlplane.diagnosis.views.counted_at_end import for_speeds
 from controlplane.diagnosis.window import Change, Window
 from dataplane.engine_metrics.signal import SignalKind
 
@@ -87,8 +88,10 @@ def find_onset(window: Window, finding: Finding) -> Onset | None:
     names = {cited.name for cited in finding.verdict.cited if not cited.is_beside}
     found = [
         (series, shift)
-        for series in window.series
-        if series.origin.name in names and (shift := find_shift(series)) is not None
+        for read in window.series
+        if read.origin.name in names
+        and (series := for_speeds(read, window)) is not None
+        and (shift := find_shift(series)) is not None
     ]
     if not found:
         return None

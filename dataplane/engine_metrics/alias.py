@@ -32,6 +32,11 @@ class Alias:
     """The version that renamed or removed it; None: current."""
     resolution: float = 0.0
     """Its exporter rounds to multiples of this; 0: to nothing that can be seen."""
+    is_counted_at_end: bool = False
+    """It moves when a request, or its prompt, is done, by all its tokens at once: between two
+    scrapes it tells who ended, and no speed."""
+    is_without_cached: bool = False
+    """Prompt tokens that were found in the cache are not among these."""
     averages: Signal | None = None
     """What it is an average of since anybody scraped last: useless to two readers."""
     instead: str | None = None

@@ -89,9 +89,18 @@ def judge(window: Window) -> Verdict | None:
     if detail is not None:
         return argument.verdict(Confidence.LIKELY, detail=detail)
     if seen.is_alive and seen.queue:
-        argument.need("requests in flight at the gateway", "preemptions", "errors and refusals")
+        argument.need(*_NEEDS_OF_SIGNS.get(_engine_of(window), _NEEDS))
         return argument.verdict(Confidence.POSSIBLE)
     return None
+
+
+_NEEDS = ("requests in flight at the gateway", "preemptions", "errors and refusals")
+_NEEDS_OF_SIGNS = {"llama.cpp": ("requests in flight at the gateway", "errors and refusals")}
+"""Of engines that have fewer: each slot has its own context, from which nobody is thrown out."""
+
+
+def _engine_of(window: Window) -> str:
+    return "" if window.engine is None else window.engine.name
 
 
 def _look(argument: Argument, now: Activity) -> _Signs:
@@ -114,7 +123,7 @@ def _look(argument: Argument, now: Activity) -> _Signs:
     holds = signs.holds_what_it_took(argument, window)
     holds = signs.keeps_within_its_limit(argument, window) or holds
     others = (
-        signs.keeps_its_pace(now) or answers,
+        signs.keeps_its_pace(now) or answers or signs.steps_keep_their_pace(argument, now),
         reads,
         signs.agrees(argument, now),
         signs.throws_nobody_out(argument, now),
@@ -123,6 +132,7 @@ def _look(argument: Argument, now: Activity) -> _Signs:
         signs.as_before(argument, window),
         signs.reuses(argument, window),
         signs.meets_what_is_expected(argument, now),
+        is_idle and signs.stands_ready(argument, now),
     )
     return _Signs(
         started=started,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.reading import Series, SourceKind
+from controlplane.diagnosis.views.counted_at_end import is_told_by_ends
 from controlplane.diagnosis.views.course import course_of, from_on, late, mostly_of_late, rate_of
 from controlplane.diagnosis.views.told import number_of, told_number
 from controlplane.diagnosis.window import Window
@@ -75,7 +76,7 @@ class Activity:
     in_flight: Series | None
     """Known beside the engine."""
     decode: Series | None
-    """Tokens a second."""
+    """Tokens a second. None also where they are counted when a request ends, and too few ended."""
     prefill: Series | None
     """Tokens a second."""
     preemptions: Series | None
@@ -196,8 +197,12 @@ class Activity:
 
     @property
     def is_moving(self) -> bool | None:
-        """Of late: within the last third of the window, two readings at least."""
+        """Within the last third of the window. Where tokens are counted at the end, a batch of a
+        prompt shows nothing for some seconds."""
         start = self.window.start + (self.window.end - self.window.start) * 2 / 3
+        made = self.window.find(Signal.GENERATION_TOKENS)
+        if made is not None and is_told_by_ends(made, self.window):
+            start = min(start, self.window.end - _BATCH_SECONDS)
         return self.moves(start, self.window.end)
 
     def _of_events(self, *names: str) -> float | None:
@@ -242,8 +247,10 @@ def _activity_of(window: Window) -> Activity:
 
 
 def _decode(window: Window) -> Series | None:
-    told = window.find(Signal.GENERATION_RATE)
-    counted = rate_of(window.find(Signal.GENERATION_TOKENS), Signal.GENERATION_RATE)
+    told, counter = window.find(Signal.GENERATION_RATE), window.find(Signal.GENERATION_TOKENS)
+    counted = rate_of(counter, Signal.GENERATION_RATE, window)
+    if counter is not None and is_told_by_ends(counter, window):
+        return counted
     if told is None or (counted is not None and _tells_as_much(counted, told)):
         return counted if counted is not None else told
     return told
@@ -252,7 +259,10 @@ def _decode(window: Window) -> Series | None:
 def _prefill(window: Window) -> Series | None:
     told = window.find(Signal.PROMPT_RATE)
     for signal in (Signal.COMPUTED_PROMPT_TOKENS, Signal.PROMPT_TOKENS):
-        counted = rate_of(window.find(signal), Signal.PROMPT_RATE)
+        counter = window.find(signal)
+        counted = rate_of(counter, Signal.PROMPT_RATE, window)
+        if counter is not None and is_told_by_ends(counter, window):
+            return counted
         if counted is not None and (told is None or _tells_as_much(counted, told)):
             return counted
     return told
@@ -276,6 +286,7 @@ _ANSWER_RATE = r"\b(finished|completed|completions|answered|answers|served)\b.*p
 _ANSWERS = r"\b(answers|answered|completions|completed|finished|done)\b.*\b(last|since|in)\b"
 _LONG_SECONDS = 60.0
 """A gauge that is the same to the digit for so long beside counters that stand is no proof."""
+_BATCH_SECONDS = 10.0
 _VLLM_BLOCK = 16.0
 """Tokens, where it was not set; all its releases on CUDA have this default."""
 _NEARLY = 0.95

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.reading import Origin, Reading, Series, SourceKind
+from controlplane.diagnosis.views.counted_at_end import between_ends, is_told_by_ends
 from controlplane.diagnosis.views.told import number_of, plain, share_of, told_all
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal, Unit
@@ -79,9 +80,13 @@ def _added_up(found: list[Fact], key: str) -> tuple[str, tuple[Reading, ...]] | 
     return (" + ".join(keys), tuple(readings)) if readings else None
 
 
-def rate_of(counter: Series | None, signal: Signal) -> Series | None:
+def rate_of(counter: Series | None, signal: Signal, window: Window) -> Series | None:
     """Per second between readings of a counter, each at the end of its interval, as a gauge of
-    `signal`. None with fewer than two readings."""
+    `signal`; of one that moves when a request ends between ends with several between. None with
+    fewer than two readings, or too few ends."""
+    how = ""
+    if counter is not None and is_told_by_ends(counter, window):
+        counter, how = between_ends(counter, window), _BETWEEN_ENDS
     if counter is None:
         return None
     readings = []
@@ -93,9 +98,12 @@ def rate_of(counter: Series | None, signal: Signal) -> Series | None:
             readings.append(Reading(after.at, value, number(value)))
     if not readings:
         return None
-    name = f"{counter.origin.name} per second"
+    name = f"{counter.origin.name} per second{how}"
     origin = Origin(kind=counter.origin.kind, name=name, place=counter.origin.place)
     return Series(signal=signal, origin=origin, readings=tuple(readings))
+
+
+_BETWEEN_ENDS = " (counted when a request ends, so over several ends)"
 
 
 def stretch_while(series: Series | None, holds: Callable[[float], bool]) -> Series | None:

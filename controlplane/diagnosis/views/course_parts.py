@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from controlplane.diagnosis.reading import HistogramReading, HistogramSeries, Series
+from controlplane.diagnosis.views.counted_at_end import for_speeds
 from controlplane.diagnosis.window import Window
 
 _SHARE = 1 / 3
@@ -23,7 +24,9 @@ class Parts:
 
 
 def rates(series: Series | None, window: Window) -> Parts | None:
-    """Per second, of a counter. None where either third has fewer than two readings."""
+    """Per second, of a counter. None where either third has fewer than two readings, or too few
+    ends of a counter that moves with them."""
+    series = None if series is None else for_speeds(series, window)
     if series is None:
         return None
     third = (window.end - window.start) * _SHARE
@@ -36,6 +39,7 @@ def rates(series: Series | None, window: Window) -> Parts | None:
 
 def recent_rate(series: Series | None, window: Window) -> float | None:
     """Per second over the last third."""
+    series = None if series is None else for_speeds(series, window)
     if series is None:
         return None
     last = series.between(window.end - (window.end - window.start) * _SHARE, window.end)

@@ -4,9 +4,15 @@ import itertools
 from dataclasses import replace
 
 from controlplane.diagnosis.reading import Reading, Series
+from controlplane.diagnosis.views.counted_at_end import (
+    REQUESTS_OF_A_SHARE,
+    between_ends,
+    is_told_by_ends,
+)
 from controlplane.diagnosis.views.course import course_of
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal
+from dataplane.engine_metrics.tables import TABLES
 
 _HIT_RATE = r"hit (rate|ratio|share|percent)|hits share|prefix reuse|cached share"
 _PAIRS = (
@@ -20,11 +26,11 @@ def hit_rates(window: Window) -> Series | None:
     before the first of them since the process started; else the engine's own figure, else what was
     told."""
     for asked, found in _PAIRS:
-        rates = _between(window.find(asked), window.find(found))
+        rates = _between(window, tokens_asked(window, asked, found), window.find(found))
         if rates is not None:
             return rates
     rates = _not_computed(
-        window.find(Signal.PROMPT_TOKENS), window.find(Signal.COMPUTED_PROMPT_TOKENS)
+        window, window.find(Signal.PROMPT_TOKENS), window.find(Signal.COMPUTED_PROMPT_TOKENS)
     )
     if rates is not None:
         return rates
@@ -32,6 +38,24 @@ def hit_rates(window: Window) -> Series | None:
     if batches is not None and window.find(Signal.HIT_RATE) is None:
         return batches
     return course_of(window, Signal.HIT_RATE, _HIT_RATE, without=r"expected|before|target|old")
+
+
+def tokens_asked(window: Window, signal: Signal, found: Signal) -> Series | None:
+    """All tokens that were looked up: llama.cpp counts those it found apart from the others."""
+    asked, hits = window.find(signal), window.find(found)
+    if asked is None or hits is None or asked.origin.name not in _WITHOUT_CACHED:
+        return asked
+    readings = [
+        Reading(reading.at, reading.value + other.value, "")
+        for reading in asked.readings
+        if (other := hits.at(reading.at)) is not None
+    ]
+    return replace(asked, readings=tuple(readings)) if readings else None
+
+
+_WITHOUT_CACHED = frozenset(
+    alias.exported for table in TABLES for alias in table.aliases if alias.is_without_cached
+)
 
 
 def finds_as_many(window: Window) -> bool:
@@ -44,6 +68,8 @@ def finds_as_many(window: Window) -> bool:
         found = _left_over(
             window.find(Signal.PROMPT_TOKENS), window.find(Signal.COMPUTED_PROMPT_TOKENS)
         )
+    if found is not None and is_told_by_ends(found, window):
+        found = between_ends(found, window)
     if found is None or len(found.readings) < _INTERVALS:
         return False
     quarter = found.span_seconds / 4
@@ -75,11 +101,11 @@ def _of_batches(window: Window) -> Series | None:
     return Series(signal=Signal.HIT_RATE, origin=reused.origin, readings=tuple(readings))
 
 
-def _not_computed(asked: Series | None, computed: Series | None) -> Series | None:
+def _not_computed(window: Window, asked: Series | None, computed: Series | None) -> Series | None:
     """What of prompts was not computed was found. Both count within a step, so that long intervals
     are taken."""
     found = _left_over(asked, computed)
-    return None if found is None or asked is None else _between(asked, found)
+    return None if found is None or asked is None else _between(window, asked, found)
 
 
 def _left_over(asked: Series | None, computed: Series | None) -> Series | None:
@@ -109,9 +135,11 @@ def _thinned(series: Series) -> Series:
     return replace(series, readings=kept)
 
 
-def _between(queries: Series | None, hits: Series | None) -> Series | None:
+def _between(window: Window, queries: Series | None, hits: Series | None) -> Series | None:
     if queries is None or hits is None:
         return None
+    if is_told_by_ends(queries, window):
+        return _between_ends(window, queries, hits)
     queries = _thinned(queries)
     readings = []
     first, first_hits = queries.first, hits.at(queries.first.at)
@@ -127,6 +155,28 @@ def _between(queries: Series | None, hits: Series | None) -> Series | None:
     if not readings:
         return None
     return Series(signal=Signal.HIT_RATE, origin=hits.origin, readings=tuple(readings))
+
+
+def _between_ends(window: Window, queries: Series, hits: Series) -> Series | None:
+    """Of so many requests each that chance does not make the share, and of the window alone: how
+    many there were before it nobody knows. With too few for a course, one share of all."""
+    enough = REQUESTS_OF_A_SHARE
+    points = between_ends(queries, window, enough, enough)
+    kept = (queries.first, queries.last) if points is None else points.readings
+    readings = []
+    for before, after in itertools.pairwise(kept):
+        old, new = hits.at(before.at), hits.at(after.at)
+        asked = after.value - before.value
+        if old is not None and new is not None and asked > 0 and new.value >= old.value:
+            readings.append(_reading(after.at, new.value - old.value, asked))
+    if not readings:
+        return None
+    name = f"{hits.origin.name} of {enough} requests or more each"
+    return Series(
+        signal=Signal.HIT_RATE,
+        origin=hits.origin if points is None else replace(hits.origin, name=name),
+        readings=tuple(readings),
+    )
 
 
 def _reading(at: float, found: float, asked: float) -> Reading:

@@ -1,7 +1,8 @@
 """llama.cpp's server, which exports with --metrics. Sources: its `tools/server/server-task.cpp` and
 README.
 
-It tells no latencies, and in current versions no KV usage."""
+It tells no latencies, and in current versions no KV usage. Tokens are counted when a request, or
+its prompt, is done; decode calls as they go."""
 
 from dataplane.engine_metrics.alias import Alias, AliasTable
 from dataplane.engine_metrics.signal import Signal
@@ -18,12 +19,25 @@ LLAMACPP = AliasTable(
         Alias("llamacpp:n_busy_slots_per_decode", Signal.BUSY_SLOTS),
         # Called a counter, and is the most that there ever was.
         Alias("llamacpp:n_tokens_max", Signal.CONTEXT_HIGH_WATER),
-        Alias("llamacpp:prompt_tokens_total", Signal.PROMPT_TOKENS),
-        Alias("llamacpp:prompt_tokens_cached_total", Signal.CACHED_PROMPT_TOKENS),
-        Alias("llamacpp:prompt_seconds_total", Signal.PROMPT_SECONDS),
-        Alias("llamacpp:tokens_predicted_total", Signal.GENERATION_TOKENS),
+        Alias(
+            "llamacpp:prompt_tokens_total",
+            Signal.PROMPT_TOKENS,
+            is_counted_at_end=True,
+            is_without_cached=True,
+        ),
+        Alias(
+            "llamacpp:prompt_tokens_cached_total",
+            Signal.CACHED_PROMPT_TOKENS,
+            is_counted_at_end=True,
+        ),
+        Alias("llamacpp:prompt_seconds_total", Signal.PROMPT_SECONDS, is_counted_at_end=True),
+        Alias("llamacpp:tokens_predicted_total", Signal.GENERATION_TOKENS, is_counted_at_end=True),
         # The first token is not timed.
-        Alias("llamacpp:tokens_predicted_seconds_total", Signal.GENERATION_SECONDS),
+        Alias(
+            "llamacpp:tokens_predicted_seconds_total",
+            Signal.GENERATION_SECONDS,
+            is_counted_at_end=True,
+        ),
         Alias("llamacpp:prompt_tokens_seconds", Signal.PROMPT_RATE, averages=Signal.PROMPT_TOKENS),
         Alias(
             "llamacpp:predicted_tokens_seconds",

@@ -1,4 +1,6 @@
-"""Whole metrics pages of sound engines over a minute, as they were recorded, and windows of them.
+"""Whole metrics pages of engines over a minute, as they were recorded, and windows of them.
+
+Those of sound ones lie side by side, and in `troubled/` those of others.
 
 Each file in `recorded_pages/` says in its first line where it is from; then what the engine says of
 itself beside its page; then the first page whole, and of each later one what changed or was added:
@@ -21,9 +23,10 @@ _SAID, _PAGE, _CHANGED = "#= said ", "#= page ", "@"
 
 
 @cache
-def recorded_window(name: str) -> Window:
-    """What a look at the running engine would have seen."""
-    said, pages = read_pages(name)
+def recorded_window(name: str, start: float = 0.0, seconds: float = float("inf")) -> Window:
+    """What a look at the running engine would have seen, from `start` of the recording on."""
+    said, recorded = read_pages(name)
+    pages = [page for page in recorded if start <= page[0] <= start + seconds]
     place = "http://127.0.0.1:8000/metrics"
     part = series_of([Snapshot(at=at, text=text, place=place) for at, text in pages])
     return join([part, Part(facts=facts_of(said, pages[0][0]))])

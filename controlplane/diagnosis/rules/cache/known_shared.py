@@ -12,7 +12,7 @@ from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import FULL
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.contrast import contrasts
-from controlplane.diagnosis.views.prefix import hit_rates
+from controlplane.diagnosis.views.prefix import hit_rates, tokens_asked
 from controlplane.diagnosis.views.shared import Shared, shared_by_prompts
 from controlplane.diagnosis.views.told import number_of, plain, says_no, told, told_all
 from controlplane.diagnosis.window import Window
@@ -145,7 +145,7 @@ def _counted(window: Window) -> Iterator[tuple[Series, Series]]:
         (Signal.PREFIX_QUERIES, Signal.PREFIX_HITS),
         (Signal.PROMPT_TOKENS, Signal.CACHED_PROMPT_TOKENS),
     ):
-        asked, found = window.find(wanted), window.find(hits)
+        asked, found = tokens_asked(window, wanted, hits), window.find(hits)
         if asked is not None and found is not None:
             yield asked, found
     computed, cached = (

@@ -6,7 +6,6 @@ import re
 from controlplane.diagnosis.citing import number, says
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
-from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.delivery.engine_pace import is_engine_fine, late_delivery
 from controlplane.diagnosis.rules.delivery.way_out import (
@@ -169,16 +168,12 @@ def _busy_front(argument: Argument, window: Window) -> Figure | None:
             return None
         argument.fact(busy.fact, "one event loop can use one core")
         return busy
-    rate = _cpu_rate(window.find(Signal.PROCESS_CPU))
+    rate = rate_of(window.find(Signal.PROCESS_CPU), Signal.PROCESS_CPU, window)
     if rate is None or rate.last.value < BUSY_CORE:
         return None
     sentence = f"{rate.origin.name} {rate.last.raw}: seconds of CPU a second"
     argument.says(sentence)
     return Figure(rate.last.value, sentence)
-
-
-def _cpu_rate(series: Series | None) -> Series | None:
-    return rate_of(series, Signal.PROCESS_CPU)
 
 
 def _grows_with_streams(argument: Argument, window: Window) -> bool:

@@ -10,6 +10,8 @@ from controlplane.diagnosis.reading import SourceKind
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.contrast import contrasts
+from controlplane.diagnosis.views.counted_at_end import is_told_by_ends
+from controlplane.diagnosis.views.course import from_on
 from controlplane.diagnosis.views.kept_prompts import kept_prompts
 from controlplane.diagnosis.views.latency import is_quick, latencies
 from controlplane.diagnosis.views.preempting import preempting
@@ -33,6 +35,54 @@ def keeps_its_pace(now: Activity) -> bool:
     if decode is None or decode.max == 0:
         return False
     return len(decode.readings) > 1 and decode.span_seconds >= _PACE_SECONDS
+
+
+def steps_keep_their_pace(argument: Argument, now: Activity) -> bool:
+    """Where tokens are counted when a request ends, and steps as they go: answers end, steps go on
+    in each part of the window, and they do not get fewer."""
+    made, steps = now.window.find(Signal.GENERATION_TOKENS), now.window.find(Signal.STEPS)
+    if made is None or steps is None or not is_told_by_ends(made, now.window):
+        return False
+    if not made.increase or steps.span_seconds < _STEPS_SECONDS:
+        return False
+    part = steps.span_seconds / _STEP_PARTS
+    starts = [steps.first.at + part * index for index in range(_STEP_PARTS)]
+    parts = [from_on(steps.between(steps.first.at, start + part), start) for start in starts]
+    paces = [each.per_second for each in parts if each is not None]
+    known = [pace for pace in paces if pace is not None]
+    if len(known) < _STEP_PARTS or min(known) < _GOES_ON * max(known):
+        return False
+    if known[-1] < _STEADY * known[0]:
+        return False
+    argument.series(steps, "steps go on; tokens are counted when a request ends")
+    return True
+
+
+_STEPS_SECONDS = 9.0
+_STEP_PARTS = 3
+_GOES_ON = 0.1
+"""Of the fastest part: prompts are read in steps as well, which take their time."""
+_STEADY = 0.5
+"""Of the first part."""
+
+
+def stands_ready(argument: Argument, now: Activity) -> bool:
+    """It says so itself, beside a page on which nothing runs or waits for long: it answers, or none
+    of its slots is busy. A page of llama.cpp's server comes from the loop that serves requests."""
+    engine, running, waiting = now.window.engine, now.running, now.waiting
+    if engine is None or engine.name != "llama.cpp" or running is None or waiting is None:
+        return False
+    if running.max > 0 or waiting.max > 0 or len(running.readings) < _READY_PAGES:
+        return False
+    health = told_number(now.window, r"^health$")
+    if health is None or number_of(health) != _OK:
+        return False
+    argument.fact(health, "it answers, as do its pages, from the loop that serves requests")
+    return True
+
+
+_READY_PAGES = 8
+_OK = 200
 
 
 def queue_is_fine(argument: Argument, now: Activity) -> bool:

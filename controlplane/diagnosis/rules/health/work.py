@@ -118,7 +118,7 @@ def _cite_what_is_read(argument: Argument, now: Activity) -> None:
 def _cite_speed(argument: Argument, now: Activity) -> None:
     """What each request gets: it rises as the batch empties."""
     running, decode = now.running, now.decode
-    if running is None or decode is None:
+    if running is None or decode is None or len(decode.readings) < 2:
         return
     first = running.at(decode.first.at)
     last = running.at(decode.last.at)

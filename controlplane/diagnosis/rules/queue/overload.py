@@ -27,10 +27,15 @@ from dataplane.engine_metrics.signal import Signal
 _LEAST_SECONDS = 14.0
 """Of waiting. An engine looks at its queue every step, and a step takes well under a second; but
 two lines of a log, ten seconds apart, do not tell a queue that stays from one that passes."""
+_LEAST_DENSE_SECONDS = 9.0
+"""Where pages a second or so apart all show it."""
+_BATCHES = 4.0
 _USUAL_SEATS = 16
 """Limits of a batch are powers of two from here on; a batch that stands at one is at its limit."""
 _MOSTLY = 0.7
 _MANY_READINGS = 8
+_SOME_READINGS = 4
+"""Of a server that takes seconds for a page while it is busy."""
 _LEAST_BATCH = 4
 """A batch of one or two that stands still says nothing of a limit."""
 _GROWN = 1.25
@@ -120,6 +125,8 @@ def _limit(now: Activity, waiting: Series) -> str:
     at_most = sum(value >= (1 - PLATEAU) * most for value in running.values)
     if len(running.readings) < 2 or at_most < _MOSTLY * len(running.readings):
         return ""
+    if _has_slots(now) and running.is_constant:
+        return f"the batch stands at {number(most)}, and who waits does so for a slot"
     is_long = len(running.readings) >= _MANY_READINGS and most >= _LEAST_BATCH
     is_usual = running.is_constant and most >= _USUAL_SEATS and _is_power_of_two(most)
     if now.seats is not None:
@@ -130,6 +137,11 @@ def _limit(now: Activity, waiting: Series) -> str:
     if is_batch and len(running.readings) > 2 and (now.kv is None or not now.has_room):
         return f"the batch stands at {number(most)}"
     return ""
+
+
+def _has_slots(now: Activity) -> bool:
+    """A request is put off there for one reason alone: no slot is free."""
+    return now.window.engine is not None and now.window.engine.name == "llama.cpp"
 
 
 def _may_be_one_prompt(argument: Argument, now: Activity) -> bool:
@@ -157,14 +169,14 @@ def _is_known(now: Activity) -> bool:
 
 
 def _is_usual(now: Activity, limit: str) -> bool:
-    """It stands at a power of two, as limits of a batch are, while the queue is longer than it."""
+    """It stands at a power of two, as limits of a batch are, while the queue is longer than it; of
+    slots at whatever number, read often and over time."""
     running = now.running
-    return (
-        bool(limit)
-        and running is not None
-        and running.max >= _LEAST_BATCH
-        and _is_power_of_two(running.max)
-    )
+    if not limit or running is None:
+        return False
+    if _has_slots(now) and now.seats is None and len(running.readings) >= _SOME_READINGS:
+        return running.is_constant and running.span_seconds >= _LEAST_DENSE_SECONDS
+    return running.max >= _LEAST_BATCH and _is_power_of_two(running.max)
 
 
 def _grows(waiting: Series) -> bool:
@@ -252,9 +264,22 @@ def _lasts(now: Activity, waiting: Series, argument: Argument) -> bool:
     growth = more_arrives(now)
     if growth:
         argument.says(growth)
-    if is_sustained(waiting, _LEAST_SECONDS):
+    if _stands_above(now, waiting) or is_sustained(waiting, _LEAST_SECONDS):
         return _is_deep(now, waiting) or wait is not None or bool(growth)
     return wait is not None or bool(growth)
+
+
+def _stands_above(now: Activity, waiting: Series) -> bool:
+    """Several batches wait in each of many readings, and none of them is let in for good: shorter
+    than a queue of one batch needs to be seen."""
+    running = now.running
+    return (
+        running is not None
+        and len(waiting.readings) >= _MANY_READINGS
+        and is_sustained(waiting, _LEAST_DENSE_SECONDS)
+        and waiting.min >= _BATCHES * max(running.mean, 1.0)
+        and late(waiting) >= _STAYS * early(waiting)
+    )
 
 
 def _is_deep(now: Activity, waiting: Series) -> bool:

@@ -6,6 +6,7 @@ from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.spread import spread_of
 from controlplane.diagnosis.window import DoubtKind
 from dataplane.engine_metrics.signal import Signal
+from dataplane.engine_metrics.tables import TABLES
 
 _MISSING = 1.5
 """Times what the engine has: more in flight than it knows of."""
@@ -35,7 +36,14 @@ def uneven(now: Activity) -> Iterator[str]:
 
 
 def doubts(now: Activity) -> Iterator[str]:
-    """Series that the reader of a page did not believe."""
+    """Series that the reader of a page did not believe; not an average that two readers share,
+    beside counters that tell the same."""
     kinds = (DoubtKind.STUCK, DoubtKind.COUNTER_RESET, DoubtKind.MISSING, DoubtKind.OUT_OF_RANGE)
     for doubt in now.window.doubts_of(*kinds):
-        yield f"{doubt.name}: {doubt.what}"
+        if doubt.name not in _AVERAGES:
+            yield f"{doubt.name}: {doubt.what}"
+
+
+_AVERAGES = frozenset(
+    alias.exported for table in TABLES for alias in table.aliases if alias.averages is not None
+)

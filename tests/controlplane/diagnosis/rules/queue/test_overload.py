@@ -252,3 +252,22 @@ def test_averages_that_begin_anew_whenever_they_are_read_hide_no_overload() -> N
         BUILT_IN_RULES,
     )
     assert [each.mechanism for each in found.findings] == [Mechanism.QUEUE_OVERLOAD]
+
+
+def test_a_queue_before_slots_that_nobody_counted_is_overload_once_it_was_seen_often_enough() -> (
+    None
+):
+    def waits(pages: int) -> Confidence | None:
+        verdict = OVERLOAD.judge(
+            window(
+                series(Signal.RUNNING, *[2] * pages, every=1.0),
+                series(Signal.WAITING, *[18] * pages, every=1.0),
+                series(Signal.GENERATION_TOKENS, *(64 * (i // 2) for i in range(pages)), every=1.0),
+                series(Signal.STEPS, *range(pages), every=1.0),
+                engine="llama.cpp",
+            )
+        )
+        return None if verdict is None else verdict.confidence
+
+    assert waits(11) is Confidence.LIKELY
+    assert waits(6) is Confidence.POSSIBLE

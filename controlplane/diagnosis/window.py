@@ -182,7 +182,8 @@ class Window:
     # --- log ----------------------------------------------------------------------------
     def events_of(self, *kinds: LogKind) -> tuple[LogEvent, ...]:
         """Of these kinds, in the order of their lines."""
-        return tuple(event for event in self.events if event.kind in kinds)
+        key = ("events of", kinds)
+        return self.once(key, lambda: tuple(each for each in self.events if each.kind in kinds))
 
     def last_event(self, *kinds: LogKind) -> LogEvent | None:
         """The last of these kinds."""

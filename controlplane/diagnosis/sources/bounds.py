@@ -13,6 +13,8 @@ MOST_OF_ALL_PAGES = 256 << 20
 """Of all that are named."""
 MOST_SCRAPES = 10_000
 """In one file: nearly three hours of one a second."""
+MOST_ENGINES = 8000
+"""On one page: some ten seconds of work."""
 NEWEST_OF_LOG = 32 << 20
 """Bytes of a log that are read, its newest; some twenty seconds of work."""
 MOST_UNPACKED = 4 << 30

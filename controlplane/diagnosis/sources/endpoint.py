@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.reading import (
@@ -13,6 +14,7 @@ from controlplane.diagnosis.reading import (
     SourceKind,
 )
 from controlplane.diagnosis.sources.derived import derived
+from controlplane.diagnosis.sources.engine_bound import refuse_many_engines
 from controlplane.diagnosis.sources.histogram_states import state_of
 from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.sources.plain_number import plain_number
@@ -43,6 +45,7 @@ _TELLING_ROLES = frozenset({"prefill", "decode"})
 """Of an engine that does half of the work; another endpoint has the other half."""
 
 Labels = tuple[tuple[str, str], ...]
+T = TypeVar("T", Series, HistogramSeries)
 
 
 @dataclass(slots=True)
@@ -67,13 +70,15 @@ class Endpoint:
     """That were seen under the same address, and are not read."""
 
     def take(self, samples: Sequence[Sample], names: frozenset[str], at: float) -> None:
-        """The page of `at`."""
+        """The page of `at`. Raises TooManyEnginesError."""
         self._moments.append(at)
         if names != self._last_names:
             self._note_engines(names)
         self._names |= names
         self._last_names = names
-        for key, gathered in self.gatherer.gather(samples, self._first_engine).items():
+        found = self.gatherer.gather(samples, self._first_engine)
+        refuse_many_engines((labels for _, labels in found), self.place)
+        for key, gathered in found.items():
             self._told.setdefault(key, []).append(presence.At(at, gathered))
         settings, facts = self._settings_reader.read(samples, at)
         for each in settings:
@@ -178,11 +183,9 @@ class Endpoint:
     def _doubt(self, series: Sequence[Series], histograms: Sequence[HistogramSeries]) -> None:
         self._doubts += self._doubt_engines()
         self._doubts += counters.doubts_of(series, histograms)
-        for rank in sorted({each.labels.get("engine", "") for each in series}):
-            self._doubts += stillness.doubts_of(
-                [each for each in series if each.labels.get("engine", "") == rank],
-                [each for each in histograms if each.labels.get("engine", "") == rank],
-            )
+        shown = _by_rank(histograms)
+        for rank, own in sorted(_by_rank(series).items()):
+            self._doubts += stillness.doubts_of(own, shown.get(rank, ()))
         self._doubts += presence.vanished(series, self._moments)
         self._doubts += timestamps.doubts_of(
             {told[-1].gathered.name: told for told in self._told.values()}
@@ -229,6 +232,14 @@ class Endpoint:
                 f"{self._first_engine} are used alone: ask each engine at its own address",
                 at=self._moments[0],
             )
+
+
+def _by_rank(told: Iterable[T]) -> dict[str, list[T]]:
+    """A page of a large fleet has thousands."""
+    found: dict[str, list[T]] = {}
+    for each in told:
+        found.setdefault(each.labels.get("engine", ""), []).append(each)
+    return found
 
 
 def _engines(names: Iterable[str]) -> dict[str, int]:

@@ -10,6 +10,5 @@ def place_of(window: Window, event: LogEvent) -> int:
     lines = window.lines
     if 0 <= event.index < len(lines) and lines[event.index] == event.line:
         return event.index
-    return next(
-        (index for index in range(len(lines) - 1, -1, -1) if lines[index] == event.line), len(lines)
-    )
+    last = window.once("last places of lines", lambda: {line: n for n, line in enumerate(lines)})
+    return last.get(event.line, len(lines))

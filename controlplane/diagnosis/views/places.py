@@ -15,6 +15,10 @@ _LABELS = ("replica", "engine")
 def each_place(window: Window) -> Iterator[tuple[str, Window]]:
     """Its name, and a window with its series alone; nothing where there are not two. Facts, events
     and changes stay: nobody tells of which place they are."""
+    yield from window.once(each_place, lambda: tuple(_each_place(window)))
+
+
+def _each_place(window: Window) -> Iterator[tuple[str, Window]]:
     for label in _LABELS:
         series: dict[str, list[Series]] = {}
         for each in window.series:
@@ -35,6 +39,10 @@ def each_place(window: Window) -> Iterator[tuple[str, Window]]:
 
 def each_by_its_series(window: Window) -> Iterator[tuple[str, Window]]:
     """As `each_place`, without what may be of another place."""
+    yield from window.once(each_by_its_series, lambda: tuple(_by_series(window)))
+
+
+def _by_series(window: Window) -> Iterator[tuple[str, Window]]:
     for place, part in each_place(window):
         yield place, replace(part, facts=(), events=(), lines=(), changes=())
 

@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from dataplane.engine_metrics.exposition import (
     ExpositionReader,
@@ -85,3 +86,28 @@ def test_scrapes_that_were_appended_to_one_file_come_apart() -> None:
     assert [len(_read(part).samples) for part in parts] == [2, 2, 2]
     assert parts[1].startswith("# TYPE a gauge\n")
     assert list(split_scrapes("")) == [""]
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "up",
+        "a:b_total",
+        'a{b="c"}',
+        'a{b="c",}',
+        "a{}",
+        'a{b="",c="{}",le="+Inf"}',
+        'a{b="é,=} x"}',
+        'a{b="c\\"d\\\\"}',
+    ],
+)
+def test_heads_are_read_as_the_library_reads_them(head: str) -> None:
+    [sample] = ExpositionReader().read(f"{head} 1\n").samples
+    [family] = text_string_to_metric_families(f"{head} 1\n")
+    assert sample.head.name == family.samples[0].name
+    assert sample.head.labels == family.samples[0].labels
+
+
+@pytest.mark.parametrize("head", ['a{b="c"d="e"}', 'a{b="c",b="d"}', "a{b=c}"])
+def test_a_head_that_the_library_refuses_is_a_bad_line(head: str) -> None:
+    assert len(ExpositionReader().read(f"up 1\n{head} 1\n").bad_lines) == 1

@@ -1,6 +1,7 @@
 """How long an engine's start took, stage by stage, from its log and from what was told of it."""
 
 import re
+from bisect import bisect_left
 from dataclasses import dataclass
 
 from controlplane.diagnosis.citing import number, says
@@ -177,11 +178,17 @@ def _gap(window: Window, event: LogEvent) -> tuple[float, str] | None:
     """Since the line before, and that line; None where one of them has no time."""
     if event.at is None:
         return None
-    earlier = [each for each in window.events if each.index < event.index and each.at is not None]
-    began = earlier[-1].at if earlier and earlier[-1].at is not None else window.start
+    dated = window.once("indexes and times of events", lambda: _dated(window))
+    num_earlier = bisect_left(dated, (event.index,))
+    began = dated[num_earlier - 1][1] if num_earlier else window.start
     place = place_of(window, event)
     line = window.lines[place - 1] if place > 0 else ""
     return event.at - began, f"«{' '.join(line.split())[:120]}»" if line else "the first line"
+
+
+def _dated(window: Window) -> list[tuple[int, float]]:
+    """In the order of their lines; a long log has thousands of events."""
+    return [(each.index, each.at) for each in window.events if each.at is not None]
 
 
 def _line(event: LogEvent) -> str:

@@ -44,7 +44,7 @@ _LISTED = re.compile(
 
 def without_private(line: str) -> str:
     """`line` without prompts, answers, bodies of requests and secrets. A JSON record stays one."""
-    if any(hint in line for hint in _HINTS):
+    if any(map(line.__contains__, _HINTS)):
         line = _record(line) or _text(line)
     return without_secrets(line)
 

@@ -69,6 +69,17 @@ def test_a_page_is_bounded_by_file_as_by_url(
     assert complaint in _refusal(page).what
 
 
+def test_a_page_of_more_engines_than_are_judged_at_once_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "page.prom"
+    page.write_text("".join(f'vllm:num_requests_running{{engine="{n}"}} 1\n' for n in range(9)))
+    monkeypatch.setattr(bounds, "MOST_ENGINES", 9)
+    read_inputs([str(page)])
+    monkeypatch.setattr(bounds, "MOST_ENGINES", 8)
+    assert "9 engines" in _refusal(page).what
+
+
 def test_pages_of_many_files_are_bounded_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,6 +29,8 @@ def diagnosis_text(diagnosis: Diagnosis) -> str:
     if diagnosis.explained:
         names = ", ".join(finding.mechanism.value for finding in diagnosis.explained)
         lines += ["", *_wrapped(f"Seen as well, and explained by this: {names}.")]
+    if diagnosis.findings:
+        lines += _beside(diagnosis.possible)
     lines += _telemetry(diagnosis.window)
     return "\n".join(lines)
 
@@ -142,6 +144,19 @@ def _undecided(diagnosis: Diagnosis) -> Iterator[str]:
         yield from _section("What was seen", diagnosis.seen)
     yield from _section("What to do", (GATHER,))
     yield f"Runbook: pilothouse runbook {Mechanism.CANNOT_TELL.value}"
+
+
+def _beside(possible: Iterable[Finding]) -> Iterator[str]:
+    """Troubles of their own, which the answer says nothing of."""
+    for finding in possible:
+        if not finding.rule.stands_beside:
+            continue
+        detail = f" [{finding.verdict.detail}]" if finding.verdict.detail else ""
+        yield ""
+        yield from _wrapped(f"Beside it, {finding.mechanism.value} (possible){detail}")
+        yield from _items(finding.verdict.evidence)
+        yield from _items(finding.verdict.against, mark="but")
+        yield from _section("To settle it, find out", finding.verdict.needs)
 
 
 def _section(title: str, items: Iterable[str]) -> Iterator[str]:

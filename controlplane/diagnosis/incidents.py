@@ -1,10 +1,11 @@
 """Which findings belong to one incident, when one is opened, and when it is over.
 
 A finding that stays for two looks, or is certain at the first, belongs to the open incident that
-found its mechanism before; otherwise to one that was opened just now, because one trouble shows in
-several ways; otherwise it opens its own. An incident is over when nothing of it was seen for a
-while although somebody looked; what comes back soon reopens it, so that a trouble that flaps is one
-incident and not thirty.
+found its mechanism before; otherwise to one that was opened just now and is still to be seen,
+because one trouble shows in several ways; otherwise it opens its own. What is wrong with figures is
+no part of what is wrong with the service, and the other way round. An incident is over when nothing
+of it was seen for a while although somebody looked; what comes back soon reopens it, so that a
+trouble that flaps is one incident and not thirty.
 """
 
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from controlplane.diagnosis.json_form import finding_as_json
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.onset import find_onset
 from controlplane.diagnosis.sources.failed_scrapes import SILENT_KEY
+from controlplane.diagnosis.views.ending import end_of
 from controlplane.store.database import Database
 from controlplane.store.incident_lists import list_current
 from controlplane.store.incidents import (
@@ -34,6 +36,14 @@ NO_TROUBLE = frozenset({Mechanism.HEALTHY, Mechanism.QUEUE_BURST_DRAINING})
 """Nothing is to be done about them: a queue that gets shorter by itself wakes nobody."""
 _NEVER_PART = frozenset({Mechanism.ENGINE_HUNG})
 """Who is called has to read of it first: it is no part of a trouble that was found before."""
+_OF_FIGURES = frozenset(
+    {
+        Mechanism.TELEMETRY_STALE,
+        Mechanism.TELEMETRY_MISSING,
+        Mechanism.TELEMETRY_MISREAD,
+        Mechanism.CLOCK_SKEW,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +54,8 @@ class IncidentSettings:
     """In a row, until what is only likely opens one."""
     joins_within_seconds: float = 600.0
     """Another mechanism is part of the same trouble if it is found so soon after the opening."""
+    seen_within_seconds: float = 40.0
+    """And that was seen so lately: two looks. What is no longer there shows in no other way."""
     resolves_after_seconds: float = 60.0
     reopens_within_seconds: float = 1800.0
 
@@ -164,11 +176,23 @@ def _belongs_to(
             return incident
     if finding.mechanism in _NEVER_PART:
         return None
-    fresh_ns = round(settings.joins_within_seconds * _NS)
-    for incident, _ in is_open:
-        if now_unix_ns - incident.opened_at_unix_ns <= fresh_ns:
-            return incident
-    return None
+    return next(
+        (each for each, _ in is_open if _may_show_as(each, finding, now_unix_ns, settings)), None
+    )
+
+
+def _may_show_as(
+    incident: StoredIncident, finding: Finding, now_unix_ns: int, settings: IncidentSettings
+) -> bool:
+    """Whether a mechanism that was not found in it may be the same trouble."""
+    if (finding.mechanism in _OF_FIGURES) != (incident.mechanism in _OF_FIGURES):
+        return False
+    opened_seconds = (now_unix_ns - incident.opened_at_unix_ns) / _NS
+    unseen_seconds = (now_unix_ns - incident.last_seen_at_unix_ns) / _NS
+    return (
+        opened_seconds <= settings.joins_within_seconds
+        and unseen_seconds <= settings.seen_within_seconds
+    )
 
 
 def _since(diagnosis: Diagnosis, finding: Finding) -> int | None:
@@ -184,7 +208,10 @@ def _since(diagnosis: Diagnosis, finding: Finding) -> int | None:
 
 
 def _could_see(diagnosis: Diagnosis) -> bool:
-    """A look that saw nothing of the engine says nothing about an end either."""
+    """A look that saw nothing of the engine says nothing about an end either, and one at an engine
+    that is gone says of another end."""
+    if end_of(diagnosis.window) is not None:
+        return False
     return diagnosis.mechanism is not Mechanism.CANNOT_TELL or bool(diagnosis.window.series)
 
 

@@ -37,7 +37,24 @@ def diagnose_course(window: Window, rules: Sequence[Rule]) -> Diagnosis:
         found = _of_last_minutes(window, rules) or found
     if not found.findings or found.mechanism is Mechanism.HEALTHY:
         return found
-    return replace(found, lasted=_lasted(window, found.findings[0], rules))
+    return _without_past_wave(
+        replace(found, lasted=_lasted(window, found.findings[0], rules)), rules
+    )
+
+
+def _without_past_wave(found: Diagnosis, rules: Sequence[Rule]) -> Diagnosis:
+    """Of a queue that drained long before the end nothing is to be done: the answer is what came
+    after it, and the wave is told beside."""
+    lasted = found.lasted
+    if found.mechanism is not Mechanism.QUEUE_BURST_DRAINING or lasted is None:
+        return found
+    after = _after(found.window, lasted.seen_until)
+    if after is None:
+        return found
+    since = diagnose(after, rules)
+    wave = found.findings[0]
+    others = [each for each in since.possible if each.mechanism is not wave.mechanism]
+    return replace(since, window=found.window, possible=(*others, wave))
 
 
 def _is_long(window: Window) -> bool:
@@ -71,14 +88,23 @@ def _lasted(window: Window, finding: Finding, rules: Sequence[Rule]) -> Lasted |
         return None
     if not _is_long(window) or window.end - last < _CALM_SECONDS:
         return Lasted(seen_from=first, seen_until=None)
-    after = moments[bisect.bisect_right(moments, last) :]
-    since = diagnose(stretch_of(window, after[0], window.end), rules) if after else None
+    after = _after(window, last)
+    since = None if after is None else diagnose(after, rules)
     return Lasted(
         seen_from=min(first, last),
         seen_until=last,
         now=None if since is None else since.mechanism,
         now_confidence=None if since is None else since.confidence,
     )
+
+
+def _after(window: Window, last: float | None) -> Window | None:
+    """What was seen after `last`; None where nothing was, or that is not known."""
+    if last is None:
+        return None
+    moments = _moments(window)
+    after = moments[bisect.bisect_right(moments, last) :]
+    return stretch_of(window, after[0], window.end) if after else None
 
 
 def _moments(window: Window) -> list[float]:

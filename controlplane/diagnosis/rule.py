@@ -28,6 +28,9 @@ class Rule:
     """What that remedy may hide, or what evidence it destroys. One sentence."""
     explains: frozenset[Mechanism] = frozenset()
     """Verdicts about these are consequences of this one where both are found: they step back."""
+    stands_beside: bool = False
+    """What it sees is a trouble of its own, told beside whatever else is the answer, also where it
+    is only possible."""
 
     @property
     def runbook(self) -> str | None:

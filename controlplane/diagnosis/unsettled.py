@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from controlplane.diagnosis.citing import course, number, says, seconds
 from controlplane.diagnosis.reading import HistogramSeries
+from controlplane.diagnosis.views.ending import end_of
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal, Unit
 
@@ -32,7 +33,7 @@ _A_WHILE_SECONDS = 20.0
 
 
 def seen(window: Window) -> tuple[str, ...]:
-    """What stood there, the changes first."""
+    """What stood there: that it ended, then the changes."""
     return tuple(_seen(window))[:_MOST_SEEN]
 
 
@@ -42,6 +43,9 @@ def asked(window: Window) -> tuple[str, ...]:
 
 
 def _seen(window: Window) -> Iterator[str]:
+    end = end_of(window)
+    if end is not None:
+        yield end.says
     for change in window.changes:
         yield f"{change.what}, {seconds(window.end - change.at)} s before the end of what was seen"
     for signal in _TELLING:

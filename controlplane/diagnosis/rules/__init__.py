@@ -21,6 +21,7 @@ from controlplane.diagnosis.rules.healthy import HEALTHY
 from controlplane.diagnosis.rules.life.hung import HUNG
 from controlplane.diagnosis.rules.life.late import CAPACITY_LATE
 from controlplane.diagnosis.rules.life.leak import LEAK
+from controlplane.diagnosis.rules.life.stalled import STALLED
 from controlplane.diagnosis.rules.life.startup import STARTUP_SLOW
 from controlplane.diagnosis.rules.memory.capture import GRAPH_CAPTURE
 from controlplane.diagnosis.rules.memory.decode import DECODE_GROWTH
@@ -95,7 +96,7 @@ COMPARED: tuple[Rule, ...] = (
 and the gateway side by side, or a page beside what it was. None of them alone shows what is wrong,
 and each looks like the trouble of a later rule."""
 
-LIFE: tuple[Rule, ...] = (HUNG, LEAK, CAPACITY_LATE, STARTUP_SLOW)
+LIFE: tuple[Rule, ...] = (HUNG, STALLED, LEAK, CAPACITY_LATE, STARTUP_SLOW)
 """What stands still, holds on or is not there yet."""
 
 TELEMETRY: tuple[Rule, ...] = (STALE, MISSING, CLOCK_SKEW, MISREAD, SILENT, NO_PAGE)

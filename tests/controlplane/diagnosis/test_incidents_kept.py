@@ -11,6 +11,12 @@ from controlplane.diagnosis.judging import diagnose
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Origin, Reading, Series, SourceKind
 from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.sources.facts import facts_of
+from controlplane.diagnosis.sources.failed_scrapes import (
+    SILENT_KEY,
+    FailedScrape,
+    told_of_failures,
+)
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.window import Window
 from controlplane.store.connection import DatabaseKind
@@ -138,6 +144,29 @@ def test_another_trouble_much_later_and_that_of_another_deployment_are_incidents
     assert len(looks.look(2005, (THRASH, CERTAIN), deployment="batch")) == 3
 
 
+@pytest.mark.parametrize(
+    ("first", "other"),
+    [(OVERLOAD, Mechanism.TELEMETRY_STALE), (Mechanism.TELEMETRY_STALE, OVERLOAD)],
+)
+def test_wrong_figures_and_a_wrong_service_are_two_incidents_and_neither_renames_the_other(
+    looks: Looks, first: Mechanism, other: Mechanism
+) -> None:
+    looks.look(0, (first, LIKELY))
+    [before] = looks.look(15, (first, LIKELY))
+    later, opened = looks.look(30, (other, CERTAIN))
+    assert opened.incident_id == before.incident_id
+    assert (opened.mechanism, opened.since_unix_ns) == (first.value, before.since_unix_ns)
+    assert opened.last_seen_at_unix_ns == 15 * _S
+    assert (later.mechanism, later.opened_at_unix_ns) == (other.value, 30 * _S)
+
+
+def test_what_is_found_after_a_trouble_was_no_longer_seen_is_another_one(looks: Looks) -> None:
+    looks.look(0, (OVERLOAD, LIKELY))
+    looks.look(15, (OVERLOAD, LIKELY))
+    assert len(looks.look(50, (THRASH, CERTAIN))) == 1
+    assert len(looks.look(100, (Mechanism.OOM_DECODE_GROWTH, CERTAIN))) == 2
+
+
 def test_it_is_resolved_when_nobody_sees_it_any_more_and_reopened_when_it_comes_back(
     looks: Looks,
 ) -> None:
@@ -168,6 +197,21 @@ def test_a_look_that_saw_nothing_of_the_engine_ends_nothing(
     looks.look(0, (THRASH, CERTAIN))
     blind = diagnose(Window(start=0, end=500), [])
     IncidentKeeper(database).take("chat", blind, 500 * _S)
+    [still] = looks.incidents()
+    assert still.state is IncidentState.OPEN
+
+
+def test_an_engine_that_is_gone_ends_no_incident(looks: Looks, database: Database) -> None:
+    looks.look(0, (THRASH, CERTAIN))
+    failed = [FailedScrape(60.0, "a", "ConnectError: All connection attempts failed")]
+    silent = facts_of({SILENT_KEY: {"a": 30}}, 90.0, is_observed=True)
+    facts = (*told_of_failures(failed, 3)[0], *silent)
+    origin = Origin(kind=SourceKind.GATEWAY, name="gateways: in flight")
+    waits = Series(
+        signal=Signal.GATEWAY_IN_FLIGHT, origin=origin, readings=(Reading(90.0, 1.0, "1"),)
+    )
+    gone = diagnose(Window(start=0, end=90, facts=facts, series=(waits,)), [])
+    IncidentKeeper(database).take("chat", gone, 90 * _S)
     [still] = looks.incidents()
     assert still.state is IncidentState.OPEN
 

@@ -103,3 +103,27 @@ def test_a_stretch_has_the_lines_readings_and_events_of_its_time_alone(
     assert not any("OutOfMemory" in line for line in (*before.lines, *after.lines))
     assert {len(each.readings) for each in before.series} == {60}
     assert {len(each.readings) for each in after.series} == {90}
+
+
+def _wave(first: int) -> list[tuple[int, str]]:
+    """It comes at once, and drains."""
+    waiting = [0, 0, 16, 16, 15, 9, 5, 1, 0, 0]
+    return [
+        (first + 10 * i, statistics(80, 40 + i, 4 if n else 1, n, 4.4))
+        for i, n in enumerate(waiting)
+    ]
+
+
+def test_a_wave_long_past_is_no_answer_and_is_told_beside_what_came_after_it() -> None:
+    since = [(1000 + 10 * i, statistics(80, 40 + i % 3, 3, 0, 3.3)) for i in range(6)]
+    found = diagnose_course(window_of([*_wave(0), *since]), load_rules())
+    assert found.mechanism is Mechanism.HEALTHY
+    assert Mechanism.QUEUE_BURST_DRAINING in {each.mechanism for each in found.possible}
+
+
+def test_a_log_that_breaks_off_asks_first_how_its_process_ended() -> None:
+    since = [(1000 + 10 * i, statistics(80, 40 + i % 3, 3, 0, 3.3)) for i in range(3)]
+    left = (1024, "Parent process exited, terminating worker queues")
+    found = diagnose_course(window_of([*_wave(0), *since, left]), load_rules())
+    assert found.mechanism is Mechanism.CANNOT_TELL
+    assert left[1] in found.needs[0]

@@ -38,8 +38,8 @@ def idle_in_vain(argument: Argument, now: Activity, truth: Truth) -> Confidence 
         return None
     if any(len(series.readings) > 1 and not series.is_constant for series in engine):
         return None
-    span = max(series.span_seconds for series in counters)
-    outside = _outside(now)
+    first, last = min(each.first.at for each in counters), max(each.last.at for each in counters)
+    span, outside = last - first, _outside(now, first, last)
     if span < LEAST_SECONDS or not outside:
         return None
     for series in counters[:3]:
@@ -52,13 +52,19 @@ def idle_in_vain(argument: Argument, now: Activity, truth: Truth) -> Confidence 
     return Confidence.CERTAIN
 
 
-def _outside(now: Activity) -> list[str]:
-    """That tokens or answers come out, counted beside the engine."""
-    found = [
-        moved(series)
-        for signal in _OUTSIDE
-        if (series := now.window.find(signal)) is not None and (series.increase or 0) > 0
-    ]
+def _outside(now: Activity, start: float, end: float) -> list[str]:
+    """That tokens or answers came out between the first page and the last one, counted beside the
+    engine. What began just before the last page may be on the next one."""
+    found = []
+    for signal in _OUTSIDE:
+        whole = now.window.find(signal)
+        series = None if whole is None else whole.between(start, end)
+        if series is None or not (series.increase or 0) > 0:
+            continue
+        grew_at = next(each.at for each in series.readings if each.value > series.first.value)
+        if len(series.readings) > _FEW_READINGS and end - grew_at < _SHOWS_SOON_SECONDS:
+            continue
+        found.append(moved(series))
     speed = told_number(
         now.window,
         r"(client|gateway|proxy|router|measured|observed|real|true)\b.*(tok|token|answer|request|"
@@ -69,6 +75,12 @@ def _outside(now: Activity) -> list[str]:
     if speed is not None and value is not None and value > 0:
         found.append(f"{speed.key} {speed.raw}")
     return found
+
+
+_FEW_READINGS = 2
+"""They do not tell when it grew between them."""
+_SHOWS_SOON_SECONDS = 10.0
+"""Two scrapes: some servers count a request when it ends."""
 
 
 def zero_for_a_while(argument: Argument, now: Activity, truth: Truth) -> Confidence | None:

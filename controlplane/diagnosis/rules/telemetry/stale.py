@@ -5,7 +5,7 @@ import re
 from controlplane.diagnosis.citing import stands
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.log_event import LogKind
-from controlplane.diagnosis.looks import first_of, look_of
+from controlplane.diagnosis.looks import Look, first_of, look_of
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.telemetry.frozen_part import (
@@ -26,6 +26,7 @@ from controlplane.diagnosis.rules.telemetry.two_views import still_and_not_so
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.moving import moves_since
+from controlplane.diagnosis.views.page_end import to_last_page
 from controlplane.diagnosis.views.truth import Truth
 from dataplane.engine_metrics.signal import Signal
 
@@ -114,16 +115,29 @@ _SIDES = (
     _rate_of_nothing,
     idle_in_vain,
     zero_for_a_while,
-    too_old,
     never_fresh,
     full_by_hearsay,
     still_and_not_so,
 )
 
+
+def _to_the_last_page(look: Look) -> Look:
+    """`look` at the time in which pages came. One that is not there does not stand still."""
+    return lambda window: look(to_last_page(window))
+
+
+_LOOKS = [_to_the_last_page(look_of(side)) for side in _SIDES]
+_OF_AN_OLD_PAGE = _SIDES.index(never_fresh)
+
 STALE = Rule(
     id="telemetry-stale",
     mechanism=Mechanism.TELEMETRY_STALE,
-    judge=first_of(*map(look_of, _SIDES)),
+    judge=first_of(
+        *_LOOKS[:_OF_AN_OLD_PAGE],
+        # What somebody acts upon gets old while no page comes.
+        look_of(too_old),
+        *_LOOKS[_OF_AN_OLD_PAGE:],
+    ),
     needs=(
         "gauges over time",
         "token counters over time",

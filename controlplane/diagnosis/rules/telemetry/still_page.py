@@ -14,6 +14,8 @@ def judge(window: Window) -> Verdict | None:
     found = standstill_of(window)
     if found is None or found.is_working is False or not found.holds_work:
         return None  # whoever has nothing to do stands still as well
+    if {each.name for each in found.replicas} & _pageless(window):
+        return None  # a page that is not there does not stand still
     argument = Argument(window)
     cite(argument, found)
     names = ", ".join(each.name for each in found.replicas)
@@ -22,6 +24,10 @@ def judge(window: Window) -> Verdict | None:
         return argument.verdict(Confidence.LIKELY, detail=names)
     argument.need("a one-token probe of each replica", "requests in flight by replica")
     return argument.verdict(Confidence.POSSIBLE, detail=names)
+
+
+def _pageless(window: Window) -> set[str | None]:
+    return {fact.part for fact in window.facts_of("shows no page since")}
 
 
 STILL_PAGE = Rule(

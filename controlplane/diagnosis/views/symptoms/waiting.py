@@ -1,7 +1,9 @@
 """Requests that wait, and batches of which nothing comes."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 
+from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.course import late
 from dataplane.engine_metrics.signal import Signal
@@ -21,8 +23,20 @@ def waiting(now: Activity) -> Iterator[str]:
     is_little = waits <= max(2.0, FEW_WAIT * batch) and backlog.min <= 1
     queue = now.window.find_histogram(Signal.QUEUE_TIME)
     wait = None if queue is None else queue.mean
-    if not (is_passing or is_little or (wait is not None and wait < 1.0)):
+    # Whoever waits still is in no histogram of waits that are over.
+    is_short = wait is not None and wait < 1.0 and not _only_grows(backlog)
+    if not (is_passing or is_little or is_short):
         yield f"{backlog.origin.name} {backlog.last.raw}: they wait"
+
+
+def _only_grows(backlog: Series) -> bool:
+    """More wait at each reading than before, and none was seen to come in."""
+    steps = [after - before for before, after in pairwise(backlog.values)]
+    return bool(steps) and min(steps) >= 0 and sum(steps) >= _MANY
+
+
+_MANY = 3.0
+"""Requests more than at the first. One or two are passing by."""
 
 
 def standstill(now: Activity) -> Iterator[str]:

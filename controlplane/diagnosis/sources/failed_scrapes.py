@@ -47,7 +47,7 @@ def _doubt(place: str, failed: Sequence[FailedScrape]) -> Doubt:
     return Doubt(
         kind=DoubtKind.MISSING,
         name=place,
-        what=f"{place} did not answer {len(own)} scrapes ({reasons}); nothing is known "
-        "of those moments",
+        what=f"{place} gave no page to {len(own)} scrapes ({reasons}); nothing is known of those "
+        "moments",
         at=own[0].at,
     )

@@ -8,6 +8,7 @@ from controlplane.diagnosis.sources.live.address import Address, beside, shown
 from controlplane.diagnosis.sources.live.failures import NoMetricsError, Try
 from controlplane.diagnosis.sources.live.page import (
     SCRAPE_SECONDS,
+    NoPageError,
     PageError,
     UnknownHostError,
     get_page,
@@ -65,12 +66,12 @@ async def _try(
         tries.append(Try(shown(url), told, answer.status, f"{answer.kind}, not a metrics page"))
         return None
     except PageError as error:
-        told = str(error)
         tries.append(
             Try(
                 shown(url),
-                told,
-                kind=told,
+                error.in_full if isinstance(error, NoPageError) else str(error),
+                kind=str(error),
+                is_no_page=isinstance(error, NoPageError),
                 is_host_unknown=isinstance(error, UnknownHostError),
                 is_late=error.is_late,
             )

@@ -27,6 +27,13 @@ class Try(NamedTuple):
     """The name of the host has no address, so nobody was asked."""
     is_late: bool = False
     """Nothing came in time."""
+    is_no_page: bool = False
+    """Somebody answered, and it was no whole answer of HTTP or one that is not read."""
+
+    @property
+    def is_answered(self) -> bool:
+        """By whatever."""
+        return self.status is not None or self.is_no_page
 
 
 class StoppedError(Exception):
@@ -55,23 +62,35 @@ class NoMetricsError(Exception):
         """Nothing can be said of an engine: its host's name has no address."""
         return any(each.is_host_unknown for each in self.tries)
 
+    @property
+    def is_unanswered(self) -> bool:
+        """Nobody said anything at all."""
+        return not any(each.is_answered for each in self.tries)
+
 
 def _what(url: str, tries: Sequence[Try]) -> str:
-    if all(each.status is None for each in tries):
+    if not any(each.is_answered for each in tries):
         return f"{url} does not answer"
     if any(each.status in _REFUSED for each in tries):
         return f"{url} wants to know who asks"
+    if all(each.is_no_page for each in tries):
+        return f"{url} answers, and with no metrics page"
     return f"{url} has no metrics page"
 
 
 def _remedy(tries: Sequence[Try]) -> str:
-    if all(each.status is None for each in tries):
+    if not any(each.is_answered for each in tries):
         return (
             "If host and port are right, and http or https, the server is down or hangs: its log "
             "tells more (`pilothouse diagnose engine.log`), and `pilothouse runbook engine.hung`"
         )
     if any(each.status in _REFUSED for each in tries):
         return "Name a file that holds its key with --engine-key-file"
+    if all(each.is_no_page for each in tries):
+        return (
+            "Something answers there: if it is a proxy, a login or another program, give the "
+            "engine's own host and port, and http or https"
+        )
     return "; ".join(REMEDIES)
 
 

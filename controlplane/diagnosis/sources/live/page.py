@@ -42,6 +42,20 @@ class PageError(Exception):
         return isinstance(self.__cause__, TimeoutError | httpx.TransportError)
 
 
+class NoPageError(PageError):
+    """Somebody answered, with what is no page."""
+
+    def __init__(self, what: str, in_full: str | None = None) -> None:
+        super().__init__(what)
+        self.in_full = in_full or what
+        """The same for who typed the address, and may read what it answers."""
+
+    @property
+    def is_unheard(self) -> bool:
+        """It was heard."""
+        return False
+
+
 class UnknownHostError(PageError):
     """Nobody was asked: the host's name has no address."""
 
@@ -117,8 +131,14 @@ async def get_answer(
         unknown = _unknown_host(error)
         if unknown is not None:
             raise UnknownHostError(f"its name does not resolve ({unknown})") from error
+        if isinstance(error, httpx.RemoteProtocolError) and not _ENDED.search(str(error)):
+            raise NoPageError(f"what it answers is no HTTP ({error})") from error
         raise PageError(said(error)) from error
-    raise PageError(f"it redirects more than {_MAX_REDIRECTS} times")
+    raise NoPageError(f"it redirects more than {_MAX_REDIRECTS} times")
+
+
+_ENDED = re.compile(r"disconnected|closed connection")
+"""It did so before it had answered."""
 
 
 def _unknown_host(error: BaseException | None) -> str | None:
@@ -134,11 +154,15 @@ def _refuse_elsewhere(request: httpx.Request, following: httpx.Request) -> None:
     scheme, host, port = _origin(following.url)
     if host == request.url.host and (scheme, port) != (request.url.scheme, request.url.port):
         name = f"{scheme}://{host}" + (f":{port}" if port else "")
-        raise PageError(f"it redirects to {name}, which is not followed: give that address")
+        raise NoPageError(f"it redirects to {name}, which is not followed: give that address")
     if host != request.url.host:
-        raise PageError("it redirects to another server, which is not followed")
+        elsewhere = f"{scheme}://{host}" + (f":{port}" if port else "")
+        raise NoPageError(
+            "it redirects to another server, which is not followed",
+            f"it redirects to {elsewhere}, which is not followed: give that address if it is meant",
+        )
     if "authorization" in request.headers:
-        raise PageError("it redirects whoever shows a key, which is not followed")
+        raise NoPageError("it redirects whoever shows a key, which is not followed")
 
 
 def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
@@ -149,7 +173,7 @@ async def _read(response: httpx.Response, data: bytearray, max_bytes: int) -> No
     async for chunk in response.aiter_raw():
         data += chunk
         if len(data) > max_bytes:
-            raise PageError(_too_long(max_bytes))
+            raise NoPageError(_too_long(max_bytes))
 
 
 def _answer(response: httpx.Response, data: bytes, max_bytes: int) -> PageAnswer:
@@ -158,15 +182,15 @@ def _answer(response: httpx.Response, data: bytes, max_bytes: int) -> PageAnswer
         try:
             data = unpacked(data, max_bytes + 1)
         except zlib.error as error:
-            raise PageError("its answer is called gzip, and is none") from error
+            raise NoPageError("its answer is called gzip, and is none") from error
     elif packing != "identity":
-        raise PageError("its answer is packed in a way that was not asked for")
+        raise NoPageError("its answer is packed in a way that was not asked for")
     try:
         text = decoded(data, max_bytes + 1)
     except zlib.error as error:
-        raise PageError("its answer begins like gzip, and is none") from error
+        raise NoPageError("its answer begins like gzip, and is none") from error
     if len(data) > max_bytes or len(text) > max_bytes:
-        raise PageError(_too_long(max_bytes))
+        raise NoPageError(_too_long(max_bytes))
     kind = response.headers.get("content-type", "").partition(";")[0].strip()
     return PageAnswer(response.status_code, text, kind[:_MAX_KIND])
 

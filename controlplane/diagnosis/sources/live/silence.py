@@ -58,7 +58,7 @@ async def listen(
     said = {CONNECTION_KEY: connection, METRICS_KEY: first.kind or first.answer}
     if connection.startswith(ACCEPTED):
         said |= dict(zip(_ENGINES_PAGES, pages, strict=True))
-    return Silence(said, any(each.status is not None for each in error.tries))
+    return Silence(said, any(each.is_answered for each in error.tries))
 
 
 async def _connect(root: httpx.URL) -> str:

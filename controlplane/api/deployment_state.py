@@ -49,6 +49,8 @@ class StateFacts:
     """Of a longer window, for what is told of that."""
     is_reported: bool
     """Some gateway says now what it serves."""
+    is_observed_only: bool = False
+    """No request of it passes through here."""
 
 
 def state_of(facts: StateFacts, late: LateCounts, troubles: Sequence[Trouble]) -> DeploymentState:
@@ -65,7 +67,8 @@ def _parts(facts: StateFacts, late: LateCounts, troubles: Sequence[Trouble]) -> 
     yield _part("incidents", _incidents(facts.mechanisms), None, troubles)
     seconds = late.window_seconds
     if late.num_asked == 0:
-        yield _part("requests", "no requests", seconds, troubles)
+        figure = "requests are not seen here" if facts.is_observed_only else "no requests"
+        yield _part("requests", figure, seconds, troubles)
     else:
         of_all = f"of {late.num_asked}"
         yield _part("rejected", f"{late.num_rejected} {of_all} rejected", seconds, troubles)

@@ -22,7 +22,7 @@ from controlplane.api.deployment_views import (
     view_load,
     view_revisions,
 )
-from controlplane.api.engine_figures import newest_stats
+from controlplane.api.engine_figures import newest_stats, with_pages
 from controlplane.api.overview import troubles_of
 from controlplane.api.request_query import QueryError, parse_instant
 from controlplane.api.series import DEFAULT_RANGE, SeriesError, seconds_of
@@ -195,8 +195,9 @@ def _lanes(
 ) -> list[LaneView]:
     gateways = observed.gateways()
     reports = [report for report, age in gateways if age < STALE_SECONDS]
-    stats = newest_stats(gateways)
-    seen = {replica.replica_id: replica for replica in observed.replicas()}
+    replicas = observed.replicas()
+    stats = with_pages(newest_stats(gateways), replicas, wall_clock())
+    seen = {replica.replica_id: replica for replica in replicas}
     views = []
     for lane in lanes:
         at = lane.at(moment_unix_ns)

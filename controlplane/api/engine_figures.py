@@ -1,6 +1,10 @@
-"""What engines told of themselves, by way of the gateways before them."""
+"""What engines told of themselves: to the gateways before them, or on the metrics page of one that
+is only observed."""
+
+from collections.abc import Iterable
 
 from controlplane.api.changes import STALE_SECONDS
+from controlplane.operator.observed import ObservedReplica
 from dataplane.engine import EngineStats
 from dataplane.report import GatewayReport
 
@@ -19,6 +23,33 @@ def newest_stats(
             if total_age < STALE_SECONDS and (known is None or total_age < known[1]):
                 newest[replica.replica_id] = (replica.stats, total_age)
     return newest
+
+
+_OLDEST_PAGE_SECONDS = 30.0
+"""A page is read every five seconds, and later where its server is slow."""
+
+
+def with_pages(
+    stats: dict[str, tuple[EngineStats, float]],
+    replicas: Iterable[ObservedReplica],
+    now_unix_ns: int,
+) -> dict[str, tuple[EngineStats, float]]:
+    """`stats`, and what the pages of those said that are only observed."""
+    found = dict(stats)
+    for replica in replicas:
+        look = replica.look
+        if look is None or look.page_at_unix_ns is None:
+            continue
+        age = max(0.0, (now_unix_ns - look.page_at_unix_ns) / 1e9)
+        if age < _OLDEST_PAGE_SECONDS:
+            told = EngineStats(
+                age_seconds=age,
+                num_running=look.num_running,
+                num_waiting=look.num_waiting,
+                max_num_seqs=look.max_num_seqs,
+            )
+            found[replica.replica_id] = (told, age)
+    return found
 
 
 def kv_used_share(stats: list[EngineStats]) -> float | None:

@@ -9,7 +9,7 @@ from starlette.datastructures import State
 
 from controlplane.api.changes import STALE_SECONDS
 from controlplane.api.deployment_state import StateFacts, state_of
-from controlplane.api.engine_figures import newest_stats
+from controlplane.api.engine_figures import newest_stats, with_pages
 from controlplane.api.incident_trouble import LateContract, trouble_of
 from controlplane.api.incident_views import IncidentLine, view_line
 from controlplane.api.late_counts import LateCounts, read_late_counts
@@ -36,7 +36,12 @@ from controlplane.store.deployments import list_readable_deployments
 from controlplane.store.incident_lists import list_incidents
 from controlplane.store.incidents import IncidentState
 from controlplane.store.overrides import StoredOverride
-from controlplane.store.replicas import ReplicaTransition, find_last_failure, list_transitions
+from controlplane.store.replicas import (
+    ReplicaTransition,
+    find_last_failure,
+    find_loss,
+    list_transitions,
+)
 from controlplane.store.requests import count_since, num_records_lost, ttft_quantile
 from dataplane.clock import wall_clock
 from dataplane.policy import OverrideKind
@@ -80,11 +85,17 @@ def read_overview(
     window_start -= window_start % 60
     window_seconds = now_unix_ns / 1e9 - window_start
     gateways, replicas = observed.gateways(), observed.replicas()
-    stats = newest_stats(gateways)
+    stats = with_pages(newest_stats(gateways), replicas, now_unix_ns)
     refused = {name: refusal.why for name, refusal in observed.refusals().items()}
     with config_db.reading() as session:
         desired, unreadable = list_readable_deployments(session)
         since = _last_change(session, {replica.replica_id for replica in replicas})
+        losses = {
+            each.deployment: loss
+            for each in replicas
+            if each.state == "unreachable"
+            and (loss := find_loss(session, each.replica_id)) is not None
+        }
         failures = {d.name: find_last_failure(session, d.name) for d in desired}
         open_rows = list_incidents(session, state=IncidentState.OPEN, limit=None)
         incidents = [view_line(each) for each in open_rows]
@@ -106,7 +117,10 @@ def read_overview(
     ]
     found_lately = _found_lately(lines, late)
     troubles = find_trouble(
-        [_facts(line, replicas, failures[line.name], found_lately) for line in lines],
+        [
+            _facts(line, replicas, failures[line.name], losses.get(line.name), found_lately)
+            for line in lines
+        ],
         [_gateway_facts(report, age, refused) for report, age in gateways],
         request_db.room.refusal,
         unreadable,
@@ -172,6 +186,7 @@ def _facts(
     line: DeploymentOverview,
     replicas: list[ObservedReplica],
     last_failure: ReplicaTransition | None,
+    loss: ReplicaTransition | None,
     found_lately: list[Trouble],
 ) -> DeploymentFacts:
     """What the last minutes say of its contract goes before what the half hour does."""
@@ -183,6 +198,9 @@ def _facts(
         num_desired=line.num_desired_replicas,
         num_ready=line.num_ready_replicas,
         failed_because=None if last_failure is None else last_failure.reason,
+        lost_because=None if loss is None else loss.reason,
+        lost_at_unix_ns=None if loss is None else loss.at_unix_ns,
+        is_observed_only=line.is_observed_only,
         starting_stage=(starting[0].stage or "starting") if starting else None,
         kept_share=line.kept_share,
         promised_share=None if is_told else line.promised_share,
@@ -236,5 +254,6 @@ def _judged(
             window_seconds=window_seconds, num_judged=line.num_judged, num_good=line.num_good
         ),
         is_reported=is_reported,
+        is_observed_only=line.is_observed_only,
     )
     return replace(line, troubles=own, state=state_of(facts, late, own))

@@ -32,7 +32,9 @@ class DeploymentOverview:
     num_desired_replicas: int
     num_ready_replicas: int
     num_seen_replicas: int
-    """Ready, starting or draining."""
+    """Ready, unreachable, starting or draining."""
+    is_observed_only: bool
+    """No request passes through here, so nothing is known of any."""
     offered_per_s: float | None
     goodput_per_s: float | None
     attainment: float | None
@@ -129,6 +131,7 @@ def deployment_line(
             replica.state in ("ready", "unreachable", "starting", "draining")
             for replica in replicas
         ),
+        is_observed_only=desired.spec.observe_only,
         offered_per_s=offered / window_seconds,
         goodput_per_s=good / window_seconds if is_judged else None,
         attainment=good / asked if is_judged and asked > 0 else None,

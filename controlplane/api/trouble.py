@@ -42,6 +42,12 @@ class DeploymentFacts:
     failed_because: str | None
     """How its last replica ended, where none became ready since."""
     starting_stage: str | None
+    lost_because: str | None = None
+    """Why one that is attached is unreachable now; None: none is."""
+    lost_at_unix_ns: int | None = None
+    """Since when."""
+    is_observed_only: bool = False
+    """Somebody else's way in goes to it: whether its callers are answered is not seen here."""
     kept_share: float | None = None
     """Of the judged requests of the window; None: too few to say."""
     promised_share: float | None = None
@@ -117,7 +123,9 @@ def find_trouble(
 def _of_deployment(facts: DeploymentFacts) -> list[Trouble]:
     if facts.num_ready >= facts.num_desired:
         return []
-    if facts.num_ready == 0:
+    if facts.num_ready == 0 and facts.is_observed_only and facts.lost_because is not None:
+        what = f"{facts.name}, which is observed, is lost: 0 of {facts.num_desired} replicas ready"
+    elif facts.num_ready == 0:
         what = f"{facts.name} cannot answer: 0 of {facts.num_desired} replicas ready"
     else:
         what = f"{facts.name}: {facts.num_ready} of {facts.num_desired} replicas ready"
@@ -135,7 +143,8 @@ def _of_deployment(facts: DeploymentFacts) -> list[Trouble]:
 def _severity_of(facts: DeploymentFacts) -> str:
     """A start that somebody asked for may take its time. One that follows a failure keeps
     callers waiting who were served before."""
-    is_asked_for = facts.starting_stage is not None and facts.failed_because is None
+    was_served = facts.failed_because is not None or facts.lost_because is not None
+    is_asked_for = facts.starting_stage is not None and not was_served
     return "ticket" if facts.num_ready > 0 or is_asked_for else "page"
 
 
@@ -143,13 +152,27 @@ def _why_too_few(facts: DeploymentFacts) -> str:
     parts = []
     if facts.failed_because is not None:
         parts.append(f"the last one failed: {facts.failed_because}")
+    if facts.lost_because is not None:
+        since = _since(facts.lost_at_unix_ns)
+        parts.append(f"one that was ready is unreachable{since}: {facts.lost_because}")
     if facts.starting_stage is not None:
         parts.append(f"one is starting (stage {facts.starting_stage})")
     return "; ".join(parts) or "none was seen yet"
 
 
+def _since(at_unix_ns: int | None) -> str:
+    if at_unix_ns is None:
+        return ""
+    return f" since {datetime.fromtimestamp(at_unix_ns // 10**9, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
 def _remedy_for(facts: DeploymentFacts) -> str:
     look = f"`pilothouse describe deployment {facts.name}`"
+    if facts.lost_because is not None:
+        return (
+            f"Run {look}; see on its machine whether its process runs and what its log says last. "
+            "One that takes connections and says nothing: follow the runbook engine-hung."
+        )
     if facts.starting_stage is None:
         return f"Run {look}, and read the replica's log."
     if facts.failed_because is None:

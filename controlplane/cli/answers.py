@@ -63,6 +63,17 @@ class ChangeAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PageLookAnswer:
+    """What was last seen of the metrics page of one that is only observed."""
+
+    page: str | None
+    page_at_unix_ns: int | None
+    num_running: int | None
+    num_waiting: int | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaAnswer:
     """One replica as the operator last saw it."""
 
@@ -79,6 +90,8 @@ class ReplicaAnswer:
     start_stages: dict[str, float]
     probed_at_unix_ns: int | None
     observed_at_unix_ns: int
+    look: PageLookAnswer | None = None
+    """Of one that is only observed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

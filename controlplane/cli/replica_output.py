@@ -49,7 +49,9 @@ def deployment_replicas(replicas: Sequence[ReplicaAnswer]) -> str:
         )
         for each in replicas
     ]
-    return f"Replicas as last seen:\n{indented(table(rows) if replicas else 'none')}"
+    pages = [(each.replica_id, page) for each in replicas if (page := _page(each)) is not None]
+    said = f"Their metrics pages:\n{indented(table(pages))}" if pages else ""
+    return f"Replicas as last seen:\n{indented(table(rows) if replicas else 'none')}{said}"
 
 
 def describe_replica(replica: ReplicaAnswer, history: Sequence[TransitionAnswer]) -> str:
@@ -66,6 +68,7 @@ def describe_replica(replica: ReplicaAnswer, history: Sequence[TransitionAnswer]
         ("Process:", "unknown" if replica.pid is None else f"pid {replica.pid}"),
         ("Address:", replica.address or "unknown"),
         ("Metrics:", _metrics_url(replica)),
+        *([("Page:", page)] if (page := _page(replica)) is not None else []),
         ("Probed:", "never" if probed is None else f"{instant(probed)}, a token was generated"),
         ("Seen:", instant(replica.observed_at_unix_ns)),
     ]
@@ -178,7 +181,25 @@ def _backlog(gateway: GatewayAnswer) -> list[str]:
 
 
 def _metrics_url(replica: ReplicaAnswer) -> str:
+    if replica.look is not None and replica.look.page is not None:
+        return replica.look.page
     return f"http://{replica.metrics_address}/metrics" if replica.metrics_address else "-"
+
+
+def _page(replica: ReplicaAnswer) -> str | None:
+    """What the metrics page of one said that is only observed; None: of another."""
+    look = replica.look
+    if look is None:
+        return None
+    if look.page_at_unix_ns is None:
+        return look.why or "it shows no metrics page"
+    age = max(0.0, (replica.observed_at_unix_ns - look.page_at_unix_ns) / 1e9)
+    counts = f"{_count(look.num_running)} running, {_count(look.num_waiting)} waiting"
+    return f"{counts}, {age:.0f} s before it was seen"
+
+
+def _count(number: int | None) -> str:
+    return "unknown" if number is None else str(number)
 
 
 def _gateway_state(gateway: GatewayAnswer) -> str:

@@ -7,6 +7,7 @@ write it, console and API read it, from several threads.
 import threading
 from dataclasses import dataclass
 
+from controlplane.operator.page_look import PageLook
 from controlplane.store.overrides import StoredOverride
 from dataplane.clock import WallClock, wall_clock
 from dataplane.report import GatewayReport
@@ -41,6 +42,10 @@ class ObservedReplica:
     probed_at_unix_ns: int | None
     """When it last generated a token for a probe."""
     observed_at_unix_ns: int
+    is_observed_only: bool = False
+    """No request reaches it through Pilothouse, which reads its metrics."""
+    look: PageLook | None = None
+    """Of one that is only observed; None: it was not asked yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +68,7 @@ class ObservedState:
         self._refusals: dict[str, tuple[str, int]] = {}
         self._replicas: dict[str, ObservedReplica] = {}
         self._overrides: list[StoredOverride] = []
+        self._looks: dict[str, PageLook] = {}
 
     def put_gateway(self, report: GatewayReport) -> None:
         """Keep the newest report of the process `report.gateway_id`, and forget those that had
@@ -134,6 +140,16 @@ class ObservedState:
         with self._lock:
             now = self._clock()
             return [each for each in self._overrides if each.is_in_force(now)]
+
+    def set_looks(self, looks: dict[str, PageLook]) -> None:
+        """Replace what was seen of the pages of servers that are only observed, by replica."""
+        with self._lock:
+            self._looks = looks
+
+    def find_look(self, replica_id: str) -> PageLook | None:
+        """None: nobody asked it yet."""
+        with self._lock:
+            return self._looks.get(replica_id)
 
     def set_replicas(self, replicas: list[ObservedReplica]) -> None:
         """Replace the observation of all replicas by a newer one."""

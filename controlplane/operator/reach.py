@@ -8,6 +8,7 @@ from dataplane.clock import MonotonicClock
 from dataplane.report import GatewayReport
 
 UNREACHED = "no gateway reaches it"
+REACHED_AGAIN = "a gateway reaches it again"
 
 
 @dataclass(frozen=True, slots=True)

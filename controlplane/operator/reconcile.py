@@ -25,10 +25,11 @@ from controlplane.operator.faults import Faults
 from controlplane.operator.feed import SnapshotFeed
 from controlplane.operator.installed import InstalledPlugins
 from controlplane.operator.observed import ObservedState
+from controlplane.operator.page_look import ANSWERED_AGAIN
 from controlplane.operator.plan import Plan, Start, Stop, plan_replicas
 from controlplane.operator.probes import ProbeResult, Probes
 from controlplane.operator.publisher import SnapshotPublisher
-from controlplane.operator.reach import Reach
+from controlplane.operator.reach import REACHED_AGAIN, Reach
 from controlplane.operator.replica import Replica
 from controlplane.operator.roster import Roster
 from controlplane.operator.settings import OperatorSettings
@@ -178,12 +179,24 @@ class Reconciler:
             elif replica.state is ReplicaState.READY and replica.launcher not in ATTACHED_LAUNCHERS:
                 self._keep_vigil(replica)
             elif replica.launcher == ATTACHED and self._reach.is_told(replica.replica_id):
-                self._note_reach(replica)
+                why = self._reach.why_unreachable(replica.replica_id)
+                self._note_reach(replica, why, REACHED_AGAIN)
+            elif replica.launcher == OBSERVED:
+                self._note_look(replica)
 
-    def _note_reach(self, replica: Replica) -> None:
-        why = self._reach.why_unreachable(replica.replica_id)
+    def _note_look(self, replica: Replica) -> None:
+        """Its page is the only thing that shows whether it lives. One call in vain changes
+        nothing."""
+        look = self._observed.find_look(replica.replica_id)
+        if look is None:
+            return
+        why = look.why_unreachable()
+        if why is not None or look.is_answered:
+            self._note_reach(replica, why, ANSWERED_AGAIN)
+
+    def _note_reach(self, replica: Replica, why: str | None, back: str) -> None:
         if (why is None) != (replica.unreachable is None):
-            self._roster.note_reach(replica, why)
+            self._roster.note_reach(replica, why, back)
         replica.unreachable = why
 
     def _keep_vigil(self, replica: Replica) -> None:
@@ -328,7 +341,10 @@ class Reconciler:
                 replica.has_left_at_version = version
         self._note_settled(plan, deployments)
         now = self._wall()
-        self._observed.set_replicas([replica.observed(now) for replica in self.replicas])
+        find_look = self._observed.find_look
+        self._observed.set_replicas(
+            [replica.observed(now, find_look(replica.replica_id)) for replica in self.replicas]
+        )
         self.holds = {**self._faults.by_deployment, **plan.holds}
 
     def _note_settled(self, plan: Plan, deployments: Sequence[DesiredDeployment]) -> None:

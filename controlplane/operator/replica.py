@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass, field
 
+from controlplane.operator.attached import OBSERVED
 from controlplane.operator.observed import ObservedReplica
+from controlplane.operator.page_look import UNANSWERED, PageLook
 from controlplane.operator.plan import ActualReplica
 from controlplane.operator.reach import UNREACHED
 from controlplane.store.replicas import ReplicaState, StoredReplica
@@ -30,7 +32,8 @@ class Replica:
     failure: str | None = None
     """Why it is being ended although it was wanted; then its end counts as a failure."""
     unreachable: str | None = None
-    """Why no gateway reaches it, though it is to be sent requests: of attached ones."""
+    """Of attached ones: why no gateway reaches it, or of one that is only observed, why its page is
+    not to be had."""
     is_hung: bool = False
     """It answers nobody, so it is not waited for."""
     is_told_to_end: bool = False
@@ -64,8 +67,8 @@ class Replica:
             is_draining=self.state is ReplicaState.DRAINING,
         )
 
-    def observed(self, now_unix_ns: int) -> ObservedReplica:
-        """As console and API see it."""
+    def observed(self, now_unix_ns: int, look: PageLook | None = None) -> ObservedReplica:
+        """As console and API see it. `look`: at the page of one that is only observed."""
         return ObservedReplica(
             replica_id=self.replica_id,
             deployment=self.spec.deployment,
@@ -80,6 +83,8 @@ class Replica:
             start_stages=self.start_stages,
             probed_at_unix_ns=self.probed_at_unix_ns,
             observed_at_unix_ns=now_unix_ns,
+            is_observed_only=self.launcher == OBSERVED,
+            look=look,
         )
 
 
@@ -92,7 +97,7 @@ def from_store(stored: StoredReplica, now: float) -> Replica:
         state=stored.state,
         reason=stored.reason,
         since_at=now,
-        unreachable=stored.reason if stored.reason.startswith(UNREACHED) else None,
+        unreachable=stored.reason if stored.reason.startswith((UNREACHED, UNANSWERED)) else None,
         ready_at=now if stored.state is ReplicaState.READY else None,
         address=stored.address,
         metrics_address=stored.metrics_address,

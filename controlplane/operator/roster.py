@@ -117,9 +117,10 @@ class Roster:
         self._note(replica, ReplicaState.READY, reason)
         replica.ready_at = replica.since_at
 
-    def note_reach(self, replica: Replica, unreachable: str | None) -> None:
-        """Gateways lost it, and why, or reach it again. It stays ready, for they go on trying."""
-        reason = unreachable or "a gateway reaches it again"
+    def note_reach(self, replica: Replica, unreachable: str | None, back: str) -> None:
+        """It is lost, and why, or is there again, in the words of `back`. It stays ready: whoever
+        lost it goes on trying."""
+        reason = unreachable or back
         with self._database.session() as session:
             note_reach(
                 session,

@@ -27,7 +27,8 @@ class ReplicaState(StrEnum):
     READY = "ready"
     """It generated a token, and may be sent traffic."""
     UNREACHABLE = "unreachable"
-    """In the history alone: an attached endpoint that is ready and that no gateway reaches."""
+    """In the history alone: an attached endpoint that is ready and that no gateway reaches, or that
+    is only observed and does not answer."""
     DRAINING = "draining"
     """It gets no new traffic and is about to end."""
     STOPPED = "stopped"
@@ -128,8 +129,7 @@ def note_adoption(session: Session, replica_id: str, *, reason: str, now_unix_ns
 def note_reach(
     session: Session, replica_id: str, *, is_reached: bool, reason: str, now_unix_ns: int
 ) -> None:
-    """Gateways lost an attached endpoint, or reach it again: a line in the history, no change of
-    state."""
+    """An attached endpoint was lost, or is there again: a line in the history, no new state."""
     state = ReplicaState(_get(session, replica_id).state) if is_reached else _UNREACHED
     _note(session, replica_id, state, reason, now_unix_ns)
 
@@ -192,6 +192,13 @@ def find_last_failure(session: Session, deployment: str) -> ReplicaTransition | 
     query = _transitions_of(deployment).where(ReplicaTransitionRow.state.in_(telling))
     last = next(iter(_read_transitions(session, query, limit=1)), None)
     return last if last is not None and last.state is ReplicaState.FAILED else None
+
+
+def find_loss(session: Session, replica_id: str) -> ReplicaTransition | None:
+    """Since when one that is attached is unreachable; None: it is not."""
+    query = _transitions_of(None).where(ReplicaTransitionRow.replica_id == replica_id)
+    last = next(iter(_read_transitions(session, query, limit=1)), None)
+    return last if last is not None and last.state is ReplicaState.UNREACHABLE else None
 
 
 def _transitions_of(deployment: str | None) -> Select[ReplicaTransitionRow, str]:

@@ -7,8 +7,9 @@ from controlplane.diagnosis.always_on.replica_history import ReplicaHistory
 from controlplane.diagnosis.always_on.report_history import ReportHistory, read_reports
 from controlplane.diagnosis.always_on.scraper import ScrapedPage
 from controlplane.diagnosis.sources.facts import facts_of
-from controlplane.diagnosis.sources.failed_scrapes import SILENT_KEY, told_of_failures
+from controlplane.diagnosis.sources.failed_scrapes import HEALTH_KEY, SILENT_KEY, told_of_failures
 from controlplane.diagnosis.sources.part import Part
+from controlplane.operator.page_look import PageLook
 from dataplane.report import GatewayReport
 
 
@@ -41,7 +42,9 @@ class DeploymentHistory:
         replica_id = page.target.replica_id
         history = self._replicas.get(replica_id)
         if history is None:
-            history = self._replicas[replica_id] = ReplicaHistory(replica_id, page.place, readers)
+            is_only_observed = page.target.is_observed_only
+            history = ReplicaHistory(replica_id, page.place, readers, is_only_observed)
+            self._replicas[replica_id] = history
         history.take(page, at)
         history.forget_before(since)
         self.asked_at = at
@@ -63,7 +66,19 @@ class DeploymentHistory:
         }
         if silent:
             facts = (*facts, *facts_of({SILENT_KEY: silent}, now, is_observed=True))
+        health = {
+            key: history.health_beside_silence
+            for key, history in self._replicas.items()
+            if history.health_beside_silence
+        }
+        if health:
+            facts = (*facts, *facts_of({HEALTH_KEY: health}, now, is_observed=True))
         return Part(facts=facts, doubts=doubts)
+
+    def looks(self) -> dict[str, PageLook]:
+        """By replica, of those that are only observed and were asked."""
+        looks = ((key, history.look()) for key, history in self._replicas.items())
+        return {key: look for key, look in looks if look is not None}
 
     def why_silent(self) -> dict[str, str]:
         """By replica, of those that were asked and whose last scrape brought nothing."""

@@ -2,12 +2,15 @@
 
 from controlplane.diagnosis.always_on.page_readers import PageReaders
 from controlplane.diagnosis.always_on.scraper import ScrapedPage
+from controlplane.diagnosis.always_on.unheard import Unheard
 from controlplane.diagnosis.sources.failed_scrapes import FailedScrape
 from controlplane.diagnosis.sources.joining import beside
 from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.sources.trust import pages
 from controlplane.diagnosis.window import Doubt
+from controlplane.operator.page_look import PageLook
 from dataplane.engine_metrics.exposition import NotMetricsError
+from dataplane.engine_metrics.signal import Signal
 
 _SILENT_SECONDS = 30.0
 """What a replica said before it fell silent for longer is no longer how it stands."""
@@ -16,7 +19,11 @@ _SILENT_SECONDS = 30.0
 class ReplicaHistory:
     """One replica's. `take` what came of each scrape, in time order."""
 
-    def __init__(self, replica_id: str, place: str, readers: PageReaders) -> None:
+    def __init__(
+        self, replica_id: str, place: str, readers: PageReaders, is_observed_only: bool = False
+    ) -> None:
+        self._is_observed_only = is_observed_only
+        self._unheard = Unheard()
         self._replica_id = replica_id
         self._readers = readers
         self._endpoint = readers.create_endpoint({"replica": replica_id}, place)
@@ -38,17 +45,45 @@ class ReplicaHistory:
 
     def silent_seconds(self, now: float) -> float | None:
         """For how long it has shown nothing, since the first scrape that failed after its last
-        page; None where it shows something, or never did."""
-        if self._last_page_at is None or self._silent_since is None:
+        page; None where it shows something, or never did, unless it is a server that somebody
+        declared and that answers nothing at all."""
+        if self._silent_since is None:
             return None
+        if self._last_page_at is None:
+            since = self._unheard.since if self._is_observed_only else None
+            return None if since is None else now - since
         return now - self._silent_since
+
+    @property
+    def health_beside_silence(self) -> str:
+        """What its health page gave when it was last asked in vain; empty: it was not asked."""
+        return self._unheard.health
+
+    def look(self) -> PageLook | None:
+        """What came of the last call; None where it was not asked, or is not only observed."""
+        if not self._is_observed_only or not self._asked:
+            return None
+        newest = self._endpoint.newest
+        return PageLook(
+            at_unix_ns=round(self._asked[-1] * 1e9),
+            page=self._endpoint.place if self._last_page_at is not None else None,
+            page_at_unix_ns=_unix_ns(self._last_page_at),
+            num_running=_whole(newest(Signal.RUNNING)),
+            num_waiting=_whole(newest(Signal.WAITING)),
+            max_num_seqs=_whole(newest(Signal.SEATS)),
+            silence=self._unheard.silence,
+            silent_since_unix_ns=_unix_ns(self._unheard.since),
+            num_silent=self._unheard.num,
+            why=self._unheard.why,
+        )
 
     def take(self, scraped: ScrapedPage, at: float) -> None:
         """A page, or why there is none: both are observations."""
         if scraped.is_resting:
             return
         self._asked.append(at)
-        why = scraped.why
+        self._unheard = self._unheard.after(scraped, at)
+        why = self._unheard.why or scraped.why
         if scraped.text is not None:
             try:
                 page = self._readers.reader.read(scraped.text, scraped.place)
@@ -85,3 +120,12 @@ class ReplicaHistory:
     def _is_silent(self) -> bool:
         last = self._endpoint.last_moment
         return bool(self.failed) and (last is None or self.failed[-1].at > last)
+
+
+def _unix_ns(at: float | None) -> int | None:
+    return None if at is None else round(at * 1e9)
+
+
+def _whole(value: float | None) -> int | None:
+    """A count of requests; None: it cannot be one."""
+    return round(value) if value is not None and value >= 0 else None

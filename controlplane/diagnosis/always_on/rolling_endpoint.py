@@ -1,6 +1,7 @@
 """One endpoint's pages over the last minutes: what is older is forgotten."""
 
 import bisect
+import math
 from collections.abc import Sequence
 
 from controlplane.diagnosis.reading import Reading
@@ -9,6 +10,7 @@ from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.sources.trust.presence import At
 from controlplane.diagnosis.window import Doubt, DoubtKind
 from dataplane.engine_metrics.exposition import Sample
+from dataplane.engine_metrics.signal import Signal
 
 _HISTOGRAM_EVERY_SECONDS = 30.0
 """Between two kept states of a histogram, which are large; the newest is always there."""
@@ -36,6 +38,20 @@ class RollingEndpoint(Endpoint):
         for told in self._told.values():
             if len(told) > 1 and told[-1].at == at:
                 _make_room(told)
+
+    def newest(self, signal: Signal) -> float | None:
+        """Of the newest page, over its ranks; None: it does not say, or no number."""
+        told = [
+            each[-1].gathered
+            for (known, _), each in self._told.items()
+            if known is signal and each[-1].at == self.last_moment
+        ]
+        values = [
+            each.value * each.known.alias.factor
+            for each in told
+            if each.value is not None and math.isfinite(each.value)
+        ]
+        return sum(values) if values else None
 
     def _bound(self) -> None:
         """An engine has some hundred series; who shows others at each scrape is not followed. Those

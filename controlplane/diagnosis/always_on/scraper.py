@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import httpx
 
@@ -12,6 +12,13 @@ from controlplane.diagnosis.sources.live.address import read_address, shown
 from controlplane.diagnosis.sources.live.discovery import find_metrics
 from controlplane.diagnosis.sources.live.failures import NoMetricsError
 from controlplane.diagnosis.sources.live.page import PageError, create_http, get_page
+from controlplane.diagnosis.sources.live.silence import (
+    ACCEPTED,
+    REFUSED,
+    answer_of_health,
+    try_port,
+)
+from controlplane.operator.page_look import Silence
 from dataplane.clock import MonotonicClock, monotonic_clock
 
 _FIRST_PAUSE_SECONDS = 10.0
@@ -20,7 +27,10 @@ _LONGEST_PAUSE_SECONDS = 300.0
 _MAX_FAILED = 12
 """In a row, a minute's: then a page that was known is looked for anew."""
 _LONGEST_PAUSE_AFTER_PAGE_SECONDS = 30.0
-"""Where there was a page there is likely to be one again, and its end is to be seen."""
+"""Where there was a page there is likely to be one again, and its end is to be seen; so it is of a
+server that somebody declared and that answers nothing."""
+_BESIDE_SECONDS = 1.0
+"""On top of the deadline of a scrape."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +45,10 @@ class ScrapedPage:
     kind: str = ""
     """Status and content type: what may be told of an answer that is no metrics page."""
     why: str = ""
+    silence: Silence | None = None
+    """Of one that is only observed: how it is silent. None: it answered something."""
+    health: str = ""
+    """Of one that takes connections and is silent: what its health page gave."""
     is_resting: bool = False
     """It was not asked: it has no metrics page, and is asked again later."""
 
@@ -95,19 +109,23 @@ class Scraper:
             async with asyncio.timeout(self._settings.scrape_deadline_seconds):
                 page = await self._ask(http, target, known)
         except TimeoutError:
-            why = f"no answer within {self._settings.scrape_deadline_seconds:g} s"
+            is_unheard, why = True, f"no answer within {self._settings.scrape_deadline_seconds:g} s"
         except NoMetricsError as error:
+            is_unheard = error.is_unanswered
             why = "; ".join(f"{each.url}: {each.kind}" for each in error.tries)
         except (PageError, ValueError) as error:
-            why = str(error)
+            is_unheard, why = isinstance(error, PageError) and error.is_unheard, str(error)
         else:
             known.was_found, known.num_failed, known.pause_seconds = True, 0, 0.0
             return page
+        page = ScrapedPage(target=target, place=place, text=None, why=why)
+        if is_unheard and target.is_observed_only:
+            page = await _heard_closer(http, page)
         known.num_failed += 1
         if known.url is None or known.num_failed >= _MAX_FAILED:
             known.url = None  # it may have moved
-            self._rest(known, why)
-        return ScrapedPage(target=target, place=place, text=None, why=why)
+            self._rest(known, page.why, is_to_return=known.was_found or page.silence is not None)
+        return page
 
     async def _ask(self, http: httpx.AsyncClient, target: Target, known: _Known) -> ScrapedPage:
         if known.url is None and target.page is not None:
@@ -129,11 +147,24 @@ class Scraper:
             target=target, place=shown(known.url), text=answer.text, kind=answer.kind
         )
 
-    def _rest(self, known: _Known, why: str) -> None:
+    def _rest(self, known: _Known, why: str, *, is_to_return: bool) -> None:
         known.why = why
         longer = max(_FIRST_PAUSE_SECONDS, 2 * known.pause_seconds)
         known.pause_seconds = min(
             longer,
-            _LONGEST_PAUSE_AFTER_PAGE_SECONDS if known.was_found else _LONGEST_PAUSE_SECONDS,
+            _LONGEST_PAUSE_AFTER_PAGE_SECONDS if is_to_return else _LONGEST_PAUSE_SECONDS,
         )
         known.ask_again_at = self._clock() + known.pause_seconds
+
+
+async def _heard_closer(http: httpx.AsyncClient, page: ScrapedPage) -> ScrapedPage:
+    """With how it is silent: a frozen process takes connections, one that is gone does not; a front
+    end that is only busy answers its health page first."""
+    address = read_address(page.target.address)
+    port, health = await asyncio.gather(
+        try_port(address.root, _BESIDE_SECONDS), answer_of_health(http, address, _BESIDE_SECONDS)
+    )
+    if port.startswith(ACCEPTED):
+        return replace(page, silence=Silence.TAKEN, health=health)
+    silence = Silence.REFUSED if port.startswith(REFUSED) else Silence.LOST
+    return replace(page, silence=silence, why=f"its port: {port}")

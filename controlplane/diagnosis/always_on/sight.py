@@ -24,6 +24,7 @@ from controlplane.diagnosis.sources.records.ending_facts import SINCE_SECONDS
 from controlplane.diagnosis.sources.records.request_facts import facts_of_requests
 from controlplane.diagnosis.window import Change, Window
 from controlplane.operator.observed import ObservedReplica, ObservedState
+from controlplane.operator.page_look import PageLook
 from controlplane.process_history import ProcessHistory
 from controlplane.store.database import Database
 from controlplane.store.minute_endings import count_endings
@@ -59,7 +60,12 @@ def targets_of(replicas: Iterable[ObservedReplica]) -> list[Target]:
     """The metrics pages that there may be: of our own engines those they told, of attached
     endpoints what is found below their base URL."""
     return [
-        Target(replica_id=each.replica_id, deployment=each.deployment, address=address)
+        Target(
+            replica_id=each.replica_id,
+            deployment=each.deployment,
+            address=address,
+            is_observed_only=each.is_observed_only,
+        )
         for each in replicas
         if each.state in _SERVING and (address := _address(each)) is not None
     ]
@@ -130,6 +136,12 @@ class Sight:
             kept = self._deployments.get(page.target.deployment)
             if kept is not None:
                 kept.take(page, self._readers, at, at - self._keep_seconds)
+
+    def looks(self) -> dict[str, PageLook]:
+        """At the pages of those that are only observed, by replica: what came of the last call."""
+        return {
+            key: look for kept in self._deployments.values() for key, look in kept.looks().items()
+        }
 
     def take_gateways(self, pages: Sequence[ScrapedPage], at: float) -> None:
         """What came of asking every gateway for its metrics."""

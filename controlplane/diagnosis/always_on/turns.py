@@ -14,6 +14,8 @@ class Target:
     """`host:port` of one of our own engines, or the base URL of an attached one."""
     page: str | None = None
     """The URL of the page, where it need not be looked for."""
+    is_observed_only: bool = False
+    """Its page is all that shows whether it lives."""
     bearer: str | None = field(default=None, repr=False)
     """A key to show there."""
 

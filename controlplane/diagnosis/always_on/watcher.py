@@ -98,6 +98,7 @@ class Watcher:
         if self._stopping.is_set():
             return
         self._sight.take_pages(pages, now)
+        self._observed.set_looks(self._sight.looks())
         self._look_around(suspects)
         self._rounds.note_cost(time.thread_time() - began_cpu)
         self._outages.end_pass()

@@ -14,6 +14,9 @@ FAILURE_KEY = "scrape_failure"
 SILENT_KEY = "shows_no_page_since_s"
 """For how long, of each endpoint that showed pages before."""
 
+HEALTH_KEY = "answer_of_health"
+"""Of each endpoint that is silent and was asked for that, too."""
+
 
 class FailedScrape(NamedTuple):
     """One of them."""

@@ -1,5 +1,7 @@
 """What is wrong right now, and how badly."""
 
+from dataclasses import replace
+
 import pytest
 
 from controlplane.api.trouble import (
@@ -129,3 +131,23 @@ def test_what_is_judged_enough_is_a_miss_or_well(
 ) -> None:
     found = _judged(num_good, num_judged, num_asked)
     assert [each.severity for each in found] == severities
+
+
+def test_an_attached_engine_that_is_lost_is_told_with_its_time_and_was_seen() -> None:
+    facts = DeploymentFacts(
+        name="chat",
+        num_desired=1,
+        num_ready=0,
+        failed_because=None,
+        starting_stage=None,
+        lost_because="it does not answer: its port refuses connections",
+        lost_at_unix_ns=1_790_000_000 * 10**9,
+    )
+    (found, _) = find_trouble([facts], [])
+    assert found.severity == "page"
+    assert found.what == (
+        "chat cannot answer: 0 of 1 replicas ready; one that was ready is unreachable since "
+        "2026-09-21 14:13:20 UTC: it does not answer: its port refuses connections"
+    )
+    (observed, _) = find_trouble([replace(facts, is_observed_only=True)], [])
+    assert observed.what.startswith("chat, which is observed, is lost: 0 of 1 replicas ready")

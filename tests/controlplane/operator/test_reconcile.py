@@ -13,6 +13,7 @@ from controlplane.hooks import Launcher
 from controlplane.operator.feed import SnapshotFeed
 from controlplane.operator.installed import InstalledPlugins
 from controlplane.operator.observed import ObservedState
+from controlplane.operator.page_look import PageLook, Silence
 from controlplane.operator.probes import Probes
 from controlplane.operator.reconcile import Reconciler
 from controlplane.operator.replica import Replica
@@ -543,3 +544,48 @@ def test_an_attached_endpoint_that_no_gateway_reaches_is_told_and_stays_in_the_s
         "unreachable",
         "ready",
     ]
+
+
+def test_a_server_that_is_only_observed_is_unreachable_while_its_page_is_not_answered(
+    room: Room,
+) -> None:
+    room.apply(engine="vllm", model='url: "http://127.0.0.1:9"', observe_only=True)
+    room.reconciler.reconcile()
+    (seen,) = room.observed.replicas()
+    replica_id = seen.replica_id
+
+    def state_after(seconds: int, num_silent: int) -> str:
+        room.observed.set_looks({replica_id: look(seconds, num_silent)})
+        room.reconciler.reconcile()
+        (seen,) = room.observed.replicas()
+        assert seen.look == look(seconds, num_silent)
+        return seen.state
+
+    assert state_after(0, 0) == "ready"
+    assert state_after(0, 1) == "ready", "it may be a moment"
+    assert state_after(9, 5) == "ready"
+    assert state_after(10, 2) == "unreachable"
+    room.end_control_plane()
+    room.begin_control_plane()
+    room.reconciler.reconcile()
+    (seen,) = room.observed.replicas()
+    assert seen.state == "unreachable", "nobody has asked it since"
+    assert state_after(0, 1) == "unreachable", "one more silence is no sign of life"
+    assert state_after(20, 0) == "ready"
+    told = [state for state, _ in room.history(replica_id)]
+    assert told == ["starting", "ready", "unreachable", "ready"]
+
+
+def look(silent_seconds: int, num_silent: int) -> PageLook:
+    return PageLook(
+        at_unix_ns=silent_seconds * 10**9,
+        page=None,
+        page_at_unix_ns=None,
+        num_running=None,
+        num_waiting=None,
+        max_num_seqs=None,
+        silence=Silence.TAKEN if num_silent else None,
+        silent_since_unix_ns=0 if num_silent else None,
+        num_silent=num_silent,
+        why="no answer within 2 s" if num_silent else "",
+    )

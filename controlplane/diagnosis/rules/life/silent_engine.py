@@ -64,7 +64,8 @@ def answers_since(window: Window, start: float) -> float | None:
 
 def judge_silent(window: Window) -> Verdict | None:
     """LIKELY where somebody beside the scrapes meets the same silence: gateways whose own calls are
-    not answered, or whose requests reach no end."""
+    not answered, or whose requests reach no end; or, where no gateway is there to ask, its health
+    page."""
     silent = silent_replicas(window)
     if not silent:
         return None
@@ -75,6 +76,7 @@ def judge_silent(window: Window) -> Verdict | None:
         argument.fact(each.told)
     argument.fact(told(window, r"^scrapes unanswered$"))
     lost = _lost_to_gateways(argument, window, silent)
+    is_ill = _is_health_silent(argument, window, silent)
     answers = answers_since(window, start)
     if answers and not lost:
         return None
@@ -94,7 +96,7 @@ def judge_silent(window: Window) -> Verdict | None:
     if not (lost or waits):
         argument.need("a one-token probe")
     return argument.verdict(
-        Confidence.LIKELY if lost or waits else Confidence.POSSIBLE,
+        Confidence.LIKELY if lost or waits or is_ill else Confidence.POSSIBLE,
         detail=f"it fell silent: {', '.join(each.name for each in silent)}",
     )
 
@@ -110,6 +112,19 @@ def _lost_to_gateways(
         return False
     argument.fact(fact, "what gateways ask it is not answered either")
     return True
+
+
+def _is_health_silent(
+    argument: Argument, window: Window, silent: tuple[SilentReplica, ...]
+) -> bool:
+    """Of one of them, that was asked for it."""
+    names = {each.name for each in silent}
+    for fact in window.facts_of("answer of health"):
+        if fact.part in names and _TIMED_OUT.search(fact.raw):
+            argument.fact(fact, "its port takes connections, and its health page is silent too")
+            argument.against("delivery.front_end_bound: a busy front end answers /health first")
+            return True
+    return False
 
 
 def _refused_since(window: Window, start: float) -> Iterator[Series]:

@@ -27,6 +27,7 @@ HEALTH_KEY = "health_answer"
 MODELS_KEY = "models_answer"
 ACCEPTED = "accepted"
 """So the fact `connection` begins where somebody listens."""
+REFUSED = "refused"
 _CONNECT_SECONDS = 3.0
 _PORTS = {"http": 80, "https": 443}
 _ENGINES_PAGES = {HEALTH_KEY: "/health", MODELS_KEY: "/v1/models"}
@@ -51,7 +52,7 @@ async def listen(
 ) -> Silence:
     """Asks what else there is to ask, at once and each within its own bounds."""
     connection, *pages = await asyncio.gather(
-        _connect(address.root),
+        try_port(address.root),
         *(_page(http, beside(address, path), seconds) for path in _ENGINES_PAGES.values()),
     )
     first = error.tries[0]
@@ -61,19 +62,25 @@ async def listen(
     return Silence(said, any(each.is_answered for each in error.tries))
 
 
-async def _connect(root: httpx.URL) -> str:
+async def try_port(root: httpx.URL, seconds: float = _CONNECT_SECONDS) -> str:
+    """Whether anybody takes a connection there, in words that begin with ACCEPTED or REFUSED."""
     port = root.port or _PORTS[root.scheme]
     try:
-        async with asyncio.timeout(_CONNECT_SECONDS):
+        async with asyncio.timeout(seconds):
             _, writer = await asyncio.open_connection(root.host, port)
     except TimeoutError:
-        return f"not taken within {_CONNECT_SECONDS:g} s: the host or the way to it is down"
+        return f"not taken within {seconds:g} s: the host or the way to it is down"
     except ConnectionRefusedError:
-        return f"refused: the host is there, and nothing listens at its port {port}"
+        return f"{REFUSED}: the host is there, and nothing listens at its port {port}"
     except OSError as error:
         return f"failed: {error.strerror or error}"
     writer.close()
     return f"{ACCEPTED} at port {port}"
+
+
+async def answer_of_health(http: httpx.AsyncClient, address: Address, seconds: float) -> str:
+    """Status and kind, or what came in place of an answer."""
+    return await _page(http, beside(address, _ENGINES_PAGES[HEALTH_KEY]), seconds)
 
 
 async def _page(http: httpx.AsyncClient, url: httpx.URL, seconds: float) -> str:

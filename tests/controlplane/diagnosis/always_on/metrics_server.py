@@ -18,6 +18,8 @@ class MetricsServer:
         """Of the calls, names in small letters."""
         self.stalls = threading.Event()
         """Set: it takes calls and never answers."""
+        self.healthy = threading.Event()
+        """Set: its health page is answered all the same."""
         self.asked: list[str] = []
         """The paths that were called."""
         self.may_go = threading.Event()
@@ -27,6 +29,11 @@ class MetricsServer:
             def do_GET(self) -> None:
                 server.asked.append(self.path)
                 server.headers.append({k.lower(): v for k, v in self.headers.items()})
+                if self.path == "/health" and server.healthy.is_set():
+                    self.send_response(200)
+                    self.send_header("content-length", "0")
+                    self.end_headers()
+                    return
                 if server.stalls.is_set():
                     server.may_go.wait(60)
                     return

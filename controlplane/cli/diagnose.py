@@ -129,15 +129,19 @@ def diagnose(
 
     A URL is watched for a minute: its metrics and what it says of itself are read by GET requests,
     to it alone (through no proxy, and to no other server that it redirects to), and nothing is
-    changed or installed. Ctrl-C ends the watch, and what was seen is judged. FILEs are saved
+    changed or installed. Ctrl-C ends the watch, and what was seen is judged; where nothing was, or
+    at a second one, it ends with 130. FILEs are saved
     /metrics pages, logs, and records of requests as `pilothouse requests --all -o json` and
     `pilothouse simulate --records` write them, or all of these; what each is, is seen in it.
-    Signals that are missing, stale or
+    Of a log of more than 32 MiB the newest part is read, which is told; a metrics page may have
+    16 MiB and 8000 engines, a folder 2000 files of 1 GiB in all; devices and named pipes are
+    refused, and what a shell hands over, `<(command)`, is read. Signals that are missing, stale or
     strange are told of and not trusted. `healthy` and `cannot_tell` are answers too, the second
     with what would settle it.
 
     A URL that refuses connections, never answers, or answers no metrics page is evidence as well:
-    what its port and its other pages say is judged after a quarter of a minute. The command ends
+    what its port and its other pages say is judged after a quarter of a minute, and at once where
+    it answers something else: a redirect, a web page, no HTTP. The command ends
     with 0 where there is an answer, whatever it says; with 5 where no URL, or no Prometheus, had
     metrics to show, after the answer to what else was seen; with 2 where it cannot read what was
     named.

@@ -62,7 +62,7 @@ class Chunks(Iterator[bytes]):
         if passed <= 0:
             return 0
         self._stream.seek(start)
-        self._num_read = start
+        self._num_read, self._size = 0, most  # how far it is read is told of what is read
         self._packed = self._read()
         return passed
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.views.argument import Argument
-from controlplane.diagnosis.views.counted_at_end import is_told_by_ends
 from controlplane.diagnosis.views.fleet import Fleet, Replica, fleet_of, grown, mean_of
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal
@@ -90,10 +89,7 @@ def halves_of(window: Window) -> Halves | None:
     prefill, decode = [], []
     for each in fleet.replicas:
         prompts = _prompts(each, start, window.end)
-        made = each.find(Signal.GENERATION_TOKENS)
-        if made is not None and is_told_by_ends(made, window):
-            return None  # a prompt that was read may be of an answer that is still written
-        tokens = grown(made, start, window.end)
+        tokens = grown(each.find(Signal.GENERATION_TOKENS), start, window.end)
         if prompts > 0 and tokens <= _FEW_TOKENS * prompts:
             prefill.append(each)
         elif tokens > 0 and prompts <= _FEW_TOKENS * tokens:

@@ -64,7 +64,11 @@ def _by_port(window: Window) -> End | None:
     last = last_page_at(window)
     since = "" if last is None else f", and pages came until {number(window.end - last)} s ago"
     says = f"{why.key} {why.raw}{since}"
-    needs = (_HOW_IT_ENDED.format(says), "the end of its log (`pilothouse diagnose engine.log`)")
+    needs = (
+        f"whether its process still runs ({says})",
+        "otherwise how it ended: its exit code, the kernel's log, and who stopped it",
+        "the end of its log (`pilothouse diagnose engine.log`)",
+    )
     return End(says=f"{says}: it is gone", needs=needs, is_refused=True)
 
 

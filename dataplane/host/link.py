@@ -45,6 +45,8 @@ class HostLink(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._messages = ReplicaMessages()
         self._ended = asyncio.Event()
+        self._unanswered: str | None = None
+        """What it was asked in vain: for that it is given up."""
         self._events_by_request: dict[str, EventQueue] = {}
         self._pauses_by_request: dict[str, set[str]] = {}
         """Why each is given no steps; what is not paused is not here."""
@@ -160,15 +162,14 @@ class HostLink(asyncio.Protocol):
             async with asyncio.timeout(STATS_TIMEOUT_SECONDS):
                 return await future
         except TimeoutError as error:
-            raise EngineUnavailableError(
-                self._replica_id, f"no {what} within {STATS_TIMEOUT_SECONDS:g} s"
-            ) from error
+            self._unanswered = f"no {what} within {STATS_TIMEOUT_SECONDS:g} s"
+            raise EngineUnavailableError(self._replica_id, self._unanswered) from error
         finally:
             self._queries.pop(query_id, None)
 
     def abandon(self) -> None:
         """Hang up at once."""
-        self._lose("the gateway closed the connection")
+        self._lose(self._unanswered or "the gateway closed the connection")
         if self._transport is not None:
             self._transport.abort()  # a replica that stopped reading would never let it close
 

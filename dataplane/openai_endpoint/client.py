@@ -55,6 +55,8 @@ class EndpointClient:
         self._capabilities: EngineCapabilities | None = None
         self._upstream = self._http.create_upstream(dialect.keeps_connections)
         self._answers: dict[str, Answer] = {}
+        self._lost: str | None = None
+        """Why it is given up, where it did not answer."""
 
     @property
     def capabilities(self) -> EngineCapabilities:
@@ -121,7 +123,11 @@ class EndpointClient:
 
     async def stats(self) -> EngineStats:
         """What its engine exports of itself, as its dialect reads it."""
-        return await self._dialect.stats(self._http)
+        try:
+            return await self._dialect.stats(self._http)
+        except EngineUnavailableError as error:
+            self._lost = error.why
+            raise
 
     async def count_prompt(self, body: Mapping[str, Any]) -> int | None:
         """The tokens of the prompt in `body`, by the engine's own tokenizer; None: it offers none.
@@ -131,7 +137,7 @@ class EndpointClient:
     async def close(self) -> None:
         """Hang up on everything."""
         for answer in list(self._answers.values()):
-            answer.lost("the gateway closed the connection")
+            answer.lost(self._lost or "the gateway closed the connection")
         self._upstream.close()
         await self._http.close()
 

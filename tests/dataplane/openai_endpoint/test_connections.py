@@ -2,14 +2,15 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from dataplane.engine import EngineEvent, EngineUnavailableError
-from dataplane.lifecycle import Disposition
+from dataplane.engine import EngineEvent, EngineStats, EngineUnavailableError
+from dataplane.lifecycle import Disposition, EventKind
 from dataplane.openai_endpoint.answer import Answer
+from dataplane.openai_endpoint.http import EndpointHttp
 from dataplane.openai_endpoint.upstream import Upstream
 from pilothouse_openai.client import create_client
 from pilothouse_openai.dialect import OpenAIDialect
@@ -184,3 +185,35 @@ def test_a_request_that_was_cancelled_before_it_was_sent_is_not_sent() -> None:
 
     asyncio.run(serving(answer, ask))
     assert numbers == []
+
+
+def test_what_an_endpoint_did_not_answer_is_why_its_requests_are_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever finds it silent hangs up: that is no reason of its own."""
+    why = "GET /health: no whole answer within 5 s"
+
+    async def stats(_: OpenAIDialect, http: EndpointHttp) -> EngineStats:
+        raise http.unavailable(why)
+
+    monkeypatch.setattr(OpenAIDialect, "stats", stats)
+
+    async def ask(url: str) -> None:
+        client = create_client("attached-1", url, OpenAISettings())
+        await client.connect()
+        events = client.submit(a_chat("hello"))
+        assert (await anext(events)).kind is EventKind.SCHEDULED
+        rest = asyncio.create_task(collected(events))
+        await asyncio.sleep(0)
+        with pytest.raises(EngineUnavailableError):
+            await client.stats()
+        await client.close()
+        with pytest.raises(EngineUnavailableError) as lost:
+            await rest
+        assert lost.value.why == why
+
+    asyncio.run(serving(says_no_more, ask))
+
+
+async def collected(events: AsyncIterator[EngineEvent]) -> list[EngineEvent]:
+    return [event async for event in events]

@@ -269,4 +269,7 @@ class Signal(StrEnum):
     GATEWAY_TPOT = _histogram("gateway_tpot", Unit.SECONDS, "of a request's tokens, server")
     GATEWAY_ITL = _histogram("gateway_itl", Unit.SECONDS, "between tokens, server")
     GATEWAY_E2E = _histogram("gateway_e2e", Unit.SECONDS, "until the last fragment left")
+    GATEWAY_LONGEST_GAP = _histogram(
+        "gateway_longest_gap", Unit.SECONDS, "of an answer, while its engine sent nothing of it"
+    )
     GATEWAY_QUEUE_TIME = _histogram("gateway_queue_time", Unit.SECONDS, "in our own queue")

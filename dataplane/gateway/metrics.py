@@ -36,6 +36,7 @@ _TPOT_BUCKETS = (
     *(0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.5),
 )
 _E2E_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+_GAP_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 30.0, 60.0)
 _QUEUE_BUCKETS = (
     *(0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
     *(1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0),
@@ -122,6 +123,12 @@ class GatewayMetrics:
             _AT_BOUNDARY,
             _E2E_BUCKETS,
         )
+        self._gap = self._histogram(
+            names.GATEWAY_LONGEST_GAP_SECONDS,
+            "The longest time of an answer in which its engine sent nothing of it.",
+            _SCOPE,
+            _GAP_BUCKETS,
+        )
         self._judged = JudgedMetrics(self.registry, read_snapshot)
 
     def observe(self, record: RequestRecord) -> None:
@@ -139,6 +146,8 @@ class GatewayMetrics:
         self._observe_metered(record.metered, scope)
         if record.latencies.queue_time is not None:
             self._queue.labels(*scope).observe(record.latencies.queue_time)
+        if (gap := record.latencies.at(Boundary.ENGINE).max_gap) is not None:
+            self._gap.labels(*scope).observe(gap)
         for boundary in Boundary:
             self._observe_boundary(record, scope, boundary)
         self._judged.observe(record.judgement, scope)

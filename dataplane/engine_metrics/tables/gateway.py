@@ -53,6 +53,7 @@ GATEWAY = AliasTable(
         Alias(names.GATEWAY_TTFT_SECONDS, Signal.GATEWAY_TTFT, keep=_CLASS),
         Alias(names.GATEWAY_TPOT_SECONDS, Signal.GATEWAY_TPOT, keep=_CLASS),
         Alias(names.GATEWAY_E2E_SECONDS, Signal.GATEWAY_E2E, keep=_CLASS),
+        Alias(names.GATEWAY_LONGEST_GAP_SECONDS, Signal.GATEWAY_LONGEST_GAP, keep=_CLASS),
         Alias(
             names.GATEWAY_QUEUE_TIME_SECONDS,
             Signal.GATEWAY_QUEUE_TIME,

@@ -189,6 +189,15 @@ def test_each_latency_is_observed_in_seconds_at_the_boundaries_that_know_it() ->
     assert not [name for name in samples if "boundary=client" in name]
 
 
+def test_the_longest_gap_of_an_answer_is_the_one_its_engine_left() -> None:
+    latencies = golden_record().latencies
+    stopped = dataclasses.replace(latencies.engine, max_gap=4.25)
+    samples = _observed(latencies=dataclasses.replace(latencies, engine=stopped))
+    name = "pilothouse_gateway_longest_gap_seconds"
+    assert samples[f"{name}_sum{{{_SCOPE}}}"] == 4.25
+    assert f"{name}_sum{{{_SCOPE}}}" not in _observed()  # of an answer in one piece
+
+
 def test_what_a_client_reported_is_observed_at_its_own_boundary() -> None:
     samples = _observed(client=CLIENT)
     label = f"boundary=client,{_SCOPE}"

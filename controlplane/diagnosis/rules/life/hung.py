@@ -7,11 +7,12 @@ from controlplane.diagnosis.rules.life.given_up import judge_given_up
 from controlplane.diagnosis.rules.life.hung_engine import judge_engine
 from controlplane.diagnosis.rules.life.hung_replica import judge_replica
 from controlplane.diagnosis.rules.life.silent_engine import judge_silent
+from controlplane.diagnosis.rules.life.stood_still import judge_pauses
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.standstill import standstill_of
 from controlplane.diagnosis.window import Window
 
-_look = surest_of(judge_replica, judge_silent, judge_engine, judge_given_up)
+_look = surest_of(judge_replica, judge_silent, judge_engine, judge_given_up, judge_pauses)
 
 
 def _judge(window: Window) -> Verdict | None:

@@ -46,6 +46,8 @@ class EndedRequest:
     """This and the next two at the boundary of its contract, the server's where it has none."""
     tpot: float | None
     e2e: float | None
+    max_gap: float | None
+    """The longest time in which its engine sent nothing of its answer; only whole records say."""
     is_work_observed: bool
     """Its engine showed when it worked on it. False also where that is not known."""
 
@@ -100,6 +102,7 @@ def of_row(row: RequestRow) -> EndedRequest:
         ttft=row.ttft,
         tpot=row.tpot,
         e2e=row.e2e,
+        max_gap=None,
         is_work_observed=row.is_engine_inferred is False,
     )
 
@@ -111,6 +114,7 @@ def of_record(record: RequestRecord) -> EndedRequest:
     return EndedRequest(
         **{name: row[name] for name in _AS_STORED},
         num_output_tokens=record.num_output_tokens,
+        max_gap=record.latencies.engine.max_gap,
         refusal=None if record.decision is None else record.decision.kind,
         is_work_observed=began is not None and began.observability is Observability.OBSERVED,
     )
@@ -147,5 +151,6 @@ def of_summary(summary: RequestSummary) -> EndedRequest:
         ttft=summary.ttft_seconds,
         tpot=summary.tpot_seconds,
         e2e=summary.e2e_seconds,
+        max_gap=None,
         is_work_observed=summary.is_engine_inferred is False,
     )

@@ -17,6 +17,7 @@ _MEASURED: tuple[tuple[Signal, str, Callable[[EndedRequest], float | None]], ...
     (Signal.GATEWAY_TTFT, "TTFT at the contract's boundary", lambda each: each.ttft),
     (Signal.GATEWAY_TPOT, "TPOT at the contract's boundary", lambda each: each.tpot),
     (Signal.GATEWAY_E2E, "E2E at the contract's boundary", lambda each: each.e2e),
+    (Signal.GATEWAY_LONGEST_GAP, "longest gap in an answer", lambda each: each.max_gap),
 )
 
 

@@ -94,6 +94,8 @@ def test_a_frozen_engine_is_lost_and_hangs_and_a_killed_one_is_gone(
         wait_for(figures, 30, "what its page says")
         assert get("overview")["replicas"][0]["num_waiting"] == 1
         assert lost() == []
+        page = httpx.get(f"{url}/", timeout=10).text
+        assert ("not seen here" in page, "no traffic" in page) == (True, False)
 
         process.send_signal(signal.SIGSTOP)
         wait_for(lambda: state() == "unreachable", 40, "the frozen engine to be lost")

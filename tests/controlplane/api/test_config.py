@@ -43,8 +43,15 @@ def test_what_is_applied_is_answered_document_by_document(server: ConfigServer) 
         ("AdmissionPolicy", "chat@1", "created"),
         ("Deployment", "chat@1", "created"),
     ]
+    assert response.json()["warnings"] == []
+
+
+def test_what_can_have_no_effect_is_answered_with_its_place(server: ConfigServer) -> None:
+    loose = [text.replace("at_most: 40ms, for: 95%", "at_most: 40ms, for: 90%") for text in SERVICE]
+    response = post(server, *loose, author="ann", reason="first light")
+
     keys = [warning["key"] for warning in response.json()["warnings"]]
-    assert "spec.window" in keys
+    assert keys == ["spec.classes.interactive.objectives[1].for"]
 
 
 def test_documents_are_read_and_refused_while_somebody_else_is_writing(

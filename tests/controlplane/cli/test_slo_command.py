@@ -55,7 +55,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def _run(url: str, *arguments: str) -> Result:
-    return CliRunner().invoke(main, ["slo", *arguments, "--url", url])
+    return CliRunner(env={"COLUMNS": "160"}).invoke(main, ["slo", *arguments, "--url", url])
 
 
 def test_status_tells_states_burns_and_what_fires(url: str) -> None:

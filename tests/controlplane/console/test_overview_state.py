@@ -17,12 +17,10 @@ from ops.seeded_console import seed, store
 from ops.seeded_state import under_seeded_config
 from tests.controlplane.console.reading import page
 
-NOW_NS = time.time_ns()
-
 
 def _well(app: FastAPI) -> None:
     """All replicas are ready, no incident is open, and what was asked before went well."""
-    seed(app, NOW_NS, num_requests=0, has_trouble=False)
+    seed(app, time.time_ns(), num_requests=0, has_trouble=False)
     _store(app, answered, 400, age_seconds=900, first=20_000)
 
 
@@ -34,7 +32,9 @@ def _store(
     first: int,
 ) -> None:
     records = [
-        kind(Sample(sequence=first + n, arrived_at_unix_ns=NOW_NS - round(age_seconds * 1e9)))
+        kind(
+            Sample(sequence=first + n, arrived_at_unix_ns=time.time_ns() - round(age_seconds * 1e9))
+        )
         for n in range(number)
     ]
     store(app, under_seeded_config(records))
@@ -42,7 +42,7 @@ def _store(
 
 def _line(app: FastAPI, name: str = "chat") -> DeploymentOverview:
     state = app.state
-    view = read_overview(state.config_db, state.request_db, state.observed, NOW_NS)
+    view = read_overview(state.config_db, state.request_db, state.observed, time.time_ns())
     return next(each for each in view.deployments if each.name == name)
 
 

@@ -37,7 +37,8 @@ _WATCH_SECONDS = 0.5
 _MAX_IDLE_SOCKETS = 16
 _MAX_IDLE_FILES = 40
 _STAYS = {
-    *("config.db", "requests.db", "documents-applied", "serve.lock", "controlplane.lock"),
+    *("config.db", "requests.db", "config.db-config-lock", "requests.db-requests-lock"),
+    *("documents-applied", "serve.lock", "controlplane.lock"),
     *("process-events.jsonl", "process-events.jsonl.1"),  # bounded
 }
 _STAYING_FOLDERS = ("logs", "processes", "replicas")

@@ -28,7 +28,7 @@ from tests.controlplane.diagnosis.recorded import recorded_window
 _CASES = sorted((Path(__file__).parents[2] / "incidents").rglob("*.yaml"))
 _WINDOWS = ("vllm-busy", "vllm-idle", "sglang-busy")
 _ALL = os.environ.get("TOLD_ALONE") == "all"
-_ONE_IN = 1 if _ALL else 20
+_ONE_IN = 1 if _ALL else 30
 
 _SAYS_HARM: tuple[tuple[Mechanism, str], ...] = (
     # Somebody counted requests that were refused.

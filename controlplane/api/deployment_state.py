@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from controlplane.api.late_counts import LateCounts
 from controlplane.api.trouble import About, Trouble
+from controlplane.slo.burn_rate import percent
 
 _WORST_FIRST = ("page", "ticket", "no_data", "ok")
 
@@ -87,7 +88,7 @@ def _contract(
     counts = facts.half_hour if over and late.window_seconds not in over else late
     if counts.num_judged:
         kept = f"{counts.num_good} of {counts.num_judged} in contract"
-        figure = f"{kept}, {promised:.1%} promised"
+        figure = f"{kept}, {percent(promised)} promised"
         yield _part("in_contract", figure, counts.window_seconds, troubles)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from controlplane.api.late_counts import LateCounts
 from controlplane.api.trouble import ENOUGH_JUDGED, About, Trouble
+from controlplane.slo.burn_rate import percent
 
 _MANY = 10
 """Requests that it happened to: of fewer nobody is woken, and no share is told."""
@@ -95,7 +96,7 @@ def _of_contract(name: str, counts: LateCounts, promised: float | None) -> Itera
     is_fast = missed >= min(_PAGE_BURN * (1 - promised), _MOST) * judged
     what = (
         f"{name} kept its contract for {good / judged:.1%} of {judged} requests of "
-        f"{_last(counts)}, {promised:.1%} are promised"
+        f"{_last(counts)}, {percent(promised)} are promised"
     )
     remedy = "Look at the requests that missed it: their waterfalls say in which phase."
     severity = "page" if is_fast else "ticket"

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
+from controlplane.slo.burn_rate import percent
+
 ENOUGH_JUDGED = 20
 """Fewer than that say nothing about a share."""
 HALF_HOUR_SECONDS = 1800.0
@@ -199,7 +201,7 @@ def _of_contract(facts: DeploymentFacts) -> list[Trouble]:
         Trouble(
             severity="ticket",
             what=f"{facts.name} kept its contract for {kept:.1%} of the requests of the last "
-            f"half hour, {promised:.1%} are promised",
+            f"half hour, {percent(promised)} are promised",
             remedy="Look at the requests that missed it: their waterfalls say in which phase.",
             deployment=facts.name,
             about="in_contract",
@@ -222,7 +224,7 @@ def _of_doubt(facts: DeploymentFacts, promised: float) -> list[Trouble]:
         Trouble(
             severity="no_data",
             what=f"{facts.name} is known to have kept its contract for {good} of {asked} requests "
-            f"of the last half hour, {promised:.1%} are promised; {doubt}",
+            f"of the last half hour, {percent(promised)} are promised; {doubt}",
             remedy="Look at the requests that missed it, and wait for more of them.",
             deployment=facts.name,
             about="in_contract",

@@ -1,7 +1,6 @@
 """How promises stand, on a terminal."""
 
 from collections.abc import Iterable
-from decimal import Decimal
 
 from rich.table import Table
 from rich.text import Text
@@ -9,7 +8,7 @@ from rich.text import Text
 from controlplane.api.slo_views import StandingList, StandingView
 from controlplane.cli.terminal import printable
 from controlplane.console.formatting import UNKNOWN, duration
-from controlplane.slo.burn_rate import shortest
+from controlplane.slo.burn_rate import percent
 
 _WINDOWS = ("5m", "1h", "6h", "3d")
 """Of a table; the API answers all of them."""
@@ -49,7 +48,7 @@ def _cells(standing: StandingView) -> Iterable[str]:
     yield standing.request_class
     yield f"{standing.objective}{limit}"
     yield standing.state.replace("_", " ")
-    yield f"{shortest(Decimal(repr(standing.target)) * 100)} %"
+    yield percent(standing.target)
     for window in _WINDOWS:
         rate = burns.get(window)
         yield UNKNOWN if rate is None else f"{rate:.1f}"

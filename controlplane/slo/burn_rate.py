@@ -22,6 +22,11 @@ def shortest(value: Decimal | float) -> str:
     return (text.rstrip("0").rstrip(".") if "." in text else text) or "0"
 
 
+def percent(target: float) -> str:
+    """A target for people, unrounded: 99.99 % is not 100 %."""
+    return f"{shortest(Decimal(repr(target)) * 100)} %"
+
+
 def burn_rate(counts: EventCounts, target: float) -> float | None:
     """None where nothing was judged, which is neither a burn of 0 nor one of anything else."""
     ratio = counts.error_ratio

@@ -21,7 +21,7 @@ _AS_LONG = 1.7
 def read_as_told(window: Window) -> Iterator[Read]:
     """Of one request each: how long its prompt is, and when its first token came."""
     lengths = told_all(window, _LENGTH, without=_NOT_ONE)
-    firsts = told_all(window, FIRST_TOKEN, without=_NOTFIRST_TOKEN)
+    firsts = told_all(window, FIRST_TOKEN, without=_NOT_FIRST_TOKEN)
     for length in lengths:
         beside = [first for first in firsts if first.at == length.at and _is_of_one(length, first)]
         tokens = number_of(length)
@@ -41,7 +41,7 @@ def is_as_long_as_its_prompt(window: Window, contrast: Contrast) -> bool:
         if (tokens := number_of(fact)) is not None and tokens >= LEAST_READ
     }
     before, after = lengths.get(contrast.base.at), lengths.get(contrast.other.at)
-    is_first = contrast.other in told_all(window, FIRST_TOKEN, without=_NOTFIRST_TOKEN)
+    is_first = contrast.other in told_all(window, FIRST_TOKEN, without=_NOT_FIRST_TOKEN)
     if not is_first or not before or not after or contrast.base.at == contrast.other.at:
         return False
     return contrast.factor <= _AS_LONG * after / before
@@ -77,4 +77,4 @@ _COMMON = frozenset(
 )
 _LENGTH = r"\b(prompt|input)( \w+)* (tokens|length|len)\b|\btokens( \w+)* (prompt|input)\b"
 _NOT_ONE = r"per s|limit|max|chunk|cache|batch|mean|p\d\d|total|all|throughput|rate"
-_NOTFIRST_TOKEN = r"p9\d|p50|mean|limit|slo|objective|target|before|usual"
+_NOT_FIRST_TOKEN = r"p9\d|p50|mean|limit|slo|objective|target|before|usual"

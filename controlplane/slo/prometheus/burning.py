@@ -6,11 +6,10 @@ series do not match. Every rule carries the contract revision that it was made o
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 
 from controlplane.slo.alert_windows import BURN_WINDOWS, DAY, MINUTE, short
 from controlplane.slo.alerting import DEFAULT_MIN_EVENTS, Threshold, left_out, thresholds
-from controlplane.slo.burn_rate import budget_of, shortest
+from controlplane.slo.burn_rate import budget_of, percent, shortest
 from controlplane.slo.prometheus.counting import SLOT_SECONDS, sum_name, sum_of_fives
 from controlplane.slo.prometheus.links import Links
 from controlplane.slo.prometheus.rules import AlertRule, RecordingRule, RuleGroup
@@ -133,7 +132,7 @@ def _alert(promise: Promise, threshold: Threshold, links: Links) -> AlertRule:
         f"and {enough}"
     )
     what = f"{promise.deployment} {promise.name}"
-    promised = f"{shortest(Decimal(repr(promise.target)) * 100)} %"
+    promised = percent(promise.target)
     lasts = promise.period_seconds / float(threshold.factor)
     return AlertRule(
         alert=ALERT,

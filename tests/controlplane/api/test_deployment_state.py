@@ -54,7 +54,7 @@ def test_ok_is_said_with_every_figure_that_it_rests_on() -> None:
         "incidents": ("ok", "no incident is open", None),
         "rejected": ("ok", "0 of 140 rejected", 330.0),
         "failed": ("ok", "0 of 140 failed", 330.0),
-        "in_contract": ("ok", "138 of 140 in contract, 95.0% promised", 330.0),
+        "in_contract": ("ok", "138 of 140 in contract, 95 % promised", 330.0),
     }
 
 
@@ -69,7 +69,7 @@ def test_ok_is_said_with_every_figure_that_it_rests_on() -> None:
         (
             LateCounts(num_asked=140, num_judged=120),
             "in_contract",
-            "0 of 120 in contract, 95.0% promised",
+            "0 of 120 in contract, 95 % promised",
         ),
         (LateCounts(num_asked=140, num_failed=70), "failed", "70 of 140 failed"),
     ],
@@ -101,7 +101,7 @@ def test_a_contract_missed_over_the_half_hour_has_the_figure_of_that() -> None:
     found = state(troubles=[trouble("ticket", "in_contract", HALF_HOUR_SECONDS)])
     assert figures(found)["in_contract"] == (
         "ticket",
-        "800 of 900 in contract, 95.0% promised",
+        "800 of 900 in contract, 95 % promised",
         1812.0,
     )
 

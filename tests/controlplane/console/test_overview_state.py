@@ -71,7 +71,7 @@ def test_what_went_well_lately_is_ok_with_its_figures(app: FastAPI) -> None:
     assert line.state.word == "ok"
     figures = {each.about: each.figure for each in line.state.parts}
     assert figures["failed"].endswith("failed")
-    assert figures["in_contract"].endswith("95.0% promised")
+    assert figures["in_contract"].endswith("95 % promised")
 
 
 def test_the_last_minutes_go_before_the_half_hour_they_are_part_of(app: FastAPI) -> None:

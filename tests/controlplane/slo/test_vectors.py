@@ -6,7 +6,7 @@ import pytest
 
 from controlplane.slo.alert_windows import DAY, HOUR, MINUTE, grades_of
 from controlplane.slo.alerting import DEFAULT_MIN_EVENTS, firing, thresholds
-from controlplane.slo.burn_rate import burn_rate, seconds_to_exhaustion
+from controlplane.slo.burn_rate import burn_rate, percent, seconds_to_exhaustion
 from controlplane.slo.event_counts import NO_EVENTS, EventCounts
 from controlplane.slo.state import SLOState, state_of
 from tests.controlplane.slo.recorded_counts import CountSlot, RecordedCounts
@@ -174,3 +174,9 @@ def test_one_failure_of_a_few_requests_fires_nothing() -> None:
 def test_more_good_than_all_is_refused() -> None:
     with pytest.raises(ValueError, match="5 good of 4"):
         EventCounts(good=5, total=4)
+
+
+def test_a_target_is_shown_as_it_was_promised() -> None:
+    assert [percent(target) for target in (0.975, 0.985, 0.9999, 0.95)] == [
+        "97.5 %", "98.5 %", "99.99 %", "95 %",
+    ]  # fmt: skip

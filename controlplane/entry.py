@@ -1,10 +1,39 @@
 """What the `pilothouse` script calls: the command, and one plain line where Ctrl-C ends it.
 
-Nothing is imported before Ctrl-C is heard.
+The script imports this module alone, so Ctrl-C is heard as it is imported, before all else: by the
+built-in `_signal`, since `signal` itself is Python that takes its time. What Python does before,
+as it starts, is not ours.
 """
+
+import _signal  # type: ignore[import-not-found]  # built in, and no stub tells of it
+import os
+import sys
 
 INTERRUPTED = 130
 """As shells count it: 128 and SIGINT."""
+
+
+def _leave(*_: object) -> None:
+    """At once: what was to be closed is closed, and nobody waits for threads any more."""
+    _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        os.write(2, b"Interrupted.\n")
+    except (OSError, ValueError):
+        pass  # whoever read it is gone
+    os._exit(INTERRUPTED)
+
+
+def _hear(by: object) -> None:
+    """Ctrl-C by `by` from here on. Whoever ignores it, as shells let jobs in their background do,
+    is left alone."""
+    if _signal.getsignal(_signal.SIGINT) != _signal.SIG_IGN:
+        _signal.signal(_signal.SIGINT, by)
+
+
+if sys.argv[0].rpartition(os.sep)[2].startswith("pilothouse"):
+    _hear(_leave)  # nothing is open yet that was to be closed
 
 
 def main() -> None:
@@ -20,13 +49,13 @@ def main() -> None:
 
 
 def _run() -> int:
-    import signal
-
+    _hear(_leave)
     import click
 
     from controlplane.cli import main as command
 
     code = 0
+    _hear(_signal.default_int_handler)  # commands close what they opened
     try:
         answer = command.main(prog_name="pilothouse", standalone_mode=False)
         code = answer if isinstance(answer, int) else 0
@@ -38,22 +67,5 @@ def _run() -> int:
             raise KeyboardInterrupt from None
         click.echo("Aborted: a question was not answered.", err=True)
         code = 1
-    signal.signal(signal.SIGINT, _leave)  # threads may be waited for yet
+    _hear(_leave)  # threads may be waited for yet
     return code
-
-
-def _leave(*_: object) -> None:
-    """At once: what was to be closed is closed, and nobody waits for threads any more."""
-    import signal
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    import os
-    import sys
-
-    try:
-        if sys.stdout is not None:
-            sys.stdout.flush()
-        os.write(2, b"Interrupted.\n")
-    except (OSError, ValueError):
-        pass  # whoever read it is gone
-    os._exit(INTERRUPTED)

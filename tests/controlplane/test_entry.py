@@ -34,6 +34,15 @@ from controlplane.entry import main
 main()
 """
 
+_BEFORE_MAIN = """
+import signal, sys
+signal.signal(signal.SIGINT, {heard})
+sys.argv = [{script!r}, "--version"]
+from controlplane.entry import main
+signal.raise_signal(signal.SIGINT)
+main()
+"""
+
 
 def _ended(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -48,6 +57,24 @@ def test_ctrl_c_while_modules_are_imported_is_one_line(module: str, times: int) 
     assert done.returncode == INTERRUPTED
     assert done.stderr.split("\n") in ([_LINE, ""], ["", _LINE, ""])
     assert not done.stdout
+
+
+@pytest.mark.parametrize("script", ["pilothouse", "/usr/bin/pilothouse", "pilothouse-script.py"])
+def test_ctrl_c_between_the_first_line_of_ours_and_the_command_is_one_line(script: str) -> None:
+    done = _ended(_BEFORE_MAIN.format(script=script, heard="signal.default_int_handler"))
+    assert done.returncode == INTERRUPTED
+    assert done.stderr == f"{_LINE}\n"
+
+
+def test_who_ignores_ctrl_c_is_left_to_its_work() -> None:
+    done = _ended(_BEFORE_MAIN.format(script="pilothouse", heard="signal.SIG_IGN"))
+    assert done.returncode == 0
+    assert done.stdout
+
+
+def test_whoever_else_imports_it_hears_ctrl_c_as_before() -> None:
+    done = _ended(_BEFORE_MAIN.format(script="worker", heard="signal.default_int_handler"))
+    assert "KeyboardInterrupt" in done.stderr
 
 
 def test_ctrl_c_while_threads_end_is_one_line() -> None:

@@ -124,6 +124,11 @@ class SpeculativeCost:
         self._factor = self._round.cost_per_token(self._committed)
 
     @property
+    def committed(self) -> float:
+        """Tokens that a round commits on average, as often as drafts are accepted now."""
+        return self._committed
+
+    @property
     def draft_steps(self) -> int:
         """Tokens that a round drafts."""
         return self._round.draft_steps

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from dataplane.scheduling.bounds import SchedulerConfig
 from dataplane.scheduling.scheduler import SchedulerStats
+from dataplane.simulation.observer.ended_work import EndedWork
 from dataplane.simulation.observer.exposition import (
     Family,
     FamilyKind,
@@ -53,7 +54,11 @@ class EngineView:
     tally: EngineTally
     now: float
     rates: "Rates"
+    new_work: EndedWork
+    """What has ended since the scrape before this one."""
     drafting: Drafting | None = None
+    ended_drafting: Drafting | None = None
+    """Of the answers that ended."""
     start_stages: Mapping[str, float] = field(default_factory=dict)
     """Seconds of each stage of the start."""
     num_leaked: int = 0

@@ -7,6 +7,7 @@ told last, one that ended tells nothing.
 
 from collections.abc import Iterable
 from collections.abc import Sequence as ReadableSequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Protocol
 
@@ -21,6 +22,7 @@ from dataplane.simulation.observer.dialect import (
     Rates,
     wall_clock,
 )
+from dataplane.simulation.observer.ended_work import EndedWork
 from dataplane.simulation.observer.exposition import Family, render
 from dataplane.simulation.observer.lines import Logged, Scraped, Sink
 from dataplane.simulation.observer.speculation import DraftCount
@@ -65,6 +67,7 @@ class EngineExporter:
         self._scheduler: Scheduler | None = None
         self._is_running = False
         self._drafts: DraftCount | None = None
+        self._told_work = EndedWork()
         self._rates = Rates()
         self._stages: dict[str, float] = {}
         self._leaks: list[tuple[str, float]] = []
@@ -106,6 +109,7 @@ class EngineExporter:
         self._scheduler = scheduler
         self._is_running = True
         self.tally = EngineTally(self._timeline, self.dialect.bounds(scheduler.config))
+        self._told_work = EndedWork()
         self._rates = Rates(at=now)
         self._leaks = []
         self._num_leaks_reported = 0
@@ -145,6 +149,7 @@ class EngineExporter:
     def cancelled(self, sequence: Sequence, asked_at: float) -> None:
         """It was ended early, as was asked for at `asked_at`."""
         self.tally.cancelled(sequence, asked_at)
+        self._count_drafts()
 
     def dropped(self, sequence: Sequence) -> None:
         """It ended with another one of its request, which was refused by the step that begins."""
@@ -164,6 +169,11 @@ class EngineExporter:
     def step_ended(self, plan: StepPlan, complete: Iterable[Sequence]) -> None:
         """Count."""
         self.tally.step_ended(plan, complete)
+        self._count_drafts()
+
+    def _count_drafts(self) -> None:
+        if self._drafts is not None:
+            self._drafts.answers_ended(self.tally.ended.num_decode_steps)
 
     # What somebody outside asks.
 
@@ -175,6 +185,7 @@ class EngineExporter:
         if self._is_stuck(STUCK_AFTER_SECONDS) and not self.dialect.answers_while_stuck:
             return self._unanswered(f"no answer within {STUCK_AFTER_SECONDS:g} s")
         families = self.dialect.families(self._view(self._scheduler))
+        self._told_work = replace(self.tally.ended)
         for each in self._filters:
             families = each.pass_on(families, self.target, now)
         return Scraped(at=now, target=self.target, text=render(families))
@@ -221,7 +232,9 @@ class EngineExporter:
             tally=self.tally,
             now=now,
             rates=self._rates,
+            new_work=self.tally.ended.since(self._told_work),
             drafting=None if self._drafts is None else self._drafts.read(),
+            ended_drafting=None if self._drafts is None else self._drafts.read_ended(),
             start_stages=self._stages,
             num_leaked=len(self._leaks),
             num_leaks_reported=reported,

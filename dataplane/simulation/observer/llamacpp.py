@@ -1,5 +1,10 @@
 """llama.cpp server with `--metrics`: few series, no histogram, no KV usage.
 
+Of a prompt it counts tokens when it was read, of an answer when it ended or was cancelled; what
+the cache spared when the request began, and calls of `llama_decode` as they go. The two speeds are
+of what ended since anybody scraped last. (As version 0.5 was seen to do, every quarter of a second
+during one long prompt, one long answer, a cancelled one and one with drafts.)
+
 A slot is a sequence. `/metrics` is answered by the loop that decodes: while a step does not
 end, nobody answers.
 """
@@ -88,7 +93,7 @@ def _drafted(field: str) -> Read:
     """0 without speculation, as the server says."""
 
     def read(view: EngineView) -> float:
-        drafting = view.drafting or Drafting(
+        drafting = view.ended_drafting or Drafting(
             num_drafts=0, num_draft_tokens=0, num_accepted_tokens=0
         )
         return float(getattr(drafting, field))
@@ -98,48 +103,61 @@ def _drafted(field: str) -> Read:
 
 _SERIES = (
     _counter(
-        "prompt_tokens_total", "Number of prompt tokens processed.",
-        lambda view: view.tally.num_scheduled_prompt_tokens,
+        "prompt_tokens_total", "Number of prompt tokens processed, excluding cached tokens",
+        lambda view: view.tally.ended.num_prompt_tokens,
     ),
     _counter(
-        "prompt_seconds_total", "Prompt process time",
-        lambda view: view.tally.prefill_seconds,
+        "prompt_tokens_cached_total", "Number of prompt tokens reused from the cache",
+        lambda view: view.tally.num_cached_tokens,
     ),
     _counter(
-        "tokens_predicted_total", "Number of generation tokens processed.",
-        lambda view: view.tally.num_output_tokens,
+        "prompt_seconds_total", "Total time spent processing prompts",
+        lambda view: view.tally.ended.prompt_seconds,
     ),
     _counter(
-        "tokens_predicted_seconds_total", "Predict process time",
-        lambda view: view.tally.decode_seconds,
+        "tokens_predicted_total", "Number of generation tokens processed",
+        lambda view: view.tally.ended.num_output_tokens,
+    ),
+    _counter(
+        "tokens_predicted_seconds_total", "Total time spent generating tokens",
+        lambda view: view.tally.ended.output_seconds,
     ),
     _counter(
         "n_decode_total", "Total number of llama_decode() calls",
         lambda view: view.tally.num_steps,
     ),
     _counter(
-        "n_tokens_max", "Largest observed n_tokens.",
-        lambda view: view.tally.max_context_tokens,
-    ),
-    _gauge("n_busy_slots_per_decode", "Average number of busy slots per call", _busy_slots),
-    _gauge(
-        "prompt_tokens_seconds", "Average prompt throughput in tokens/s.",
-        lambda view: _speed(view.tally.num_scheduled_prompt_tokens, view.tally.prefill_seconds),
+        "n_tokens_max", "Largest observed sequence length (prompt + generation)",
+        lambda view: view.tally.longest_context(),
     ),
     _gauge(
-        "predicted_tokens_seconds", "Average generation throughput in tokens/s.",
-        lambda view: _speed(view.tally.num_output_tokens, view.tally.decode_seconds),
+        "n_busy_slots_per_decode", "Average number of busy slots per llama_decode() call",
+        _busy_slots,
     ),
     _gauge(
-        "requests_processing", "Number of requests processing.", lambda view: view.num_running
+        "prompt_tokens_seconds", "Average prompt throughput in tokens/s",
+        lambda view: _speed(view.new_work.num_prompt_tokens, view.new_work.prompt_seconds),
     ),
-    _gauge("requests_deferred", "Number of requests deferred.", lambda view: view.num_waiting),
-    _counter("spec_decode_num_drafts_total", "Number of drafts.", _drafted("num_drafts")),
+    _gauge(
+        "predicted_tokens_seconds", "Average generation throughput in tokens/s",
+        lambda view: _speed(view.new_work.num_output_tokens, view.new_work.output_seconds),
+    ),
+    _gauge(
+        "requests_processing", "Number of requests processing", lambda view: view.num_running
+    ),
+    _gauge("requests_deferred", "Number of requests deferred", lambda view: view.num_waiting),
     _counter(
-        "spec_decode_num_draft_tokens_total", "Drafted tokens.", _drafted("num_draft_tokens")
+        "spec_decode_num_drafts_total",
+        "Speculative: Total speculative decoding verification steps",
+        _drafted("num_drafts"),
     ),
     _counter(
-        "spec_decode_num_accepted_tokens_total", "Accepted tokens.",
+        "spec_decode_num_draft_tokens_total", "Speculative: Total draft tokens generated",
+        _drafted("num_draft_tokens"),
+    ),
+    _counter(
+        "spec_decode_num_accepted_tokens_total",
+        "Speculative: Total draft tokens accepted by the target model",
         _drafted("num_accepted_tokens"),
     ),
 )  # fmt: skip

@@ -14,13 +14,17 @@ def find_speculation(cost: CostModel | None) -> SpeculativeCost | None:
     return cost
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class DraftCount:
-    """The counts of one process: those of its costs, from its start on."""
+    """The counts of one process: those of its costs, from its start on, and those of the answers
+    that ended."""
 
     cost: SpeculativeCost
     num_rounds_before: float
     num_accepted_before: float
+    num_ended_steps: int = 0
+    num_ended_rounds: float = 0.0
+    num_ended_accepted: float = 0.0
 
     @classmethod
     def begin(cls, cost: CostModel | None) -> "DraftCount | None":
@@ -30,9 +34,26 @@ class DraftCount:
 
     def read(self) -> Drafting:
         """Up to now."""
-        num_rounds = self.cost.num_rounds - self.num_rounds_before
+        return self._drafting(
+            self.cost.num_rounds - self.num_rounds_before,
+            self.cost.num_accepted - self.num_accepted_before,
+        )
+
+    def answers_ended(self, num_decode_steps: int) -> None:
+        """All answers that ended so far had so many steps; those that are new had rounds as they
+        are now."""
+        num_rounds = (num_decode_steps - self.num_ended_steps) / self.cost.committed
+        self.num_ended_steps = num_decode_steps
+        self.num_ended_rounds += num_rounds
+        self.num_ended_accepted += num_rounds * (self.cost.committed - 1)
+
+    def read_ended(self) -> Drafting:
+        """Of the answers that ended."""
+        return self._drafting(self.num_ended_rounds, self.num_ended_accepted)
+
+    def _drafting(self, num_rounds: float, num_accepted: float) -> Drafting:
         return Drafting(
             num_drafts=int(num_rounds),
             num_draft_tokens=int(num_rounds) * self.cost.draft_steps,
-            num_accepted_tokens=int(self.cost.num_accepted - self.num_accepted_before),
+            num_accepted_tokens=int(num_accepted),
         )

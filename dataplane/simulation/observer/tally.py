@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from dataplane.scheduling.sequence import Sequence
 from dataplane.scheduling.step import StepPlan
+from dataplane.simulation.observer.ended_work import EndedWork
 from dataplane.simulation.observer.histogram import Histogram
 from dataplane.simulation.observer.measure import Measure
 from dataplane.simulation.timeline import Timeline
@@ -31,9 +32,10 @@ _AT_END = (
 class _Life:
     """What is remembered of a sequence that has not ended."""
 
-    __slots__ = ("arrived_at", "cancelled_at", "first_at", "last_at", "scheduled_at")
+    __slots__ = ("arrived_at", "cancelled_at", "first_at", "last_at", "scheduled_at", "sequence")
 
-    def __init__(self, arrived_at: float) -> None:
+    def __init__(self, sequence: Sequence, arrived_at: float) -> None:
+        self.sequence = sequence
         self.arrived_at = arrived_at
         self.scheduled_at = arrived_at
         self.first_at = 0.0
@@ -90,8 +92,9 @@ class EngineTally:
         """Of steps with prompt tokens."""
         self.decode_seconds = 0.0
         """Of steps without."""
-        self.max_context_tokens = 0
-        """The longest sequence that finished."""
+        self.ended = EndedWork()
+        self._longest = 0
+        """Of the sequences that ended, paused, or were there when somebody asked."""
         self.last_prompt_tokens = 0
         """Of the last step that ended, as the next."""
         self.last_decode_steps = 0
@@ -112,7 +115,14 @@ class EngineTally:
         """It arrived at the engine."""
         self.num_requests += 1
         self.num_unseen += 1
-        self._lives[sequence.sequence_id] = _Life(self._timeline.now)
+        self._lives[sequence.sequence_id] = _Life(sequence, self._timeline.now)
+
+    def longest_context(self) -> int:
+        """Tokens with KV of the longest sequence that there ever was. Never falls, also where one
+        lost its blocks half way through its prompt."""
+        for life in self._lives.values():
+            self._longest = max(self._longest, life.sequence.num_computed_tokens)
+        return self._longest
 
     def refused(self, sequence: Sequence) -> None:
         """It can never run, and is not queued."""
@@ -124,7 +134,9 @@ class EngineTally:
         """It was ended early, between two steps; its blocks are free when a plan has it among
         the released."""
         self.num_cancelled += 1
-        self._lives[sequence.sequence_id].cancelled_at = asked_at
+        life = self._lives[sequence.sequence_id]
+        life.cancelled_at = asked_at
+        self._note_answer(sequence, life, self._timeline.now)
         self._prefilling.pop(sequence.sequence_id, None)
         self._apart.pop(sequence.sequence_id, None)
 
@@ -214,6 +226,7 @@ class EngineTally:
             self.num_preempted_output_tokens += sequence.num_output_tokens
         for sequence in (*plan.preempted, *plan.stalled):
             if sequence.num_output_tokens:
+                self._note_context(sequence)
                 self._set_apart(sequence)
         for sequence in plan.resumed:
             if not sequence.num_output_tokens:
@@ -261,7 +274,9 @@ class EngineTally:
             life.first_at = now
             self.num_output_tokens += 1
             self.num_prefilled_tokens += sequence.num_prompt_tokens
-            self._num_computed_tokens += sequence.num_prompt_tokens - sequence.num_cached_tokens
+            num_computed = sequence.num_prompt_tokens - sequence.num_cached_tokens
+            self._num_computed_tokens += num_computed
+            self.ended.read(num_computed, now - life.scheduled_at)
             if self._ttft is not None:
                 self._ttft.observe(now - life.arrived_at)
 
@@ -276,7 +291,7 @@ class EngineTally:
         self.num_finished_input_tokens += num_prompt
         self.num_finished_output_tokens += num_selected
         self.num_finished_cached_tokens += sequence.num_cached_tokens
-        self.max_context_tokens = max(self.max_context_tokens, num_prompt + num_output)
+        self._note_answer(sequence, life, now)
         if self._at_end:
             decode = now - life.first_at
             values = (
@@ -295,6 +310,19 @@ class EngineTally:
                 histogram.observe(values[position])
             if self._tpot is not None and num_output > 1:
                 self._tpot.observe(decode / (num_output - 1))
+
+    def _note_answer(self, sequence: Sequence, life: _Life, now: float) -> None:
+        """It ended, by itself or not; of one without a token there is nothing to count."""
+        num_output, num_before = sequence.num_output_tokens, sequence.num_handed_over_tokens
+        if num_output:
+            num_steps = num_output - max(1, num_before)
+            self.ended.answered(num_output - num_before, num_steps, now - life.first_at)
+            self._note_context(sequence)
+
+    def _note_context(self, sequence: Sequence) -> None:
+        """Its last token has no KV."""
+        num_tokens = sequence.num_prompt_tokens + sequence.num_output_tokens - 1
+        self._longest = max(self._longest, num_tokens)
 
     def _forget(self, sequence: Sequence) -> None:
         self._lives.pop(sequence.sequence_id, None)

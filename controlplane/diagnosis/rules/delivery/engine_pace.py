@@ -6,6 +6,7 @@ from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.contrast import contrasts
 from controlplane.diagnosis.views.course import late
 from controlplane.diagnosis.views.device import device_usage
+from controlplane.diagnosis.views.figure import Figure
 from controlplane.diagnosis.views.means import reckoned
 from controlplane.diagnosis.views.preempting import preempting
 from controlplane.diagnosis.views.told import told_number
@@ -33,15 +34,29 @@ _PACE = r"decode.*per s|generation.*per s|decode step|engine.*\b(tokens|tok)\b.*
 def is_engine_fine(argument: Argument, window: Window) -> bool | None:
     """False where the engine itself is late; None where nothing tells."""
     now = activity_of(window)
+    if _has_no_room(now) or _crawls(now):
+        return False
+    is_fine = _by_histogram(argument, window)
+    if is_fine is None:
+        is_fine = _by_figure(argument, window)
+    usage = device_usage(window)
+    if usage is not None:
+        argument.says(usage.says)
+    for look in (_by_steady_speed, _by_counted_seconds, _by_last_answer, _by_its_queue):
+        if is_fine is None:
+            is_fine = look(argument, window)
+    return _by_what_runs(now, usage) if is_fine is None else is_fine
+
+
+def _has_no_room(now: Activity) -> bool:
+    """Requests wait for it, or take memory from each other."""
     thrown = preempting(now)
     if now.is_full or (thrown is not None and thrown.is_costly):
-        return False
-    if now.waiting is not None and now.waiting.last.value > 0:
-        return False
-    if _crawls(now):
-        return False
-    usage = device_usage(window)
-    is_fine = None
+        return True
+    return now.waiting is not None and now.waiting.last.value > 0
+
+
+def _by_histogram(argument: Argument, window: Window) -> bool | None:
     for signal in (Signal.ITL, Signal.TPOT):
         histogram = window.find_histogram(signal)
         mean = None if histogram is None else histogram.mean
@@ -52,46 +67,74 @@ def is_engine_fine(argument: Argument, window: Window) -> bool | None:
                 f"{histogram.origin.name}: mean {mean * 1000:.3g} ms, {reckoned(histogram)}: the "
                 "engine keeps its pace",
             )
-            is_fine = mean <= _FAST_SECONDS
-            break
-    if is_fine is None:
-        told_itl = told_number(
-            window,
-            rf"(?=.*{_AT_ENGINE})(?=.*\b(itl|tpot|inter token|per token|decode|step)\b)",
-            r"^(decode|engine|model|gpu) step|^step (time|ms)|^step$",
-        )
-        if told_itl is not None and told_itl.value is not None:
-            argument.fact(told_itl, "the engine keeps its pace")
-            is_fine = told_itl.value <= _FAST_SECONDS
-    if usage is not None:
-        argument.says(usage.says)
-    if is_fine is None:
-        for contrast in contrasts(window, _PACE):
-            if contrast.base.key == contrast.other.key and 0.9 <= contrast.factor <= 1.1:
-                argument.says(f"{contrast.says}: the engine keeps its pace")
-                is_fine = True
+            return mean <= _FAST_SECONDS
+    return None
+
+
+def _by_figure(argument: Argument, window: Window) -> bool | None:
+    """Time between tokens, as somebody measured it at the engine."""
+    fact = told_number(
+        window,
+        rf"(?=.*{_AT_ENGINE})(?=.*\b(itl|tpot|inter token|per token|decode|step)\b)",
+        r"^(decode|engine|model|gpu) step|^step (time|ms)|^step$",
+    )
+    if fact is None or fact.value is None:
+        return None
+    argument.fact(fact, "the engine keeps its pace")
+    return fact.value <= _FAST_SECONDS
+
+
+def _by_steady_speed(argument: Argument, window: Window) -> bool | None:
+    """As many tokens a second as before."""
+    steady = [
+        contrast
+        for contrast in contrasts(window, _PACE)
+        if contrast.base.key == contrast.other.key and 0.9 <= contrast.factor <= 1.1
+    ]
+    for contrast in steady:
+        argument.says(f"{contrast.says}: the engine keeps its pace")
+    return True if steady else None
+
+
+def _by_counted_seconds(argument: Argument, window: Window) -> bool | None:
     spent, made = window.find(Signal.GENERATION_SECONDS), window.find(Signal.GENERATION_TOKENS)
-    if is_fine is None and spent is not None and made is not None:
-        seconds, tokens = spent.increase, made.increase
-        if seconds and tokens:
-            argument.says(f"{seconds / tokens * 1000:.3g} ms a token at the engine")
-            is_fine = seconds / tokens <= _FAST_SECONDS
-    for event in window.events_of(LogKind.GENERATED)[-1:]:
-        seconds, tokens = event.fields.get("seconds"), event.fields.get("tokens")
-        if is_fine is None and seconds and tokens:
-            argument.says(event.line.strip()[:160])
-            is_fine = seconds / tokens <= _FAST_SECONDS
+    seconds = None if spent is None else spent.increase
+    tokens = None if made is None else made.increase
+    if not seconds or not tokens:
+        return None
+    argument.says(f"{seconds / tokens * 1000:.3g} ms a token at the engine")
+    return seconds / tokens <= _FAST_SECONDS
+
+
+def _by_last_answer(argument: Argument, window: Window) -> bool | None:
+    """The last one that the engine's log tells the time of."""
+    event = window.last_event(LogKind.GENERATED)
+    if event is None:
+        return None
+    seconds, tokens = event.fields.get("seconds"), event.fields.get("tokens")
+    if not seconds or not tokens:
+        return None
+    argument.says(event.line.strip()[:160])
+    return seconds / tokens <= _FAST_SECONDS
+
+
+def _by_its_queue(argument: Argument, window: Window) -> bool | None:
     queue = window.find_histogram(Signal.QUEUE_TIME)
     waited = None if queue is None else queue.mean
-    if is_fine is None and queue is not None and waited is not None:
-        sentence = f"{queue.origin.name}: {waited:.3g} s on average, {reckoned(queue)}"
-        argument.histogram(queue, waited, sentence)
-        is_fine = waited <= _SHORT_WAIT
-    if is_fine is None and now.waiting is not None and now.has_room and now.running is not None:
-        is_fine = True if now.running.last.value > 0 else None
-    if is_fine is None and usage is not None and now.waiting is not None:
-        return usage.value < 0.9
-    return is_fine
+    if queue is None or waited is None:
+        return None
+    sentence = f"{queue.origin.name}: {waited:.3g} s on average, {reckoned(queue)}"
+    argument.histogram(queue, waited, sentence)
+    return waited <= _SHORT_WAIT
+
+
+def _by_what_runs(now: Activity, usage: Figure | None) -> bool | None:
+    """It works, with room for more, or its device is not all taken."""
+    if now.waiting is None:
+        return None
+    if now.has_room and now.running is not None and now.running.last.value > 0:
+        return True
+    return None if usage is None else usage.value < 0.9
 
 
 def _crawls(now: Activity) -> bool:

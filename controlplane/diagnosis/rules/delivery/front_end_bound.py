@@ -78,13 +78,9 @@ def judge(window: Window) -> Verdict | None:
     if blocked is not None and not says_no(blocked) and (number_of(blocked) or 0.0) > 0:
         return None
     core = cpu_of(window, _ENGINE, other_than=_FRONT)
-    if core is not None and core.value >= BUSY_CORE:
-        argument.against(f"the engine's own process is busy too ({core.says})")
-        if busy is None or core.value >= busy.value:
-            return None
-    fine = is_engine_fine(argument, window)
-    if fine is False and _is_fast_around(window) and _takes_all(window):
-        fine = True  # Slow as its tokens may be, without what stands before it they come in time.
+    if core is not None and _is_engine_as_busy(argument, core, busy):
+        return None
+    fine = _keeps_its_pace(argument, window)
     if fine is False:
         return None
     if core is not None:
@@ -107,6 +103,22 @@ def judge(window: Window) -> Verdict | None:
         *(() if blocked is not None else ("clients that block on write",)),
     )
     return argument.verdict(Confidence.POSSIBLE)
+
+
+def _is_engine_as_busy(argument: Argument, core: Figure, front: Figure | None) -> bool:
+    """What the front end is accused of may as well be the engine's own process."""
+    if core.value < BUSY_CORE:
+        return False
+    argument.against(f"the engine's own process is busy too ({core.says})")
+    return front is None or core.value >= front.value
+
+
+def _keeps_its_pace(argument: Argument, window: Window) -> bool | None:
+    """Slow as its tokens may be, without what stands before the engine they come in time."""
+    fine = is_engine_fine(argument, window)
+    if fine is False and _is_fast_around(window) and _takes_all(window):
+        return True
+    return fine
 
 
 _SIGNS = 3

@@ -1,6 +1,7 @@
 """Tokens are there and the client does not take them."""
 
 import re
+from dataclasses import dataclass
 
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
@@ -92,28 +93,13 @@ def judge(window: Window) -> Verdict | None:
     """LIKELY where clients are known to block while the engine keeps its pace; CERTAIN where the
     server's own processes are known to be idle as well."""
     argument = Argument(window)
-    blocked = _blocked(argument, window)
-    if blocked is False:
-        return None
-    buffered = _buffered(argument, window)
-    logged = _logged(argument, window)
-    undelivered = _undelivered(argument, window)
-    buffered = undelivered or buffered
-    rests = rests_between_reads(argument, window)
-    stands_apart = gap_of_one(argument, window)
-    blocked = (
-        blocked
-        or rests
-        or stands_apart
-        or _one_of_many(argument, window)
-        or _takes_less(argument, window)
-    )
-    if not (blocked or buffered or logged):
+    seen = _seen(argument, window)
+    if seen is None:
         return None
     fine = is_engine_fine(argument, window)
     if fine is False or _makes_less(window):
         return None
-    if fine is None and blocked and _has_finished(argument, window):
+    if fine is None and seen.is_blocked and _has_finished(argument, window):
         fine = True
     _cite(argument, window)
     front = cpu_of(window, _FRONT)
@@ -123,20 +109,67 @@ def judge(window: Window) -> Verdict | None:
         return argument.verdict(Confidence.POSSIBLE)
     is_late = late_delivery(argument, window) or ends_later(argument, window)
     argument.against("queue.overload, interference.prefill: the engine made the tokens in time")
-    if fine and blocked and (front is not None or is_late or buffered):
+    if fine and seen.is_blocked and (front is not None or is_late or seen.is_buffered):
         argument.against("delivery.front_end_bound: it is the client that does not take them")
         return argument.verdict(Confidence.CERTAIN)
-    stuck = fine and _is_stuck_in_a_socket(argument, window)
-    seen = bool(blocked or logged or undelivered or stuck)
-    if is_late or (seen and (fine or buffered)):
+    is_stuck = bool(fine) and _is_stuck_in_a_socket(argument, window)
+    if is_late or ((seen.is_direct or is_stuck) and (fine or seen.is_buffered)):
         return argument.verdict(Confidence.LIKELY)
-    argument.need(
-        *(() if fine else ("time between tokens at the engine",)),
+    argument.need(*_what_would_settle(is_fine=bool(fine)))
+    return argument.verdict(Confidence.POSSIBLE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """What is known of clients that do not take their tokens."""
+
+    is_blocked: bool
+    """Some block, or one takes less than the others or than was made."""
+    is_buffered: bool
+    is_undelivered: bool
+    """Answers that are made and under way, by the gateway's count: they are buffered as well."""
+    is_logged: bool
+
+    @property
+    def is_direct(self) -> bool:
+        """Somebody saw that clients do not read; that much is buffered may have other causes."""
+        return self.is_blocked or self.is_logged or self.is_undelivered
+
+
+def _seen(argument: Argument, window: Window) -> _Seen | None:
+    """None where nothing is, or where somebody says that no client blocks."""
+    blocked = _blocked(argument, window)
+    if blocked is False:
+        return None
+    is_buffered = _buffered(argument, window)
+    is_logged = _logged(argument, window)
+    is_undelivered = _undelivered(argument, window)
+    rests = rests_between_reads(argument, window)
+    stands_apart = gap_of_one(argument, window)
+    is_blocked = (
+        bool(blocked)
+        or rests
+        or stands_apart
+        or _one_of_many(argument, window)
+        or _takes_less(argument, window)
+    )
+    if not (is_blocked or is_buffered or is_undelivered or is_logged):
+        return None
+    return _Seen(
+        is_blocked=is_blocked,
+        is_buffered=is_buffered or is_undelivered,
+        is_undelivered=is_undelivered,
+        is_logged=is_logged,
+    )
+
+
+def _what_would_settle(*, is_fine: bool) -> tuple[str, ...]:
+    of_clients = (
         "clients that block on write",
         "last tokens at clients against the engine's",
         "CPU of the server's front process",
     )
-    return argument.verdict(Confidence.POSSIBLE)
+    return of_clients if is_fine else ("time between tokens at the engine", *of_clients)
 
 
 def _makes_less(window: Window) -> bool:
@@ -165,22 +198,27 @@ def _blocked(argument: Argument, window: Window) -> bool | None:
             return True
         if grown == 0 and not told_all(window, _BLOCKED, without=_NO_CLIENT):
             return False
-    for gone in told_all(window, _DROPPED, without=r"limit|max|request"):
-        if (number_of(gone) or 0.0) > 0:
-            argument.fact(gone)
-            for reading in told_all(
-                window, r"\b(read|produced|drained|consumed|delivered)\b.*per s"
-            ):
-                argument.fact(reading)
-            return True
+    if _were_dropped(argument, window):
+        return True
     not_blocked = rf"limit|max|cpu|event loop|request time|timeout|{_NO_CLIENT}"
     fact = told(window, _BLOCKED, without=not_blocked)
     if fact is None:
         return None
-    value = number_of(fact)
-    if says_no(fact) or value == 0:
+    if says_no(fact) or number_of(fact) == 0:
         return False
     argument.fact(fact)
+    return True
+
+
+def _were_dropped(argument: Argument, window: Window) -> bool:
+    """Readers who were behind were cut off."""
+    dropped = told_all(window, _DROPPED, without=r"limit|max|request")
+    gone = next((fact for fact in dropped if (number_of(fact) or 0.0) > 0), None)
+    if gone is None:
+        return False
+    argument.fact(gone)
+    for reading in told_all(window, r"\b(read|produced|drained|consumed|delivered)\b.*per s"):
+        argument.fact(reading)
     return True
 
 

@@ -53,22 +53,9 @@ def judge(window: Window) -> Verdict | None:
     argument = Argument(window)
     for name, side in sides.items():
         other = sides[_OTHER[name]]
-        if not _is_short(side) or not _is_idle(other, side):
-            continue
-        for sentence in (*side.says, *other.says):
-            argument.says(sentence)
-        _cite_workers(argument, window)
-        detail = f"too little {name} for this traffic, too much {other.name}"
-        if _is_transfer_known_slow(argument, window):
-            return argument.verdict(Confidence.POSSIBLE, detail=detail)
-        if not side.queue and not _is_late(window):
-            argument.need("requests that wait for each phase", "TTFT against what is expected")
-            return argument.verdict(Confidence.POSSIBLE, detail=detail)
-        argument.against("queue.overload: the other phase has room")
-        sure = (side.busy or 0.0) >= _BUSY and other.busy is not None and (side.queue or 0.0) > 0
-        return argument.verdict(Confidence.CERTAIN if sure else Confidence.LIKELY, detail=detail)
-    short = [side for side in sides.values() if _is_short(side)]
-    if not short or not _is_split(window):
+        if _is_short(side) and _is_idle(other, side):
+            return _too_little(argument, window, side, other)
+    if not _is_split(window) or not any(_is_short(side) for side in sides.values()):
         return None
     for side in sides.values():
         for sentence in side.says:
@@ -80,46 +67,52 @@ def judge(window: Window) -> Verdict | None:
     return argument.verdict(Confidence.POSSIBLE)
 
 
+def _too_little(argument: Argument, window: Window, short: Phase, other: Phase) -> Verdict:
+    """One side has more than it can do, and the other has room."""
+    for sentence in (*short.says, *other.says):
+        argument.says(sentence)
+    _cite_workers(argument, window)
+    detail = f"too little {short.name} for this traffic, too much {other.name}"
+    if _is_transfer_known_slow(argument, window):
+        return argument.verdict(Confidence.POSSIBLE, detail=detail)
+    if not short.queue and not _is_late(window):
+        argument.need("requests that wait for each phase", "TTFT against what is expected")
+        return argument.verdict(Confidence.POSSIBLE, detail=detail)
+    argument.against("queue.overload: the other phase has room")
+    sure = (short.busy or 0.0) >= _BUSY and other.busy is not None and (short.queue or 0.0) > 0
+    return argument.verdict(Confidence.CERTAIN if sure else Confidence.LIKELY, detail=detail)
+
+
 def _phase(window: Window, name: str) -> Phase:
-    sentences: list[str] = []
+    """By the series of its workers, and by what was told where they have none."""
     queue = _queue(window, name)
-    if queue is not None:
-        sentences.append(_course(queue, name))
-    told_queue = told_number(
-        window,
-        rf"(?=.*\b{name})(?=.*\b(queue|queued|waiting|pending|backlog|prealloc|bootstrap)\b)"
-        r"(?!.*\b(time|ms|s|wait time)$)",
-    )
-    if told_queue is not None:
-        sentences.append(says(told_queue))
-    busy_fact = told_number(
-        window,
-        rf"(?=.*\b{name})(?=.*\b(util\w*|busy|usage|gpu|load|occupancy|sm)\b)"
-        r"(?!.*\b(kv|mem\w*|tokens?|cache|pool usage)\b)",
-    )
-    if busy_fact is not None:
-        sentences.append(says(busy_fact))
-    kv_fact = told_number(
-        window, rf"(?=.*\b{name})(?=.*\b(kv|cache|token) ?(cache )?(usage|util\w*))"
-    )
-    if kv_fact is not None:
-        sentences.append(says(kv_fact))
-    running_fact = told_number(window, rf"(?=.*\b{name})(?=.*\b(running|batch( size)?|active)\b)")
-    if running_fact is not None:
-        sentences.append(says(running_fact))
     running = _of_role(window, Signal.RUNNING, name)
     kv = _of_role(window, Signal.KV_USAGE, name)
-    sentences += [_course(series, name) for series in (running, kv) if series is not None]
-    value = late(queue) if queue is not None else number_of(told_queue)
+    told = {figure: told_number(window, rf"(?=.*\b{name}){_TOLD[figure]}") for figure in _TOLD}
     return Phase(
         name=name,
-        queue=value,
+        queue=number_of(told["queue"]) if queue is None else late(queue),
         is_growing=queue is not None and late(queue) > early(queue),
-        busy=share_of(busy_fact),
-        kv=late(kv) if kv is not None else share_of(kv_fact),
-        running=late(running) if running is not None else number_of(running_fact),
-        says=tuple(sentences),
+        busy=share_of(told["busy"]),
+        kv=share_of(told["kv"]) if kv is None else late(kv),
+        running=number_of(told["running"]) if running is None else late(running),
+        says=(
+            *(_course(series, name) for series in (queue,) if series is not None),
+            *(says(fact) for fact in told.values() if fact is not None),
+            *(_course(series, name) for series in (running, kv) if series is not None),
+        ),
     )
+
+
+_TOLD = {
+    "queue": r"(?=.*\b(queue|queued|waiting|pending|backlog|prealloc|bootstrap)\b)"
+    r"(?!.*\b(time|ms|s|wait time)$)",
+    "busy": r"(?=.*\b(util\w*|busy|usage|gpu|load|occupancy|sm)\b)"
+    r"(?!.*\b(kv|mem\w*|tokens?|cache|pool usage)\b)",
+    "kv": r"(?=.*\b(kv|cache|token) ?(cache )?(usage|util\w*))",
+    "running": r"(?=.*\b(running|batch( size)?|active)\b)",
+}
+"""What facts about a phase are called, beside its name, in the order in which they are cited."""
 
 
 def _course(series: Series, name: str) -> str:

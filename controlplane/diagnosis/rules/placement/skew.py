@@ -54,48 +54,66 @@ def judge(window: Window) -> Verdict | None:
     argument = Argument(window)
     if load is None and waiting is None:
         return _by_work_alone(argument, window)
-    is_uneven = load is not None and _is_uneven(load)
-    work = _work(window)
-    if work is not None and load is not None and not is_uneven:
-        is_uneven = load.top == work.top and load.top_share >= _OF_WORK / len(load.by_place)
-        if is_uneven:
-            argument.says(work.says)
-    is_queue_uneven = waiting is not None and _is_queue_uneven(
-        waiting, load, spread_of(window, Signal.KV_USAGE, _USAGE)
-    )
-    if not is_uneven and is_queue_uneven and waiting is not None:
-        is_queue_uneven = not _is_only_slower(window, waiting.top)
-    if not is_uneven and not is_queue_uneven:
+    uneven = _uneven_load(argument, window, load)
+    queue = _uneven_queue(window, waiting, load)
+    if uneven is None and queue is not None and _is_only_slower(window, queue.top):
+        queue = None
+    chosen = uneven or queue
+    if chosen is None:
         return None
     for spread in (load, waiting, spread_of(window, Signal.KV_USAGE, _USAGE)):
         if spread is not None:
             argument.across(spread.series, spread.says)
     _cite(argument, window, load)
-    chosen = load if is_uneven and load is not None else waiting
-    if chosen is None:
-        return None
     detail = f"{chosen.top} has {chosen.top_share * 100:.0f} %"
     if not are_one_pool(window, chosen.by_place):
         argument.need("whether each of them is meant to have as much as the others")
         return argument.verdict(Confidence.POSSIBLE, detail=detail)
-    has_queue_there = is_queue_uneven and waiting is not None and waiting.least == 0
-    if is_uneven and load is not None:
-        lasts = load.seconds >= _LEAST_SECONDS
-        is_many = load.total >= _LEAST_DONE * len(load.by_place)
-        half_idle = 2 * len(load.idle) >= len(load.by_place)
-        extreme = (load.top_share >= _MOST and (bool(load.idle) or is_many)) or (
-            half_idle and load.total >= _MANY_EACH * len(load.by_place)
+    confidence = _how_sure(uneven, has_queue_there=queue is not None and queue.least == 0)
+    if confidence is Confidence.POSSIBLE:
+        argument.need(
+            "requests running and waiting by replica over a minute", "how requests are routed"
         )
-        if (extreme and (lasts or load.was_even)) or (has_queue_there and bool(load.idle)):
-            return argument.verdict(Confidence.CERTAIN, detail=detail)
-        if lasts or has_queue_there or extreme:
-            return argument.verdict(Confidence.LIKELY, detail=detail)
-    elif has_queue_there:
-        return argument.verdict(Confidence.LIKELY, detail=detail)
-    argument.need(
-        "requests running and waiting by replica over a minute", "how requests are routed"
-    )
-    return argument.verdict(Confidence.POSSIBLE, detail=detail)
+    return argument.verdict(confidence, detail=detail)
+
+
+def _uneven_load(argument: Argument, window: Window, load: Spread | None) -> Spread | None:
+    """By what runs, or where that is less uneven by what was done of late as well."""
+    if load is None or _is_uneven(load):
+        return load
+    work = _work(window)
+    if work is None or load.top != work.top or load.top_share < _OF_WORK / len(load.by_place):
+        return None
+    argument.says(work.says)
+    return load
+
+
+def _uneven_queue(window: Window, waiting: Spread | None, load: Spread | None) -> Spread | None:
+    if waiting is None:
+        return None
+    usage = spread_of(window, Signal.KV_USAGE, _USAGE)
+    return waiting if _is_queue_uneven(waiting, load, usage) else None
+
+
+def _how_sure(uneven: Spread | None, *, has_queue_there: bool) -> Confidence:
+    """By how much of what runs is in one place, and for how long."""
+    if uneven is None:
+        return Confidence.LIKELY if has_queue_there else Confidence.POSSIBLE
+    lasts = uneven.seconds >= _LEAST_SECONDS
+    is_extreme = _is_extreme(uneven)
+    if is_extreme and (lasts or uneven.was_even):
+        return Confidence.CERTAIN
+    if has_queue_there and uneven.idle:
+        return Confidence.CERTAIN
+    return Confidence.LIKELY if lasts or has_queue_there or is_extreme else Confidence.POSSIBLE
+
+
+def _is_extreme(load: Spread) -> bool:
+    """One has most while others have nothing, or half of them have nothing of much."""
+    places = len(load.by_place)
+    has_most = load.top_share >= _MOST and (bool(load.idle) or load.total >= _LEAST_DONE * places)
+    is_half_idle = 2 * len(load.idle) >= places and load.total >= _MANY_EACH * places
+    return has_most or is_half_idle
 
 
 def _by_work_alone(argument: Argument, window: Window) -> Verdict | None:

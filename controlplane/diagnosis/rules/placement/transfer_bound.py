@@ -49,18 +49,7 @@ def judge(window: Window) -> Verdict | None:
     _cite_way(argument, window)
     argument.against("phase.mismatch: both phases wait for what lies between them")
     argument.against("queue.overload: neither phase is out of room to compute")
-    if share is not None and move is not None and move.seconds < _LEAST_WAIT:
-        argument.against(f"a first token is {move.seconds * 1000:.3g} ms later: nobody feels it")
-        return argument.verdict(Confidence.POSSIBLE)
-    first = window.find_histogram(Signal.TTFT)
-    mean = None if first is None else first.mean
-    if move is not None and mean is not None and move.seconds > _OTHERS * mean:
-        argument.against(f"it takes longer than a first token ({mean:.3g} s): it is of others")
-        argument.need("TTFT of the same requests")
-        return argument.verdict(Confidence.POSSIBLE)
-    if move is not None and mean is not None and move.is_of_the_slowest and not accounted:
-        argument.against(f"the slowest moves say little of a mean first token ({mean:.3g} s)")
-        argument.need("mean time of moving one request's KV")
+    if move is not None and _says_little(argument, window, move, share, is_accounted=accounted):
         return argument.verdict(Confidence.POSSIBLE)
     if share is not None:
         sure = share >= _MOST or accounted
@@ -69,6 +58,29 @@ def judge(window: Window) -> Verdict | None:
         return argument.verdict(Confidence.LIKELY)
     argument.need("TTFT, or prefill time, of the same requests", "bytes moved for each request")
     return argument.verdict(Confidence.POSSIBLE)
+
+
+def _says_little(
+    argument: Argument, window: Window, move: Move, share: float | None, *, is_accounted: bool
+) -> bool:
+    """What a move takes cannot be what first tokens wait for: too short, of others, or of the
+    slowest alone."""
+    if share is not None and move.seconds < _LEAST_WAIT:
+        argument.against(f"a first token is {move.seconds * 1000:.3g} ms later: nobody feels it")
+        return True
+    first = window.find_histogram(Signal.TTFT)
+    mean = None if first is None else first.mean
+    if mean is None:
+        return False
+    if move.seconds > _OTHERS * mean:
+        argument.against(f"it takes longer than a first token ({mean:.3g} s): it is of others")
+        argument.need("TTFT of the same requests")
+        return True
+    if move.is_of_the_slowest and not is_accounted:
+        argument.against(f"the slowest moves say little of a mean first token ({mean:.3g} s)")
+        argument.need("mean time of moving one request's KV")
+        return True
+    return False
 
 
 def _share(argument: Argument, window: Window, move: Move | None) -> float | None:

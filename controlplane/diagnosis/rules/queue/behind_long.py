@@ -38,48 +38,71 @@ _IN_FRONT = (
 def waits_for_slot_of_long(argument: Argument, window: Window) -> bool:
     """One task's prompt is read to its end before those that came meanwhile begin theirs."""
     progress = [event for event in window.events_of(LogKind.PROMPT_PROGRESS) if _task(event)]
-    for task in {_task(event) for event in progress}:
+    started = [
+        event for event in window.events_of(LogKind.PROMPT_STARTED) if event.fields.get("tokens")
+    ]
+    for task in dict.fromkeys(_task(event) for event in progress):
         mine = [event for event in progress if _task(event) == task]
-        started = [
-            event
-            for event in window.events_of(LogKind.PROMPT_STARTED)
-            if event.fields.get("tokens")
-        ]
         long = next((event for event in started if _task(event) == task), None)
         if long is None or len(mine) < 2:
             continue
         if _fills_each_batch(argument, window, long, mine):
             return True
-        if mine[-1].fields.get("progress", 0.0) < _NEARLY_DONE:
-            continue
-        order = {id(event): place for place, event in enumerate(window.events)}
-        end = order[id(mine[-1])]
-        came = {
-            _task(event)
-            for event in window.events_of(LogKind.REQUEST_BEGAN)
-            if order[id(long)] < order[id(event)] < end
-        }
-        held = [
-            event
-            for event in started
-            if _task(event) in came
-            and order[id(event)] > end
-            and event.fields["tokens"] * _LONGER <= long.fields["tokens"]
-        ]
-        if not held:
-            continue
-        argument.says(long.line.strip())
-        for event in (mine[0], mine[-1]):
-            argument.says(event.line.strip())
-        tokens = ", ".join(number(event.fields["tokens"]) for event in held)
-        argument.says(
-            f"prompts of {tokens} tokens came meanwhile and begin only after it "
-            f"({number(long.fields['tokens'])} tokens)"
-        )
-        for fact in told_all(window, r"n ?u?batch$|batched tokens|chunk"):
-            argument.fact(fact, "what a batch takes")
-        return True
+        held = _held_to_its_end(window, long, mine[-1], started)
+        if held:
+            _cite_held(argument, window, long, mine, held)
+            return True
     return False
+
+
+def _held_to_its_end(
+    window: Window, long: LogEvent, end: LogEvent, started: list[LogEvent]
+) -> list[LogEvent]:
+    """Short prompts that came while the long one was read, and began after its end."""
+    if end.fields.get("progress", 0.0) < _NEARLY_DONE:
+        return []
+    order = _order(window)
+    came = _launched_between(window, long, end)
+    return [
+        event
+        for event in started
+        if _task(event) in came
+        and order[id(event)] > order[id(end)]
+        and event.fields["tokens"] * _LONGER <= long.fields["tokens"]
+    ]
+
+
+def _cite_held(
+    argument: Argument,
+    window: Window,
+    long: LogEvent,
+    mine: list[LogEvent],
+    held: list[LogEvent],
+) -> None:
+    for event in (long, mine[0], mine[-1]):
+        argument.says(event.line.strip())
+    tokens = ", ".join(number(event.fields["tokens"]) for event in held)
+    argument.says(
+        f"prompts of {tokens} tokens came meanwhile and begin only after it "
+        f"({number(long.fields['tokens'])} tokens)"
+    )
+    for fact in told_all(window, r"n ?u?batch$|batched tokens|chunk"):
+        argument.fact(fact, "what a batch takes")
+
+
+def _order(window: Window) -> dict[int, int]:
+    """Places of the events, by their identity: two may be equal."""
+    return {id(event): place for place, event in enumerate(window.events)}
+
+
+def _launched_between(window: Window, first: LogEvent, last: LogEvent) -> set[str]:
+    """Tasks that came after one event and before another."""
+    order = _order(window)
+    return {
+        _task(event)
+        for event in window.events_of(LogKind.REQUEST_BEGAN)
+        if order[id(first)] < order[id(event)] < order[id(last)]
+    }
 
 
 def _fills_each_batch(
@@ -87,27 +110,14 @@ def _fills_each_batch(
 ) -> bool:
     """While it is read a batch at a time, others were launched and not a token of theirs is."""
     batch = number_of(told_number(window, r"n ?u?batch$"))
-    order = {id(event): place for place, event in enumerate(window.events)}
     others = other_prompts(window)
-    steps = [
-        later.fields.get("tokens", 0.0) - earlier.fields.get("tokens", 0.0)
-        for earlier, later in itertools.pairwise(mine)
-    ]
-    came = {
-        _task(event)
-        for event in window.events_of(LogKind.REQUEST_BEGAN)
-        if order[id(long)] < order[id(event)] < order[id(mine[-1])] and _task(event) != _task(long)
-    }
-    kinds = (LogKind.PROMPT_STARTED, LogKind.PROMPT_PROGRESS, LogKind.PROMPT_EVALUATED)
-    read = {_task(event) for event in window.events_of(*kinds)}
-    held = sorted(came - read)
-    if not held or len(steps) < _FEWEST_STEPS or not batch or others is None:
+    came = _launched_between(window, long, mine[-1]) - {_task(long)}
+    held = sorted(came - _tasks_read(window))
+    if not held or not batch or others is None or not _takes_whole_batches(mine, batch):
         return False
-    is_short = others.value * _LONGER <= long.fields["tokens"] and others.value <= batch
-    if not is_short or any(step < batch for step in steps):
+    if others.value * _LONGER > long.fields["tokens"] or others.value > batch:
         return False
-    argument.says(long.line.strip())
-    for event in (mine[0], mine[-1]):
+    for event in (long, mine[0], mine[-1]):
         argument.says(event.line.strip())
     argument.says(
         f"it takes all {number(batch)} tokens of each batch; {len(held)} tasks were launched "
@@ -118,6 +128,21 @@ def _fills_each_batch(
     for fact in told_all(window, r"first (token|byte)", without=r"\b(s|ms)$"):
         argument.fact(fact)
     return True
+
+
+def _tasks_read(window: Window) -> set[str]:
+    """Of whose prompts at least a part was read."""
+    kinds = (LogKind.PROMPT_STARTED, LogKind.PROMPT_PROGRESS, LogKind.PROMPT_EVALUATED)
+    return {_task(event) for event in window.events_of(*kinds)}
+
+
+def _takes_whole_batches(progress: list[LogEvent], batch: float) -> bool:
+    """From one line about the prompt to the next it took all that a batch holds."""
+    steps = [
+        later.fields.get("tokens", 0.0) - earlier.fields.get("tokens", 0.0)
+        for earlier, later in itertools.pairwise(progress)
+    ]
+    return len(steps) >= _FEWEST_STEPS and all(step >= batch for step in steps)
 
 
 _FEWEST_STEPS = 2

@@ -9,6 +9,7 @@ import re
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.queue.behind_long import (
     is_late_behind_long,
@@ -52,33 +53,44 @@ def judge(window: Window) -> Verdict | None:
     told = _by_single_requests(now)
     if told is not None:
         return told
+    waiting = _waits_beside_room(now)
+    if waiting is None:
+        return None
+    if _is_idle(now):
+        return _by_work(now, waiting, is_idle=True)
+    wants = by_reservation(now) or by_what_the_head_lacks(now)
+    return _by_work(now, waiting, is_idle=False) if wants is None else wants
+
+
+def _waits_beside_room(now: Activity) -> Series | None:
+    """The stretch in which requests wait; None where the cache is what they wait for, or where
+    nothing tells."""
     waiting = stretch_while(now.backlog, lambda value: value > 0)
     if waiting is None or now.is_full:
         return None
     if now.running is None and now.kv is None and now.prefill is None:
         return None
     thrown = preempting(now)
-    if thrown is not None and thrown.is_costly:
-        return None
-    is_idle = _is_idle(now)
-    wants = None if is_idle else by_reservation(now) or by_what_the_head_lacks(now)
-    if wants is not None:
-        return wants
-    argument = Argument(window)
+    return None if thrown is not None and thrown.is_costly else waiting
+
+
+def _by_work(now: Activity, waiting: Series, *, is_idle: bool) -> Verdict | None:
+    """By how long the first in line is, and by what the engine works at meanwhile."""
+    argument = Argument(now.window)
     argument.series(now.backlog, "they pile up" if waiting.change > 0 else "they wait")
     argument.series(now.kv, "there is room")
     argument.series(now.running)
     is_long = _names_long_prompt(argument, now)
     is_worked_at = _is_worked_at(argument, now)
-    is_waiting_for_room = _waits_for_room(argument, now)
+    waits_for_room = _waits_for_room(argument, now)
     hidden = None if is_worked_at else behind_one_piece(argument, now, is_long=is_long)
     if hidden is not None:
         return hidden
     if is_idle or not (is_long or is_worked_at):
         return None
     _weigh(argument, now)
-    is_waiting_for_room = is_waiting_for_room and other_prompts(window) is not None
-    if is_long and (is_worked_at or is_waiting_for_room) and not _is_at_its_limit(now):
+    waits_for_room = waits_for_room and other_prompts(now.window) is not None
+    if is_long and (is_worked_at or waits_for_room) and not _is_at_its_limit(now):
         sure = now.has_room and is_sustained(waiting, LEAST_SECONDS) and is_worked_at
         return argument.verdict(Confidence.CERTAIN if sure else Confidence.LIKELY)
     argument.need(

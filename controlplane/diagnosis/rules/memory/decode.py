@@ -60,26 +60,32 @@ def _judge(window: Window) -> Verdict | None:
     is_decoding = rate is not None and rate.last.value == 0
     if failure.stage is Stage.SERVING and not is_full and not is_decoding:
         return None
-    evidence = [*asked_for(failure), *_pool(failure)]
-    if failure.stage_line and failure.stage is Stage.DECODE:
-        evidence.append(f"in a decode step: {shortened(failure.stage_line)}")
-    for signal in _COURSES:
-        series = window.find(signal)
-        if series is not None:
-            evidence.append(course(series))
-    evidence += _pages(window)
+    decoded = (
+        ("not oom.prefill_transient: the step that failed decoded",)
+        if failure.stage is Stage.DECODE
+        else ()
+    )
     return Verdict(
         confidence=_confidence(window, failure, is_full=is_full, is_decoding=is_decoding),
-        evidence=(*evidence, *known(window, _TOPICS)),
-        against=(
-            "not oom.prefill_transient: the step that failed decoded",
-            *_not_in_gaps(failure),
-        )
-        if failure.stage is Stage.DECODE
-        else _not_in_gaps(failure),
+        evidence=_evidence(window, failure),
+        against=(*decoded, *_not_in_gaps(failure)),
         needs=() if failure.is_named else ("the traceback of the failure",),
         cited=() if usage is None else (cited_series(window, usage),),
         detail="decode growth",
+    )
+
+
+def _evidence(window: Window, failure: Failure) -> tuple[str, ...]:
+    """What was asked for and in which step, and how full it was until then."""
+    step = failure.stage_line if failure.stage is Stage.DECODE else None
+    courses = [window.find(signal) for signal in _COURSES]
+    return (
+        *asked_for(failure),
+        *_pool(failure),
+        *((f"in a decode step: {shortened(step)}",) if step else ()),
+        *(course(series) for series in courses if series is not None),
+        *_pages(window),
+        *known(window, _TOPICS),
     )
 
 

@@ -60,29 +60,42 @@ def _refused(window: Window, event: LogEvent) -> Verdict:
             evidence=(f"the engine refused before it loaded anything: {shortened(event.line)}",),
             needs=_WHO,
         )
-    texts = (event.line, *_with_unit(event.line))
     used = total - free
+    evidence = (
+        *_less_than_wanted(event, free, total, wanted),
+        *_nothing_loaded(window, event),
+        *known(window, _TOPICS),
+    )
+    return _of_others(used, evidence) if used > DRIVERS_OWN else _of_the_driver(used, evidence)
+
+
+def _less_than_wanted(event: LogEvent, free: float, total: float, wanted: float) -> tuple[str, str]:
+    """What was free and what was in use, in bytes, written as the engine wrote them."""
+    texts = (event.line, *_with_unit(event.line))
     share = event.fields.get("share")
     budget = f"{as_written(wanted, texts).raw}" + (
         "" if share is None else f" = {share:g} x {as_written(total, texts).raw}"
     )
-    evidence = (
+    return (
         f"free {as_written(free, texts).raw} of {as_written(total, texts).raw} "
         f"is less than the wanted {budget}",
-        f"{written(used)} were already in use before this engine loaded weights",
-        *_nothing_loaded(window, event),
-        *known(window, _TOPICS),
+        f"{written(total - free)} were already in use before this engine loaded weights",
     )
-    if used > DRIVERS_OWN:
-        return Verdict(
-            confidence=Confidence.CERTAIN,
-            evidence=evidence,
-            against=(
-                "not the weights, a profile or graphs: the check stands before all of them",
-                f"not the driver's own: that is about half a GiB, and {written(used)} are gone",
-            ),
-            detail="foreign",
-        )
+
+
+def _of_others(used: float, evidence: tuple[str, ...]) -> Verdict:
+    return Verdict(
+        confidence=Confidence.CERTAIN,
+        evidence=evidence,
+        against=(
+            "not the weights, a profile or graphs: the check stands before all of them",
+            f"not the driver's own: that is about half a GiB, and {written(used)} are gone",
+        ),
+        detail="foreign",
+    )
+
+
+def _of_the_driver(used: float, evidence: tuple[str, ...]) -> Verdict:
     return Verdict(
         confidence=Confidence.POSSIBLE,
         evidence=evidence,

@@ -26,38 +26,41 @@ _TOPICS = r"alloc|expandable|segment|split|retry|util|fraction|frag|reserved|con
 
 def _judge(window: Window) -> Verdict | None:
     failure = find_failure(window)
-    if failure is None or failure.wanted is None or failure.reserved is None:
+    gaps = None if failure is None else _gaps(window, failure)
+    if failure is None or gaps is None:
         return None
-    if failure.fits_in_gaps:
-        gaps = f"{failure.reserved.raw} reserved but unallocated >= {failure.wanted.raw} wanted"
-    elif failure.free is not None and _fits_together(failure) and _is_cured(window):
-        gaps = (
-            f"{failure.reserved.raw} reserved but unallocated and {failure.free.raw} free, "
-            f"together more than {failure.wanted.raw} wanted"
-        )
-    else:
-        return None
-    evidence = [
-        gaps,
-        *asked_for(failure),
-        *_pools(failure),
-        *(changed(window, change) for change in window.changes),
-    ]
-    evidence += [
-        course(series)
-        for signal in (Signal.KV_USAGE, Signal.RUNNING, Signal.WAITING)
-        if (series := window.find(signal)) is not None
-    ]
+    courses = [window.find(signal) for signal in (Signal.KV_USAGE, Signal.RUNNING, Signal.WAITING)]
     is_serving = failure.stage.is_serving or failure.stage is Stage.UNKNOWN
     return Verdict(
         confidence=_confidence(window, failure, is_serving=is_serving),
-        evidence=(*evidence, *known(window, _TOPICS)),
+        evidence=(
+            gaps,
+            *asked_for(failure),
+            *_pools(failure),
+            *(changed(window, change) for change in window.changes),
+            *(course(series) for series in courses if series is not None),
+            *known(window, _TOPICS),
+        ),
         against=_against(window, failure, is_serving=is_serving),
         needs=()
         if is_serving or _is_cured(window)
         else ("the allocator's snapshot at the failure",),
         detail="allocator gaps",
     )
+
+
+def _gaps(window: Window, failure: Failure) -> str | None:
+    """What the allocator holds and nobody uses would have been enough; None where it would not."""
+    if failure.wanted is None or failure.reserved is None:
+        return None
+    if failure.fits_in_gaps:
+        return f"{failure.reserved.raw} reserved but unallocated >= {failure.wanted.raw} wanted"
+    if failure.free is not None and _fits_together(failure) and _is_cured(window):
+        return (
+            f"{failure.reserved.raw} reserved but unallocated and {failure.free.raw} free, "
+            f"together more than {failure.wanted.raw} wanted"
+        )
+    return None
 
 
 def _fits_together(failure: Failure) -> bool:

@@ -60,13 +60,8 @@ def _judge(window: Window) -> Verdict | None:
     is_named = len(events) == len(seen)
     if not is_named and not events and not works_on(window, seen[-1].at):
         events = seen
-    told = [*told_kills(window)]
     lines = () if seen else window.lines_with(_LINES)
-    told += [
-        fact
-        for fact in window.facts
-        if fact.value is None and re.search(_LINES, fact.raw, re.IGNORECASE) and fact not in told
-    ]
+    told = _told(window)
     said = (*(event.line for event in events), *lines, *(says(fact) for fact in told))
     if not said:
         return _killed(window)
@@ -92,6 +87,17 @@ def _judge(window: Window) -> Verdict | None:
         needs=() if confidence is Confidence.CERTAIN else _NEEDS,
         detail="host",
     )
+
+
+def _told(window: Window) -> list[Fact]:
+    """Kills that somebody tells of, and what kernels and runtimes said in somebody's words."""
+    kills = [*told_kills(window)]
+    quoted = [
+        fact
+        for fact in window.facts
+        if fact.value is None and re.search(_LINES, fact.raw, re.IGNORECASE) and fact not in kills
+    ]
+    return kills + quoted
 
 
 def _over(window: Window, events: Sequence[LogEvent], told: Sequence[Fact]) -> tuple[str, ...]:

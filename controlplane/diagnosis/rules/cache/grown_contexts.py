@@ -3,6 +3,7 @@
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.cache.growth import (
     GROWN,
@@ -17,7 +18,7 @@ from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.contrast import contrasts
 from controlplane.diagnosis.views.course import course_of, early, late
 from controlplane.diagnosis.views.draining import drain_of
-from controlplane.diagnosis.views.preempting import preempting
+from controlplane.diagnosis.views.preempting import Preempting, preempting
 from controlplane.diagnosis.views.slot_pool import outgrown_pool
 from controlplane.diagnosis.views.told import number_of, says_no, told, told_number, value_of
 from controlplane.diagnosis.window import Window
@@ -41,12 +42,7 @@ def judge(window: Window) -> Verdict | None:
     if direct is not None:
         return direct
     growth = growth_of(now)
-    if growth is None or growth.factor < GROWN:
-        return None
-    thrown = preempting(now)
-    if (thrown is not None and thrown.is_costly) or _is_held_by_nobody(now):
-        return None
-    if not growth.is_of_requests and _runs_as_many(now) and _write_more_than_stays(now):
+    if growth is None or growth.factor < GROWN or _is_of_others(now, growth):
         return None
     argument = Argument(window)
     argument.says(growth.says)
@@ -59,12 +55,7 @@ def judge(window: Window) -> Verdict | None:
     argument.series(now.waiting)
     for change in window.changes:
         argument.says(f"change: {change.what}")
-    if thrown is not None:
-        argument.against(
-            f"cache.thrash: nothing is thrown out at a rate that costs ({thrown.says})"
-        )
-    else:
-        argument.need("preemptions or retractions over time")
+    _weigh_thrash(argument, preempting(now))
     argument.against("queue.overload: as many arrive as before, and each takes more room")
     if is_fuller and fits_fewer and (growth.is_measured or drain_of(now) is None):
         return argument.verdict(Confidence.LIKELY)
@@ -72,6 +63,22 @@ def judge(window: Window) -> Verdict | None:
         argument.need("KV cache usage")
     argument.need("prompt and output lengths over time", "requests running over time")
     return argument.verdict(Confidence.POSSIBLE)
+
+
+def _is_of_others(now: Activity, growth: Growth) -> bool:
+    """Requests are thrown out, or blocks are held by nobody, or as many run and write more than
+    stays."""
+    thrown = preempting(now)
+    if (thrown is not None and thrown.is_costly) or _is_held_by_nobody(now):
+        return True
+    return not growth.is_of_requests and _runs_as_many(now) and _write_more_than_stays(now)
+
+
+def _weigh_thrash(argument: Argument, thrown: Preempting | None) -> None:
+    if thrown is None:
+        argument.need("preemptions or retractions over time")
+        return
+    argument.against(f"cache.thrash: nothing is thrown out at a rate that costs ({thrown.says})")
 
 
 def _outgrew_its_pool(window: Window) -> Verdict | None:
@@ -135,10 +142,9 @@ _A_BIT_LONGER = 1.1
 def _fills_by_what_runs(now: Activity) -> Verdict | None:
     """As many run as before, hardly a prompt comes, and what they write fills the cache."""
     kv, running = now.kv, now.running
-    if kv is None or running is None or len(kv.readings) < 2 or kv.span_seconds < LEAST_SECONDS:
+    if kv is None or running is None or not _fills_up(kv):
         return None
-    is_filling = kv.last.value >= _BRIM and kv.first.value <= _FROM * kv.last.value
-    if not is_filling or running.last.value > running.first.value or running.last.value <= 0:
+    if running.last.value > running.first.value or running.last.value <= 0:
         return None
     thrown = preempting(now)
     waits = 0.0 if now.backlog is None else now.backlog.max
@@ -152,10 +158,9 @@ def _fills_by_what_runs(now: Activity) -> Verdict | None:
     argument.series(running)
     argument.series(now.decode, "they simply go on writing")
     argument.series(now.waiting)
-    capacity, each = now.capacity, None
-    if capacity is not None:
-        each = capacity * kv.last.value / running.last.value
-        argument.says(f"about {number(round(each))} tokens in each context, of {number(capacity)}")
+    if now.capacity is not None:
+        each = number(round(now.capacity * kv.last.value / running.last.value))
+        argument.says(f"about {each} tokens in each context, of {number(now.capacity)}")
     if thrown is not None:
         argument.against(f"cache.thrash: {thrown.says}")
     argument.against("release.leak: usage belongs to what runs and grows at the pace of its tokens")
@@ -165,6 +170,13 @@ def _fills_by_what_runs(now: Activity) -> Verdict | None:
         argument.need("whether anybody waits or is thrown out once the cache is full")
         return argument.verdict(Confidence.POSSIBLE, detail="outputs that go on")
     return argument.verdict(Confidence.LIKELY, detail="outputs that go on")
+
+
+def _fills_up(usage: Series) -> bool:
+    """To the brim, from clearly below it, in more than a moment."""
+    if len(usage.readings) < 2 or usage.span_seconds < LEAST_SECONDS:
+        return False
+    return usage.last.value >= _BRIM and usage.first.value <= _FROM * usage.last.value
 
 
 def _leaves_seats_empty(now: Activity) -> bool:

@@ -41,6 +41,7 @@ _REASONS = (
     r"|replica|scal|engine|bump|flag|deploy|config|context|plugin|client|memory|enabled"
 )
 _FIRST = r"\bfirst (deploy|start|roll|install)"
+_WHAT_CHANGED = "what was changed: template, routing, restart, cache size"
 _REPROCESS = (
     r"full prompt re-?processing|cache (was )?(reset|flushed|cleared)|prefix cache.*(reset|disabled"
     r"|not supported)|reset(ting)? prefix cache|flush(ing|ed)? (the )?cache"
@@ -51,48 +52,79 @@ def judge(window: Window) -> Verdict | None:
     """CERTAIN where the engine says that it throws a similar prompt away; LIKELY where hits fell to
     hardly any, or fell by half after a change that can do it."""
     argument = Argument(window)
-    if says_so(argument, window):
-        argument.against("cache.nothing_shared: the prompt was found similar to what was cached")
-        argument.against("interference.prefill: the request computes its own prompt again")
-        return argument.verdict(Confidence.CERTAIN)
-    if was_flushed(argument, window):
-        argument.against("cache.nothing_shared: it was found until then")
-        argument.against("queue.overload: what waits is read again")
-        return argument.verdict(Confidence.CERTAIN)
-    if was_shared_and_computed(argument, window):
-        argument.against("cache.nothing_shared: it is known to be shared")
-        return argument.verdict(Confidence.CERTAIN)
-    if differs_early(argument, window):
-        argument.against("cache.nothing_shared: it is one conversation that only grows")
-        return argument.verdict(Confidence.CERTAIN)
+    seen = _seen_directly(argument, window)
+    if seen is not None:
+        return seen
     known = known_and_not_found(window)
     if known is not None:
         return known
     if finds_as_many(window):
         return None
-    left = fallen_to(argument, window)
-    if left is None or left > LOST:
-        beside = below_its_siblings(argument, window)
-        left = left if beside is None else beside
+    left = _left_of_hits(argument, window)
     if left is None or left > LOST or finds_as_much(window):
         return None
-    reasons = _reasons(argument, window)
+    has_reasons = _reasons(argument, window)
     _cite(argument, window)
     argument.against("cache.nothing_shared: hits were there before")
-    is_lost = (
-        left <= GONE or is_a_step(window) or is_pinned(window) or costs_though_there_is_room(window)
-    )
     is_others = went_with_its_traffic(argument, window) or is_other_traffic(argument, window)
-    if is_lost and not is_others:
-        if not reasons:
-            argument.need("what was changed: template, routing, restart, cache size")
+    if _is_no_drift(left, window) and not is_others:
+        if not has_reasons:
+            argument.need(_WHAT_CHANGED)
         return argument.verdict(Confidence.LIKELY)
     argument.need(
-        "what was changed: template, routing, restart, cache size",
+        _WHAT_CHANGED,
         "whether the mix of callers changed",
         "evictions or block lifetime",
     )
     return argument.verdict(Confidence.POSSIBLE)
+
+
+def _seen_directly(argument: Argument, window: Window) -> Verdict | None:
+    """The engine, or two prompts beside each other, show that it was there and is read again."""
+    for was_seen, speaks_against in _DIRECT:
+        if was_seen(argument, window):
+            for sentence in speaks_against:
+                argument.against(sentence)
+            return argument.verdict(Confidence.CERTAIN)
+    return None
+
+
+_DIRECT = (
+    (
+        says_so,
+        (
+            "cache.nothing_shared: the prompt was found similar to what was cached",
+            "interference.prefill: the request computes its own prompt again",
+        ),
+    ),
+    (
+        was_flushed,
+        (
+            "cache.nothing_shared: it was found until then",
+            "queue.overload: what waits is read again",
+        ),
+    ),
+    (was_shared_and_computed, ("cache.nothing_shared: it is known to be shared",)),
+    (differs_early, ("cache.nothing_shared: it is one conversation that only grows",)),
+)
+"""Looks of which each is enough, with what speaks against its look-alikes."""
+
+
+def _left_of_hits(argument: Argument, window: Window) -> float | None:
+    """The share that is left of what was found before, or else of what its siblings find."""
+    left = fallen_to(argument, window)
+    if left is not None and left <= LOST:
+        return left
+    beside = below_its_siblings(argument, window)
+    return left if beside is None else beside
+
+
+def _is_no_drift(left: float, window: Window) -> bool:
+    """Hardly any is left, or it went at once, or room was there: callers do not change like
+    that."""
+    return (
+        left <= GONE or is_a_step(window) or is_pinned(window) or costs_though_there_is_room(window)
+    )
 
 
 def _reasons(argument: Argument, window: Window) -> bool:

@@ -67,24 +67,31 @@ def _judge(window: Window) -> Verdict | None:
         return _swapping(argument, now)
     if thrown.count <= 0:
         return None
+    _cite_thrown(argument, thrown)
+    again = _counted_again(argument, window)
+    _cite(argument, now)
+    if thrown.is_costly:
+        return _costly(argument, now, thrown, is_again=again)
+    return None if _is_settled_otherwise(thrown, again) else _may_be(argument, now)
+
+
+def _cite_thrown(argument: Argument, thrown: Preempting) -> None:
     if thrown.series is not None:
         argument.series(thrown.series, thrown.cost)
         _cite_each(argument, thrown.series)
     else:
         argument.says(thrown.says + (f" ({thrown.cost})" if thrown.cost else ""))
-    again = _counted_again(argument, window)
-    _cite(argument, now)
-    if thrown.is_costly:
-        if now.is_full is False and not again and thrown.series is not None:
-            argument.against("the cache is not full, and yet requests are thrown out")
-            argument.need("KV cache usage at the time of the preemptions")
-            return argument.verdict(Confidence.POSSIBLE)
-        argument.against("queue.overload: work that is done twice, not only work that waits")
-        argument.against("interference.prefill: what is prefilled again was running before")
-        return argument.verdict(Confidence.CERTAIN if again else Confidence.LIKELY)
-    if _is_settled_otherwise(thrown, again):
-        return None
-    return _may_be(argument, now)
+
+
+def _costly(argument: Argument, now: Activity, thrown: Preempting, *, is_again: bool) -> Verdict:
+    """So many are thrown out that it costs: CERTAIN where what they lost is counted again."""
+    if now.is_full is False and not is_again and thrown.series is not None:
+        argument.against("the cache is not full, and yet requests are thrown out")
+        argument.need("KV cache usage at the time of the preemptions")
+        return argument.verdict(Confidence.POSSIBLE)
+    argument.against("queue.overload: work that is done twice, not only work that waits")
+    argument.against("interference.prefill: what is prefilled again was running before")
+    return argument.verdict(Confidence.CERTAIN if is_again else Confidence.LIKELY)
 
 
 def _back_to_waiting(now: Activity) -> Verdict | None:

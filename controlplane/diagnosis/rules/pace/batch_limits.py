@@ -2,6 +2,7 @@
 
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
@@ -140,12 +141,13 @@ def behind_reservations(argument: Argument, now: Activity, usage: Figure | None)
     promises room to each request that is never used (its whole max_tokens, or the longest
     context)."""
     running, waiting = now.running, stretch_while(now.waiting, lambda value: value > 0)
-    seats, kv, capacity = now.seats, now.kv, now.capacity
+    seats, kv = now.seats, now.kv
     if running is None or waiting is None or seats is None or kv is None:
         return None
     stands = stretch_while(running, lambda value: value == running.last.value)
-    is_flat = stands is not None and len(stands.readings) > 1 and running.last.value > 0
-    if not is_flat or running.last.value > _HALF * seats or kv.max >= _FREE_CACHE:
+    if stands is None or len(stands.readings) < 2 or running.last.value <= 0:
+        return None
+    if running.last.value > _HALF * seats or kv.max >= _FREE_CACHE:
         return None
     if waiting.last.value < waiting.first.value * _HALF or not _keeps_pace(now):
         return None
@@ -155,27 +157,33 @@ def behind_reservations(argument: Argument, now: Activity, usage: Figure | None)
     argument.series(waiting, "work waits")
     argument.series(kv, "most of the cache is free")
     argument.series(now.decode, "what runs makes progress")
-    if capacity is not None:
-        each = capacity / running.last.value
-        argument.says(
-            f"{number(capacity)} / {running.last.raw} = {number(round(each))} tokens are promised "
-            f"to "
-            "each, far more than they hold"
-        )
-    for fact in told_all(now.window, _PROMISED):
-        argument.fact(fact)
+    promised = _cite_promises(argument, now, running)
     cite_usage(argument, usage)
     for slow in slowdowns(now.window)[:1]:
         argument.says(slow.says)
     argument.against("queue.overload: neither seats nor blocks are used up")
     argument.against("queue.blocked: what runs makes progress at its usual pace")
     detail = "room is promised that is never used"
-    is_seen = told_all(now.window, _PROMISED) or len(stands.readings if stands else ()) > 2
+    is_seen = promised or len(stands.readings) > 2
     if is_seen and (is_unhurried(argument, now) or _is_idle(usage)):
         remedy = "Set max_tokens to what answers need, or let the scheduler promise less."
         return argument.verdict(Confidence.LIKELY, detail=detail, remedy=remedy)
     argument.need("max_tokens of the requests", "how the scheduler reserves room for answers")
     return argument.verdict(Confidence.POSSIBLE, detail=detail)
+
+
+def _cite_promises(argument: Argument, now: Activity, running: Series) -> bool:
+    """How much each may have of the cache, and what was told of that; whether anything was."""
+    if now.capacity is not None:
+        each = now.capacity / running.last.value
+        argument.says(
+            f"{number(now.capacity)} / {running.last.raw} = {number(round(each))} tokens are "
+            "promised to each, far more than they hold"
+        )
+    told = told_all(now.window, _PROMISED)
+    for fact in told:
+        argument.fact(fact)
+    return bool(told)
 
 
 def at_a_constant_batch(argument: Argument, now: Activity, usage: Figure | None) -> Verdict | None:

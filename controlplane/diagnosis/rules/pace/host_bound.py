@@ -70,24 +70,29 @@ def judge(window: Window) -> Verdict | None:
     starved = is_host_short(argument, window)
     if not (measured or busy or eager or starved):
         return None
-    bound = _WAITS if busy else IDLE_BELOW
-    is_idle = usage is not None and usage.value < bound
-    if usage is not None:
-        if usage.fact is not None:
-            argument.fact(usage.fact, "the device waits")
-        else:
-            argument.says(f"{usage.says}: the device waits")
+    is_idle = usage is not None and usage.value < (_WAITS if busy else IDLE_BELOW)
+    _cite_device(argument, usage)
     _cite(argument, now)
-    sure = _is_slow(window) or _is_far_from_busy(usage, now, IDLE_BELOW if busy else _FAR)
-    chosen = eager and not (busy or starved)
+    is_slow = _is_slow(window)
+    sure = is_slow or _is_far_from_busy(usage, now, IDLE_BELOW if busy else _FAR)
     is_freed = eager and _is_freed_by_graphs(argument, window)
-    if chosen and not (measured or is_freed or _is_slow(window)):
+    is_only_eager = eager and not (busy or starved)
+    if is_only_eager and not (measured or is_freed or is_slow):
         return _ask(argument, usage is None)
     if measured or is_freed or ((busy or starved or eager) and is_idle and sure):
         return argument.verdict(Confidence.CERTAIN if measured and busy else Confidence.LIKELY)
-    if eager and not (busy or starved or is_idle):
-        return None if now.waiting is None else _ask(argument, usage is None)
+    if is_only_eager and not is_idle and now.waiting is None:
+        return None
     return _ask(argument, usage is None)
+
+
+def _cite_device(argument: Argument, usage: Figure | None) -> None:
+    if usage is None:
+        return
+    if usage.fact is not None:
+        argument.fact(usage.fact, "the device waits")
+    else:
+        argument.says(f"{usage.says}: the device waits")
 
 
 def _ask(argument: Argument, is_usage_unknown: bool) -> Verdict:

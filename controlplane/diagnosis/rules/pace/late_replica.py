@@ -30,17 +30,9 @@ def late_replica(window: Window) -> Verdict | None:
     usual = others[len(others) // 2]
     if usual <= 0 or paces[slowest] < _LATER * usual:
         return None
-    batches = {
-        series.labels["replica"]: late(series)
-        for series in window.all_series(Signal.RUNNING)
-        if "replica" in series.labels
-    }
-    beside = [value for place, value in batches.items() if place != slowest]
-    if beside and batches.get(slowest, 0.0) > _MORE * max(max(beside), 1.0):
+    batches = _batches(window)
+    if _has_more_to_do(slowest, batches) or _throws_out(window, slowest):
         return None
-    for series in window.all_series(Signal.PREEMPTIONS):
-        if series.labels.get("replica") == slowest and (series.increase or 0.0) > 0:
-            return None
     argument = Argument(window)
     argument.says(
         f"a step or token takes {paces[slowest] * 1000:.3g} ms on {slowest}, "
@@ -54,6 +46,27 @@ def late_replica(window: Window) -> Verdict | None:
     return argument.verdict(
         Confidence.LIKELY if became else Confidence.POSSIBLE,
         detail=f"{slowest} is slower than the others",
+    )
+
+
+def _batches(window: Window) -> dict[str, float]:
+    """Requests that run, by replica."""
+    return {
+        series.labels["replica"]: late(series)
+        for series in window.all_series(Signal.RUNNING)
+        if "replica" in series.labels
+    }
+
+
+def _has_more_to_do(place: str, batches: dict[str, float]) -> bool:
+    beside = [value for other, value in batches.items() if other != place]
+    return bool(beside) and batches.get(place, 0.0) > _MORE * max(*beside, 1.0)
+
+
+def _throws_out(window: Window, place: str) -> bool:
+    return any(
+        series.labels.get("replica") == place and (series.increase or 0.0) > 0
+        for series in window.all_series(Signal.PREEMPTIONS)
     )
 
 

@@ -46,31 +46,56 @@ _ENGINE_SAYS = (
 def judge(window: Window) -> Verdict | None:
     """LIKELY where both precisions were measured and the lower is no faster; CERTAIN where it is
     slower and the engine says why."""
-    compared = _compared(window)
-    siblings = sibling_slowdown(window) if not compared else None
-    said = [
+    said = _said_by_engine(window)
+    compared = _compared(window) or _beside_siblings(window, said)
+    argument = Argument(window)
+    if not compared and _is_slower_than_told(argument, window):
+        return argument.verdict(Confidence.LIKELY)
+    worst = compared[0] if compared else None
+    if worst is None and not said:
+        return None
+    if worst is not None and worst.factor < _NO_GAIN:
+        return None
+    _cite(argument, window, compared, said)
+    argument.against("queue.overload, cache.thrash: the two were compared under one load")
+    if worst is not None:
+        sure = worst.factor >= _SLOWER and bool(said or _is_explained(window))
+        return argument.verdict(Confidence.CERTAIN if sure else Confidence.LIKELY)
+    argument.need("speed of the unquantized model under the same load", "which kernel serves it")
+    return argument.verdict(Confidence.POSSIBLE)
+
+
+def _said_by_engine(window: Window) -> list[str]:
+    """Lines that tell of a precision without a kernel of its own."""
+    return [
         line
         for line in window.lines_with(_ENGINE_SAYS)
         if re.search(_LOW, line, re.IGNORECASE) or "quant" in line.lower()
     ]
-    if said and siblings is not None and siblings.factor >= _SLOWER:
-        compared = [siblings]
-    argument = Argument(window)
-    measured = None if compared or not _is_of_precision(window) else _before_told(window)
-    if measured is not None and measured[0] >= _SLOWER_TOLD:
-        argument.says(measured[1])
-        for change in window.changes_with(_LOW):
-            argument.says(f"change: {change.what}")
-        now = activity_of(window)
-        argument.series(now.running)
-        argument.series(now.kv)
-        argument.against("host.bound, queue.overload: it was faster at the same batch before")
-        return argument.verdict(Confidence.LIKELY)
-    worst = compared[0] if compared else None
-    if worst is not None and worst.factor < _NO_GAIN:
-        return None
-    if worst is None and not said:
-        return None
+
+
+def _beside_siblings(window: Window, said: list[str]) -> list[Slowdown]:
+    """Slower than others that serve the same, where its engine says what may be the cause."""
+    siblings = sibling_slowdown(window)
+    return [siblings] if said and siblings is not None and siblings.factor >= _SLOWER else []
+
+
+def _is_slower_than_told(argument: Argument, window: Window) -> bool:
+    """The precision was changed, and what was told of the speed before is not reached now."""
+    measured = _before_told(window) if _is_of_precision(window) else None
+    if measured is None or measured[0] < _SLOWER_TOLD:
+        return False
+    argument.says(measured[1])
+    for change in window.changes_with(_LOW):
+        argument.says(f"change: {change.what}")
+    now = activity_of(window)
+    argument.series(now.running)
+    argument.series(now.kv)
+    argument.against("host.bound, queue.overload: it was faster at the same batch before")
+    return True
+
+
+def _cite(argument: Argument, window: Window, compared: list[Slowdown], said: list[str]) -> None:
     for slow in compared[:3]:
         argument.says(slow.says)
     for line in said[-2:]:
@@ -82,12 +107,6 @@ def judge(window: Window) -> Verdict | None:
     now = activity_of(window)
     argument.series(now.running)
     argument.series(now.waiting)
-    argument.against("queue.overload, cache.thrash: the two were compared under one load")
-    if worst is not None:
-        sure = worst.factor >= _SLOWER and bool(said or _is_explained(window))
-        return argument.verdict(Confidence.CERTAIN if sure else Confidence.LIKELY)
-    argument.need("speed of the unquantized model under the same load", "which kernel serves it")
-    return argument.verdict(Confidence.POSSIBLE)
 
 
 def _compared(window: Window) -> list[Slowdown]:

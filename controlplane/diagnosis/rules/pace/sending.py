@@ -3,6 +3,7 @@
 import re
 
 from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.rules.pace.batch_limits import BACKLOG, does_more_with_more
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity
@@ -11,6 +12,7 @@ from controlplane.diagnosis.views.course import late
 from controlplane.diagnosis.views.device import cite_usage
 from controlplane.diagnosis.views.figure import Figure
 from controlplane.diagnosis.views.told import number_of, plain, told, told_all, told_number
+from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Unit
 
 _QUARTER = 0.25
@@ -31,38 +33,39 @@ def by_sending(
     if now.waiting is not None and now.waiting.last.value > 0:
         return None
     sent = told_number(now.window, _SENDING, without=r"max num|gateway|limit")
-    portion = number_of(sent)
-    in_turn = [
-        fact
-        for fact in told_all(
-            now.window, r"client|send|mode|pattern|job|bench|batch|request|load|call"
-        )
-        if re.search(_ONE_BY_ONE, f"{plain(fact.key)} {fact.raw.lower()}")
-    ]
-    few = _is_few(now, portion)
-    if not few and not in_turn:
+    in_turn = _one_after_the_other(now.window)
+    few = _is_few(now, number_of(sent))
+    if not few and in_turn is None:
         return None
     here = None if now.running is None else late(now.running)
     more = here is not None and few and does_more_with_more(argument, now, here)
     wants_more = _wants_more(argument, now)
     argument.fact(sent)
-    for fact in in_turn[:1]:
-        argument.fact(fact, "one after the other")
+    argument.fact(in_turn, "one after the other")
     argument.series(now.running, "the batch is small")
     argument.series(now.waiting, "nothing waits at the engine")
     argument.series(now.kv)
     cite_usage(argument, usage)
-    if is_idle and (in_turn or wants_more is True):
+    if is_idle and (in_turn is not None or wants_more is True):
         argument.against("host.bound: no process of the host is known to be busy")
         argument.against("healthy: there is more to do than is sent")
         return argument.verdict(Confidence.LIKELY, detail="the way of sending")
     if more:
         argument.against("healthy: many more at once were measured, and it does far more with them")
         return argument.verdict(Confidence.LIKELY, detail="the way of sending")
-    if wants_more is False and not in_turn:
+    if wants_more is False and in_turn is None:
         return None
     argument.need("how busy the device is", "how many requests the client keeps in flight")
     return argument.verdict(Confidence.POSSIBLE)
+
+
+def _one_after_the_other(window: Window) -> Fact | None:
+    """Somebody says that each request is sent when the one before it has ended."""
+    facts = told_all(window, r"client|send|mode|pattern|job|bench|batch|request|load|call")
+    return next(
+        (fact for fact in facts if re.search(_ONE_BY_ONE, f"{plain(fact.key)} {fact.raw.lower()}")),
+        None,
+    )
 
 
 def _is_few(now: Activity, portion: float | None) -> bool:

@@ -145,39 +145,47 @@ def stalls_of_single_requests(now: Activity) -> Verdict | None:
     """A log tells of single requests what each of their tokens took: far longer where prompts of
     others were read meanwhile, at the same speed as before."""
     order = {id(event): place for place, event in enumerate(now.window.events)}
-    made = [
-        (event, event.fields["seconds"] / event.fields["tokens"])
-        for event in now.window.events_of(LogKind.GENERATED)
-        if event.fields.get("tokens", 0.0) > 0 and event.fields.get("seconds", 0.0) > 0
-    ]
+    made = _answers(now.window)
     if len(made) < 2:
         return None
-    best, slow = min(made, key=lambda each: each[1]), max(made, key=lambda each: each[1])
-    if slow[1] < _TIMES_A_TOKEN * best[1] or slow[1] < _LEAST_SECONDS / 2:
+    best, slow = min(made, key=_token_seconds), max(made, key=_token_seconds)
+    alone, beside = _token_seconds(best), _token_seconds(slow)
+    if beside < _TIMES_A_TOKEN * alone or beside < _LEAST_SECONDS / 2:
         return None
-    earlier = [each for each in made if order[id(each[0])] < order[id(slow[0])]]
-    since = max((order[id(each[0])] for each in earlier), default=0)
+    until = order[id(slow)]
+    since = max((order[id(each)] for each in made if order[id(each)] < until), default=0)
     read = [
         event
         for event in now.window.events_of(LogKind.PROMPT_PROGRESS, LogKind.PROMPT_STARTED)
-        if since < order[id(event)] < order[id(slow[0])]
+        if since < order[id(event)] < until
     ]
     tasks = {event.words.get("task", "") for event in read} - {""}
     if len(tasks) < 2 or not _is_read_as_fast(now.window, since):
         return None
     argument = Argument(now.window)
-    argument.says(best[0].line.strip()[:200])
-    argument.says(slow[0].line.strip()[:200])
-    for event in read[-2:]:
+    for event in (best, slow, *read[-2:]):
         argument.says(event.line.strip()[:200])
     argument.says(
-        f"{best[1] * 1000:.4g} ms a token alone, {slow[1] * 1000:.4g} ms while prompts of others "
+        f"{alone * 1000:.4g} ms a token alone, {beside * 1000:.4g} ms while prompts of others "
         "are read"
     )
     argument.series(now.waiting)
     weigh(argument, now)
     argument.against("host.bound: prompts are read as fast as before")
     return argument.verdict(Confidence.CERTAIN)
+
+
+def _answers(window: Window) -> list[LogEvent]:
+    """Of which the log tells how many tokens were made, and in what time."""
+    return [
+        event
+        for event in window.events_of(LogKind.GENERATED)
+        if event.fields.get("tokens", 0.0) > 0 and event.fields.get("seconds", 0.0) > 0
+    ]
+
+
+def _token_seconds(answer: LogEvent) -> float:
+    return answer.fields["seconds"] / answer.fields["tokens"]
 
 
 def _is_read_as_fast(window: Window, since: int) -> bool:

@@ -1,6 +1,8 @@
 """Limits that what is let in stands at, or that it is beyond."""
 
+import itertools
 import re
+from dataclasses import dataclass
 
 from controlplane.diagnosis.citing import number, says
 from controlplane.diagnosis.fact import Fact
@@ -61,39 +63,55 @@ def is_over_threshold(argument: Argument, window: Window) -> bool:
     """A share of a budget, told beside the budget: `busy_fraction: 1.5` of so many tokens."""
     shares = told_all(window, r"(fraction|threshold|ratio|factor|watermark)", without=r"memory|gpu")
     budgets = told_all(window, r"max (num )?batched tokens|blocks? per|budget|capacity")
-    measured = [
-        (series.origin.name, series.last.value, series.last.raw, series.signal.terms.unit)
+    amounts = _amounts(window)
+    for share, budget in itertools.product(shares, budgets):
+        limit = _threshold(share, budget)
+        if limit is None:
+            continue
+        over = [each for each in amounts if each.is_over(limit, _counted_in(budget))]
+        if over:
+            values = ", ".join(each.raw for each in over[:4])
+            argument.says(
+                f"{over[0].name} {values} > {number(limit)} = {says(share)} x {says(budget)}"
+            )
+            return True
+    return False
+
+
+def _threshold(share: Fact, budget: Fact) -> float | None:
+    """What the share of the budget comes to; None where the two are no such pair."""
+    part, whole = number_of(share), number_of(budget)
+    if part is None or whole is None or whole < _LEAST_BUDGET or not 0 < part < _MOST_FACTOR:
+        return None
+    return part * whole
+
+
+@dataclass(frozen=True, slots=True)
+class _Amount:
+    """How much there was of something that a threshold may bound."""
+
+    name: str
+    value: float
+    raw: str
+    unit: Unit | None
+
+    def is_over(self, limit: float, unit: Unit | None) -> bool:
+        """More than allowed, and not so much more that it is of something else."""
+        return self.unit is unit is not None and limit < self.value <= _NOT_FAR * limit
+
+
+def _amounts(window: Window) -> list[_Amount]:
+    gauges = [
+        _Amount(series.origin.name, series.last.value, series.last.raw, series.signal.terms.unit)
         for series in window.series
         if series.signal.terms.kind is SignalKind.GAUGE
-    ] + [
-        (fact.key, value, fact.raw, _counted_in(fact))
+    ]
+    facts = [
+        _Amount(fact.key, value, fact.raw, _counted_in(fact))
         for fact in told_all(window, r"active|prefill tokens|busy|load|usage")
         if (value := number_of(fact)) is not None
     ]
-    for share in shares:
-        for budget in budgets:
-            part, whole = number_of(share), number_of(budget)
-            if (
-                part is None
-                or whole is None
-                or whole < _LEAST_BUDGET
-                or not 0 < part < _MOST_FACTOR
-            ):
-                continue
-            limit = part * whole
-            unit = _counted_in(budget)
-            over = [
-                each
-                for each in measured
-                if each[3] is unit is not None and limit < each[1] <= _NOT_FAR * limit
-            ]
-            if over:
-                values = ", ".join(raw for _, _, raw, _ in over[:4])
-                argument.says(
-                    f"{over[0][0]} {values} > {number(limit)} = {says(share)} x {says(budget)}"
-                )
-                return True
-    return False
+    return gauges + facts
 
 
 def _counted_in(fact: Fact) -> Unit | None:

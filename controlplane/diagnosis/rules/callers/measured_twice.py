@@ -153,26 +153,9 @@ def sides_with(argument: Argument, now: Activity) -> int:
         now.window, r"(engine|server|gateway|prometheus)\b.*ttft|ttft.*(engine|server|gateway)"
     )
     truth = number_of(engine) if mean is None else mean
-    clients = [
-        (fact, value)
-        for fact in told_all(now.window, r"ttft", without=_NOT_A_CLIENT)
-        if fact.unit is Unit.SECONDS and (value := number_of(fact)) and fact.quantile in (None, 0.5)
-    ]
     if not truth:
         return 0
-    near = [
-        each
-        for each in clients
-        if abs(each[1] - truth) <= _AGREES * truth
-        and re.search(rf"\b({GENERATOR}|{_PLAIN})\b", plain(each[0].key))
-    ]
-    far = [
-        each
-        for each in clients
-        if each[1] >= _CLEARLY * truth
-        and each[1] - truth >= _ADDED_SECONDS
-        and re.search(rf"\b({GENERATOR})\b", plain(each[0].key))
-    ]
+    near, far = _near_and_far(now.window, truth)
     if not near or not far:
         return 0
     if histogram is not None and mean is not None:
@@ -180,10 +163,34 @@ def sides_with(argument: Argument, now: Activity) -> int:
         argument.histogram(histogram, mean, sentence)
     else:
         argument.fact(engine)
-    argument.fact(near[0][0], "as the server says")
-    for fact, value in far:
-        argument.fact(fact, f"{number(round(value - truth, 3))} s more, of its own")
+    argument.fact(near[0], "as the server says")
+    for fact, more in far:
+        argument.fact(fact, f"{number(round(more, 3))} s more, of its own")
     return 1
+
+
+def _near_and_far(window: Window, truth: float) -> tuple[list[Fact], list[tuple[Fact, float]]]:
+    """Clients that agree with the server's TTFT in seconds, and generators that measure clearly
+    more, with how much that is."""
+    clients = [
+        (fact, value)
+        for fact in told_all(window, r"ttft", without=_NOT_A_CLIENT)
+        if fact.unit is Unit.SECONDS and (value := number_of(fact)) and fact.quantile in (None, 0.5)
+    ]
+    near = [
+        fact
+        for fact, value in clients
+        if abs(value - truth) <= _AGREES * truth
+        and re.search(rf"\b({GENERATOR}|{_PLAIN})\b", plain(fact.key))
+    ]
+    far = [
+        (fact, value - truth)
+        for fact, value in clients
+        if value >= _CLEARLY * truth
+        and value - truth >= _ADDED_SECONDS
+        and re.search(rf"\b({GENERATOR})\b", plain(fact.key))
+    ]
+    return near, far
 
 
 _NOT_A_CLIENT = r"engine|server|gateway|prometheus|minus|diff|objective|limit|before|p9\d|max|slo"

@@ -60,13 +60,8 @@ def _judge_alone(window: Window) -> Verdict | None:
     stage = start.longest
     if stage is None:
         return None
-    is_long = start.total_seconds >= _LONG_SECONDS
-    is_slow = stage.seconds > stage.usual_seconds and not is_fast(window, stage)
-    is_most = stage.seconds >= _MOST * max(start.total_seconds, stage.seconds)
-    is_spread = _is_spread(window, start)
-    if not is_long or not (
-        (is_slow and is_most) or is_spread or start.total_seconds >= _VERY_LONG_SECONDS
-    ):
+    is_named = _is_of_one_stage(window, start, stage) or _is_spread(window, start)
+    if not is_named and start.total_seconds < _VERY_LONG_SECONDS:
         return None
     argument = Argument(window)
     _cite(argument, window, start, stage, usual)
@@ -77,13 +72,18 @@ def _judge_alone(window: Window) -> Verdict | None:
         confidence = Confidence.POSSIBLE
     elif start.is_up:
         argument.against("engine.hung and a failed start: it came up")
-        is_sure = (is_slow and is_most) or is_spread
-        confidence = _sure(argument, window, start, usual, is_named=is_sure)
+        confidence = _sure(argument, window, start, usual, is_named=is_named)
     else:
         argument.need("whether it becomes ready")
         confidence = Confidence.LIKELY if _progresses(window) else Confidence.POSSIBLE
     argument.against("capacity.late: nobody says that load came and went meanwhile")
     return argument.verdict(confidence, detail=stage.name, remedy=_REMEDIES.get(stage.name))
+
+
+def _is_of_one_stage(window: Window, start: Start, stage: Stage) -> bool:
+    """It takes most of the start, more than it usually does, and is not known to be fast."""
+    is_slow = stage.seconds > stage.usual_seconds and not is_fast(window, stage)
+    return is_slow and stage.seconds >= _MOST * max(start.total_seconds, stage.seconds)
 
 
 _FAR_BEYOND = 2.0

@@ -4,7 +4,8 @@ import re
 
 from controlplane.diagnosis.citing import number, says
 from controlplane.diagnosis.confidence import Confidence
-from controlplane.diagnosis.rules.telemetry.readers import names_read, readers
+from controlplane.diagnosis.fact import Fact
+from controlplane.diagnosis.rules.telemetry.readers import Read, names_read, readers
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.told import number_of, plain, share_of, told_all, told_number
@@ -24,15 +25,10 @@ def read_by_two(argument: Argument, now: Activity) -> Confidence | None:
     """llama.cpp's speeds are averages since anybody's last scrape: of two each gets a part."""
     reads = [each for each in names_read(now.window) if _SINCE_LAST_SCRAPE.search(each.name)]
     scrapers = told_number(now.window, r"scrap(ers?|ed by)|prometheus (servers|replicas)|pollers")
-    num = number_of(scrapers)
-    doubts = [
-        doubt
-        for doubt in now.window.doubts_of(DoubtKind.OUT_OF_RANGE, DoubtKind.STUCK)
-        if _SINCE_LAST_SCRAPE.search(doubt.name)
-    ]
+    are_several = (number_of(scrapers) or 0.0) > 1
     idle = _zero_while_busy(now)
     seen = told_all(now.window, r"tokens?( \w+)* (received|delivered|at client)|received tokens")
-    if idle is not None and (reads or seen or (num is not None and num > 1)):
+    if idle is not None and (reads or seen or are_several):
         argument.says(idle)
         for read in reads:
             argument.says(read.said)
@@ -43,9 +39,26 @@ def read_by_two(argument: Argument, now: Activity) -> Confidence | None:
         argument.series(now.running)
         argument.against("engine.hung and telemetry.stale: tokens are counted")
         return Confidence.CERTAIN
-    if not doubts and not (reads and num is not None and num > 1):
+    if not reads and not are_several:
         return None
-    if not reads and (num is None or num < 2):
+    return _by_its_doubts(argument, now, reads, scrapers, are_several=are_several)
+
+
+def _by_its_doubts(
+    argument: Argument,
+    now: Activity,
+    reads: list[Read],
+    scrapers: Fact | None,
+    *,
+    are_several: bool,
+) -> Confidence | None:
+    """It is out of range or stands still, or several are known to read it."""
+    doubts = [
+        doubt
+        for doubt in now.window.doubts_of(DoubtKind.OUT_OF_RANGE, DoubtKind.STUCK)
+        if _SINCE_LAST_SCRAPE.search(doubt.name)
+    ]
+    if not doubts and not (reads and are_several):
         return None
     for read in reads:
         argument.says(read.said)

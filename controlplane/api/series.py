@@ -6,16 +6,15 @@ left out, and a late record still finds its place. A last bucket that is not ove
 last whole minute, and its rates are over the minutes that have passed.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import APIRouter, HTTPException, Query, Request
 
+from controlplane.api.charts import Chart, create_charts
 from controlplane.api.marks import Mark, read_incident_marks, read_marks
 from controlplane.process_history import ProcessHistory
 from controlplane.store.database import Database
-from controlplane.store.latency_buckets import quantile
 from controlplane.store.series import BucketCounts, SeriesSpan, heard_buckets, read_series
 from dataplane.clock import wall_clock
 
@@ -27,31 +26,6 @@ RANGES = tuple(_SECONDS_BY_RANGE)
 DEFAULT_RANGE = "1h"
 _MINUTE_SECONDS = 60
 _MAX_NAME = 256
-_FINISHED = ("stop", "length", "cancelled")
-_TURNED_AWAY = ("rejected", "shed", "deadline")
-_FAILED = ("error", "lost")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """One line of a chart. None: not known for that bucket."""
-
-    name: str
-    label: str
-    values: list[float | None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chart:
-    """Lines that share an axis."""
-
-    name: str
-    title: str
-    unit: str
-    """req/s, share, seconds, tok/s or requests."""
-    note: str
-    """What is exact about it, and what is not."""
-    lines: list[Line]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +90,6 @@ def read_charts(
     with request_db.reading() as session:
         buckets = read_series(session, span, deployment, tenant)
         heard = heard_buckets(session, span)
-    marks = [] if tenant is not None else _marks(config_db, span, deployment, processes)
     lengths = span.bucket_seconds
     numbers = range(len(lengths))
     known = [
@@ -132,8 +105,8 @@ def read_charts(
         step_seconds=span.step_seconds,
         last_step_seconds=lengths[-1],
         times_unix=[span.start_unix + number * span.step_seconds for number in numbers],
-        charts=_charts(known, lengths),
-        marks=marks,
+        charts=create_charts(known, lengths),
+        marks=[] if tenant is not None else _marks(config_db, span, deployment, processes),
     )
 
 
@@ -158,87 +131,3 @@ def span_of(range_: str, now_unix_ns: int) -> SeriesSpan:
     step = _STEP_BY_RANGE[range_]
     end = now_unix_ns // 10**9 // _MINUTE_SECONDS * _MINUTE_SECONDS
     return SeriesSpan(start_unix=end // step * step - seconds, end_unix=end, step_seconds=step)
-
-
-def _charts(buckets: list[BucketCounts | None], lengths: list[int]) -> list[Chart]:
-    def line(name: str, label: str, of: Callable[[BucketCounts], float | None]) -> Line:
-        values = [None if bucket is None else of(bucket) for bucket in buckets]
-        return Line(name=name, label=label, values=[_rounded(value) for value in values])
-
-    def rate(name: str, label: str, *measures: str) -> Line:
-        values = [
-            None
-            if bucket is None
-            else sum(bucket.counts.get(each, 0) for each in measures) / seconds
-            for bucket, seconds in zip(buckets, lengths, strict=True)
-        ]
-        return Line(name=name, label=label, values=[_rounded(value) for value in values])
-
-    def ended(name: str, label: str, words: tuple[str, ...]) -> Line:
-        return rate(name, label, *(f"disposition.{word}" for word in words))
-
-    return [
-        Chart(
-            name="requests",
-            title="Requests",
-            unit="req/s",
-            note="Exact, counted at the minute of arrival once a request ended.",
-            lines=[
-                rate("offered", "offered", "offered"),
-                ended("finished", "finished", _FINISHED),
-                ended("rejected", "rejected or expired", _TURNED_AWAY),
-                ended("failed", "failed", _FAILED),
-            ],
-        ),
-        Chart(
-            name="attainment",
-            title="Attainment",
-            unit="share",
-            note="Exact: in-contract share of what was offered, malformed requests aside.",
-            lines=[line("attainment", "in contract", _attainment)],
-        ),
-        Chart(
-            name="ttft",
-            title="TTFT",
-            unit="seconds",
-            note="From counts in buckets 19 % wide, so off by less than that; "
-            "of requests that had a first token.",
-            lines=[
-                line("ttft_p50", "p50", lambda bucket: quantile(bucket.ttft, 0.5)),
-                line("ttft_p95", "p95", lambda bucket: quantile(bucket.ttft, 0.95)),
-            ],
-        ),
-        Chart(
-            name="tokens",
-            title="Tokens",
-            unit="tok/s",
-            note="Exact, counted at the minute of arrival once a request ended.",
-            lines=[
-                rate("tokens_in", "prompt", "tokens.input"),
-                rate("tokens_reused", "of them reused", "tokens.cached"),
-                rate("tokens_out", "output", "tokens.output"),
-            ],
-        ),
-        Chart(
-            name="load",
-            title="Load",
-            unit="requests",
-            note="Means of what gateways reported about every second.",
-            lines=[
-                line("active", "active", lambda bucket: bucket.active),
-                line("queued", "queued", lambda bucket: bucket.queued),
-            ],
-        ),
-    ]
-
-
-def _attainment(bucket: BucketCounts) -> float | None:
-    counts = bucket.counts
-    asked = counts.get("offered", 0) - counts.get("disposition.invalid", 0)
-    if not counts.get("in_contract.total") or asked <= 0:
-        return None
-    return counts.get("in_contract.good", 0) / asked
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.6g}")

@@ -7,8 +7,9 @@ from random import Random
 
 import pytest
 
+from controlplane.api.charts import Line
 from controlplane.api.gateway_samples import GatewaySamples, store_samples
-from controlplane.api.series import Line, Series, SeriesError, read_charts, seconds_of, span_of
+from controlplane.api.series import Series, SeriesError, read_charts, seconds_of, span_of
 from controlplane.process_history import ProcessEvent, ProcessHistory
 from controlplane.specs.documents import load_documents
 from controlplane.store.catalog import StoreCatalog

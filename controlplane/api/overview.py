@@ -4,15 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from fastapi import APIRouter, Request
-from sqlalchemy.orm import Session
 from starlette.datastructures import State
 
 from controlplane.api.changes import STALE_SECONDS
 from controlplane.api.deployment_state import StateFacts, state_of
 from controlplane.api.engine_figures import newest_stats, with_pages
 from controlplane.api.incident_trouble import LateContract, trouble_of
-from controlplane.api.incident_views import IncidentLine, view_line
-from controlplane.api.late_counts import LateCounts, read_late_counts
+from controlplane.api.incident_views import IncidentLine
+from controlplane.api.late_counts import LateCounts
 from controlplane.api.late_trouble import late_troubles
 from controlplane.api.override_views import effect_of
 from controlplane.api.overview_lines import (
@@ -23,6 +22,7 @@ from controlplane.api.overview_lines import (
     gateway_line,
     replica_line,
 )
+from controlplane.api.stored_overview import StoredConfig, StoredPast, read_config, read_past
 from controlplane.api.trouble import (
     DeploymentFacts,
     GatewayFacts,
@@ -32,25 +32,13 @@ from controlplane.api.trouble import (
 )
 from controlplane.operator.observed import ObservedReplica, ObservedState
 from controlplane.store.database import Database
-from controlplane.store.deployments import list_readable_deployments
-from controlplane.store.incident_lists import list_incidents
-from controlplane.store.incidents import IncidentState
 from controlplane.store.overrides import StoredOverride
-from controlplane.store.replicas import (
-    ReplicaTransition,
-    find_last_failure,
-    find_loss,
-    list_transitions,
-)
-from controlplane.store.requests import count_since, num_records_lost, ttft_quantile
 from dataplane.clock import wall_clock
+from dataplane.engine import EngineStats
 from dataplane.policy import OverrideKind
 from dataplane.report import GatewayReport
 
 router = APIRouter(prefix="/api/v1", tags=["overview"])
-
-WINDOW_SECONDS = 1800
-_MEASURES = ("offered", "in_contract.good", "in_contract.total", "disposition.invalid")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,69 +69,92 @@ def read_overview(
     config_db: Database, request_db: Database, observed: ObservedState, now_unix_ns: int
 ) -> Overview:
     """Put together what the databases hold and what was last observed."""
-    window_start = now_unix_ns // 10**9 - WINDOW_SECONDS
-    window_start -= window_start % 60
-    window_seconds = now_unix_ns / 1e9 - window_start
-    gateways, replicas = observed.gateways(), observed.replicas()
-    stats = with_pages(newest_stats(gateways), replicas, now_unix_ns)
-    refused = {name: refusal.why for name, refusal in observed.refusals().items()}
-    with config_db.reading() as session:
-        desired, unreadable = list_readable_deployments(session)
-        since = _last_change(session, {replica.replica_id for replica in replicas})
-        losses = {
-            each.deployment: loss
-            for each in replicas
-            if each.state == "unreachable"
-            and (loss := find_loss(session, each.replica_id)) is not None
-        }
-        failures = {d.name: find_last_failure(session, d.name) for d in desired}
-        open_rows = list_incidents(session, state=IncidentState.OPEN, limit=None)
-        incidents = [view_line(each) for each in open_rows]
-    with request_db.reading() as session:
-        counts = count_since(session, window_start, _MEASURES)
-        late = read_late_counts(session, now_unix_ns)
-        num_lost = num_records_lost(session)
-        ttft = {d.name: ttft_quantile(session, d.name, window_start * 10**9, 0.95) for d in desired}
-    lines = [
-        deployment_line(
-            each,
-            [replica for replica in replicas if replica.deployment == each.name],
-            stats,
-            counts.get(each.name, {}),
-            ttft[each.name],
-            window_seconds,
-        )
-        for each in desired
-    ]
-    found_lately = _found_lately(lines, late)
-    troubles = find_trouble(
-        [
-            _facts(line, replicas, failures[line.name], losses.get(line.name), found_lately)
-            for line in lines
-        ],
-        [_gateway_facts(report, age, refused) for report, age in gateways],
-        request_db.room.refusal,
-        unreadable,
-        {name: why for name, why in refused.items() if not observed.knows_gateway(name)},
-        [_override_facts(each, replicas) for each in observed.overrides()],
-        [
-            *(trouble_of(each, _late_contract(each.deployment, lines, late)) for each in incidents),
-            *found_lately,
-        ],
-    )
-    is_reported = any(age < STALE_SECONDS for _, age in gateways)
+    seen = _see(observed, now_unix_ns)
+    config = read_config(config_db, seen.replicas)
+    past = read_past(request_db, config.desired, now_unix_ns)
+    lines = _lines(seen, config, past)
+    troubles = _troubles(seen, config, past, lines, request_db.room.refusal)
+    is_reported = any(age < STALE_SECONDS for _, age in seen.gateways)
     return Overview(
         as_of_unix_ns=now_unix_ns,
-        window_seconds=window_seconds,
-        since_unix_ns=since,
+        window_seconds=past.window_seconds,
+        since_unix_ns=config.changed_at_unix_ns,
         troubles=troubles,
         deployments=[
-            _judged(line, troubles, incidents, _late_of(line, late), window_seconds, is_reported)
+            _judged(line, troubles, config.incidents, past, is_reported=is_reported)
             for line in lines
         ],
-        gateways=[gateway_line(report, age, refused) for report, age in gateways],
-        replicas=[replica_line(replica, stats, now_unix_ns) for replica in replicas],
-        num_records_lost=num_lost,
+        gateways=[gateway_line(report, age, seen.refused) for report, age in seen.gateways],
+        replicas=[replica_line(each, seen.stats, now_unix_ns) for each in seen.replicas],
+        num_records_lost=past.num_records_lost,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """What was last observed."""
+
+    gateways: list[tuple[GatewayReport, float]]
+    """Each with the age of its report, in seconds."""
+    replicas: list[ObservedReplica]
+    stats: dict[str, tuple[EngineStats, float]]
+    """By replica, with their age."""
+    refused: Mapping[str, str]
+    """Why a gateway's calls are refused, by its name."""
+    unheard: Mapping[str, str]
+    """Those of them that never reported."""
+    overrides: list[StoredOverride]
+
+
+def _see(observed: ObservedState, now_unix_ns: int) -> _Seen:
+    gateways, replicas = observed.gateways(), observed.replicas()
+    refused = {name: refusal.why for name, refusal in observed.refusals().items()}
+    return _Seen(
+        gateways=gateways,
+        replicas=replicas,
+        stats=with_pages(newest_stats(gateways), replicas, now_unix_ns),
+        refused=refused,
+        unheard={n: why for n, why in refused.items() if not observed.knows_gateway(n)},
+        overrides=observed.overrides(),
+    )
+
+
+def _lines(seen: _Seen, config: StoredConfig, past: StoredPast) -> list[DeploymentOverview]:
+    return [
+        deployment_line(
+            each,
+            [replica for replica in seen.replicas if replica.deployment == each.name],
+            seen.stats,
+            past.counts.get(each.name, {}),
+            past.ttft_p95[each.name],
+            past.window_seconds,
+        )
+        for each in config.desired
+    ]
+
+
+def _troubles(
+    seen: _Seen,
+    config: StoredConfig,
+    past: StoredPast,
+    lines: list[DeploymentOverview],
+    request_data_refusal: str | None,
+) -> list[Trouble]:
+    found_lately = _found_lately(lines, past.late)
+    return find_trouble(
+        [_facts(line, seen.replicas, config, found_lately) for line in lines],
+        [_gateway_facts(report, age, seen.refused) for report, age in seen.gateways],
+        request_data_refusal,
+        config.unreadable,
+        seen.unheard,
+        [_override_facts(each, seen.replicas) for each in seen.overrides],
+        [
+            *(
+                trouble_of(each, _late_contract(each.deployment, lines, past.late))
+                for each in config.incidents
+            ),
+            *found_lately,
+        ],
     )
 
 
@@ -177,19 +188,14 @@ def troubles_of(state: State, deployment: str, now_unix_ns: int) -> list[Trouble
     return [trouble for trouble in view.troubles if trouble.deployment in (deployment, None)]
 
 
-def _last_change(session: Session, replica_ids: set[str]) -> int | None:
-    transitions = list_transitions(session, limit=200)
-    return next((t.at_unix_ns for t in transitions if t.replica_id in replica_ids), None)
-
-
 def _facts(
     line: DeploymentOverview,
     replicas: list[ObservedReplica],
-    last_failure: ReplicaTransition | None,
-    loss: ReplicaTransition | None,
+    config: StoredConfig,
     found_lately: list[Trouble],
 ) -> DeploymentFacts:
     """What the last minutes say of its contract goes before what the half hour does."""
+    last_failure, loss = config.failures[line.name], config.losses.get(line.name)
     is_told = any(t.deployment == line.name and t.about == "in_contract" for t in found_lately)
     own = [replica for replica in replicas if replica.deployment == line.name]
     starting = [replica for replica in own if replica.state == "starting"]
@@ -239,8 +245,8 @@ def _judged(
     line: DeploymentOverview,
     troubles: list[Trouble],
     incidents: list[IncidentLine],
-    late: LateCounts,
-    window_seconds: float,
+    past: StoredPast,
+    *,
     is_reported: bool,
 ) -> DeploymentOverview:
     """With what is wrong with it, and its state."""
@@ -251,9 +257,9 @@ def _judged(
         mechanisms=[each.mechanism for each in incidents if each.deployment == line.name],
         promised_share=line.promised_share,
         half_hour=LateCounts(
-            window_seconds=window_seconds, num_judged=line.num_judged, num_good=line.num_good
+            window_seconds=past.window_seconds, num_judged=line.num_judged, num_good=line.num_good
         ),
         is_reported=is_reported,
         is_observed_only=line.is_observed_only,
     )
-    return replace(line, troubles=own, state=state_of(facts, late, own))
+    return replace(line, troubles=own, state=state_of(facts, _late_of(line, past.late), own))

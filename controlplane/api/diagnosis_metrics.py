@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from starlette.datastructures import State
 
+from controlplane.diagnosis.always_on.watcher import Watcher
 from controlplane.diagnosis.always_on.worker import DiagnosisWorker
 from controlplane.store.database import Database
 from controlplane.store.incident_lists import count_open
@@ -25,29 +26,32 @@ def collect_diagnosis(state: State) -> Iterator[Metric]:
         worker.num_failed_passes + worker.num_failed_looks,
     )
     yield _rule_failures(worker)
-    watcher = worker.watcher
-    if watcher is not None:
-        yield CounterMetricFamily(
-            names.CONTROLPLANE_DIAGNOSIS_LOOKS_TOTAL,
-            "Looks of the rules at a deployment.",
-            watcher.num_looks,
-        )
-        yield CounterMetricFamily(
-            names.CONTROLPLANE_DIAGNOSIS_SCRAPES_TOTAL,
-            "Metrics pages of replicas that were asked for.",
-            watcher.num_scrapes,
-        )
-        yield CounterMetricFamily(
-            names.CONTROLPLANE_DIAGNOSIS_SCRAPES_FAILED_TOTAL,
-            "Those of them that were not answered, or not with metrics.",
-            watcher.num_failed_scrapes,
-        )
+    if worker.watcher is not None:
+        yield from _of_watcher(worker.watcher)
     if worker.pass_seconds is not None:
         yield GaugeMetricFamily(
             names.CONTROLPLANE_DIAGNOSIS_PASS_SECONDS,
             "How long the last pass over all deployments took.",
             worker.pass_seconds,
         )
+
+
+def _of_watcher(watcher: Watcher) -> Iterator[Metric]:
+    yield CounterMetricFamily(
+        names.CONTROLPLANE_DIAGNOSIS_LOOKS_TOTAL,
+        "Looks of the rules at a deployment.",
+        watcher.num_looks,
+    )
+    yield CounterMetricFamily(
+        names.CONTROLPLANE_DIAGNOSIS_SCRAPES_TOTAL,
+        "Metrics pages of replicas that were asked for.",
+        watcher.num_scrapes,
+    )
+    yield CounterMetricFamily(
+        names.CONTROLPLANE_DIAGNOSIS_SCRAPES_FAILED_TOTAL,
+        "Those of them that were not answered, or not with metrics.",
+        watcher.num_failed_scrapes,
+    )
 
 
 def _open_incidents(database: Database) -> Metric:

@@ -11,7 +11,7 @@ from dataplane.lifecycle import BROKEN, REFUSED
 
 if TYPE_CHECKING:  # whoever only reads answers (the command line) does without the database
     from controlplane.api.marks import Mark
-    from controlplane.store.incidents import StoredIncident, WholeIncident
+    from controlplane.store.incidents import StoredFinding, StoredIncident, WholeIncident
     from controlplane.store.usage import UsageKey
 
 _MAX_HURT = 20
@@ -148,42 +148,47 @@ def view_detail(
 ) -> IncidentDetail:
     """All of one; `usage` is of its deployment and its time alone."""
     incident = whole.incident
-    began = began_at(incident)
     return IncidentDetail(
         as_of_unix_ns=now_unix_ns,
         incident=view_line(incident),
-        findings=[
-            FindingView(
-                rule_id=each.rule_id,
-                mechanism=each.mechanism,
-                confidence=each.confidence,
-                first_seen_at_unix_ns=each.first_seen_at_unix_ns,
-                last_seen_at_unix_ns=each.last_seen_at_unix_ns,
-                num_seen=each.num_seen,
-                finding=each.finding,
-            )
-            for each in whole.findings
-        ],
+        findings=[_view_finding(each) for each in whole.findings],
         events=[
             IncidentEventView(
                 at_unix_ns=each.at_unix_ns, kind=each.kind.value, actor=each.actor, what=each.what
             )
             for each in whole.events
         ],
-        changes=_changes(marks, began),
+        changes=_changes(marks, began_at(incident)),
         hurt=_hurt(usage),
         num_judged=_total(usage, "in_contract.total"),
         num_offered=_total(usage, "offered"),
         num_refused=sum(_total(usage, f"disposition.{each.value}") for each in REFUSED),
         num_failed=sum(_total(usage, f"disposition.{each.value}") for each in BROKEN),
-        requests_query=urlencode(
-            {
-                "deployment": incident.deployment,
-                "in_contract": "false",
-                "since": _iso(began),
-                "until": _iso(ended_at(incident, now_unix_ns)),
-            }
-        ),
+        requests_query=_query_of_missed(incident, now_unix_ns),
+    )
+
+
+def _view_finding(stored: "StoredFinding") -> FindingView:
+    return FindingView(
+        rule_id=stored.rule_id,
+        mechanism=stored.mechanism,
+        confidence=stored.confidence,
+        first_seen_at_unix_ns=stored.first_seen_at_unix_ns,
+        last_seen_at_unix_ns=stored.last_seen_at_unix_ns,
+        num_seen=stored.num_seen,
+        finding=stored.finding,
+    )
+
+
+def _query_of_missed(incident: "StoredIncident", now_unix_ns: int) -> str:
+    """For the requests of its time that broke their contract."""
+    return urlencode(
+        {
+            "deployment": incident.deployment,
+            "in_contract": "false",
+            "since": _iso(began_at(incident)),
+            "until": _iso(ended_at(incident, now_unix_ns)),
+        }
     )
 
 

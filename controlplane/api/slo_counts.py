@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from controlplane.specs.contract import SLOContractSpec
+from controlplane.specs.contract import ClassContractSpec, SLOContractSpec
 from dataplane import names
 from dataplane.contract_terms import ObjectiveSignal
 
@@ -43,32 +43,33 @@ def _of_class(
     name: str, counts: dict[str, int], contract: SLOContractSpec | None
 ) -> list[SloCount]:
     terms = None if contract is None else contract.classes.get(name)
-    objectives = {} if terms is None else {o.signal.value: o for o in terms.objectives}
-    together = None if terms is None else terms.together
     order = (IN_CONTRACT, *(signal.value for signal in ObjectiveSignal), names.TOGETHER)
-    found = []
-    for objective in order:
-        measure = objective if objective == IN_CONTRACT else f"objective.{objective}"
-        judged = counts.get(f"{measure}.total", 0)
-        promise = objectives.get(objective)
-        is_promised = promise is not None or (objective == names.TOGETHER and together is not None)
-        if not judged and not is_promised:
-            continue
-        target = promise.target if promise else None
-        if objective == names.TOGETHER and together is not None:
-            target = together.target
-        good = counts.get(f"{measure}.good", 0)
-        kept = good / judged if judged else None
-        found.append(
-            SloCount(
-                request_class=name,
-                objective=objective,
-                at_most_seconds=promise.at_most if promise else None,
-                promised_share=target,
-                num_good=good,
-                num_judged=judged,
-                kept_share=kept,
-                is_missed=kept is not None and target is not None and kept < target,
-            )
-        )
-    return found
+    found = (_of_objective(name, objective, counts, terms) for objective in order)
+    return [each for each in found if each is not None]
+
+
+def _of_objective(
+    request_class: str, objective: str, counts: dict[str, int], terms: ClassContractSpec | None
+) -> SloCount | None:
+    """None where it is neither promised nor judged."""
+    objectives = {} if terms is None else {o.signal.value: o for o in terms.objectives}
+    together = terms.together if terms is not None and objective == names.TOGETHER else None
+    promise = objectives.get(objective)
+    target = promise.target if promise else None
+    target = together.target if together is not None else target
+    measure = objective if objective == IN_CONTRACT else f"objective.{objective}"
+    judged = counts.get(f"{measure}.total", 0)
+    if not judged and promise is None and together is None:
+        return None
+    good = counts.get(f"{measure}.good", 0)
+    kept = good / judged if judged else None
+    return SloCount(
+        request_class=request_class,
+        objective=objective,
+        at_most_seconds=promise.at_most if promise else None,
+        promised_share=target,
+        num_good=good,
+        num_judged=judged,
+        kept_share=kept,
+        is_missed=kept is not None and target is not None and kept < target,
+    )

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # whoever only reads answers (the command line) does without the database
+    from controlplane.slo.alerting import Firing
     from controlplane.slo.standing import Standing
 
 
@@ -87,7 +88,6 @@ class RulesView:
 
 def view_standing(standing: "Standing") -> StandingView:
     """One promise."""
-    from controlplane.slo.alert_windows import short
     from controlplane.slo.alerting import left_out
 
     promise = standing.promise
@@ -104,25 +104,32 @@ def view_standing(standing: "Standing") -> StandingView:
         num_judged=standing.budget.total,
         budget_remaining=standing.remaining_share,
         seconds_left=standing.seconds_left,
-        burns=[
-            BurnView(
-                window=short(seconds),
-                seconds=seconds,
-                num_good=counts.good,
-                num_judged=counts.total,
-                burn_rate=standing.burn(seconds),
-            )
-            for seconds, counts in standing.counts_by_window.items()
-        ],
-        firing=[
-            FiringView(
-                grade=each.threshold.grade.name,
-                severity=each.threshold.grade.severity.value,
-                factor=float(each.threshold.factor),
-                long_burn_rate=each.long_burn,
-                short_burn_rate=each.short_burn,
-            )
-            for each in standing.firing
-        ],
+        burns=_burns(standing),
+        firing=[_view_firing(each) for each in standing.firing],
         left_out=list(left_out(promise.target, promise.period_seconds)),
+    )
+
+
+def _burns(standing: "Standing") -> list[BurnView]:
+    from controlplane.slo.alert_windows import short
+
+    return [
+        BurnView(
+            window=short(seconds),
+            seconds=seconds,
+            num_good=counts.good,
+            num_judged=counts.total,
+            burn_rate=standing.burn(seconds),
+        )
+        for seconds, counts in standing.counts_by_window.items()
+    ]
+
+
+def _view_firing(firing: "Firing") -> FiringView:
+    return FiringView(
+        grade=firing.threshold.grade.name,
+        severity=firing.threshold.grade.severity.value,
+        factor=float(firing.threshold.factor),
+        long_burn_rate=firing.long_burn,
+        short_burn_rate=firing.short_burn,
     )

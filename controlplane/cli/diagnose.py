@@ -1,6 +1,6 @@
 """`pilothouse diagnose`: what is wrong with an engine, from what it shows or left behind."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from controlplane.cli.terminal import say, say_json
 
 if TYPE_CHECKING:
     from controlplane.diagnosis.rule import Rule
+    from controlplane.diagnosis.sources.live import Progress
     from controlplane.diagnosis.window import Window
 
 _STANDARD_INPUT = "-"
@@ -240,24 +241,19 @@ def _watched(
     """What was seen, and what to say at the end where no metrics page was."""
     import asyncio
 
-    from controlplane.cli.progress import progress_bar
-    from controlplane.diagnosis.sources.live import NoMetricsError, Progress, StoppedError, watch
+    from controlplane.diagnosis.sources.live import NoMetricsError, StoppedError, watch
 
     async def follow() -> "Window":
-        with progress_bar() as bar:
-            async for seen in watch(
+        return await _until_its_window(
+            watch(
                 urls,
                 seconds=seconds,
                 every=every,
                 should_probe=probe,
                 headers=headers,
                 enough=enough.event(),
-            ):
-                if not isinstance(seen, Progress):
-                    return seen
-                failed = f", {seen.num_failed} failed" if seen.num_failed else ""
-                bar.advance(f"{seen.num_scrapes} scrapes{failed}", seen.seconds / seen.of_seconds)
-        raise AssertionError("a watch ends with its window")
+            )
+        )
 
     try:
         return asyncio.run(follow()), None
@@ -270,6 +266,20 @@ def _watched(
         raise CallError(str(error), ExitCode.INTERRUPTED) from error
     except ValueError as error:
         raise CallError(str(error), ExitCode.USAGE) from error
+
+
+async def _until_its_window(watching: "AsyncIterator[Progress | Window]") -> "Window":
+    """Shows how far it is meanwhile."""
+    from controlplane.cli.progress import progress_bar
+    from controlplane.diagnosis.sources.live import Progress
+
+    with progress_bar() as bar:
+        async for seen in watching:
+            if not isinstance(seen, Progress):
+                return seen
+            failed = f", {seen.num_failed} failed" if seen.num_failed else ""
+            bar.advance(f"{seen.num_scrapes} scrapes{failed}", seen.seconds / seen.of_seconds)
+    raise AssertionError("a watch ends with its window")
 
 
 def _read(files: Sequence[str], deployment: str | None) -> "Window":

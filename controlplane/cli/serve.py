@@ -190,11 +190,6 @@ def controlplane(
     """
     # Imported here, so that `serve` starts without them.
     from controlplane.api.settings import ControlPlaneSettings
-    from controlplane.process_history import ProcessHistory
-    from controlplane.store.database import SchemaError, UnreachableError
-    from controlplane.store.database_lock import DatabaseInUseError
-    from controlplane.supervisor.database_absences import DatabaseAbsences
-    from controlplane.supervisor.database_locks import LockWatch, held_locks
     from dataplane.host import DRAIN_VARIABLE
     from dataplane.logs import configure_logs
 
@@ -220,6 +215,18 @@ def controlplane(
     # What replicas inherit holds no way into the databases and nobody's key.
     for variable in (CONFIG_URL_VARIABLE, REQUESTS_URL_VARIABLE, KEY_VARIABLE, FILE_VARIABLE):
         os.environ.pop(variable, None)
+    _run_alone(settings)
+
+
+def _run_alone(settings: "ControlPlaneSettings") -> None:
+    """Under the locks that keep every other control plane away; what stands against it ends the
+    process with its exit code."""
+    from controlplane.process_history import ProcessHistory
+    from controlplane.store.database import SchemaError, UnreachableError
+    from controlplane.store.database_lock import DatabaseInUseError
+    from controlplane.supervisor.database_absences import DatabaseAbsences
+    from controlplane.supervisor.database_locks import LockWatch, held_locks
+
     try:
         with (
             state_lock(settings.state_dir, "controlplane.lock", "control plane"),
@@ -230,7 +237,7 @@ def controlplane(
                 on_change=DatabaseAbsences(ProcessHistory(settings.state_dir)).note,
             ).watching(),
         ):
-            _serve_api(settings, _listen(host, port))
+            _serve_api(settings, _listen(settings.host, settings.port))
     except GivenUpError as error:
         _refuse(str(error), error.exit_code)
     except (SchemaError, DatabaseInUseError) as error:

@@ -79,30 +79,32 @@ def refusal_of(reason: str | None) -> str | None:
     return RejectionKind.DEADLINE.value if _LONG_QUEUE.search(reason) else None
 
 
+_ALIKE = (
+    *("gateway_id", "gateway_sequence", "arrived_at_unix_ns", "tenant", "deployment"),
+    "engine",
+    *("num_attempts", "disposition", "num_prompt_tokens", "num_cached_tokens", "in_contract"),
+)
+"""Fields that every source calls the same."""
+_IN_SUMMARY_BY_NAME = {
+    "scheduled": "queue_seconds",
+    "finished": "finished_seconds",
+    "last_write": "last_write_seconds",
+    "released": "released_seconds",
+    "ttft": "ttft_seconds",
+    "tpot": "tpot_seconds",
+    "e2e": "e2e_seconds",
+}
+"""Times, which the store calls as we do, by what a line of the list calls them."""
+_STORED = (*_ALIKE, *_IN_SUMMARY_BY_NAME)
+
+
 def of_row(row: RequestRow) -> EndedRequest:
     """The store's compact row."""
     return EndedRequest(
-        gateway_id=row.gateway_id,
-        gateway_sequence=row.gateway_sequence,
-        arrived_at_unix_ns=row.arrived_at_unix_ns,
-        tenant=row.tenant,
-        deployment=row.deployment,
-        engine=row.engine,
-        num_attempts=row.num_attempts,
-        disposition=row.disposition,
-        refusal=refusal_of(row.reason),
-        num_prompt_tokens=row.num_prompt_tokens,
-        num_cached_tokens=row.num_cached_tokens,
+        **{name: getattr(row, name) for name in _STORED},
         num_output_tokens=row.num_output_tokens,
-        in_contract=row.in_contract,
-        scheduled=row.scheduled,
-        finished=row.finished,
-        last_write=row.last_write,
-        released=row.released,
-        ttft=row.ttft,
-        tpot=row.tpot,
-        e2e=row.e2e,
         max_gap=None,
+        refusal=refusal_of(row.reason),
         is_work_observed=row.is_engine_inferred is False,
     )
 
@@ -112,7 +114,7 @@ def of_record(record: RequestRecord) -> EndedRequest:
     row = compact_row(record)
     began = find_event(record.events, EventKind.SCHEDULED)
     return EndedRequest(
-        **{name: row[name] for name in _AS_STORED},
+        **{name: row[name] for name in _STORED},
         num_output_tokens=record.num_output_tokens,
         max_gap=record.latencies.engine.max_gap,
         refusal=None if record.decision is None else record.decision.kind,
@@ -120,37 +122,13 @@ def of_record(record: RequestRecord) -> EndedRequest:
     )
 
 
-_AS_STORED = (
-    *("gateway_id", "gateway_sequence", "arrived_at_unix_ns", "tenant", "deployment"),
-    "engine",
-    *("num_attempts", "disposition", "num_prompt_tokens", "num_cached_tokens", "in_contract"),
-    *("scheduled", "finished", "last_write", "released", "ttft", "tpot", "e2e"),
-)
-
-
 def of_summary(summary: RequestSummary) -> EndedRequest:
     """One line of `pilothouse requests --all -o json`."""
     return EndedRequest(
-        gateway_id=summary.gateway_id,
-        gateway_sequence=summary.gateway_sequence,
-        arrived_at_unix_ns=summary.arrived_at_unix_ns,
-        tenant=summary.tenant,
-        deployment=summary.deployment,
-        engine=summary.engine,
-        num_attempts=summary.num_attempts,
-        disposition=summary.disposition,
-        refusal=refusal_of(summary.reason),
-        num_prompt_tokens=summary.num_prompt_tokens,
-        num_cached_tokens=summary.num_cached_tokens,
+        **{name: getattr(summary, name) for name in _ALIKE},
+        **{name: getattr(summary, shown) for name, shown in _IN_SUMMARY_BY_NAME.items()},
         num_output_tokens=summary.num_output_tokens,
-        in_contract=summary.in_contract,
-        scheduled=summary.queue_seconds,
-        finished=summary.finished_seconds,
-        last_write=summary.last_write_seconds,
-        released=summary.released_seconds,
-        ttft=summary.ttft_seconds,
-        tpot=summary.tpot_seconds,
-        e2e=summary.e2e_seconds,
         max_gap=None,
+        refusal=refusal_of(summary.reason),
         is_work_observed=summary.is_engine_inferred is False,
     )

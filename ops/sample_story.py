@@ -23,7 +23,12 @@ from dataplane.lifecycle import (
 from dataplane.metering import Metered
 from dataplane.outcome import Outcome
 from dataplane.record import ClientReport, RequestRecord, TraceContext
-from ops.sample_decisions import sample_admission, sample_routing
+from ops.sample_decisions import (
+    POLICY,
+    SNAPSHOT_VERSION,
+    sample_admission,
+    sample_routing,
+)
 
 CHAT_TERMS = ContractTerms(
     boundary=Boundary.SERVER,
@@ -122,6 +127,30 @@ class Story:
     def finish(self, at: float, disposition: Disposition, reason: str | None = None) -> None:
         self.tell(EventKind.FINISHED, at, disposition=disposition, reason=reason)
 
+    def asked(self) -> dict[str, Any]:
+        """What is known of it as soon as it was read: who asked for what, and the revisions that
+        served it."""
+        sample = self.sample
+        return {
+            "request_id": self.request_id,
+            "gateway_id": sample.gateway_id,
+            "gateway_sequence": sample.sequence,
+            "arrived_at_unix_ns": sample.arrived_at_unix_ns,
+            "endpoint": "/v1/chat/completions",
+            "trace": self.trace,
+            "tenant": sample.tenant,
+            "request_class": sample.request_class,
+            "deployment": sample.deployment,
+            "model": "smollm2",
+            "model_revision": "smollm2@7",
+            "engine_config_revision": "paged-cpu@2",
+            "contract_revision": "chat@4",
+            "policy_revision": POLICY,
+            "snapshot_version": SNAPSHOT_VERSION,
+            "is_stream": True,
+            "max_output_tokens": 256,
+        }
+
     def record(self, status_code: int | None, client: ClientReport | None = None) -> RequestRecord:
         sample, lifecycle = self.sample, self.lifecycle
         assert lifecycle.disposition is not None
@@ -133,22 +162,7 @@ class Story:
         endings = (EventKind.INVALID, EventKind.REJECTED, EventKind.FINISHED)
         end = next(e for e in events if e.kind in endings)
         record = RequestRecord(
-            request_id=self.request_id,
-            gateway_id=sample.gateway_id,
-            gateway_sequence=sample.sequence,
-            arrived_at_unix_ns=sample.arrived_at_unix_ns,
-            endpoint="/v1/chat/completions",
-            tenant=sample.tenant,
-            request_class=sample.request_class,
-            deployment=sample.deployment,
-            model="smollm2",
-            model_revision="smollm2@7",
-            engine_config_revision="paged-cpu@2",
-            contract_revision="chat@4",
-            policy_revision="chat@12",
-            snapshot_version=31,
-            trace=self.trace,
-            is_stream=True,
+            **self.asked(),
             status_code=status_code,
             disposition=lifecycle.disposition,
             reason=end.reason,
@@ -157,7 +171,6 @@ class Story:
             prompt_tokens_observability=_OBSERVED if received else Observability.UNOBSERVABLE,
             num_cached_tokens=sample.num_cached_tokens if chunks else None,
             num_output_tokens=self.num_output_tokens,
-            max_output_tokens=256,
             engine="paged" if self.replica_ids else None,
             replica_ids=self.replica_ids,
             cleanup_observability=_OBSERVED,

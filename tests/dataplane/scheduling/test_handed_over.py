@@ -4,7 +4,7 @@ import pytest
 
 from dataplane.scheduling.errors import SchedulerError
 from dataplane.scheduling.sequence import Sequence
-from tests.dataplane.scheduling.test_scheduler import (
+from tests.dataplane.scheduling.stepping import (
     a_scheduler,
     add,
     commit,

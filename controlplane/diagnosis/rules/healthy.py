@@ -7,6 +7,7 @@ from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.health import signs
+from controlplane.diagnosis.rules.health.rest import came_to_rest
 from controlplane.diagnosis.rules.health.single_requests import (
     answers_keep_their_pace,
     one_after_another,
@@ -52,6 +53,8 @@ class _Signs:
     started: bool
     is_working: bool
     is_idle: bool
+    rests: bool
+    """It worked, ended what it took, and is idle now."""
     queue: bool
     holds: bool
     over: bool
@@ -117,7 +120,8 @@ def _look(argument: Argument, now: Activity) -> _Signs:
         or reads
         or answers
     )
-    is_idle = idles(argument, now)
+    rests = came_to_rest(argument, now)
+    is_idle = idles(argument, now) or rests
     queue = signs.queue_is_fine(argument, now) or one_after_another(argument, now)
     over = _came_over_a_failure(argument, window)
     holds = signs.holds_what_it_took(argument, window)
@@ -133,11 +137,13 @@ def _look(argument: Argument, now: Activity) -> _Signs:
         signs.reuses(argument, window),
         signs.meets_what_is_expected(argument, now),
         is_idle and signs.stands_ready(argument, now),
+        rests,
     )
     return _Signs(
         started=started,
         is_working=is_working,
         is_idle=is_idle,
+        rests=rests,
         queue=queue,
         holds=holds,
         over=over,
@@ -150,7 +156,9 @@ def _what_is_well(seen: _Signs) -> str | None:
     if (seen.is_alive and seen.queue and seen.number >= _ENOUGH) or (
         seen.started and seen.number >= 2
     ):
-        return "busy" if seen.is_working else "idle" if seen.is_idle else "came up as usual"
+        if seen.is_working and not seen.rests:
+            return "busy"
+        return "idle" if seen.is_idle else "came up as usual"
     if seen.is_working and (seen.holds or seen.over) and seen.number >= _ENOUGH:
         return "it tried again, and serves" if seen.over else "it holds what it took"
     return None

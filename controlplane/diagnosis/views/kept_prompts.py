@@ -1,7 +1,8 @@
-"""A cache of prompts in the host's memory that has grown up to its limit, and grows no further.
+"""A cache of prompts in the host's memory: full, or on its way to its limit and no further.
 
 llama.cpp keeps the states of prompts there (`--cache-ram`) and says how large they are and may get.
-Memory that grows up to that limit was bought, and nothing leaks.
+Memory that grows up to that limit was bought, and nothing leaks. As long as it is not full, it
+explains as much as it holds; memory that grows by more than that goes elsewhere.
 """
 
 from dataclasses import dataclass
@@ -26,7 +27,12 @@ class KeptPrompts:
     """In time order."""
     limit: float
     dropped: tuple[float, ...]
-    """Of each of the oldest that had to go."""
+    """Of each of the oldest that had to go; empty where it was never full."""
+
+    @property
+    def is_full(self) -> bool:
+        """It had to drop some."""
+        return bool(self.dropped)
 
     @property
     def says(self) -> str:
@@ -39,12 +45,12 @@ class KeptPrompts:
 
     def explains(self, grown: float) -> bool:
         """Whether memory that grew by so many bytes is this cache."""
-        return grown <= _BESIDE * self.limit
+        return grown <= _BESIDE * (self.limit if self.is_full else self.sizes[-1])
 
 
 def kept_prompts(window: Window) -> KeptPrompts | None:
-    """None where no such cache is full, or where it grew beyond its limit by more than the prompt
-    that goes next."""
+    """None where nothing tells its course, where it dropped prompts and is not full, or where it
+    grew beyond its limit by more than the prompt that goes next."""
     sizes = [
         event.fields
         for event in window.events_of(LogKind.HOST_STATE_SAVED)
@@ -55,9 +61,10 @@ def kept_prompts(window: Window) -> KeptPrompts | None:
         for event in window.events_of(LogKind.CACHE_EVICTED)
         if event.words.get("what") == "prompt"
     ]
-    if not sizes or not dropped:
+    if not sizes:
         return None
     last, limit = sizes[-1]["bytes"], sizes[-1]["limit_bytes"]
-    if not _FULL * limit <= last <= limit + max(dropped):
-        return None
-    return KeptPrompts(tuple(each["bytes"] for each in sizes), limit, tuple(dropped))
+    kept = KeptPrompts(tuple(each["bytes"] for each in sizes), limit, tuple(dropped))
+    if not dropped:
+        return kept if len(sizes) > 1 and 0 < last <= limit else None
+    return kept if _FULL * limit <= last <= limit + max(dropped) else None

@@ -12,7 +12,7 @@ from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.contrast import contrasts
 from controlplane.diagnosis.views.counted_at_end import is_told_by_ends
 from controlplane.diagnosis.views.course import from_on
-from controlplane.diagnosis.views.kept_prompts import kept_prompts
+from controlplane.diagnosis.views.kept_prompts import KeptPrompts, kept_prompts
 from controlplane.diagnosis.views.latency import is_quick, latencies
 from controlplane.diagnosis.views.preempting import preempting
 from controlplane.diagnosis.views.prefix import hit_rates
@@ -191,12 +191,16 @@ def in_time(argument: Argument, window: Window) -> bool:
     return bool(facts)
 
 
+_MEMORY = r"(gpu|host|vram|smi|rss|memory)\b.*\b(used|in use|mib|gib)\b"
+_NOT_USED = r"total|limit|size|free|available|swap"
+
+
 def holds_what_it_took(argument: Argument, window: Window) -> bool:
     """Memory that was taken at the start, and has not grown since."""
     for contrast in contrasts(
         window,
-        r"(gpu|host|vram|smi|rss|memory)\b.*\b(used|in use|mib|gib)\b",
-        without=r"total|limit|size|free|available|swap",
+        _MEMORY,
+        without=_NOT_USED,
     ):
         if contrast.base.key != contrast.other.key or contrast.factor > AS_USUAL:
             continue
@@ -218,13 +222,36 @@ def holds_what_it_took(argument: Argument, window: Window) -> bool:
 
 
 def keeps_within_its_limit(argument: Argument, window: Window) -> bool:
-    """A cache of prompts is as full as it may be, drops its oldest, and no prompt is read anew."""
+    """A cache of prompts is as full as it may be and drops its oldest, or is not full yet and is
+    all that the memory grew by; and no prompt is read anew."""
     kept = kept_prompts(window)
     if kept is None or window.events_of(LogKind.FULL_REPROCESS):
+        return False
+    if not kept.is_full and not _grew_by(window, kept):
         return False
     argument.says(kept.says)
     argument.against("release.leak and oom.host_memory: it grows no further than its limit")
     return True
+
+
+def _grew_by(window: Window, kept: KeptPrompts) -> bool:
+    """Memory of the host was told more than once, what it grew by is kept there, and there is room
+    for the rest of it where the size of the host is told."""
+    found = [
+        contrast
+        for contrast in contrasts(window, rf"{_MEMORY}|\brss\b", without=_NOT_USED)
+        if contrast.base.key == contrast.other.key
+        and contrast.other.unit is Unit.BYTES
+        and not re.search(_OF_DEVICE, contrast.keys)
+    ]
+    if not found or not all(kept.explains(each.value - each.base_value) for each in found):
+        return False
+    whole = number_of(told_number(window, _OF_HOST, without=rf"{_OF_DEVICE}|cache"))
+    return whole is None or whole - max(each.value for each in found) >= kept.limit - kept.sizes[-1]
+
+
+_OF_DEVICE = r"\b(gpu|vram|device|smi|card)\b"
+_OF_HOST = r"\b(host|memory|ram)\b.*\b(total|size|limit)\b"
 
 
 def _levels_off(window: Window, key: str) -> bool:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from controlplane.diagnosis.log_event import LogKind
+from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.served import recovered_from, serves_since
 from dataplane.engine_metrics.signal import Signal
@@ -44,10 +45,21 @@ def counters(now: Activity) -> Iterator[str]:
         lost = None if series is None else series.increase
         if series is not None and lost and lost > max(1.0, LOST_SHARE * (ended or 0.0)):
             yield f"{series.origin.name} {series.first.raw} -> {series.last.raw}"
-    for signal in (Signal.UNRELEASED, Signal.LEAKED, Signal.TRANSFER_FAILURES):
+    for signal in (Signal.LEAKED, Signal.TRANSFER_FAILURES):
         series = now.window.find(signal)
-        if (
-            series is not None
-            and (series.last.value if signal is Signal.UNRELEASED else (series.increase or 0.0)) > 0
-        ):
+        if series is not None and series.increase:
             yield f"{series.origin.name} {series.last.raw}"
+    unreleased = now.window.find(Signal.UNRELEASED)
+    if unreleased is not None and unreleased.last.value > 0 and not _was_empty(unreleased):
+        yield f"{unreleased.origin.name} {unreleased.last.raw}"
+
+
+def _was_empty(series: Series) -> bool:
+    """A moment ago. Whatever ends is released with the next step, so that each end is seen there
+    by whoever reads between the two; what is lost stays there."""
+    empty = [reading.at for reading in series.readings if reading.value <= 0]
+    return bool(empty) and series.last.at - empty[-1] <= _RELEASED_SECONDS
+
+
+_RELEASED_SECONDS = 5.0
+"""Steps on a CPU that is short take seconds. Who scrapes less often than that cannot tell it."""

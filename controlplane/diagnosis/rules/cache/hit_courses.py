@@ -76,17 +76,9 @@ def fallen_to(argument: Argument, window: Window) -> float | None:
         if WAS <= contrast.base_value <= 1.0:
             argument.says(contrast.says)
             return contrast.factor
-    cuts = [event for event in window.events_of(LogKind.CACHE_CUT) if "from" in event.fields]
-    kept_before = told_number(
-        window, r"(cached|reused|kept|common).*tokens.*(before|usual|earlier)"
-    )
-    kept = number_of(kept_before)
-    if cuts and kept and kept_before is not None:
-        argument.fact(kept_before)
-        argument.says(cuts[-1].line.strip())
-        for fact in told_all(window, r"differ|lcp|common prefix"):
-            argument.fact(fact)
-        return cuts[-1].fields["from"] / kept
+    kept = _kept_of_usual(argument, window)
+    if kept is not None:
+        return kept
     told_before = told_number(window, r"hit (rate|ratio|share).*(before|usual|baseline|yesterday)")
     was = share_of(told_before)
     if rates is not None and was is not None and told_before is not None and was >= WAS:
@@ -98,6 +90,20 @@ def fallen_to(argument: Argument, window: Window) -> float | None:
             argument.says(contrast.says)
             return contrast.factor
     return None
+
+
+def _kept_of_usual(argument: Argument, window: Window) -> float | None:
+    """What the log says was kept of the cached tokens, over what was usually reused."""
+    cuts = [event for event in window.events_of(LogKind.CACHE_CUT) if "from" in event.fields]
+    usual = told_number(window, r"(cached|reused|kept|common).*tokens.*(before|usual|earlier)")
+    tokens = number_of(usual)
+    if not cuts or not tokens:
+        return None
+    argument.fact(usual)
+    argument.says(cuts[-1].line.strip())
+    for fact in told_all(window, r"differ|lcp|common prefix"):
+        argument.fact(fact)
+    return cuts[-1].fields["from"] / tokens
 
 
 def finds_as_much(window: Window) -> bool:

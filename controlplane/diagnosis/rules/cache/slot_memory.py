@@ -3,6 +3,7 @@
 import re
 
 from controlplane.diagnosis.citing import number
+from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogEvent, LogKind
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.told import (
@@ -137,14 +138,7 @@ def differs_early(argument: Argument, window: Window) -> bool:
     started = [event for event in window.events_of(LogKind.PROMPT_STARTED) if _tokens(event)]
     cuts = [event for event in window.events_of(LogKind.CACHE_CUT) if "from" in event.fields]
     one = told_number(window, rf"^{SESSIONS}$")
-    grows = [
-        fact
-        for fact in window.facts
-        if re.search(_GROWS, f"{plain(fact.key)} {fact.raw.lower()}") and not says_no(fact)
-    ]
-    differs = told_number(
-        window, r"first (difference|mismatch|different|differing)|diverge|differs (at|from)"
-    )
+    grows = _grows(window)
     if not ended or not started or not cuts or not (grows or number_of(one) == 1):
         return False
     held, wanted, kept = _tokens(ended[-1]), _tokens(started[-1]), cuts[-1].fields["from"]
@@ -157,14 +151,25 @@ def differs_early(argument: Argument, window: Window) -> bool:
     argument.says(cuts[-1].line.strip())
     for line in window.lines_with(r"\bsim = ")[-1:]:
         argument.says(line.strip())
-    argument.fact(one)
-    for fact in grows:
+    for fact in (one, *grows):
         argument.fact(fact)
+    differs = told_number(
+        window, r"first (difference|mismatch|different|differing)|diverge|differs (at|from)"
+    )
     argument.fact(differs, "near its start")
     for fact in told_all(window, r"what (differs|changes|changed)"):
         argument.fact(fact)
     _cite_computed(argument, window.events_of(LogKind.PROMPT_EVALUATED))
     return True
+
+
+def _grows(window: Window) -> list[Fact]:
+    """Somebody says that each prompt is the one before and more."""
+    return [
+        fact
+        for fact in window.facts
+        if re.search(_GROWS, f"{plain(fact.key)} {fact.raw.lower()}") and not says_no(fact)
+    ]
 
 
 def _tokens(event: LogEvent) -> float:

@@ -59,9 +59,13 @@ def grown_memory(now: Activity) -> Verdict | None:
         argument.need("which objects or cache hold the memory")
         where = "host memory" if is_own else "device memory"
         return argument.verdict(Confidence.LIKELY, detail=where)
+    return _of_unknown_holder(argument, now.window)
+
+
+def _of_unknown_holder(argument: Argument, window: Window) -> Verdict:
     argument.need("which process and allocator pool holds the memory")
     argument.need("reserved against allocated bytes")
-    if _mentions(now.window, r"sleep|wake"):
+    if _mentions(window, r"sleep|wake"):
         argument.need("sleep level and engine_sleep_state")
     else:
         argument.need("requests in flight at each reading")

@@ -72,33 +72,55 @@ def collapse_of(now: Activity) -> Collapse | None:
         return None
     if now.running is not None and now.running.max <= 1:
         return None
-    pairs = []
+    moments = _moments(now, decode, prefill)
+    alone = [each for each in moments if each.prefill <= _LOW * prefill.max and each.decode > 0]
+    if not alone:
+        return None
+    best = max(alone, key=lambda each: each.decode)
+    beside = [each for each in moments if each.soon >= _HIGH * prefill.max and each is not best]
+    least = best.running or 0.0
+    kept = [each for each in beside if each.running is None or each.running >= least]
+    slowed = [each for each in kept if each.decode <= COLLAPSED * best.decode]
+    if not slowed or len(slowed) * 2 < len(kept):
+        return None
+    if len(moments) >= _MANY_READINGS and len(slowed) < _LEAST_MOMENTS:
+        return None
+    return Collapse(
+        alone=best.decode,
+        beside=sorted(each.decode for each in slowed)[len(slowed) // 2],
+        prefill=max(each.soon for each in slowed),
+        moments=len(slowed),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Moment:
+    """One reading of decode, and what went on beside it. Tokens a second."""
+
+    decode: float
+    prefill: float
+    soon: float
+    """The prefill of this reading or of the next, whichever is more."""
+    running: float | None
+
+
+def _moments(now: Activity, decode: Series, prefill: Series) -> list[_Moment]:
+    moments = []
     for place, reading in enumerate(decode.readings):
         at_once = prefill.at(reading.at)
         if at_once is None:
             continue
         later = decode.readings[place + 1].at if place + 1 < len(decode.readings) else reading.at
         following = prefill.at(later)
-        soon = at_once.value if following is None else max(at_once.value, following.value)
-        pairs.append((reading.value, at_once.value, soon, _running_at(now, reading.at)))
-    alone = [pair for pair in pairs if pair[1] <= _LOW * prefill.max and pair[0] > 0]
-    if not alone:
-        return None
-    best = max(alone, key=lambda pair: pair[0])
-    beside = [pair for pair in pairs if pair[2] >= _HIGH * prefill.max and pair is not best]
-    least = best[3] or 0.0
-    kept = [pair for pair in beside if pair[3] is None or pair[3] >= least]
-    slowed = [pair for pair in kept if pair[0] <= COLLAPSED * best[0]]
-    if not slowed or len(slowed) * 2 < len(kept):
-        return None
-    if len(pairs) >= _MANY_READINGS and len(slowed) < _LEAST_MOMENTS:
-        return None
-    return Collapse(
-        alone=best[0],
-        beside=sorted(pair[0] for pair in slowed)[len(slowed) // 2],
-        prefill=max(pair[2] for pair in slowed),
-        moments=len(slowed),
-    )
+        moments.append(
+            _Moment(
+                decode=reading.value,
+                prefill=at_once.value,
+                soon=at_once.value if following is None else max(at_once.value, following.value),
+                running=_running_at(now, reading.at),
+            )
+        )
+    return moments
 
 
 def _running_at(now: Activity, moment: float) -> float | None:

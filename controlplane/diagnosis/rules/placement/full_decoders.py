@@ -4,6 +4,7 @@ from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.placement.halves import halves_of, has_many_between
+from controlplane.diagnosis.rules.placement.seen_in_one_half import SEEN_IN_ONE_HALF
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.window import Window
@@ -31,15 +32,5 @@ FULL_DECODERS = Rule(
     "only waits.",
     remedy="Move replicas from the half that waits to the half that is full.",
     hides="A shorter queue at the gateway keeps the half that waits idle, and the split wrong.",
-    explains=frozenset(
-        {
-            Mechanism.QUEUE_OVERLOAD,
-            Mechanism.QUEUE_BLOCKED,
-            Mechanism.QUEUE_HEAD_OF_LINE,
-            Mechanism.CACHE_GROWN_CONTEXTS,
-            Mechanism.ROUTING_SKEW,
-            Mechanism.INTERFERENCE_PREFILL,
-            Mechanism.BATCH_UNDERFILLED,
-        }
-    ),
+    explains=SEEN_IN_ONE_HALF,
 )

@@ -4,6 +4,7 @@ from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.placement.halves import halves_of, has_many_between
+from controlplane.diagnosis.rules.placement.seen_in_one_half import SEEN_IN_ONE_HALF
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.window import Window
@@ -32,16 +33,5 @@ IDLE_DECODERS = Rule(
     remedy="Widen or repair the link, move less (a smaller KV format, prefixes that are there "
     "already), or let those that have little to do compute prompts as well.",
     hides="Fewer prompts at once make the queue before the link shorter and the service slower.",
-    explains=frozenset(
-        {
-            Mechanism.QUEUE_OVERLOAD,
-            Mechanism.QUEUE_BLOCKED,
-            Mechanism.QUEUE_HEAD_OF_LINE,
-            Mechanism.CACHE_GROWN_CONTEXTS,
-            Mechanism.ROUTING_SKEW,
-            Mechanism.PHASE_MISMATCH,
-            Mechanism.INTERFERENCE_PREFILL,
-            Mechanism.BATCH_UNDERFILLED,
-        }
-    ),
+    explains=SEEN_IN_ONE_HALF | {Mechanism.PHASE_MISMATCH},
 )

@@ -77,16 +77,7 @@ _ROUTING = (
 def judge(window: Window) -> Verdict | None:
     """LIKELY where what the router counted on is not where it sends, or sessions are scattered."""
     argument = Argument(window)
-    apart = ""
-    direct = (
-        _predicted_and_missed(argument, window)
-        or _misrouted(argument, window)
-        or (apart := scattered(argument, window))
-        or moved_away(argument, window)
-        or _blind(argument, window)
-        or _finds_less_than_is_shared(argument, window)
-        or _refused(argument, window)
-    )
+    direct, is_scattered = _seen_directly(argument, window)
     for change in window.changes_with(_ROUTING):
         argument.says(f"change: {change.what}")
     spread = _fallen_to_chance(argument, window)
@@ -98,7 +89,7 @@ def judge(window: Window) -> Verdict | None:
     argument.against("routing.skew: it is not how much goes where, but what")
     if direct and direct != _POSSIBLE:
         sure = spread or (direct == "prefix" and _is_felt(window))
-        if not sure and (_finds_much(window) or (apart and _is_alone(window))):
+        if not sure and (_finds_much(window) or (is_scattered and _is_alone(window))):
             argument.need("what it costs: TTFT, or cached tokens, against what they could be")
             return argument.verdict(Confidence.POSSIBLE, detail=direct)
         return argument.verdict(Confidence.CERTAIN if sure else Confidence.LIKELY, detail=direct)
@@ -108,6 +99,24 @@ def judge(window: Window) -> Verdict | None:
         "which replicas hold the prefix, adapter or model", "where the router sent the requests"
     )
     return argument.verdict(Confidence.POSSIBLE)
+
+
+def _seen_directly(argument: Argument, window: Window) -> tuple[str, bool]:
+    """What is sent to the wrong place ("": nothing was seen to be), and whether that is by sessions
+    that are scattered."""
+    missed = _predicted_and_missed(argument, window) or _misrouted(argument, window)
+    if missed:
+        return missed, False
+    apart = scattered(argument, window)
+    if apart:
+        return apart, True
+    direct = (
+        moved_away(argument, window)
+        or _blind(argument, window)
+        or _finds_less_than_is_shared(argument, window)
+        or _refused(argument, window)
+    )
+    return direct, False
 
 
 def _is_felt(window: Window) -> bool:

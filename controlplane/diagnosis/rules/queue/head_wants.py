@@ -4,6 +4,7 @@ of its own."""
 import re
 
 from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import ROOM, Activity
@@ -38,9 +39,8 @@ _SLOTS = r"max (cpu )?loras?|adapter slots|loras?\b|running lora|adapters"
 def by_reservation(now: Activity) -> Verdict | None:
     """What runs was promised so much room for its answer that the others do not fit beside it,
     though most of that room is free."""
-    window = now.window
-    one = told_number(window, _ITS_ANSWER)
-    others = told_number(window, _THEIR_ANSWERS)
+    one = told_number(now.window, _ITS_ANSWER)
+    others = told_number(now.window, _THEIR_ANSWERS)
     wanted, least = number_of(one), number_of(others)
     running, waiting, kv = now.running, now.waiting, now.kv
     if one is None or others is None or wanted is None or least is None:
@@ -49,20 +49,16 @@ def by_reservation(now: Activity) -> Verdict | None:
         return None
     if running.last.value > _FEW or waiting.last.value <= 0 or kv.max >= ROOM:
         return None
-    argument = Argument(window)
+    argument = Argument(now.window)
     argument.series(waiting, "they wait behind it")
     argument.series(running, f"of {now.seats:.0f} seats" if now.seats else "")
     argument.series(kv, "most blocks are free")
-    capacity = now.room_of_one
-    promised = (
-        f", {wanted / capacity * 100:.0f} % of the cache, is promised to it" if capacity else ""
-    )
-    argument.fact(one, f"room for its whole answer{promised}")
+    _cite_promise(argument, now, one, wanted)
     argument.fact(others, "the waiting ones want little")
-    for series in window.all_series(Signal.KV_BLOCKS), window.all_series(Signal.KV_BLOCKS_FREE):
-        for each in series:
-            argument.series(each)
-    argument.fact(told(window, r"policy|evict|reserv"))
+    for signal in (Signal.KV_BLOCKS, Signal.KV_BLOCKS_FREE):
+        for series in now.window.all_series(signal):
+            argument.series(series)
+    argument.fact(told(now.window, r"policy|evict|reserv"))
     argument.against("queue.blocked: what runs makes progress")
     argument.against("queue.never_fits: it fits, and holds the others up while it runs")
     remedy = "Cap max_tokens, or let the scheduler promise less than the worst case."
@@ -70,6 +66,13 @@ def by_reservation(now: Activity) -> Verdict | None:
     sure = is_sustained(waiting, LEAST_SECONDS) and waiting.change >= 0
     confidence = Confidence.CERTAIN if sure else Confidence.LIKELY
     return argument.verdict(confidence, detail=detail, remedy=remedy)
+
+
+def _cite_promise(argument: Argument, now: Activity, answer: Fact, tokens: float) -> None:
+    """How much of the cache is kept free for one answer of so many tokens."""
+    room = now.room_of_one
+    promised = f", {tokens / room * 100:.0f} % of the cache, is promised to it" if room else ""
+    argument.fact(answer, f"room for its whole answer{promised}")
 
 
 def by_what_the_head_lacks(now: Activity) -> Verdict | None:

@@ -17,7 +17,7 @@ from dataplane.host.process import HostProcess
 from dataplane.plugins import PluginError
 from dataplane.processes import ProcessDirectory, terminate
 from tests.controlplane.config_documents import documents
-from tests.controlplane.operator.test_reconcile import Room
+from tests.controlplane.operator.room import Room
 from tests.dataplane.tiny_gguf import write_tiny_gguf
 
 OTHER = """\

@@ -1,8 +1,8 @@
 """llama.cpp's server, which exports with --metrics. Sources: its `tools/server/server-task.cpp` and
 README.
 
-It tells no latencies, and in current versions no KV usage. Tokens are counted when a request, or
-its prompt, is done; decode calls as they go."""
+It tells no latencies, and in current versions no KV usage. Tokens, and the drafts for them, are
+counted when a request, or its prompt, is done; decode calls as they go."""
 
 from dataplane.engine_metrics.alias import Alias, AliasTable
 from dataplane.engine_metrics.signal import Signal
@@ -44,13 +44,22 @@ LLAMACPP = AliasTable(
             Signal.GENERATION_RATE,
             averages=Signal.GENERATION_TOKENS,
         ),
-        Alias("llamacpp:spec_decode_num_drafts_total", Signal.DRAFTS),
-        Alias("llamacpp:spec_decode_num_draft_tokens_total", Signal.DRAFT_TOKENS),
-        Alias("llamacpp:spec_decode_num_accepted_tokens_total", Signal.ACCEPTED_TOKENS),
+        Alias("llamacpp:spec_decode_num_drafts_total", Signal.DRAFTS, is_counted_at_end=True),
+        Alias(
+            "llamacpp:spec_decode_num_draft_tokens_total",
+            Signal.DRAFT_TOKENS,
+            is_counted_at_end=True,
+        ),
+        Alias(
+            "llamacpp:spec_decode_num_accepted_tokens_total",
+            Signal.ACCEPTED_TOKENS,
+            is_counted_at_end=True,
+        ),
         Alias(
             "llamacpp:spec_decode_num_accepted_tokens_per_pos_total",
             Signal.ACCEPTED_BY_POSITION,
             keep={"position": "position"},
+            is_counted_at_end=True,
         ),
     ),
     expected=frozenset(

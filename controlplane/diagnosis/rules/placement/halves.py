@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.fleet import Fleet, Replica, fleet_of, grown, mean_of
+from controlplane.diagnosis.views.token_work import is_seen_by_ends, stretch_of
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal
 
@@ -89,7 +90,9 @@ def halves_of(window: Window) -> Halves | None:
     prefill, decode = [], []
     for each in fleet.replicas:
         prompts = _prompts(each, start, window.end)
-        tokens = grown(each.find(Signal.GENERATION_TOKENS), start, window.end)
+        tokens = _least_tokens(each, window, start)
+        if tokens is None:
+            return None
         if prompts > 0 and tokens <= _FEW_TOKENS * prompts:
             prefill.append(each)
         elif tokens > 0 and prompts <= _FEW_TOKENS * tokens:
@@ -102,6 +105,17 @@ def halves_of(window: Window) -> Halves | None:
 def has_many_between(halves: Halves) -> bool:
     """More requests than pass through in a moment."""
     return halves.between >= max(_LEAST_BETWEEN, len(halves.decode))
+
+
+def _least_tokens(replica: Replica, window: Window, start: float) -> float | None:
+    """Where they are counted when an answer ends, those of answers that are still written show in
+    steps: whoever decodes makes one a step at least. None where no steps are told beside."""
+    made = replica.find(Signal.GENERATION_TOKENS)
+    ended = grown(made, start, window.end)
+    if made is None or not is_seen_by_ends(stretch_of(made, window, start, window.end)):
+        return ended
+    steps = replica.find(Signal.STEPS)
+    return None if steps is None else max(ended, grown(steps, start, window.end))
 
 
 def _prompts(replica: Replica, start: float, end: float) -> float:

@@ -10,6 +10,7 @@ from controlplane.diagnosis.views.course_parts import recent_rate
 from controlplane.diagnosis.views.phases import phases_of, role_of
 from controlplane.diagnosis.views.pool import are_one_pool
 from controlplane.diagnosis.views.spread import Spread, spread_of
+from controlplane.diagnosis.views.stepless import need_of_stepless
 from controlplane.diagnosis.views.told import told, told_all
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal
@@ -66,8 +67,9 @@ def judge(window: Window) -> Verdict | None:
             argument.across(spread.series, spread.says)
     _cite(argument, window, load)
     detail = f"{chosen.top} has {chosen.top_share * 100:.0f} %"
-    if not are_one_pool(window, chosen.by_place):
-        argument.need("whether each of them is meant to have as much as the others")
+    still = need_of_stepless(window, chosen.top)
+    if still is not None or not are_one_pool(window, chosen.by_place):
+        argument.need(still or "whether each of them is meant to have as much as the others")
         return argument.verdict(Confidence.POSSIBLE, detail=detail)
     confidence = _how_sure(uneven, has_queue_there=queue is not None and queue.least == 0)
     if confidence is Confidence.POSSIBLE:

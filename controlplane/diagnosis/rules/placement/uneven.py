@@ -1,15 +1,20 @@
 """One replica does most of the work, and the others have places free."""
 
+from collections.abc import Mapping
+
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.placement.halves import halves_of
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
-from controlplane.diagnosis.views.fleet import Fleet, Replica, fleet_of, grown, mean_of
+from controlplane.diagnosis.views.fleet import Fleet, Replica, fleet_of, mean_of
 from controlplane.diagnosis.views.pool import are_one_pool
 from controlplane.diagnosis.views.standstill import standstill_of
+from controlplane.diagnosis.views.stepless import need_of_stepless
+from controlplane.diagnosis.views.token_work import stretch_of, works_of
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal
 
@@ -22,48 +27,83 @@ _LEAST_RUNNING = 3.0
 
 
 def judge(window: Window) -> Verdict | None:
-    """LIKELY where one runs several times what the others do and also does most of the work."""
+    """LIKELY where one runs several times what the others do and also does most of the work.
+    POSSIBLE where nobody sees who does it, or another has requests and does nothing."""
     fleet = fleet_of(window)
     if fleet is None or halves_of(window) is not None or standstill_of(window) is not None:
         return None
     start = max(window.start, window.end - _RECENT_SECONDS)
     if window.end - start < _RECENT_SECONDS:
         return None
-    running = {
-        each.name: mean
-        for each in fleet.replicas
-        if (mean := mean_of(each.find(Signal.RUNNING), start, window.end)) is not None
-    }
+    running = _running_of(fleet, start)
     if len(running) < len(fleet.replicas):
         return None
     top = max(fleet.replicas, key=lambda each: running[each.name])
     others = [running[each.name] for each in fleet.others(top)]
     rest = sum(others) / len(others)
-    share = _work_share(fleet, top, start)
-    if running[top.name] < max(_LEAST_RUNNING, _TIMES_MEAN * rest) or share is None:
+    if running[top.name] < max(_LEAST_RUNNING, _TIMES_MEAN * rest):
         return None
-    if share < min(_WORK_SHARE / len(fleet.replicas), 0.9):
+    made = _made(fleet)
+    if not made:
         return None
-    argument = Argument(window)
-    told = ", ".join(f"{name} {number(mean)}" for name, mean in running.items())
-    argument.says(f"running on average of the last {_RECENT_SECONDS:g} s: {told}")
-    argument.says(f"{top.name} selects {share:.0%} of all tokens")
-    argument.series(fleet.gateway(Signal.GATEWAY_IN_FLIGHT), "no more than before")
-    argument.against("a slow replica: it does the most, and not only has the most")
-    argument.against("queue.overload: the others have places free")
-    if not are_one_pool(window, running):
-        argument.need("whether each of them is meant to have as much as the others")
-        return argument.verdict(Confidence.POSSIBLE, detail=f"{top.name} has most")
-    return argument.verdict(Confidence.LIKELY, detail=f"{top.name} has most")
+    work = _work_of(made, window, start)
+    if work is not None and _share(work[1], top) < min(_WORK_SHARE / len(fleet.replicas), 0.9):
+        return None
+    return _argued(fleet, running, top, work)
 
 
-def _work_share(fleet: Fleet, top: Replica, start: float) -> float | None:
-    tokens = {
-        each.name: grown(each.find(Signal.GENERATION_TOKENS), start, fleet.window.end)
+_Work = tuple[str, Mapping[str, float]]
+"""Its unit, and how much each replica did."""
+
+
+def _running_of(fleet: Fleet, start: float) -> Mapping[str, float]:
+    """On average, of each replica that tells it."""
+    means = {
+        each.name: mean_of(each.find(Signal.RUNNING), start, fleet.window.end)
         for each in fleet.replicas
     }
-    whole = sum(tokens.values())
-    return tokens[top.name] / whole if whole > 0 else None
+    return {name: mean for name, mean in means.items() if mean is not None}
+
+
+def _argued(
+    fleet: Fleet, running: Mapping[str, float], top: Replica, work: _Work | None
+) -> Verdict:
+    argument = Argument(fleet.window)
+    told = ", ".join(f"{name} {number(mean)}" for name, mean in running.items())
+    argument.says(f"running on average of the last {_RECENT_SECONDS:g} s: {told}")
+    if work is None:
+        argument.need("tokens that each replica made: they are counted when an answer ends")
+    else:
+        argument.says(f"{top.name} does {_share(work[1], top):.0%} of all work, by {work[0]}")
+        argument.against("a slow replica: it does the most, and not only has the most")
+    still = need_of_stepless(fleet.window, top.name)
+    if still is not None:
+        argument.need(still)
+    argument.series(fleet.gateway(Signal.GATEWAY_IN_FLIGHT), "no more than before")
+    argument.against("queue.overload: the others have places free")
+    is_pool = are_one_pool(fleet.window, running)
+    if not is_pool:
+        argument.need("whether each of them is meant to have as much as the others")
+    is_seen = is_pool and work is not None and still is None
+    confidence = Confidence.LIKELY if is_seen else Confidence.POSSIBLE
+    return argument.verdict(confidence, detail=f"{top.name} has most")
+
+
+def _made(fleet: Fleet) -> Mapping[str, Series]:
+    """The generated tokens of each replica that counts them."""
+    found = {each.name: each.find(Signal.GENERATION_TOKENS) for each in fleet.replicas}
+    return {name: series for name, series in found.items() if series is not None}
+
+
+def _work_of(made: Mapping[str, Series], window: Window, start: float) -> _Work | None:
+    """None where it cannot be seen of each."""
+    found = works_of([stretch_of(each, window, start, window.end) for each in made.values()])
+    return None if found is None else (found[0], dict(zip(made, found[1], strict=True)))
+
+
+def _share(work: Mapping[str, float], top: Replica) -> float:
+    whole = sum(work.values())
+    return work.get(top.name, 0.0) / whole if whole > 0 else 0.0
 
 
 UNEVEN = Rule(

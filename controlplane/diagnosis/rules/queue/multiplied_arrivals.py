@@ -1,5 +1,7 @@
 """Arrivals that multiply while less and less is answered: the same callers again."""
 
+from dataclasses import dataclass
+
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
@@ -7,6 +9,7 @@ from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.fleet import grown
+from controlplane.diagnosis.views.token_work import stretch_of, works_of
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal
 
@@ -20,9 +23,10 @@ _BEFORE = 1 / 4
 
 
 def judge(window: Window) -> Verdict | None:
-    """LIKELY where arrivals rose and answers fell, and most requests are given up."""
+    """LIKELY where arrivals rose and answers fell, and most requests are given up. POSSIBLE where
+    nobody sees what the engines do."""
     arrived, ended = window.find(Signal.GATEWAY_ARRIVED), window.find(Signal.GATEWAY_ENDED)
-    if arrived is None or ended is None:
+    if arrived is None or ended is None or window.find(Signal.GENERATION_TOKENS) is None:
         return None
     span = window.end - window.start
     if span <= 0:
@@ -32,9 +36,8 @@ def judge(window: Window) -> Verdict | None:
     came = grown(arrived, late, window.end) / (_RECENT * span)
     if came_before <= 0 or came < _MULTIPLIED * came_before:
         return None
-    done_before = _done(window, window.start, early) / (_BEFORE * span)
-    done = _done(window, late, window.end) / (_RECENT * span)
-    if done_before <= 0 or done > _FEWER * done_before:
+    work = _work_of(window, early, late)
+    if work is not None and (work.before <= 0 or work.after > _FEWER * work.before):
         return None
     gone = grown(ended, late, window.end) / (_RECENT * span)
     if gone < _GIVEN_UP * came:
@@ -42,17 +45,40 @@ def judge(window: Window) -> Verdict | None:
     argument = Argument(window)
     argument.series(arrived, f"{number(came_before)} -> {number(came)} a second")
     argument.series(ended, "most of them without an answer")
-    argument.says(
-        f"the engines do {number(done_before)} -> {number(done)} tokens a second meanwhile"
-    )
     argument.series(window.find(Signal.GATEWAY_IN_FLIGHT))
-    argument.against("queue.overload: more callers would find engines at their limit, not below it")
+    return _judged(argument, work)
+
+
+def _judged(argument: Argument, work: "_Work | None") -> Verdict:
     argument.need("requests by caller, and which of them are retries")
+    if work is None:
+        argument.need("tokens that the engines made: they are counted when an answer ends")
+        return argument.verdict(Confidence.POSSIBLE)
+    done = f"{number(work.before)} -> {number(work.after)} {work.unit}"
+    argument.says(f"the engines do {done} a second meanwhile")
+    argument.against("queue.overload: more callers would find engines at their limit, not below it")
     return argument.verdict(Confidence.LIKELY)
 
 
-def _done(window: Window, start: float, end: float) -> float:
-    return sum(grown(each, start, end) for each in window.all_series(Signal.GENERATION_TOKENS))
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """Of all engines, a second."""
+
+    unit: str
+    before: float
+    after: float
+
+
+def _work_of(window: Window, early: float, late: float) -> _Work | None:
+    """None where it cannot be seen."""
+    made = window.all_series(Signal.GENERATION_TOKENS)
+    parts = [stretch_of(each, window, window.start, early) for each in made]
+    parts += [stretch_of(each, window, late, window.end) for each in made]
+    found = works_of(parts)
+    if found is None:
+        return None
+    unit, works = found
+    return _Work(unit, sum(works[: len(made)]), sum(works[len(made) :]))
 
 
 MULTIPLIED_ARRIVALS = Rule(

@@ -1,6 +1,7 @@
 """Replicas side by side and their gateway over 90 s, from a few words each; what the rules say."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
@@ -38,6 +39,18 @@ def counter(signal: Signal, rate: Course, replica: str = "") -> Series:
         totals[at] = total
         total += rate(at) * EVERY
     return gauge(signal, lambda at: totals[at], replica)
+
+
+def counted_at_end(rate: Course, every: float, replica: str = "") -> Series:
+    """Generated tokens at `rate` a second, which show when an answer ends, every so many seconds;
+    under llama.cpp's name for them."""
+    totals, total, shown = {}, 1000.0, 1000.0
+    for at in MOMENTS:
+        shown = total if at % every == 0 else shown
+        totals[at] = shown
+        total += rate(at) * EVERY
+    made = gauge(Signal.GENERATION_TOKENS, lambda at: totals[at], replica)
+    return replace(made, origin=replace(made.origin, name="llamacpp:tokens_predicted_total"))
 
 
 def switched(before: float, after: float) -> Course:

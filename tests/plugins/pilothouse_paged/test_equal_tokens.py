@@ -161,8 +161,8 @@ def test_bfloat16_selects_the_best_token_wherever_rounding_cannot_decide(
     """Rounding error at a position: the largest difference, over the whole vocabulary, between
     the reference computed in bfloat16 and computed in float32 from the same bfloat16 weights.
     The best and the second-best token can each move by it, so below a margin of twice the
-    error either may win. Of each prompt its end: few processors multiply bfloat16 fast."""
-    ends = {request_id: prompt[-8:] for request_id, prompt in prompts.items()}
+    error either may win. Of every third prompt its end: few processors multiply bfloat16 fast."""
+    ends = {request_id: prompt[-8:] for request_id, prompt in list(prompts.items())[::3]}
     _, source = open_artifact(demo_path)
     weights = load_weights(source, demo_shape, torch.bfloat16, torch.device("cpu"))
     core = make_core(
@@ -172,7 +172,7 @@ def test_bfloat16_selects_the_best_token_wherever_rounding_cannot_decide(
         max_num_seqs=32,
         max_prefill_tokens_per_step=64,
         max_model_len=32,
-        kv_memory=f"{80 * 2 * BYTES_PER_TOKEN // 2}B",
+        kv_memory=f"{40 * 2 * BYTES_PER_TOKEN // 2}B",
     )
     for request_id, prompt in ends.items():
         core.add(make_request(request_id, prompt, max_output_tokens=4))

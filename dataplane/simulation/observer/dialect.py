@@ -186,8 +186,6 @@ class Dialect:
     log: LogLanguage
     log_every_seconds: float = 10.0
     stuck_seconds: float = 60.0
-    answers_while_stuck: bool = True
-    """Whether `/metrics` is answered while a step does not end."""
     counts_while_stuck: bool = True
     """Whether somebody else than the loop that steps works out rates, and logs them."""
 

@@ -2,11 +2,12 @@
 
 Of a prompt it counts tokens when it was read, of an answer when it ended or was cancelled; what
 the cache spared when the request began, and calls of `llama_decode` as they go. The two speeds are
-of what ended since anybody scraped last. (As version 0.5 was seen to do, every quarter of a second
-during one long prompt, one long answer, a cancelled one and one with drafts.)
+of what ended since anybody scraped last. While a step does not end, `/metrics` tells what it told
+before. (As version 0.5 was seen to do, every quarter of a second during one long prompt of a single
+step, one long answer, a cancelled one and one with drafts. Builds before it answer from the loop
+that steps, and then not at all.)
 
-A slot is a sequence. `/metrics` is answered by the loop that decodes: while a step does not
-end, nobody answers.
+A slot is a sequence.
 """
 
 from datetime import datetime
@@ -177,5 +178,4 @@ LLAMACPP = Dialect(
     series=_SERIES,
     histograms=_no_histograms,
     log=LlamaCppLog(),
-    answers_while_stuck=False,
 )

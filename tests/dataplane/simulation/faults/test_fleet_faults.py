@@ -29,7 +29,6 @@ from dataplane.simulation.fleet_replica import ReplicaState
 from dataplane.simulation.observer.dialect import Dialect
 from dataplane.simulation.observer.dialects import DIALECTS
 from dataplane.simulation.observer.lines import to_json
-from dataplane.simulation.observer.llamacpp import LLAMACPP
 from dataplane.simulation.observer.pilothouse import PILOTHOUSE
 from dataplane.simulation.speculation import SpeculativeCost, SpeculativeRound
 from tests.dataplane.simulation.faulty_fleet import COST, IDS, FaultyFleet
@@ -134,20 +133,11 @@ def test_a_process_that_begins_within_a_hang_hangs_until_it_is_over() -> None:
     assert run.growth("b", 20, 30, TOKENS) > 0
 
 
-@pytest.mark.parametrize(
-    "dialect", [d for d in DIALECTS.values() if d is not LLAMACPP], ids=lambda d: d.name
-)
+@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=lambda d: d.name)
 def test_a_hung_engine_of_any_dialect_repeats_itself(dialect: Dialect) -> None:
     run = FaultyFleet(HungReplica(replica="b", at=12), dialect=dialect, duration=45).run()
     assert run.text("b", 30.0) == run.text("b", 45.0)
     assert run.text("a", 30.0) != run.text("a", 45.0)
-
-
-def test_a_hung_llama_cpp_does_not_answer_at_all() -> None:
-    run = FaultyFleet(HungReplica(replica="b", at=20), dialect=LLAMACPP).run()
-    assert run.text("b", 20.0) != ""
-    assert run.text("b", 40.0) == ""
-    assert run.text("a", 40.0) != ""
 
 
 def test_a_hung_vllm_says_every_minute_that_a_process_does_not_answer() -> None:

@@ -124,7 +124,7 @@ FAULTS: tuple[Trial, ...] = (
         rate=6,
         changes={"clients": {"people": {"answer_within": "1s"}}},
         onset=0.0,
-        unseen_by=frozenset({"llamacpp"}),
+        note="replicas that know nothing of it are told by the gateways, which count it",
     ),
     Trial(
         name="workspace_spike",
@@ -204,7 +204,6 @@ FAULTS: tuple[Trial, ...] = (
         name="prefix_change",
         right=(Mechanism.CACHE_PREFIX_LOSS,),
         levels=_from_onset("prefix_change", (0.7, 0.85, 1.0)),
-        unseen_by=frozenset({"llamacpp"}),
     ),
     Trial(
         name="retry_storm",

@@ -173,7 +173,8 @@ def _remedy_for(facts: DeploymentFacts) -> str:
     if facts.lost_because is not None:
         return (
             f"Run {look}; see on its machine whether its process runs and what its log says last. "
-            "One that takes connections and says nothing: follow the runbook engine-hung."
+            "One that takes connections and says nothing: follow the runbook engine-hung; one "
+            "whose port refuses them: engine-gone."
         )
     if facts.starting_stage is None:
         return f"Run {look}, and read the replica's log."

@@ -19,6 +19,7 @@ from controlplane.diagnosis.json_form import finding_as_json
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.onset import find_onset
 from controlplane.diagnosis.sources.failed_scrapes import SILENT_KEY
+from controlplane.diagnosis.sources.refusals import SHUT_KEY
 from controlplane.diagnosis.views.ending import end_of
 from controlplane.store.database import Database
 from controlplane.store.incident_lists import list_current
@@ -34,7 +35,7 @@ from controlplane.store.incidents import (
 _NS = 10**9
 NO_TROUBLE = frozenset({Mechanism.HEALTHY, Mechanism.QUEUE_BURST_DRAINING})
 """Nothing is to be done about them: a queue that gets shorter by itself wakes nobody."""
-_NEVER_PART = frozenset({Mechanism.ENGINE_HUNG})
+_NEVER_PART = frozenset({Mechanism.ENGINE_HUNG, Mechanism.ENGINE_GONE})
 """Who is called has to read of it first: it is no part of a trouble that was found before."""
 _OF_FIGURES = frozenset(
     {
@@ -90,7 +91,8 @@ class IncidentKeeper:
                     open_incident(session, deployment, found, since_unix_ns, now_unix_ns)
                 else:
                     see_again(session, incident.incident_id, found, now_unix_ns)
-            for incident, what in self._over(known, diagnosis, troubles, now_unix_ns):
+            over = self._over(known, diagnosis, troubles, now_unix_ns)
+            for incident, what in (*over, *_ended_with_process(known, diagnosis, lasting)):
                 resolve_incident(session, incident.incident_id, what, now_unix_ns)
         return True
 
@@ -202,9 +204,27 @@ def _since(diagnosis: Diagnosis, finding: Finding) -> int | None:
     silent = [
         cited.at - cited.value
         for cited in finding.verdict.cited
-        if cited.name.startswith(f"{SILENT_KEY}.") and not cited.is_beside
+        if cited.name.partition(".")[0] in (SILENT_KEY, SHUT_KEY) and not cited.is_beside
     ]
     return round(min(silent) * _NS) if silent else None
+
+
+def _ended_with_process(
+    known: Sequence[Known], diagnosis: Diagnosis, lasting: Sequence[Finding]
+) -> list[tuple[StoredIncident, str]]:
+    """Of engines all of which are gone: none of them hangs any more. What else was found of them
+    may be why they ended, and is over when they are back without it."""
+    is_gone = any(finding.mechanism is Mechanism.ENGINE_GONE for finding in lasting)
+    if not is_gone or end_of(diagnosis.window) is None:
+        return []
+    seen = {finding.mechanism.value for finding in diagnosis.findings}
+    return [
+        (incident, f"its process is gone; now: {diagnosis.mechanism.value}")
+        for incident, mechanisms in known
+        if incident.state is IncidentState.OPEN
+        and Mechanism.ENGINE_HUNG.value in mechanisms
+        and not mechanisms & seen
+    ]
 
 
 def _could_see(diagnosis: Diagnosis) -> bool:

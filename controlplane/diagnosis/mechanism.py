@@ -119,6 +119,10 @@ class Mechanism(StrEnum):
     CAPACITY_LATE = "capacity.late", "New replicas are ready after the load that they were for."
     RELEASE_LEAK = "release.leak", "What ended or was given up still holds seats, blocks or memory."
     ENGINE_HUNG = "engine.hung", "Requests run and no step ends."
+    ENGINE_GONE = (
+        "engine.gone",
+        "Its process is not there any more: its port refuses connections.",
+    )
     DELIVERY_SLOW_CLIENT = (
         "delivery.slow_client",
         "Tokens are there and the client does not take them.",

@@ -83,6 +83,10 @@ def test_a_frozen_engine_is_lost_and_hangs_and_a_killed_one_is_gone(
         def lost() -> list[dict[str, Any]]:
             return [each for each in get("overview")["troubles"] if each["about"] == "replicas"]
 
+        def named(wanted: dict[str, str]) -> list[str]:
+            found = get("incidents")["incidents"]
+            return [each["mechanism"] for each in found if wanted.items() <= each.items()]
+
         files = [{"name": "there.yaml", "text": DOCUMENTS.format(port=port)}]
         applied = httpx.post(f"{url}/api/v1/apply", json={"files": files, "author": "a"})
         assert applied.status_code == 200, applied.text
@@ -115,3 +119,5 @@ def test_a_frozen_engine_is_lost_and_hangs_and_a_killed_one_is_gone(
         assert "its process is gone" in trouble["what"]
         told = [each["state"] for each in get("replicas")["history"]]
         assert told == ["unreachable", "ready", "unreachable", "ready", "starting"]
+        open_now = {"state": "open"}
+        wait_for(lambda: named(open_now) == ["engine.gone"], 30, "the incident of its end")

@@ -9,6 +9,7 @@ from controlplane.diagnosis.always_on.scraper import ScrapedPage
 from controlplane.diagnosis.sources.facts import facts_of
 from controlplane.diagnosis.sources.failed_scrapes import HEALTH_KEY, SILENT_KEY, told_of_failures
 from controlplane.diagnosis.sources.part import Part
+from controlplane.diagnosis.sources.refusals import told_of_refusals
 from controlplane.operator.page_look import PageLook
 from dataplane.report import GatewayReport
 
@@ -73,7 +74,8 @@ class DeploymentHistory:
         }
         if health:
             facts = (*facts, *facts_of({HEALTH_KEY: health}, now, is_observed=True))
-        return Part(facts=facts, doubts=doubts)
+        gone = {key: history.refusals for key, history in self._replicas.items()}
+        return Part(facts=(*facts, *told_of_refusals(gone)), doubts=doubts)
 
     def looks(self) -> dict[str, PageLook]:
         """By replica, of those that are only observed and were asked."""

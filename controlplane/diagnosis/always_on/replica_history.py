@@ -6,6 +6,7 @@ from controlplane.diagnosis.always_on.unheard import Unheard
 from controlplane.diagnosis.sources.failed_scrapes import FailedScrape
 from controlplane.diagnosis.sources.joining import beside
 from controlplane.diagnosis.sources.part import Part
+from controlplane.diagnosis.sources.refusals import Refusals
 from controlplane.diagnosis.sources.trust import pages
 from controlplane.diagnosis.window import Doubt
 from controlplane.operator.page_look import PageLook
@@ -24,6 +25,8 @@ class ReplicaHistory:
     ) -> None:
         self._is_observed_only = is_observed_only
         self._unheard = Unheard()
+        self.refusals = Refusals()
+        """Of its port, of late."""
         self._replica_id = replica_id
         self._readers = readers
         self._endpoint = readers.create_endpoint({"replica": replica_id}, place)
@@ -79,6 +82,7 @@ class ReplicaHistory:
 
     def take(self, scraped: ScrapedPage, at: float) -> None:
         """A page, or why there is none: both are observations."""
+        self.refusals = _with_call(self.refusals, scraped, at)
         if scraped.is_resting:
             return
         self._asked.append(at)
@@ -120,6 +124,17 @@ class ReplicaHistory:
     def _is_silent(self) -> bool:
         last = self._endpoint.last_moment
         return bool(self.failed) and (last is None or self.failed[-1].at > last)
+
+
+def _with_call(refusals: Refusals, scraped: ScrapedPage, at: float) -> Refusals:
+    """Of one that starts or is to end, nothing."""
+    if not scraped.target.is_to_serve:
+        return Refusals()
+    if scraped.is_resting:
+        return refusals
+    if scraped.is_refused:
+        return refusals.after_refusal(at)
+    return refusals.after_silence() if scraped.is_unheard else refusals.after_answer()
 
 
 def _unix_ns(at: float | None) -> int | None:

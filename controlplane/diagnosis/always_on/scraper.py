@@ -45,6 +45,10 @@ class ScrapedPage:
     kind: str = ""
     """Status and content type: what may be told of an answer that is no metrics page."""
     why: str = ""
+    is_refused: bool = False
+    """Nothing listens at its port."""
+    is_unheard: bool = False
+    """Nothing came, a refusal or not even that. Otherwise it answered something."""
     silence: Silence | None = None
     """Of one that is only observed: how it is silent. None: it answered something."""
     health: str = ""
@@ -65,6 +69,11 @@ class _Known:
     why: str = ""
     pause_seconds: float = 0.0
     ask_again_at: float = 0.0
+
+    def is_resting(self, now: float, *, is_lost: bool) -> bool:
+        """Whether it is to be left alone; one that is lost rests for the shortest pause."""
+        shorter = max(0.0, self.pause_seconds - _FIRST_PAUSE_SECONDS) if is_lost else 0.0
+        return now < self.ask_again_at - shorter
 
 
 class Scraper:
@@ -100,7 +109,7 @@ class Scraper:
 
     async def _scrape(self, http: httpx.AsyncClient, target: Target) -> ScrapedPage:
         known = self._known.setdefault(target.address, _Known())
-        if self._clock() < known.ask_again_at:
+        if known.is_resting(self._clock(), is_lost=target.is_lost):
             return ScrapedPage(
                 target=target, place=target.address, text=None, why=known.why, is_resting=True
             )
@@ -109,16 +118,26 @@ class Scraper:
             async with asyncio.timeout(self._settings.scrape_deadline_seconds):
                 page = await self._ask(http, target, known)
         except TimeoutError:
-            is_unheard, why = True, f"no answer within {self._settings.scrape_deadline_seconds:g} s"
+            is_unheard, is_refused = True, False
+            why = f"no answer within {self._settings.scrape_deadline_seconds:g} s"
         except NoMetricsError as error:
-            is_unheard = error.is_unanswered
+            is_unheard, is_refused = error.is_unanswered, error.is_refused
             why = "; ".join(f"{each.url}: {each.kind}" for each in error.tries)
-        except (PageError, ValueError) as error:
-            is_unheard, why = isinstance(error, PageError) and error.is_unheard, str(error)
+        except PageError as error:
+            is_unheard, is_refused, why = error.is_unheard, error.is_refused, str(error)
+        except ValueError as error:
+            is_unheard, is_refused, why = False, False, str(error)
         else:
             known.was_found, known.num_failed, known.pause_seconds = True, 0, 0.0
             return page
-        page = ScrapedPage(target=target, place=place, text=None, why=why)
+        page = ScrapedPage(
+            target=target,
+            place=place,
+            text=None,
+            why=why,
+            is_refused=is_refused,
+            is_unheard=is_unheard,
+        )
         if is_unheard and target.is_observed_only:
             page = await _heard_closer(http, page)
         known.num_failed += 1
@@ -165,6 +184,7 @@ async def _heard_closer(http: httpx.AsyncClient, page: ScrapedPage) -> ScrapedPa
         try_port(address.root, _BESIDE_SECONDS), answer_of_health(http, address, _BESIDE_SECONDS)
     )
     if port.startswith(ACCEPTED):
-        return replace(page, silence=Silence.TAKEN, health=health)
-    silence = Silence.REFUSED if port.startswith(REFUSED) else Silence.LOST
-    return replace(page, silence=silence, why=f"its port: {port}")
+        return replace(page, silence=Silence.TAKEN, health=health, is_refused=False)
+    is_refused = port.startswith(REFUSED)
+    silence = Silence.REFUSED if is_refused else Silence.LOST
+    return replace(page, silence=silence, why=f"its port: {port}", is_refused=is_refused)

@@ -39,6 +39,7 @@ _MAX_REQUESTS = 500
 _MAX_RECORDED = 8
 """Deployments whose requests are read at once."""
 _SERVING = frozenset({"starting", "ready", "unreachable", "draining"})
+_TO_SERVE = frozenset({"ready", "unreachable"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +66,8 @@ def targets_of(replicas: Iterable[ObservedReplica]) -> list[Target]:
             deployment=each.deployment,
             address=address,
             is_observed_only=each.is_observed_only,
+            is_to_serve=each.state in _TO_SERVE,
+            is_lost=each.state == "unreachable",
         )
         for each in replicas
         if each.state in _SERVING and (address := _address(each)) is not None

@@ -16,6 +16,10 @@ class Target:
     """The URL of the page, where it need not be looked for."""
     is_observed_only: bool = False
     """Its page is all that shows whether it lives."""
+    is_to_serve: bool = True
+    """False: it starts, or is about to end; that nothing listens there is no news."""
+    is_lost: bool = False
+    """Nobody reaches it: it is asked more often, though it may have no metrics page."""
     bearer: str | None = field(default=None, repr=False)
     """A key to show there."""
 

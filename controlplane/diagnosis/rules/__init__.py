@@ -18,6 +18,7 @@ from controlplane.diagnosis.rules.delivery.front_end_bound import FRONT_END_BOUN
 from controlplane.diagnosis.rules.delivery.slow_client import SLOW_CLIENT
 from controlplane.diagnosis.rules.delivery.undelivered import UNDELIVERED
 from controlplane.diagnosis.rules.healthy import HEALTHY
+from controlplane.diagnosis.rules.life.gone import GONE
 from controlplane.diagnosis.rules.life.hung import HUNG
 from controlplane.diagnosis.rules.life.late import CAPACITY_LATE
 from controlplane.diagnosis.rules.life.leak import LEAK
@@ -96,8 +97,8 @@ COMPARED: tuple[Rule, ...] = (
 and the gateway side by side, or a page beside what it was. None of them alone shows what is wrong,
 and each looks like the trouble of a later rule."""
 
-LIFE: tuple[Rule, ...] = (HUNG, STALLED, LEAK, CAPACITY_LATE, STARTUP_SLOW)
-"""What stands still, holds on or is not there yet."""
+LIFE: tuple[Rule, ...] = (GONE, HUNG, STALLED, LEAK, CAPACITY_LATE, STARTUP_SLOW)
+"""What is gone, stands still, holds on or is not there yet."""
 
 TELEMETRY: tuple[Rule, ...] = (STALE, MISSING, CLOCK_SKEW, MISREAD, SILENT, NO_PAGE)
 """Before the rules that read figures as they are told."""

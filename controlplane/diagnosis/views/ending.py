@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.views.gone_replicas import all_gone
 from controlplane.diagnosis.views.page_end import last_page_at, refusal
 from controlplane.diagnosis.window import Window
 
@@ -26,6 +27,7 @@ _ENDS_PROCESSES = frozenset(
         *(each for each in Mechanism if each.value.startswith("oom.")),
         # Whoever watches over it may have ended it.
         Mechanism.ENGINE_HUNG,
+        Mechanism.ENGINE_GONE,
         # Each of them is of pages that are not there, or of a process that has yet to begin.
         Mechanism.TELEMETRY_MISSING,
         Mechanism.STARTUP_SLOW,
@@ -58,7 +60,7 @@ def end_of(window: Window) -> End | None:
 
 
 def _by_port(window: Window) -> End | None:
-    why = refusal(window)
+    why = refusal(window) or all_gone(window)
     if why is None:
         return None
     last = last_page_at(window)

@@ -15,9 +15,10 @@ from controlplane.diagnosis.window import Window
 _LEAST_SECONDS = 5.0
 """Without a page. One scrape of many comes late."""
 _REFUSED = re.compile(
-    r"refused|connection attempts failed|nothing listens|econnrefused", re.IGNORECASE
+    r"refused|connection attempts failed(?! \()|nothing listens|econnrefused", re.IGNORECASE
 )
-"""Nobody takes connections: a process that stands still takes them, and says nothing."""
+"""Nobody takes connections: a process that stands still takes them, and says nothing. Attempts may
+fail for another reason, which then stands behind them."""
 
 
 def last_page_at(window: Window) -> float | None:

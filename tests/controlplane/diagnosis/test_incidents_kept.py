@@ -6,17 +6,20 @@ import pytest
 from sqlalchemy import event
 
 from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.diagnosis import Diagnosis
 from controlplane.diagnosis.incidents import IncidentKeeper
 from controlplane.diagnosis.judging import diagnose
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Origin, Reading, Series, SourceKind
 from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.rules import BUILT_IN_RULES
 from controlplane.diagnosis.sources.facts import facts_of
 from controlplane.diagnosis.sources.failed_scrapes import (
     SILENT_KEY,
     FailedScrape,
     told_of_failures,
 )
+from controlplane.diagnosis.sources.refusals import Refusals, told_of_refusals
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.window import Window
 from controlplane.store.connection import DatabaseKind
@@ -214,6 +217,35 @@ def test_an_engine_that_is_gone_ends_no_incident(looks: Looks, database: Databas
     IncidentKeeper(database).take("chat", gone, 90 * _S)
     [still] = looks.incidents()
     assert still.state is IncidentState.OPEN
+
+
+def test_of_engines_that_are_all_gone_a_hang_has_ended_and_nothing_else(
+    looks: Looks, database: Database
+) -> None:
+    looks.look(0, (THRASH, CERTAIN))
+    looks.look(5, (Mechanism.ENGINE_HUNG, CERTAIN), (THRASH, CERTAIN))
+    keeper = IncidentKeeper(database)
+    keeper.take("chat", _gone_since(10, until=25), 25 * _S)
+    hung = [each for each in looks.incidents() if each.mechanism == "engine.hung"]
+    assert [each.state for each in hung] == [IncidentState.OPEN], "it may be a restart"
+    keeper.take("chat", _gone_since(10, until=31), 31 * _S)
+    assert {each.mechanism: each.state for each in looks.incidents()} == {
+        "cache.thrash": IncidentState.OPEN,
+        "engine.hung": IncidentState.RESOLVED,
+        "engine.gone": IncidentState.OPEN,
+    }
+    (opened,) = [each for each in looks.incidents() if each.mechanism == "engine.gone"]
+    assert opened.since_unix_ns == 10 * _S
+
+
+def _gone_since(since: float, *, until: float) -> Diagnosis:
+    """Of the one replica that there is."""
+    shut = Refusals().after_answer()
+    for at in (since, (since + until) / 2, until):
+        shut = shut.after_refusal(at)
+    failed = told_of_failures([FailedScrape(until, "a", "refused")], 9)[0]
+    window = Window(start=0, end=until, facts=(*failed, *told_of_refusals({"a": shut})))
+    return diagnose(window, BUILT_IN_RULES)
 
 
 def test_somebody_looks_after_it_once_and_says_so(looks: Looks, database: Database) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from controlplane.diagnosis.citing import moved
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.log_event import LogKind
+from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Series, SourceKind
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.memory.failure import Failure, find_failure
@@ -47,7 +48,8 @@ def weighed(rule: Rule) -> Rule:
             needs=("what became of the request or the load that was refused", *verdict.needs),
         )
 
-    return replace(rule, judge=judge)
+    # An engine that ran out of memory and is gone is one trouble, and this is its name.
+    return replace(rule, judge=judge, explains=rule.explains | {Mechanism.ENGINE_GONE})
 
 
 def worked_after(window: Window, failure: Failure) -> str:

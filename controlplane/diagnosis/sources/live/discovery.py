@@ -74,6 +74,7 @@ async def _try(
                 is_no_page=isinstance(error, NoPageError),
                 is_host_unknown=isinstance(error, UnknownHostError),
                 is_late=error.is_late,
+                is_refused=error.is_refused,
             )
         )
         return None

@@ -27,6 +27,8 @@ class Try(NamedTuple):
     """The name of the host has no address, so nobody was asked."""
     is_late: bool = False
     """Nothing came in time."""
+    is_refused: bool = False
+    """Nothing listens at its port."""
     is_no_page: bool = False
     """Somebody answered, and it was no whole answer of HTTP or one that is not read."""
 
@@ -66,6 +68,11 @@ class NoMetricsError(Exception):
     def is_unanswered(self) -> bool:
         """Nobody said anything at all."""
         return not any(each.is_answered for each in self.tries)
+
+    @property
+    def is_refused(self) -> bool:
+        """Nothing listens there."""
+        return all(each.is_refused for each in self.tries)
 
 
 def _what(url: str, tries: Sequence[Try]) -> str:

@@ -18,6 +18,7 @@ import httpx
 
 from controlplane.diagnosis.sources.bounds import MOST_OF_PAGE
 from controlplane.diagnosis.sources.decoding import decoded, unpacked
+from controlplane.diagnosis.sources.live.connecting import is_refusal, said_by_system
 
 MAX_PAGE_BYTES = MOST_OF_PAGE
 SCRAPE_SECONDS = 5.0
@@ -40,6 +41,11 @@ class PageError(Exception):
     def is_unheard(self) -> bool:
         """There was no connection, or one that ended or stood still."""
         return isinstance(self.__cause__, TimeoutError | httpx.TransportError)
+
+    @property
+    def is_refused(self) -> bool:
+        """The host is there, and nothing listens at its port."""
+        return isinstance(self.__cause__, httpx.ConnectError) and is_refusal(self.__cause__)
 
 
 class NoPageError(PageError):
@@ -202,8 +208,12 @@ def _too_long(max_bytes: int) -> str:
 
 def said(error: Exception) -> str:
     """What happened, in words; many errors of connections have none of their own. The number of an
-    error of the system is left out: among figures it reads as one."""
+    error of the system is left out: among figures it reads as one. Where all attempts to connect
+    failed, it says why: a port that refuses is another thing than a way that is lost."""
     words = _ERRNO.sub("", str(error))
+    if isinstance(error, httpx.ConnectError) and words.endswith("attempts failed"):
+        why = said_by_system(error)
+        words = f"{words} ({why})" if why else words
     return f"{type(error).__name__}: {words}" if words else type(error).__name__
 
 

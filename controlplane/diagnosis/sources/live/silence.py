@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import httpx
 
 from controlplane.diagnosis.sources.live.address import Address, beside
+from controlplane.diagnosis.sources.live.connecting import is_refusal
 from controlplane.diagnosis.sources.live.failures import NoMetricsError
 from controlplane.diagnosis.sources.live.page import (
     SCRAPE_SECONDS,
@@ -70,9 +71,9 @@ async def try_port(root: httpx.URL, seconds: float = _CONNECT_SECONDS) -> str:
             _, writer = await asyncio.open_connection(root.host, port)
     except TimeoutError:
         return f"not taken within {seconds:g} s: the host or the way to it is down"
-    except ConnectionRefusedError:
-        return f"{REFUSED}: the host is there, and nothing listens at its port {port}"
     except OSError as error:
+        if is_refusal(error):
+            return f"{REFUSED}: the host is there, and nothing listens at its port {port}"
         return f"failed: {error.strerror or error}"
     writer.close()
     return f"{ACCEPTED} at port {port}"

@@ -31,6 +31,7 @@ from controlplane.diagnosis.sources.live.probing import PROBE_KEY, probe
 from controlplane.diagnosis.sources.live.self_description import Description, ask
 from controlplane.diagnosis.sources.live.silence import Silence, listen
 from controlplane.diagnosis.sources.part import Part
+from controlplane.diagnosis.sources.refusals import Refusals, told_of_refusals
 from controlplane.diagnosis.sources.scrapes import Snapshot, series_of
 from controlplane.diagnosis.window import EngineName, Window
 from dataplane.engine_metrics.exposition import ExpositionReader, NotMetricsError
@@ -61,6 +62,7 @@ class _Watched:
     answers: LateAnswers = field(default_factory=lambda: LateAnswers(Description({})))
     """To what it was asked about itself."""
     failed: list[FailedScrape] = field(default_factory=list)
+    refusals: Refusals = field(default_factory=Refusals)
     probed: str | None = None
     silence: Silence | None = None
     """Where none was found."""
@@ -69,6 +71,11 @@ class _Watched:
     def place(self) -> str:
         """As findings may cite it."""
         return shown(self.url)
+
+    @property
+    def name(self) -> str:
+        """As facts tell it from others, and its series."""
+        return self.label or self.place
 
     @property
     def labels(self) -> dict[str, str]:
@@ -177,7 +184,9 @@ async def _silent(
 ) -> _Watched:
     watched = _Watched(address, address.metrics[0], label)
     watched.silence = await listen(http, address, error, seconds=seconds)
-    watched.failed.append(FailedScrape(at, watched.place, error.tries[0].answer))
+    if not error.is_unanswered:
+        watched.refusals = watched.refusals.after_answer()
+    watched.failed.append(FailedScrape(at, watched.name, error.tries[0].answer))
     return watched
 
 
@@ -186,6 +195,7 @@ async def _answering(http: httpx.AsyncClient, page: MetricsPage, label: str, at:
     first = Snapshot(at=at, text=page.text, place=watched.place, labels=watched.labels)
     engine = series_of([first]).engine
     watched.snapshots.append(first)
+    watched.refusals = watched.refusals.after_answer()
     name = engine.name if engine else None
     described = await ask(http, page.address, name, seconds=_FIRST_ASK_SECONDS)
     watched.answers = LateAnswers(described)
@@ -257,13 +267,22 @@ async def _scrape(
         beginning = answer.text[:_ENOUGH_TO_KNOW].rpartition("\n")[0] or answer.text
         ExpositionReader().read(beginning, place)
     except PageError as error:
-        watched.failed.append(FailedScrape(at, place, str(error)))
+        watched.failed.append(FailedScrape(at, watched.name, str(error)))
+        watched.refusals = _with_failure(watched.refusals, error, at)
     except NotMetricsError as error:
-        watched.failed.append(FailedScrape(at, place, error.what))
+        watched.failed.append(FailedScrape(at, watched.name, error.what))
+        watched.refusals = watched.refusals.after_answer()
     else:
+        watched.refusals = watched.refusals.after_answer()
         watched.snapshots.append(
             Snapshot(at=at, text=answer.text, place=place, labels=watched.labels)
         )
+
+
+def _with_failure(refusals: Refusals, error: PageError, at: float) -> Refusals:
+    if error.is_refused:
+        return refusals.after_refusal(at)
+    return refusals.after_silence() if error.is_unheard else refusals.after_answer()
 
 
 _ENOUGH_TO_KNOW = 2000
@@ -292,6 +311,7 @@ def _parts(watched: _Watched, now: float) -> Iterator[Part]:
     if _is_answered(watched) and not watched.snapshots:
         failures = ()  # its one answer is told already, by what was asked
     yield Part(facts=failures, doubts=doubts)
+    yield Part(facts=told_of_refusals({watched.label: watched.refusals}))
     seen: dict[str, object] = dict(watched.silence.said) if watched.silence is not None else {}
     if watched.probed is not None:
         seen[PROBE_KEY] = watched.probed

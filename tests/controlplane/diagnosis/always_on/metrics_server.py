@@ -9,7 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 class MetricsServer:
     """Listens while the block of `serving` lasts."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int = 0) -> None:
+        """`port` 0: one that is free."""
         self.page = ""
         """What /metrics answers; empty: 404, as of a server that has none."""
         self.redirects_to = ""
@@ -52,7 +53,7 @@ class MetricsServer:
             def log_message(self, *_: object) -> None:
                 pass
 
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self._http.daemon_threads = True
 
     @property
@@ -72,9 +73,9 @@ class MetricsServer:
 
 
 @contextmanager
-def serving() -> Iterator[MetricsServer]:
-    """One server on a port of its own."""
-    server = MetricsServer()
+def serving(at: str | None = None) -> Iterator[MetricsServer]:
+    """One server on a port of its own, or at the address where another one was."""
+    server = MetricsServer(0 if at is None else int(at.rpartition(":")[2]))
     thread = threading.Thread(target=server.serve)
     thread.start()
     try:

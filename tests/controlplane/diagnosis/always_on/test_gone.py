@@ -1,11 +1,22 @@
 """An engine that is killed under load: what it suffered from before is not what it is now."""
 
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from controlplane.diagnosis.rules import BUILT_IN_RULES
+from controlplane.store.incident_lists import find_incident
 from controlplane.store.incidents import IncidentState
 from tests.controlplane.diagnosis.always_on.metrics_server import MetricsServer, serving, vllm_page
-from tests.controlplane.diagnosis.always_on.watched_fleet import replica, watched_fleet
+from tests.controlplane.diagnosis.always_on.watched_fleet import (
+    START_NS,
+    WatchedFleet,
+    replica,
+    watched_fleet,
+)
+
+_S = 10**9
 
 
 class _Thrashing:
@@ -29,17 +40,87 @@ class _Thrashing:
         )
 
 
-def test_its_incident_stays_and_keeps_its_name_and_its_end_is_asked_for(tmp_path: Path) -> None:
+def test_its_incident_stays_until_it_is_back_beside_that_it_is_gone(tmp_path: Path) -> None:
     with watched_fleet(tmp_path, BUILT_IN_RULES) as fleet:
         with serving() as server:
             fleet.runs(replica("chat-1", server.address))
             fleet.pass_for(60, _Thrashing(server).go_on)
             (before,) = fleet.incidents()
         fleet.pass_for(100)
-        (incident,) = fleet.incidents()
+        found = {each.incident_id: each for each in fleet.incidents()}
         last = fleet.diagnoses.find("chat")
-    assert (incident.state, incident.mechanism) == (IncidentState.OPEN, before.mechanism)
+    was = found.pop(before.incident_id)
+    assert (was.state, was.mechanism) == (IncidentState.OPEN, before.mechanism)
+    (gone,) = found.values()
+    assert (gone.state, gone.mechanism, gone.confidence) == (
+        IncidentState.OPEN,
+        "engine.gone",
+        "certain",
+    )
     assert last is not None
-    assert (last.mechanism, last.confidence) == ("cannot_tell", None)
-    first = last.diagnosis["findings"][0]
-    assert "connection attempts failed" in first["needs"][0]
+    assert (last.mechanism, last.confidence) == ("engine.gone", "certain")
+
+
+def test_it_opens_one_incident_within_a_minute_that_ends_once_it_is_back(tmp_path: Path) -> None:
+    with watched_fleet(tmp_path, BUILT_IN_RULES) as fleet:
+        with serving() as server:
+            server.page = vllm_page(running=2)
+            fleet.runs(replica("chat-1", server.address))
+            fleet.pass_for(60)
+        assert fleet.incidents() == []
+        fleet.pass_for(55)
+        (incident,) = fleet.incidents()
+        assert (incident.mechanism, incident.since_unix_ns) == ("engine.gone", START_NS + 60 * _S)
+        assert _details(fleet, incident.incident_id) == {"chat-1"}
+        with serving(at=server.address) as again:
+            again.page = vllm_page(running=2)
+            fleet.pass_for(120)
+        (incident,) = fleet.incidents()
+        assert incident.state is IncidentState.RESOLVED
+
+
+def test_a_restart_behind_the_same_address_opens_none(tmp_path: Path) -> None:
+    with watched_fleet(tmp_path, BUILT_IN_RULES) as fleet:
+        with serving() as server:
+            server.page = vllm_page(running=2)
+            fleet.runs(replica("chat-1", server.address))
+            fleet.pass_for(60)
+        fleet.pass_for(15)
+        with serving(at=server.address) as again:
+            again.page = vllm_page(running=2)
+            fleet.pass_for(120)
+        assert fleet.incidents() == []
+
+
+@pytest.mark.parametrize("state", ["draining", "starting"])
+def test_one_that_is_to_end_or_has_yet_to_serve_is_not_missed(tmp_path: Path, state: str) -> None:
+    with watched_fleet(tmp_path, BUILT_IN_RULES) as fleet:
+        with serving() as server:
+            server.page = vllm_page(running=2)
+            fleet.runs(replica("chat-1", server.address))
+            fleet.pass_for(60)
+            fleet.runs(replace(replica("chat-1", server.address), state=state))
+            fleet.pass_for(10)
+        fleet.pass_for(120)
+        assert fleet.incidents() == []
+
+
+def test_one_of_two_is_named_and_an_incident_of_the_other_goes_its_own_way(tmp_path: Path) -> None:
+    with watched_fleet(tmp_path, BUILT_IN_RULES) as fleet, serving() as other:
+        other.page = vllm_page(running=2)
+        with serving() as server:
+            server.page = vllm_page(running=2)
+            fleet.runs(replica("chat-1", server.address), replica("chat-2", other.address))
+            fleet.pass_for(60)
+        fleet.pass_for(60)
+        (incident,) = fleet.incidents()
+        assert incident.mechanism == "engine.gone"
+        assert _details(fleet, incident.incident_id) == {"chat-1"}
+
+
+def _details(fleet: WatchedFleet, incident_id: str) -> set[str]:
+    """Which replicas its findings are of."""
+    with fleet.config_db.reading() as session:
+        found = find_incident(session, incident_id)
+    assert found is not None
+    return {str(each.finding["detail"]) for each in found.findings}

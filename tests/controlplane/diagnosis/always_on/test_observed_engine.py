@@ -128,7 +128,27 @@ def test_one_whose_port_refuses_is_gone_and_does_not_hang(fleet: WatchedFleet) -
     look = look_of(fleet)
     assert look.silence is Silence.REFUSED
     assert "its process is gone" in str(look.why_unreachable())
-    assert fleet.incidents() == []
+    (incident,) = fleet.incidents()
+    assert (incident.deployment, incident.mechanism, incident.confidence) == (
+        "seen",
+        "engine.gone",
+        "certain",
+    )
+    assert incident.since_unix_ns == START_NS + 30 * 10**9
+
+
+def test_one_that_is_killed_while_it_hangs_hangs_no_more_and_is_gone(fleet: WatchedFleet) -> None:
+    with serving() as server:
+        server.page = vllm_page(running=3, waiting=1, kv=0.4)
+        observe(fleet, server.address)
+        fleet.pass_for(30)
+        server.stalls.set()
+        fleet.pass_for(35)
+        (hung,) = fleet.incidents()
+        assert (hung.mechanism, hung.state) == ("engine.hung", IncidentState.OPEN)
+    fleet.pass_for(45)
+    states = {each.mechanism: each.state for each in fleet.incidents()}
+    assert states == {"engine.hung": IncidentState.RESOLVED, "engine.gone": IncidentState.OPEN}
 
 
 def test_one_that_answers_and_shows_no_metrics_is_there(

@@ -65,6 +65,30 @@ def test_who_shows_no_page_is_asked_again_ever_more_rarely() -> None:
         assert [each == "resting" for each in told] == [False, True, False, True, False]
 
 
+def test_one_that_nobody_reaches_is_asked_more_often_though_it_shows_no_page() -> None:
+    with serving() as server:
+        there = _target(server.address)
+        times = (0.0, 10.0, 30.0, 70.0, 80.0, 81.0)
+        told = _scrape(there, *times)
+        lost = _scrape(replace(there, is_lost=True), *times)
+    assert [each == "resting" for each in told] == [False, False, False, False, True, True]
+    assert [each == "resting" for each in lost] == [False, False, False, False, False, True]
+
+
+def test_a_port_that_refuses_is_no_silence_and_no_answer() -> None:
+    async def ask(address: str) -> tuple[bool, bool]:
+        scraper = Scraper(AlwaysOnSettings())
+        try:
+            (page,) = await scraper.scrape([_target(address)])
+        finally:
+            await scraper.close()
+        return page.is_refused, page.is_unheard
+
+    with serving() as server:
+        assert asyncio.run(ask(server.address)) == (False, False)
+    assert asyncio.run(ask(server.address)) == (True, True)
+
+
 def test_a_page_without_end_is_not_read_to_its_end() -> None:
     with serving() as server:
         server.page = vllm_page(running=3)

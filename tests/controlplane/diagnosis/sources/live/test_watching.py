@@ -1,6 +1,7 @@
 """Engines that answer over HTTP are found, asked who they are, and scraped for a while."""
 
 import asyncio
+import contextlib
 import gzip
 import json
 import socket
@@ -12,6 +13,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import httpx
 import pytest
 
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.judging import diagnose
+from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.rules import BUILT_IN_RULES
 from controlplane.diagnosis.sources.live import NoMetricsError, Progress, StoppedError, watch
 from controlplane.diagnosis.sources.live.address import read_address
 from controlplane.diagnosis.sources.live.discovery import find_metrics
@@ -142,6 +147,30 @@ def test_scrapes_that_fail_are_counted_and_told() -> None:
     )
 
 
+def test_one_that_answered_and_refuses_to_the_end_of_the_look_is_gone() -> None:
+    """Time goes five seconds a scrape."""
+    times = iter(range(1000, 9000, 5))
+
+    async def run() -> Window:
+        found = None
+        with contextlib.ExitStack() as stack:
+            url, _ = stack.enter_context(engine({"/metrics": counting("vllm:a_total")}))
+            watching = watch([url], seconds=1.0, every=0.1, clock=lambda: float(next(times)))
+            async for each in watching:
+                if isinstance(each, Window):
+                    found = each
+                elif each.num_scrapes == 3:
+                    await asyncio.to_thread(stack.close)
+        assert found is not None
+        return found
+
+    diagnosis = diagnose(asyncio.run(run()), BUILT_IN_RULES)
+    assert (diagnosis.mechanism, diagnosis.confidence) == (
+        Mechanism.ENGINE_GONE,
+        Confidence.CERTAIN,
+    )
+
+
 def test_a_probe_is_sent_when_asked_for_and_its_answer_is_a_fact() -> None:
     pages: Pages = {
         "/metrics": (200, "vllm:num_requests_running 1\n"),
@@ -206,7 +235,7 @@ def test_of_several_one_that_does_not_answer_is_an_observation() -> None:
     with engine({"/metrics": counting("vllm:generation_tokens_total")}) as (url, _):
         _, window = asyncio.run(_watch(url, dead))
     assert window.find(Signal.GENERATION_TOKENS) is not None
-    [doubt] = [each for each in window.doubts if each.name == f"{dead}/metrics"]
+    [doubt] = [each for each in window.doubts if each.name == read_address(dead).label]
     assert doubt.kind is DoubtKind.MISSING
     unanswered = window.number("scrapes unanswered")
     assert unanswered is not None

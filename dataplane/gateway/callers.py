@@ -7,6 +7,8 @@ from dataplane.gateway.openai_api.errors import refuse
 
 TENANT_HEADER = "x-pilothouse-tenant"
 DEFAULT_TENANT = "default"
+PROBE_TENANT = "_pilothouse"
+"""Whose the probes are. No Tenant document can have this name, and no client can be it."""
 
 _PROBLEMS = {
     KeyProblem.MALFORMED: "Incorrect API key provided: a key looks like phk_<id>_<secret>.",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dataplane.enforced_snapshot import EnforcedSnapshot
-from dataplane.gateway.callers import DEFAULT_TENANT, TENANT_HEADER, name_tenant
+from dataplane.gateway.callers import DEFAULT_TENANT, PROBE_TENANT, TENANT_HEADER, name_tenant
 from dataplane.gateway.exchange import Exchange
 from dataplane.gateway.gateway import Gateway
 from dataplane.gateway.openai_api.bodies import read_beside
@@ -29,8 +29,6 @@ from dataplane.gateway.registry import InFlightRequest
 from dataplane.gateway.status import PROBE_HEADER
 from dataplane.policy import DeploymentPolicy, Snapshot, TenantPolicy
 
-PROBE_TENANT = "_pilothouse"
-"""Whose the probes are. No Tenant document can have this name, and no client can be it."""
 _MAX_HASHED_ON_LOOP = 64 * 2**10
 
 

@@ -6,10 +6,12 @@ from typing import Any
 import msgspec
 
 from dataplane.contract_terms import ContractTerms
+from dataplane.gateway.callers import PROBE_TENANT
 from dataplane.gateway.inflight import InFlightEntry, lost_record
 from dataplane.gateway.openai_api.deltas import merge_deltas
 from dataplane.gateway.registry import InFlightRequest
 from dataplane.lifecycle import Observability
+from dataplane.policy import ContractPolicy
 from dataplane.record import RecordedContent, RequestRecord
 from dataplane.recording import RequestEnd, end_record
 
@@ -19,8 +21,7 @@ TakeRecord = Callable[[RequestRecord], None]
 
 def build_entry(request: InFlightRequest, gateway_id: str) -> InFlightEntry:
     """What a crash should leave behind of a request, as far as it is known."""
-    deployment = request.deployment
-    contract = deployment.contract if deployment else None
+    deployment, contract = request.deployment, _contract(request)
     return InFlightEntry(
         request_id=request.request_id,
         gateway_id=gateway_id,
@@ -76,8 +77,16 @@ def build_record(request: InFlightRequest, gateway_id: str) -> RequestRecord:
     )
 
 
+def _contract(request: InFlightRequest) -> ContractPolicy | None:
+    """None for a probe: nobody was promised anything, and its first tokens come from an engine that
+    has hardly started."""
+    if request.deployment is None or request.tenant_name == PROBE_TENANT:
+        return None
+    return request.deployment.contract
+
+
 def _terms(request: InFlightRequest) -> ContractTerms | None:
-    contract = request.deployment.contract if request.deployment else None
+    contract = _contract(request)
     if contract is None or request.request_class is None:
         return None
     return contract.terms_by_class.get(request.request_class)

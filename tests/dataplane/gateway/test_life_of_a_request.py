@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from dataplane.contract_terms import ContractTerms, Objective, ObjectiveSignal
+from dataplane.gateway.status import PROBE_HEADER
 from dataplane.judgement import Verdict
 from dataplane.latency import Boundary
 from dataplane.lifecycle import Delivery, Disposition, EventKind, Observability, find_event
@@ -235,18 +236,17 @@ async def test_content_is_recorded_only_for_a_tenant_that_opted_in(
     assert "secret" not in written.out + written.err
 
 
+def promise(seconds: float) -> ContractPolicy:
+    terms = ContractTerms(
+        boundary=Boundary.SERVER,
+        objectives=(Objective(signal=ObjectiveSignal.E2E, target=0.99, at_most_seconds=seconds),),
+    )
+    return ContractPolicy(revision="c@1", terms_by_class={"only": terms})
+
+
 async def test_a_finished_request_is_judged_by_the_contract_of_its_class(
     tmp_path: Path, replica: ScriptedReplica
 ) -> None:
-    def promise(seconds: float) -> ContractPolicy:
-        terms = ContractTerms(
-            boundary=Boundary.SERVER,
-            objectives=(
-                Objective(signal=ObjectiveSignal.E2E, target=0.99, at_most_seconds=seconds),
-            ),
-        )
-        return ContractPolicy(revision="c@1", terms_by_class={"only": terms})
-
     served = (
         deployment("a", contract=promise(10)),
         deployment("b", name="hasty", model_name="hasty", contract=promise(0.000001)),
@@ -258,6 +258,19 @@ async def test_a_finished_request_is_judged_by_the_contract_of_its_class(
         await until(lambda: len(gateway.records) == 2)
     judgements = [record.judgement for record in gateway.records]
     assert [j.results[0].verdict for j in judgements if j] == [Verdict.GOOD, Verdict.BAD]
+
+
+async def test_a_probe_was_promised_nothing_and_spends_nobodys_budget(
+    tmp_path: Path, replica: ScriptedReplica
+) -> None:
+    async with serving(tmp_path, deployment("a", contract=promise(0.000001))) as gateway:
+        probe = {PROBE_HEADER: gateway.app.gateway.probe_key}
+        for headers in (probe, {}):
+            await gateway.http.post(CHAT, json=say(max_tokens=1), headers=headers)
+        await until(lambda: len(gateway.records) == 2)
+    revisions = {record.tenant: record.contract_revision for record in gateway.records}
+    assert revisions == {"_pilothouse": None, "default": "c@1"}
+    assert [record.judgement is None for record in gateway.records] == [True, False]
 
 
 async def test_draining_answers_503_to_new_requests_and_lets_running_ones_finish(

@@ -50,9 +50,8 @@ def _cite(argument: Argument, window: Window, gone: GoneReplica) -> None:
         gone.since, f"it answered before, and its port refused every call for {seconds} s"
     )
     argument.fact(gone.looks)
-    argument.fact(
-        next((each for each in window.facts_of("scrape failure") if each.part == gone.name), None)
-    )
+    whys = window.facts_of("scrape failure")
+    argument.fact(next((each for each in whys if not gone.name or each.part == gone.name), None))
     for signal in _LAST_WORK:
         for series in window.all_series(signal):
             if series.labels.get("replica", "") == gone.name and series.last.value > 0:

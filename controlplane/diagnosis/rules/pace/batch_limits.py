@@ -59,15 +59,20 @@ def behind_a_limit(
     argument.series(waiting, "work waits")
     argument.fact(backlog, "work waits")
     argument.series(now.kv, "the cache would take more")
-    cite_usage(argument, usage)
+    if is_idle:
+        cite_usage(argument, usage)
+    elif usage is not None:
+        argument.fact(usage.fact)
     stands = now.running is not None and now.running.is_constant
     once = waiting is not None and len(waiting.readings) == 1
     lasts = (
         waiting is None
+        or (len(waiting.readings) > 1 and waiting.min >= _DEEP * limit.value)
         or is_sustained(waiting, _LEAST_SECONDS)
         or (once and stands and is_sustained(now.running, _LEAST_SECONDS))
     )
-    if is_idle or (lasts and does_more_with_more(argument, now, limit.value)):
+    is_enough = does_more_with_more(argument, now, limit.value) or _is_a_handful(argument, now)
+    if is_idle or (lasts and is_enough):
         argument.against("queue.overload: it is the limit that is full, the device has time")
         return argument.verdict(Confidence.LIKELY, detail=limit.says)
     if usage is not None:
@@ -88,6 +93,34 @@ def does_more_with_more(argument: Argument, now: Activity, limit: float) -> bool
             argument.fact(fact, f"with {number(load)} at once it does more")
             return True
     return False
+
+
+def _is_a_handful(argument: Argument, now: Activity) -> bool:
+    """So few seats that a step is little else than reading the weights, which serves more in the
+    same time, beside a cache that would take ten times as many. A device that does nothing else is
+    busy all the time, too."""
+    seats, kv, decode = now.seats, now.kv, now.decode
+    if seats is None or seats > _HANDFUL or kv is None or kv.max >= _NEARLY_EMPTY:
+        return False
+    if decode is None or not _keeps_pace(now) or _reads_more_than_it_writes(now):
+        return False
+    each = late(decode) / max(late(now.running) if now.running else 0.0, 1.0)
+    argument.series(decode, f"{number(round(each, 1))} tokens/s for each, in steps of a few")
+    argument.against("a device counts as busy while any kernel runs, be the batch ever so small")
+    return True
+
+
+def _reads_more_than_it_writes(now: Activity) -> bool:
+    """Then steps are long by prompts, however few run."""
+    if now.prefill is None or now.decode is None:
+        return False
+    return late(now.prefill) >= _MUCH_PREFILL * late(now.decode)
+
+
+_DEEP = 2.0
+"""Batches that wait in each reading: they do not pass between two of them."""
+_NEARLY_EMPTY = 0.1
+"""Ten times the batch would fit."""
 
 
 def _limit(now: Activity) -> Figure | None:
@@ -226,7 +259,7 @@ def is_unhurried(argument: Argument, now: Activity) -> bool:
     many would be served by the same reads. A device at its limit makes its steps longer."""
     if now.decode is None or now.running is None or late(now.running) <= 0:
         return False
-    if now.prefill is not None and late(now.prefill) >= _MUCH_PREFILL * late(now.decode):
+    if _reads_more_than_it_writes(now):
         return False
     pace = late(now.decode) / late(now.running)
     if pace < _UNHURRIED:

@@ -4,6 +4,7 @@ import re
 
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.rules.pace.collapse import LONG_PROMPT, prefill_of_batches
 from controlplane.diagnosis.rules.pace.prefill_chunk import cite_chunk, weigh
 from controlplane.diagnosis.rules.pace.token_tail import is_mostly_prefill
@@ -13,16 +14,34 @@ from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.course import late
 from controlplane.diagnosis.views.prompts import longest_prompt
 from controlplane.diagnosis.views.slowdown import slowdowns
-from controlplane.diagnosis.views.told import number_of, told_all, told_number
+from controlplane.diagnosis.views.told import (
+    number_of,
+    share_of,
+    told_all,
+    told_number,
+)
 from controlplane.diagnosis.window import Window
 from controlplane.diagnosis.words.latency import BETWEEN_TOKENS
-from dataplane.engine_metrics.signal import Signal
+from controlplane.diagnosis.words.shares import SHARE
+from dataplane.engine_metrics.signal import Signal, Unit
 
 _SLOWER = 2.5
 _PURE = (
-    r"(pure|only|floor|ideal|alone)\b.*\b(decode|step)|(decode|step)\b.*\b(floor|alone|only"
-    r"|pure)"
+    r"(pure|only|floor|ideal|alone|without prefills?)\b.*\b(decode|step)"
+    r"|(decode|step)\b.*\b(floor|alone|only|pure|without prefills?)"
 )
+_ASKED = r"(?=.*\b(prompts?|input)\b)(?=.*\b(tokens|len|length|isl)\b)"
+_WRITTEN = r"(?=.*\b(outputs?|answers?|completions?)\b)(?=.*\b(tokens|len|length|osl)\b)"
+_NOT_EACH = (
+    r"\b(longest|max|min|total|limit|cached|computed|per|rate|share|budget|last|left|chunk"
+    r"|system)\b"
+)
+_STEPS_WITH_PREFILL = (
+    r"(?=.*\b(prefills?|mixed)\b)(?=.*\b(steps?|batches|iterations|passes)\b)"
+    rf"(?=.*\b({SHARE})\b)"
+)
+_OFTEN = 0.3
+"""Of the steps: where fewer carry prefill, most tokens come at the pace of those without."""
 _STARVED = 1.0
 """Tokens a second for each that runs."""
 _MUCH_MORE = 20.0
@@ -67,18 +86,45 @@ def above_pure_decode(argument: Argument, now: Activity) -> bool:
     floor, seconds = number_of(pure), number_of(actual)
     if pure is None or actual is None or not floor or not seconds or seconds < _SLOWER * floor:
         return False
-    into = told_number(window, r"prompt tokens (each|mean|p50)|input tokens (each|mean|p50)")
-    out = told_number(window, r"(output|answer|completion) tokens (each|mean|p50)")
-    asked, written = number_of(into), number_of(out)
-    is_mostly = bool(asked and written and asked >= 2 * written) or is_mostly_prefill(argument, now)
-    if not is_mostly or (now.backlog is not None and now.backlog.last.value > 0) or now.is_full:
+    if not _is_mostly_beside_prefill(argument, now) or _queue_is_felt(now) or now.is_full:
         return False
     argument.fact(pure)
     argument.fact(actual)
-    argument.fact(into)
-    argument.fact(out)
+    argument.series(now.running)
+    argument.series(now.waiting)
+    argument.series(now.kv)
     weigh(argument, now)
     return True
+
+
+def _is_mostly_beside_prefill(argument: Argument, now: Activity) -> bool:
+    """Steps carry it, or each request brings much more than it takes away."""
+    share = told_number(now.window, _STEPS_WITH_PREFILL)
+    if (share_of(share) or 0.0) >= _OFTEN:
+        argument.fact(share)
+        return True
+    into, out = _of_each(now.window, _ASKED), _of_each(now.window, _WRITTEN)
+    asked, written = number_of(into), number_of(out)
+    if asked and written and asked >= 2 * written:
+        argument.fact(into)
+        argument.fact(out)
+        return True
+    return is_mostly_prefill(argument, now)
+
+
+def _of_each(window: Window, pattern: str) -> Fact | None:
+    """As many as a usual request has."""
+    found = [
+        fact
+        for fact in told_all(window, pattern, without=_NOT_EACH)
+        if fact.unit in (None, Unit.TOKENS) and (fact.quantile or 0.5) <= 0.5 and number_of(fact)
+    ]
+    return found[-1] if found else None
+
+
+def _queue_is_felt(now: Activity) -> bool:
+    waits = 0.0 if now.backlog is None else now.backlog.last.value
+    return waits > _FEW_WAIT * (0.0 if now.running is None else now.running.last.value)
 
 
 def starving(argument: Argument, now: Activity) -> Verdict | None:

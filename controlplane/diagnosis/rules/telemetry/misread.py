@@ -5,6 +5,7 @@ import itertools
 from controlplane.diagnosis.looks import Look, first_of
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.rules.telemetry.traps.at_the_end import speed_of_ended_ones
 from controlplane.diagnosis.rules.telemetry.traps.buckets import (
     above_last_bucket,
     below_first_bucket,
@@ -75,6 +76,10 @@ _TRAPS: tuple[tuple[Trap, str], ...] = (
         "Count requests by those that finished; a histogram counts its own observations.",
     ),
     (restarted, "Take rates that know of restarts, never the difference of two counts."),
+    (
+        speed_of_ended_ones,
+        "Take the rate of steps while requests run; tokens are counted when their request ends.",
+    ),
     (cached_is_not_computed, "Judge prefill by computed tokens, without those that were cached."),
     (of_one_batch, "Take hits over queries from the counters; the gauge is of one batch."),
     (

@@ -7,6 +7,7 @@ from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.pace.late_replica import late_replica
+from controlplane.diagnosis.rules.pace.other_host import with_another_cpu
 from controlplane.diagnosis.rules.pace.short_host import is_host_short
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
@@ -60,6 +61,9 @@ def judge(window: Window) -> Verdict | None:
     late_one = late_replica(window)
     if late_one is not None:
         return late_one
+    on_another = with_another_cpu(now)
+    if on_another is not None:
+        return on_another
     usage = device_usage(window)
     if usage is not None and usage.value >= _BUSY_DEVICE:
         return None

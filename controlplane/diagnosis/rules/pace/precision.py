@@ -18,6 +18,7 @@ from controlplane.diagnosis.views.slowdown import (
 )
 from controlplane.diagnosis.views.told import plain, texts_of, told_all
 from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.words.latency import BETWEEN_TOKENS
 
 _LOW = (
     r"(fp8|f8|e4m3|e5m2|fp4|nvfp4|mxfp[468]|int8|int4|w8a8|w4a16|w4a8|w8a16|awq|gptq|marlin|bnb"
@@ -32,6 +33,8 @@ _NO_GAIN = 0.97
 """A format of half the bytes should halve what decoding reads; nothing gained within the noise is
 nothing bought."""
 _LOW_WORD = rf"(?<![a-z0-9]){_LOW}(?![a-z0-9])"
+_KERNEL = r"\w*(?:fp8|fp4|int8|int4|awq|gptq|marlin)\w*(?:kernel|linear|method|scaled_?mm|gemm)\w*"
+"""A name of code that computes in it, as engines write which they selected."""
 _SLOWER_TOLD = 1.03
 _SLOWER = 1.1
 _ENGINE_SAYS = (
@@ -155,7 +158,25 @@ def _is_of_precision(window: Window) -> bool:
             re.search(_LOW_WORD, f"{plain(fact.key)} {fact.raw}".lower()) for fact in window.facts
         )
         or bool(window.lines_with(_LOW_WORD))
+        or bool(window.lines_with(_KERNEL))
+        or _decodes_faster_since(window)
     )
+
+
+def _decodes_faster_since(window: Window) -> bool:
+    """Since it went from full precision to a low one a token takes less: fewer bytes are read for
+    it, whatever prefill, which computes, got of it."""
+    for change in window.changes_with(_LOW_WORD):
+        if not re.search(rf"(?<![a-z0-9]){_FULL}(?![a-z0-9])", change.what.lower()):
+            continue
+        for slow in slowdowns(window, pattern=rf"(?=.*({BETWEEN_TOKENS}))"):
+            pair = slow.contrast
+            is_since = (
+                pair.base.at <= change.at <= pair.other.at and pair.base.key == pair.other.key
+            )
+            if is_since and slow.factor * _SLOWER <= 1:
+                return True
+    return False
 
 
 _HALVED = (0.2, 0.75)

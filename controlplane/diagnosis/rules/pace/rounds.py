@@ -17,6 +17,7 @@ _ROUND = (
     r"|messages|syncs?|hops?|broadcasts?|exchanges|barriers"
 )
 _MANY = rf"\b({_ROUND})\b.*\b(per|each|in a|a) (token|forward|step|pass|iteration|layer)\b"
+_SIZED = rf"(?=.*\b({_ROUND})\b).*\b\d+ ?([kmg]i?b?|bytes?)\b"
 _EACH = rf"\b({_ROUND}|rtt|latency)\b"
 _BETTER = (
     r"\b(one ?shot|two ?shot|fast|nvlink|with|reference|published|other|best|after|fixed|custom"
@@ -58,6 +59,9 @@ def rounds_of(now: Activity) -> Rounds | None:
     many, each, step = _many(now.window), _each(now.window), _step(now)
     if many is None or each is None or step is None:
         return None
+    by_size = _by_size(now.window)
+    if len(by_size) > 1:
+        return _between(now, many, by_size, step)
     layers = _layers(now.window, many)
     if layers is None:
         return None
@@ -74,6 +78,35 @@ def rounds_of(now: Activity) -> Rounds | None:
         accounts = _ACCOUNTS[0] <= spent / lost.value <= _ACCOUNTS[1]
         sentence += f"; {lost.says}"
     return Rounds(seconds=spent, step=step.value, says=sentence, accounts=accounts)
+
+
+def _between(now: Activity, many: Fact, by_size: list[Fact], step: Figure) -> Rounds | None:
+    """Measured for several sizes of message, of which a step's lie somewhere between: what is lost
+    against a reference lies there as well, or it has another cause."""
+    layers, lost = _layers(now.window, many), _lost(now, step.value)
+    if layers is None or lost is None:
+        return None
+    count = (many.value or 0.0) * layers
+    least, most = (count * (fact.value or 0.0) for fact in (by_size[0], by_size[-1]))
+    if least > step.value:
+        return None
+    sentence = (
+        f"{number(count)} x {by_size[0].raw} to {by_size[-1].raw} = {least * 1000:.3g} to "
+        f"{most * 1000:.3g} ms of {step.says} ({says(many)}, {says(by_size[0])}, "
+        f"{says(by_size[-1])}); {lost.says}"
+    )
+    accounts = least / _ACCOUNTS[1] <= lost.value <= most / _ACCOUNTS[0]
+    return Rounds(seconds=least, step=step.value, says=sentence, accounts=accounts)
+
+
+def _by_size(window: Window) -> list[Fact]:
+    """Times of one kind of collective that differ in the size of the message, shortest first."""
+    found = [
+        fact
+        for fact in told_all(window, _SIZED, without=_NOT_EACH)
+        if fact.unit is Unit.SECONDS and 0 < (fact.value or 0.0) <= _LONGEST_ROUND
+    ]
+    return sorted({fact.key: fact for fact in found}.values(), key=lambda fact: fact.value or 0.0)
 
 
 def is_telling(rounds: Rounds) -> bool:

@@ -23,6 +23,7 @@ from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.course import from_on, stretch_while
+from controlplane.diagnosis.views.figure import Figure
 from controlplane.diagnosis.views.long_prefill import (
     ONE_PIECE_SECONDS,
     is_in_one_piece,
@@ -51,10 +52,10 @@ def judge_engine(window: Window) -> Verdict | None:
     is_proven = bool(own_watch(notices)) and truth.is_answered is False and truth.is_wanted
     if running is None and truth.probe is not None and _QUEUED.search(truth.probe.raw):
         return None
-    is_lost = running is None and _is_lost(now, truth)
+    silent, task = silence(window), unfinished_task(window)
+    is_lost = running is None and (_is_lost(now, truth) or _ends_in_silence(now, truth, silent))
     if now.running is not None and running is None and not (is_proven or is_lost):
         return None
-    silent, task = silence(window), unfinished_task(window)
     if silent is None and truth.is_answered is None and not truth.is_wanted:
         task = ""  # The log of an engine that is well ends in the middle of a request, too.
     seen = bool(notices or task or silent is not None or is_lost)
@@ -113,6 +114,17 @@ def _is_lost(now: Activity, truth: Truth) -> bool:
         and bool(truth.is_wanted)
         and truth.is_answered is False
     )
+
+
+def _ends_in_silence(now: Activity, truth: Truth, silent: Figure | None) -> bool:
+    """The log goes on and tells of no batch after that prefill, for longer than one takes, and
+    callers are known to get nothing as long."""
+    batch = now.window.find(Signal.BATCH_COMPUTED_TOKENS)
+    if batch is None or silent is None or not is_of_steps(silent) or not truth.is_wanted:
+        return False
+    since = now.window.end - batch.last.at
+    longest = max(LONG_SECONDS, longest_prefill(now))
+    return _ends_with_prefill(now) and since >= longest and silent.value >= LONG_SECONDS
 
 
 def _ends_with_prefill(now: Activity) -> bool:

@@ -27,6 +27,8 @@ _TIMED = (
     r"(?:time|took|cost|latency)[^\d]{0,40}([\d.]+) ?(ms|s)\b"
 )
 THROUGHPUT = r"transfer engine throughput: [\d.]+ ?[kmg]i?b/s"
+_THROUGHPUT = re.compile(r"transfer engine throughput: ([\d.]+) ?([kmg]i?)?b/s", re.IGNORECASE)
+_BYTES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}
 _NOT_A_TIME = (
     r"size|bytes|gib|queue|fail|timeout|per s|\bweights?\b|\b(start|end|began|begin|ended|stamp)\b"
 )
@@ -49,6 +51,12 @@ class Move:
     def is_of_the_slowest(self) -> bool:
         """Told as a high percentile, and not of what most requests take."""
         return any((fact.quantile or 0.0) >= _SLOWEST for fact in self.facts)
+
+
+def throughput_of(line: str) -> float | None:
+    """Bytes a second, of a line that `THROUGHPUT` finds."""
+    found = _THROUGHPUT.search(line)
+    return None if found is None else float(found[1]) * _BYTES[(found[2] or "")[:1].lower()]
 
 
 def move_of(window: Window, whole: float | None) -> Move | None:

@@ -6,7 +6,13 @@ from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
-from controlplane.diagnosis.rules.placement.kv_moves import THROUGHPUT, TRANSFER, Move, move_of
+from controlplane.diagnosis.rules.placement.kv_moves import (
+    THROUGHPUT,
+    TRANSFER,
+    Move,
+    move_of,
+    throughput_of,
+)
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.course import early, is_sustained, late, stretch_while
@@ -36,7 +42,8 @@ def judge(window: Window) -> Verdict | None:
     share = _share(argument, window, move)
     if share is not None and share < _SHARE:
         return None
-    piled = _piles_up(argument, window)
+    crawls = _crawls(argument, window)
+    piled = crawls or _piles_up(argument, window)
     rest = share is None and _is_the_rest_of_ttft(argument, window)
     if move is None and not piled and share is None and not rest:
         return None
@@ -51,6 +58,8 @@ def judge(window: Window) -> Verdict | None:
     argument.against("queue.overload: neither phase is out of room to compute")
     if move is not None and _says_little(argument, window, move, share, is_accounted=accounted):
         return argument.verdict(Confidence.POSSIBLE)
+    if crawls and share is None:
+        return argument.verdict(Confidence.CERTAIN)
     if share is not None:
         sure = share >= _MOST or accounted
         return argument.verdict(Confidence.CERTAIN if sure else Confidence.LIKELY)
@@ -184,6 +193,45 @@ def _piles_up(argument: Argument, window: Window) -> bool:
     failures = window.find(Signal.TRANSFER_FAILURES)
     argument.series(failures)
     return late(moving) >= early(moving) and _decode_has_room(argument, window)
+
+
+def _crawls(argument: Argument, window: Window) -> bool:
+    """In each reading many are on their way while no prompt waits, and all the time far less goes
+    over the link than it can take: it is not for want of work."""
+    moving = window.find(Signal.TRANSFER_QUEUE)
+    waiting = window.find(Signal.WAITING)
+    if moving is None or len(moving.readings) < 2 or moving.min < _QUEUE:
+        return False
+    if waiting is None or late(waiting) > _FEW_WAIT * late(moving):
+        return False
+    if not is_sustained(moving, _LEAST_SECONDS) or late(moving) < _STAYS * early(moving):
+        return False
+    lines = [line for line in window.lines_with(THROUGHPUT) if throughput_of(line) is not None]
+    speeds = [throughput_of(line) or 0.0 for line in lines]
+    links = [
+        (rate, fact)
+        for fact in told_all(window, r"\b(link|nic|network|wire|rdma)\b")
+        if (rate := bytes_per_second(fact)) is not None
+    ]
+    if len(speeds) < 2 or not links or max(speeds) > _LITTLE * links[-1][0]:
+        return False
+    if not _decode_has_room(argument, window):
+        return False
+    for series in window.all_series(Signal.TRANSFER_QUEUE):
+        argument.series(series, "KV on its way, and it does not get less")
+    argument.series(waiting, "hardly a prompt waits")
+    for series in window.all_series(Signal.BATCH_COMPUTED_TOKENS):
+        argument.series(series, "there is little to compute")
+    for line in dict.fromkeys((lines[speeds.index(min(speeds))], lines[speeds.index(max(speeds))])):
+        argument.says(line.strip()[:200])
+    share = max(speeds) / links[-1][0]
+    argument.fact(links[-1][1], f"at most {share:.2g} of it is used")
+    return True
+
+
+_STAYS = 0.9
+_LITTLE = 0.05
+"""Of the link: a path that is used so little in each reading is held up by how it is used."""
 
 
 def _decode_has_room(argument: Argument, window: Window) -> bool:

@@ -59,6 +59,22 @@ def _accepted(window: Window, refused: float, sent: float | None) -> float:
     return accepted if is_all else 0.0
 
 
+def is_crossed_in_words(argument: Argument, window: Window) -> bool:
+    """A line of whoever refuses names what a caller used beside the limit of it, and it is more:
+    `current tpm: 12260, tpm limit: 5000`."""
+    for line in window.lines_with(r"limit.*\bcurrent \w+\W|\bcurrent \w+\W.*limit"):
+        used = {found[1].lower(): float(found[2]) for found in _CURRENT.finditer(line)}
+        limits = {found[1].lower(): float(found[2]) for found in _LIMIT_OF.finditer(line)}
+        if any(used[what] >= limits[what] > 0 for what in used.keys() & limits.keys()):
+            argument.says(" ".join(line.split())[:300])
+            return True
+    return False
+
+
+_CURRENT = re.compile(r"\bcurrent (\w+)\W{1,3}(\d+)", re.IGNORECASE)
+_LIMIT_OF = re.compile(r"\b(\w+) limit\W{1,3}(\d+)", re.IGNORECASE)
+
+
 def is_over_threshold(argument: Argument, window: Window) -> bool:
     """A share of a budget, told beside the budget: `busy_fraction: 1.5` of so many tokens."""
     shares = told_all(window, r"(fraction|threshold|ratio|factor|watermark)", without=r"memory|gpu")

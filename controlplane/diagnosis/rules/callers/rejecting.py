@@ -7,7 +7,13 @@ from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rule import Rule
-from controlplane.diagnosis.rules.callers.limits import LIMIT, is_over_threshold, is_reached
+from controlplane.diagnosis.rules.callers.in_streams import refused_in_streams
+from controlplane.diagnosis.rules.callers.limits import (
+    LIMIT,
+    is_crossed_in_words,
+    is_over_threshold,
+    is_reached,
+)
 from controlplane.diagnosis.rules.callers.refusals import (
     are_retries,
     are_too_long,
@@ -32,6 +38,12 @@ _FEW = 5.0
 def _judge(window: Window) -> Verdict | None:
     now = activity_of(window)
     argument = Argument(window)
+    if is_crossed_in_words(argument, window):
+        return _by_its_own_words(argument, now)
+    in_streams = refused_in_streams(argument, now)
+    if in_streams >= _FEW:
+        _weigh(argument, now)
+        return argument.verdict(Confidence.CERTAIN, detail="told inside of streams")
     refused = refused_in(argument, window)
     if refused < _FEW or _only_for_want_of_answers(window) or are_for_want_of_seats(window, now):
         return None
@@ -60,6 +72,15 @@ def _judge(window: Window) -> Verdict | None:
         return argument.verdict(Confidence.LIKELY)
     argument.need("which limit refused them, and its value")
     return argument.verdict(Confidence.POSSIBLE)
+
+
+def _by_its_own_words(argument: Argument, now: Activity) -> Verdict:
+    """Whoever refuses tells the limit, and that it was crossed."""
+    refused_in(argument, now.window)
+    room = _has_room(argument, now)
+    _cite_settings(argument, now)
+    _weigh(argument, now)
+    return argument.verdict(Confidence.LIKELY if room is False else Confidence.CERTAIN)
 
 
 def _sent(argument: Argument, window: Window) -> float | None:

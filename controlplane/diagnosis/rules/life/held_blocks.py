@@ -1,5 +1,6 @@
 """KV blocks that are held while nothing runs, or beyond what runs can need."""
 
+import itertools
 import re
 
 from controlplane.diagnosis.citing import number, says
@@ -239,8 +240,10 @@ def held_beyond_contexts(argument: Argument, now: Activity, truth: Truth) -> Con
     if kv is None or running is None or len(kv.readings) < 2 or running.first.value <= 0:
         return None
     fewer = running.last.value <= _FEWER * running.first.value
-    if not fewer or kv.last.value - kv.first.value < _MORE or running.last.value <= 0:
+    if not fewer or kv.last.value - kv.first.value < _MORE:
         return None
+    if running.last.value <= 0:
+        return _held_by_the_last(argument, now, truth)
     held = now.window.find(Signal.CONTEXT_TOKENS)
     each = told_number(now.window, LENGTH_OF_ONE, without=r"limit|max|before|longest")
     length = number_of(each)
@@ -268,6 +271,31 @@ def held_beyond_contexts(argument: Argument, now: Activity, truth: Truth) -> Con
     return Confidence.LIKELY
 
 
+def _held_by_the_last(argument: Argument, now: Activity, truth: Truth) -> Confidence | None:
+    """Step by step less runs and more is held, until nothing runs; nothing is in flight, and the
+    callers are known to have left: whoever may still wait there waits for nobody."""
+    kv, running = now.kv, now.running
+    if kv is None or running is None or len(kv.readings) < _STEPS or truth.is_wanted is not False:
+        return None
+    rises = all(one < two for one, two in itertools.pairwise(kv.values))
+    falls = all(one > two for one, two in itertools.pairwise(running.values))
+    if not rises or not falls or kv.last.value < _NEARLY_FULL:
+        return None
+    argument.series(kv, "more is held each time")
+    argument.series(running, "while less runs, and in the end nothing")
+    argument.series(now.waiting, "room is missing for these")
+    argument.series(now.window.find(Signal.DECODE_QUEUE))
+    for sentence in truth.says:
+        argument.says(sentence)
+    if not callers_gone(argument, now):
+        argument.need("requests whose callers left")
+        return Confidence.POSSIBLE
+    return Confidence.CERTAIN
+
+
+_STEPS = 3
+"""Readings: two may be of two different loads."""
+_NEARLY_FULL = 0.9
 LENGTH_OF_ONE = (
     r"(context|sequence|request)s?( \w+)* (tokens? )?(mean|each|avg|average|p50|median)"
     r"|(mean|avg|average|median) (context|sequence)|tokens (per|a) (request|sequence|context)"

@@ -2,6 +2,7 @@
 
 import re
 
+from controlplane.diagnosis.citing import says
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.prefix import hit_rates
@@ -59,6 +60,58 @@ def scattered(argument: Argument, window: Window) -> str:
     rates = hit_rates(window)
     argument.series(rates)
     return "prefix"
+
+
+def moved_by_count(argument: Argument, window: Window) -> bool:
+    """So many of all later turns went to another place, and as much less is found than by those
+    that stayed as these few explain: what they bring was computed elsewhere."""
+    overall, stayed = _found_overall(window), told_number(window, _FOUND_BY_STAYED)
+    kept = share_of(stayed)
+    if overall is None or stayed is None or kept is None or not 0 < overall[0] < kept <= 1:
+        return False
+    for moved in told_all(window, _TURNS_MOVED, without=r"\b(rate|hits?|cached|tokens)\b"):
+        count = number_of(moved)
+        for whole in told_all(window, r"\b(turns?|follow ups?|rounds?|requests?|messages?)\b"):
+            turns = number_of(whole)
+            if not count or not turns or count >= turns or not _is_whole_of(whole, moved):
+                continue
+            share = count / turns
+            explained = kept * (1 - share)
+            if share < _NOTICED or abs(explained - overall[0]) > _EXPLAINS:
+                continue
+            argument.says(f"{says(moved)} of {whole.raw}: {share * 100:.2g} % meet a new place")
+            argument.fact(stayed, f"of those that stayed; of all {overall[1]}")
+            return True
+    return False
+
+
+def _found_overall(window: Window) -> tuple[float, str] | None:
+    """What share of the prompts of all is found, by counters or as told."""
+    rates = hit_rates(window)
+    if rates is not None:
+        return rates.last.value, f"{rates.last.value:.2g}"
+    told = told_number(window, r"\bhit (rate|ratio|share)$")
+    share = share_of(told)
+    return None if told is None or share is None else (share, told.raw)
+
+
+def _is_whole_of(whole: Fact, part: Fact) -> bool:
+    """Its key says the same with fewer words."""
+    words, of_part = set(plain(whole.key).split()), set(plain(part.key).split())
+    return whole is not part and len(words & of_part) > 0 and not _PLACE & words
+
+
+_PLACE = frozenset({"another", "other", "different", "elsewhere", "moved", "same", "new"})
+_FOUND_BY_STAYED = r"(?=.*\b(hits?|cached)\b)(?=.*\b(same|stay\w*|kept|sticky|own)\b)(?!.*\bload\b)"
+_TURNS_MOVED = (
+    r"(?=.*\b(turns?|follow ups?|rounds?|requests?|messages?)\b)"
+    r"(?=.*\b(another|other|different|elsewhere|moved)\b)"
+    r"(?=.*\b(servers?|workers?|replicas?|engines?|pods?|ranks?|places?|nodes?|elsewhere)\b)"
+)
+_NOTICED = 0.03
+"""Of the turns."""
+_EXPLAINS = 0.06
+"""What is found of a turn that moved is not quite nothing: a system prompt is everywhere."""
 
 
 def moved_away(argument: Argument, window: Window) -> str:

@@ -3,6 +3,7 @@
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.rules.placement.idle_places import idle_places
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import activity_of
 from controlplane.diagnosis.views.argument import Argument
@@ -50,6 +51,9 @@ def judge(window: Window) -> Verdict | None:
     there."""
     if _is_split_by_phase(window):
         return None
+    idle = idle_places(window)
+    if idle is not None:
+        return idle
     load = spread_of(window, Signal.RUNNING, _LOAD)
     waiting = spread_of(window, Signal.WAITING, _QUEUES)
     argument = Argument(window)

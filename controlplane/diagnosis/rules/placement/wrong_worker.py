@@ -5,7 +5,7 @@ import re
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
-from controlplane.diagnosis.rules.placement.scattered import moved_away, scattered
+from controlplane.diagnosis.rules.placement.scattered import moved_away, moved_by_count, scattered
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.contrast import contrasts
@@ -50,7 +50,7 @@ _KNOWS_NOTHING = (
     r"(scor\w*|index\w*|match\w*|overlap|kv (cache )?events?|router|radix|trie"
     r"|block map)\b.*\b(nonzero|entries"
     r"|size"
-    r"|above zero|received|hits?|blocks|count|total|last)|nonzero|kv index|indexed blocks"
+    r"|above zero|tokens|received|hits?|blocks|count|total|last)|nonzero|kv index|indexed blocks"
 )
 _MATCHED_NOTHING = r"match\w*\W{1,3}\[0(, ?0)+\]|best (match|overlap)\W{1,3}0\b"
 _MISROUTED = (
@@ -107,6 +107,9 @@ def _seen_directly(argument: Argument, window: Window) -> tuple[str, bool]:
     missed = _predicted_and_missed(argument, window) or _misrouted(argument, window)
     if missed:
         return missed, False
+    if moved_by_count(argument, window):
+        _blind(argument, window)
+        return "prefix", False
     apart = scattered(argument, window)
     if apart:
         return apart, True

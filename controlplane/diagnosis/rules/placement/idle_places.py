@@ -1,0 +1,59 @@
+"""Some of many get nothing at all for minutes, while the others have plenty."""
+
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.fact import Fact
+from controlplane.diagnosis.verdict import Verdict
+from controlplane.diagnosis.views.activity import activity_of
+from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.pool import are_one_pool
+from controlplane.diagnosis.views.spread import Spread, spread_of
+from controlplane.diagnosis.views.told import number_of, told_all, told_number
+from controlplane.diagnosis.window import Window
+from dataplane.engine_metrics.signal import Signal
+
+_LEAST_SECONDS = 60.0
+_FEWEST = 3
+"""Places: of two, one may be spare."""
+_EACH = 8.0
+"""Requests in flight for each place: with so many none is left out by chance."""
+_READY = r"(?=.*\bready\b)(?=.*\b(workers?|replicas?|pods?|engines?|servers?|nodes?)\b)"
+
+
+def idle_places(window: Window) -> Verdict | None:
+    """By the blocks that requests hold, where nobody tells what runs: CERTAIN where all places are
+    known to be ready, else LIKELY."""
+    if window.all_series(Signal.RUNNING):
+        return None
+    held, now = spread_of(window, Signal.KV_BLOCKS_HELD), activity_of(window)
+    if held is None or len(held.by_place) < _FEWEST or held.seconds < _LEAST_SECONDS:
+        return None
+    idle, places = _always_idle(held), len(held.by_place)
+    if not idle or now.in_flight is None or now.in_flight.last.value < _EACH * places:
+        return None
+    if not are_one_pool(window, held.by_place):
+        return None
+    argument = Argument(window)
+    argument.across(held.series, held.says)
+    argument.says(f"idle all the time: {', '.join(idle)}")
+    argument.series(now.in_flight, "more than enough for each")
+    ready = told_number(window, _READY)
+    argument.fact(ready)
+    for fact in _beside(window):
+        argument.fact(fact)
+    argument.against("queue.overload: others have room for what these have too much of")
+    argument.against("phase.mismatch: they are of one phase")
+    detail = f"{len(idle)} of {places} have nothing"
+    if number_of(ready) == places:
+        return argument.verdict(Confidence.CERTAIN, detail=detail)
+    argument.need("whether the idle ones are ready and meant to get requests")
+    return argument.verdict(Confidence.LIKELY, detail=detail)
+
+
+def _always_idle(held: Spread) -> tuple[str, ...]:
+    """In the first readings and in the last."""
+    return tuple(place for place in held.idle if held.before.get(place) == 0)
+
+
+def _beside(window: Window) -> tuple[Fact, ...]:
+    """What else tells how much each has to do."""
+    return told_all(window, r"\bpower\b|requests to\b|shared|routed")

@@ -16,7 +16,7 @@ MOST_SCRAPES = 10_000
 MOST_ENGINES = 8000
 """On one page: some ten seconds of work."""
 NEWEST_OF_LOG = 32 << 20
-"""Bytes of a log that are read, its newest; some twenty seconds of work."""
+"""Bytes of a log that are read, its newest; some seconds of work."""
 MOST_UNPACKED = 4 << 30
 """Bytes that are unpacked for the newest of them."""
 MOST_FILES = 2000

@@ -258,9 +258,7 @@ def _log(opened: OpenedText, lines: Iterable[str], owners: Owners) -> tuple[Part
     if reader.knows_year:
         part = reader.finish(zero=0.0)
     else:
-        part = reader.finish()
-        length = (part.end or 0.0) - (part.start or 0.0)
-        part = reader.finish(first_at=opened.modified - length)
+        part = reader.finish(first_at=opened.modified - reader.length())
     if reader.sure_engine is not None:
         owners.take(reader.sure_engine, opened.place)
     elif part.engine is not None:

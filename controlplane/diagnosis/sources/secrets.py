@@ -17,8 +17,10 @@ _WORDS = (
     *("phk_", "akia", "asia"),
 )
 _TOKEN = re.compile(
-    r"token(?!s|_|iz)[\w-]*[\"'\\]*(?:\s*[:=]|,?\s)\s*[\"'\\\[]*(?!\d{1,7}(?!\w))\S"
+    r"token(?!s|_|iz)[\w-]*[\"'\\]*\s*[:=]\s*[\"'\\\[]*(?!\d{1,7}(?!\w))\S"
+    r"|(?<![\w-])-[\w-]*token(?!s|_|iz)[\w-]*[\"'\\]*,?\s"
 )
+"""A setting, or an option of a command line: `token usage` of every line of statistics is none."""
 _SURE_NAME = re.compile(r"passw(?:or)?d|pwd\b|secret|api.?key|access.?key", re.IGNORECASE)
 _CREDENTIAL = re.compile(r"(?=[^\s]*\d)[\w.~+/=-]{8,}")
 _FIGURE = re.compile(r"-?\d[\d,.]*\s?[a-zA-Zµ%]{0,3}(?:/[a-z]+)?")
@@ -27,7 +29,7 @@ _SCRUBBER = Scrubber()
 
 def without_secrets(text: str) -> str:
     """`text`, its secrets masked."""
-    return _SCRUBBER.text(text) if _may_hold_one(text) else text
+    return _SCRUBBER.text(text) if may_hold_secret(text) else text
 
 
 def told_without_secrets(key: str, text: str) -> str:
@@ -42,7 +44,8 @@ def told_without_secrets(key: str, text: str) -> str:
     return without_secrets(text)
 
 
-def _may_hold_one(text: str) -> bool:
+def may_hold_secret(text: str) -> bool:
+    """Whether it has to be looked through; no digit of it counts."""
     lowered = text.lower()
     if "://" in lowered and "@" in lowered:
         return True

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogEvent
 from controlplane.diagnosis.sources.log.memory import SHAPES
-from controlplane.diagnosis.sources.log.shape import WORD, ShapeTable
+from controlplane.diagnosis.sources.log.shape import ShapeTable
 
 _TABLE = ShapeTable(SHAPES)
 _NO_LINE = -1
@@ -23,6 +23,5 @@ def read_told_lines(facts: Iterable[Fact]) -> tuple[LogEvent, ...]:
             words=known[1].words,
         )
         for fact in facts
-        if fact.value is None
-        and (known := _TABLE.match(fact.raw, frozenset(WORD.findall(fact.raw)))) is not None
+        if fact.value is None and (known := _TABLE.match(fact.raw)) is not None
     )

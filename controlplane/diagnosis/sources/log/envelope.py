@@ -30,7 +30,7 @@ _TIME_KEYS = (
 )
 _LEVEL_KEYS = ("level", "levelname", "severity", "lvl", "loglevel")
 _LONGEST_NAME = 80
-_NO_RECORD: Mapping[str, object] = {}
+NO_RECORD: Mapping[str, object] = {}
 _DEEPEST = 3
 """A JSON line of a program inside that of Docker inside that of a collector."""
 
@@ -77,14 +77,39 @@ def uncoloured(line: str) -> str:
     return _COLOUR.sub("", line) if "\x1b" in line else line
 
 
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """What a container tool put before a message: where its name stands, and where it ends."""
+
+    start: int
+    stop: int
+    end: int
+
+
+NO_PREFIX = Prefix(0, 0, 0)
+
+
+def find_prefix(line: str) -> Prefix:
+    """Of `line`; the same in every line that differs from it in digits alone."""
+    is_named = "|" in line[:_LONGEST_NAME] or line.startswith(("[pod/", "pod/"))
+    found = _REPLICA.match(line) if is_named else None
+    if found is None:
+        return NO_PREFIX
+    return Prefix(*found.span(found.lastgroup or 0), found.end())
+
+
+def may_be_record(line: str) -> bool:
+    """Whether it may hold JSON; the same in every line that differs from it in digits alone."""
+    return line.rstrip().endswith("}")
+
+
 def open_line(line: str) -> list[Envelope]:
     """What `line` holds: one message, or several where JSON holds one with line breaks."""
-    is_named = "|" in line[:_LONGEST_NAME] or line.startswith(("[pod/", "pod/"))
-    replica = _REPLICA.match(line) if is_named else None
-    name = (replica["pod"] or replica["service"] or replica["bare"]) if replica else ""
-    body = line[replica.end() :] if replica else line
+    prefix = find_prefix(line)
+    name = line[prefix.start : prefix.stop]
+    body = line[prefix.end :]
     stamp, level = None, ""
-    record: Mapping[str, object] = _NO_RECORD
+    record: Mapping[str, object] = NO_RECORD
     for _ in range(_DEEPEST):
         opened = _from_json(body)
         if opened is None:
@@ -92,7 +117,7 @@ def open_line(line: str) -> list[Envelope]:
         body, own_stamp, own_level, record = opened
         stamp, level = stamp or own_stamp, own_level or level
     parts = body.rstrip("\n").split("\n") if "\n" in body else [body]
-    outer = stamp or find_stamp(line if body is line else body)
+    outer = stamp or find_stamp(body)
     return [
         Envelope(part, outer if index == 0 or stamp else None, level, name, record)
         for index, part in enumerate(parts)
@@ -109,7 +134,7 @@ def _level(text: str) -> str:
 def _from_json(text: str) -> tuple[str, Stamp | None, str, dict[str, object]] | None:
     """Message, time, level and all of a JSON object that is a log record; None for anything
     else."""
-    if not text.rstrip().endswith("}"):
+    if not may_be_record(text):
         return None
     start = text.find("{", 0, 80)
     if start < 0 or text[:start].strip():

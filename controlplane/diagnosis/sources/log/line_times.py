@@ -1,9 +1,8 @@
 """When the lines of a log were written: on which clock, from when until when, in what order."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
-from controlplane.diagnosis.sources.log.envelope import Envelope, open_line
-from controlplane.diagnosis.sources.log.stamp import Clock
+from controlplane.diagnosis.sources.log.stamp import Clock, Stamp
 from controlplane.diagnosis.sources.log.timeline import Timeline
 
 _CLOCK_STEP_SECONDS = 60.0
@@ -22,6 +21,7 @@ class LineTimes:
         self._year = year
         self._timeline = Timeline(year)
         self._steps_back: list[float] = []
+        self._marked: tuple[Stamp | None, Clock | None, float | None] = (None, None, None)
 
     @property
     def knows_year(self) -> bool:
@@ -46,12 +46,14 @@ class LineTimes:
         first, earliest, latest = self.spans.get(self.axis, (0.0, 0.0, 0.0))
         return first, earliest, latest
 
-    def mark(self, envelope: Envelope) -> tuple[Clock | None, float | None]:
+    def mark(self, stamp: Stamp | None) -> tuple[Clock | None, float | None]:
         """Notes the time of a line. Returns its clock and its seconds there, where it has any."""
-        if envelope.stamp is None:
+        if stamp is None:
             return None, None
-        axis = self._timeline.axis(envelope.stamp)
-        seconds = self._timeline.seconds(envelope.stamp)
+        if stamp is self._marked[0]:  # again it would say the same
+            return self._marked[1:]
+        axis = self._timeline.axis(stamp)
+        seconds = self._timeline.seconds(stamp)
         if seconds is None:
             return None, None
         span = self.spans.setdefault(axis, [seconds, seconds, seconds])
@@ -61,14 +63,14 @@ class LineTimes:
         span[2] = max(span[2], seconds)
         if axis is Clock.DATED or Clock.DATED not in self.spans:
             self.now = seconds
+        self._marked = (stamp, axis, seconds)
         return axis, seconds
 
-    def of_lines(self, lines: Sequence[str], shift: float) -> Iterator[float | None]:
-        """Of lines in their order, on `axis` and less `shift`; None for those that have no time
-        there."""
+    def again(self, stamps: Iterable[Stamp | None], shift: float) -> Iterator[float | None]:
+        """Of lines that have these, in their order, on `axis` and less `shift`; None for those that
+        have no time there."""
         timeline, axis = Timeline(self._year), self.axis
-        for line in lines:
-            stamp = open_line(line)[0].stamp
+        for stamp in stamps:
             is_on_axis = stamp is not None and timeline.axis(stamp) is axis
             seconds = timeline.seconds(stamp) if stamp is not None and is_on_axis else None
             yield None if seconds is None else seconds - shift

@@ -9,7 +9,7 @@ who wrote it, when, and which request it is.
 import json
 import re
 
-from controlplane.diagnosis.sources.secrets import without_secrets
+from controlplane.diagnosis.sources.secrets import may_hold_secret, without_secrets
 
 LEFT_OUT = "..."
 _KEYS = (
@@ -47,6 +47,12 @@ def without_private(line: str) -> str:
     if any(map(line.__contains__, _HINTS)):
         line = _record(line) or _text(line)
     return without_secrets(line)
+
+
+def may_hold_private(line: str) -> bool:
+    """Whether anything is to be looked for; the same in every line that differs from `line` in
+    digits alone."""
+    return any(map(line.__contains__, _HINTS)) or may_hold_secret(line)
 
 
 def _record(line: str) -> str | None:

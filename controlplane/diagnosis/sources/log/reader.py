@@ -16,23 +16,20 @@ from controlplane.diagnosis.sources.log.answers import Answers
 from controlplane.diagnosis.sources.log.envelope import Envelope, open_line, uncoloured
 from controlplane.diagnosis.sources.log.growing import GrowingSeries
 from controlplane.diagnosis.sources.log.keeping import Keeping, SeenEvent
-from controlplane.diagnosis.sources.log.levels import LEVEL_WORDS, by_level, may_matter
+from controlplane.diagnosis.sources.log.line_form import LineForm, LineForms, Saying
 from controlplane.diagnosis.sources.log.line_times import LineTimes
 from controlplane.diagnosis.sources.log.own import OwnRequests
 from controlplane.diagnosis.sources.log.private import without_private
-from controlplane.diagnosis.sources.log.shape import WORD, Match
+from controlplane.diagnosis.sources.log.shape import Match, first_match
 from controlplane.diagnosis.sources.log.stamp import Clock
-from controlplane.diagnosis.sources.log.tables import SHAPES, STATISTICS
 from controlplane.diagnosis.sources.log.thinning import Thinning
 from controlplane.diagnosis.sources.log.unread import Unread
 from controlplane.diagnosis.sources.log.writers import Writers
 from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.window import Doubt, DoubtKind
 
-_KEYS = SHAPES.keys.union(LEVEL_WORDS, settings.KEYS, *(form.keys for form in STATISTICS))
 _GLUED = re.compile(r"(?<=.)(?=(?:DEBUG|INFO|WARNING|ERROR) \d\d-\d\d \d\d:\d\d:\d\d )")
 """Where a console lost a line break."""
-_SAID_OFTEN = "Avg prompt throughput"
 _MOST_BEFORE_FIRST_STAMP = 1000
 MOST_CHARACTERS = 20_000
 """Of a line that are looked at. vLLM and SGLang write all their settings into one of several
@@ -56,6 +53,7 @@ class LogReader:
         self._cut: dict[str, str] = {}
         self._unread = Unread()
         self._passed_over: str | None = None
+        self._forms = LineForms()
 
     def read(self, lines: Iterable[str]) -> None:
         """In order; may be called again for the next log. A line may hold carriage returns, as
@@ -78,13 +76,16 @@ class LogReader:
         """Whose log it is, where several lines are of one engine and none is of another."""
         return self._writers.sure_engine
 
+    def length(self) -> float:
+        """Seconds from its earliest to its latest line."""
+        self._read_rest()
+        _, earliest, latest = self._times.span
+        return latest - earliest
+
     def finish(self, zero: float | None = None, first_at: float = 0.0) -> Part:
         """What was read. Its times count from `zero`, in Unix seconds, which wants `knows_year`;
         None: its first stamped line stands at `first_at`."""
-        for index, line in self._thinning.rest():
-            self._read_record(line, frozenset(WORD.findall(line)), index)
-        if self._passed_over is not None:
-            self._times.mark(open_line(self._passed_over)[0])
+        self._read_rest()
         axis = self._times.axis
         first, earliest, latest = self._times.span
         shift = first - first_at if zero is None else zero - self._times.to_unix
@@ -97,7 +98,7 @@ class LogReader:
                 for (name, value), at in self._settings.items()
             ),
             lines=lines,
-            line_times=tuple(self._times.of_lines(lines, shift)),
+            line_times=tuple(self._times.again(map(self._forms.stamp, lines), shift)),
             num_lines=self._kept.num_lines,
             doubts=tuple(self._doubts()),
             engine=self._writers.engine,
@@ -105,29 +106,42 @@ class LogReader:
             end=latest - shift if self._kept.num_lines else None,
         )
 
+    def _read_rest(self) -> None:
+        for index, line in self._thinning.rest():
+            self._read_record(line, self._forms.of(line), index)
+        if self._passed_over is not None:
+            self._times.mark(self._forms.stamp(self._passed_over))
+
     # --- one line -------------------------------------------------------------------------
     def _read_line(self, line: str) -> None:
         if not line or line.isspace():
             return
-        line = without_private(uncoloured(line[:MOST_CHARACTERS]))
+        line = uncoloured(line[:MOST_CHARACTERS])
+        form = self._forms.of(line)
+        if form.may_hold_private:
+            line = without_private(line)
+            form = self._forms.of(line)
         index = self._kept.line(line)
-        words = frozenset(WORD.findall(line))
-        hit = _KEYS & words
-        if "HTTP" in hit:
+        if "HTTP" in form.hit:
             self._count_answer(line)
-        if not hit and not may_matter(line):
+        if not form.is_known:
             self._pass_over(line, index)
-        elif not self._thinning.takes(hit, line, index):
+        elif not self._thinning.takes(form.hit, line, index):
             self._passed_over = None
-            self._read_record(line, words, index)
+            self._read_record(line, form, index)
 
-    def _read_record(self, line: str, words: frozenset[str], index: int) -> None:
-        if "\ufffd" in line:
+    def _read_record(self, line: str, form: LineForm, index: int) -> None:
+        if form.is_damaged:
             self._unread.count("bytes that are not UTF-8", line)
-        for part in _GLUED.split(line) if line.count(_SAID_OFTEN) > 1 else (line,):
+        if form.is_plain and form.saying.is_nothing:
+            self._times.mark(form.stamp(line))
+            return
+        if form.is_plain:
+            self._read_envelope(form.open(line), form.saying, index, line)
+            return
+        for part in _GLUED.split(line) if form.is_glued else (line,):
             for envelope in open_line(part):
-                own = words if envelope.text is line else frozenset(WORD.findall(envelope.text))
-                self._read_envelope(envelope, own, index, line)
+                self._read_envelope(envelope, Saying(envelope), index, line)
 
     def _count_answer(self, line: str) -> None:
         figure = self._answers.take(line)
@@ -138,27 +152,25 @@ class LogReader:
         """Its time counts only where it is the first or the last."""
         self._passed_over = line
         if index < _MOST_BEFORE_FIRST_STAMP and not self._times.spans:
-            self._times.mark(open_line(line)[0])
+            self._times.mark(self._forms.stamp(line))
 
-    def _read_envelope(
-        self, envelope: Envelope, words: frozenset[str], index: int, line: str
-    ) -> None:
-        axis, seconds = self._times.mark(envelope)
-        for figure in self._requests.take(envelope.record):
+    def _read_envelope(self, envelope: Envelope, saying: Saying, index: int, line: str) -> None:
+        axis, seconds = self._times.mark(envelope.stamp)
+        for figure in self._requests.take(envelope.record) if envelope.record else ():
             self._series.add(figure, {}, self._times.now)
-        if not settings.KEYS.isdisjoint(words):
+        if saying.has_settings:
             for name, value in settings.read_settings(envelope.text):
                 self._settings.setdefault((name, value), self._times.now)
-        if self._read_statistics(envelope, words):
+        if saying.statistics and self._read_statistics(envelope, saying):
             return
-        match = self._match(envelope, words)
+        match = self._match(envelope, saying)
         if match is not None and not self._goes_on(match):
             self._kept.event(SeenEvent(match, index, line, axis, seconds))
 
-    def _match(self, envelope: Envelope, words: frozenset[str]) -> Match | None:
-        found = SHAPES.match(envelope.text, words)
+    def _match(self, envelope: Envelope, saying: Saying) -> Match | None:
+        found = first_match(saying.shapes, envelope.text)
         if found is None:
-            match = by_level(envelope)
+            match = saying.level_match
             return None if match is None else _with_place(match, envelope)
         shape, match = found
         if shape.engine:
@@ -175,12 +187,11 @@ class LogReader:
             self._cut.update({match.words["slot"]: task})
         )
 
-    def _read_statistics(self, envelope: Envelope, words: frozenset[str]) -> bool:
+    def _read_statistics(self, envelope: Envelope, saying: Saying) -> bool:
         """Whether the line is nothing but statistics."""
-        for form in STATISTICS:
-            if form.keys.isdisjoint(words) or form.start.search(envelope.text) is None:
-                continue
-            figures = list(form.read(envelope.text))
+        for form, places in saying.statistics:
+            found = (place.read(envelope.text) for place in places)
+            figures = [figure for figure in found if figure is not None]
             if not figures:
                 self._unread.count(f"statistics of {form.engine}", envelope.text)
                 continue
@@ -189,7 +200,7 @@ class LogReader:
             if labels is not None:
                 for figure in figures:
                     self._series.add(figure, labels, self._times.now)
-            return form.event_keys is not None and form.event_keys.isdisjoint(words)
+            return form.event_keys is not None and form.event_keys.isdisjoint(saying.words)
         return False
 
     # --- in the end -----------------------------------------------------------------------

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from controlplane.diagnosis.log_event import LogKind
-from controlplane.diagnosis.sources.log.figure import Figure, percent, plain
+from controlplane.diagnosis.sources.log.figure import FigurePlace, Unit
 from controlplane.diagnosis.sources.log.shape import shape
 from dataplane.engine_metrics.signal import Signal
 
@@ -51,29 +51,30 @@ _OF_PREFILL: dict[str, tuple[Signal, dict[str, str]]] = {
 """A prefill server calls by this name what it is not connected to a decode server for yet."""
 
 
-def read_statistics(text: str) -> Iterator[Figure]:
+def find_statistics(text: str) -> Iterator[FigurePlace]:
     """Of the line of a prefill batch, or that of every some decode batches."""
     start = STATISTICS_START.search(text)
     if start is None:
         return
     is_prefill = start[0].startswith("Prefill")
-    for piece in text[start.end() + bool(start[0]) :].split(", "):
+    at = start.end() + bool(start[0])
+    for piece in text[at:].split(", "):
         name, _, value = piece.strip(" ,").partition(": ")
         known = _OF_PREFILL.get(name) if is_prefill else None
         known = known or _SIGNALS.get(name)
-        if known is None:
-            continue
-        figure = _figure(known[0], name, value, known[1])
-        if figure is not None:
-            yield figure
+        if known is not None:
+            begin = at + len(piece.rstrip(" ,")) - len(value)
+            number, unit = _number(value)
+            yield FigurePlace(known[0], name, (begin, begin + len(number)), unit, known[1])
+        at += len(piece) + len(", ")
 
 
-def _figure(signal: Signal, name: str, value: str, labels: dict[str, str]) -> Figure | None:
+def _number(value: str) -> tuple[str, Unit]:
     if value in ("True", "False"):
-        return Figure(signal, name, float(value == "True"), value)
+        return value, Unit.FLAG
     if value.endswith("%"):
-        return percent(signal, name, value[:-1], **labels)
-    return plain(signal, name, value.removesuffix(" token/s"), **labels)
+        return value[:-1], Unit.PERCENT
+    return value.removesuffix(" token/s"), Unit.PLAIN
 
 
 _GB = r"-?[\d.]+ ?[KMGT]i?B"

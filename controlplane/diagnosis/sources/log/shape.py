@@ -28,6 +28,10 @@ WORD = re.compile(r"[#A-Za-z_][A-Za-z0-9_-]*")
 """What counts as a word of a line."""
 
 
+_UNCOUNTED = re.compile(r"\{\d+(?:,\d*)?\}|\{,\d+\}|\(\?P<\w+>")
+"""How often, and names of groups: digits of an expression that it asks for in no text."""
+
+
 @dataclass(frozen=True, slots=True)
 class Match:
     """What a shape found in a line."""
@@ -49,6 +53,11 @@ class Shape:
     """What every such line says."""
     engine: str | None = None
     """Who writes it, where only one engine does."""
+
+    @property
+    def counts_digits(self) -> bool:
+        """Whether it may fit one of two lines that differ in digits alone."""
+        return any(map(str.isdigit, _UNCOUNTED.sub("", self.pattern.pattern)))
 
     def match(self, text: str) -> Match | None:
         """None where `text` is no such line."""
@@ -117,23 +126,30 @@ class ShapeTable:
             self._by_key.setdefault(rarest, []).append((place, each, frozenset(others)))
         self.keys = frozenset(self._by_key)
 
-    def match(self, text: str, words: frozenset[str]) -> tuple[Shape, Match] | None:
-        """The first shape that fits `text`, whose words are `words`."""
-        candidates = [
-            (place, each)
+    def candidates(self, words: frozenset[str]) -> tuple[Shape, ...]:
+        """Those that a text of these words may be of, in order."""
+        found = {
+            place: each
             for key in self.keys & words
             for place, each, others in self._by_key[key]
             if others <= words
-        ]
-        if len(candidates) > 1:
-            candidates.sort(key=lambda candidate: candidate[0])
-        for _, each in candidates:
-            found = each.match(text)
-            if found is not None:
-                return each, found
-        return None
+        }
+        return tuple(found[place] for place in sorted(found))
+
+    def match(self, text: str) -> tuple[Shape, Match] | None:
+        """The first shape that fits `text`."""
+        return first_match(self.candidates(frozenset(WORD.findall(text))), text)
 
     def shape_of(self, text: str) -> Shape | None:
         """The first shape that fits `text`."""
-        found = self.match(text, frozenset(WORD.findall(text)))
+        found = self.match(text)
         return None if found is None else found[0]
+
+
+def first_match(shapes: Iterable[Shape], text: str) -> tuple[Shape, Match] | None:
+    """Of the first that fits `text`."""
+    for each in shapes:
+        found = each.match(text)
+        if found is not None:
+            return each, found
+    return None

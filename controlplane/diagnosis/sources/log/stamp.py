@@ -71,6 +71,17 @@ _STAMP = re.compile(
 )
 
 
+_NUMBERS = (
+    *((r"[01]\d|2[0-3]", r"\d\d"), (r"[0-5]\d|60", r"\d\d"), (r"[0-5]\d", r"\d\d")),
+    *((r"(?:19|20)\d\d", r"\d{4}"), (r"20\d\d", r"\d{4}"), (r"1\d{9}", r"\d{10}")),
+)
+"""What a stamp asks of its digits, and what it asks when any will do."""
+LOOSE_STAMP = re.compile(
+    functools.reduce(lambda pattern, pair: pattern.replace(*pair), _NUMBERS, _STAMP.pattern)
+)
+"""Finds all that stamps may be in lines that differ from this one in digits alone."""
+NOWHERE = (-1, -1)
+
 _MAY_HOLD_TIME = re.compile(r"\d:[0-5]\d:\d")
 _MAY_HOLD_SECONDS = re.compile(r"^\[ *\d|^\d+\.\d|: \[ *\d|[:\]] \d+\.\d\d\.|>\[|timestamp=|\bts=")
 
@@ -82,7 +93,41 @@ def find_stamp(line: str) -> Stamp | None:
         and _MAY_HOLD_SECONDS.search(line, 0, _HEAD) is None
     ):
         return None
+    return _read(_STAMP.search(line, 0, _HEAD))
+
+
+def place_of_stamp(line: str) -> tuple[int, int] | None:
+    """From where to where the first stamp is at the head of every line that differs from `line` in
+    digits alone, and has one there: NOWHERE where none has any. None where the digits decide."""
+    loose = LOOSE_STAMP.search(line, 0, _HEAD)
+    if loose is None:
+        return NOWHERE
     found = _STAMP.search(line, 0, _HEAD)
+    if found is None or (found.start(), found.lastgroup) != (loose.start(), loose.lastgroup):
+        return None
+    return loose.span()
+
+
+def stamp_at(line: str, place: tuple[int, int] | None) -> Stamp | None:
+    """As `find_stamp` finds it, where `place` is known of such a line."""
+    if place == NOWHERE:
+        return None
+    if place is None:
+        return find_stamp(line)
+    start, stop = place
+    before = 1 if start else 0  # one more at both ends says where a word begins and ends
+    text = line[start - before : min(stop + 1, _HEAD)]
+    return _stamp_in(text, before) or find_stamp(line)
+
+
+@functools.lru_cache(maxsize=1024)
+def _stamp_in(text: str, place: int) -> Stamp | None:
+    """At its `place`; many lines in a row have the same."""
+    return _read(_STAMP.match(text, place))
+
+
+def _read(found: re.Match[str] | None) -> Stamp | None:
+    """None for what is no date, too."""
     if found is None:
         return None
     try:
@@ -107,12 +152,15 @@ def _day(year: int, month: int, day: int) -> float:
 LEAP_YEAR = 1972
 
 
+_OF_DAY = {number: tuple(f"{name}{number}" for name in "hmsf") for number in (1, 2, 3, 4, 5, 6, 9)}
+
+
 def _of_day(found: re.Match[str], group: int) -> float:
-    fraction = found[f"f{group}"]
+    hours, minutes, seconds, fraction = found.group(*_OF_DAY[group])
     return (
-        int(found[f"h{group}"]) * 3600
-        + int(found[f"m{group}"]) * 60
-        + int(found[f"s{group}"])
+        int(hours) * 3600
+        + int(minutes) * 60
+        + int(seconds)
         + (float("0." + fraction[1:]) if fraction else 0.0)
     )
 
@@ -156,6 +204,7 @@ def _syslog(found: re.Match[str]) -> Stamp:
     return Stamp(Clock.YEARLESS, _since_new_year(month, day) + _of_day(found, 6))
 
 
+@functools.lru_cache(maxsize=512)
 def _since_new_year(month: int, day: int) -> float:
     return _day(LEAP_YEAR, month, day) - _day(LEAP_YEAR, 1, 1)
 

@@ -18,7 +18,7 @@ from controlplane.diagnosis.sources.log import (
     vllm,
     vllm_start,
 )
-from controlplane.diagnosis.sources.log.figure import Figure
+from controlplane.diagnosis.sources.log.figure import FigurePlace
 from controlplane.diagnosis.sources.log.shape import ShapeTable
 
 
@@ -31,7 +31,7 @@ class StatisticsForm:
     """Words of which such a line holds one."""
     start: re.Pattern[str]
     """What makes it one. A line that has this and no figure was cut off."""
-    read: Callable[[str], Iterator[Figure]]
+    find: Callable[[str], Iterator[FigurePlace]]
     event_keys: frozenset[str] | None
     """Words that make it an event as well; None: any may be."""
 
@@ -41,28 +41,28 @@ STATISTICS = (
         "vllm",
         vllm.STATISTICS_KEYS,
         vllm.STATISTICS_START,
-        vllm.read_statistics,
+        vllm.find_statistics,
         frozenset({"Preemptions"}),
     ),
     StatisticsForm(
         "sglang",
         sglang.STATISTICS_KEYS,
         sglang.STATISTICS_START,
-        sglang.read_statistics,
+        sglang.find_statistics,
         frozenset(),
     ),
     StatisticsForm(
         "llama.cpp",
         llamacpp_speeds.STATISTICS_KEYS,
         llamacpp_speeds.STATISTICS_START,
-        llamacpp_speeds.read_statistics,
+        llamacpp_speeds.find_statistics,
         None,
     ),
     StatisticsForm(
         "trtllm",
         trtllm.STATISTICS_KEYS,
         trtllm.STATISTICS_START,
-        trtllm.read_statistics,
+        trtllm.find_statistics,
         frozenset(),
     ),
 )

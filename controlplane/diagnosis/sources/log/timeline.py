@@ -1,5 +1,6 @@
 """From the stamps of a log's lines to seconds on one axis."""
 
+import functools
 from datetime import UTC, datetime
 
 from controlplane.diagnosis.sources.log.stamp import CALENDAR, LEAP_YEAR, Clock, Stamp
@@ -25,6 +26,8 @@ class Timeline:
         self._last: float | None = None
         self._stray: float | None = None
         self.knows_year = year is not None
+        self._year_span = (0.0, 0.0, 0)
+        """From when until when a year lasts, and which."""
         self.to_unix = 0.0
         """To be added to the calendar's seconds, where `knows_year`, for Unix seconds."""
 
@@ -79,9 +82,13 @@ class Timeline:
         return found
 
     def _year_of_last(self) -> int:
-        if self._last is not None:
-            return datetime.fromtimestamp(self._last, UTC).year
-        return self._year or LEAP_YEAR
+        if self._last is None:
+            return self._year or LEAP_YEAR
+        begin, end, year = self._year_span
+        if not begin <= self._last < end:
+            year = datetime.fromtimestamp(self._last, UTC).year
+            self._year_span = (_new_year(year), _new_year(year + 1), year)
+        return year
 
     def _with_day(self, seconds: float) -> float:
         if self._last is None:
@@ -108,6 +115,7 @@ def _in_leap_year(seconds: float) -> float:
     )
 
 
+@functools.lru_cache(maxsize=512)
 def _new_year(year: int) -> float:
     return datetime(year, 1, 1, tzinfo=UTC).timestamp()
 

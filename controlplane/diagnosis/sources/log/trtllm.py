@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from controlplane.diagnosis.log_event import LogKind
-from controlplane.diagnosis.sources.log.figure import Figure, plain
+from controlplane.diagnosis.sources.log.figure import FigurePlace
 from controlplane.diagnosis.sources.log.shape import shape
 from dataplane.engine_metrics.signal import Signal
 
@@ -25,13 +25,12 @@ _SIGNALS = {
 }
 
 
-def read_statistics(text: str) -> Iterator[Figure]:
+def find_statistics(text: str) -> Iterator[FigurePlace]:
     """Of one iteration."""
-    for name, number in _PAIR.findall(text):
-        signal = _SIGNALS.get(name)
-        figure = None if signal is None else plain(signal, name, number)
-        if figure is not None:
-            yield figure
+    for found in _PAIR.finditer(text):
+        signal = _SIGNALS.get(found[1])
+        if signal is not None:
+            yield FigurePlace(signal, found[1], found.span(2))
 
 
 _TRTLLM = "trtllm"

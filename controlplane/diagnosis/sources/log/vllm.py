@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from controlplane.diagnosis.log_event import LogKind
-from controlplane.diagnosis.sources.log.figure import Figure, percent, plain
+from controlplane.diagnosis.sources.log.figure import FigurePlace, Span, Unit
 from controlplane.diagnosis.sources.log.shape import shape
 from dataplane.engine_metrics.signal import Signal
 
@@ -47,7 +47,7 @@ _SIGNALS = {
 }
 
 
-def read_statistics(text: str) -> Iterator[Figure]:
+def find_statistics(text: str) -> Iterator[FigurePlace]:
     """Of the line that both versions write every few seconds, and those beside it.
 
     A figure counts only where its unit, a comma or a full stop follows: half a number at the end of
@@ -57,17 +57,19 @@ def read_statistics(text: str) -> Iterator[Figure]:
     if start is None:
         return
     engine = _ENGINE.search(text, 0, start.start() + 1)
-    labels = {"engine": str(int(engine[1]))} if engine else {}
-    pieces = text[start.end() :].split(", ")
+    label_at = ("engine", engine.span(1)) if engine else None
     told: set[Signal] = set()
-    for place, piece in enumerate(pieces):
+    at = start.end()
+    for piece in text[at:].split(", "):
         name, _, rest = piece.partition(": ")
+        end = at + len(piece)
         signal = _SIGNALS.get(name) or _of_cache(name, told)
         if signal is not None:
             told.add(signal)
-            figure = _figure(signal, name, rest, labels, place + 1 < len(pieces))
-            if figure is not None:
-                yield figure
+            found = _number(rest, end - len(rest), end < len(text))
+            if found is not None:
+                yield FigurePlace(signal, name, *found, label_at=label_at)
+        at = end + len(", ")
 
 
 def _of_cache(name: str, told: set[Signal]) -> Signal | None:
@@ -78,14 +80,15 @@ def _of_cache(name: str, told: set[Signal]) -> Signal | None:
     return Signal.HOST_KV_USAGE if Signal.KV_USAGE in told else Signal.KV_USAGE
 
 
-def _figure(
-    signal: Signal, name: str, rest: str, labels: dict[str, str], is_followed: bool
-) -> Figure | None:
-    number, _, unit = rest.removeprefix("GPU: ").partition(" ")
+def _number(rest: str, at: int, is_followed: bool) -> tuple[Span, Unit] | None:
+    """Where it is in `rest`, which stands at `at`."""
+    told = rest.removeprefix("GPU: ")
+    at += len(rest) - len(told)
+    number, _, unit = told.partition(" ")
     if number.endswith(("%", "%.")):
-        return percent(signal, name, number.rstrip("%."), **labels)
+        return (at, at + len(number.rstrip("%."))), Unit.PERCENT
     if unit or is_followed or number.endswith("."):
-        return plain(signal, name, number.rstrip("."), **labels)
+        return (at, at + len(number.rstrip("."))), Unit.PLAIN
     return None
 
 

@@ -49,42 +49,54 @@ def _still(
 ) -> Iterable[Doubt]:
     if len(gauge.readings) < _STILL_READINGS or gauge.span_seconds < _STILL_SECONDS or not work:
         return
-    name = gauge.origin.name
-    stays = f"{name} stays {gauge.last.raw} to the digit for {gauge.span_seconds:g} s"
+    stays = f"{gauge.origin.name} stays {gauge.last.raw} to the digit for {gauge.span_seconds:g} s"
     moved = [each for each in work if each.increase]
-    observed = [each for each in histograms if each.observed.count and len(each.readings) > 1]
-    if not moved and not any(
-        each.readings[-1].count != each.readings[0].count for each in observed
-    ):
+    if not moved and not _are_observed(histograms):
         counters = ", ".join(sorted(each.origin.name for each in work))
         yield Doubt(
             kind=DoubtKind.STUCK,
-            name=name,
+            name=gauge.origin.name,
             what=f"{stays} while nothing is counted ({counters}): either nothing moves, or it is "
             "of a time that is over",
             at=gauge.first.at,
         )
         return
-    tokens = max(
-        (each for each in moved if each.signal is Signal.GENERATION_TOKENS),
-        key=lambda each: each.increase or 0.0,
-        default=None,
-    )
-    if (
-        gauge.signal is Signal.KV_USAGE
-        and not is_rounded(name)
-        and gauge.last.value < 1
-        and tokens is not None
-        and (tokens.increase or 0.0) >= _BUSY_TOKENS
-        and len(gauge.readings) >= _BUSY_READINGS
-    ):
+    tokens = _busiest(moved)
+    if tokens is not None and _has_to_move(gauge):
         yield Doubt(
             kind=DoubtKind.STUCK,
-            name=name,
+            name=gauge.origin.name,
             what=f"{stays} while {tokens.origin.name} went {tokens.first.raw} -> "
             f"{tokens.last.raw}: nobody sets it any more",
             at=gauge.first.at,
         )
+
+
+def _are_observed(histograms: Sequence[HistogramSeries]) -> bool:
+    """Something was put into one of them between its first reading and its last."""
+    return any(
+        each.observed.count
+        and len(each.readings) > 1
+        and each.readings[-1].count != each.readings[0].count
+        for each in histograms
+    )
+
+
+def _busiest(moved: Sequence[Series]) -> Series | None:
+    """Of the counters of tokens the one that grew most, where that was by many."""
+    tokens = [each for each in moved if each.signal is Signal.GENERATION_TOKENS]
+    most = max(tokens, key=lambda each: each.increase or 0.0, default=None)
+    return None if most is None or (most.increase or 0.0) < _BUSY_TOKENS else most
+
+
+def _has_to_move(gauge: Series) -> bool:
+    """A usage that is neither full nor rounded changes with each block that is taken."""
+    return (
+        gauge.signal is Signal.KV_USAGE
+        and not is_rounded(gauge.origin.name)
+        and gauge.last.value < 1
+        and len(gauge.readings) >= _BUSY_READINGS
+    )
 
 
 def _per_scrape(gauge: Series, counters: Sequence[Series]) -> Iterable[Doubt]:

@@ -17,8 +17,8 @@ _LEAST_SECONDS = 5.0
 _REFUSED = re.compile(
     r"refused|connection attempts failed(?! \()|nothing listens|econnrefused", re.IGNORECASE
 )
-"""Nobody takes connections: a process that stands still takes them, and says nothing. Attempts may
-fail for another reason, which then stands behind them."""
+"""Nobody takes connections: a process that stands still takes them, and says nothing. Where
+attempts fail for another reason, that stands behind them."""
 
 
 def last_page_at(window: Window) -> float | None:

@@ -4,7 +4,6 @@ A port that refuses and a way that is lost are two things, and both are called a
 """
 
 import errno
-import os
 import re
 
 _NOT_ASKED = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
@@ -17,12 +16,6 @@ def is_refusal(error: BaseException) -> bool:
     has and this machine could ask."""
     numbers = _numbers(_root_of(error)) - _NOT_ASKED
     return numbers == {errno.ECONNREFUSED}
-
-
-def said_by_system(error: BaseException) -> str:
-    """`Connection refused`, `No route to host`; empty where it said nothing, or several things."""
-    numbers = _numbers(_root_of(error)) - _NOT_ASKED
-    return os.strerror(numbers.pop()) if len(numbers) == 1 else ""
 
 
 def _numbers(error: BaseException) -> set[int]:

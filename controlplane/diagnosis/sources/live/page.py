@@ -18,7 +18,7 @@ import httpx
 
 from controlplane.diagnosis.sources.bounds import MOST_OF_PAGE
 from controlplane.diagnosis.sources.decoding import decoded, unpacked
-from controlplane.diagnosis.sources.live.connecting import is_refusal, said_by_system
+from controlplane.diagnosis.sources.live.connecting import is_refusal
 
 MAX_PAGE_BYTES = MOST_OF_PAGE
 SCRAPE_SECONDS = 5.0
@@ -209,11 +209,10 @@ def _too_long(max_bytes: int) -> str:
 def said(error: Exception) -> str:
     """What happened, in words; many errors of connections have none of their own. The number of an
     error of the system is left out: among figures it reads as one. Where all attempts to connect
-    failed, it says why: a port that refuses is another thing than a way that is lost."""
+    failed, and not because its port refuses, it says that: a lost way is another thing."""
     words = _ERRNO.sub("", str(error))
     if isinstance(error, httpx.ConnectError) and words.endswith("attempts failed"):
-        why = said_by_system(error)
-        words = f"{words} ({why})" if why else words
+        words = words if is_refusal(error) else f"{words} (no way to it)"
     return f"{type(error).__name__}: {words}" if words else type(error).__name__
 
 

@@ -6,7 +6,7 @@ import errno
 import httpx
 import pytest
 
-from controlplane.diagnosis.sources.live.connecting import is_refusal, said_by_system
+from controlplane.diagnosis.sources.live.connecting import is_refusal
 from controlplane.diagnosis.sources.live.page import PageError, create_http, get_page
 from controlplane.diagnosis.sources.live.silence import REFUSED, try_port
 from tests.ports import free_ports
@@ -39,11 +39,6 @@ def test_a_refusal_is_one_by_every_address_that_was_asked(
     error: BaseException, is_refused: bool
 ) -> None:
     assert is_refusal(error) is is_refused
-
-
-def test_what_the_system_said_of_all_attempts_is_told() -> None:
-    assert said_by_system(below(NO_ROUTE)) == "No route to host"
-    assert said_by_system(below(ExceptionGroup("several", [SHUT, NO_ROUTE]))) == ""
 
 
 def test_a_real_port_without_a_listener_refuses() -> None:

@@ -34,6 +34,8 @@ def is_by_caller(key: str, names: list[str], waiting: frozenset[str]) -> bool:
         return False
     if re.search(CALLER, plain(key)):
         return True
+    if all(name.isdigit() for name in names):
+        return False  # places in a list
     return not _BY_WHAT.search(plain(key)) and len(waiting & set(names)) > 1
 
 

@@ -5,6 +5,7 @@ chunks; what arrives meanwhile waits beside an almost empty cache.
 """
 
 import re
+from itertools import pairwise
 
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.confidence import Confidence
@@ -21,6 +22,7 @@ from controlplane.diagnosis.rules.queue.head_wants import (
     by_reservation,
     by_what_the_head_lacks,
 )
+from controlplane.diagnosis.rules.queue.head_without_room import by_room
 from controlplane.diagnosis.rules.queue.one_piece import LENGTHS, behind_one_piece
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
@@ -50,7 +52,7 @@ _CHUNK_LINE = r"prefill batch.*#new-seq:\s*1\b.*#new-token:\s*(\d+).*#queue-req:
 def judge(window: Window) -> Verdict | None:
     """CERTAIN where the long prompt and the short ones are known, with room in the cache."""
     now = activity_of(window)
-    told = _by_single_requests(now)
+    told = _by_single_requests(now) or by_room(now)
     if told is not None:
         return told
     waiting = _waits_beside_room(now)
@@ -86,7 +88,7 @@ def _by_work(now: Activity, waiting: Series, *, is_idle: bool) -> Verdict | None
     hidden = None if is_worked_at else behind_one_piece(argument, now, is_long=is_long)
     if hidden is not None:
         return hidden
-    if is_idle or not (is_long or is_worked_at):
+    if is_idle or not (is_long or is_worked_at) or _has_its_turn(now):
         return None
     _weigh(argument, now)
     waits_for_room = waits_for_room and other_prompts(now.window) is not None
@@ -100,6 +102,19 @@ def _by_work(now: Activity, waiting: Series, *, is_idle: bool) -> Verdict | None
     if _chunks(now) and now.has_room and now.has_all_seats_taken is False:
         return argument.verdict(Confidence.LIKELY)
     return argument.verdict(Confidence.POSSIBLE)
+
+
+def _has_its_turn(now: Activity) -> bool:
+    """Of prompts of which none is known to be shorter, one after the other is let in: as long as
+    reading takes each waits for its turn, and nobody holds the others up."""
+    backlog, running = now.backlog, now.running
+    if backlog is None or running is None or min(len(backlog.readings), len(running.readings)) < 3:
+        return False
+    if other_prompts(now.window) is not None or prompts_by_histogram(now.window) is not None:
+        return False
+    falls = all(after < before for before, after in pairwise(backlog.values))
+    joins = all(after > before for before, after in pairwise(running.values))
+    return falls and joins
 
 
 def _is_idle(now: Activity) -> bool:

@@ -123,7 +123,29 @@ def differences(window: Window) -> tuple[Fact, ...]:
 
 
 def block_of(window: Window) -> Figure | None:
-    """Of the prefix cache: exported, told, or as an engine says when it starts."""
+    """Of the prefix cache: exported, told, or as an engine says when it starts. Where the steps in
+    which prefixes are looked up are told apart from a block of the pool, it is those."""
+    step = _lookup_step(window)
+    return step if step is not None else _block_of_pool(window)
+
+
+def _lookup_step(window: Window) -> Figure | None:
+    """Engines with several kinds of layers look prefixes up in a common multiple of their blocks,
+    and export the block of one of them."""
+    fact = told_number(window, _STEP)
+    return figure_of(fact, number_of(fact))
+
+
+_STEP = (
+    r"\b(scheduler|scheduling|hash(ing)?|effective|aligned|alignment|lcm|logical|unified|virtual"
+    r"|hybrid|mamba|attention|match(ing)?|prefix( cache)?|cache hit|hits?)\b.*"
+    r"\b(block|page|chunk|alignment|granularity|step)( (size|tokens|length))?\b"
+    r"|\b(block|page) size\b.*\b(effective|aligned|scheduler|hash|hits?|prefix)\b"
+    r"|\b(hits?|prefix\w*|cache)\b.*\b(granularity|alignment)\b"
+)
+
+
+def _block_of_pool(window: Window) -> Figure | None:
     series = window.find(Signal.KV_BLOCK_SIZE)
     if series is not None:
         return Figure(series.last.value, f"block_size {series.last.raw}")

@@ -70,6 +70,8 @@ _SAYS_HARM: tuple[tuple[Mechanism, str], ...] = (
         r"hits?|cached|shared?|common|distinct|differ|prefix|begins?|identical|history|reuse"
         r"|template|system prompt|instruction|first (line|tokens?|bytes)",
     ),
+    # What was found before a change, beside a page that finds next to nothing.
+    (Mechanism.CACHE_PREFIX_LOSS, r"^hit rate before"),
     # A clock that was held against another.
     (Mechanism.CLOCK_SKEW, r"minus|offset|skew|drift"),
     # A time for each request that is most of what its first token takes on the page.

@@ -8,6 +8,7 @@ from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.rules.cache.changing_start import changes_at_start
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import activity_of
 from controlplane.diagnosis.views.argument import Argument
@@ -50,6 +51,9 @@ _SHARED = (
 def judge(window: Window) -> Verdict | None:
     """CERTAIN where no request, or no shared part, fills one block; LIKELY where none of those that
     came did, or prompts are known to differ; otherwise no hits are a fact and no trouble."""
+    changing = changes_at_start(window)
+    if changing is not None:
+        return changing
     argument = Argument(window)
     queried = _no_hits(argument, window)
     if queried is None:

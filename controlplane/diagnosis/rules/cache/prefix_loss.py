@@ -18,6 +18,7 @@ from controlplane.diagnosis.rules.cache.hit_courses import (
     went_with_its_traffic,
 )
 from controlplane.diagnosis.rules.cache.known_shared import known_and_not_found
+from controlplane.diagnosis.rules.cache.lost_between_turns import was_lost_between_turns
 from controlplane.diagnosis.rules.cache.slot_memory import (
     differs_early,
     is_pinned,
@@ -105,6 +106,13 @@ _DIRECT = (
         ),
     ),
     (was_shared_and_computed, ("cache.nothing_shared: it is known to be shared",)),
+    (
+        was_lost_between_turns,
+        (
+            "cache.nothing_shared: an earlier turn found nearly all of its prompt",
+            "cache.grown_contexts: prompts have stopped to grow, and nobody else takes the slot",
+        ),
+    ),
     (differs_early, ("cache.nothing_shared: it is one conversation that only grows",)),
 )
 """Looks of which each is enough, with what speaks against its look-alikes."""

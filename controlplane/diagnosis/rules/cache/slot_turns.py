@@ -9,7 +9,7 @@ from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.told import told_all, value_of
 from controlplane.diagnosis.window import Window
-from controlplane.diagnosis.words.sessions import SESSIONS
+from controlplane.diagnosis.words.sessions import NUM_SESSIONS
 
 _FEWEST_TURNS = 3
 _LITTLE_KEPT = 0.5
@@ -19,7 +19,6 @@ _APART = 0.1
 _ALIKE = 0.1
 """By which one conversation grows from turn to turn."""
 _SLOTS = r"^(n )?(parallel|slots)( slots)?$"
-_CONVERSATIONS = rf"^{SESSIONS}( active| open)?$"
 
 
 def slots_take_turns(window: Window) -> Verdict | None:
@@ -63,7 +62,7 @@ def _take_turns(lengths: list[float]) -> bool:
 
 
 def _has_a_slot_for_each(window: Window) -> bool:
-    slots, many = value_of(window, _SLOTS), value_of(window, _CONVERSATIONS)
+    slots, many = value_of(window, _SLOTS), value_of(window, NUM_SESSIONS)
     return slots is not None and many is not None and many <= slots
 
 
@@ -79,7 +78,7 @@ def _verdict(window: Window, lengths: list[float], kept: list[float]) -> Verdict
         *window.events_of(LogKind.PROMPT_EVALUATED)[-2:],
     ):
         argument.says(event.line.strip()[:200])
-    for fact in told_all(window, rf"{_SLOTS}|{_CONVERSATIONS}|common|turn|system"):
+    for fact in told_all(window, rf"{_SLOTS}|{NUM_SESSIONS}|common|turn|system"):
         argument.fact(fact)
     argument.against(
         "cache.prefix_loss: alone each would find its history, the other throws it out"

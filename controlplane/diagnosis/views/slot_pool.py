@@ -5,15 +5,43 @@ from dataclasses import dataclass
 
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.log_event import LogKind
-from controlplane.diagnosis.views.told import numbers_in, told_all, value_of
+from controlplane.diagnosis.views.told import numbers_in, says_yes, told_all, value_of
+from controlplane.diagnosis.views.told import told as told_fact
 from controlplane.diagnosis.window import Window
-from controlplane.diagnosis.words.limits import SLOT_POOL
 from controlplane.diagnosis.words.lines import NO_ROOM_IN_SLOTS
 
 _UNIFIED = r"kv_unified = '?(true|1)"
 _ROOM_LEFT = 0.7
 """Of the pool, that prompts took at most when they were let in."""
 _FITS = 0.02
+
+
+def slot_pool_size(window: Window) -> float | None:
+    """Tokens that all slots share, as it was told; where one pool is known to be of all, what each
+    of them was promised is that pool."""
+    told = value_of(window, _SLOT_POOL)
+    is_one = bool(window.lines_with(_UNIFIED)) or says_yes(told_fact(window, _ONE_POOL))
+    return told if told is not None or not is_one else value_of(window, _OF_A_SLOT)
+
+
+_SLOT_POOL = r"^(n )?(ctx|context)( size| tokens)?$|kv (pool )?tokens"
+"""Of llama.cpp: what all of its slots share."""
+_ONE_POOL = r"kv unified|unified kv"
+_OF_A_SLOT = r"^n ctx (slot|per seq)$"
+
+
+def held_by_released(window: Window) -> tuple[float, ...]:
+    """Tokens of each slot as it was when it ended after none of them found room; nothing of one
+    slot alone."""
+    full = window.events_of(LogKind.NO_ROOM, LogKind.OUT_OF_MEMORY)
+    if not full:
+        return ()
+    held = {
+        event.words.get("slot", ""): event.fields["tokens"]
+        for event in window.events_of(LogKind.REQUEST_ENDED)
+        if event.index > full[0].index and event.fields.get("tokens")
+    }
+    return tuple(held.values()) if len(held) > 1 else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +67,7 @@ def outgrown_pool(window: Window) -> Outgrown | None:
     if not exceeded or len(prompts) < 2:
         return None
     promised = max(event.fields.get("context", 0.0) for event in prompts.values())
-    pool = value_of(window, SLOT_POOL) or promised
+    pool = value_of(window, _SLOT_POOL) or promised
     is_shared = pool <= promised or bool(window.lines_with(_UNIFIED))
     admitted = tuple(event.fields["tokens"] for event in prompts.values())
     if pool <= 0 or not is_shared or sum(admitted) > _ROOM_LEFT * pool:

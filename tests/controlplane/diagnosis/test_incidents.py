@@ -34,6 +34,7 @@ _SEEN_DIRECTLY = frozenset(
         "comm-four-cards-small-model",
         "comm-no-bridge-between-slots",
         "decode-no-swap-space-n-50",
+        "fragmentation-npu-multimodal",
         "host-128-clients-gil",
         "host-sleep-offload-raylet-kill",
         "oom-capture-end-async",

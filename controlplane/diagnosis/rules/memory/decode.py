@@ -17,10 +17,9 @@ from controlplane.diagnosis.rules.memory.ledger import (
 )
 from controlplane.diagnosis.rules.memory.stage import Stage
 from controlplane.diagnosis.verdict import Verdict
-from controlplane.diagnosis.views.slot_pool import outgrown_pool
-from controlplane.diagnosis.views.told import numbers_in, value_of
+from controlplane.diagnosis.views.slot_pool import held_by_released, outgrown_pool, slot_pool_size
+from controlplane.diagnosis.views.told import numbers_in
 from controlplane.diagnosis.window import Window
-from controlplane.diagnosis.words.limits import SLOT_POOL
 from controlplane.diagnosis.words.lines import NO_ROOM_IN_SLOTS
 from dataplane.engine_metrics.signal import Signal
 
@@ -82,6 +81,7 @@ def _evidence(window: Window, failure: Failure) -> tuple[str, ...]:
     return (
         *asked_for(failure),
         *_pool(failure),
+        *_released(window),
         *((f"in a decode step: {shortened(step)}",) if step else ()),
         *(course(series) for series in courses if series is not None),
         *_pages(window),
@@ -126,8 +126,11 @@ say."""
 
 
 def _are_slots_full(window: Window) -> bool:
-    """What the slots hold, as somebody told, is all of the context that they share."""
-    size = value_of(window, SLOT_POOL)
+    """What the slots hold, as somebody told or as each says when it is released, is all of the
+    context that they share."""
+    size = slot_pool_size(window)
+    if size is not None and sum(held_by_released(window)) >= _FULL * size:
+        return True
     return size is not None and any(
         sum(numbers_in(fact.raw)) >= _FULL * size
         for fact in facts_named(window, r"held|slots|in_use|used")
@@ -139,6 +142,15 @@ def _pool(failure: Failure) -> tuple[str, ...]:
     """The pool's own figures, in tokens."""
     lines = [shortened(line) for line in failure.lines if _POOL_FIGURES.search(line)]
     return tuple(dict.fromkeys(line for line in lines if line != shortened(failure.line)))
+
+
+def _released(window: Window) -> tuple[str, ...]:
+    """What slots held when all of them were given up, against what they share."""
+    held, size = held_by_released(window), slot_pool_size(window)
+    if size is None or sum(held) < _FULL * size:
+        return ()
+    whole = f"{' + '.join(f'{each:.0f}' for each in held)} = {sum(held):.0f}"
+    return (f"the slots held {whole} of {size:.0f} tokens that they share, and wanted more",)
 
 
 def _pages(window: Window) -> tuple[str, ...]:

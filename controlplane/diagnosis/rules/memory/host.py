@@ -20,6 +20,7 @@ from controlplane.diagnosis.rules.memory.killed import (
 from controlplane.diagnosis.rules.memory.ledger import facts_named, known, shortened
 from controlplane.diagnosis.rules.memory.on_cpu import cpu_failure
 from controlplane.diagnosis.rules.memory.outlived import began_anew, works_on
+from controlplane.diagnosis.rules.memory.towards_limit import towards_limit
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import course
 from controlplane.diagnosis.views.course import course_of
@@ -72,6 +73,9 @@ def _judge(window: Window) -> Verdict | None:
         *(() if is_named or not events else ("by its name what was killed is no engine's",)),
     )
     stands = () if events or lines else _page_stands(window, told)
+    again = towards_limit(window) if told and not is_old(told) else ()
+    if again:
+        over, stands = (), ()
     confidence = Confidence.POSSIBLE if over else _sure(window, said)
     if stands:
         confidence = min(confidence, Confidence.LIKELY)
@@ -81,6 +85,7 @@ def _judge(window: Window) -> Verdict | None:
             *(shortened(event.line) for event in events[:4]),
             *(shortened(line) for line in lines[:3]),
             *(says(fact) for fact in told),
+            *again,
             *_context(window),
         ),
         against=(*over, *stands, *_against(window)),

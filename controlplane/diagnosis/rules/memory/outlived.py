@@ -2,6 +2,7 @@
 engine was lost."""
 
 import itertools
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -72,7 +73,12 @@ def _comes_again(window: Window) -> bool:
 def _work_after(window: Window, failure: Failure) -> Iterator[str]:
     moment = _moment(window, failure)
     if moment is None:
-        ended = [event for event in window.events_of(*_ANSWERS) if event.index > failure.index]
+        refused = _refused_tasks(window)
+        ended = [
+            event
+            for event in window.events_of(*_ANSWERS)
+            if event.index > failure.index and event.words.get("task") not in refused
+        ]
         if ended:
             yield f"{len(ended)} lines of answers stand after it"
         return
@@ -81,6 +87,18 @@ def _work_after(window: Window, failure: Failure) -> Iterator[str]:
         found = [reading for reading in series.readings if reading.at >= since and reading.value]
         if found and series.origin.kind is SourceKind.LOG:
             yield f"{series.origin.name} {found[-1].raw}, {found[-1].at - moment:.0f} s later"
+
+
+def _refused_tasks(window: Window) -> frozenset[str]:
+    """That ended with the failure: a slot that is given up is no answer."""
+    return frozenset(
+        found[1]
+        for event in window.events_of(*_RUN_OUT)
+        if (found := _TASK.search(event.line)) is not None
+    )
+
+
+_TASK = re.compile(r"\btask id = (\d+)")
 
 
 def _moment(window: Window, failure: Failure) -> float | None:

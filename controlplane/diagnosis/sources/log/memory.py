@@ -35,7 +35,8 @@ SHAPES = (
         LogKind.OUT_OF_MEMORY,
         rf"out of memory\. Tried to allocate (?P<wanted_bytes>{_SIZE})"
         rf"(?: \((?:GPU|NPU|XPU) (?P<device>\d+); (?P<total_bytes>{_SIZE}) total capacity; "
-        rf"(?P<allocated_bytes>{_SIZE}) already allocated; (?P<free_bytes>{_SIZE}) free; "
+        rf"(?P<allocated_bytes>{_SIZE}) already allocated; (?:{_SIZE} current active; )?"
+        rf"(?P<free_bytes>{_SIZE}) free; "
         rf"(?P<pool_bytes>{_SIZE}) (?:reserved in total by PyTorch|cached))?",
     ),
     shape(

@@ -220,7 +220,7 @@ def _ask(argument: Argument, now: Activity, stuck: Stuck) -> bool:
     if now.kv is None:
         argument.need("KV cache usage")
         asked = True
-    elif now.kv.last.value >= FEW and not parked(argument, now):
+    elif now.kv.last.value >= FEW and not (_has_room_for_all(now) or parked(argument, now)):
         argument.against(f"the cache is not free ({now.kv.last.raw}), and nobody runs")
         argument.need("who holds the blocks of the KV cache")
         asked = True
@@ -229,6 +229,14 @@ def _ask(argument: Argument, now: Activity, stuck: Stuck) -> bool:
     if longest is None or capacity is None:
         argument.need("the prompt at the head of the queue against the KV cache's tokens")
     return asked
+
+
+def _has_room_for_all(now: Activity) -> bool:
+    """The longest prompt of all would fit into what is free, whoever holds the rest."""
+    longest, capacity = longest_prompt(now.window), now.room_of_one
+    if longest is None or capacity is None or now.kv is None:
+        return False
+    return longest.value <= (1 - now.kv.last.value) * capacity
 
 
 BLOCKED = Rule(

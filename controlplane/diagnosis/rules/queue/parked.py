@@ -13,12 +13,26 @@ def parked(argument: Argument, now: Activity) -> bool:
         if series is not None and series.last.value > 0:
             argument.series(series, "they hold blocks and do not run")
             return True
-    if _hold_all_themselves(argument, now):
+    if _hold_all_themselves(argument, now) or _are_put_off(argument, now):
         return True
     fact = told_number(now.window, r"held by|parked|waiting for remote|remote kvs?|deferred")
     if fact is None or not number_of(fact):
         return False
     argument.fact(fact, "they hold blocks and do not run")
+    return True
+
+
+def _are_put_off(argument: Argument, now: Activity) -> bool:
+    """The scheduler counts some apart that it let in once and put off, all who are in flight wait,
+    and what the cache holds does not change: it is theirs."""
+    put_off = now.window.find(Signal.WAITING_BY_REASON, reason="deferred")
+    inside, waiting = now.in_flight, now.waiting
+    if put_off is None or put_off.last.value <= 0 or inside is None or waiting is None:
+        return False
+    for_any = sum(each.last.value for each in now.window.all_series(Signal.WAITING_BY_REASON))
+    if inside.last.value > max(waiting.last.value, for_any):
+        return False
+    argument.series(put_off, "put off by the scheduler, with the blocks that they hold")
     return True
 
 

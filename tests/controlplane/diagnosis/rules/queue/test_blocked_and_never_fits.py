@@ -303,3 +303,36 @@ def test_a_warning_about_the_limit_is_of_no_request() -> None:
     assert not _is_likely(NEVER_FITS.judge(window(line)))
     asked = "Input prompt (90000 tokens) is too long for the KV cache"
     assert _is_likely(NEVER_FITS.judge(window(asked)))
+
+
+HELD: tuple[Series, ...] = (
+    series(Signal.RUNNING, 0, 0, 0, every=60),
+    series(Signal.WAITING, 4, 4, 5, every=60),
+    series(Signal.KV_USAGE, 0.75, 0.75, 0.75, every=60),
+    series(Signal.GENERATION_TOKENS, 900, 900, 900, every=60),
+    series(Signal.KV_CAPACITY, 400_000, 400_000, 400_000, every=60),
+)
+"""Nobody runs, and three quarters of the cache are held."""
+
+
+def test_blocks_of_those_that_were_put_off_are_no_reason_to_admit_none() -> None:
+    long = fact("longest_prompt_tokens", 200_000, unit=Unit.TOKENS, at=120)
+    inside = fact("in_flight", 5, at=120)
+    put_off = (
+        series(Signal.WAITING_BY_REASON, 4, 4, 4, every=60, reason="capacity"),
+        series(Signal.WAITING_BY_REASON, 0, 1, 1, every=60, reason="deferred"),
+    )
+    verdict = BLOCKED.judge(window(*HELD, *put_off, inside, long))
+    assert verdict is not None
+    assert verdict.confidence is Confidence.CERTAIN
+    for other in (window(*HELD, inside, long), window(*HELD, *put_off, fact("in_flight", 9), long)):
+        verdict = BLOCKED.judge(other)
+        assert verdict is not None
+        assert verdict.confidence is Confidence.POSSIBLE
+
+
+def test_what_is_free_holds_the_longest_prompt_whoever_holds_the_rest() -> None:
+    short = fact("longest_prompt_tokens", 90_000, unit=Unit.TOKENS, at=120)
+    verdict = BLOCKED.judge(window(*HELD, fact("in_flight", 5, at=120), short))
+    assert verdict is not None
+    assert verdict.confidence is Confidence.CERTAIN

@@ -68,16 +68,19 @@ def collapse_of(now: Activity) -> Collapse | None:
     """Engines count a prompt when its prefill ends, so that it may show one reading later. One
     request alone does not decode while its own prompt is read."""
     decode, prefill = now.decode, now.prefill or prefill_of_batches(now)
-    if decode is None or prefill is None or prefill.max < LEAST_PREFILL:
+    if decode is None or prefill is None:
+        return None
+    most = prefill.max
+    if most < LEAST_PREFILL:
         return None
     if now.running is not None and now.running.max <= 1:
         return None
     moments = _moments(now, decode, prefill)
-    alone = [each for each in moments if each.prefill <= _LOW * prefill.max and each.decode > 0]
+    alone = [each for each in moments if each.prefill <= _LOW * most and each.decode > 0]
     if not alone:
         return None
     best = max(alone, key=lambda each: each.decode)
-    beside = [each for each in moments if each.soon >= _HIGH * prefill.max and each is not best]
+    beside = [each for each in moments if each.soon >= _HIGH * most and each is not best]
     least = best.running or 0.0
     kept = [each for each in beside if each.running is None or each.running >= least]
     slowed = [each for each in kept if each.decode <= COLLAPSED * best.decode]

@@ -191,6 +191,11 @@ def _by_histogram(argument: Argument, now: Activity) -> bool:
     return True
 
 
+def _is_steady(pace: Series) -> bool:
+    mean = pace.mean
+    return max(abs(value - mean) for value in pace.values) <= _STEADY * mean
+
+
 def _is_worked_at(argument: Argument, now: Activity) -> bool:
     """Prefill goes on at one pace while little is decoded."""
     chunks = _chunks(now)
@@ -210,11 +215,7 @@ def _is_worked_at(argument: Argument, now: Activity) -> bool:
     if prefill.last.value <= 0:
         return False
     busy = stretch_while(prefill, lambda value: value > 0)
-    is_steady = (
-        busy is not None
-        and len(busy.readings) > 1
-        and max(abs(value - busy.mean) for value in busy.values) <= _STEADY * busy.mean
-    )
+    is_steady = busy is not None and len(busy.readings) > 1 and _is_steady(busy)
     is_slowed = now.decode is not None and late(now.decode) <= _SLOWED * now.decode.max
     if not is_steady and not is_slowed:
         return False

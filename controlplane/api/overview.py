@@ -199,12 +199,14 @@ def _facts(
     is_told = any(t.deployment == line.name and t.about == "in_contract" for t in found_lately)
     own = [replica for replica in replicas if replica.deployment == line.name]
     starting = [replica for replica in own if replica.state == "starting"]
+    lost = [replica for replica in own if replica.state == "unreachable"]
     return DeploymentFacts(
         name=line.name,
         num_desired=line.num_desired_replicas,
         num_ready=line.num_ready_replicas,
         failed_because=None if last_failure is None else last_failure.reason,
-        lost_because=None if loss is None else loss.reason,
+        # Frozen first and killed then: why it is lost is what is so now.
+        lost_because=None if loss is None else (lost[0] if lost else loss).reason,
         lost_at_unix_ns=None if loss is None else loss.at_unix_ns,
         is_observed_only=line.is_observed_only,
         starting_stage=(starting[0].stage or "starting") if starting else None,

@@ -1,4 +1,4 @@
-"""An engine that is only observed: a real process that is frozen, goes on, and is killed."""
+"""An engine that is only observed: a real process that is frozen, and then killed."""
 
 import signal
 import subprocess
@@ -67,7 +67,7 @@ def engine() -> Iterator[tuple[subprocess.Popen[bytes], int]]:
         process.wait(30)
 
 
-def test_a_frozen_engine_is_lost_and_hangs_and_a_killed_one_is_gone(
+def test_a_frozen_engine_is_lost_and_hangs_and_once_killed_it_is_gone(
     engine: tuple[subprocess.Popen[bytes], int], tmp_path: Path
 ) -> None:
     process, port = engine
@@ -109,15 +109,10 @@ def test_a_frozen_engine_is_lost_and_hangs_and_a_killed_one_is_gone(
         wait_for(lambda: get("incidents")["incidents"], 30, "an incident")
         assert get("incidents")["incidents"][0]["mechanism"] == "engine.hung"
 
-        process.send_signal(signal.SIGCONT)
-        wait_for(lambda: state() == "ready", 60, "it to be back")
-        assert lost() == []
-
+        # Why it is lost is what is so now, and not what was so when it was lost.
         process.kill()
-        wait_for(lambda: state() == "unreachable", 40, "the killed engine to be lost")
-        (trouble,) = lost()
-        assert "its process is gone" in trouble["what"]
+        wait_for(lambda: "its process is gone" in lost()[0]["what"], 40, "its end to be told")
         told = [each["state"] for each in get("replicas")["history"]]
-        assert told == ["unreachable", "ready", "unreachable", "ready", "starting"]
+        assert told == ["unreachable", "ready", "starting"]
         open_now = {"state": "open"}
         wait_for(lambda: named(open_now) == ["engine.gone"], 30, "the incident of its end")

@@ -11,9 +11,9 @@ from dataplane.engine_metrics.signal import Signal
 _ERRORS = r"(?=.*\berrors?\b)(?=.*\b(streams?|answers?|responses?|sse|events?|chunks?)\b)"
 _ANSWERED = (
     r"(?=.*\b(finished|answered|completed|with|streams?|answers?)\b)"
-    r"(?=.*\b(tokens|answered|answers|completed|finished)\b)"
+    r"(?=.*\b(tokens|text|content|answered|answers|completed|finished)\b)"
 )
-_SENT = r"\b(sent|offered|opened|arrived|received|requests)\b"
+_SENT = r"\b(sent|offered|opened|arrived|received|requests|total|(http|status) 200)\b"
 _NOT_A_COUNT = (
     r"\b(age|after|ms|rate|share|per|mean|p\d\d|limit|max|latency|time|percent|error rate)\b"
 )

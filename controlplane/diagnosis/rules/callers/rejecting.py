@@ -74,13 +74,15 @@ def _judge(window: Window) -> Verdict | None:
     return argument.verdict(Confidence.POSSIBLE)
 
 
-def _by_its_own_words(argument: Argument, now: Activity) -> Verdict:
+def _by_its_own_words(argument: Argument, now: Activity) -> Verdict | None:
     """Whoever refuses tells the limit, and that it was crossed."""
-    refused_in(argument, now.window)
+    refused, sent = refused_in(argument, now.window), _sent(argument, now.window)
+    if sent and refused / max(sent, refused) < _FEW_SHARE:
+        return None
     room = _has_room(argument, now)
     _cite_settings(argument, now)
     _weigh(argument, now)
-    return argument.verdict(Confidence.LIKELY if room is False else Confidence.CERTAIN)
+    return argument.verdict(Confidence.CERTAIN if room else Confidence.LIKELY)
 
 
 def _sent(argument: Argument, window: Window) -> float | None:

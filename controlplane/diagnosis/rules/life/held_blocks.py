@@ -279,7 +279,7 @@ def _held_by_the_last(argument: Argument, now: Activity, truth: Truth) -> Confid
         return None
     rises = all(one < two for one, two in itertools.pairwise(kv.values))
     falls = all(one > two for one, two in itertools.pairwise(running.values))
-    if not rises or not falls or kv.last.value < _NEARLY_FULL:
+    if not rises or not falls or kv.last.value < _NEARLY_FULL or not _waits_in_vain(now):
         return None
     argument.series(kv, "more is held each time")
     argument.series(running, "while less runs, and in the end nothing")
@@ -291,6 +291,13 @@ def _held_by_the_last(argument: Argument, now: Activity, truth: Truth) -> Confid
         argument.need("requests whose callers left")
         return Confidence.POSSIBLE
     return Confidence.CERTAIN
+
+
+def _waits_in_vain(now: Activity) -> bool:
+    """Others are there that nothing keeps out but what is held; what is merely cached would go."""
+    decode = now.window.find(Signal.DECODE_QUEUE)
+    queues = [series for series in (now.waiting, decode) if series is not None]
+    return any(series.last.value > 0 for series in queues)
 
 
 _STEPS = 3

@@ -26,9 +26,10 @@ from controlplane.diagnosis.words.shares import SHARE
 from dataplane.engine_metrics.signal import Signal, Unit
 
 _SLOWER = 2.5
+_WITHOUT = r"without( new| any)? (prefills?|prompts?|arrivals)"
 _PURE = (
-    r"(pure|only|floor|ideal|alone|without prefills?)\b.*\b(decode|step)"
-    r"|(decode|step)\b.*\b(floor|alone|only|pure|without prefills?)"
+    rf"(pure|only|floor|ideal|alone|{_WITHOUT})\b.*\b(decode|step)"
+    rf"|(decode|step)\b.*\b(floor|alone|only|pure)|\b(decode|step|itl|tpot|token)\b.*{_WITHOUT}"
 )
 _ASKED = r"(?=.*\b(prompts?|input)\b)(?=.*\b(tokens|len|length|isl)\b)"
 _WRITTEN = r"(?=.*\b(outputs?|answers?|completions?)\b)(?=.*\b(tokens|len|length|osl)\b)"

@@ -30,20 +30,21 @@ def idle_places(window: Window) -> Verdict | None:
     idle, places = _always_idle(held), len(held.by_place)
     if not idle or now.in_flight is None or now.in_flight.last.value < _EACH * places:
         return None
-    if not are_one_pool(window, held.by_place):
+    ready = told_number(window, _READY)
+    is_known = number_of(ready) == places
+    if not are_one_pool(window, held.by_place) or (ready is not None and not is_known):
         return None
     argument = Argument(window)
     argument.across(held.series, held.says)
     argument.says(f"idle all the time: {', '.join(idle)}")
     argument.series(now.in_flight, "more than enough for each")
-    ready = told_number(window, _READY)
     argument.fact(ready)
     for fact in _beside(window):
         argument.fact(fact)
     argument.against("queue.overload: others have room for what these have too much of")
     argument.against("phase.mismatch: they are of one phase")
     detail = f"{len(idle)} of {places} have nothing"
-    if number_of(ready) == places:
+    if is_known:
         return argument.verdict(Confidence.CERTAIN, detail=detail)
     argument.need("whether the idle ones are ready and meant to get requests")
     return argument.verdict(Confidence.LIKELY, detail=detail)

@@ -1,0 +1,29 @@
+from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.rules.placement.skew import SKEW
+from controlplane.diagnosis.verdict import Verdict
+from dataplane.engine_metrics.signal import Signal
+from tests.controlplane.diagnosis.rules.build_window import series, told, window
+
+
+def _judge(*held: tuple[float, float], every: float = 300, **known: object) -> Verdict | None:
+    blocks = [
+        series(Signal.KV_BLOCKS_HELD, *course, every=every, replica=f"90{index}")
+        for index, course in enumerate(held)
+    ]
+    return SKEW.judge(window(*blocks, *told(every, **known)))
+
+
+def test_two_of_five_ready_workers_hold_nothing_for_minutes() -> None:
+    courses = ((6120, 6098), (6087, 6141), (6152, 6110), (0, 0), (0, 0))
+    verdict = _judge(*courses, in_flight=256, workers_ready=5)
+    assert verdict is not None
+    assert verdict.confidence is Confidence.CERTAIN
+    assert {"903", "904"} <= {each.place.removeprefix("replica ") for each in verdict.cited}
+
+
+def test_who_is_not_ready_or_had_work_or_shares_little_is_not_left_out() -> None:
+    courses = ((6120, 6098), (6087, 6141), (0, 0))
+    assert _judge(*courses, in_flight=256, workers_ready=2) is None
+    assert _judge(*courses[:2], (900, 0), in_flight=256, workers_ready=3) is None
+    assert _judge(*courses, in_flight=5, workers_ready=3) is None
+    assert _judge(*courses, every=5, in_flight=256, workers_ready=3) is None

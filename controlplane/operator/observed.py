@@ -46,6 +46,8 @@ class ObservedReplica:
     """No request reaches it through Pilothouse, which reads its metrics."""
     look: PageLook | None = None
     """Of one that is only observed; None: it was not asked yet."""
+    is_attached: bool = False
+    """Somebody else's server: others may send it requests too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

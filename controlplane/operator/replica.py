@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from controlplane.operator.attached import OBSERVED
+from controlplane.operator.attached import ATTACHED_LAUNCHERS, OBSERVED
 from controlplane.operator.observed import ObservedReplica
 from controlplane.operator.page_look import UNANSWERED, PageLook
 from controlplane.operator.plan import ActualReplica
@@ -85,6 +85,7 @@ class Replica:
             observed_at_unix_ns=now_unix_ns,
             is_observed_only=self.launcher == OBSERVED,
             look=look,
+            is_attached=self.launcher in ATTACHED_LAUNCHERS,
         )
 
 

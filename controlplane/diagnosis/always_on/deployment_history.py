@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from controlplane.diagnosis.always_on.callers import Callers, callers_of
 from controlplane.diagnosis.always_on.page_readers import PageReaders
 from controlplane.diagnosis.always_on.replica_history import ReplicaHistory
 from controlplane.diagnosis.always_on.report_history import ReportHistory, read_reports
@@ -10,6 +11,7 @@ from controlplane.diagnosis.sources.facts import facts_of
 from controlplane.diagnosis.sources.failed_scrapes import HEALTH_KEY, SILENT_KEY, told_of_failures
 from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.sources.refusals import told_of_refusals
+from controlplane.operator.observed import ObservedReplica
 from controlplane.operator.page_look import PageLook
 from dataplane.report import GatewayReport
 
@@ -24,17 +26,24 @@ class DeploymentHistory:
         self.asked_at = 0.0
         """When one of its replicas was last scraped, whatever came of it."""
         self._name = name
+        self._callers = Callers.GATEWAYS
         self._replicas: dict[str, ReplicaHistory] = {}
 
     def take_fleet(
-        self, replica_ids: set[str], reports: Sequence[GatewayReport], at: float, since: float
+        self,
+        replicas: Sequence[ObservedReplica],
+        reports: Sequence[GatewayReport],
+        at: float,
+        since: float,
     ) -> None:
         """Which replicas it has now; of those that ended nothing is kept. And what gateways report
         of it, kept from `since` on."""
+        replica_ids = {each.replica_id for each in replicas}
         self.num_running = len(replica_ids)
         self._replicas = {key: each for key, each in self._replicas.items() if key in replica_ids}
+        self._callers = callers_of(replicas)
         load = read_reports(reports, replica_ids, self._name, at)
-        if load is not None:
+        if load is not None and self._callers is not Callers.OTHERS:
             self.reports.take(load)
         self.reports.forget_before(since)
 
@@ -54,6 +63,11 @@ class DeploymentHistory:
         """Of each replica that tells anything."""
         told = (history.tell(now) for history in self._replicas.values())
         return [part for part in told if part is not None]
+
+    def tell_reports(self, *, is_telling_seats: bool) -> Part:
+        """What gateways reported, of all callers or of some."""
+        are_all_ours = self._callers is Callers.GATEWAYS
+        return self.reports.tell(is_telling_seats=is_telling_seats, are_all_ours=are_all_ours)
 
     def tell_unanswered(self, now: float) -> Part:
         """Scrapes that brought nothing, and since when a replica is silent."""

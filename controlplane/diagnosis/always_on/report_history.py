@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from controlplane.diagnosis.reading import Origin, Reading, Series, SourceKind
+from controlplane.diagnosis.some_callers import SOME_CALLERS
 from controlplane.diagnosis.sources.facts import facts_of
 from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.sources.plain_number import plain_number
@@ -101,9 +102,9 @@ class ReportHistory:
         while self._loads and self._loads[0].at < moment:
             self._loads.popleft()
 
-    def tell(self, *, is_telling_seats: bool = False) -> Part:
+    def tell(self, *, is_telling_seats: bool = False, are_all_ours: bool = True) -> Part:
         """Series of counts, and facts of what the newest report says of replicas. Seats are for
-        windows in which no page tells them."""
+        windows in which no page tells them. `are_all_ours`: nobody but gateways calls them."""
         if not self._loads:
             return Part()
         newest = self._loads[-1]
@@ -116,19 +117,15 @@ class ReportHistory:
             if reasons:
                 known[key] = "; ".join(f"{name}: {why}" for name, why in sorted(reasons.items()))
         return Part(
-            series=(*self._series(), *(self._seats() if is_telling_seats else ())),
+            series=(*self._series(are_all_ours), *(self._seats() if is_telling_seats else ())),
             facts=facts_of(known, newest.at, is_observed=True),
             start=self._loads[0].at,
             end=newest.at,
         )
 
-    def _series(self) -> Iterator[Series]:
-        outstanding = [(load.at, float(load.num_outstanding)) for load in self._loads]
-        queued = [
-            (load.at, float(load.num_queued)) for load in self._loads if load.num_queued is not None
-        ]
-        at_queue = dict(queued)
-        both = [(at, value + at_queue[at]) for at, value in outstanding if at in at_queue]
+    def _series(self, are_all_ours: bool) -> Iterator[Series]:
+        yield from self._in_flight(are_all_ours)
+        queued = self._queued()
         held = [(load.at, float(len(load.held_back))) for load in self._loads]
         oldest = [
             (load.at, load.oldest_queued_seconds)
@@ -136,7 +133,6 @@ class ReportHistory:
             if load.oldest_queued_seconds is not None
         ]
         for signal, name, points in (
-            (Signal.GATEWAY_IN_FLIGHT, "in flight", both or outstanding),
             (Signal.GATEWAY_QUEUED, "queued", queued),
             (Signal.GATEWAY_HELD_BACK_REPLICAS, "replicas held back", held),
             (Signal.GATEWAY_OLDEST_QUEUED, "oldest queued seconds", oldest),
@@ -144,6 +140,21 @@ class ReportHistory:
             if points:
                 yield _series(signal, f"gateways: {name}", points)
         yield from self._arrived()
+
+    def _in_flight(self, are_all_ours: bool) -> Iterator[Series]:
+        """Where others may send requests too, that none of ours is in flight says nothing of the
+        engine, and it is not told."""
+        outstanding = [(load.at, float(load.num_outstanding)) for load in self._loads]
+        at_queue = dict(self._queued())
+        both = [(at, value + at_queue[at]) for at, value in outstanding if at in at_queue]
+        points = both or outstanding
+        if are_all_ours or points[-1][1] > 0:
+            labels = None if are_all_ours else SOME_CALLERS
+            yield _series(Signal.GATEWAY_IN_FLIGHT, "gateways: in flight", points, labels)
+
+    def _queued(self) -> list[tuple[float, float]]:
+        loads = self._loads
+        return [(load.at, float(load.num_queued)) for load in loads if load.num_queued is not None]
 
     def _seats(self) -> Iterator[Series]:
         points = [

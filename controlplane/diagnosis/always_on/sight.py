@@ -120,16 +120,16 @@ class Sight:
     def take_fleet(self, replicas: Sequence[ObservedReplica], at: float) -> None:
         """Which replicas there are now; of those that ended nothing is kept. And what gateways
         report."""
-        by_deployment: dict[str, set[str]] = {}
+        by_deployment: dict[str, list[ObservedReplica]] = {}
         for each in replicas:
             if each.state in _SERVING:
-                by_deployment.setdefault(each.deployment, set()).add(each.replica_id)
+                by_deployment.setdefault(each.deployment, []).append(each)
         self._deployments = {
             name: self._deployments.get(name) or DeploymentHistory(name) for name in by_deployment
         }
         reports = [report for report, age in self._observed.gateways() if age < STALE_SECONDS]
-        for name, ids in by_deployment.items():
-            self._deployments[name].take_fleet(ids, reports, at, at - self._keep_seconds)
+        for name, own in by_deployment.items():
+            self._deployments[name].take_fleet(own, reports, at, at - self._keep_seconds)
         self._counts.forget_others(frozenset(by_deployment))
 
     def take_pages(self, pages: Iterable[ScrapedPage], at: float) -> None:
@@ -196,7 +196,7 @@ class Sight:
         window = join(
             [
                 *parts,
-                kept.reports.tell(is_telling_seats=not _tell(parts, Signal.SEATS)),
+                kept.tell_reports(is_telling_seats=not _tell(parts, Signal.SEATS)),
                 *gateways,
                 self._counts.tell(deployment, is_told_by_gateways=bool(gateways)),
                 self._requests.get(deployment, Part()),

@@ -6,6 +6,7 @@ from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.reading import Origin, Reading, Series, SourceKind
 from controlplane.diagnosis.rules.life.callers_gone import callers_gone
+from controlplane.diagnosis.some_callers import is_of_some
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.course import course_of
@@ -42,7 +43,7 @@ _THINGS = (
 
 def held_beyond_wanted(argument: Argument, now: Activity, truth: Truth) -> Confidence | None:
     """More of them are held than anybody wants, and the more the later."""
-    wanted = truth.in_flight
+    wanted = None if truth.in_flight is None or is_of_some(truth.in_flight) else truth.in_flight
     for held in _counted(now.window):
         apart = [
             (reading.at, reading.value - there.value)

@@ -5,6 +5,7 @@ from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.reading import Reading, Series
 from controlplane.diagnosis.rules.life.callers_gone import callers_gone
+from controlplane.diagnosis.some_callers import is_of_some
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.course import course_of, from_on, stretch_while
@@ -30,7 +31,7 @@ _BUSY = 0.5
 
 def held_seats(argument: Argument, now: Activity, truth: Truth) -> Confidence | None:
     """The engine has more in its batch and queue than anybody waits for, and is alive."""
-    if truth.in_flight is None or now.running is None:
+    if truth.in_flight is None or now.running is None or is_of_some(truth.in_flight):
         return None
     held = _held(now, truth.in_flight)
     wanted = truth.in_flight.last.value

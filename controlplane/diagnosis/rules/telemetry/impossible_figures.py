@@ -9,6 +9,7 @@ from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Series, SourceKind
 from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.some_callers import is_of_some
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.fleet import total_at
@@ -102,7 +103,7 @@ def _too_many(argument: Argument, window: Window) -> str:
     """Engines that say they run several times what was sent to them, where both agreed before."""
     running = [each for each in window.all_series(Signal.RUNNING) if each.origin.kind in _SCRAPED]
     sent = window.find(Signal.GATEWAY_IN_FLIGHT)
-    if not running or sent is None:
+    if not running or sent is None or is_of_some(sent):
         return ""
     half = window.start + (window.end - window.start) / 2
     pairs = _pairs(running, sent)

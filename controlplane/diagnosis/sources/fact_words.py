@@ -23,6 +23,7 @@ UNITS: dict[str, tuple[Unit, float, str]] = {
     "hour": (Unit.SECONDS, 3600.0, "h"),
     "hours": (Unit.SECONDS, 3600.0, "h"),
     "days": (Unit.SECONDS, 86400.0, "days"),
+    "years": (Unit.SECONDS, 365.25 * 86400.0, "years"),
     "bytes": (Unit.BYTES, 1.0, "bytes"),
     "kb": (Unit.BYTES, 1024.0, "KB"),
     "kib": (Unit.BYTES, 1024.0, "KiB"),
@@ -54,6 +55,10 @@ MOMENTS = frozenset({"ago", "since", "old", "later"})
 
 APART = frozenset({"between", "gap", "pause"})
 """Before `requests_s` these make a time of it: `gap_between_requests_s`."""
+
+ONE = frozenset({"token", "tok", "request", "req"})
+ORDINALS = (["first"], ["last"], ["final"], ["second"])
+"""Behind one of these and one of the former `s` makes a time of it: `rendered_last_token_s`."""
 
 TIMED = frozenset(
     (

@@ -21,6 +21,8 @@ from controlplane.diagnosis.sources.fact_words import (
     LIMITS,
     MOMENTS,
     MOST_SHARE,
+    ONE,
+    ORDINALS,
     PER,
     SAME,
     SHARES,
@@ -263,7 +265,8 @@ def _read_word(words: list[str], place: int, read: _Key) -> int:
     if unit is None or (word == "s" and place == 0):
         read.words.append(word)
         return 1
-    is_counted = words[place - 1] in COUNTED and not APART & set(words[:place])
+    is_one = words[place - 1] in ONE and words[place - 2 : place - 1] in ORDINALS
+    is_counted = words[place - 1] in COUNTED and not is_one and not APART & set(words[:place])
     is_rate = read.unit is Unit.BYTES or is_counted
     if word == "s" and is_rate and following not in MOMENTS:
         _make_rate(read, 1.0, "s")

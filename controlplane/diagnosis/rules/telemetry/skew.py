@@ -10,9 +10,11 @@ from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.telemetry.clocks.impossible import (
     NOT_YET,
+    as_long_as_an_epoch,
     is_wrapped_now_and_then,
     negative_sums,
     negative_times,
+    sane_times,
     wrapped,
 )
 from controlplane.diagnosis.rules.telemetry.clocks.milestones import order_of
@@ -44,6 +46,8 @@ def _judge(window: Window) -> Verdict | None:
     argument = Argument(window)
     summed = negative_sums(argument, window)
     impossible = [*negative_times(argument, window), *wrapped(argument, window)]
+    epochs = as_long_as_an_epoch(argument, window)
+    impossible += epochs
     order = order_of(argument, window)
     impossible += order.reversed
     if summed is not None:
@@ -65,7 +69,10 @@ def _judge(window: Window) -> Verdict | None:
     if is_wrong and (differ or order.is_same_each_time):
         return argument.verdict(Confidence.CERTAIN)
     if is_wrong and (
-        _two_places(window, [*impossible, *lines]) or by_wall or is_wrapped_now_and_then(window)
+        _two_places(window, [*impossible, *lines])
+        or by_wall
+        or is_wrapped_now_and_then(window)
+        or (epochs and sane_times(argument, window))
     ):
         argument.need("offset of both machines' clocks")
         return argument.verdict(Confidence.LIKELY)

@@ -22,6 +22,7 @@ def fact(key: str, value: object = "7") -> Fact:
         ("cpu_percent", "543", 5.43, Unit.RATIO, "543 %"),
         ("arrivals_per_min", "30", 0.5, Unit.PER_SECOND, "30/min"),
         ("gap_between_requests_s", "0.9", 0.9, Unit.SECONDS, "0.9 s"),
+        ("browser_rendered_last_token_s", "70", 70.0, Unit.SECONDS, "70 s"),
         ("frames/s", "12", 12.0, Unit.PER_SECOND, "12/s"),
         ("throughput", "2.4k tok/s", 2400.0, Unit.TOKENS_PER_SECOND, "2.4k tok/s"),
         ("uptime", "1h 20m", 4800.0, Unit.SECONDS, "1h 20m"),

@@ -2,7 +2,7 @@
 
 import re
 
-from controlplane.diagnosis.citing import number
+from controlplane.diagnosis.citing import number, says
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.views.argument import Argument
@@ -84,6 +84,48 @@ def wrapped(argument: Argument, window: Window) -> tuple[str, ...]:
             argument.fact(sane, "at another time")
             found[plain(fact.key)] = None
     return tuple(found)
+
+
+def as_long_as_an_epoch(argument: Argument, window: Window) -> tuple[str, ...]:
+    """Durations that are a Unix time themselves: a wall clock's time, less one that counts from the
+    boot of the host or from nothing; keys of such in plain words."""
+    lasting = told_all(window, rf"\b({_LASTING})\b", without=rf"{_MOMENTS}|{NO_TIME}|{_NAMES}")
+    found = [
+        fact
+        for fact in lasting
+        if fact.unit is Unit.SECONDS and _EPOCH[0] <= (number_of(fact) or 0.0) < _EPOCH[1]
+    ]
+    for fact in found:
+        years = (fact.value or 0.0) / _YEAR_SECONDS
+        argument.says(f"{says(fact)}: {years:.0f} years, which is a wall clock's time itself")
+    return tuple(plain(fact.key) for fact in found)
+
+
+def sane_times(argument: Argument, window: Window) -> bool:
+    """Durations of the same work that are as they should be, told beside such that cannot be."""
+    sane = [
+        fact
+        for fact in window.facts
+        if fact.unit is Unit.SECONDS and 0 < (number_of(fact) or 0.0) < _DAY_SECONDS
+    ]
+    for fact in sane[:4]:
+        argument.fact(fact, "a duration as they are")
+    return bool(sane)
+
+
+_LASTING = (
+    r"spans?|duration|elapsed|took|wait(ed|ing)?|latency|ttft|itl|tpot|e2e|delay|lag|transfer|queue"
+    r"|time"
+)
+_MOMENTS = (
+    r"\b(at|starts?|started|ends?|ended|begin|began|timestamp|ts|stamp|unix|epoch|created|now|date"
+    r"|when|deadline|expir\w+)\b|^(?!.*\b(wait|queue|spent)\b).*\btime$"
+)
+"""Of keys: that such a number is right there."""
+_EPOCH = (1.0e9, 2.5e9)
+"""Unix times from 2001 to 2049, in seconds."""
+_YEAR_SECONDS = 365.25 * 86400
+_DAY_SECONDS = 86400.0
 
 
 def is_wrapped_now_and_then(window: Window) -> bool:

@@ -11,6 +11,7 @@ from controlplane.diagnosis.rules.delivery.engine_pace import is_engine_fine, la
 from controlplane.diagnosis.rules.delivery.way_out import (
     all_at_once,
     by_a_timer,
+    comes_in_lumps,
     late_without_engine,
     leaves_at_the_end,
     sends_less,
@@ -70,8 +71,9 @@ def judge(window: Window) -> Verdict | None:
     keeps its pace and clients take what they get."""
     argument = Argument(window)
     busy = _busy_front(argument, window)
+    lumps = comes_in_lumps(argument, window)
     outpaced = [look(argument, window) for look in (sends_less, all_at_once)]
-    seen = [busy is not None, *outpaced, *(look(argument, window) for look in _LOOKS)]
+    seen = [busy is not None, lumps, *outpaced, *(look(argument, window) for look in _LOOKS)]
     if not any(seen):
         return None
     blocked = told(window, r"client\w*.*block|block\w*.*client|slow clients")
@@ -95,7 +97,8 @@ def judge(window: Window) -> Verdict | None:
     in_time = fine or any(outpaced)
     if in_time and signs + any(outpaced) >= _SIGNS_FOR_CERTAIN:
         return argument.verdict(Confidence.CERTAIN)
-    if signs >= _SIGNS and (in_time or core is not None or idle):
+    is_seen = signs >= _SIGNS and (in_time or core is not None or idle)
+    if lumps or is_seen:
         return argument.verdict(Confidence.LIKELY)
     argument.need(
         *(() if in_time else ("time between tokens at the engine",)),

@@ -83,5 +83,50 @@ def ends_later(argument: Argument, window: Window) -> bool:
     return True
 
 
+def shown_later(argument: Argument, window: Window) -> bool:
+    """The last byte had left long before the user saw it: what shows the answer is behind."""
+    told = [fact for fact in window.facts if fact.unit is Unit.SECONDS and fact.value]
+    seen = _latest([fact for fact in told if _is_shown(plain(fact.key))])
+    left = _latest(
+        [
+            fact
+            for fact in told
+            if re.search(_LEFT, plain(fact.key)) and not re.search(_NO_END, plain(fact.key))
+        ]
+    )
+    if seen is None or left is None or not seen.value or not left.value:
+        return False
+    if seen.value < max(_LATER * left.value, left.value + _LEAST_GAP):
+        return False
+    later = seconds(seen.value - left.value)
+    argument.says(f"{says(left)}, {says(seen)}: shown {later} s after it was there")
+    return True
+
+
+def _is_shown(key: str) -> bool:
+    """Of the end of it: of a first token, of a part or of a timeout nothing follows."""
+    return re.search(_SHOWN, key) is not None and re.search(_NOT_THE_END, key) is None
+
+
+_SHOWN = (
+    r"\b(saw|shown|shows?|visible|render\w*|draw\w*|drawn|paint\w*|display\w*|on screen)\b"
+    r"|\b(user|reader|screen|page|tab|browser|ui)\b.*\b(seen|sees|see)\b"
+)
+_NO_END = (
+    r"\b(first|gap|interval|per|timeout|limit|idle|every|each|saw|shown|visible)\b"
+    r"|\b(render|draw|paint|display)"
+)
+_NOT_THE_END = (
+    r"\b(first|ttft|gap|interval|per|timeout|limit|frame|budget|every|each|before|idle)\b"
+    r"|\b(templates?|prompts?|images?|media|video|preprocess\w*|server|engine|front\w*)\b"
+)
+"""Of a part of it, or of a prompt that is rendered before anything is computed."""
+_LEFT = (
+    rf"{_LAST}|(?=.*\b(response|answer|streams?|sse|body|transfer|download|bytes|data|connection"
+    r"|completion|http|network)\b)(?=.*\b(complete\w*|end|ends|ended|done|finish\w*|received"
+    r"|closed|arrived|delivered)\b)"
+)
+
+
 def _latest(facts: list[Fact]) -> Fact | None:
     return max(facts, key=lambda fact: fact.value or 0.0, default=None)

@@ -12,6 +12,7 @@ from controlplane.diagnosis.rules.delivery.reading_pace import (
     ends_later,
     gap_of_one,
     rests_between_reads,
+    shown_later,
 )
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import activity_of
@@ -112,6 +113,9 @@ def judge(window: Window) -> Verdict | None:
     if fine and seen.is_blocked and (front is not None or is_late or seen.is_buffered):
         argument.against("delivery.front_end_bound: it is the client that does not take them")
         return argument.verdict(Confidence.CERTAIN)
+    if seen.is_shown_later:
+        argument.against("delivery.front_end_bound: the last byte had left in time")
+        return argument.verdict(Confidence.LIKELY)
     is_stuck = bool(fine) and _is_stuck_in_a_socket(argument, window)
     if is_late or ((seen.is_direct or is_stuck) and (fine or seen.is_buffered)):
         return argument.verdict(Confidence.LIKELY)
@@ -129,6 +133,8 @@ class _Seen:
     is_undelivered: bool
     """Answers that are made and under way, by the gateway's count: they are buffered as well."""
     is_logged: bool
+    is_shown_later: bool
+    """The whole answer was there, and whoever shows it was behind."""
 
     @property
     def is_direct(self) -> bool:
@@ -153,13 +159,15 @@ def _seen(argument: Argument, window: Window) -> _Seen | None:
         or _one_of_many(argument, window)
         or _takes_less(argument, window)
     )
-    if not (is_blocked or is_buffered or is_undelivered or is_logged):
+    is_shown_later = shown_later(argument, window)
+    if not (is_blocked or is_buffered or is_undelivered or is_logged or is_shown_later):
         return None
     return _Seen(
         is_blocked=is_blocked,
         is_buffered=is_buffered or is_undelivered,
         is_undelivered=is_undelivered,
         is_logged=is_logged,
+        is_shown_later=is_shown_later,
     )
 
 

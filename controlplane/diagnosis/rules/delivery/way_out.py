@@ -8,6 +8,7 @@ from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.views.activity import activity_of
 from controlplane.diagnosis.views.argument import Argument
+from controlplane.diagnosis.views.contrast import Contrast, contrasts
 from controlplane.diagnosis.views.course import late
 from controlplane.diagnosis.views.told import number_of, plain, told_all
 from controlplane.diagnosis.window import Window
@@ -156,6 +157,44 @@ def all_at_once(argument: Argument, window: Window) -> bool:
     return True
 
 
+def comes_in_lumps(argument: Argument, window: Window) -> bool:
+    """Behind what stands before the engine the first token is late and the others come faster than
+    they are made, which none can: something holds tokens back and lets them go together."""
+    inner, outer = rf"\b({_INNER})\b", rf"\b({_OUTER})\b"
+    found = []
+    for what, is_seen in ((_FIRST, _is_late), (_BETWEEN, _is_too_fast)):
+        pairs = [
+            each
+            for each in contrasts(window, rf"\b({what})\b", base=inner, other=outer)
+            if re.search(inner, plain(each.base.key))
+            and re.search(outer, plain(each.other.key))
+            and each.base.unit is Unit.SECONDS
+            and is_seen(each)
+        ]
+        found += pairs[:1]
+    if len(found) < _BOTH:
+        return False
+    argument.says(f"{found[0].says}: the first is held back")
+    argument.says(f"{found[1].says}: faster than they are made, so they come in lumps")
+    return True
+
+
+def _is_late(first: Contrast) -> bool:
+    return first.factor >= _SLOWER and first.value - first.base_value >= _HELD_SECONDS
+
+
+def _is_too_fast(gap: Contrast) -> bool:
+    return 0 < gap.factor <= _TOO_FAST
+
+
+_BETWEEN = r"itl|tpot|inter token|per token|(token|chunk) gap"
+_BOTH = 2
+_HELD_SECONDS = 0.05
+"""Longer than any hop takes."""
+_TOO_FAST = 0.7
+"""Of the time between tokens at the engine: two who count alike differ by less."""
+
+
 def _seconds(window: Window, what: str, *, who: str) -> list[tuple[Fact, float]]:
     return [
         (fact, value)
@@ -170,7 +209,13 @@ def _least(timed: list[tuple[Fact, float]]) -> tuple[Fact, float] | None:
 
 _FIRST = r"ttft|first (token|chunk|byte|frame|event|piece)"
 _WHOLE = r"e2e|total|last (token|chunk|byte|frame|event)|whole|complete\w*|duration|end"
-_INNER = r"engine|server|backend|direct\w*|pod|localhost|upstream|vllm|sglang"
-_OUTER = r"client|user|browser|edge|proxy|ingress|gateway|through|via|curl|outside"
+_INNER = (
+    r"engine|server|backend|direct\w*|pod|localhost|loopback|upstream|vllm|sglang|inside|internal"
+    r"|cluster"
+)
+_OUTER = (
+    r"client|user|browser|edge|proxy|ingress|gateway|through|via|curl|outside|external|nginx|envoy"
+    r"|traefik|haproxy|caddy|balancer|lb|cdn|public"
+)
 _NEARLY = 0.9
 _MUCH_LATER = 3.0

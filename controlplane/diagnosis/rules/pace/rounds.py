@@ -17,7 +17,7 @@ _ROUND = (
     r"|messages|syncs?|hops?|broadcasts?|exchanges|barriers"
 )
 _MANY = rf"\b({_ROUND})\b.*\b(per|each|in a|a) (token|forward|step|pass|iteration|layer)\b"
-_SIZED = rf"(?=.*\b({_ROUND})\b).*\b\d+ ?([kmg]i?b?|bytes?)\b"
+_SIZED = rf"(?=.*\b({_ROUND})\b).*\b(\d+ ?([kmg]i?b?|bytes?)|small|large|short|big)\b"
 _EACH = rf"\b({_ROUND}|rtt|latency)\b"
 _BETTER = (
     r"\b(one ?shot|two ?shot|fast|nvlink|with|reference|published|other|best|after|fixed|custom"

@@ -101,11 +101,13 @@ def _is_whole_of(whole: Fact, part: Fact) -> bool:
     return whole is not part and len(words & of_part) > 0 and not _PLACE & words
 
 
-_PLACE = frozenset({"another", "other", "different", "elsewhere", "moved", "same", "new"})
+_PLACE = frozenset(
+    {"another", "other", "different", "elsewhere", "moved", "changed", "switched", "same", "new"}
+)
 _FOUND_BY_STAYED = r"(?=.*\b(hits?|cached)\b)(?=.*\b(same|stay\w*|kept|sticky|own)\b)(?!.*\bload\b)"
 _TURNS_MOVED = (
     r"(?=.*\b(turns?|follow ups?|rounds?|requests?|messages?)\b)"
-    r"(?=.*\b(another|other|different|elsewhere|moved)\b)"
+    r"(?=.*\b(another|other|different|elsewhere|moved|changed|switched|hopped)\b)"
     r"(?=.*\b(servers?|workers?|replicas?|engines?|pods?|ranks?|places?|nodes?|elsewhere)\b)"
 )
 _NOTICED = 0.03

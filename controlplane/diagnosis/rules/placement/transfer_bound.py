@@ -208,12 +208,18 @@ def _crawls(argument: Argument, window: Window) -> bool:
         return False
     lines = [line for line in window.lines_with(THROUGHPUT) if throughput_of(line) is not None]
     speeds = [throughput_of(line) or 0.0 for line in lines]
+    told_speeds = [
+        (rate, fact)
+        for fact in told_all(window, _TOLD_SPEED, without=r"\b(link|nic|max|limit|peak)\b")
+        if (rate := bytes_per_second(fact)) is not None
+    ]
+    speeds += [rate for rate, _ in told_speeds]
     links = [
         (rate, fact)
         for fact in told_all(window, r"\b(link|nic|network|wire|rdma)\b")
         if (rate := bytes_per_second(fact)) is not None
     ]
-    if len(speeds) < 2 or not links or max(speeds) > _LITTLE * links[-1][0]:
+    if len(speeds) + len(told_speeds) < 2 or not links or max(speeds) > _LITTLE * links[-1][0]:
         return False
     if not _decode_has_room(argument, window):
         return False
@@ -222,13 +228,21 @@ def _crawls(argument: Argument, window: Window) -> bool:
     argument.series(waiting, "hardly a prompt waits")
     for series in window.all_series(Signal.BATCH_COMPUTED_TOKENS):
         argument.series(series, "there is little to compute")
-    for line in dict.fromkeys((lines[speeds.index(min(speeds))], lines[speeds.index(max(speeds))])):
+    for line in _slowest_and_fastest(lines):
         argument.says(line.strip()[:200])
+    for _, fact in told_speeds:
+        argument.fact(fact)
     share = max(speeds) / links[-1][0]
     argument.fact(links[-1][1], f"at most {share:.2g} of it is used")
     return True
 
 
+def _slowest_and_fastest(lines: list[str]) -> list[str]:
+    ordered = sorted(lines, key=lambda line: throughput_of(line) or 0.0)
+    return list(dict.fromkeys((*ordered[:1], *ordered[-1:])))
+
+
+_TOLD_SPEED = r"\b(kv|transfer)\b.*\b(throughput|bandwidth|speed|rate|[kmg]i?b (per )?s)\b"
 _STAYS = 0.9
 _LITTLE = 0.05
 """Of the link: a path that is used so little in each reading is held up by how it is used."""

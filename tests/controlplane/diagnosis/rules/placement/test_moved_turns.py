@@ -24,3 +24,14 @@ def test_turns_that_moved_explain_what_is_not_found() -> None:
 def test_as_much_found_by_all_or_far_less_has_another_cause() -> None:
     assert _judge(hit_rate=0.96) is None
     assert _judge(hit_rate=0.4) is None
+
+
+def test_turns_that_changed_their_replica_are_counted_as_moved() -> None:
+    known = told(
+        600,
+        turns=4000,
+        turns_that_changed_replica=900,
+        prefix_hit_rate=0.72,
+        prefix_hit_rate_when_on_same_replica=0.92,
+    )
+    assert WRONG_WORKER.judge(window(*known)) is not None

@@ -19,6 +19,7 @@ from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.course import from_on, is_sustained
 from controlplane.diagnosis.views.filling import is_filled_by_prefill
+from controlplane.diagnosis.views.no_token import cite_no_token
 from controlplane.diagnosis.views.places import each_place, with_places
 from controlplane.diagnosis.views.prompts import longest_prompt
 from controlplane.diagnosis.views.told import says_no, told, told_number
@@ -190,7 +191,7 @@ def _cite(argument: Argument, now: Activity, stuck: Stuck) -> None:
     for signal in (Signal.GENERATION_TOKENS, Signal.PROMPT_TOKENS, Signal.FINISHED):
         argument.series(now.window.find(signal), "unchanged")
     if now.window.find(Signal.GENERATION_TOKENS) is None:
-        argument.series(now.decode, "no token comes")
+        cite_no_token(argument, now.decode)
     if stuck.truth is not None:
         argument.says(f"{stuck.truth.says}: the requests are really there")
     argument.against("queue.overload: what is overloaded still makes progress")

@@ -64,7 +64,7 @@ def _busy_in_vain(argument: Argument, now: Activity, truth: Truth) -> Confidence
     for sentence in truth.says:
         argument.says(sentence)
     cite_beside(argument, now.window)
-    argument.against("queue.blocked and queue.overload: nobody waits at the gateway")
+    _weigh_waiting(argument, truth)
     argument.against("release.leak: what is held would be computed, or stay after a step")
     if truth.is_answered:
         argument.against("engine.hung: a probe is answered")
@@ -75,6 +75,13 @@ def _busy_in_vain(argument: Argument, now: Activity, truth: Truth) -> Confidence
         return Confidence.LIKELY
     argument.need(*truth.needs)
     return Confidence.POSSIBLE
+
+
+def _weigh_waiting(argument: Argument, truth: Truth) -> None:
+    waits = "nobody beside the engine tells of any that wait"
+    if truth.is_wanted is False:
+        waits = "nobody waits at the gateway"
+    argument.against(f"queue.blocked and queue.overload: {waits}")
 
 
 def _rate_of_nothing(argument: Argument, now: Activity, truth: Truth) -> Confidence | None:

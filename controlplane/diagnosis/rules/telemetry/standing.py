@@ -5,6 +5,7 @@ from controlplane.diagnosis.reading import Series, SourceKind
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.moving import WORK
+from controlplane.diagnosis.views.no_token import cite_no_token
 from controlplane.diagnosis.views.told import told_all
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal
@@ -45,4 +46,4 @@ def cite_counters(argument: Argument, now: Activity) -> None:
         if series is not None and len(series.readings) > 1:
             argument.says(stands(series) if series.is_constant else moved(series))
     if now.window.find(Signal.GENERATION_TOKENS) is None:
-        argument.series(now.decode, "no token comes")
+        cite_no_token(argument, now.decode)

@@ -6,6 +6,7 @@ from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Series, SourceKind
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.verdict import Verdict
+from controlplane.diagnosis.views.activity import FULL
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.rounding import is_rounded
@@ -15,8 +16,6 @@ _LEAST_SECONDS = 20.0
 _LEAST_READINGS = 8
 _TOKENS = 500.0
 """Selected meanwhile: some sequence took a block, or ended."""
-_FULL_SHARE = 0.95
-"""Of the blocks: where none is left, each that is freed is taken at once."""
 _CHANGES = 5
 """Other values of what is in flight meanwhile."""
 _SCRAPED = (SourceKind.METRICS, SourceKind.PROMETHEUS)
@@ -38,8 +37,8 @@ def _stuck_shares(argument: Argument, window: Window) -> bool:
     for share in window.all_series(Signal.KV_USAGE):
         tail = _tail(share)
         tokens = None if tail is None else _tokens(window, share, tail)
-        if tail is None or tokens is None or not 0 < tail.last.value < _FULL_SHARE:
-            continue
+        if tail is None or tokens is None or not 0 < tail.last.value < FULL:
+            continue  # where no block is left, each that is freed is taken at once
         if is_rounded(share.origin.name) and not _stand_exactly(window, share, tail):
             continue
         if (tokens.increase or 0.0) >= _TOKENS:

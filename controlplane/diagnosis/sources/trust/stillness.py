@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from controlplane.diagnosis.reading import HistogramSeries, Series, SourceKind
+from controlplane.diagnosis.views.activity import FULL
 from controlplane.diagnosis.window import Doubt, DoubtKind
 from dataplane.engine_metrics.rounding import is_rounded
 from dataplane.engine_metrics.signal import Signal, SignalKind
@@ -90,11 +91,12 @@ def _busiest(moved: Sequence[Series]) -> Series | None:
 
 
 def _has_to_move(gauge: Series) -> bool:
-    """A usage that is neither full nor rounded changes with each block that is taken."""
+    """A usage that is neither full nor rounded changes with each block that is taken; of a full
+    cache each block that is freed is taken at once."""
     return (
         gauge.signal is Signal.KV_USAGE
         and not is_rounded(gauge.origin.name)
-        and gauge.last.value < 1
+        and gauge.last.value < FULL
         and len(gauge.readings) >= _BUSY_READINGS
     )
 

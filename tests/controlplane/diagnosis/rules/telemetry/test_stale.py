@@ -42,3 +42,21 @@ def test_what_a_router_alone_counts_at_a_replica_is_stale(
     found = window(routed, series(Signal.RUNNING, running, start=240), known)
     verdict = STALE.judge(found)
     assert (None if verdict is None else verdict.confidence) is confidence
+
+
+_STEADY = (
+    series(Signal.RUNNING, *[3] * 30, name="Running"),
+    series(Signal.GENERATION_RATE, *[50] * 30, name="Avg generation throughput"),
+)
+
+
+@pytest.mark.parametrize(("in_flight", "waits"), [(0, "at the gateway"), (None, "beside")])
+def test_what_stands_still_is_argued_from_what_was_seen_alone(
+    in_flight: int | None, waits: str
+) -> None:
+    known = () if in_flight is None else told(290, in_flight=in_flight)
+    verdict = STALE.judge(window(*_STEADY, known))
+    assert verdict is not None
+    assert not any("no token comes" in each for each in verdict.evidence)
+    (queues,) = [each for each in verdict.against if each.startswith("queue.blocked")]
+    assert waits in queues

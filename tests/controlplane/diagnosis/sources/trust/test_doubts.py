@@ -71,13 +71,15 @@ def test_a_share_that_stays_to_the_digit_while_tokens_are_selected_is_told() -> 
     assert "nobody sets it" in doubt.what
 
 
-def test_a_full_batch_that_works_is_not_doubted() -> None:
+@pytest.mark.parametrize("usage", ["1", "0.99", "0.97", "99"])
+def test_a_full_batch_that_works_is_not_doubted(usage: str) -> None:
     page = (
         "vllm:num_requests_running 256\n"
-        "vllm:kv_cache_usage_perc 1\n"
+        f"vllm:kv_cache_usage_perc {usage}\n"
         "vllm:generation_tokens_total {}\n"
     )
-    assert _part(*(page.format(each * 400) for each in range(6))).doubts == ()
+    part = _part(*(page.format(each * 400) for each in range(6)))
+    assert _doubts(part, DoubtKind.STUCK) == []
 
 
 def test_an_idle_engine_is_not_doubted() -> None:

@@ -19,6 +19,7 @@ from controlplane.diagnosis.views.prefix import hit_rates
 from controlplane.diagnosis.views.symptoms.waiting import FEW_WAIT
 from controlplane.diagnosis.views.told import number_of, says_no, told_all, told_number
 from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.words.devices import OF_DEVICE
 from dataplane.engine_metrics.signal import Signal, Unit
 
 AS_USUAL = 1.15
@@ -242,15 +243,14 @@ def _grew_by(window: Window, kept: KeptPrompts) -> bool:
         for contrast in contrasts(window, rf"{_MEMORY}|\brss\b", without=_NOT_USED)
         if contrast.base.key == contrast.other.key
         and contrast.other.unit is Unit.BYTES
-        and not re.search(_OF_DEVICE, contrast.keys)
+        and not re.search(OF_DEVICE, contrast.keys)
     ]
     if not found or not all(kept.explains(each.value - each.base_value) for each in found):
         return False
-    whole = number_of(told_number(window, _OF_HOST, without=rf"{_OF_DEVICE}|cache"))
+    whole = number_of(told_number(window, _OF_HOST, without=rf"{OF_DEVICE}|cache"))
     return whole is None or whole - max(each.value for each in found) >= kept.limit - kept.sizes[-1]
 
 
-_OF_DEVICE = r"\b(gpu|vram|device|smi|card)\b"
 _OF_HOST = r"\b(host|memory|ram)\b.*\b(total|size|limit)\b"
 
 

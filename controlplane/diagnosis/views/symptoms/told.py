@@ -12,6 +12,7 @@ from controlplane.diagnosis.views.kept_prompts import kept_prompts
 from controlplane.diagnosis.views.slowdown import slowdowns
 from controlplane.diagnosis.views.symptoms.endings import LOST_SHARE
 from controlplane.diagnosis.views.told import number_of, plain, says_no, told_all
+from controlplane.diagnosis.words.devices import OF_DEVICE
 from controlplane.diagnosis.words.latency import OBJECTIVE
 from dataplane.engine_metrics.signal import Unit
 
@@ -33,8 +34,6 @@ _BAD_WORDS = (
     r"|not responding|unreachable|exit(ed)? [1-9]|killed)\b"
 )
 _HELD = r"(gpu|host|vram|device|smi|rss|memory)\b.*\b(used|in use|resident|mib|gib|held)\b|\brss\b"
-
-_OF_DEVICE = r"\b(gpu|vram|device|smi|card)\b"
 
 
 def facts(now: Activity) -> Iterator[str]:
@@ -62,7 +61,7 @@ def comparisons(now: Activity) -> Iterator[str]:
     for contrast in contrasts(now.window, _HELD):
         if contrast.base.key != contrast.other.key or contrast.factor <= _GROWN:
             continue
-        is_host = contrast.other.unit is Unit.BYTES and not re.search(_OF_DEVICE, contrast.keys)
+        is_host = contrast.other.unit is Unit.BYTES and not re.search(OF_DEVICE, contrast.keys)
         grown = contrast.value - contrast.base_value
         if not (kept is not None and is_host and kept.explains(grown)):
             yield contrast.says

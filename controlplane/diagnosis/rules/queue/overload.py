@@ -62,6 +62,8 @@ def _judge(window: Window) -> Verdict | None:
     moving = now.moves(waiting.first.at, window.end)
     if moving is False or drain_of(now) is not None or wave_of(now) is not None:
         return None
+    if moving and _is_next_in_turn(now, waiting):
+        return None
     argument = Argument(window)
     told_full = limit_by_refusals(window, now)
     limit = _limit(now, waiting) or told_full
@@ -86,6 +88,12 @@ def _judge(window: Window) -> Verdict | None:
         return argument.verdict(Confidence.LIKELY, detail=limit)
     _ask(argument, now, limit=limit, lasts=lasts, moving=moving)
     return argument.verdict(Confidence.POSSIBLE, detail=limit)
+
+
+def _is_next_in_turn(now: Activity, waiting: Series) -> bool:
+    """Never more than one waits, whoever it is at the time: as many callers as seats and one more
+    look like that for ever. Unless it waits for long, or more is known to arrive than is done."""
+    return waiting.max <= 1 and long_wait(now) is None and not more_arrives(now)
 
 
 def _died(now: Activity) -> bool:

@@ -1,6 +1,7 @@
 from dataclasses import replace
 
 from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.judging import diagnose
 from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.mechanism import Mechanism
@@ -9,6 +10,7 @@ from controlplane.diagnosis.rules import BUILT_IN_RULES
 from controlplane.diagnosis.rules.pace.underfilled import UNDERFILLED
 from controlplane.diagnosis.rules.queue.overload import OVERLOAD
 from controlplane.diagnosis.views.activity import activity_of
+from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal, Unit
 from tests.controlplane.diagnosis.rules.build_window import fact, said, series, window
 from tests.controlplane.diagnosis.rules.evidence import cited, reckoned, weighed
@@ -271,3 +273,29 @@ def test_a_queue_before_slots_that_nobody_counted_is_overload_once_it_was_seen_o
 
     assert waits(11) is Confidence.LIKELY
     assert waits(6) is Confidence.POSSIBLE
+
+
+def _one_waits(*beside: Series | Fact, every: float = 5) -> Window:
+    """Three callers that ask again and again, of two slots."""
+    return window(
+        series(Signal.RUNNING, *[2] * 12, every=every),
+        series(Signal.WAITING, *[1] * 12, every=every),
+        series(Signal.GENERATION_TOKENS, *range(0, 1200, 100), every=every),
+        series(Signal.STEPS, *range(0, 600, 50), every=every),
+        series(Signal.PROMPT_TOKENS, *range(0, 240, 20), every=every),
+        fact("slots", 2),
+        *beside,
+        engine="llama.cpp",
+    )
+
+
+def test_the_next_in_turn_beside_seats_that_are_served_is_no_overload() -> None:
+    found = _one_waits(fact("errors", 0))
+    assert OVERLOAD.judge(found) is None
+    assert diagnose(found, BUILT_IN_RULES).mechanism is Mechanism.HEALTHY
+
+
+def test_one_that_is_known_to_wait_for_long_is() -> None:
+    verdict = OVERLOAD.judge(_one_waits(fact("queue_wait_p50_seconds", 9, unit=Unit.SECONDS)))
+    assert verdict is not None
+    assert verdict.confidence is Confidence.LIKELY

@@ -62,17 +62,20 @@ def _accepted(window: Window, refused: float, sent: float | None) -> float:
 def is_crossed_in_words(argument: Argument, window: Window) -> bool:
     """A line of whoever refuses names what a caller used beside the limit of it, and it is more:
     `current tpm: 12260, tpm limit: 5000`."""
-    for line in window.lines_with(r"limit.*\bcurrent \w+\W|\bcurrent \w+\W.*limit"):
-        used = {found[1].lower(): float(found[2]) for found in _CURRENT.finditer(line)}
-        limits = {found[1].lower(): float(found[2]) for found in _LIMIT_OF.finditer(line)}
+    for line in window.lines_with(_REFUSAL):
+        text = line.replace("_", " ")
+        used = {(found[1] or "").lower().strip(): float(found[2]) for found in _USED.finditer(text)}
+        limits = {found[1].lower().strip(): float(found[2]) for found in _LIMIT_OF.finditer(text)}
         if any(used[what] >= limits[what] > 0 for what in used.keys() & limits.keys()):
             argument.says(" ".join(line.split())[:300])
             return True
     return False
 
 
-_CURRENT = re.compile(r"\bcurrent (\w+)\W{1,3}(\d+)", re.IGNORECASE)
-_LIMIT_OF = re.compile(r"\b(\w+) limit\W{1,3}(\d+)", re.IGNORECASE)
+_REFUSAL = r"\b429\b.*\d|rate.?limit.*\d|too many requests.*\d|\bcurrent \w+\W.*limit"
+_USED = re.compile(r"\b(?:current|used|usage|consumed)( \w+)?\W{1,3}(\d+)", re.IGNORECASE)
+_LIMIT_OF = re.compile(r"\b((?:\w+ )?)(?:limit|allowed|quota)\W{1,3}(\d+)", re.IGNORECASE)
+"""Whose number it is stands beside it or, of both, nowhere."""
 
 
 def is_over_threshold(argument: Argument, window: Window) -> bool:

@@ -13,6 +13,7 @@ from controlplane.diagnosis.rules.life.silence import (
     silence,
     unfinished_task,
 )
+from controlplane.diagnosis.rules.life.token_gaps import is_usual_gap
 from controlplane.diagnosis.rules.life.watchdogs import (
     is_starting,
     moments_of,
@@ -71,8 +72,10 @@ def judge_engine(window: Window) -> Verdict | None:
     if _goes_round(now, start) and not own_watch(notices):
         return None
     seconds = max(window.end, *moments_of(notices), start) - start
+    if not seen and truth.is_answered is None and is_usual_gap(now, start, seconds):
+        return None
     argument = Argument(window)
-    _cite(argument, now, running, seconds)
+    _cite(argument, now, running, start, seconds)
     _cite_notices(argument, notices)
     if silent is not None:
         argument.says(silent.says)
@@ -180,9 +183,11 @@ def _goes_round(now: Activity, start: float) -> bool:
 _OFTEN = 3.0
 
 
-def _cite(argument: Argument, now: Activity, running: Series | None, seconds: float) -> None:
+def _cite(
+    argument: Argument, now: Activity, running: Series | None, start: float, seconds: float
+) -> None:
     argument.series(running, "in the batch")
-    tokens = now.window.find(Signal.GENERATION_TOKENS)
+    tokens = from_on(now.window.find(Signal.GENERATION_TOKENS), start)
     argument.series(tokens if tokens is not None else now.decode, "no token comes")
     argument.series(now.kv)
     argument.series(now.waiting)

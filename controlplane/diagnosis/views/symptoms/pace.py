@@ -6,6 +6,7 @@ from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.course import early, late
 from controlplane.diagnosis.views.felt import measures_gaps
+from controlplane.diagnosis.views.single_steps import shows_single_steps
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal
 
@@ -14,6 +15,9 @@ _DIP = 0.2
 """Of the best speed of a request in the window."""
 _CRAWL = 1.0
 """Tokens a second for each that runs."""
+_CRAWL_BY_STEPS = 0.25
+"""The same over the whole window, where each scrape shows a step or none: a busy processor takes a
+second or two for a step of a small model, and not four."""
 _MANY_READINGS = 16
 _PARTS = 8
 _SUNK = 0.6
@@ -22,7 +26,7 @@ _SUNK = 0.6
 def slower(now: Activity) -> Iterator[str]:
     """Each request gets its tokens more slowly than before, with no more of them. A figure that is
     the first after a pause counts the pause; one that dips says less than the gaps, where they are
-    measured."""
+    measured, and nothing where it is the middle of a step."""
     decode, running = now.decode, now.running
     if decode is None or running is None or len(decode.readings) < 2:
         return
@@ -36,7 +40,7 @@ def slower(now: Activity) -> Iterator[str]:
     if after[0] < _SLOWED * before[0] and fewer:
         yield f"{decode.origin.name} for each running: {before[0]:.3g} -> {after[0]:.3g} tokens/s"
         return
-    if measures_gaps(now.window):
+    if measures_gaps(now.window) or shows_single_steps(now):
         return
     best = max(speed for speed, _, _ in speeds)
     warm = [speed for speed, _, first in speeds if not first]
@@ -94,7 +98,14 @@ def drafts(now: Activity) -> Iterator[str]:
 def crawl(now: Activity) -> Iterator[str]:
     """Tokens come, and hardly any."""
     decode, running = now.decode, now.running
-    if decode is None or running is None or late(running) <= 0 or late(decode) <= 0:
+    if decode is None or running is None or late(running) <= 0:
+        return
+    made = now.window.find(Signal.GENERATION_TOKENS)
+    if made is not None and shows_single_steps(now):
+        if (made.per_second or 0.0) < _CRAWL_BY_STEPS * running.mean:
+            yield f"{made.origin.name} {made.first.raw} -> {made.last.raw} for {running.last.raw}"
+        return
+    if late(decode) <= 0:
         return
     prefills = now.prefill is not None and late(now.prefill) > 0
     if decode.max < _CRAWL * late(running) and not prefills and len(decode.readings) > 1:

@@ -53,12 +53,16 @@ def _run() -> int:
     import click
 
     from controlplane.cli import main as command
+    from controlplane.cli.standard_streams import LostOutputError, take_streams
 
-    code = 0
+    code, output = 0, None
     _hear(_signal.default_int_handler)  # commands close what they opened
     try:
+        output = take_streams()
         answer = command.main(prog_name="pilothouse", standalone_mode=False)
         code = answer if isinstance(answer, int) else 0
+    except LostOutputError:
+        pass  # told below, as one that a command took for a failure of its own
     except click.ClickException as error:
         error.show()
         code = error.exit_code
@@ -67,5 +71,8 @@ def _run() -> int:
             raise KeyboardInterrupt from None
         click.echo("Aborted: a question was not answered.", err=True)
         code = 1
+    if output is not None and output.loss is not None:
+        click.echo(f"Error: {output.loss.strerror}", err=True)
+        code = code or 1
     _hear(_leave)  # threads may be waited for yet
     return code

@@ -1,12 +1,12 @@
 """A file that a command is to write: where it may lie."""
 
-import os
 import shlex
 from pathlib import Path
 
 import click
 
 from controlplane.cli.exit_codes import ExitCode
+from dataplane.atomic_file import replace_file
 
 
 class MissingFolderError(click.ClickException):
@@ -32,11 +32,9 @@ def check_folder(path: Path) -> None:
 
 
 def write_file(path: Path, text: str) -> None:
-    """Put it in the place of what was there, whole or not at all. Raises UnwritableFileError."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    """Put it in the place of what was there, whole or not at all, or into the device or pipe that
+    it is. Raises UnwritableFileError."""
     try:
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(path)
+        replace_file(path, text.encode())
     except OSError as error:
-        beside.unlink(missing_ok=True)
         raise UnwritableFileError(f"cannot write {path}: {error.strerror}") from error

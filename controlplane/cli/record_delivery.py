@@ -42,7 +42,11 @@ class RecordFile:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._file.close()
+        try:
+            self._file.close()
+        except OSError as failed:  # what was buffered found no room
+            if error is None:
+                raise self._failure(failed) from failed
 
     def take(self, record: RequestRecord) -> None:
         """Write one more. Raises RecordFileError."""

@@ -35,33 +35,12 @@ def printable_lines(text: str) -> str:
 
 def say(text: str, *, is_error: bool = False) -> None:
     """Print lines, made printable: to standard output, or to standard error."""
-    _echo(printable_lines(text), is_error=is_error)
+    click.echo(printable_lines(text), err=is_error)
 
 
 def say_json(value: Any, *, is_line: bool = False) -> None:
     """Print a value as JSON: indented, or as one line of JSON Lines."""
-    _echo(json.dumps(value, indent=None if is_line else 2))
-
-
-def _echo(text: str, *, is_error: bool = False) -> None:
-    """Raises ClickException where it cannot be written, as to a full disk. A reader that has gone
-    is click's to handle."""
-    try:
-        click.echo(text, err=is_error)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        _give_up_output()
-        why = error.strerror or str(error)
-        raise click.ClickException(
-            f"the answer cannot be written to standard output: {why}; only a part of it is there, "
-            "if any: make room, or write it elsewhere"
-        ) from error
-
-
-def _give_up_output() -> None:
-    """What is left in its buffer would fail once more when the process ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    click.echo(json.dumps(value, indent=None if is_line else 2))
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:

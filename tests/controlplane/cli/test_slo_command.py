@@ -1,6 +1,9 @@
 """`pilothouse slo`, against a control plane that listens."""
 
 import json
+import resource
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -110,3 +113,22 @@ def test_a_file_in_no_folder_is_refused_before_anything_is_asked(url: str, tmp_p
     answer = _run(url, "render", "chat", "--out", str(tmp_path / "none" / "rules.yml"))
     assert answer.exit_code == ExitCode.USAGE
     assert "mkdir -p" in answer.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [("render", "chat"), ("status",), ("status", "-o", "json")], ids=" ".join
+)
+def test_an_answer_for_which_there_is_no_room_fails(
+    url: str, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    with (tmp_path / "answer").open("wb") as answer:
+        done = subprocess.run(
+            [sys.executable, "-m", "controlplane.cli", "slo", *arguments, "--url", url],
+            stdout=answer,
+            stderr=subprocess.PIPE,
+            timeout=60,
+            check=False,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)),
+        )
+    assert done.returncode == ExitCode.FAILED
+    assert b"make room" in done.stderr

@@ -1,6 +1,5 @@
 """What others chose never commands the terminal, in no command and no output form."""
 
-import contextlib
 import json
 import time
 from collections.abc import Iterator
@@ -9,7 +8,6 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-import click
 import pytest
 from click.testing import CliRunner, Result
 from fastapi.testclient import TestClient
@@ -18,7 +16,7 @@ from hypothesis import strategies as st
 
 from controlplane.cli import main
 from controlplane.cli.config_output import as_yaml
-from controlplane.cli.terminal import printable, printable_lines, say, say_json, table
+from controlplane.cli.terminal import printable, printable_lines, table
 from controlplane.specs.yaml_reader import read_yaml
 from ops.seeded_console import close_app, create_app, seed
 
@@ -264,13 +262,3 @@ def test_yaml_is_harmless_and_reads_back_the_same(document: dict[str, Any]) -> N
     sources, problems = read_yaml("f.yaml", text)
     if not problems:
         assert [source.data for source in sources] == [document]
-
-
-@pytest.mark.parametrize("tell", [say, say_json])
-def test_an_answer_for_which_there_is_no_room_ends_in_one_line(tell: Any) -> None:
-    with (
-        Path("/dev/full").open("w", encoding="utf-8") as full,
-        contextlib.redirect_stdout(full),
-        pytest.raises(click.ClickException, match=r"No space left on device.*make room"),
-    ):
-        tell("the answer")

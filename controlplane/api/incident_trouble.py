@@ -29,7 +29,7 @@ class LateContract:
 def trouble_of(incident: IncidentLine, late: LateContract | None) -> Trouble:
     """A page where callers are hurt now; otherwise it can wait until somebody is there."""
     is_hurting = late is not None and late.is_hurting
-    began = incident.since_unix_ns or incident.opened_at_unix_ns
+    began = incident.spells[-1].began_at_unix_ns
     since = datetime.fromtimestamp(began // 10**9, UTC)
     what = f"{incident.deployment}: {incident.mechanism} ({incident.confidence}) since "
     what += f"{since:%Y-%m-%d %H:%M:%S} UTC. {incident.meaning}".rstrip(" .")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.store.incident_spell import IncidentSpell
 from dataplane.lifecycle import BROKEN, REFUSED
 
 if TYPE_CHECKING:  # whoever only reads answers (the command line) does without the database
@@ -31,13 +32,23 @@ class IncidentLine:
     confidence: str
     opened_at_unix_ns: int
     since_unix_ns: int | None
-    """When the signal that tells it changed its level; None where that could not be seen."""
+    """When the signal that tells it changed its level; None where that could not be seen. Of the
+    first time, as `opened_at_unix_ns`: `spells` has those since it was reopened."""
     last_seen_at_unix_ns: int
     resolved_at_unix_ns: int | None
     num_reopened: int
+    spells: list[IncidentSpell]
+    """The times in which it was open, oldest first; at least one."""
     acknowledged_at_unix_ns: int | None
     acknowledged_by: str | None
     runbook: str | None
+
+    def open_seconds(self, now_unix_ns: int) -> float:
+        """For how long it was open, all times together."""
+        spans = (
+            spell.ended_at_unix_ns(now_unix_ns) - spell.began_at_unix_ns for spell in self.spells
+        )
+        return sum(spans) / 1e9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,12 +90,14 @@ class IncidentChange:
     kind: str
     text: str
     lag_seconds: float
-    """Until the incident began; negative for what came later."""
+    """Until the incident began, or began again; negative for what came after the last time."""
+    began_at_unix_ns: int
+    """When it did: the next time that one of `spells` began, or the last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hurt:
-    """How requests of one class and tenant fared while it lasted."""
+    """How requests of one class and tenant fared while it was open."""
 
     request_class: str
     tenant: str
@@ -105,18 +118,19 @@ class IncidentDetail:
     events: list[IncidentEventView]
     """Oldest first."""
     changes: list[IncidentChange]
-    """The last before it began first; those that came later behind them."""
+    """The last before it began again first, then those before it began the times before; what came
+    since behind them."""
     hurt: list[Hurt]
     """Who missed most first; whoever missed nothing is left out."""
     num_judged: int
-    """Requests held against a contract in its time; 0: nobody can say who missed one."""
+    """Requests held against a contract while it was open; 0: nobody can say who missed one."""
     num_offered: int
     num_refused: int
     """Of them, turned away before or while they waited."""
     num_failed: int
     """Of them, those that were taken and got no whole answer: too late, an error, or lost."""
     requests_query: str
-    """For /requests: those of its time that broke their contract."""
+    """For /requests: those that broke their contract since it was last opened."""
 
 
 def view_line(stored: "StoredIncident") -> IncidentLine:
@@ -134,6 +148,7 @@ def view_line(stored: "StoredIncident") -> IncidentLine:
         last_seen_at_unix_ns=stored.last_seen_at_unix_ns,
         resolved_at_unix_ns=stored.resolved_at_unix_ns,
         num_reopened=stored.num_reopened,
+        spells=list(stored.spells),
         acknowledged_at_unix_ns=stored.acknowledged_at_unix_ns,
         acknowledged_by=stored.acknowledged_by,
         runbook=mechanism.runbook if mechanism else None,
@@ -146,7 +161,7 @@ def view_detail(
     usage: Mapping["UsageKey", Mapping[str, int]],
     now_unix_ns: int,
 ) -> IncidentDetail:
-    """All of one; `usage` is of its deployment and its time alone."""
+    """All of one; `usage` is of its deployment and of the times alone in which it was open."""
     incident = whole.incident
     return IncidentDetail(
         as_of_unix_ns=now_unix_ns,
@@ -158,7 +173,7 @@ def view_detail(
             )
             for each in whole.events
         ],
-        changes=_changes(marks, began_at(incident)),
+        changes=_changes(marks, [each.began_at_unix_ns for each in incident.spells]),
         hurt=_hurt(usage),
         num_judged=_total(usage, "in_contract.total"),
         num_offered=_total(usage, "offered"),
@@ -181,25 +196,16 @@ def _view_finding(stored: "StoredFinding") -> FindingView:
 
 
 def _query_of_missed(incident: "StoredIncident", now_unix_ns: int) -> str:
-    """For the requests of its time that broke their contract."""
+    """For the requests that broke their contract since it was last opened."""
+    spell = incident.spells[-1]
     return urlencode(
         {
             "deployment": incident.deployment,
             "in_contract": "false",
-            "since": _iso(began_at(incident)),
-            "until": _iso(ended_at(incident, now_unix_ns)),
+            "since": _iso(spell.began_at_unix_ns),
+            "until": _iso(spell.ended_at_unix_ns(now_unix_ns)),
         }
     )
-
-
-def began_at(incident: "StoredIncident") -> int:
-    """Its onset where that is known, otherwise when it was opened."""
-    return incident.since_unix_ns or incident.opened_at_unix_ns
-
-
-def ended_at(incident: "StoredIncident", now_unix_ns: int) -> int:
-    """When it was resolved; now while it is open."""
-    return incident.resolved_at_unix_ns or now_unix_ns
 
 
 def _find_mechanism(word: str) -> Mechanism | None:
@@ -207,19 +213,24 @@ def _find_mechanism(word: str) -> Mechanism | None:
     return next((each for each in Mechanism if each.value == word), None)
 
 
-def _changes(marks: Sequence["Mark"], began: int) -> list[IncidentChange]:
-    changes = [
-        IncidentChange(
-            at_unix_ns=mark.at_unix_ns,
-            kind=mark.kind,
-            text=mark.text,
-            lag_seconds=(began - mark.at_unix_ns) / 1e9,
-        )
-        for mark in marks
-    ]
-    before = sorted((c for c in changes if c.lag_seconds >= 0), key=lambda c: c.lag_seconds)
-    after = sorted((c for c in changes if c.lag_seconds < 0), key=lambda c: -c.lag_seconds)
-    return [*before, *after]
+def _changes(marks: Sequence["Mark"], began: Sequence[int]) -> list[IncidentChange]:
+    """`began`: each time that it did, oldest first."""
+    changes = [_view_change(mark, began) for mark in marks]
+    before = [change for change in changes if change.lag_seconds >= 0]
+    after = [change for change in changes if change.lag_seconds < 0]
+    before.sort(key=lambda change: (-change.began_at_unix_ns, change.lag_seconds))
+    return [*before, *sorted(after, key=lambda change: -change.lag_seconds)]
+
+
+def _view_change(mark: "Mark", began: Sequence[int]) -> IncidentChange:
+    next_began = next((each for each in began if each >= mark.at_unix_ns), began[-1])
+    return IncidentChange(
+        at_unix_ns=mark.at_unix_ns,
+        kind=mark.kind,
+        text=mark.text,
+        lag_seconds=(next_began - mark.at_unix_ns) / 1e9,
+        began_at_unix_ns=next_began,
+    )
 
 
 def _total(usage: Mapping["UsageKey", Mapping[str, int]], measure: str) -> int:

@@ -1,6 +1,7 @@
 """Incidents: what was found wrong with a deployment, since when, what changed before, who is hurt,
 what to do; and what people say of it."""
 
+from collections import Counter
 from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Query, Request
@@ -13,17 +14,17 @@ from controlplane.api.free_text import check_free_text
 from controlplane.api.incident_views import (
     IncidentDetail,
     IncidentList,
-    began_at,
-    ended_at,
     view_detail,
     view_line,
 )
 from controlplane.api.marks import read_marks
 from controlplane.store.database import Database
 from controlplane.store.incident_lists import find_incident, list_incidents
+from controlplane.store.incident_spell import minutes_of
 from controlplane.store.incidents import (
     IncidentError,
     IncidentState,
+    StoredIncident,
     UnknownIncidentError,
     WholeIncident,
     acknowledge_incident,
@@ -31,7 +32,7 @@ from controlplane.store.incidents import (
     resolve_incident,
 )
 from controlplane.store.series import SeriesSpan
-from controlplane.store.usage import read_usage
+from controlplane.store.usage import UsageKey, read_usage
 from dataplane.clock import wall_clock
 
 router = APIRouter(prefix="/api/v1", tags=["incidents"])
@@ -145,16 +146,25 @@ def _change(request: Request, incident_id: str, action: str, what: str) -> Incid
 
 def _detail(state: State, whole: WholeIncident, now_unix_ns: int) -> IncidentDetail:
     incident = whole.incident
-    start = began_at(incident) // 10**9
-    end = ended_at(incident, now_unix_ns) // 10**9 + 1
+    start = incident.spells[0].began_at_unix_ns // 10**9
+    end = incident.spells[-1].ended_at_unix_ns(now_unix_ns) // 10**9 + 1
     span = SeriesSpan(start_unix=start - _CHANGES_BEFORE_SECONDS, end_unix=end, step_seconds=60)
     marks = read_marks(_database(state), span, incident.deployment, state.process_history)
+    return view_detail(whole, marks, _usage(state, incident, now_unix_ns), now_unix_ns)
+
+
+def _usage(
+    state: State, incident: StoredIncident, now_unix_ns: int
+) -> dict[UsageKey, Counter[str]]:
+    """How requests of its deployment fared in the times in which it was open."""
+    found: dict[UsageKey, Counter[str]] = {}
     request_db: Database = state.request_db
     with request_db.reading() as session:
-        usage = read_usage(
-            session, start // 60 * 60, -(-end // 60) * 60, deployment=incident.deployment
-        )
-    return view_detail(whole, marks, usage, now_unix_ns)
+        for start, end in minutes_of(incident.spells, now_unix_ns):
+            used = read_usage(session, start, end, deployment=incident.deployment)
+            for key, counts in used.items():
+                found.setdefault(key, Counter()).update(counts)
+    return found
 
 
 def _database(state: State) -> Database:

@@ -1,6 +1,6 @@
 """Incidents in the terminal."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from controlplane.api.incident_views import (
@@ -10,9 +10,11 @@ from controlplane.api.incident_views import (
     IncidentLine,
     IncidentList,
 )
-from controlplane.cli.terminal import instant, table
+from controlplane.cli.terminal import continued, instant, table
 
 _MAX_CHANGES = 8
+_MAX_SPELLS = 3
+"""Before the last; the timeline has them all."""
 
 
 def incident_table(found: IncidentList, state: str) -> str:
@@ -27,7 +29,7 @@ def incident_table(found: IncidentList, state: str) -> str:
             each.mechanism,
             each.confidence,
             _state(each),
-            instant(each.since_unix_ns or each.opened_at_unix_ns),
+            instant(each.spells[-1].began_at_unix_ns),
             f"{_seconds(found.as_of_unix_ns - each.last_seen_at_unix_ns)} ago",
             each.acknowledged_by or "-",
         )
@@ -42,7 +44,7 @@ def incident_text(view: IncidentDetail) -> str:
         [
             *_head(view.incident, view.as_of_unix_ns),
             *(line for each in view.findings for line in _finding(each)),
-            *_changes(view.changes),
+            *_changes(view),
             *_hurt(view),
             *_timeline(view),
         ]
@@ -55,10 +57,7 @@ def _head(incident: IncidentLine, now_unix_ns: int) -> Iterator[str]:
         f"({incident.confidence}), {_state(incident)}"
     )
     yield f"  {incident.meaning}"
-    if incident.since_unix_ns is not None:
-        yield f"  since {instant(incident.since_unix_ns)}, by the signal that tells it"
-    else:
-        yield f"  found {instant(incident.opened_at_unix_ns)}; since when could not be seen"
+    yield from _times(incident)
     if incident.resolved_at_unix_ns is not None:
         yield f"  resolved {instant(incident.resolved_at_unix_ns)}"
     else:
@@ -68,6 +67,21 @@ def _head(incident: IncidentLine, now_unix_ns: int) -> Iterator[str]:
     if incident.runbook is not None:
         name = incident.runbook.rsplit("/", 1)[-1].removesuffix(".md")
         yield f"  runbook: pilothouse runbook {name}"
+
+
+def _times(incident: IncidentLine) -> Iterator[str]:
+    """Since when, and of one that was reopened when it was open before."""
+    *before, last = incident.spells
+    if last.since_unix_ns is not None:
+        yield f"  since {instant(last.since_unix_ns)}, by the signal that tells it"
+    else:
+        word = "found again" if before else "found"
+        yield f"  {word} {instant(last.opened_at_unix_ns)}; since when could not be seen"
+    for spell in before[: -_MAX_SPELLS - 1 : -1]:
+        until = instant(spell.ended_at_unix_ns(last.opened_at_unix_ns))
+        yield f"  and before from {instant(spell.began_at_unix_ns)} until {until}"
+    if len(before) > _MAX_SPELLS:
+        yield f"  and {len(before) - _MAX_SPELLS} times before that: see the timeline"
 
 
 def _finding(each: FindingView) -> Iterator[str]:
@@ -91,12 +105,25 @@ def _items(title: str, said: Any) -> Iterator[str]:
         yield from (f"    - {line}" for line in lines)
 
 
-def _changes(changes: Iterable[IncidentChange]) -> Iterator[str]:
-    before = [each for each in changes if each.lag_seconds >= 0]
+def _changes(view: IncidentDetail) -> Iterator[str]:
+    """For each time that it began, the last first: what was changed before."""
+    spells = view.incident.spells
+    for number, spell in reversed(list(enumerate(spells))):
+        again = " again" if number else ""
+        at = f" at {instant(spell.began_at_unix_ns)}" if len(spells) > 1 else ""
+        before = [
+            each
+            for each in view.changes
+            if each.lag_seconds >= 0 and each.began_at_unix_ns == spell.began_at_unix_ns
+        ]
+        yield from _changed_before(f"it began{again}{at}", before)
+
+
+def _changed_before(what: str, before: Sequence[IncidentChange]) -> Iterator[str]:
     if not before:
         return
     yield ""
-    yield "Changed before it began, which makes none of it a cause"
+    yield f"Changed before {what}, which makes none of it a cause"
     for each in before[:_MAX_CHANGES]:
         yield f"  {_seconds(round(each.lag_seconds * 1e9))} before: {each.text}"
     if len(before) > _MAX_CHANGES:
@@ -105,9 +132,10 @@ def _changes(changes: Iterable[IncidentChange]) -> Iterator[str]:
 
 def _hurt(view: IncidentDetail) -> Iterator[str]:
     yield ""
+    lasted = "in the times it was open" if view.incident.num_reopened else "while it lasted"
     if view.num_refused or view.num_failed:
         yield (
-            f"Of {view.num_offered} requests while it lasted: {view.num_refused} refused, "
+            f"Of {view.num_offered} requests {lasted}: {view.num_refused} refused, "
             f"{view.num_failed} without a whole answer"
         )
     if not view.hurt:
@@ -116,7 +144,7 @@ def _hurt(view: IncidentDetail) -> Iterator[str]:
             if view.num_judged
             else "Who else is hurt is unknown: no request was held against a contract"
             if view.num_refused or view.num_failed
-            else "Who is hurt is unknown: no request was judged while it lasted"
+            else f"Who is hurt is unknown: no request was judged {lasted}"
         )
         return
     yield "Who is hurt"
@@ -129,7 +157,8 @@ def _timeline(view: IncidentDetail) -> Iterator[str]:
     yield ""
     yield "Timeline"
     for event in view.events:
-        yield f"  {instant(event.at_unix_ns)}  {event.kind} by {event.actor}: {event.what}"
+        words = continued(event.what, "    ")
+        yield f"  {instant(event.at_unix_ns)}  {event.kind} by {event.actor}: {words}"
 
 
 def _state(incident: IncidentLine) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
 
+from controlplane.diagnosis.always_on.clipping import newest_part
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.diagnosis import Diagnosis, Finding
 from controlplane.diagnosis.json_form import finding_as_json
@@ -78,8 +79,11 @@ class IncidentKeeper:
         if not lasting and not self._over(known, diagnosis, troubles, now_unix_ns):
             return False
         parts = group(lasting, known, now_unix_ns, self._settings)
-        begun = next((findings for incident, findings in parts if incident is None), None)
-        since_unix_ns = _since(diagnosis, begun[0]) if begun else None
+        since = {
+            _key(part): _since(diagnosis, findings[0], part)
+            for part, findings in parts
+            if part is None or part.state is not IncidentState.OPEN
+        }
         # Only now: whoever writes config waits for whoever holds a session open.
         with self._database.session() as session:
             # And once more: an operator, or a control plane that has just lost its place, may have
@@ -87,10 +91,11 @@ class IncidentKeeper:
             known = self._current(session, deployment, now_unix_ns)
             for incident, findings in group(lasting, known, now_unix_ns, self._settings):
                 found = [_found(finding) for finding in findings]
+                began = since.get(_key(incident))
                 if incident is None:
-                    open_incident(session, deployment, found, since_unix_ns, now_unix_ns)
+                    open_incident(session, deployment, found, began, now_unix_ns)
                 else:
-                    see_again(session, incident.incident_id, found, now_unix_ns)
+                    see_again(session, incident.incident_id, found, now_unix_ns, began)
             over = self._over(known, diagnosis, troubles, now_unix_ns)
             for incident, what in (*over, *_ended_with_process(known, diagnosis, lasting)):
                 resolve_incident(session, incident.incident_id, what, now_unix_ns)
@@ -163,8 +168,7 @@ def group(
     parts: dict[str, tuple[StoredIncident | None, list[Finding]]] = {}
     for finding in findings:
         incident = _belongs_to(finding, known, now_unix_ns, settings)
-        key = "" if incident is None else incident.incident_id
-        parts.setdefault(key, (incident, []))[1].append(finding)
+        parts.setdefault(_key(incident), (incident, []))[1].append(finding)
     return list(parts.values())
 
 
@@ -197,8 +201,19 @@ def _may_show_as(
     )
 
 
-def _since(diagnosis: Diagnosis, finding: Finding) -> int | None:
-    onset = find_onset(diagnosis.window, finding)
+def _key(incident: StoredIncident | None) -> str:
+    """Of a part; empty: of what belongs to no incident yet."""
+    return "" if incident is None else incident.incident_id
+
+
+def _since(diagnosis: Diagnosis, finding: Finding, before: StoredIncident | None) -> int | None:
+    """When what was found began; where it was found `before`, when it came back: nothing from
+    before it was last seen says that."""
+    window = diagnosis.window
+    earliest = 0.0 if before is None else before.last_seen_at_unix_ns / _NS
+    if before is not None:
+        window = newest_part(window, window.end - earliest)
+    onset = find_onset(window, finding)
     if onset is not None:
         return round(onset.at * _NS)
     silent = [
@@ -206,7 +221,8 @@ def _since(diagnosis: Diagnosis, finding: Finding) -> int | None:
         for cited in finding.verdict.cited
         if cited.name.partition(".")[0] in (SILENT_KEY, SHUT_KEY) and not cited.is_beside
     ]
-    return round(min(silent) * _NS) if silent else None
+    later = [at for at in silent if at > earliest]
+    return round(min(later) * _NS) if later else None
 
 
 def _ended_with_process(

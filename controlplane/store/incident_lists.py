@@ -12,6 +12,7 @@ from controlplane.store.incidents import (
     StoredIncident,
     WholeIncident,
     read_row,
+    read_rows,
 )
 
 
@@ -32,7 +33,7 @@ def list_incidents(
     if mechanism is not None:
         query = query.where(IncidentRow.mechanism == mechanism)
     query = query.order_by(IncidentRow.opened_at_unix_ns.desc(), IncidentRow.incident_id)
-    return [read_row(row) for row in session.scalars(query.limit(limit))]
+    return read_rows(session, session.scalars(query.limit(limit)).all())
 
 
 def count_open(session: Session) -> dict[tuple[str, str], int]:
@@ -55,7 +56,7 @@ def list_begun_between(
     if deployment is not None:
         query = query.where(IncidentRow.deployment == deployment)
     query = query.order_by(IncidentRow.opened_at_unix_ns.desc(), IncidentRow.incident_id)
-    return [read_row(row) for row in session.scalars(query.limit(limit))]
+    return read_rows(session, session.scalars(query.limit(limit)).all())
 
 
 def list_current(
@@ -78,8 +79,8 @@ def list_current(
         )
     ).all()
     return [
-        (read_row(row), frozenset(name for owner, name in found if owner == row.incident_id))
-        for row in rows
+        (each, frozenset(name for owner, name in found if owner == each.incident_id))
+        for each in read_rows(session, rows)
     ]
 
 
@@ -99,7 +100,7 @@ def find_incident(session: Session, incident_id: str) -> WholeIncident | None:
         .order_by(IncidentEventRow.id)
     )
     return WholeIncident(
-        incident=read_row(row),
+        incident=read_row(session, row),
         findings=tuple(_read_finding(each) for each in findings),
         events=tuple(
             IncidentEvent(

@@ -27,7 +27,8 @@ class IncidentRow(ConfigBase):
     confidence: Mapped[str] = mapped_column(String(16))
     opened_at_unix_ns: Mapped[int] = mapped_column(BigInteger)
     since_unix_ns: Mapped[int | None] = mapped_column(BigInteger)
-    """When the signal that tells it changed its level, where that could be seen."""
+    """When the signal that tells it changed its level, where that could be seen: before it was
+    opened for the first time."""
     last_seen_at_unix_ns: Mapped[int] = mapped_column(BigInteger)
     resolved_at_unix_ns: Mapped[int | None] = mapped_column(BigInteger)
     num_reopened: Mapped[int] = mapped_column(Integer)
@@ -67,3 +68,6 @@ class IncidentEventRow(ConfigBase):
     actor: Mapped[str] = mapped_column(String(128))
     """`pilothouse`, or who did it."""
     what: Mapped[str] = mapped_column(String(1024))
+    since_unix_ns: Mapped[int | None] = mapped_column(BigInteger)
+    """Of opened and reopened: when the signal that tells it changed its level, where that could be
+    seen."""

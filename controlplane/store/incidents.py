@@ -5,13 +5,14 @@ What belongs together is decided in `controlplane.diagnosis.incidents`; here it 
 
 import secrets
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from controlplane.store.incident_spell import IncidentSpell
 from controlplane.store.incident_tables import IncidentEventRow, IncidentFindingRow, IncidentRow
 
 BY_ITSELF = "pilothouse"
@@ -93,11 +94,14 @@ class StoredIncident:
     confidence: str
     opened_at_unix_ns: int
     since_unix_ns: int | None
+    """Of the first time, as `opened_at_unix_ns`."""
     last_seen_at_unix_ns: int
     resolved_at_unix_ns: int | None
     num_reopened: int
     acknowledged_at_unix_ns: int | None
     acknowledged_by: str | None
+    spells: tuple[IncidentSpell, ...]
+    """The times in which it was open, oldest first; at least one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,15 +137,21 @@ def open_incident(
     )
     session.add(row)
     session.flush()
-    _add_event(session, row, IncidentEventKind.OPENED, now_unix_ns, _words(first))
+    opened = IncidentEventKind.OPENED
+    _add_event(session, row, opened, now_unix_ns, _words(first), since_unix_ns=since_unix_ns)
     _keep(session, row, found, now_unix_ns, tell=False)
-    return read_row(row)
+    return read_row(session, row)
 
 
 def see_again(
-    session: Session, incident_id: str, found: Sequence[FoundFinding], now_unix_ns: int
+    session: Session,
+    incident_id: str,
+    found: Sequence[FoundFinding],
+    now_unix_ns: int,
+    since_unix_ns: int | None = None,
 ) -> StoredIncident:
-    """The trouble is still there, or there again: a resolved one is reopened."""
+    """The trouble is still there, or there again: a resolved one is reopened, and `since_unix_ns`
+    is when it came back, where that could be seen."""
     row = _get(session, incident_id)
     first = found[0]
     if row.state == IncidentState.RESOLVED:
@@ -150,7 +160,8 @@ def see_again(
         row.acknowledged_at_unix_ns = row.acknowledged_by = None
         # What it was before may not be what it is now.
         row.mechanism, row.confidence = first.mechanism, first.confidence
-        _add_event(session, row, IncidentEventKind.REOPENED, now_unix_ns, _words(first))
+        reopened = IncidentEventKind.REOPENED
+        _add_event(session, row, reopened, now_unix_ns, _words(first), since_unix_ns=since_unix_ns)
     elif first.mechanism != row.mechanism and _is_surer(first.confidence, row.confidence):
         what = f"{row.mechanism} ({row.confidence}) is {_words(first)} now"
         _add_event(session, row, IncidentEventKind.CHANGED, now_unix_ns, what)
@@ -159,7 +170,7 @@ def see_again(
         row.confidence = max(first.confidence, row.confidence, key=_SURENESS.index)
     row.last_seen_at_unix_ns = now_unix_ns
     _keep(session, row, found, now_unix_ns, tell=True)
-    return read_row(row)
+    return read_row(session, row)
 
 
 def resolve_incident(
@@ -171,7 +182,7 @@ def resolve_incident(
         raise IncidentError(f"incident {incident_id} is resolved already; nothing was changed")
     row.state, row.resolved_at_unix_ns = IncidentState.RESOLVED.value, now_unix_ns
     _add_event(session, row, IncidentEventKind.RESOLVED, now_unix_ns, what, actor)
-    return read_row(row)
+    return read_row(session, row)
 
 
 def acknowledge_incident(
@@ -186,7 +197,7 @@ def acknowledge_incident(
         raise IncidentError(f"{row.acknowledged_by} looks after incident {incident_id} already")
     row.acknowledged_at_unix_ns, row.acknowledged_by = now_unix_ns, actor
     _add_event(session, row, IncidentEventKind.ACKNOWLEDGED, now_unix_ns, what, actor)
-    return read_row(row)
+    return read_row(session, row)
 
 
 def note_on_incident(
@@ -261,6 +272,8 @@ def _add_event(
     now_unix_ns: int,
     what: str,
     actor: str = BY_ITSELF,
+    *,
+    since_unix_ns: int | None = None,
 ) -> None:
     session.add(
         IncidentEventRow(
@@ -269,13 +282,63 @@ def _add_event(
             kind=kind.value,
             actor=actor,
             what=what[:_MAX_TEXT],
+            since_unix_ns=since_unix_ns,
         )
     )
     session.flush()
 
 
-def read_row(row: IncidentRow) -> StoredIncident:
+def read_row(session: Session, row: IncidentRow) -> StoredIncident:
     """As it is stored."""
+    return read_rows(session, [row])[0]
+
+
+def read_rows(session: Session, rows: Sequence[IncidentRow]) -> list[StoredIncident]:
+    """The same of many, in their order."""
+    reopened = [row.incident_id for row in rows if row.num_reopened]
+    turns: dict[str, list[IncidentEventRow]] = {}
+    if reopened:
+        for turn in session.scalars(
+            select(IncidentEventRow)
+            .where(IncidentEventRow.incident_id.in_(reopened), IncidentEventRow.kind.in_(_TURNS))
+            .order_by(IncidentEventRow.id)
+        ):
+            turns.setdefault(turn.incident_id, []).append(turn)
+    return [_read_row(row, _spells(row, turns.get(row.incident_id, ()))) for row in rows]
+
+
+_TURNS = [
+    IncidentEventKind.OPENED.value,
+    IncidentEventKind.RESOLVED.value,
+    IncidentEventKind.REOPENED.value,
+]
+
+
+def _spells(row: IncidentRow, turns: Iterable[IncidentEventRow]) -> tuple[IncidentSpell, ...]:
+    """Oldest first; `turns` are of one that was reopened."""
+    first = IncidentSpell(
+        opened_at_unix_ns=row.opened_at_unix_ns,
+        since_unix_ns=row.since_unix_ns,
+        resolved_at_unix_ns=row.resolved_at_unix_ns,
+    )
+    spells: list[IncidentSpell] = []
+    for turn in turns:
+        if turn.kind == IncidentEventKind.RESOLVED:
+            spells[-1] = replace(spells[-1], resolved_at_unix_ns=turn.at_unix_ns)
+        elif not spells:
+            spells.append(replace(first, resolved_at_unix_ns=None))
+        else:
+            spells.append(
+                IncidentSpell(
+                    opened_at_unix_ns=turn.at_unix_ns,
+                    since_unix_ns=turn.since_unix_ns,
+                    resolved_at_unix_ns=None,
+                )
+            )
+    return tuple(spells) or (first,)
+
+
+def _read_row(row: IncidentRow, spells: tuple[IncidentSpell, ...]) -> StoredIncident:
     return StoredIncident(
         incident_id=row.incident_id,
         deployment=row.deployment,
@@ -289,4 +352,5 @@ def read_row(row: IncidentRow) -> StoredIncident:
         num_reopened=row.num_reopened,
         acknowledged_at_unix_ns=row.acknowledged_at_unix_ns,
         acknowledged_by=row.acknowledged_by,
+        spells=spells,
     )

@@ -4,6 +4,7 @@ import pytest
 
 from controlplane.api.incident_trouble import LateContract, trouble_of
 from controlplane.api.incident_views import IncidentLine
+from controlplane.store.incident_spell import IncidentSpell
 
 _S = 10**9
 
@@ -21,6 +22,13 @@ def _incident() -> IncidentLine:
         last_seen_at_unix_ns=1_790_000_090 * _S,
         resolved_at_unix_ns=None,
         num_reopened=0,
+        spells=[
+            IncidentSpell(
+                opened_at_unix_ns=1_790_000_060 * _S,
+                since_unix_ns=1_790_000_000 * _S,
+                resolved_at_unix_ns=None,
+            )
+        ],
         acknowledged_at_unix_ns=None,
         acknowledged_by=None,
         runbook="ops/runbooks/cache-thrash.md",

@@ -6,12 +6,20 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from controlplane.store.incidents import FoundFinding, open_incident
+from controlplane.store.counts import add_counts
+from controlplane.store.incidents import (
+    FoundFinding,
+    open_incident,
+    resolve_incident,
+    see_again,
+)
+from controlplane.store.request_rows import CountKey
 from dataplane.access import Role
 from dataplane.clock import wall_clock
 from tests.controlplane.config_documents import SERVICE
 from tests.controlplane.guarded_plane import GuardedPlane, guarded_plane
 
+_S = 10**9
 _FOUND = FoundFinding(
     rule_id="cache-thrash",
     mechanism="cache.thrash",
@@ -105,3 +113,29 @@ def test_viewers_read_and_do_not_write_and_tenants_do_not_even_read(
     bound = plane.bearing(plane.key(Role.VIEWER, "default", name="bound"))
     assert bound.get("/api/v1/incidents").status_code == 403
     assert bound.get(path).status_code == 403
+
+
+def test_requests_are_counted_while_it_was_open_and_not_in_between(
+    plane: GuardedPlane, operator: TestClient
+) -> None:
+    """Open from minute 10 to 13 and again since minute 20; a request failed in each minute."""
+    base = wall_clock() // (60 * _S) * 60 - 30 * 60
+    at = [(base + minute * 60 + 5) * _S for minute in range(21)]
+    counts = {
+        CountKey(at_ns // _S // 60 * 60, "chat", "all", "a", "chat@1", measure): 1
+        for at_ns in at
+        for measure in ("offered", "disposition.error")
+    }
+    with plane.app.state.request_db.session() as session:
+        add_counts(session, counts)
+    with plane.app.state.config_db.session() as session:
+        known = open_incident(session, "chat", [_FOUND], None, at[10]).incident_id
+        resolve_incident(session, known, "not seen", at[13])
+        see_again(session, known, [_FOUND], at[20], at[20] - 2 * _S)
+        resolve_incident(session, known, "not seen", at[20] + 10 * _S)
+    detail = operator.get(f"/api/v1/incidents/{known}").json()
+    assert (detail["num_offered"], detail["num_failed"]) == (5, 5)
+    assert [each["since_unix_ns"] for each in detail["incident"]["spells"]] == [
+        None,
+        at[20] - 2 * _S,
+    ]

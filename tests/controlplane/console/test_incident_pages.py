@@ -7,7 +7,9 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from controlplane.bundled import Bundled, locate
+from controlplane.console.formatting import clock_time
 from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.store.incidents import FoundFinding, resolve_incident, see_again
 from ops.seeded_console import seed
 from tests.controlplane.console.reading import page, words
 
@@ -94,3 +96,23 @@ def test_every_runbook_is_a_page_and_links_to_others_lead_to_theirs(client: Test
 def test_the_runbook_of_a_mechanism_is_named_after_it() -> None:
     assert Mechanism.HEALTHY.runbook is None
     assert Mechanism.OOM_PREFILL_TRANSIENT.runbook == "ops/runbooks/oom-prefill-transient.md"
+
+
+def test_one_that_was_reopened_tells_since_when_it_is_back_and_when_it_was_before(
+    app: FastAPI, client: TestClient
+) -> None:
+    seed(app, NOW_NS, num_requests=0)
+    known = newest(client)
+    said_before = client.get(f"/api/v1/incidents/{known}").json()["findings"][0]
+    words_of = ("rule_id", "mechanism", "confidence", "finding")
+    found = FoundFinding(**{word: said_before[word] for word in words_of})
+    with app.state.config_db.session() as session:
+        resolve_incident(session, known, "it is over", NOW_NS)
+        see_again(session, known, [found], NOW_NS + 90 * 10**9, NOW_NS + 60 * 10**9)
+    first, last = client.get(f"/api/v1/incidents/{known}").json()["incident"]["spells"]
+    assert last["since_unix_ns"] == NOW_NS + 60 * 10**9
+    said = words(page(client, f"/incidents/{known}"))
+    again = clock_time(last["since_unix_ns"], NOW_NS)
+    assert f"The signal changed at {again}" in said
+    before = [clock_time(first[each], NOW_NS) for each in ("since_unix_ns", "resolved_at_unix_ns")]
+    assert f"reopened 1 time, open before from {before[0]} to {before[1]} UTC" in said

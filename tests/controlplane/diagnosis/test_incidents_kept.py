@@ -185,6 +185,34 @@ def test_it_is_resolved_when_nobody_sees_it_any_more_and_reopened_when_it_comes_
     assert len(looks.look(400 + 1801, (THRASH, CERTAIN))) == 2
 
 
+def test_each_time_that_it_is_open_is_kept_and_not_what_lies_between(looks: Looks) -> None:
+    looks.look(0, (THRASH, CERTAIN))
+    looks.look(60)
+    looks.look(300, (THRASH, CERTAIN))
+    looks.look(360)
+    [again] = looks.look(500, (THRASH, CERTAIN))
+    times = [(each.opened_at_unix_ns, each.resolved_at_unix_ns) for each in again.spells]
+    assert times == [(0, 60 * _S), (300 * _S, 360 * _S), (500 * _S, None)]
+    assert looks.whole(again.incident_id).incident == again
+
+
+def test_since_when_it_is_back_is_not_since_when_it_was_there_before(
+    looks: Looks, database: Database
+) -> None:
+    keeper = IncidentKeeper(database)
+    keeper.take("chat", _gone_since(10, until=31), 31 * _S)
+    looks.look(95)
+    keeper.take("chat", _gone_since(200, until=231), 231 * _S)
+    [gone] = looks.incidents()
+    assert [each.since_unix_ns for each in gone.spells] == [10 * _S, 200 * _S]
+    assert gone.since_unix_ns == 10 * _S
+    with database.session() as session:
+        resolve_incident(session, gone.incident_id, "it is over", 232 * _S, actor="ann")
+    keeper.take("chat", _gone_since(200, until=235), 235 * _S)
+    [unseen] = looks.incidents()
+    assert unseen.spells[-1].since_unix_ns is None
+
+
 def test_what_is_reopened_is_called_by_what_is_seen_now(looks: Looks) -> None:
     looks.look(0, (THRASH, CERTAIN), (OVERLOAD, CERTAIN))
     looks.look(60)

@@ -9,7 +9,7 @@ from controlplane.cli.client import convert_answer, get_json, url_option
 from controlplane.cli.examples import examples
 from controlplane.cli.options import table_option
 from controlplane.cli.progress import Progress, progress_bar
-from controlplane.cli.terminal import indented, instant, say, say_json, table
+from controlplane.cli.terminal import continued, indented, instant, say, say_json, table
 
 _PAGE = 1000
 
@@ -103,8 +103,8 @@ def _table(events: list[AuditEventAnswer]) -> str:
 def _with_diffs(events: list[AuditEventAnswer]) -> str:
     return "\n".join(
         f"{instant(each.at_unix_ns)}  {each.actor}  {each.action}  {each.subject}"
-        + (f"  ({each.reason})" if each.reason else "")
+        + (f"  ({continued(each.reason, '    ')})" if each.reason else "")
         + "\n"
-        + indented("\n".join(each.changes))
+        + indented("\n".join(continued(change, "  ") for change in each.changes))
         for each in events
     ).rstrip()

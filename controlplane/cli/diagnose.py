@@ -156,6 +156,7 @@ def diagnose(
     headers = _headers(engine_key_file)
     match ways[0]:
         case "URLs":
+            every = _no_longer_than(seconds, every)
             with Enough() as enough:
                 _rules(plugins)  # one that is not there is told before a minute is watched
                 window, silent = _watched(targets, seconds, every, probe, headers, enough)
@@ -186,6 +187,20 @@ def _refuse_idle_options(way: str) -> None:
             source = context.get_parameter_source(name)
             if other != way and source is ParameterSource.COMMANDLINE:
                 raise click.UsageError(f"{option} belongs to {other}, and here are {way}")
+
+
+def _no_longer_than(seconds: float, every: float) -> float:
+    """How often to read. A watch that ends before it would be read again is a slip, unless nobody
+    said how often."""
+    if every <= seconds:
+        return every
+    source = click.get_current_context().get_parameter_source("every")
+    if source is not ParameterSource.DEFAULT:
+        raise click.UsageError(
+            f"--every {every:g}s is longer than the watch, --for {seconds:g}s: give a longer "
+            "--for, or a shorter --every"
+        )
+    return seconds
 
 
 def _ways(

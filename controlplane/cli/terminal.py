@@ -62,6 +62,12 @@ def instant(unix_ns: int) -> str:
         return f"{unix_ns} ns, which is no date"
 
 
+def continued(text: str, indent: str) -> str:
+    """What somebody wrote, for a list of entries: its later lines are moved in and marked, so that
+    none of them looks like an entry of its own."""
+    return f"\n{indent}| ".join(text.splitlines())
+
+
 def indented(text: str) -> str:
     """Every line moved in by two."""
     return "".join(f"  {line}\n" for line in text.splitlines())

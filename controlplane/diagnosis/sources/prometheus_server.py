@@ -34,6 +34,9 @@ _TIMEOUT_SECONDS = 30.0
 _MAX_BYTES = 256 * 2**20
 """Of one answer: raw samples of many targets over an hour are some 20 MiB."""
 _NAME_ONE = "give the address of a Prometheus server, such as http://host:9090"
+_SELECTOR = 'a selector is written as in Prometheus: job="vllm",namespace="prod"'
+_LESS = "ask for less, with a shorter --since or a --selector"
+_KEY = "give the key that it wants with --engine-key-file"
 _OF_THE_SCRAPE = frozenset({"instance", "job", "__name__"})
 _LATE_INTERVALS = 2.5
 """So many scrape intervals without a sample: the target is no longer scraped."""
@@ -137,19 +140,20 @@ class _Server:
             raise PrometheusError(self.url, f"no answer ({error})", _NAME_ONE) from error
         try:
             answer = json.loads(page.text)
-        except ValueError as error:
-            raise PrometheusError(
-                self.url,
-                f"{path} answered {page.status} and no JSON",
-                "give the address of a Prometheus server, with the path before /api if it has one",
-            ) from error
-        if not isinstance(answer, dict):
-            raise PrometheusError(self.url, f"{path} answered JSON of another kind", _NAME_ONE)
-        if answer.get("status") != "success" or "data" not in answer:
+        except ValueError:
+            answer = None
+        told = answer.get("status") if isinstance(answer, dict) else None
+        if told == "error":
             raise PrometheusError(
                 self.url,
                 str(answer.get("error", f"{path} answered {page.status}")),
-                'a selector is written as in Prometheus: job="vllm",namespace="prod"',
+                _SELECTOR if self.selector else _LESS,
+            )
+        if told != "success" or "data" not in answer:
+            raise PrometheusError(
+                self.url,
+                f"{path} answered {page.status}, and not as a Prometheus does",
+                _KEY if page.status in (401, 403) else _no_prometheus(self.url),
             )
         return answer["data"]
 
@@ -161,6 +165,13 @@ class _Server:
             else self.http.build_request(method, url, params=dict(params))
         )
         return await get_answer(self.http, request, max_bytes=_MAX_BYTES, seconds=_TIMEOUT_SECONDS)
+
+
+def _no_prometheus(url: str) -> str:
+    return (
+        f"if it is an engine, `pilothouse diagnose {url}` watches it; otherwise {_NAME_ONE}, with "
+        "the path before /api if it has one"
+    )
 
 
 def _shown(address: str) -> str:

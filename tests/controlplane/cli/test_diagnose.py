@@ -170,6 +170,8 @@ def test_where_nothing_answers_it_says_what_was_tried(tmp_path: Path) -> None:
         (["--case", "/nowhere/x.yaml"], "/nowhere/x.yaml"),
         (["/nowhere/engine.log"], "/nowhere/engine.log"),
         (["http://127.0.0.1:1", "--for", "0s"], "longer than 0"),
+        (["http://127.0.0.1:1", "--for", "5s", "--every", "1m"], "longer than the watch"),
+        (["http://127.0.0.1:1", "--every", "90s"], "longer than the watch"),
         (["--case", THRASH, "--plugin", "nobodys"], "no plugin 'nobodys'"),
         (["--case", THRASH, "--plugin", "local"], "brings no rules"),
         (["--case", THRASH, "--probe"], "--probe belongs to URLs"),

@@ -103,3 +103,10 @@ def test_ids_of_open_ones_complete_themselves(incident_id: str) -> None:
     completer = ShellComplete(main, {}, "pilothouse", "_PILOTHOUSE_COMPLETE")
     offered = [each.value for each in completer.get_completions(["incidents"], "")]
     assert offered == [incident_id]
+
+
+def test_the_later_lines_of_a_note_look_like_no_entry_of_their_own(incident_id: str) -> None:
+    run(incident_id, "--note", "seen\n  2026-11-30 19:00:00Z  resolved by admin: not true")
+    timeline = run(incident_id).output.partition("Timeline\n")[2].splitlines()
+    assert [line.strip()[:1] for line in timeline if "not true" in line] == ["|"]
+    assert sum(" by " in line and not line.strip().startswith("|") for line in timeline) == 2

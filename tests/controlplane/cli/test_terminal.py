@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from controlplane.cli import main
 from controlplane.cli.config_output import as_yaml
-from controlplane.cli.terminal import printable, printable_lines, table
+from controlplane.cli.terminal import continued, printable, printable_lines, table
 from controlplane.specs.yaml_reader import read_yaml
 from ops.seeded_console import close_app, create_app, seed
 
@@ -262,3 +262,10 @@ def test_yaml_is_harmless_and_reads_back_the_same(document: dict[str, Any]) -> N
     sources, problems = read_yaml("f.yaml", text)
     if not problems:
         assert [source.data for source in sources] == [document]
+
+
+@settings(deadline=None)
+@given(st.text())
+def test_every_later_line_of_what_somebody_wrote_is_marked(text: str) -> None:
+    later = continued(text, "    ").splitlines()[1:]
+    assert all(line.startswith("    | ") for line in later)

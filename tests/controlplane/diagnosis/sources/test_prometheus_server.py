@@ -6,7 +6,9 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import httpx
 import pytest
@@ -163,3 +165,46 @@ def test_a_password_in_the_address_is_in_no_error(url: str, words: str) -> None:
     with pytest.raises(PrometheusError, match=words) as caught:
         asyncio.run(read_prometheus(url, start=BEGAN, end=BEGAN + 60))
     assert "secret" not in str(caught.value)
+
+
+class _Somebody(BaseHTTPRequestHandler):
+    """Answers every path the same."""
+
+    status, body = 200, b""
+
+    def do_POST(self) -> None:
+        self.send_response(self.status)
+        self.send_header("content-length", str(len(self.body)))
+        self.end_headers()
+        self.wfile.write(self.body)
+
+    def log_message(self, *_: object) -> None:
+        """Nobody reads it."""
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "remedy"),
+    [
+        (404, b'{"error": {"code": 404, "message": "File Not Found"}}', "pilothouse diagnose"),
+        (404, b'{"detail": "Not Found"}', "pilothouse diagnose"),
+        (200, b"<html></html>", "pilothouse diagnose"),
+        (200, b"[]", "pilothouse diagnose"),
+        (401, b"who are you?", "--engine-key-file"),
+        (422, b'{"status": "error", "error": "too many samples"}', "--since"),
+    ],
+)
+def test_what_is_no_prometheus_is_sent_where_it_belongs(
+    status: int, body: bytes, remedy: str
+) -> None:
+    handler = type("_This", (_Somebody,), {"status": status, "body": body})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        try:
+            with pytest.raises(PrometheusError) as caught:
+                asyncio.run(read_prometheus(url, start=0, end=1))
+        finally:
+            server.shutdown()
+    assert remedy in caught.value.remedy
+    assert "{" not in str(caught.value)
+    assert "selector is written" not in str(caught.value)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from controlplane.diagnosis.citing import course, number, says, seconds
 from controlplane.diagnosis.reading import HistogramSeries
 from controlplane.diagnosis.views.ending import end_of
+from controlplane.diagnosis.views.server_pages import pages_of_each
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal, Unit
 
@@ -64,9 +65,11 @@ def _seen(window: Window) -> Iterator[str]:
 def _asked(window: Window) -> Iterator[str]:
     if window.changes:
         yield from _before(window)
-    said = {fact.key: fact.raw for fact in window.facts}
-    if {"connection", "page_answer"} <= said.keys() and not window.exported_names:
-        yield from _of_silence(said["connection"], said["page_answer"])
+    if not window.exported_names and (silent := pages_of_each(window)):
+        for name, pages in silent.items():
+            at = f"{name}: " if name else ""
+            for need in _of_silence(pages.connection.raw, pages.metrics.raw):
+                yield f"{at}{need}"
         return
     own = "" if window.engine is None else window.engine.name
     if own.startswith("pilothouse "):

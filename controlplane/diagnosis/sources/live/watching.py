@@ -8,12 +8,13 @@ no metrics page one listens all the same (`silence`).
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import httpx
 
+from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.sources.facts import facts_of
 from controlplane.diagnosis.sources.failed_scrapes import FailedScrape, told_of_failures
 from controlplane.diagnosis.sources.joining import join
@@ -315,4 +316,11 @@ def _parts(watched: _Watched, now: float) -> Iterator[Part]:
     seen: dict[str, object] = dict(watched.silence.said) if watched.silence is not None else {}
     if watched.probed is not None:
         seen[PROBE_KEY] = watched.probed
-    yield Part(facts=facts_of(seen, now, is_observed=True), end=now)
+    yield Part(facts=tuple(_told_of(watched.label, seen, now)), end=now)
+
+
+def _told_of(label: str, seen: Mapping[str, object], now: float) -> Iterator[Fact]:
+    """Of one of several each thing is told as a part, under its name."""
+    for key, value in seen.items():
+        facts = facts_of({key: {label: value} if label else value}, now, is_observed=True)
+        yield from (fact for fact in facts if fact.part or not label)

@@ -65,6 +65,8 @@ class Page:
     """By family, as the page says."""
     is_complete: bool
     """Its last line ends, and OpenMetrics has its `# EOF`."""
+    is_last_line_sample: bool = True
+    """And no comment, nor a line that could not be read."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -122,7 +124,15 @@ class ExpositionReader:
                 f"text whose first line is `{bad[0].line[:60]}`",
                 "give the text that GET /metrics answers",
             )
-        return Page(tuple(samples), tuple(bad), types, is_open_metrics or text.endswith("\n"))
+        last = lines[-1].strip()
+        is_last_bad = bool(bad) and bad[-1].number == len(lines)
+        return Page(
+            tuple(samples),
+            tuple(bad),
+            types,
+            is_complete=is_open_metrics or text.endswith("\n"),
+            is_last_line_sample=bool(last) and last[0] != "#" and not is_last_bad,
+        )
 
     def _sample(self, line: str, timestamp_unit: float) -> Sample:
         mark = line.rfind(_EXEMPLAR)

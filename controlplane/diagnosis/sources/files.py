@@ -55,9 +55,7 @@ def read_inputs(
             refused.append(opened)
             continue
         try:
-            if opened.folder is not None and opened.place.endswith(_FOR_PEOPLE):
-                raise InputError(opened.place, "is written for people", "name it if it is a log")
-            kind = kind_of(opened.head, opened.place)
+            kind = _kind_of(opened)
             if kind is TextKind.CASE and len(names) == 1 and opened.folder is None:
                 taken.refuse_choice(names)
                 return _case(opened)
@@ -67,9 +65,7 @@ def read_inputs(
                 raise
             refused.append(error)
     if refused and taken.is_empty:
-        raise next(
-            (each for each in refused if isinstance(each, _CaseAmongOthersError)), refused[0]
-        )
+        raise _to_tell(refused)
     taken.refuse_choice(names)
     return _joined(taken, refused)
 
@@ -90,8 +86,20 @@ def _joined(taken: Taken, refused: list[InputError]) -> Window:
     )
 
 
+def _kind_of(opened: OpenedText) -> TextKind:
+    """Raises InputError for what nothing can be made of."""
+    if opened.folder is not None and opened.place.endswith(_FOR_PEOPLE):
+        raise InputError(opened.place, "is written for people", "name it if it is a log")
+    return kind_of(opened.head, opened.place)
+
+
 _FOR_PEOPLE = (".md", ".rst")
 """What explains a folder lies in it, with examples of what else does."""
+
+
+def _to_tell(refused: Sequence[InputError]) -> InputError:
+    """Of files that were all refused."""
+    return next((each for each in refused if isinstance(each, _CaseAmongOthersError)), refused[0])
 
 
 class _CaseAmongOthersError(InputError):
@@ -102,14 +110,15 @@ def _take(opened: OpenedText, kind: TextKind, taken: Taken) -> None:
     """Adds what `opened` holds."""
     match kind:
         case TextKind.METRICS:
-            taken.take_pages(_pages(opened, opened.lines()))
+            taken.take_pages(_pages_of(opened))
         case TextKind.LOG:
             opened.keep_newest(NEWEST_OF_LOG)
             taken.parts += _log(opened, opened.lines(), taken.owners)
         case TextKind.MIXED:
             opened.keep_newest(NEWEST_OF_LOG)
             metrics: list[str] = []
-            taken.parts += _log(opened, _unmixed(opened.lines(), metrics), taken.owners)
+            lines = opened.ended_lines(lambda line: is_exposition(line) and _needs_end(line))
+            taken.parts += _log(opened, _unmixed(lines, metrics), taken.owners)
             taken.take_pages(_pages(opened, metrics))
         case TextKind.RECORDS:
             taken.take_records(opened)
@@ -156,6 +165,26 @@ def _case(opened: OpenedText) -> Window:
 
 
 # --- metrics ------------------------------------------------------------------------------
+def _pages_of(opened: OpenedText) -> list[SavedPage]:
+    """Those of a file that holds nothing else."""
+    pages = _pages(opened, opened.ended_lines(_needs_end))
+    if not any(page.text.strip() for page in pages):
+        raise InputError(
+            opened.place,
+            "holds one line of a metrics page, and that has no end",
+            "save again what the engine's own /metrics says, whole",
+        )
+    return pages
+
+
+def _needs_end(line: str) -> bool:
+    return line.strip() not in ("", _END_OF_PAGE)
+
+
+_END_OF_PAGE = "# EOF"
+"""Behind it nothing can be missing."""
+
+
 def _pages(opened: OpenedText, lines: Iterable[str]) -> list[SavedPage]:
     kept = (line.removesuffix("\r") for line in bounded(lines, opened.place))
     texts = list(split_scrapes("\n".join([*kept, ""])))

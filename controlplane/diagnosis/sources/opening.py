@@ -5,7 +5,7 @@ import itertools
 import os
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -26,6 +26,8 @@ _TAR = slice(257, 262)
 _UTF_16 = "utf-16"
 _MOST_OF_A_LINE = 1 << 20
 """Characters. A file without line breaks is read in pieces of so many."""
+_SHOWN = 80
+"""Characters of a line in a message."""
 
 
 @dataclass(slots=True)
@@ -45,17 +47,27 @@ class OpenedText:
     _chunks: Chunks
     _left_out: int = 0
     _most: int = 0
+    _is_unended: bool = False
+    """No line break stands behind its last line; known once its lines were read."""
+    _unended: str | None = None
+    """The line that was left out for it."""
 
     @property
     def shortcomings(self) -> tuple[str, ...]:
         """What is not of it, or was not read, in words; known once its lines were read."""
-        if not self._left_out:
-            return self._chunks.shortcomings
-        newest = (
-            f"its newest {self._most >> 20} MiB were read, and {self._left_out >> 20} MiB before "
-            "them were not: where an earlier time is meant, cut that out of it and give it alone"
-        )
-        return (newest, *self._chunks.shortcomings)
+        said = []
+        if self._left_out:
+            said.append(
+                f"its newest {self._most >> 20} MiB were read, and {self._left_out >> 20} MiB "
+                "before them were not: where an earlier time is meant, cut that out of it and "
+                "give it alone"
+            )
+        if self._unended is not None:
+            said.append(
+                f"its last line, {self._unended[:_SHOWN]}, has no end and was left out: it may "
+                "lack digits, and lines behind it may be missing; save it again, whole"
+            )
+        return (*said, *self._chunks.shortcomings)
 
     def keep_newest(self, most: int) -> None:
         """Of what has more than `most` bytes the newest are read, from the beginning of a line."""
@@ -90,7 +102,21 @@ class OpenedText:
                 begun = ""
         begun += decoder.decode(b"", final=True)
         if begun:
+            self._is_unended = not begun.endswith("\r")
             yield begun
+
+    def ended_lines(self, needs_end: Callable[[str], bool]) -> Iterator[str]:
+        """`lines` without a last one that nothing ends, where such a one `needs_end`: of a number
+        nobody could say whether its last digits are there."""
+        held: str | None = None
+        for line in self.lines():
+            if held is not None:
+                yield held
+            held = line
+        if held is not None and self._is_unended and needs_end(held):
+            self._unended = held
+        elif held is not None:
+            yield held
 
     def text(self, most: int | None = None) -> str:
         """All of it at once; of what has more than `most` characters a beginning that has, too."""

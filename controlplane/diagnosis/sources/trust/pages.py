@@ -17,7 +17,7 @@ def checked(
     `should_quote`: whoever reads the doubts may read the page too."""
     samples: Sequence[Sample] = page.samples
     doubts = list(_unreadable(page.bad_lines, at, place, should_quote))
-    if not page.is_complete and others_are_complete and samples:
+    if not page.is_complete and page.is_last_line_sample and others_are_complete:
         doubts.append(_cut_off(samples[-1], at, place))
         samples = samples[:-1]
     once: dict[SampleHead, Sample] = {}

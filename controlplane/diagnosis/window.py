@@ -42,6 +42,8 @@ class DoubtKind(StrEnum):
     """Found under a name of another version."""
     DUPLICATE = "duplicate"
     """Said twice, by two series or sources that disagree."""
+    SEVERAL_ENGINES = "several_engines"
+    """One address shows figures of several, and those of one of them are read."""
     MISSING = "missing"
     """Expected of this engine and not there."""
     UNREADABLE = "unreadable"

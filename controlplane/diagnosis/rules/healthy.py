@@ -31,7 +31,7 @@ from controlplane.diagnosis.views.latency import is_quick, latencies
 from controlplane.diagnosis.views.served import recovered_from, serves_since
 from controlplane.diagnosis.views.symptoms import symptoms
 from controlplane.diagnosis.views.told import told_all
-from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.window import DoubtKind, Window
 from controlplane.diagnosis.words.latency import OBJECTIVE
 from controlplane.diagnosis.words.lines import DECODE_SPEED
 
@@ -83,6 +83,11 @@ def judge(window: Window) -> Verdict | None:
     seen = _look(argument, now)
     if not (seen.started or seen.is_idle or seen.over) and not _is_seen_over_time(now):
         return None
+    unread = window.doubts_of(DoubtKind.SEVERAL_ENGINES)
+    if unread:
+        argument.against(f"one of several engines was looked at: {unread[0].what}")
+        argument.need("the page of each engine, at its own address")
+        return argument.verdict(Confidence.POSSIBLE) if seen.is_alive else None
     not_explained = unexplained(now)
     if not_explained:
         argument.against(f"told, and not explained: {'; '.join(not_explained[:4])}")
@@ -111,33 +116,20 @@ def _look(argument: Argument, now: Activity) -> _Signs:
     started = signs.came_up(argument, window) or came_up_in_time(argument, window)
     reads = prompts_take_their_length(argument, now)
     answers = answers_keep_their_pace(argument, window)
-    is_working = (
-        works(argument, now)
-        or pays(argument, now)
-        or reads_what_is_new(argument, window)
-        or serves(argument, now)
-        or has_served(argument, now)
-        or reads
-        or answers
-    )
+    is_working = _is_at_work(argument, now) or reads or answers
     rests = came_to_rest(argument, now)
     is_idle = idles(argument, now) or rests
     queue = signs.queue_is_fine(argument, now) or one_after_another(argument, now)
     over = _came_over_a_failure(argument, window)
     holds = signs.holds_what_it_took(argument, window)
     holds = signs.keeps_within_its_limit(argument, window) or holds
+    keeps_pace = signs.keeps_its_pace(now) or answers or signs.steps_keep_their_pace(argument, now)
     others = (
-        signs.keeps_its_pace(now) or answers or signs.steps_keep_their_pace(argument, now),
-        reads,
-        signs.agrees(argument, now),
-        signs.throws_nobody_out(argument, now),
-        signs.ends_well(argument, now),
-        signs.in_time(argument, window),
-        signs.as_before(argument, window),
-        signs.reuses(argument, window),
-        signs.meets_what_is_expected(argument, now),
-        is_idle and signs.stands_ready(argument, now),
-        rests,
+        keeps_pace
+        + reads
+        + _others(argument, now)
+        + (is_idle and signs.stands_ready(argument, now))
+        + rests
     )
     return _Signs(
         started=started,
@@ -147,8 +139,34 @@ def _look(argument: Argument, now: Activity) -> _Signs:
         queue=queue,
         holds=holds,
         over=over,
-        others=sum(others),
+        others=others,
     )
+
+
+def _is_at_work(argument: Argument, now: Activity) -> bool:
+    """By what it does, or what came of it."""
+    return (
+        works(argument, now)
+        or pays(argument, now)
+        or reads_what_is_new(argument, now.window)
+        or serves(argument, now)
+        or has_served(argument, now)
+    )
+
+
+def _others(argument: Argument, now: Activity) -> int:
+    """How many signs there are of what goes wrong first: whoever works or idles may have them."""
+    window = now.window
+    found = (
+        signs.agrees(argument, now),
+        signs.throws_nobody_out(argument, now),
+        signs.ends_well(argument, now),
+        signs.in_time(argument, window),
+        signs.as_before(argument, window),
+        signs.reuses(argument, window),
+        signs.meets_what_is_expected(argument, now),
+    )
+    return sum(found)
 
 
 def _what_is_well(seen: _Signs) -> str | None:

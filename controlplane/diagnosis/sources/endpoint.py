@@ -199,7 +199,7 @@ class Endpoint:
 
     def _note_engines(self, names: frozenset[str]) -> None:
         """Of a page whose names are others than before."""
-        counts = _engines(names)
+        counts = engines_of(names)
         if self._first_engine is None and counts:
             self._first_engine = max(counts, key=lambda engine: counts[engine])
         self._other_engines |= counts.keys() - {self._first_engine}
@@ -225,7 +225,7 @@ class Endpoint:
         if self._other_engines:
             others = ", ".join(sorted(self._other_engines))
             yield Doubt(
-                kind=DoubtKind.DUPLICATE,
+                kind=DoubtKind.SEVERAL_ENGINES,
                 name=self.place,
                 what=f"{self.place or 'one page'} shows figures of {self._first_engine} and of "
                 f"{others}: several engines answer there, as behind a load balancer; those of "
@@ -242,8 +242,8 @@ def _by_rank(told: Iterable[T]) -> dict[str, list[T]]:
     return found
 
 
-def _engines(names: Iterable[str]) -> dict[str, int]:
-    """How many of the names are an engine's, by engine."""
+def engines_of(names: Iterable[str]) -> dict[str, int]:
+    """How many of the names that a page has are an engine's, by engine."""
     known = [canonical(name) for name in names]
     counts = {
         table.engine: sum(name.startswith(table.prefixes) for name in known)

@@ -17,6 +17,7 @@ from controlplane.diagnosis.sources.case import CaseError, read_case
 from controlplane.diagnosis.sources.case_bounds import MOST_CHARACTERS
 from controlplane.diagnosis.sources.chunks import Told, nobody_told
 from controlplane.diagnosis.sources.copied_pages import beside_logs
+from controlplane.diagnosis.sources.endpoint import engines_of
 from controlplane.diagnosis.sources.folder import is_file
 from controlplane.diagnosis.sources.input_error import InputError
 from controlplane.diagnosis.sources.joining import join
@@ -251,9 +252,9 @@ def _of_process(
         for page, at in zip(pages, times, strict=True)
     ]
     part = series_of(snapshots)
-    if part.engine is not None:
+    for engine in engines_of(part.exported_names):
         for page in pages:
-            owners.take(part.engine.name, page.place)
+            owners.take(engine, page.place)
     return part, Part(doubts=tuple(doubts))
 
 

@@ -3,7 +3,8 @@
 The figures of one engine would speak for the failure of the other.
 """
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from controlplane.diagnosis.sources.endpoint import OUR_OWN
@@ -49,13 +50,14 @@ class Owners:
                 )
 
     def refuse_strangers(self) -> None:
-        """Raises InputError where files are of several engines."""
+        """Raises InputError where files, or one of them, are of several engines."""
         apart = {engine: places for engine, places in self._places.items() if places}
         for server, inner in _BEHIND.items():
             if server in apart:
                 apart = {engine: apart[engine] for engine in apart if engine not in inner}
         if len(apart) < 2:
             return
+        _refuse_mixed(apart)
         named = [f"{_listed(places)} of {engine}" for engine, places in apart.items()]
         first = next(iter(apart.values()))[0]
         raise InputError(
@@ -63,6 +65,19 @@ class Owners:
             f"and others are of several engines: {', '.join(named)}",
             "the figures of one say nothing of the other: diagnose those of each engine alone",
         )
+
+
+def _refuse_mixed(apart: Mapping[str, list[str]]) -> None:
+    """Raises InputError where one file is of several of them."""
+    for place in itertools.chain.from_iterable(apart.values()):
+        engines = [engine for engine, places in apart.items() if place in places]
+        if len(engines) > 1:
+            raise InputError(
+                place,
+                f"holds figures of several engines: {' and '.join(sorted(engines))}",
+                "the figures of one say nothing of the other: save what each engine's own "
+                "/metrics says in a file of its own, and diagnose that alone",
+            )
 
 
 def _listed(places: list[str]) -> str:

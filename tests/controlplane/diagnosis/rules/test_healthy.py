@@ -9,6 +9,7 @@ from controlplane.diagnosis.reading import Series
 from controlplane.diagnosis.rules import BUILT_IN_RULES
 from controlplane.diagnosis.rules.healthy import HEALTHY
 from controlplane.diagnosis.verdict import Verdict
+from controlplane.diagnosis.window import Doubt, DoubtKind
 from dataplane.engine_metrics.signal import Signal, Unit
 from tests.controlplane.diagnosis.rules.build_window import fact, said, series, told, window
 from tests.controlplane.diagnosis.rules.evidence import cited, reckoned
@@ -29,6 +30,14 @@ def test_a_busy_engine_whose_queue_empties_is_well() -> None:
     assert verdict is not None
     assert verdict.confidence is Confidence.LIKELY
     assert verdict.detail == "busy"
+
+
+def test_one_of_several_engines_speaks_for_no_other() -> None:
+    other = Doubt(kind=DoubtKind.SEVERAL_ENGINES, name="http://10.0.0.7/metrics", what="two answer")
+    verdict = HEALTHY.judge(replace(window(*BUSY), doubts=(other,)))
+    assert verdict is not None
+    assert verdict.confidence is Confidence.POSSIBLE
+    assert verdict.needs
 
 
 def test_honest_idleness_needs_somebody_who_says_that_nothing_is_asked() -> None:

@@ -111,6 +111,28 @@ def test_files_of_two_engines_are_refused_with_who_is_of_which(tmp_path: Path) -
         read_inputs([other, saved(tmp_path, "e.log", log(0, 10))])
 
 
+LLAMACPP = "llamacpp:requests_processing 0\nllamacpp:requests_deferred 0\n"
+
+
+@pytest.mark.parametrize("text", [page(40) + LLAMACPP, LLAMACPP + page(40)])
+def test_one_file_of_two_engines_is_refused_with_both(tmp_path: Path, text: str) -> None:
+    mixed = saved(tmp_path, "two.prom", text, EIGHT)
+    with pytest.raises(InputError, match="in a file of its own") as raised:
+        read_inputs([mixed])
+    assert raised.value.place == mixed
+    assert {"llama.cpp", "vllm"} <= set(raised.value.what.split())
+    alone = saved(tmp_path, "one.prom", page(40), EIGHT)
+    with pytest.raises(InputError) as raised:
+        read_inputs([alone, mixed])
+    assert raised.value.place == mixed
+
+
+def test_a_server_and_the_engine_inside_of_it_are_one(tmp_path: Path) -> None:
+    both = "tgi_queue_size 3\nllamacpp:requests_processing 1\n"
+    window = read_inputs([saved(tmp_path, "tgi.prom", both, EIGHT)])
+    assert window.engine is not None
+
+
 def test_a_log_that_may_be_of_another_engine_is_told_and_read(tmp_path: Path) -> None:
     metrics = saved(tmp_path, "m.prom", page(3), EIGHT)
     other = saved(tmp_path, "one.log", SGLANG.splitlines()[0] + "\n")

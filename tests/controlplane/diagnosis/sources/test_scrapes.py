@@ -212,7 +212,7 @@ def test_two_engines_under_one_address_are_told_and_never_added() -> None:
         part = _part(*pages)
         assert part.engine == EngineName(name="vllm")
         assert _only(part, Signal.RUNNING).values == (5.0, 5.0)
-        (doubt,) = [each for each in part.doubts if each.kind is DoubtKind.DUPLICATE]
+        (doubt,) = [each for each in part.doubts if each.kind is DoubtKind.SEVERAL_ENGINES]
         assert "vllm and of llama.cpp" in doubt.what
 
 

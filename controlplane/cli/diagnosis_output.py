@@ -86,12 +86,21 @@ def _when(window: Window, lasted: Lasted, until: float) -> Iterator[str]:
     to = "to" if begun else "at"
     ago = _span(window.end - until)
     yield f"{begun}{to} {_moment(until)}, {ago} before the end of what was seen"
+    yield _serving(window, lasted)
     if lasted.now is None:
         return
     now = lasted.now.value
     sureness = "" if lasted.now_confidence is None else f" ({lasted.now_confidence.word})"
     over = "it is over: " if lasted.now is Mechanism.HEALTHY else ""
     yield f"{over}what came after it, looked at alone, is {now}{sureness}"
+
+
+def _serving(window: Window, lasted: Lasted) -> str:
+    """Empty where it was not seen."""
+    if lasted.serving_since is None:
+        return ""
+    ago = _span(window.end - lasted.serving_since)
+    return f"started anew after it, and serving again since {_moment(lasted.serving_since)} ({ago})"
 
 
 def _moment(at: float) -> str:
@@ -122,16 +131,26 @@ _FEWEST_DAYS = 2
 
 
 def _since(window: Window, finding: Finding, lasted: Lasted | None) -> Iterator[str]:
-    onset = find_onset(window, finding)
-    if onset is None:
-        if window.lines and lasted is not None and window.start < lasted.seen_from < window.end:
-            ago = _span(window.end - lasted.seen_from)
-            yield f"to be seen from {_moment(lasted.seen_from)} on, {ago} before the end"
-        return
-    yield f"{onset.sentence}, {_span(window.end - onset.at)} before the end of what was watched"
-    for lag in onset.preceded_by[:_MAX_CHANGES]:
-        ago = _span(lag.seconds)
-        yield f"changed {ago} before that, which makes it no cause: {lag.change.what}"
+    onset = find_onset(window, finding, None if lasted is None else lasted.sure_from)
+    if lasted is not None and (onset is None or lasted.is_moment):
+        yield _seen_from(window, lasted)
+    if onset is not None:
+        yield f"{onset.sentence}, {_span(window.end - onset.at)} before the end of what was watched"
+        for lag in onset.preceded_by[:_MAX_CHANGES]:
+            ago = _span(lag.seconds)
+            yield f"changed {ago} before that, which makes it no cause: {lag.change.what}"
+    if lasted is not None:
+        yield _serving(window, lasted)
+
+
+def _seen_from(window: Window, lasted: Lasted) -> str:
+    """Empty where no log says it, or it was so all the time."""
+    ago = f"{_span(window.end - lasted.seen_from)} before the end"
+    if lasted.is_moment:
+        return f"at {_moment(lasted.seen_from)}, {ago} of what was seen"
+    if window.lines and window.start < lasted.seen_from < window.end:
+        return f"to be seen from {_moment(lasted.seen_from)} on, {ago}"
+    return ""
 
 
 def _undecided(diagnosis: Diagnosis) -> Iterator[str]:

@@ -42,6 +42,12 @@ class Lasted:
     now: Mechanism | None = None
     """What came after it, judged alone; None while it lasts, or where nothing came."""
     now_confidence: Confidence | None = None
+    is_moment: bool = False
+    """A failure that happened at `seen_from`, and did not last."""
+    sure_from: float | None = None
+    """It was as sure as it is: what changed later is not how it began."""
+    serving_since: float | None = None
+    """It was started anew after it, and works; None where that was not seen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

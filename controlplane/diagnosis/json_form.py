@@ -80,7 +80,8 @@ def onset_as_json(onset: Onset) -> dict[str, Any]:
 def _since(diagnosis: Diagnosis) -> dict[str, Any] | None:
     if not diagnosis.findings or diagnosis.mechanism is Mechanism.HEALTHY:
         return None  # it takes a second, and nobody asks since when all is well
-    onset = find_onset(diagnosis.window, diagnosis.findings[0])
+    by = None if diagnosis.lasted is None else diagnosis.lasted.sure_from
+    onset = find_onset(diagnosis.window, diagnosis.findings[0], by)
     return None if onset is None else onset_as_json(onset)
 
 
@@ -93,6 +94,7 @@ def _lasted(lasted: Lasted | None) -> dict[str, Any] | None:
         "is_over": lasted.seen_until is not None,
         "now": None if lasted.now is None else lasted.now.value,
         "now_confidence": None if lasted.now_confidence is None else lasted.now_confidence.word,
+        "serving_since": lasted.serving_since,
     }
 
 

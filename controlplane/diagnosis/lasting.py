@@ -11,15 +11,18 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 
+from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.diagnosis import Diagnosis, Finding, Lasted
 from controlplane.diagnosis.judging import diagnose
+from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.recovery import serving_since
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.stretch import stretch_of
 from controlplane.diagnosis.window import Window
 
 _LONG_SECONDS = 900.0
-"""Shorter windows are of one trouble: rules are made for some minutes."""
+"""Last minutes of shorter windows are not looked at alone: rules are made for some minutes."""
 _CALM_SECONDS = 300.0
 """It must not be seen for so long, to the end, to be called over."""
 _LATELY_SECONDS = 180.0
@@ -86,16 +89,41 @@ def _lasted(window: Window, finding: Finding, rules: Sequence[Rule]) -> Lasted |
     first, last = _first_seen(window, finding, moments), _last_seen(window, finding, moments)
     if first is None or last is None:
         return None
-    if not _is_long(window) or window.end - last < _CALM_SECONDS:
-        return Lasted(seen_from=first, seen_until=None)
-    after = _after(window, last)
+    until = _completed(window, finding, moments, last)
+    is_moment = first == until and _fails_at(window, first)
+    lasted = Lasted(
+        seen_from=first if is_moment else min(first, last),
+        seen_until=None,
+        is_moment=is_moment,
+        sure_from=_first_seen(window, finding, moments, finding.confidence),
+        serving_since=serving_since(window, until),
+    )
+    if window.end - until < _CALM_SECONDS:
+        return lasted
+    after = _after(window, until)
     since = None if after is None else diagnose(after, rules)
-    return Lasted(
-        seen_from=min(first, last),
-        seen_until=last,
+    return replace(
+        lasted,
+        seen_until=until,
         now=None if since is None else since.mechanism,
         now_confidence=None if since is None else since.confidence,
     )
+
+
+def _fails_at(window: Window, at: float) -> bool:
+    """Something is written then that happens at one moment."""
+    return any(event.at == at for event in window.events_of(*_FAILURES))
+
+
+_FAILURES = (
+    LogKind.OUT_OF_MEMORY,
+    LogKind.HOST_OUT_OF_MEMORY,
+    LogKind.KV_CACHE_TOO_SMALL,
+    LogKind.FREE_MEMORY_TOO_LITTLE,
+    LogKind.FAILED_TO_START,
+    LogKind.DIED,
+    LogKind.MEMORY_LEAK,
+)
 
 
 def _after(window: Window, last: float | None) -> Window | None:
@@ -115,12 +143,17 @@ def _moments(window: Window) -> list[float]:
     return sorted(set(itertools.chain(read, counted, written, told)))
 
 
-def _first_seen(window: Window, finding: Finding, moments: Sequence[float]) -> float | None:
-    """The earliest end of a stretch from the beginning on in which it is seen."""
+def _first_seen(
+    window: Window,
+    finding: Finding,
+    moments: Sequence[float],
+    least: Confidence = Confidence.POSSIBLE,
+) -> float | None:
+    """The earliest end of a stretch from the beginning on in which it is seen, `least` so sure."""
     place = bisect.bisect_left(
         moments,
         True,
-        key=lambda at: finding.rule.judge(stretch_of(window, window.start, at)) is not None,
+        key=lambda at: _is_seen(stretch_of(window, window.start, at), finding, least),
     )
     return moments[place] if place < len(moments) else None
 
@@ -130,6 +163,21 @@ def _last_seen(window: Window, finding: Finding, moments: Sequence[float]) -> fl
     place = bisect.bisect_left(
         moments,
         True,
-        key=lambda at: finding.rule.judge(stretch_of(window, at, window.end)) is None,
+        key=lambda at: not _is_seen(stretch_of(window, at, window.end), finding),
     )
     return moments[place - 1] if place else None
+
+
+def _completed(window: Window, finding: Finding, moments: Sequence[float], start: float) -> float:
+    """The earliest end of a stretch from `start`, the latest beginning, in which it is seen: what
+    it was when it was seen last may take its time, and a failure what stood just before it."""
+    rest = moments[bisect.bisect_left(moments, start) :]
+    place = bisect.bisect_left(
+        rest, True, key=lambda at: _is_seen(stretch_of(window, start, at), finding)
+    )
+    return rest[place] if place < len(rest) else window.end
+
+
+def _is_seen(part: Window, finding: Finding, least: Confidence = Confidence.POSSIBLE) -> bool:
+    verdict = finding.rule.judge(part)
+    return verdict is not None and verdict.confidence >= least

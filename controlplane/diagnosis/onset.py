@@ -82,9 +82,10 @@ class Onset:
         return f"{self.name} went from {number(self.before)} to {number(self.after)}{rate}"
 
 
-def find_onset(window: Window, finding: Finding) -> Onset | None:
-    """By the cited signal that changed most, against its own noise. None where none was read often
-    enough or none changed: then it was so from the beginning of the window, or nobody can say."""
+def find_onset(window: Window, finding: Finding, by: float | None = None) -> Onset | None:
+    """By the cited signal that changed most, against its own noise, not after `by`, when it was
+    seen already. None where none was read often enough or none changed: then it was so from the
+    beginning of the window, or nobody can say."""
     names = {cited.name for cited in finding.verdict.cited if not cited.is_beside}
     found = [
         (series, shift)
@@ -92,6 +93,7 @@ def find_onset(window: Window, finding: Finding) -> Onset | None:
         if read.origin.name in names
         and (series := for_speeds(read, window)) is not None
         and (shift := find_shift(series)) is not None
+        and (by is None or shift.at <= by)
     ]
     if not found:
         return None
@@ -118,12 +120,15 @@ def _find_shift(points: "list[_Point]") -> LevelShift | None:
         return None
     values = np.array([value for _, value in points])
     noise = _noise(values)
-    shifts = (
-        LevelShift(points[place][0], *_levels_around(values, place), noise)
+    shifts = [
+        (held, LevelShift(points[place][0], *_levels_around(values, place), noise))
         for place in _change_points(values, noise)
-        if _holds(values, place)
+        if (held := _held(values, place)) >= _HOLDS_SHARE
+    ]
+    # Of two places that part nearly the same medians it is the one that parts the readings.
+    _, greatest = max(
+        shifts, key=lambda each: each[0] * abs(each[1].after - each[1].before), default=(0, None)
     )
-    greatest = max(shifts, key=lambda shift: abs(shift.after - shift.before), default=None)
     return greatest if greatest is not None and _is_a_shift(greatest) else None
 
 
@@ -178,15 +183,15 @@ def _levels_around(values: NDArray[np.float64], place: int) -> tuple[float, floa
     return float(np.median(values[:place])), float(np.median(values[place:]))
 
 
-def _holds(values: NDArray[np.float64], place: int) -> bool:
-    """Most readings on each side are of that side: what came and went, or comes in bursts, began
-    at no one moment."""
+def _held(values: NDArray[np.float64], place: int) -> float:
+    """The share of the readings on each side that are of that side, the smaller of the two: what
+    came and went, or comes in bursts, began at no one moment."""
     before, after = _levels_around(values, place)
     middle = (before + after) / 2
     is_new = (values > middle) == (after > before)
     share_before = float(np.mean(~is_new[:place]))
     share_after = float(np.mean(is_new[place:]))
-    return min(share_before, share_after) >= _HOLDS_SHARE
+    return min(share_before, share_after)
 
 
 def _is_a_shift(shift: LevelShift) -> bool:

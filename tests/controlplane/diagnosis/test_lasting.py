@@ -67,10 +67,75 @@ def test_a_failure_that_is_over_is_told_with_its_time_and_with_how_it_stands_sin
         "is_over": True,
         "now": "healthy",
         "now_confidence": "likely",
+        "serving_since": (BEGUN + timedelta(seconds=700)).timestamp(),
     }
     text = diagnosis_text(found)
     assert "at 2026-11-29 00:10:00Z, 16 min before the end of what was seen" in text
     assert "it is over: what came after it, looked at alone, is healthy (likely)" in text
+
+
+def _at(seconds: float) -> float:
+    return BEGUN.timestamp() + seconds
+
+
+PREFILL_OUT_OF_MEMORY = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total "
+    "capacity of 79.10 GiB of which 1.20 GiB is free."
+)
+RESTART = ("Initializing a V1 LLM engine (v0.10.1) with config: model='m'", "Application startup ")
+
+
+def _restarted(at: int) -> list[tuple[int, str]]:
+    return [(at, RESTART[0]), (at + 80, f"{RESTART[1]}complete.")]
+
+
+def _rises(first: int, num: int) -> list[tuple[int, str]]:
+    """Faster from the middle on: a change of level that has nothing to do with a failure before."""
+    return [
+        (first + 10 * i, statistics(100 + 60 * (i >= num // 2) + i % 3, 50, 3, 0, 12))
+        for i in range(num)
+    ]
+
+
+@pytest.mark.parametrize("served", [30, 200], ids=["in a short log", "in a long one"])
+def test_a_failure_that_its_last_figures_tell_apart_is_of_its_own_moment(served: int) -> None:
+    said = [*well(0, 30), (310, PREFILL_OUT_OF_MEMORY), *_restarted(361), *_rises(480, served)]
+    found = diagnose_course(window_of(said), load_rules())
+    assert found.mechanism is Mechanism.OOM_PREFILL_TRANSIENT
+    lasted = found.lasted
+    assert lasted is not None
+    assert (lasted.seen_from, lasted.seen_until) == (_at(310), _at(310))
+    assert (lasted.serving_since, lasted.now) == (_at(480), Mechanism.HEALTHY)
+    assert diagnosis_as_json(found)["since"] is None
+
+
+def test_a_failure_of_just_now_is_told_with_the_start_after_it_and_not_called_over() -> None:
+    said = [*well(0, 30), (310, PREFILL_OUT_OF_MEMORY), *_restarted(361), *_rises(480, 10)]
+    found = diagnose_course(window_of(said), load_rules())
+    assert found.lasted is not None
+    assert (found.lasted.seen_from, found.lasted.seen_until) == (_at(310), None)
+    assert found.lasted.serving_since == _at(480)
+    assert diagnosis_as_json(found)["since"] is None
+    text = diagnosis_text(found)
+    assert "at 2026-11-29 00:05:10Z" in text
+    assert "serving again since 2026-11-29 00:08:00Z" in text
+
+
+def test_a_failure_that_comes_back_lasts_from_the_first_to_the_last() -> None:
+    again = [*_restarted(561), *well(680, 5), (740, PREFILL_OUT_OF_MEMORY), *_restarted(790)]
+    said = [*well(0, 50), (510, PREFILL_OUT_OF_MEMORY), *again, *well(900, 60)]
+    lasted = diagnose_course(window_of(said), load_rules()).lasted
+    assert lasted is not None
+    assert (lasted.seen_from, lasted.seen_until) == (_at(510), _at(740))
+    assert lasted.serving_since == _at(900)
+
+
+def test_an_engine_that_was_started_anew_and_does_nothing_is_not_said_to_serve() -> None:
+    idle = [(500 + 10 * i, statistics(0, 0, 0, 0, 0)) for i in range(40)]
+    said = [*well(0, 30), (310, PREFILL_OUT_OF_MEMORY), *_restarted(361), *idle]
+    lasted = diagnose_course(window_of(said), load_rules()).lasted
+    assert lasted is not None
+    assert (lasted.seen_until, lasted.serving_since) == (_at(310), None)
 
 
 def test_a_failure_at_the_end_of_a_log_is_told_with_its_time_and_is_not_called_over() -> None:

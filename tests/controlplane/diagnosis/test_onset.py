@@ -91,6 +91,13 @@ def test_what_was_changed_before_is_told_with_its_lag_and_what_came_after_is_not
         ("max_num_seqs 64 -> 8", 40),
     ]
     assert find_onset(window, _finding("vllm:num_requests_running")) is None
+    assert find_onset(window, _finding("vllm:num_requests_waiting"), by=55) is None
+
+
+def test_of_places_that_part_the_same_levels_it_is_where_the_readings_part() -> None:
+    shift = find_shift(series(Signal.RUNNING, [5.0, 6.0] * 15 + [3.0] * 200))
+    assert shift is not None
+    assert shift.at == 150
 
 
 def _finding(*names: str) -> Finding:

@@ -12,7 +12,7 @@ from controlplane.cli.completion_words import complete_deployments
 from controlplane.cli.examples import examples
 from controlplane.cli.options import since_option, table_option, until_option
 from controlplane.cli.progress import progress_bar
-from controlplane.cli.terminal import create_console, say, say_json
+from controlplane.cli.terminal import say, say_json
 from dataplane.lifecycle import Disposition
 
 if TYPE_CHECKING:
@@ -162,13 +162,14 @@ def _say_page(url: str, wanted: Wanted, limit: int, output: str) -> None:
         say_json(answer)
         return
     from controlplane.api.request_views import RequestPage
+    from controlplane.cli.fitted_table import print_table
     from controlplane.cli.request_output import request_table
 
     page = convert_answer(url, answer, RequestPage)
     if not page.requests:
         say(_nothing(wanted), is_error=True)
         return
-    create_console().print(request_table(page))
+    print_table(request_table(page))
     if page.next is not None:
         say(f"the newest {limit}; there are more (--limit, --since, --all)", is_error=True)
 
@@ -181,10 +182,11 @@ def _say_live(url: str, wanted: Wanted, output: str) -> None:
         kept = [each for each in answer["requests"] if each["request_id"] in ids]
         say_json({**answer, "requests": kept})
         return
+    from controlplane.cli.fitted_table import print_table
     from controlplane.cli.request_output import live_table
 
     if live.requests:
-        create_console().print(live_table(live))
+        print_table(live_table(live))
     else:
         say("no request is in flight", is_error=True)
     for line in silent_gateways(live):

@@ -10,7 +10,7 @@ from controlplane.cli.completion_words import complete_deployments
 from controlplane.cli.examples import examples
 from controlplane.cli.options import table_option
 from controlplane.cli.output_file import check_folder, write_file
-from controlplane.cli.terminal import create_console, say, say_json
+from controlplane.cli.terminal import say, say_json
 
 _PATH = "/api/v1/slo"
 
@@ -46,11 +46,12 @@ def status(deployment: str | None, output: str, url: str) -> None:
         say_json(answer)
         return
     from controlplane.api.slo_views import StandingList
+    from controlplane.cli.fitted_table import print_table
     from controlplane.cli.slo_output import standing_table, status_notes
 
     view = convert_answer(url, answer, StandingList)
     if view.standings:
-        create_console().print(standing_table(view))
+        print_table(standing_table(view))
     for note in status_notes(view):
         say(note)
 

@@ -6,7 +6,7 @@ from controlplane.cli.client import convert_answer, get_json, url_option
 from controlplane.cli.completion_words import complete_deployments
 from controlplane.cli.examples import examples
 from controlplane.cli.options import table_option
-from controlplane.cli.terminal import create_console, say, say_json
+from controlplane.cli.terminal import say, say_json
 
 _PATH = "/api/v1/usage"
 _GROUPS = ("deployment", "class", "tenant")
@@ -74,15 +74,16 @@ def usage(
         say_json(answer)
         return
     from controlplane.api.usage_views import UsageView
+    from controlplane.cli.fitted_table import print_table
     from controlplane.cli.usage_output import deployment_table, usage_notes, usage_table
 
     view = convert_answer(url, answer, UsageView)
     if not view.rows:
         say("nothing was used in that time", is_error=True)
     else:
-        create_console().print(usage_table(view))
+        print_table(usage_table(view))
     if view.deployments:
-        create_console().print()
-        create_console().print(deployment_table(view))
+        say("")
+        print_table(deployment_table(view))
     for note in usage_notes(view):
         say(note, is_error=True)

@@ -132,3 +132,12 @@ def test_an_answer_for_which_there_is_no_room_fails(
         )
     assert done.returncode == ExitCode.FAILED
     assert b"make room" in done.stderr
+
+
+@pytest.mark.parametrize("columns", [None, 30, 60, 80, 120])
+def test_no_word_of_the_table_is_cut(url: str, columns: int | None) -> None:
+    environment = {"COLUMNS": None if columns is None else str(columns)}
+    answer = CliRunner(env=environment).invoke(main, ["slo", "status", "chat", "--url", url])
+    assert "…" not in answer.stdout
+    for word in ("deployment", "objective", "availability", "insufficient", "interactive"):
+        assert word in answer.stdout

@@ -36,12 +36,10 @@ _FEW = 5.0
 
 
 def _judge(window: Window) -> Verdict | None:
-    now = activity_of(window)
-    argument = Argument(window)
+    now, argument = activity_of(window), Argument(window)
     if is_crossed_in_words(argument, window):
         return _by_its_own_words(argument, now)
-    in_streams = refused_in_streams(argument, now)
-    if in_streams >= _FEW:
+    if refused_in_streams(argument, now) >= _FEW:
         _weigh(argument, now)
         return argument.verdict(Confidence.CERTAIN, detail="told inside of streams")
     refused = refused_in(argument, window)
@@ -57,12 +55,7 @@ def _judge(window: Window) -> Verdict | None:
     _cite_settings(argument, now)
     _weigh(argument, now)
     if too_long:
-        argument.against("queue.never_fits: they are refused, and hold up nobody")
-        return argument.verdict(
-            Confidence.CERTAIN,
-            detail="length",
-            remedy="Shorten what is sent, or raise the limit of length if the memory allows it.",
-        )
+        return _for_their_length(argument)
     if are_retries(argument, window, refused):
         argument.need("how many of the refused are retries")
         return argument.verdict(Confidence.POSSIBLE)
@@ -72,6 +65,16 @@ def _judge(window: Window) -> Verdict | None:
         return argument.verdict(Confidence.LIKELY)
     argument.need("which limit refused them, and its value")
     return argument.verdict(Confidence.POSSIBLE)
+
+
+def _for_their_length(argument: Argument) -> Verdict:
+    """No limit of how many: each of them alone is too long."""
+    argument.against("queue.never_fits: they are refused, and hold up nobody")
+    return argument.verdict(
+        Confidence.CERTAIN,
+        detail="length",
+        remedy="Shorten what is sent, or raise the limit of length if the memory allows it.",
+    )
 
 
 def _by_its_own_words(argument: Argument, now: Activity) -> Verdict | None:

@@ -63,14 +63,7 @@ def behind_a_limit(
         cite_usage(argument, usage)
     elif usage is not None:
         argument.fact(usage.fact)
-    stands = now.running is not None and now.running.is_constant
-    once = waiting is not None and len(waiting.readings) == 1
-    lasts = (
-        waiting is None
-        or (len(waiting.readings) > 1 and waiting.min >= _DEEP * limit.value)
-        or is_sustained(waiting, _LEAST_SECONDS)
-        or (once and stands and is_sustained(now.running, _LEAST_SECONDS))
-    )
+    lasts = waiting is None or _lasts(waiting, now, limit.value)
     is_enough = does_more_with_more(argument, now, limit.value) or _is_a_handful(argument, now)
     if is_idle or (lasts and is_enough):
         argument.against("queue.overload: it is the limit that is full, the device has time")
@@ -79,6 +72,14 @@ def behind_a_limit(
         return None
     argument.need("how busy the device is", *(() if now.kv else ("KV cache usage",)))
     return argument.verdict(Confidence.POSSIBLE, detail=limit.says)
+
+
+def _lasts(waiting: Series, now: Activity, limit: float) -> bool:
+    """The queue is no moment: it is deep, or is seen for a while, or what runs beside it is."""
+    if len(waiting.readings) > 1:
+        return waiting.min >= _DEEP * limit or is_sustained(waiting, _LEAST_SECONDS)
+    stands = now.running is not None and now.running.is_constant
+    return stands and is_sustained(now.running, _LEAST_SECONDS)
 
 
 def does_more_with_more(argument: Argument, now: Activity, limit: float) -> bool:

@@ -25,6 +25,7 @@ from controlplane.diagnosis.views.told import (
     told_all,
 )
 from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.words.latency import BETWEEN_TOKENS
 from controlplane.diagnosis.words.shares import SHARE
 from dataplane.engine_metrics.signal import Signal, Unit
 
@@ -58,12 +59,9 @@ def judge(window: Window) -> Verdict | None:
     now = activity_of(window)
     if any(each is not None and each.max == 0 for each in (now.running, now.in_flight)):
         return None
-    late_one = late_replica(window)
-    if late_one is not None:
-        return late_one
-    on_another = with_another_cpu(now)
-    if on_another is not None:
-        return on_another
+    elsewhere = late_replica(window) or with_another_cpu(now)
+    if elsewhere is not None:
+        return elsewhere
     usage = device_usage(window)
     if usage is not None and usage.value >= _BUSY_DEVICE:
         return None
@@ -75,8 +73,7 @@ def judge(window: Window) -> Verdict | None:
     if not (measured or busy or eager or starved):
         return None
     is_idle = usage is not None and usage.value < (_WAITS if busy else IDLE_BELOW)
-    _cite_device(argument, usage)
-    _cite(argument, now)
+    _cite(argument, now, usage)
     is_slow = _is_slow(window)
     sure = is_slow or _is_far_from_busy(usage, now, IDLE_BELOW if busy else _FAR)
     is_freed = eager and _is_freed_by_graphs(argument, window)
@@ -123,7 +120,7 @@ def _shares(argument: Argument, window: Window) -> bool:
         return True
     step = _time(window, _STEP, without=rf"{_DEVICE}|{_HOST}|ttft|request|startup")
     host = _time(window, _HOST, without=_NOT_HOST)
-    device = _time(window, _DEVICE, without=r"ttft|memory|idle|startup")
+    device = _time(window, _DEVICE, without=rf"ttft|memory|idle|startup|{BETWEEN_TOKENS}")
     if step and host and host[1] >= _SHARE * step[1]:
         argument.fact(host[0], "of a step, the host's")
         argument.fact(step[0])
@@ -255,7 +252,8 @@ def _is_far_from_busy(usage: Figure | None, now: Activity, bound: float) -> bool
     return usage is not None and usage.value < bound and (running is None or running >= _A_BATCH)
 
 
-def _cite(argument: Argument, now: Activity) -> None:
+def _cite(argument: Argument, now: Activity, usage: Figure | None) -> None:
+    _cite_device(argument, usage)
     argument.series(now.running)
     argument.series(now.waiting)
     argument.series(now.kv)

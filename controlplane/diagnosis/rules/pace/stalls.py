@@ -44,22 +44,13 @@ def stalls_for_prefill(now: Activity) -> Verdict | None:
     and are short without."""
     gaps = list(_gaps(now.window))
     long = [gap for gap in gaps if gap.value >= _LEAST_SECONDS]
-    usual = min((gap.value for gap in gaps), default=None)
-    middle = _usual_gap(now.window)
-    usual = min((each for each in (usual, middle) if each is not None), default=None)
+    usual = _shortest(gaps, _usual_gap(now.window))
     if not long or usual is None:
         return None
     longest = max(long, key=lambda gap: gap.value)
     if longest.value < _TIMES * usual:
         return None
-    same = next(
-        (
-            prefill
-            for prefill in _prefills(now)
-            if _ALIKE[0] <= longest.value / prefill.value <= _ALIKE[1]
-        ),
-        None,
-    )
+    same = _prefill_as_long_as(longest, now)
     if same is None:
         return None
     argument = Argument(now.window)
@@ -72,6 +63,20 @@ def stalls_for_prefill(now: Activity) -> Verdict | None:
     weigh(argument, now)
     argument.against("delivery.slow_client: the tokens are not made meanwhile")
     return argument.verdict(Confidence.CERTAIN)
+
+
+def _shortest(gaps: Sequence[Figure], middle: float | None) -> float | None:
+    """Of the gaps and their median, in seconds: what it is without a stall."""
+    told = [gap.value for gap in gaps] + ([] if middle is None else [middle])
+    return min(told, default=None)
+
+
+def _prefill_as_long_as(gap: Figure, now: Activity) -> Figure | None:
+    """One that takes the time of `gap`."""
+    for prefill in _prefills(now):
+        if _ALIKE[0] <= gap.value / prefill.value <= _ALIKE[1]:
+            return prefill
+    return None
 
 
 def _gaps(window: Window) -> Iterator[Figure]:

@@ -47,10 +47,7 @@ def judge(window: Window) -> Verdict | None:
     rest = share is None and _is_the_rest_of_ttft(argument, window)
     if move is None and not piled and share is None and not rest:
         return None
-    if move is not None:
-        for fact in move.facts:
-            argument.fact(fact)
-        argument.says(move.says)
+    _cite_move(argument, move)
     accounted = move is not None and _is_accounted_for(argument, window, move)
     slower = _is_slower_with(argument, window)
     _cite_way(argument, window)
@@ -67,6 +64,14 @@ def judge(window: Window) -> Verdict | None:
         return argument.verdict(Confidence.LIKELY)
     argument.need("TTFT, or prefill time, of the same requests", "bytes moved for each request")
     return argument.verdict(Confidence.POSSIBLE)
+
+
+def _cite_move(argument: Argument, move: Move | None) -> None:
+    """What moved, and how long that took."""
+    if move is not None:
+        for fact in move.facts:
+            argument.fact(fact)
+        argument.says(move.says)
 
 
 def _says_little(

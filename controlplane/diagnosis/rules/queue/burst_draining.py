@@ -39,17 +39,10 @@ def judge(window: Window) -> Verdict | None:
     if moving is False or (thrown is not None and thrown.is_costly):
         return None
     argument = Argument(window)
-    argument.series(drain.course, "the queue gets shorter")
-    argument.series(drain.in_flight)
-    argument.series(now.running)
-    argument.series(now.decode, "work goes on")
-    argument.series(now.kv)
+    _cite(argument, now, drain)
     if thrown is not None:
         argument.against(f"cache.thrash: few preemptions ({thrown.says})")
-    left = drain.seconds_left
-    forecast = "the queue is empty again"
-    if drain.course.last.value > 0:
-        forecast = f"at this rate the queue is empty in {number(round(left or 0))} s"
+    forecast = _forecast(drain)
     if _is_sure(now, drain, argument) and moving:
         argument.says(forecast)
         argument.against("queue.overload: a queue that falls is no overload")
@@ -58,6 +51,22 @@ def judge(window: Window) -> Verdict | None:
     if moving is None:
         argument.need("generated tokens over time")
     return argument.verdict(Confidence.POSSIBLE, detail=forecast)
+
+
+def _cite(argument: Argument, now: Activity, drain: Drain) -> None:
+    """What falls, and what works meanwhile."""
+    argument.series(drain.course, "the queue gets shorter")
+    argument.series(drain.in_flight)
+    argument.series(now.running)
+    argument.series(now.decode, "work goes on")
+    argument.series(now.kv)
+
+
+def _forecast(drain: Drain) -> str:
+    """When it is over."""
+    if drain.course.last.value <= 0:
+        return "the queue is empty again"
+    return f"at this rate the queue is empty in {number(round(drain.seconds_left or 0))} s"
 
 
 def _is_long_over(drain: Drain) -> bool:

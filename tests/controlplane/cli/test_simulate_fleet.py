@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
 import time
@@ -327,3 +328,18 @@ def test_records_that_cannot_be_written_are_told(file: Path, tmp_path: Path) -> 
     assert result.exit_code == ExitCode.USAGE
     assert f"there is no folder {tmp_path}/missing; make it with `mkdir -p" in result.stderr
     assert not (tmp_path / "missing").exists()
+
+
+def test_records_for_which_there_is_no_room_are_a_failure(file: Path, tmp_path: Path) -> None:
+    arguments = [file, "--records", tmp_path / "records.jsonl"]
+    done = subprocess.run(
+        [sys.executable, "-m", "controlplane.cli", "simulate", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000)),
+    )
+    assert done.returncode == ExitCode.USAGE
+    assert done.stderr.startswith("Error: cannot write ")
+    assert done.stderr.count("\n") == 1

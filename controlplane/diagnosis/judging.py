@@ -10,6 +10,7 @@ from controlplane.diagnosis.diagnosis import Diagnosis, Finding
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.views.ending import End, end_of
+from controlplane.diagnosis.views.restarts import restart_of
 from controlplane.diagnosis.window import Window
 
 
@@ -92,8 +93,11 @@ def _is_explained(finding: Finding, causes: Iterable[Finding]) -> bool:
 
 def _needs(possible: Sequence[Finding], window: Window, end: End | None) -> tuple[str, ...]:
     """What the possible ones lack; where there are none, what is not known at all. How it ended
-    comes before why it was slow."""
+    comes before why it was slow, also where it is back."""
     if end is not None:
         return end.needs
+    restart = restart_of(window)
+    if restart is not None:
+        return restart.needs
     needs = [need for finding in possible for need in finding.verdict.needs]
     return tuple(dict.fromkeys(needs)) or unsettled.asked(window)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from controlplane.diagnosis.citing import course, number, says, seconds
 from controlplane.diagnosis.reading import HistogramSeries
 from controlplane.diagnosis.views.ending import end_of
+from controlplane.diagnosis.views.restarts import restart_of
 from controlplane.diagnosis.views.server_pages import pages_of_each
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal, Unit
@@ -47,6 +48,9 @@ def _seen(window: Window) -> Iterator[str]:
     end = end_of(window)
     if end is not None:
         yield end.says
+    restart = restart_of(window)
+    if restart is not None:
+        yield restart.says
     for change in window.changes:
         yield f"{change.what}, {seconds(window.end - change.at)} s before the end of what was seen"
     for signal in _TELLING:

@@ -14,6 +14,7 @@ from controlplane.diagnosis.views.activity import activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.figure import Figure
 from controlplane.diagnosis.views.prefix import hit_rates
+from controlplane.diagnosis.views.restarts import restart_of
 from controlplane.diagnosis.views.shared import UNIQUE, block_of, differences, differs_at
 from controlplane.diagnosis.views.told import (
     is_switch,
@@ -60,8 +61,8 @@ def judge(window: Window) -> Verdict | None:
         return None
     block = block_of(window)
     if not _is_missed(window, block):
-        if _stands_still(window):
-            return None
+        if _stands_still(window) or restart_of(window) is not None:
+            return None  # a cache that is new has nothing that could be shared yet
         argument.need("whether anybody counts on hits: what prompts share, and how late tokens are")
         return argument.verdict(Confidence.POSSIBLE)
     is_shorter = block is not None and _is_below_a_block(argument, window, block)

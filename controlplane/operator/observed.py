@@ -8,6 +8,7 @@ import threading
 from dataclasses import dataclass
 
 from controlplane.operator.page_look import PageLook
+from controlplane.operator.restart import Restart
 from controlplane.store.overrides import StoredOverride
 from dataplane.clock import WallClock, wall_clock
 from dataplane.report import GatewayReport
@@ -71,6 +72,7 @@ class ObservedState:
         self._replicas: dict[str, ObservedReplica] = {}
         self._overrides: list[StoredOverride] = []
         self._looks: dict[str, PageLook] = {}
+        self._restarts: dict[str, Restart] = {}
 
     def put_gateway(self, report: GatewayReport) -> None:
         """Keep the newest report of the process `report.gateway_id`, and forget those that had
@@ -152,6 +154,16 @@ class ObservedState:
         """None: nobody asked it yet."""
         with self._lock:
             return self._looks.get(replica_id)
+
+    def set_restarts(self, restarts: dict[str, Restart]) -> None:
+        """Replace what pages told of processes that were started anew, by replica."""
+        with self._lock:
+            self._restarts = restarts
+
+    def find_restart(self, replica_id: str) -> Restart | None:
+        """The newest; None: none was seen."""
+        with self._lock:
+            return self._restarts.get(replica_id)
 
     def set_replicas(self, replicas: list[ObservedReplica]) -> None:
         """Replace the observation of all replicas by a newer one."""

@@ -183,6 +183,7 @@ class Reconciler:
                 self._note_reach(replica, why, REACHED_AGAIN)
             elif replica.launcher == OBSERVED:
                 self._note_look(replica)
+            self._note_restart(replica)
 
     def _note_look(self, replica: Replica) -> None:
         """Its page is the only thing that shows whether it lives. One call in vain changes
@@ -193,6 +194,16 @@ class Reconciler:
         why = look.why_unreachable()
         if why is not None or look.is_answered:
             self._note_reach(replica, why, ANSWERED_AGAIN)
+
+    def _note_restart(self, replica: Replica) -> None:
+        """Of a server that somebody else runs. Told once it is reached, so that its history does
+        not say that it was before."""
+        restart = self._observed.find_restart(replica.replica_id)
+        is_ours = replica.launcher not in ATTACHED_LAUNCHERS
+        if is_ours or restart is None or restart == replica.restart:
+            return
+        if replica.state is ReplicaState.READY and replica.unreachable is None:
+            self._roster.note_restart(replica, restart)
 
     def _note_reach(self, replica: Replica, why: str | None, back: str) -> None:
         if (why is None) != (replica.unreachable is None):

@@ -7,6 +7,7 @@ from controlplane.operator.observed import ObservedReplica
 from controlplane.operator.page_look import UNANSWERED, PageLook
 from controlplane.operator.plan import ActualReplica
 from controlplane.operator.reach import UNREACHED
+from controlplane.operator.restart import Restart
 from controlplane.store.replicas import ReplicaState, StoredReplica
 from dataplane.engine import ReplicaSpec, ReplicaStatus
 
@@ -34,6 +35,8 @@ class Replica:
     unreachable: str | None = None
     """Of attached ones: why no gateway reaches it, or of one that is only observed, why its page is
     not to be had."""
+    restart: Restart | None = None
+    """Of attached ones: the newest that is told."""
     is_hung: bool = False
     """It answers nobody, so it is not waited for."""
     is_told_to_end: bool = False

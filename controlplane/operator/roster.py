@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 
 from controlplane.operator.desired import DesiredReplicas
 from controlplane.operator.replica import Replica, from_store
+from controlplane.operator.restart import Restart
 from controlplane.store.database import Database
 from controlplane.store.replicas import (
     ReplicaState,
@@ -22,6 +23,7 @@ from controlplane.store.replicas import (
     move_replica,
     note_adoption,
     note_reach,
+    note_restart,
     set_addresses,
 )
 from dataplane.clock import MonotonicClock, WallClock
@@ -132,6 +134,14 @@ class Roster:
         replica.unreachable = unreachable
         replica.reason = reason
         _log.info("replica reach", replica_id=replica.replica_id, reason=reason)
+
+    def note_restart(self, replica: Replica, restart: Restart) -> None:
+        """Somebody else's server was started anew. It stays what it is."""
+        reason = restart.reason
+        with self._database.session() as session:
+            note_restart(session, replica.replica_id, reason=reason, now_unix_ns=self._wall())
+        replica.restart, replica.reason = restart, reason
+        _log.info("replica restart", replica_id=replica.replica_id, reason=reason)
 
     def drain(self, replica: Replica, reason: str) -> None:
         """It gets no new traffic from now on, and is about to end."""

@@ -134,6 +134,13 @@ def note_reach(
     _note(session, replica_id, state, reason, now_unix_ns)
 
 
+def note_restart(session: Session, replica_id: str, *, reason: str, now_unix_ns: int) -> None:
+    """The process behind an attached endpoint is another one: a line in the history, no new
+    state."""
+    state = ReplicaState(_get(session, replica_id).state)
+    _note(session, replica_id, state, reason, now_unix_ns)
+
+
 _UNREACHED = ReplicaState.UNREACHABLE
 
 

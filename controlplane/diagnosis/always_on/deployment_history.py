@@ -13,6 +13,7 @@ from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.sources.refusals import told_of_refusals
 from controlplane.operator.observed import ObservedReplica
 from controlplane.operator.page_look import PageLook
+from controlplane.operator.restart import Restart
 from dataplane.report import GatewayReport
 
 
@@ -95,6 +96,11 @@ class DeploymentHistory:
         """By replica, of those that are only observed and were asked."""
         looks = ((key, history.look()) for key, history in self._replicas.items())
         return {key: look for key, look in looks if look is not None}
+
+    def restarts(self) -> dict[str, Restart]:
+        """By replica, the newest of those whose counters began again."""
+        last = ((key, history.last_restart) for key, history in self._replicas.items())
+        return {key: restart for key, restart in last if restart is not None}
 
     def why_silent(self) -> dict[str, str]:
         """By replica, of those that were asked and whose last scrape brought nothing."""

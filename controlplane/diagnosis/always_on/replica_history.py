@@ -1,6 +1,7 @@
 """What one replica showed over the last minutes."""
 
 from controlplane.diagnosis.always_on.page_readers import PageReaders
+from controlplane.diagnosis.always_on.restart_watch import RestartWatch
 from controlplane.diagnosis.always_on.scraper import ScrapedPage
 from controlplane.diagnosis.always_on.unheard import Unheard
 from controlplane.diagnosis.sources.failed_scrapes import FailedScrape
@@ -10,6 +11,7 @@ from controlplane.diagnosis.sources.refusals import Refusals
 from controlplane.diagnosis.sources.trust import pages
 from controlplane.diagnosis.window import Doubt
 from controlplane.operator.page_look import PageLook
+from controlplane.operator.restart import Restart
 from dataplane.engine_metrics.exposition import NotMetricsError
 from dataplane.engine_metrics.signal import Signal
 
@@ -30,6 +32,7 @@ class ReplicaHistory:
         self._replica_id = replica_id
         self._readers = readers
         self._endpoint = readers.create_endpoint({"replica": replica_id}, place)
+        self._restarts = RestartWatch()
         self._doubts: list[Doubt] = []
         self.failed: list[FailedScrape] = []
         self._asked: list[float] = []
@@ -80,6 +83,11 @@ class ReplicaHistory:
             why=self._unheard.why,
         )
 
+    @property
+    def last_restart(self) -> Restart | None:
+        """The newest that its pages tell of."""
+        return self._restarts.last
+
     def take(self, scraped: ScrapedPage, at: float) -> None:
         """A page, or why there is none: both are observations."""
         self.refusals = _with_call(self.refusals, scraped, at)
@@ -99,6 +107,7 @@ class ReplicaHistory:
                 )
                 self._endpoint.place = scraped.place
                 self._endpoint.take(samples, page.names, at)
+                self._restarts.take(self._endpoint.counted())
                 self._doubts += doubts
                 self._last_page_at, self._silent_since = at, None
                 return

@@ -4,13 +4,15 @@ import bisect
 import math
 from collections.abc import Sequence
 
+from controlplane.diagnosis.always_on.restart_watch import Counted
 from controlplane.diagnosis.reading import Reading
 from controlplane.diagnosis.sources.endpoint import Endpoint
 from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.sources.trust.presence import At
 from controlplane.diagnosis.window import Doubt, DoubtKind
 from dataplane.engine_metrics.exposition import Sample
-from dataplane.engine_metrics.signal import Signal
+from dataplane.engine_metrics.gathering import SeriesKey
+from dataplane.engine_metrics.signal import Signal, SignalKind
 
 _HISTOGRAM_EVERY_SECONDS = 30.0
 """Between two kept states of a histogram, which are large; the newest is always there."""
@@ -52,6 +54,20 @@ class RollingEndpoint(Endpoint):
             if each.value is not None and math.isfinite(each.value)
         ]
         return sum(values) if values else None
+
+    def counted(self) -> Counted:
+        """What counts on the newest page, and when its processes say that they started."""
+        counters: dict[SeriesKey, float] = {}
+        starts: dict[SeriesKey, float] = {}
+        for key, told in self._told.items():
+            value = told[-1].gathered.value
+            if told[-1].at != self.last_moment or value is None or not math.isfinite(value):
+                continue
+            if key[0] is Signal.PROCESS_STARTED:
+                starts[key] = value
+            elif key[0].terms.kind is SignalKind.COUNTER:
+                counters[key] = value
+        return Counted(at=self._moments[-1], counters=counters, starts=starts)
 
     def _bound(self) -> None:
         """An engine has some hundred series; who shows others at each scrape is not followed. Those

@@ -25,6 +25,7 @@ from controlplane.diagnosis.sources.records.request_facts import facts_of_reques
 from controlplane.diagnosis.window import Change, Window
 from controlplane.operator.observed import ObservedReplica, ObservedState
 from controlplane.operator.page_look import PageLook
+from controlplane.operator.restart import Restart
 from controlplane.process_history import ProcessHistory
 from controlplane.store.database import Database
 from controlplane.store.minute_endings import count_endings
@@ -144,6 +145,14 @@ class Sight:
         """At the pages of those that are only observed, by replica: what came of the last call."""
         return {
             key: look for kept in self._deployments.values() for key, look in kept.looks().items()
+        }
+
+    def restarts(self) -> dict[str, Restart]:
+        """By replica: the newest that its pages tell of."""
+        return {
+            key: restart
+            for kept in self._deployments.values()
+            for key, restart in kept.restarts().items()
         }
 
     def take_gateways(self, pages: Sequence[ScrapedPage], at: float) -> None:

@@ -99,6 +99,7 @@ class Watcher:
             return
         self._sight.take_pages(pages, now)
         self._observed.set_looks(self._sight.looks())
+        self._observed.set_restarts(self._sight.restarts())
         self._look_around(suspects)
         self._rounds.note_cost(time.thread_time() - began_cpu)
         self._outages.end_pass()

@@ -1,6 +1,11 @@
 """Servers that run already: attached or only observed, and told when nobody reaches them."""
 
+from dataclasses import replace
+
+import pytest
+
 from controlplane.operator.page_look import PageLook, Silence
+from controlplane.operator.restart import Restart
 from controlplane.operator.settings import OperatorSettings
 from dataplane.report import ReplicaReport
 from tests.controlplane.operator.room import Room
@@ -139,3 +144,25 @@ def look(silent_seconds: int, num_silent: int) -> PageLook:
         num_silent=num_silent,
         why="no answer within 2 s" if num_silent else "",
     )
+
+
+@pytest.mark.parametrize("observe_only", [True, False])
+def test_a_server_that_was_started_anew_is_told_once_and_stays_ready(
+    room: Room, observe_only: bool
+) -> None:
+    room.apply(engine="vllm", model='url: "http://127.0.0.1:9"', observe_only=observe_only)
+    room.reconciler.reconcile()
+    room.reconciler.reconcile()
+    (seen,) = room.observed.replicas()
+    before = room.history(seen.replica_id)
+    assert before[-1][0] == "ready"
+    restart = Restart(after_unix_ns=10**18, seen_at_unix_ns=10**18 + 5 * 10**9)
+    room.observed.set_restarts({seen.replica_id: restart})
+    for _ in range(2):
+        room.reconciler.reconcile()
+    told = room.history(seen.replica_id)[len(before) :]
+    assert told == [("ready", restart.reason)]
+    later = replace(restart, seen_at_unix_ns=10**18 + 600 * 10**9)
+    room.observed.set_restarts({seen.replica_id: later})
+    room.reconciler.reconcile()
+    assert len(room.history(seen.replica_id)) == len(before) + 2

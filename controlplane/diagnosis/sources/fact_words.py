@@ -238,6 +238,8 @@ HELD_APART = frozenset(
     {"slots", "seats", "workers", "replicas", "threads", "connections", "streams", "processes"}
 )
 """So many of these are busy: a number, and no share."""
+CORES = frozenset({"cores", "cpus", "vcpus"})
+"""5.9 of them in use: a number as well."""
 FLOWS = frozenset(
     (
         *("request", "requests", "arrival", "arrivals", "token", "tokens", "scrape", "offered"),

@@ -14,6 +14,7 @@ from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.sources.fact_words import (
     APART,
     CLOCKED,
+    CORES,
     COUNTED,
     FLOWS,
     HELD_APART,
@@ -172,8 +173,9 @@ def _value(text: str, key: _Key) -> tuple[float | None, Unit | None, str]:
 
 
 def _is_share(words: set[str]) -> bool:
-    """Busy slots are counted, a busy device is timed; requests come at a rate that is no share."""
-    if "busy" in words and HELD_APART & words:
+    """Busy slots and used cores are counted, a busy device is timed; requests come at a rate that
+    is no share."""
+    if CORES & words or ("busy" in words and HELD_APART & words):
         return False
     return bool(SHARES & words) and not ("rate" in words and FLOWS & words)
 

@@ -34,7 +34,7 @@ def device_usage(window: Window) -> Figure | None:
     found = [
         (fact, share)
         for fact in told_all(window, _USAGE, without=_NOT_USAGE)
-        if (share := share_of(fact)) is not None
+        if (share := share_of(fact)) is not None and not _is_a_name(fact)
     ]
     if not found:
         return None
@@ -46,6 +46,11 @@ def device_usage(window: Window) -> Figure | None:
         return Figure(sum(share for _, share in bounds) / len(bounds), says)
     fact, share = min(latest, key=lambda each: len(each[0].key))
     return Figure(share, f"{fact.key} {fact.raw}", fact)
+
+
+def _is_a_name(fact: Fact) -> bool:
+    """`gpu: 2 x H200` says what it is, and not how busy."""
+    return fact.value is None and re.search(r"\b[a-z]+\d|\d ?x\b", fact.raw.lower()) is not None
 
 
 def power_share(window: Window) -> Figure | None:

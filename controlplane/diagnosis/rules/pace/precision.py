@@ -5,6 +5,7 @@ import re
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.rules.pace.precisions import slower_in_fewer_bits
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import activity_of
 from controlplane.diagnosis.views.argument import Argument
@@ -50,7 +51,9 @@ def judge(window: Window) -> Verdict | None:
     """LIKELY where both precisions were measured and the lower is no faster; CERTAIN where it is
     slower and the engine says why."""
     said = _said_by_engine(window)
-    compared = _compared(window) or _beside_siblings(window, said)
+    compared = (
+        slower_in_fewer_bits(window, said) or _compared(window) or _beside_siblings(window, said)
+    )
     argument = Argument(window)
     if not compared and _is_slower_than_told(argument, window):
         return argument.verdict(Confidence.LIKELY)

@@ -32,6 +32,7 @@ from controlplane.diagnosis.views.long_prefill import (
     may_be_prefill,
 )
 from controlplane.diagnosis.views.moving import moves_since
+from controlplane.diagnosis.views.no_token import cite_no_token
 from controlplane.diagnosis.views.told import told, told_all
 from controlplane.diagnosis.views.truth import Truth, truth_of
 from controlplane.diagnosis.window import Window
@@ -188,7 +189,7 @@ def _cite(
 ) -> None:
     argument.series(running, "in the batch")
     tokens = from_on(now.window.find(Signal.GENERATION_TOKENS), start)
-    argument.series(tokens if tokens is not None else now.decode, "no token comes")
+    cite_no_token(argument, tokens if tokens is not None else now.decode)
     argument.series(now.kv)
     argument.series(now.waiting)
     if seconds > 0:

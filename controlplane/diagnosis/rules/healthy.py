@@ -15,6 +15,7 @@ from controlplane.diagnosis.rules.health.single_requests import (
 )
 from controlplane.diagnosis.rules.health.starts import came_up_in_time
 from controlplane.diagnosis.rules.health.unexplained import unexplained
+from controlplane.diagnosis.rules.health.whole_blocks import finds_every_whole_block
 from controlplane.diagnosis.rules.health.work import (
     has_served,
     idles,
@@ -79,7 +80,12 @@ def judge(window: Window) -> Verdict | None:
     now = activity_of(window)
     if symptoms(now) or fell(window):
         return None
-    argument = Argument(window)
+    return _repeats_are_found(now) or _by_signs(now)
+
+
+def _by_signs(now: Activity) -> Verdict | None:
+    """Enough of them, seen over a time, and nothing told that they do not explain."""
+    argument, window = Argument(now.window), now.window
     seen = _look(argument, now)
     if not (seen.started or seen.is_idle or seen.over) and not _is_seen_over_time(now):
         return None
@@ -100,6 +106,21 @@ def judge(window: Window) -> Verdict | None:
         argument.need(*_NEEDS_OF_SIGNS.get(_engine_of(window), _NEEDS))
         return argument.verdict(Confidence.POSSIBLE)
     return None
+
+
+def _repeats_are_found(now: Activity) -> Verdict | None:
+    """What looks like a poor hit rate is all that can be found, and nothing else goes wrong."""
+    argument, window = Argument(now.window), now.window
+    waits = now.backlog is not None and now.backlog.last.value > 0
+    if waits or not finds_every_whole_block(argument, window):
+        return None
+    others = (signs.throws_nobody_out(argument, now), signs.ends_well(argument, now))
+    argument.series(now.preemptions)
+    argument.against("cache.prefix_loss, cache.thrash: no block that was kept is missed")
+    if not any(others):
+        argument.need("preemptions", "errors and refusals")
+        return argument.verdict(Confidence.POSSIBLE)
+    return argument.verdict(Confidence.LIKELY, detail="every whole block is found")
 
 
 _NEEDS = ("requests in flight at the gateway", "preemptions", "errors and refusals")

@@ -62,6 +62,8 @@ def _has_slack(argument: Argument, now: Activity) -> bool | None:
     """The server could do more; None where nobody knows."""
     signs: list[bool] = []
     if now.waiting is not None:
+        if now.running is not None and now.waiting.max >= _OVERFILLED * now.running.max > 0:
+            return False
         argument.series(now.waiting)
         signs.append(now.waiting.last.value == 0)
     argument.series(now.running)
@@ -78,6 +80,9 @@ def _has_slack(argument: Argument, now: Activity) -> bool | None:
         return False
     return all(signs) if signs else None
 
+
+_OVERFILLED = 0.5
+"""Of what runs, waiting at any moment: whoever sent that sends faster than the server takes."""
 
 GENERATOR_BOUND = Rule(
     id="load-generator-bound",

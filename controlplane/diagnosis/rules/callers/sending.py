@@ -17,11 +17,18 @@ _LESS = 0.7
 _OFFERED = (
     r"(requests?|streams|connections)( \w+)* (seen|received|at|by)( the)? (server|engine|gateway)"
     r"|(established|open|active|tcp) (connections|sockets)|(connections|sockets) (established|open)"
+    r"|(client|script|tester|bench\w*)( \w+)* (connections|sockets)( used)?$"
 )
+_NOT_OFFERED = r"max|limit|asked|wanted|proxy|gateway|router|ingress|balancer|pool size|idle"
+"""What somebody between the two holds open is no doing of the client's."""
 _SENDERS = (
     r"^(simulated|virtual|concurrent|parallel|bench\w*|client|load|test|tool|wanted) "
     r"(tabs|users|clients|virtual users|vus|threads|concurrency)$"
     r"|^(tabs|vus|concurrency|workers sent)$"
+    r"|\b(client|load|bench\w*|test\w*|script|generator|caller)\b( \w+)* (tasks|coroutines|threads"
+    r"|greenlets|goroutines|futures|workers|users|vus|fibers|jobs)( (started|launched|running))?$"
+    r"|\b(requests?|tasks|coroutines|threads|calls) (started|launched|issued|fired|spawned|created)"
+    r"( at once)?( by (the )?(client|script|tool|test|caller|bench\w*))?( at once)?$"
 )
 """Who is to send all the time. Users and clients may have nothing to ask."""
 _HELD_BACK = (
@@ -67,9 +74,10 @@ def _fewer_at_once(argument: Argument, window: Window, planned: Fact, wanted: fl
 
 
 def offered_less(argument: Argument, now: Activity) -> int:
-    """The server was offered fewer than the client means to have sent, and has seats for more."""
-    seen = told_number(now.window, _OFFERED)
-    meant = told_number(now.window, _SENDERS)
+    """The server was offered fewer than the client means to have sent, and has seats for more. Two
+    signs where exactly as many run all the time as there are connections."""
+    seen = told_number(now.window, _OFFERED, without=_NOT_OFFERED)
+    meant = told_number(now.window, _SENDERS, without=_NOT_OFFERED)
     got, wanted = number_of(seen), number_of(meant)
     if got is None or not wanted or got > _LESS * wanted:
         return 0
@@ -78,7 +86,20 @@ def offered_less(argument: Argument, now: Activity) -> int:
     seats = now.seats
     if seats is not None:
         argument.says(f"{number(seats)} seats, {number(got)} requests at the server")
-    return 1 if seats is None or got < seats else 0
+    if seats is not None and got >= seats:
+        return 0
+    return 2 if _stands_at(now, got) else 1
+
+
+def _stands_at(now: Activity, connections: float) -> bool:
+    """Seen more than once, and never another number: a ceiling, and no coincidence."""
+    running = now.running
+    if running is None or len(running.readings) < _TWICE:
+        return False
+    return running.is_constant and running.last.value == connections
+
+
+_TWICE = 2
 
 
 def unsent(argument: Argument, window: Window) -> int:

@@ -21,7 +21,11 @@ _SOON = 0.5
 ARRIVALS = (
     r"arrivals?( \w+)* (per s|rate|rps)|^(request rate( per s)?|rps|qps|requests per s)$"
     r"|offered|incoming"
+    r"|^(?!.*\btokens?\b)(new |requests )?(arriv\w+|requests|calls)( received| seen| new)?"
+    r"( (in|over|within|during|for|per))?( the| this| each)?( last| past)? (\d+ )?"
+    r"(s|secs?|seconds?|min|mins|minutes?)$"
 )
+"""A rate, or so many within a time."""
 _HARM = (
     r"time(d)? ?outs?|gave up|failed|errors?|5\d\d|rejected|lost|missed|abandon"
     r"|slo (miss|violat)"

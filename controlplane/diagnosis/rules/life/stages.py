@@ -10,7 +10,7 @@ from controlplane.diagnosis.log_event import LogEvent, LogKind
 from controlplane.diagnosis.views.clock import told_span
 from controlplane.diagnosis.views.durations import durations_in
 from controlplane.diagnosis.views.place import place_of
-from controlplane.diagnosis.views.told import plain, says_yes, told_all
+from controlplane.diagnosis.views.told import plain, says_yes, told, told_all
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal, Unit
 
@@ -309,4 +309,22 @@ def _is_up(window: Window) -> bool:
         return True
     if any(says_yes(fact) for fact in told_all(window, r"^(is )?(serving|ready|up)( now)?$")):
         return True
+    if _answers(window):
+        return True
     return not window.events_of(*_STARTED, *_ENDED)
+
+
+def _answers(window: Window) -> bool:
+    """What was asked of it last came back, after the last stage that its log tells of."""
+    ended = max((each.at for each in window.events if each.at is not None), default=window.start)
+    fact = told(window, _ASKED, without=r"timeout|interval|period|path|limit|failures?|budget")
+    if fact is None or fact.at < ended:
+        return False
+    text = fact.raw.lower().strip()
+    if re.search(r"\b(refused|timed? ?out|no answer|not|unhealthy|fail\w*|5\d\d|4\d\d)\b", text):
+        return False
+    is_timed = fact.unit is Unit.SECONDS and bool(fact.value)
+    return is_timed or re.search(r"^(200|ok|healthy|ready|yes|true)\b|\banswer", text) is not None
+
+
+_ASKED = r"\b(health|healthy|readiness|probe|canary)\b|\b(test|first) (prompt|request|completion)\b"

@@ -11,7 +11,7 @@ from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.life.stages import Stage, Start, start_of
 from controlplane.diagnosis.rules.life.start_beside import judge_beside
-from controlplane.diagnosis.rules.life.weights import is_fast, size_of_weights
+from controlplane.diagnosis.rules.life.weights import cite_reading, is_fast, size_of_weights
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.contrast import Contrast, contrasts
@@ -77,7 +77,8 @@ def _judge_alone(window: Window) -> Verdict | None:
         argument.need("whether it becomes ready")
         confidence = Confidence.LIKELY if _progresses(window) else Confidence.POSSIBLE
     argument.against("capacity.late: nobody says that load came and went meanwhile")
-    return argument.verdict(confidence, detail=stage.name, remedy=_REMEDIES.get(stage.name))
+    name = "loading weights" if cite_reading(argument, window, stage) else stage.name
+    return argument.verdict(confidence, detail=name, remedy=_REMEDIES.get(name))
 
 
 def _is_of_one_stage(window: Window, start: Start, stage: Stage) -> bool:

@@ -41,7 +41,13 @@ _COUNT = r"\b(per (token|step|forward|iteration|layer)|calls?|count|number|num)\
 
 def share_of_step(argument: Argument, window: Window) -> float | None:
     """As somebody measured it, or as the time of collectives over that of a step."""
-    for find in (_share_told, _share_in_words, _share_of_tokens, _time_over_step):
+    for find in (
+        _share_told,
+        _share_in_words,
+        _share_beside_a_name,
+        _share_of_tokens,
+        _time_over_step,
+    ):
         share = find(argument, window)
         if share is not None:
             return share
@@ -82,6 +88,30 @@ def _share_in_words(argument: Argument, window: Window) -> float | None:
                 argument.says(text.strip()[:200])
                 return float(shares.get("after") or shares.get("before") or 0.0) / 100
     return None
+
+
+def _share_beside_a_name(argument: Argument, window: Window) -> float | None:
+    """The kernel under one key, and its share under the same with a word for it:
+    `top_kernel: ncclAllReduce`, `top_kernel_share: 0.6`."""
+    named = [
+        fact
+        for fact in window.facts
+        if fact.value is None and re.search(rf"\b{_KERNEL}", fact.raw, re.IGNORECASE)
+    ]
+    for name in named:
+        words = set(plain(name.key).split())
+        for fact in told_all(window, SHARE):
+            more = set(plain(fact.key).split()) - words
+            is_of_it = words - _OF_A_NAME <= set(plain(fact.key).split()) and fact.at == name.at
+            share = share_of(fact)
+            if is_of_it and share is not None and re.search(SHARE, " ".join(sorted(more))):
+                argument.fact(name)
+                argument.fact(fact, "of a step")
+                return share
+    return None
+
+
+_OF_A_NAME = frozenset({"name", "is", "called"})
 
 
 def _share_of_tokens(argument: Argument, window: Window) -> float | None:

@@ -1,5 +1,6 @@
 """A limit or the way of sending keeps the batch small, and the device idle."""
 
+from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.pace.batch_limits import (
@@ -8,6 +9,7 @@ from controlplane.diagnosis.rules.pace.batch_limits import (
     behind_reservations,
     beside_free_memory,
 )
+from controlplane.diagnosis.rules.pace.batch_tails import in_tails
 from controlplane.diagnosis.rules.pace.sending import by_sending
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
@@ -34,12 +36,16 @@ def judge(window: Window) -> Verdict | None:
     is_idle = (usage is not None and usage.value < IDLE_BELOW) or (
         usage is None and is_power_low(window)
     )
+    tails = in_tails(Argument(window), now)
+    if tails is not None and tails.confidence is not Confidence.POSSIBLE:
+        return tails
     return (
         beside_free_memory(Argument(window), now, usage)
         or behind_a_limit(Argument(window), now, usage, is_idle=is_idle)
         or behind_reservations(Argument(window), now, usage)
         or at_a_constant_batch(Argument(window), now, usage)
         or by_sending(Argument(window), now, usage, is_idle=is_idle)
+        or tails
     )
 
 
@@ -65,5 +71,11 @@ UNDERFILLED = Rule(
     remedy="Raise the limit (seats, in-flight at the gateway) or send more at once, while tokens "
     "stay fast enough.",
     hides="A larger batch makes tokens slower, and brings preemptions where contexts are long.",
-    explains=frozenset({Mechanism.QUEUE_OVERLOAD, Mechanism.DELIVERY_FRONT_END_BOUND}),
+    explains=frozenset(
+        {
+            Mechanism.QUEUE_OVERLOAD,
+            Mechanism.QUEUE_BURST_DRAINING,
+            Mechanism.DELIVERY_FRONT_END_BOUND,
+        }
+    ),
 )

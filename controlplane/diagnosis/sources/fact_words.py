@@ -63,7 +63,7 @@ ORDINALS = (["first"], ["last"], ["final"], ["second"])
 TIMED = frozenset(
     (
         *("age", "ago", "wait", "waited", "waiting", "time", "duration", "uptime", "took"),
-        *("since", "oldest", "idle", "delay", "timeout"),
+        *("since", "oldest", "idle", "delay", "timeout", "elapsed"),
     )
 )
 """Beside one of these `min` is a minute; otherwise it is the least value."""

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from controlplane.diagnosis.citing import number
-from controlplane.diagnosis.log_event import LogKind
+from controlplane.diagnosis.log_event import LogEvent, LogKind
 from controlplane.diagnosis.views.told import numbers_in, says_yes, told_all, value_of
 from controlplane.diagnosis.views.told import told as told_fact
 from controlplane.diagnosis.window import Window
@@ -22,6 +22,21 @@ def slot_pool_size(window: Window) -> float | None:
     told = value_of(window, _SLOT_POOL)
     is_one = bool(window.lines_with(_UNIFIED)) or says_yes(told_fact(window, _ONE_POOL))
     return told if told is not None or not is_one else value_of(window, _OF_A_SLOT)
+
+
+def _started_and_not_ended(window: Window) -> dict[str, LogEvent]:
+    """By slot the last prompt that was let in; none that had ended before there was no room."""
+    full = window.events_of(LogKind.NO_ROOM, LogKind.OUT_OF_MEMORY)
+    until = full[0].index if full else len(window.lines)
+    prompts: dict[str, LogEvent] = {}
+    for event in window.events_of(LogKind.PROMPT_STARTED, LogKind.REQUEST_ENDED):
+        slot = event.words.get("slot", "")
+        if event.kind is LogKind.REQUEST_ENDED:
+            if event.index < until:
+                prompts.pop(slot, None)
+        elif slot and event.fields.get("tokens"):
+            prompts[slot] = event
+    return prompts
 
 
 _SLOT_POOL = r"^(n )?(ctx|context)( size| tokens)?$|kv (pool )?tokens"
@@ -59,11 +74,7 @@ def outgrown_pool(window: Window) -> Outgrown | None:
     """None where it is not known of several slots what they were let in with, or where that alone
     nearly filled the pool."""
     exceeded = window.lines_with(NO_ROOM_IN_SLOTS)
-    prompts = {
-        event.words.get("slot", ""): event
-        for event in window.events_of(LogKind.PROMPT_STARTED)
-        if event.fields.get("tokens") and event.words.get("slot")
-    }
+    prompts = _started_and_not_ended(window)
     if not exceeded or len(prompts) < 2:
         return None
     promised = max(event.fields.get("context", 0.0) for event in prompts.values())

@@ -12,6 +12,7 @@ from controlplane.diagnosis.rules.life.held_blocks import (
     held_until_released,
     held_whenever_idle,
 )
+from controlplane.diagnosis.rules.life.held_by_ended import held_by_ended
 from controlplane.diagnosis.rules.life.held_counts import held_beyond_wanted, told_free, told_held
 from controlplane.diagnosis.rules.life.held_memory import grown_memory
 from controlplane.diagnosis.rules.life.held_seats import LEAST_SECONDS, held_seats
@@ -93,6 +94,7 @@ _SIDES = (
     (held_beyond_contexts, "KV blocks"),
     (held_beyond_the_running, "KV blocks"),
     (held_to_the_token, "KV blocks"),
+    (held_by_ended, "KV blocks"),
     (told_held, "what is counted as held"),
     (held_beyond_wanted, "what is counted as held"),
     (told_free, "blocks"),

@@ -5,6 +5,7 @@ import re
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
+from controlplane.diagnosis.rules.placement.not_ready import sent_before_ready
 from controlplane.diagnosis.rules.placement.scattered import moved_away, moved_by_count, scattered
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
@@ -73,9 +74,18 @@ _ROUTING = (
     r"|kv.?(events|index)|adapter|lora|service mesh"
 )
 
+_WHEN_READY = (
+    "Let the router take in a replica when it is ready (its probe or /health), and not when it "
+    "exists."
+)
+
 
 def judge(window: Window) -> Verdict | None:
     """LIKELY where what the router counted on is not where it sends, or sessions are scattered."""
+    early = Argument(window)
+    too_early = sent_before_ready(early, window)
+    if too_early is not None:
+        return early.verdict(too_early, detail="it does not serve yet", remedy=_WHEN_READY)
     argument = Argument(window)
     direct, is_scattered = _seen_directly(argument, window)
     for change in window.changes_with(_ROUTING):

@@ -1,5 +1,6 @@
 """Requests wait, there is room, and the scheduler admits none."""
 
+import re
 from dataclasses import replace
 
 from controlplane.diagnosis.citing import says
@@ -30,6 +31,8 @@ from dataplane.engine_metrics.signal import Signal
 
 _HERE = 0.5
 """Of what one place says waits there: counts that are read a moment apart differ by less."""
+_NO_BLOCKS = r"\b(deferred|grammars?|fsm|remote[ _-]kvs?|kv transfer|connector|adapters?|lora)\b"
+"""What requests wait for that takes no block."""
 _SHORT = 2_000
 """Tokens that every cache of any use holds."""
 
@@ -95,7 +98,8 @@ def _judge(now: Activity) -> Verdict | None:
     if fits is None and not _others_ran(now, stuck):
         argument.against("queue.never_fits: the head may be longer than the cache; that is open")
         return argument.verdict(Confidence.POSSIBLE)
-    sure = fits is True and now.in_flight is not None
+    was_read_twice = len(stuck.running.readings) > 1
+    sure = fits is True and now.in_flight is not None and was_read_twice
     return argument.verdict(Confidence.CERTAIN if sure else Confidence.LIKELY)
 
 
@@ -131,7 +135,11 @@ def _head_fits(now: Activity) -> bool | None:
 
 
 def _waits_for_no_blocks(now: Activity) -> bool:
-    """The engine counts apart what waits for capacity, and that is none: all were put off."""
+    """The engine counts apart what waits for capacity, and that is none: all were put off; or
+    somebody looked what they wait for."""
+    reason = told(now.window, r"\bwait\w*( \w+)* (reason|for|on)\b|\breasons?\b.*\bwait")
+    if reason is not None and re.search(_NO_BLOCKS, reason.raw, re.IGNORECASE):
+        return True
     for_blocks = now.window.find(Signal.WAITING_BY_REASON, reason="capacity")
     put_off = now.window.find(Signal.WAITING_BY_REASON, reason="deferred")
     if for_blocks is None or put_off is None or now.waiting is None:
@@ -189,7 +197,9 @@ def _cite(argument: Argument, now: Activity, stuck: Stuck) -> None:
         argument.says(f"{part.origin.name} {reason} {part.last.raw}")
     argument.series(now.kv, "there is room")
     for signal in (Signal.GENERATION_TOKENS, Signal.PROMPT_TOKENS, Signal.FINISHED):
-        argument.series(now.window.find(signal), "unchanged")
+        series = now.window.find(signal)
+        same = series is None or series.is_constant
+        argument.series(series, "unchanged" if same else "next to nothing in all that time")
     if now.window.find(Signal.GENERATION_TOKENS) is None:
         cite_no_token(argument, now.decode)
     if stuck.truth is not None:

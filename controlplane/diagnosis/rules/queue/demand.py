@@ -44,10 +44,11 @@ def more_arrives(now: Activity) -> str:
         done = None if finished is None else finished.increase
         if came is not None and done is not None and came > done * (1 + PLATEAU):
             return f"{number(came)} came and {number(done)} were answered in the same time"
-    came_fact = _per_second(now, r"arriv|offered|incoming|demand|\bsent\b|request rate|submitted")
-    done_fact = _per_second(now, r"finish|complet|answer|serv(ed|ing|ice)|success|capacity")
-    came, done = number_of(came_fact), number_of(done_fact)
-    if came_fact is not None and came is not None and done_fact is None and finished is not None:
+    came_told = arrivals_per_second(now)
+    done_told = _per_second(now, r"finish|complet|answer|serv(ed|ing|ice)|success|capacity")
+    came_fact, came = came_told or (None, None)
+    done_fact, done = done_told or (None, None)
+    if came_fact is not None and came is not None and done_told is None and finished is not None:
         rate = finished.per_second
         if rate is not None and came > rate * (1 + PLATEAU):
             done_says = f"{number(round(rate, 2))} a second are answered"
@@ -59,9 +60,19 @@ def more_arrives(now: Activity) -> str:
     return f"{came_fact.key} {came_fact.raw} against {done_fact.key} {done_fact.raw}"
 
 
-def _per_second(now: Activity, pattern: str) -> Fact | None:
-    """The newest such figure that is a rate."""
+def arrivals_per_second(now: Activity) -> tuple[Fact, float] | None:
+    """Requests that come, as somebody tells."""
+    return _per_second(now, r"arriv|offered|incoming|demand|\bsent\b|request rate|submitted")
+
+
+def _per_second(now: Activity, pattern: str) -> tuple[Fact, float] | None:
+    """The newest such figure that is a rate, or a count over a time that its key says."""
     for fact in reversed(told_all(now.window, pattern, without=r"token|prompt|before")):
+        value = number_of(fact)
+        if value is None:
+            continue
         if fact.unit is Unit.PER_SECOND or re.search(r"per s|rps|qps|rate", plain(fact.key)):
-            return fact
+            return fact, value
+        if fact.over_seconds and fact.unit in (None, Unit.REQUESTS, Unit.COUNT):
+            return fact, value / fact.over_seconds
     return None

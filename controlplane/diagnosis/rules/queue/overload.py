@@ -11,6 +11,7 @@ from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.queue.demand import PLATEAU, long_wait, more_arrives
 from controlplane.diagnosis.rules.queue.full_queue import cite_refused, limit_by_refusals
 from controlplane.diagnosis.rules.queue.one_piece import LENGTHS
+from controlplane.diagnosis.rules.queue.prompt_demand import prompts_outrun
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
@@ -66,7 +67,8 @@ def _judge(window: Window) -> Verdict | None:
         return None
     argument = Argument(window)
     told_full = limit_by_refusals(window, now)
-    limit = _limit(now, waiting) or told_full
+    outrun = prompts_outrun(now)
+    limit = _limit(now, waiting) or told_full or outrun
     stands_at = _places_that_stand(now)
     _cite(argument, now, waiting, limit)
     lasts = _lasts(now, waiting, argument)
@@ -74,6 +76,7 @@ def _judge(window: Window) -> Verdict | None:
     if is_thrash:
         return None
     growing = (bool(more_arrives(now)) or _grows(waiting)) and _stands(now, waiting)
+    growing = growing or (bool(outrun) and waiting.last.value > waiting.first.value)
     if _is_slower_and_unknown(now, argument) or _may_be_done_twice(argument, now):
         lasts = False
     if _may_be_one_prompt(argument, now) or _has_free_seats(argument, now):

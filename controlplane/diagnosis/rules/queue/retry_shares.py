@@ -15,21 +15,28 @@ _MOST_SET = 20
 """A number of retries up to it is how many a client may make, and not how many came."""
 _SETTING = r"limit|max|budget|allowed|backoff|after|policy|interval|delay|jitter|config"
 ALL = (
-    r"^(all |total |upstream |backend |engine |gateway |http |api |llm |model |outgoing |proxy )*"
+    r"^(all |total |upstream |backend |engine |worker |replica |gateway |http |api |llm |model "
+    r"|outgoing |proxy )*"
     r"(requests?|attempts|calls|rps|qps|dispatch(es|ed)?|arriv(als|ed)|received|incoming|offered"
     r"|total|sent"
     r"|posts?|submissions|tries)( requests)?( (sent|received|total|in all|at the engine|at engine"
-    r"|upstream|seen|by the proxy))*( per (s|min|hour)| (last )?\d+ (s|min|m|h)"
-    r"| (last|this|in the|in an|an) (hour|minute|day))*( total)?$"
+    r"|upstream|seen|by the proxy|made|(to|at|on) (the |all )?(worker|engine|replica|backend"
+    r"|upstream|pod|server|provider)s?))*( per (s|min|hour)| (last )?\d+ (s|min|m|h)"
+    r"| (last|this|in the|in an|an) (hour|minute|min|day))*( total)?$"
 )
 _ORIGINALS = (
     r"\b(inbound|original|unique|distinct|first|users?|clients?|callers?|logical|organic|new|real"
     r"|agent"
-    r"|human)\b.*\b(requests?|attempts?|rps|qps|ids?|bod(y|ies)|quer(y|ies)|calls?|turns?"
+    r"|customers?|human)\b.*\b(requests?|attempts?|rps|qps|ids?|bod(y|ies)|quer(y|ies)|calls?|turns?"
     r"|questions?|prompts?"
     r"|tasks?|jobs?|actions?|messages?)\b|^(turns|questions|user actions|tasks|jobs|intents"
     r"|messages"
-    r"|conversations)\b"
+    r"|conversations)\b|^(requests?|calls?|quer(y|ies)) (from|of|by) (the |our )?(clients?|users?"
+    r"|callers?|customers?|outside)\b"
+)
+ATTEMPTS_OF_ONE = (
+    r"\b(attempts|retries|tries) (per|for each|by|of) (one |a |each )?((failed|failing|bad|refused"
+    r"|rejected|client|user) )?(request|call|query|original)"
 )
 
 
@@ -70,8 +77,10 @@ def _share_of_attempts(argument: Argument, window: Window) -> float | None:
         window,
         r"(attempts|retries|tries) (per|for each|by|of) (one |a |each )?(request|call|query"
         r"|original)",
-        r"(mean|avg|average) (attempts|retries|tries)",
+        r"(mean|avg|average) (attempts|retries|tries)"
+        r"(?! \w+ (failed|failing|bad|refused|rejected)\b)",
         r"retry (amplification|multiplier|factor)|amplification",
+        without=r"\b(max|maximum|most|worst|p9\d+)\b",
     )
     value = number_of(fact)
     if fact is None or value is None or value <= 0:

@@ -1,18 +1,27 @@
 """Most of what arrives are retries of what was refused or given up."""
 
+import re
+
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
-from controlplane.diagnosis.rules.queue.retry_shares import ALL, RETRIES, share_of_retries
+from controlplane.diagnosis.rules.queue.retry_shares import (
+    ALL,
+    ATTEMPTS_OF_ONE,
+    RETRIES,
+    share_of_retries,
+)
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity, activity_of
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.told import (
     is_time,
     number_of,
+    plain,
     says_yes,
+    share_of,
     told,
     told_all,
     told_number,
@@ -41,6 +50,7 @@ def judge(window: Window) -> Verdict | None:
         attempts = f": {1 / (1 - share):.3g} attempts for each request" if share < 1 else ""
         argument.says(f"about {share * 100:.0f} % of what arrives are retries{attempts}")
         _cite_attempts(argument, window)
+        _cite_incurable(argument, window)
         _cite_load(argument, now)
         argument.against("queue.overload: the load is made of requests that came before")
         argument.against("tenant.flood: it is everybody's failed requests that come again")
@@ -61,6 +71,14 @@ def _cite_attempts(argument: Argument, window: Window) -> None:
         argument.fact(fact)
 
 
+def _cite_incurable(argument: Argument, window: Window) -> None:
+    """Answers that no other attempt changes: the request itself is wrong."""
+    for fact in told_all(window, _INCURABLE, without=r"limit|max|after"):
+        status = re.search(_INCURABLE, plain(fact.key))
+        if (number_of(fact) or 0.0) > 0 and status is not None:
+            argument.says(f"{fact.key} {fact.raw}: no retry can cure a {status[0]}")
+
+
 def _failures(argument: Argument, now: Activity) -> bool:
     """Something makes callers try again."""
     found = False
@@ -71,6 +89,11 @@ def _failures(argument: Argument, now: Activity) -> bool:
             found = True
     for fact in _counted_failures(now.window)[-1:]:
         argument.fact(fact)
+        found = True
+    answered = told_number(now.window, _SHARE_ANSWERED, without=r"target|objective|slo|min|before")
+    share = share_of(answered)
+    if answered is not None and share is not None and share < _MANY_FAIL:
+        argument.fact(answered, "what callers get")
         found = True
     timeout = _shortest_patience(now.window)
     if timeout is not None:
@@ -89,8 +112,8 @@ def _counted_failures(window: Window) -> list[Fact]:
 
 
 def _are_too_few(now: Activity, share: float) -> bool:
-    """Failures are counted, and they are far fewer than what is held to be retries: then the same
-    was asked again by whoever wanted to."""
+    """Failures are counted, and they are far fewer than what is held to be retries, however many
+    attempts were made of each: then the same was asked again by whoever wanted to."""
     every = number_of(told_number(now.window, ALL, without=RETRIES))
     counts = [
         number_of(fact) or 0.0
@@ -102,7 +125,8 @@ def _are_too_few(now: Activity, share: float) -> bool:
     patience = number_of(_shortest_patience(now.window))
     if patience is not None and any(abs(count - patience) < 1 for count in counts):
         return False
-    return max(counts) < _OF_RETRIES * share * every
+    each = [number_of(fact) or 0.0 for fact in told_all(now.window, ATTEMPTS_OF_ONE)]
+    return max(counts) * max([1.0, *each]) < _OF_RETRIES * share * every
 
 
 def _shortest_patience(window: Window) -> Fact | None:
@@ -115,7 +139,14 @@ def _shortest_patience(window: Window) -> Fact | None:
 _OF_RETRIES = 0.2
 """Each retry follows a failure; a client may make several before it gives up."""
 _PATIENCE = r"(time ?out|deadline|patience|gives? up after)"
-_STATUS = r"\b(429|503|504|502|500|408)\b"
+_STATUS = r"\b(400|408|413|415|422|429|500|502|503|504)\b"
+_INCURABLE = r"\b(400|413|415|422)\b"
+"""400, 413, 415 and 422 fail at every replica; whoever tries them again does so for nothing."""
+_SHARE_ANSWERED = (
+    r"\bavailability\b|\b(success(es|ful)?|answered|served|ok) (rate|share|ratio|fraction|percent"
+    r"|pct)\b|\b(share|fraction|percent) (of )?(\w+ )?(answered|served|successful)\b"
+)
+_MANY_FAIL = 0.8
 _FAILED = (
     r"time ?outs?\b(?!.* (s|ms)$)|timed out|reject|refus|given up|abandon|cancel|disconnect|abort"
     r"|fail|error|shed"

@@ -16,6 +16,9 @@ LEAST_SECONDS = 15.0
 """A scheduler that has room admits within a step; a compilation or a long first step takes a few
 seconds."""
 
+_SLOWEST_DECODE = 5.0
+"""Tokens a second of one request alone: what is slower stands."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stuck:
@@ -45,14 +48,35 @@ def stuck_of(now: Activity) -> Stuck | None:
         return None
     start = max(idle.first.at, waiting.first.at)
     seconds = max(now.window.end, waiting.last.at) - start
+    moves = now.moves(start + _AFTER, now.window.end)
+    stood = _stood_before(now, idle, waiting)
+    if min(len(idle.readings), len(waiting.readings)) < 2:
+        seconds = max(_told_for(now), stood)
     return Stuck(
         waiting=waiting,
         running=idle,
-        seconds=seconds if min(len(idle.readings), len(waiting.readings)) > 1 else _told_for(now),
-        moves=now.moves(start + _AFTER, now.window.end),
+        seconds=seconds,
+        moves=False if moves is None and stood >= LEAST_SECONDS else moves,
         truth=_truth(now, waiting),
         denial=_denial(now),
     )
+
+
+def _stood_before(now: Activity, idle: Series, waiting: Series) -> float:
+    """Seconds before the first idle reading in which nothing can have run, though some still
+    waited: the tokens that came are few even for one request that makes them slowly. 0 where that
+    cannot be seen, or where it stood for less than half of the time."""
+    running, tokens = now.running, now.window.find(Signal.GENERATION_TOKENS)
+    earlier = (
+        [] if running is None else [each for each in running.readings if each.at < idle.first.at]
+    )
+    if not earlier or tokens is None or waiting.first.at > earlier[-1].at:
+        return 0.0
+    between = tokens.between(earlier[-1].at, idle.first.at)
+    if between is None or between.increase is None or between.span_seconds <= 0:
+        return 0.0
+    stood = between.span_seconds - between.increase / _SLOWEST_DECODE
+    return stood if stood >= between.span_seconds / 2 else 0.0
 
 
 def _queue(now: Activity) -> Series | None:

@@ -27,6 +27,7 @@ from controlplane.diagnosis.rules.telemetry.traps.gauges import (
 from controlplane.diagnosis.rules.telemetry.traps.host import files_are_cached
 from controlplane.diagnosis.rules.telemetry.traps.means import mean_since_start
 from controlplane.diagnosis.rules.telemetry.traps.multiples import by_a_unit, counted_by_a_factor
+from controlplane.diagnosis.rules.telemetry.traps.processes import mean_over_processes
 from controlplane.diagnosis.rules.telemetry.traps.query import (
     cached_is_not_computed,
     counted_twice,
@@ -62,6 +63,11 @@ _TRAPS: tuple[tuple[Trap, str], ...] = (
     (
         sum_of_shares,
         "Take the greatest or the mean over replicas, never the sum of ratios.",
+    ),
+    (
+        mean_over_processes,
+        "Take the greatest over the processes of one engine, or a build that exports one series; "
+        "do not scale by the mean.",
     ),
     (counted_twice, "Read the total or its parts, never both."),
     (never_reached, "Write the threshold in the unit of the series: 0.8 and not 80."),

@@ -17,7 +17,7 @@ from dataplane.engine_metrics.signal import Signal, Unit
 _OLD_SECONDS = 60.0
 """Four scrapes at the usual interval of 15 s were missed."""
 _FRESH_SECONDS = 15.0
-_AGE = (
+AGE = (
     r"(scrape|sample|metrics?|telemetry|exporter|snapshot|reading|signal|gauge|load report|stats"
     r"|push|(router|picker|balancer|epp|scaler|planner)s? (view|state|snapshot|cache|copy|index))"
     r".*\b(age|old|ago|since|stale|behind|lag)|\b(age|staleness)\b.*(metric|sample|scrape|signal)"
@@ -31,12 +31,13 @@ _ACTED_UPON = (
 _OF_AN_ENGINE = (
     r"metrics?\b|scrape|exporter|telemetry|load report|engine|endpoint|pod|worker|replica|rank|node"
 )
-_LIMIT = r"limit|max|allowed|threshold|interval|policy|tolerat|ttl|expir"
-_STALE_AFTER = (
+LIMIT = r"limit|max|allowed|threshold|interval|policy|tolerat|ttl|expir"
+STALE_AFTER = (
     r"stale\w*.*(threshold|limit|after|max|timeout|ttl)|(threshold|limit|max|ttl|expir\w*|timeout)"
     r".*(stale\w*|age|fresh\w*)|(metrics?|sample|freshness|cache) (max age|ttl|expir\w*|validity)"
     r"|max (metrics? |sample )?age|freshness"
 )
+NO_AGE = r"policy|interval"
 _EVERY = (
     r"(refresh|scrape|poll\w*|probe|collect\w*|report\w*|update|publish\w*|fetch|sampl\w*|push)"
     r"( \w+)* (interval|period|every|cadence)|(interval|period) .*(refresh|scrape|poll|collect)"
@@ -63,8 +64,8 @@ def too_old(argument: Argument, now: Activity, truth: Truth) -> Confidence | Non
     """The oldest of the values that somebody acts upon is from long ago."""
     ages = [
         (fact, age)
-        for fact in told_all(now.window, _AGE, without=_LIMIT)
-        if (age := _age_of(fact)) is not None
+        for fact in told_all(now.window, AGE, without=LIMIT)
+        if (age := age_of(fact)) is not None
     ]
     oldest = max(ages, key=lambda each: each[1], default=None)
     if oldest is not None and oldest[1] >= _OLD_SECONDS:
@@ -122,7 +123,7 @@ def _is_unread(argument: Argument, now: Activity) -> Confidence | None:
 def never_fresh(argument: Argument, now: Activity, truth: Truth) -> Confidence | None:
     """What is read less often than it is taken for old is old most of the time."""
     every = _longest(told_all(now.window, _EVERY, without=r"log|check|timeout|step"))
-    after = _longest(told_all(now.window, _STALE_AFTER, without=r"policy|interval"))
+    after = _longest(told_all(now.window, STALE_AFTER, without=NO_AGE))
     if every is None or after is None or every[1] <= after[1]:
         return None
     share = 100 * (1 - after[1] / every[1])
@@ -176,11 +177,11 @@ def _is_faster_around(argument: Argument, now: Activity) -> bool:
 
 
 def _longest(facts: tuple[Fact, ...]) -> tuple[Fact, float] | None:
-    timed = [(fact, age) for fact in facts if (age := _age_of(fact)) is not None and age > 0]
+    timed = [(fact, age) for fact in facts if (age := age_of(fact)) is not None and age > 0]
     return max(timed, key=lambda each: each[1], default=None)
 
 
-def _age_of(fact: Fact) -> float | None:
+def age_of(fact: Fact) -> float | None:
     """In seconds; `22 min ago` is one, too. A time of day is none."""
     if fact.unit not in (Unit.SECONDS, None):
         return None

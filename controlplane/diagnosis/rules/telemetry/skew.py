@@ -26,6 +26,7 @@ from controlplane.diagnosis.rules.telemetry.clocks.offsets import (
     is_offset,
     is_step,
 )
+from controlplane.diagnosis.rules.telemetry.clocks.zones import whole_hours_apart
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.told import number_of, told_all
@@ -43,6 +44,20 @@ _NEGATIVE_LINE = (
 
 
 def _judge(window: Window) -> Verdict | None:
+    return _judge_clocks(window) or _judge_zones(window)
+
+
+def _judge_zones(window: Window) -> Verdict | None:
+    argument = Argument(window)
+    if not whole_hours_apart(argument, window):
+        return None
+    _cite_sound(argument, window)
+    argument.against("engine.hung and queue.overload: on one clock the request took no hours")
+    argument.need("the zone in which each time stamp was written and read")
+    return argument.verdict(Confidence.LIKELY)
+
+
+def _judge_clocks(window: Window) -> Verdict | None:
     argument = Argument(window)
     summed = negative_sums(argument, window)
     impossible = [*negative_times(argument, window), *wrapped(argument, window)]

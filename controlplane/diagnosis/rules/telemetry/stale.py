@@ -14,6 +14,7 @@ from controlplane.diagnosis.rules.telemetry.frozen_part import (
     one_that_is_gone,
 )
 from controlplane.diagnosis.rules.telemetry.old_view import full_by_hearsay, never_fresh, too_old
+from controlplane.diagnosis.rules.telemetry.out_of_date import older_than_allowed
 from controlplane.diagnosis.rules.telemetry.readers import readers
 from controlplane.diagnosis.rules.telemetry.routers_count import counted_by_the_router_alone
 from controlplane.diagnosis.rules.telemetry.shown_idle import idle_in_vain, zero_for_a_while
@@ -123,6 +124,7 @@ _SIDES = (
     idle_in_vain,
     zero_for_a_while,
     never_fresh,
+    older_than_allowed,
     full_by_hearsay,
     still_and_not_so,
 )

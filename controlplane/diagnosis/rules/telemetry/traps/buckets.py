@@ -40,12 +40,21 @@ def _is_interpolated(fact: Fact, histogram: HistogramSeries) -> bool:
     observed, value, share = histogram.observed, number_of(fact), fact.quantile
     if value is None or share is None or fact.unit is not Unit.SECONDS or not observed.count:
         return False
-    if observed.counts[0] < share * observed.count:
+    if not _is_of(fact, histogram) or observed.counts[0] < share * observed.count:
         return False
     line, mean = histogram.quantile(share), histogram.mean
     if line is None or mean is None:
         return False
     return abs(value - line) <= 0.05 * line and mean < 0.5 * value
+
+
+def _is_of(fact: Fact, histogram: HistogramSeries) -> bool:
+    """False where the key names another latency than the histogram's."""
+    named = _LATENCIES & fact.words
+    return not named or bool(named & set(histogram.signal.value.split("_")))
+
+
+_LATENCIES = frozenset({"ttft", "itl", "tpot", "e2e", "queue", "prefill", "decode"})
 
 
 def above_last_bucket(argument: Argument, now: Activity) -> Confidence | None:

@@ -24,6 +24,8 @@ _TOO_LITTLE = re.compile(
     r"|nothing|unused|does nothing|drops?|falls?)\b",
     re.IGNORECASE,
 )
+_LIMITS = re.compile(r"\b(filters?|thresholds?|limits?|at most|below|under|max)\b", re.IGNORECASE)
+"""Of what somebody does not want to see: nobody expects that much."""
 _LENGTH = (
     r"\b(context|request|sequence|prompt)s?( \w+)* (tokens|length)( (each|mean|p50))?$"
     r"|^(\w+ )?tokens (per|in a|of a|of each|in each) \w+$"
@@ -74,7 +76,10 @@ def _who_wonders(now: Activity, shown: float) -> list[Fact]:
         if not _OF_CACHE.search(text):
             continue
         share = share_of(fact)
-        is_more = share is not None and share <= 1.0 and share >= _MUCH_MORE * shown
+        is_limit = _LIMITS.search(text) is not None
+        is_more = (
+            not is_limit and share is not None and share <= 1.0 and share >= _MUCH_MORE * shown
+        )
         if is_more or (fact.value is None and _TOO_LITTLE.search(fact.raw)):
             found.append(fact)
     return found

@@ -5,7 +5,7 @@ import itertools
 import re
 from collections.abc import Sequence
 
-from controlplane.diagnosis.citing import says
+from controlplane.diagnosis.citing import number, says
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.reading import Series, SourceKind
@@ -13,7 +13,15 @@ from controlplane.diagnosis.rules.telemetry.readers import readers
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.phases import role_of
-from controlplane.diagnosis.views.told import number_of, plain, texts_of, told_all, told_number
+from controlplane.diagnosis.views.prefix import hit_rates
+from controlplane.diagnosis.views.told import (
+    number_of,
+    plain,
+    share_of,
+    texts_of,
+    told_all,
+    told_number,
+)
 from dataplane.engine_metrics.signal import Signal
 
 _NOTICED = 0.1
@@ -144,22 +152,20 @@ def _is_told_to_prefill(now: Activity, asked: Sequence[Fact]) -> bool:
 
 def hits_of_the_preempted(argument: Argument, now: Activity) -> Confidence | None:
     """Nothing is shared, and what was preempted finds its own blocks: no hit of a prefix."""
-    preempted, hits = now.window.find(Signal.PREEMPTIONS), now.window.find(Signal.HIT_RATE)
+    preempted, hits = now.window.find(Signal.PREEMPTIONS), hit_rates(now.window)
     if preempted is None or not preempted.last.value or hits is None:
         return None
     if hits.last.value < _HITS_OF_NOTHING:
         return None
-    unlike = [
-        text
-        for text in texts_of(now.window)
-        if re.search(
-            r"\bprompts?\b.*\b(unique|random|no two|distinct|nothing shared|all different)\b",
-            text,
-            re.IGNORECASE,
-        )
+    unlike = [text for text in texts_of(now.window) if _UNLIKE.search(text)]
+    unlike += [says(fact) for fact in told_all(now.window, _SHARED) if number_of(fact) == 0]
+    unlike += [
+        says(fact) for fact in told_all(now.window, _DISTINCT) if (share_of(fact) or 0.0) >= _ALL
     ]
     first = told_number(now.window, r"(?=.*\b(cached|hits?)\b)(?=.*\bfirst\b)")
     if not unlike and number_of(first) != 0:
+        return None
+    if _are_more_than_came_back(argument, now):
         return None
     for text in unlike[:2]:
         argument.says(text)
@@ -172,6 +178,44 @@ def hits_of_the_preempted(argument: Argument, now: Activity) -> Confidence | Non
     return Confidence.CERTAIN if unlike and number_of(first) == 0 else Confidence.LIKELY
 
 
+def _are_more_than_came_back(argument: Argument, now: Activity) -> bool:
+    """More tokens were found than those that were preempted can have held: others were found, too.
+    False where lengths are not known."""
+    found, preempted = now.window.find(Signal.PREFIX_HITS), now.window.find(Signal.PREEMPTIONS)
+    if found is None or preempted is None or preempted.last.value <= 0:
+        return False
+    each = found.last.value / preempted.last.value
+    lengths = [
+        number_of(
+            told_number(now.window, rf"\b{what}s?\b.*\b(tokens|len|length)\b", without=_OF_ALL)
+        )
+        for what in ("(prompt|input)", "(output|answer)")
+    ]
+    whole = sum(length or 0.0 for length in lengths)
+    if lengths[0] is None or lengths[1] is None:
+        return False
+    if each > _OWN * whole:
+        return True
+    argument.says(
+        f"{found.origin.name} {found.last.raw} / {preempted.last.raw} preempted: "
+        f"{number(round(each))} tokens each, of {number(whole)} that one has at most"
+    )
+    return False
+
+
+_UNLIKE = re.compile(
+    r"\bprompts?\b.*\b(unique|random|no two|distinct|nothing shared|all different)\b"
+    r"|^[\w ]*\b(data ?set|workload|traffic|corpus|benchmark)\b[\w ]*: .*\brandom\b",
+    re.IGNORECASE,
+)
+_SHARED = (
+    r"\b(shared|common|same|random) prefix\b(?!.*\b(hit|cached|rate)\b)"
+    r"|\bprefix( tokens| length| len)* (shared|common|in common)\b"
+)
+_DISTINCT = r"\b(distinct|unique|different)\b.*\bprompts?\b.*\b(share|ratio|fraction|percent|pct)\b"
+_ALL = 0.99
+_OF_ALL = r"\b(max|limit|total|sum|per s|rate|shared|prefix|cached|first|throughput)\b"
+_OWN = 1.1
 _HITS_OF_NOTHING = 0.05
 
 

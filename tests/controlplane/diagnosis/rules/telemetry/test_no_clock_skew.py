@@ -24,10 +24,13 @@ from tests.controlplane.diagnosis.rules.build_window import told, window
         (told(client="c", responses_ended_before_drain=12, server="s"),),
         (told(one_way_ms=3, shard_skew_s=2.5),),
         (told(wall_clock_s=120, cross_zone_ms=4),),
+        (told(elapsed_shown_s=3610, request_p95_latency_s=12),),
+        (told(elapsed_shown_s=4500, latency_at_gateway_s=12, viewer_time_zone="UTC+1"),),
     ],
     ids=[
         *("a chip's clock", "a setting", "a comparison", "a name", "a token's own date"),
         *("an end before something else", "work that is skewed", "a duration"),
+        *("a long request and others", "an hour and a quarter"),
     ],
 )
 def test_no_clock_was_held_against_another(parts: tuple[tuple[Fact, ...] | Change, ...]) -> None:

@@ -15,9 +15,18 @@ _SETTING = re.compile(
 _UNSET = frozenset({"", "None", "null", "auto", "nan"})
 
 
+_ADVISED = re.compile(r"\b(?:set|use|try|pass|add|specify)\s+['\"`]*(?:--)?$", re.IGNORECASE)
+"""`To run in eager mode, set 'enforce_eager=True'` says what could be set, and not what is."""
+
+_BEFORE = 20
+"""Characters: the longest such word, and what may stand between it and the name."""
+
+
 def read_settings(text: str) -> Iterator[tuple[str, str]]:
     """Name and value of each that is set."""
     for found in _SETTING.finditer(text):
         value = found["value"].strip("'\"").rstrip(".")
-        if value not in _UNSET:
+        if value not in _UNSET and not _ADVISED.search(
+            text, max(0, found.start() - _BEFORE), found.start()
+        ):
             yield found["name"], value

@@ -11,7 +11,10 @@ from controlplane.diagnosis.window import Window
 
 _KIND = r"(pod|worker|replica|server|instance|node|backend|endpoint|engine)s?"
 _NAMED = re.compile(rf"\b(?P<kind>{_KIND}) (?P<name>[a-z]|[a-z]?\d+)\b")
-_BY_AGE = re.compile(rf"\b(?P<name>new|old|first|second|third|fresh|added) (?P<kind>{_KIND})\b")
+_BY_AGE = re.compile(
+    r"\b(?P<name>new|old|first|second|third|fresh|added|ready|unready|loading|starting) "
+    rf"(?P<kind>{_KIND})\b"
+)
 _ANSWERED = re.compile(
     r"\b(answer(s|ed)|responses?|responded|complet(ed|ions?)|finished|succe\w+|served|2xx|ok)\b"
 )
@@ -19,11 +22,12 @@ _SENT = re.compile(r"\b(sent|routed|requests?|dispatched|forwarded|assigned|atte
 _READY = re.compile(r"\b(ready|readiness|probe|health\w*|state|status|phase)\b")
 _NOT_READY = re.compile(
     r"\b(fail\w*|not|false|no|503|connection refused|load(ing)?|start(ing|up)|initiali[sz]ing"
-    r"|warm(ing)?( ?up)?|pending|unready)\b",
+    r"|warm(ing)?( ?up)?|pending|unready|(container ?)?creating)\b",
     re.IGNORECASE,
 )
 _STARTING = re.compile(
-    r"\b(new|fresh|added|load(ing)?|start(ing|up)|initiali[sz]ing|warm(ing)?( ?up)?|pending)\b",
+    r"\b(new|fresh|added|load(ing)?|start(ing|up)|initiali[sz]ing|warm(ing)?( ?up)?|pending"
+    r"|(container ?)?creating)\b",
     re.IGNORECASE,
 )
 _MORE = (
@@ -56,7 +60,8 @@ def sent_before_ready(argument: Argument, window: Window) -> Confidence | None:
         if (number_of(place.sent) or 0.0) < _FEWEST or number_of(place.answered) != 0:
             continue
         loads = _lines_of(window, place.name)
-        if not loads and not (place.not_ready and _starts(window, place)):
+        is_named = _NOT_READY.search(place.name) is not None
+        if not loads and not is_named and not (place.not_ready and _starts(window, place)):
             continue
         argument.fact(place.sent)
         argument.fact(place.answered, "none")
@@ -71,7 +76,7 @@ def sent_before_ready(argument: Argument, window: Window) -> Confidence | None:
             argument.change(change)
         argument.against("engine.hung: it does not serve yet, and was never asked to step")
         argument.against("startup.slow and queue.overload: it was given requests before its time")
-        return Confidence.CERTAIN if place.not_ready else Confidence.LIKELY
+        return Confidence.CERTAIN if place.not_ready or is_named else Confidence.LIKELY
     return None
 
 
@@ -105,15 +110,13 @@ def _name_in(key: str) -> str | None:
 
 
 def _take(place: _Place, fact: Fact, key: str) -> None:
-    if _READY.search(key):
-        if says_no(fact) or _NOT_READY.search(fact.raw):
-            place.not_ready.append(fact)
-    elif number_of(fact) is None:
-        return
-    elif _ANSWERED.search(key):
+    is_count = number_of(fact) is not None
+    if is_count and _ANSWERED.search(key):
         place.answered = fact
-    elif _SENT.search(key):
+    elif is_count and _SENT.search(key):
         place.sent = fact
+    elif _READY.search(key) and (says_no(fact) or _NOT_READY.search(fact.raw)):
+        place.not_ready.append(fact)
 
 
 def _lines_of(window: Window, name: str) -> tuple[str, ...]:

@@ -62,7 +62,9 @@ def more_arrives(now: Activity) -> str:
 
 def arrivals_per_second(now: Activity) -> tuple[Fact, float] | None:
     """Requests that come, as somebody tells."""
-    return _per_second(now, r"arriv|offered|incoming|demand|\bsent\b|request rate|submitted")
+    return _per_second(
+        now, r"arriv|offered|incoming|inbound|demand|\bsent\b|request rate|submitted|\bnew requests"
+    )
 
 
 def _per_second(now: Activity, pattern: str) -> tuple[Fact, float] | None:

@@ -117,8 +117,9 @@ def _are_too_few(now: Activity, share: float) -> bool:
     every = number_of(told_number(now.window, ALL, without=RETRIES))
     counts = [
         number_of(fact) or 0.0
-        for fact in told_all(now.window, _FAILURES, without=_NOT_FAILURES)
+        for fact in told_all(now.window, _FAILURES, without=_NO_FAILURE)
         if fact.unit is not Unit.RATIO and number_of(fact)
+        if fact.over_seconds or not re.search(_TIMED, plain(fact.key))
     ]
     if not every or not counts or max(counts) > every:
         return False
@@ -149,11 +150,11 @@ _SHARE_ANSWERED = (
 _MANY_FAIL = 0.8
 _FAILED = (
     r"time ?outs?\b(?!.* (s|ms)$)|timed out|reject|refus|given up|abandon|cancel|disconnect|abort"
-    r"|fail|error|shed"
+    r"|fail(?!over)|error|shed"
 )
 _NO_FAILURE = r"limit|config|after|setting|client timeout\b|retr"
 _FAILURES = f"{_STATUS}|{_FAILED}"
-_NOT_FAILURES = r"limit|config|after|setting|client timeout\b|retr|\bs\b|\bms\b|per s"
+_TIMED = r"\bs\b|\bms\b|per s"
 
 
 def _outlasts(argument: Argument, now: Activity, timeout: Fact | None) -> bool:

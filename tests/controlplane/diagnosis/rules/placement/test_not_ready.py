@@ -45,3 +45,14 @@ def test_a_table_of_replicas_says_the_same() -> None:
 )
 def test_it_is_another_trouble(parts: tuple[Change, ...], values: dict[str, object]) -> None:
     assert _judge(*parts, **_SERVES, **values) is None
+
+
+def test_replicas_that_are_told_apart_by_being_ready() -> None:
+    verdict = _judge(
+        requests_to_ready_replicas=80,
+        answers_from_ready_replicas=79,
+        requests_to_unready_replicas=78,
+        answers_from_unready_replicas=0,
+    )
+    assert verdict is not None
+    assert verdict.confidence is Confidence.CERTAIN

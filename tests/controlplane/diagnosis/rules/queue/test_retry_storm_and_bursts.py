@@ -7,7 +7,7 @@ from controlplane.diagnosis.rules.queue.burst_draining import BURST_DRAINING
 from controlplane.diagnosis.rules.queue.retry_storm import RETRY_STORM
 from controlplane.diagnosis.window import Change
 from dataplane.engine_metrics.signal import Signal, Unit
-from tests.controlplane.diagnosis.rules.build_window import fact, series, window
+from tests.controlplane.diagnosis.rules.build_window import fact, series, told, window
 from tests.controlplane.diagnosis.rules.evidence import cited, reckoned
 
 FAILING = fact("http_429_last_60_s", 310)
@@ -36,6 +36,23 @@ def test_most_of_what_arrives_came_before(told: tuple[Fact, ...]) -> None:
 def test_few_retries_are_none_and_a_setting_is_no_count() -> None:
     assert RETRY_STORM.judge(window(fact("retry_share", "4 %", 0.04), FAILING)) is None
     assert RETRY_STORM.judge(window(fact("max_retries", 3), fact("requests_total", 90))) is None
+
+
+def _fan_out(*, failed: int, **more: object) -> Confidence | None:
+    counts = told(
+        0,
+        client_requests_last_60_s=100,
+        upstream_attempts_last_60_s=900,
+        http_400_last_60_s=failed,
+        **more,
+    )
+    verdict = RETRY_STORM.judge(window(*counts))
+    return None if verdict is None else verdict.confidence
+
+
+def test_a_storm_has_as_many_failures_as_its_attempts_need() -> None:
+    assert _fan_out(failed=3, success_rate=0.97) is Confidence.POSSIBLE
+    assert _fan_out(failed=40, attempts_per_failed_request_mean=20) is Confidence.CERTAIN
 
 
 def test_a_timeout_is_a_failure_only_where_answers_do_not_keep_it() -> None:

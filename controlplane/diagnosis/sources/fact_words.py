@@ -238,7 +238,7 @@ HELD_APART = frozenset(
     {"slots", "seats", "workers", "replicas", "threads", "connections", "streams", "processes"}
 )
 """So many of these are busy: a number, and no share."""
-CORES = frozenset({"cores", "cpus", "vcpus"})
+CORES = frozenset({"cores", "cpus", "vcpu", "vcpus"})
 """5.9 of them in use: a number as well."""
 FLOWS = frozenset(
     (

@@ -18,7 +18,7 @@ BUSY_CORE = 0.85
 
 _USAGE = (
     r"\b(gpus?|devices?|sm|cuda|accelerator|npu|vram bus|fwd)\b.*\b(util|utili[sz]ation|usage|busy"
-    r"|active|load|occupancy|percent)\b|\bgpu (percent|pct)$|^(gpu|sm) ?(util)?$"
+    r"|active|load|occupancy|duty|percent)\b|\bgpu (percent|pct)$|^(gpu|sm) ?(util)?$"
 )
 _NOT_USAGE = (
     r"mem|memory|vram|kv|cache|in use gib|power|temp|wanted|limit|other|another|before|remote"

@@ -26,7 +26,8 @@ _SENDERS = (
     r"(tabs|users|clients|virtual users|vus|threads|concurrency)$"
     r"|^(tabs|vus|concurrency|workers sent)$"
     r"|\b(client|load|bench\w*|test\w*|script|generator|caller)\b( \w+)* (tasks|coroutines|threads"
-    r"|greenlets|goroutines|futures|workers|users|vus|fibers|jobs)( (started|launched|running))?$"
+    r"|greenlets|goroutines|futures|workers|users|vus|fibers|jobs|concurren\w*|parallel\w*)"
+    r"( (started|launched|running|requested|wanted|asked|set|configured|target|level|in all))?$"
     r"|\b(requests?|tasks|coroutines|threads|calls) (started|launched|issued|fired|spawned|created)"
     r"( at once)?( by (the )?(client|script|tool|test|caller|bench\w*))?( at once)?$"
 )

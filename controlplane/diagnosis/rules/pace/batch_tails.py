@@ -13,7 +13,7 @@ from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.slowdown import slowdowns
-from controlplane.diagnosis.views.told import number_of, told_all
+from controlplane.diagnosis.views.told import number_of, says_yes, told_all
 from controlplane.diagnosis.window import Window
 
 _LEAST_PEAK = 8.0
@@ -25,10 +25,12 @@ _LESS = 0.5
 """Of the pace of the full batch: the tail is paid for."""
 _WORK = (
     r"(prompts?|rows?|items?|requests?|documents?|docs|jobs?|tasks?|records?|images?|samples?"
-    r"|inputs?|pages|files|work|dataset)"
+    r"|inputs?|pages|files|work|dataset|questions?|queries|examples?|entries|texts?|cases?|articles"
+    r"|sentences?|pairs|calls|lines)"
 )
 _LEFT = (
-    r"(not (yet )?(sent|submitted|started|done)|unsent|unsubmitted|left|remaining|remain"
+    r"(not (yet )?(sent|submitted|started|done|answered|asked)|un(answered|asked|processed|scored)"
+    r"|unsent|unsubmitted|left|remaining|remain"
     r"|outstanding|to (do|go|send|submit|process|be sent)|still)"
 )
 _MORE = rf"\b{_WORK}\b.*\b{_LEFT}\b|\b{_LEFT}\b.*\b{_WORK}\b"
@@ -102,8 +104,16 @@ def _left_over(window: Window) -> Fact | None:
 
 def _one_batch(window: Window) -> Fact | None:
     """Told as the number of batches at once, and not how many each holds."""
+    waits = told_all(window, _WAITS_FOR_ALL)
     found = told_all(window, _BATCHES_AT_ONCE, without=r"size|seqs|tokens|per batch")
-    return next((fact for fact in found if number_of(fact) == 1), None)
+    single = [fact for fact in found if number_of(fact) == 1]
+    return next((fact for fact in (*single, *waits) if fact in single or says_yes(fact)), None)
+
+
+_WAITS_FOR_ALL = (
+    r"\b(await\w*|wait\w*|barrier|joins?|gathers?|sync\w*)\b.*\b(whole|entire|full|all|each|every)\b"
+    rf".*\b({_BATCH}|answers|of it)\b"
+)
 
 
 def _falls(now: Activity, running: Series, tails: list[Reading]) -> bool:

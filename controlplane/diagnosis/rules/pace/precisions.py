@@ -16,7 +16,8 @@ _BITS: tuple[tuple[int, str], ...] = (
     (8, r"fp8|mxfp8|f8|e4m3|e5m2|int8|w8a(8|16)|8 ?bits?|q8(_?0)?"),
     (16, r"bf16|bfloat16|fp16|float16|f16|half|16 ?bits?|unquanti[sz]ed|full precision"),
 )
-_ANY = rf"\b({'|'.join(words for _, words in _BITS)}|compute|weights?|path|build|checkpoint)\b"
+_ABOUT = r"compute|weights?|path|build|checkpoint|with|now|here|today|throughput|speed|same|load"
+_ANY = rf"\b({'|'.join(words for _, words in _BITS)}|{_ABOUT})\b"
 _IS_SET = r"\b(weights?|quanti\w*|precision|dtype|checkpoint|model|format)\b"
 
 

@@ -76,7 +76,10 @@ def _plainest(window: Window, what: str, without: str = _NEVER) -> Fact | None:
 _PROCESSORS = r"\b(cpus?|vcpus?|cores?)\b"
 _NOT_CORES = rf"mem|ram\b|percent|pct|before|old|sm\b|tensor cores?|time|{_OTHERS_HOST}|{_GPU}"
 _USED = r"\b(used|busy|usage|use|using|consum\w*|taken)\b"
-_ALLOWED = r"\b(limit|quota|total|available|allowed|allotted|allocat\w*|assigned|max|granted)\b"
+_ALLOWED = (
+    r"^(num )?(cores|v?cpus)( (in|of|on|per)( the| a| its)? \w+)?$|^(\w+ )?(cores|v?cpus)$"
+    r"|\b(limit|quota|total|available|allowed|allotted|allocat\w*|assigned|max|granted)\b"
+)
 _ALL_CORES = 0.95
 _OVER = 1.1
 """Of the limit: more is a figure of another thing."""

@@ -19,7 +19,7 @@ from controlplane.diagnosis.views.slowdown import (
 )
 from controlplane.diagnosis.views.told import plain, texts_of, told_all
 from controlplane.diagnosis.window import Window
-from controlplane.diagnosis.words.latency import BETWEEN_TOKENS
+from controlplane.diagnosis.words.latency import BETWEEN_TOKENS, FIRST_TOKEN
 
 _LOW = (
     r"(fp8|f8|e4m3|e5m2|fp4|nvfp4|mxfp[468]|int8|int4|w8a8|w4a16|w4a8|w8a16|awq|gptq|marlin|bnb"
@@ -119,7 +119,7 @@ def _compared(window: Window) -> list[Slowdown]:
     """Pairs of which one is of the lower precision; where keys say only before and after, a change
     has to name the precision."""
     told_twice, _ = between_modes(
-        window, rf"\b({_FULL}|none|off|no)\b", rf"\b{_LOW}\b", r"ttft|first token"
+        window, rf"\b({_FULL}|none|off|no)\b", rf"\b{_LOW}\b", FIRST_TOKEN
     )
     if told_twice:
         return told_twice

@@ -10,6 +10,7 @@ from controlplane.diagnosis.views.contrast import Contrast
 from controlplane.diagnosis.views.slowdown import Slowdown, slowdowns
 from controlplane.diagnosis.views.told import plain, told_all
 from controlplane.diagnosis.window import Window
+from controlplane.diagnosis.words.latency import FIRST_TOKEN
 
 _BITS: tuple[tuple[int, str], ...] = (
     (4, r"(nv|mx)?fp4|int4|nf4|w4a(16|8|4)|awq|gptq|4 ?bits?|q4(_?k?_?[sml0]?)?|marlin"),
@@ -34,7 +35,7 @@ def slower_in_fewer_bits(window: Window, said: list[str]) -> list[Slowdown]:
     found = []
     for slow in slowdowns(window, base=_ANY, other=_ANY):
         pair = slow.contrast
-        if pair.base.key == pair.other.key or re.search(r"ttft|first token", pair.keys):
+        if pair.base.key == pair.other.key or re.search(FIRST_TOKEN, pair.keys):
             continue
         one, two = bits_of(plain(pair.base.key)), bits_of(plain(pair.other.key))
         if one is None and two is None:

@@ -61,9 +61,11 @@ def _accepted(window: Window, refused: float, sent: float | None) -> float:
 
 def is_crossed_in_words(argument: Argument, window: Window) -> bool:
     """A line of whoever refuses names what a caller used beside the limit of it, and it is more:
-    `current tpm: 12260, tpm limit: 5000`."""
+    `429: current tpm: 12260, tpm limit: 5000`."""
     for line in window.lines_with(_REFUSAL):
         text = line.replace("_", " ")
+        if not re.search(_REFUSAL, _LIMIT_OF.sub(" ", _USED.sub(" ", text)), re.IGNORECASE):
+            continue
         used = {(found[1] or "").lower().strip(): float(found[2]) for found in _USED.finditer(text)}
         limits = {found[1].lower().strip(): float(found[2]) for found in _LIMIT_OF.finditer(text)}
         if any(used[what] >= limits[what] > 0 for what in used.keys() & limits.keys()):
@@ -72,7 +74,9 @@ def is_crossed_in_words(argument: Argument, window: Window) -> bool:
     return False
 
 
-_REFUSAL = r"\b429\b.*\d|rate.?limit.*\d|too many requests.*\d|\bcurrent \w+\W.*limit"
+_REFUSAL = r"(?<![\d.])429(?![\d.])|rate.?limit|too many requests"
+"""Beside the figures: `current resident: 65, resident limit: 64` refuses nobody, and neither does
+`current rate: 429, rate limit: 400`."""
 _USED = re.compile(r"\b(?:current|used|usage|consumed)( \w+)?\W{1,3}(\d+)", re.IGNORECASE)
 _LIMIT_OF = re.compile(r"\b((?:\w+ )?)(?:limit|allowed|quota)\W{1,3}(\d+)", re.IGNORECASE)
 """Whose number it is stands beside it or, of both, nowhere."""

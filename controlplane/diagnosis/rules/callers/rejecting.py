@@ -33,6 +33,8 @@ from dataplane.engine_metrics.signal import Signal
 _FEW_SHARE = 0.02
 """Of what was sent: limits catch a few in any healthy hour."""
 _FEW = 5.0
+_SOME = 2.0
+"""Refused requests before an engine that has nobody to work at: more than one client's slip."""
 
 
 def _judge(window: Window) -> Verdict | None:
@@ -78,14 +80,24 @@ def _for_their_length(argument: Argument) -> Verdict:
 
 
 def _by_its_own_words(argument: Argument, now: Activity) -> Verdict | None:
-    """Whoever refuses tells the limit, and that it was crossed."""
+    """Whoever refuses tells the limit, and that it was crossed: once, by one line. How many are
+    refused has to be counted beside it, or the line is of one request of a service that works."""
     refused, sent = refused_in(argument, now.window), _sent(argument, now.window)
     if sent and refused / max(sent, refused) < _FEW_SHARE:
         return None
     room = _has_room(argument, now)
     _cite_settings(argument, now)
     _weigh(argument, now)
-    return argument.verdict(Confidence.CERTAIN if room else Confidence.LIKELY)
+    is_idle = _runs_nobody(now)
+    if refused >= (_SOME if is_idle else _FEW):
+        return argument.verdict(Confidence.CERTAIN if room else Confidence.LIKELY)
+    argument.need("how many requests are refused, and of how many")
+    return argument.verdict(Confidence.POSSIBLE if is_idle is False else Confidence.LIKELY)
+
+
+def _runs_nobody(now: Activity) -> bool | None:
+    """None where nobody tells who runs."""
+    return None if now.running is None else now.running.max <= 0
 
 
 def _sent(argument: Argument, window: Window) -> float | None:

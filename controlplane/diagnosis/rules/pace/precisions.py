@@ -13,7 +13,7 @@ from controlplane.diagnosis.window import Window
 from controlplane.diagnosis.words.latency import FIRST_TOKEN
 
 _BITS: tuple[tuple[int, str], ...] = (
-    (4, r"(nv|mx)?fp4|int4|nf4|w4a(16|8|4)|awq|gptq|4 ?bits?|q4(_?k?_?[sml0]?)?|marlin"),
+    (4, r"(nv|mx)?fp4|int4|nf4|w4a(16|8|4)|awq|gptq|4 ?bits?|q4(_?k?_?[sml0]?)?"),
     (8, r"fp8|mxfp8|f8|e4m3|e5m2|int8|w8a(8|16)|8 ?bits?|q8(_?0)?"),
     (16, r"bf16|bfloat16|fp16|float16|f16|half|16 ?bits?|unquanti[sz]ed|full precision"),
 )

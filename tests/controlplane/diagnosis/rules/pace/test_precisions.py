@@ -1,6 +1,7 @@
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.rules.pace.host_bound import HOST_BOUND
 from controlplane.diagnosis.rules.pace.precision import PRECISION
+from controlplane.diagnosis.rules.pace.precisions import bits_of
 from controlplane.diagnosis.views.device import device_usage
 from dataplane.engine_metrics.signal import Signal
 from tests.controlplane.diagnosis.rules.build_window import series, told, window
@@ -31,3 +32,15 @@ def test_the_pace_of_another_precision_is_no_time_of_a_device() -> None:
 
 def test_the_name_of_a_card_says_not_how_busy_it_is() -> None:
     assert device_usage(window(told(gpu="2 x H200"))) is None
+
+
+def test_a_kernel_is_no_precision() -> None:
+    said = (
+        "WARNING [marlin_utils_fp8.py:82] Your GPU does not have native support for FP8 computation"
+        " but FP8 quantization is being used. Weight-only FP8 compression will be used leveraging"
+        " the Marlin kernel."
+    )
+    assert bits_of(said) == 8
+    assert bits_of("Using marlin kernel") is None
+    verdict = PRECISION.judge(window(RUNS, said, told(tps=900, tps_fp8=1500)))
+    assert verdict is None or verdict.confidence is Confidence.POSSIBLE

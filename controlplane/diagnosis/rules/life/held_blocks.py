@@ -1,6 +1,5 @@
 """KV blocks that are held while nothing runs, or beyond what runs can need."""
 
-import itertools
 import re
 
 from controlplane.diagnosis.citing import number, says
@@ -17,6 +16,7 @@ from controlplane.diagnosis.views.told import (
     plain,
     told_number,
 )
+from controlplane.diagnosis.views.trend import falls, rises
 from controlplane.diagnosis.views.truth import Truth
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal
@@ -275,13 +275,12 @@ def _held_by_the_last(argument: Argument, now: Activity, truth: Truth) -> Confid
     """Step by step less runs and more is held, until nothing runs; nothing is in flight, and the
     callers are known to have left: whoever may still wait there waits for nobody."""
     kv, running = now.kv, now.running
-    if kv is None or running is None or len(kv.readings) < _STEPS or truth.is_wanted is not False:
+    if kv is None or running is None or truth.is_wanted is not False:
         return None
-    rises = all(one < two for one, two in itertools.pairwise(kv.values))
-    falls = all(one > two for one, two in itertools.pairwise(running.values))
-    if not rises or not falls or kv.last.value < _NEARLY_FULL or not _waits_in_vain(now):
+    grows = rises(kv.values) and falls(running.values)
+    if not grows or kv.last.value < _NEARLY_FULL or not _waits_in_vain(now):
         return None
-    argument.series(kv, "more is held each time")
+    argument.series(kv, "more and more is held")
     argument.series(running, "while less runs, and in the end nothing")
     argument.series(now.waiting, "room is missing for these")
     argument.series(now.window.find(Signal.DECODE_QUEUE))
@@ -300,8 +299,6 @@ def _waits_in_vain(now: Activity) -> bool:
     return any(series.last.value > 0 for series in queues)
 
 
-_STEPS = 3
-"""Readings: two may be of two different loads."""
 _NEARLY_FULL = 0.9
 LENGTH_OF_ONE = (
     r"(context|sequence|request)s?( \w+)* (tokens? )?(mean|each|avg|average|p50|median)"

@@ -1,6 +1,5 @@
 """Memory that does not come back: what is left after a sleep, a drain or an idle hour grows."""
 
-import itertools
 import re
 from collections.abc import Iterable
 
@@ -13,6 +12,7 @@ from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.told import says_no, texts_of, told, told_all
+from controlplane.diagnosis.views.trend import rises
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal, Unit
 
@@ -151,14 +151,13 @@ def _as_series(facts: list[Fact]) -> Series:
 
 
 def _grows(values: Iterable[float]) -> bool:
-    """Never back, and by much: what is used by turns falls between."""
+    """Hardly ever back, and by much: what is used by turns falls between."""
     found = list(values)
     if len(found) < _LEAST_READINGS or found[0] <= 0:
         return False
-    never_falls = all(after >= before for before, after in itertools.pairwise(found))
     grown = found[-1] - found[0]
     lately = found[-1] - found[(len(found) - 1) * 2 // 3]
-    return never_falls and found[-1] >= _GROWTH * found[0] and lately >= _STILL_GROWS * grown
+    return rises(found) and found[-1] >= _GROWTH * found[0] and lately >= _STILL_GROWS * grown
 
 
 def _is_run_out(window: Window) -> bool:

@@ -1,6 +1,5 @@
 """How much of what is drafted is accepted, by whatever engine or caller counts it."""
 
-import itertools
 import re
 from dataclasses import dataclass
 
@@ -9,6 +8,7 @@ from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.views.contrast import contrasts
 from controlplane.diagnosis.views.course import late
 from controlplane.diagnosis.views.told import number_of, share_of, texts_of, told_number
+from controlplane.diagnosis.views.trend import falls
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal
 
@@ -170,8 +170,7 @@ def _numbers(window: Window, pattern: str) -> list[float]:
 def fell(window: Window) -> str:
     """It sank within the window, or against what was told of before, by more than texts differ."""
     for series in window.all_series(Signal.ACCEPTANCE_RATE):
-        steadily = all(one > two for one, two in itertools.pairwise(series.values))
-        is_seen = len(series.readings) >= _SEVERAL or (steadily and len(series.readings) > 2)
+        is_seen = len(series.readings) >= _SEVERAL or falls(series.values)
         if is_seen and series.max > 0 and series.last.value <= _SUNK * series.max:
             return f"{series.origin.name} sank to {series.last.raw} from {series.max:.3g}"
     for contrast in contrasts(window, _ACCEPTANCE, is_share=True):

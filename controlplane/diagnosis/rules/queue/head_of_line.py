@@ -5,7 +5,6 @@ chunks; what arrives meanwhile waits beside an almost empty cache.
 """
 
 import re
-from itertools import pairwise
 
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.confidence import Confidence
@@ -34,6 +33,7 @@ from controlplane.diagnosis.views.long_prefill import slow_steps
 from controlplane.diagnosis.views.preempting import preempting
 from controlplane.diagnosis.views.prompts import longest_prompt, other_prompts, prompts_by_histogram
 from controlplane.diagnosis.views.told import number_of, told_number
+from controlplane.diagnosis.views.trend import falls, rises
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal
 
@@ -108,13 +108,11 @@ def _has_its_turn(now: Activity) -> bool:
     """Of prompts of which none is known to be shorter, one after the other is let in: as long as
     reading takes each waits for its turn, and nobody holds the others up."""
     backlog, running = now.backlog, now.running
-    if backlog is None or running is None or min(len(backlog.readings), len(running.readings)) < 3:
+    if backlog is None or running is None:
         return False
     if other_prompts(now.window) is not None or prompts_by_histogram(now.window) is not None:
         return False
-    falls = all(after < before for before, after in pairwise(backlog.values))
-    joins = all(after > before for before, after in pairwise(running.values))
-    return falls and joins
+    return falls(backlog.values) and rises(running.values)
 
 
 def _is_idle(now: Activity) -> bool:

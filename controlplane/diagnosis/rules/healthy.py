@@ -15,7 +15,7 @@ from controlplane.diagnosis.rules.health.single_requests import (
 )
 from controlplane.diagnosis.rules.health.starts import came_up_in_time
 from controlplane.diagnosis.rules.health.unexplained import unexplained
-from controlplane.diagnosis.rules.health.whole_blocks import finds_every_whole_block
+from controlplane.diagnosis.rules.health.whole_blocks import misses_no_whole_block
 from controlplane.diagnosis.rules.health.work import (
     has_served,
     idles,
@@ -35,6 +35,7 @@ from controlplane.diagnosis.views.told import told_all
 from controlplane.diagnosis.window import DoubtKind, Window
 from controlplane.diagnosis.words.latency import OBJECTIVE
 from controlplane.diagnosis.words.lines import DECODE_SPEED
+from dataplane.engine_metrics.signal import Signal
 
 _ENOUGH = 3
 """Signs: that it works or honestly idles, that its queue is let in, and one thing more that goes
@@ -60,6 +61,9 @@ class _Signs:
     holds: bool
     over: bool
     """It came over a failure by itself."""
+    repeats: bool
+    """A prompt sent again found every whole block: what looks like a poor hit rate is all there is
+    to find."""
     others: int
 
     @property
@@ -80,14 +84,14 @@ def judge(window: Window) -> Verdict | None:
     now = activity_of(window)
     if symptoms(now) or fell(window):
         return None
-    return _repeats_are_found(now) or _by_signs(now)
+    return _by_signs(now)
 
 
 def _by_signs(now: Activity) -> Verdict | None:
     """Enough of them, seen over a time, and nothing told that they do not explain."""
     argument, window = Argument(now.window), now.window
     seen = _look(argument, now)
-    if not (seen.started or seen.is_idle or seen.over) and not _is_seen_over_time(now):
+    if not (seen.started or seen.is_idle or seen.over) and not _is_seen_over_time(now, seen):
         return None
     unread = window.doubts_of(DoubtKind.SEVERAL_ENGINES)
     if unread:
@@ -102,25 +106,10 @@ def _by_signs(now: Activity) -> Verdict | None:
     detail = _what_is_well(seen)
     if detail is not None:
         return argument.verdict(Confidence.LIKELY, detail=detail)
-    if seen.is_alive and seen.queue:
+    if seen.is_alive and (seen.queue or seen.repeats):
         argument.need(*_NEEDS_OF_SIGNS.get(_engine_of(window), _NEEDS))
         return argument.verdict(Confidence.POSSIBLE)
     return None
-
-
-def _repeats_are_found(now: Activity) -> Verdict | None:
-    """What looks like a poor hit rate is all that can be found, and nothing else goes wrong."""
-    argument, window = Argument(now.window), now.window
-    waits = now.backlog is not None and now.backlog.last.value > 0
-    if waits or not finds_every_whole_block(argument, window):
-        return None
-    others = (signs.throws_nobody_out(argument, now), signs.ends_well(argument, now))
-    argument.series(now.preemptions)
-    argument.against("cache.prefix_loss, cache.thrash: no block that was kept is missed")
-    if not any(others):
-        argument.need("preemptions", "errors and refusals")
-        return argument.verdict(Confidence.POSSIBLE)
-    return argument.verdict(Confidence.LIKELY, detail="every whole block is found")
 
 
 _NEEDS = ("requests in flight at the gateway", "preemptions", "errors and refusals")
@@ -137,7 +126,8 @@ def _look(argument: Argument, now: Activity) -> _Signs:
     started = signs.came_up(argument, window) or came_up_in_time(argument, window)
     reads = prompts_take_their_length(argument, now)
     answers = answers_keep_their_pace(argument, window)
-    is_working = _is_at_work(argument, now) or reads or answers
+    repeats = misses_no_whole_block(argument, now)
+    is_working = _is_at_work(argument, now) or reads or answers or repeats
     rests = came_to_rest(argument, now)
     is_idle = idles(argument, now) or rests
     queue = signs.queue_is_fine(argument, now) or one_after_another(argument, now)
@@ -145,13 +135,7 @@ def _look(argument: Argument, now: Activity) -> _Signs:
     holds = signs.holds_what_it_took(argument, window)
     holds = signs.keeps_within_its_limit(argument, window) or holds
     keeps_pace = signs.keeps_its_pace(now) or answers or signs.steps_keep_their_pace(argument, now)
-    others = (
-        keeps_pace
-        + reads
-        + _others(argument, now)
-        + (is_idle and signs.stands_ready(argument, now))
-        + rests
-    )
+    ready = is_idle and signs.stands_ready(argument, now)
     return _Signs(
         started=started,
         is_working=is_working,
@@ -160,7 +144,8 @@ def _look(argument: Argument, now: Activity) -> _Signs:
         queue=queue,
         holds=holds,
         over=over,
-        others=others,
+        repeats=repeats,
+        others=keeps_pace + reads + _others(argument, now) + ready + rests,
     )
 
 
@@ -192,6 +177,8 @@ def _others(argument: Argument, now: Activity) -> int:
 
 def _what_is_well(seen: _Signs) -> str | None:
     """None where the signs are too few."""
+    if seen.repeats and seen.number >= _ENOUGH:
+        return "every whole block is found"
     if (seen.is_alive and seen.queue and seen.number >= _ENOUGH) or (
         seen.started and seen.number >= 2
     ):
@@ -214,10 +201,12 @@ def _came_over_a_failure(argument: Argument, window: Window) -> bool:
     return True
 
 
-def _is_seen_over_time(now: Activity) -> bool:
+def _is_seen_over_time(now: Activity, seen: _Signs) -> bool:
     """One moment tells no course; a percentile is of many requests."""
     window = now.window
-    known = [series for series in (now.running, now.waiting, now.decode) if series is not None]
+    looked_up = window.find(Signal.PREFIX_QUERIES) if seen.repeats else None
+    courses = (now.running, now.waiting, now.decode, looked_up)
+    known = [series for series in courses if series is not None]
     if any(len(each.readings) > 1 and each.span_seconds >= _LEAST_SECONDS for each in known):
         return True
     if any((fact.quantile or 0.0) >= _TAIL and is_quick(fact) for fact in latencies(window)):

@@ -8,6 +8,7 @@ exact number of blocks long therefore misses its last one each time, and that is
 import math
 
 from controlplane.diagnosis.citing import number
+from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.argument import Argument
 from controlplane.diagnosis.views.shared import block_of
 from controlplane.diagnosis.views.told import number_of, told_number
@@ -18,7 +19,17 @@ _PROMPT = r"^(?=.*\b(prompt|input)s?\b)(?=.*\b(tokens?|len|length)\b)"
 _NOT_ONE = r"mean|average|avg|p50|median|cached|hit|total|max|limit|per s\b|longest|new|without"
 
 
-def finds_every_whole_block(argument: Argument, window: Window) -> bool:
+def misses_no_whole_block(argument: Argument, now: Activity) -> bool:
+    """What looks like a poor hit rate is all that can be found, and nobody waits."""
+    waits = now.backlog is not None and now.backlog.last.value > 0
+    if waits or not _finds_every_whole_block(argument, now.window):
+        return False
+    argument.series(now.preemptions)
+    argument.against("cache.prefix_loss, cache.thrash: no block that was kept is missed")
+    return True
+
+
+def _finds_every_whole_block(argument: Argument, window: Window) -> bool:
     """Between the readings of the counters, to the token; a look-up that missed anything, or a
     prompt that was recomputed, does not fit."""
     asked, found = window.find(Signal.PREFIX_QUERIES), window.find(Signal.PREFIX_HITS)

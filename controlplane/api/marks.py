@@ -26,6 +26,8 @@ _PROCESS_TEXTS = {
     "lost": "is lost",
     "regained": "is there again",
 }
+_SEEN = frozenset({"ready", "unreachable", "failed"})
+"""States that a replica is found in; into the others it is brought."""
 _TEXTS = {
     "starting": "starts",
     "ready": "is ready",
@@ -46,6 +48,10 @@ class Mark:
     deployment: str
     """Empty for what happened to a gateway or a control plane: that is of all of them."""
     text: str
+    subject: str = ""
+    """The replica or process that it is about; empty: none alone."""
+    is_observation: bool = False
+    """It was seen to be so, as that it answers; nobody did it by this."""
 
 
 def read_marks(
@@ -135,6 +141,8 @@ def _of_transition(transition: ReplicaTransition) -> Mark:
         kind="failure" if transition.state == "failed" else "replica",
         deployment=transition.deployment,
         text=f"{transition.replica_id} {_TEXTS[transition.state]}: {transition.reason}",
+        subject=transition.replica_id,
+        is_observation=transition.state in _SEEN,
     )
 
 
@@ -145,4 +153,6 @@ def _of_process(event: ProcessEvent) -> Mark:
         kind="failure" if event.what in ("failed", "refused", "lost") else "process",
         deployment="",
         text=f"{name} {_PROCESS_TEXTS.get(event.what, event.what)}: {event.reason}",
+        subject=event.name,
+        is_observation=event.what != "started",
     )

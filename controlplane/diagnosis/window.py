@@ -25,6 +25,10 @@ class Change:
     what: str
     versions: tuple[str, ...] = ()
     """Those that the text names, in their order: usually the old one and the new."""
+    subject: str = ""
+    """The replica or process that it is about; empty: not said, or of no one alone."""
+    is_observation: bool = False
+    """We saw it to be so, as that it answers again; nobody did anything by it."""
 
 
 class DoubtKind(StrEnum):

@@ -189,7 +189,12 @@ class Sight:
         )
         self._changes = {}
         for mark in read_marks(self._config_db, span, None, self._processes):
-            change = Change(at=mark.at_unix_ns / 1e9, what=mark.text)
+            change = Change(
+                at=mark.at_unix_ns / 1e9,
+                what=mark.text,
+                subject=mark.subject,
+                is_observation=mark.is_observation,
+            )
             self._changes.setdefault(mark.deployment, []).append(change)
 
     def take_failures(self, at: float) -> None:

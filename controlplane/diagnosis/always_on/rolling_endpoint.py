@@ -4,11 +4,11 @@ import bisect
 import math
 from collections.abc import Sequence
 
-from controlplane.diagnosis.always_on.restart_watch import Counted
 from controlplane.diagnosis.reading import Reading
 from controlplane.diagnosis.sources.endpoint import Endpoint
 from controlplane.diagnosis.sources.part import Part
 from controlplane.diagnosis.sources.trust.presence import At
+from controlplane.diagnosis.turnover import Counted
 from controlplane.diagnosis.window import Doubt, DoubtKind
 from dataplane.engine_metrics.exposition import Sample
 from dataplane.engine_metrics.gathering import SeriesKey

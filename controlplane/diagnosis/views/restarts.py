@@ -1,18 +1,25 @@
 """That an engine was started anew while it was watched: its counters began again."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from controlplane.diagnosis.citing import seconds
-from controlplane.diagnosis.reading import Series, SourceKind
+from controlplane.diagnosis.reading import Reading, Series, SourceKind
+from controlplane.diagnosis.turnover import Counted, Turnover, TurnoverWatch
 from controlplane.diagnosis.window import Window
-from dataplane.engine_metrics.signal import SignalKind
+from dataplane.engine_metrics.signal import Signal, SignalKind
 
 _PAGES = (SourceKind.METRICS, SourceKind.PROMETHEUS)
 _FEWEST = 2
 """Counters that fell together: one alone may have been reset."""
+_HELD_PAGES = 4
+"""A watch is short, and what is asked for first hangs on it."""
+_CAUSES = r"restart|roll|deploy|start|upgrad|updat|revision|replace|version"
+_CAUSED_WITHIN_SECONDS = 600.0
+"""Before the fall: a start with a large model takes minutes."""
+_NOTED_LATE_SECONDS = 60.0
+"""People write down the minute."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,56 +42,72 @@ class Restart:
 
 def restart_of(window: Window) -> Restart | None:
     """The newest; None where there was none, or somebody is known to have done it."""
-    return window.once(restart_of, lambda: _restart_of(window))
+    return window.once(restart_of, lambda: max(_found(window), key=lambda e: e.at, default=None))
 
 
-def _restart_of(window: Window) -> Restart | None:
-    if window.changes_with(r"restart|roll|deploy|start|upgrad|updat|revision|replace|version"):
-        return None
-    places: dict[str, list[Series]] = defaultdict(list)
+def _found(window: Window) -> Iterator[Restart]:
+    places: dict[tuple[str, str], list[Series]] = defaultdict(list)
     for series in window.series:
-        is_own = not series.signal.value.startswith("gateway")
-        is_counter = series.signal.terms.kind is SignalKind.COUNTER
-        if is_own and is_counter and series.origin.kind in _PAGES:
-            places[series.labels.get("replica", "")].append(series)
-    found = (_newest(window, name, counters) for name, counters in places.items())
-    return max((each for each in found if each is not None), key=lambda e: e.at, default=None)
+        if _tells(series):
+            places[series.labels.get("replica", ""), series.origin.place].append(series)
+    for (name, _), own in places.items():
+        turnover = _newest(own)
+        if turnover is not None and not _is_known(window, name, turnover):
+            yield _told(window, name, turnover, own)
 
 
-def _newest(window: Window, name: str, counters: Sequence[Series]) -> Restart | None:
-    """Where all that were above zero fell on one page, and none came back on the next."""
-    falls: dict[float, list[str]] = defaultdict(list)
-    for each in counters:
-        for at, step in _falls(each):
-            falls[at].append(f"{each.origin.name} {step}")
-    if not falls or _answer_by_turns(counters):
-        return None
-    at = max(falls)
-    before = [each.at(at - _JUST_BEFORE) for each in counters]
-    could_fall = sum(reading is not None and reading.value > 0 for reading in before)
-    if len(falls[at]) < max(_FEWEST, could_fall):
-        return None
-    ago = seconds(window.end - at)
+def _tells(series: Series) -> bool:
+    """A counter of the engine, or when its process began."""
+    if series.origin.kind not in _PAGES or series.signal.value.startswith("gateway"):
+        return False
+    is_counter = series.signal.terms.kind is SignalKind.COUNTER
+    return is_counter or series.signal is Signal.PROCESS_STARTED
+
+
+def _newest(own: Sequence[Series]) -> Turnover | None:
+    watch = TurnoverWatch(_HELD_PAGES)
+    for page in pages_of(own):
+        watch.take(page)
+    found = watch.last
+    return found if found is not None and len(found.fallen) >= _FEWEST else None
+
+
+def pages_of(own: Sequence[Series]) -> Iterator[Counted]:
+    """What these count, page by page. A counter's key is its place among `own`."""
+    counters: dict[float, dict[Hashable, float]] = defaultdict(dict)
+    starts: dict[float, dict[Hashable, float]] = defaultdict(dict)
+    for index, series in enumerate(own):
+        into = starts if series.signal is Signal.PROCESS_STARTED else counters
+        for reading in series.readings:
+            into[reading.at][index] = reading.value
+    for at in sorted(counters):
+        yield Counted(at=at, counters=counters[at], starts=starts.get(at, {}))
+
+
+def _is_known(window: Window, name: str, turnover: Turnover) -> bool:
+    """Somebody did it: a change shortly before, that is of no other process, and is none that we
+    read off the very same pages."""
+    since = turnover.before.at - _CAUSED_WITHIN_SECONDS
+    until = turnover.first.at + _NOTED_LATE_SECONDS
+    return any(
+        since <= change.at <= until and change.subject in ("", name) and not change.is_observation
+        for change in window.changes_with(_CAUSES)
+    )
+
+
+def _told(window: Window, name: str, turnover: Turnover, own: Sequence[Series]) -> Restart:
+    at = turnover.first.at
+    fallen = [each for index, each in enumerate(own) if index in turnover.fallen][:_FEWEST]
+    steps = [
+        f"{each.origin.name} {_raw(each, turnover.before.at)} -> {_raw(each, at)}"
+        for each in fallen
+    ]
     who = f"{name} " if name else "it "
-    says = f"{who}restarted during the watch, {ago} s before its end: {', '.join(falls[at][:2])}"
+    ago = seconds(window.end - at)
+    says = f"{who}restarted during the watch, {ago} s before its end: {', '.join(steps)}"
     return Restart(at=at, says=says)
 
 
-_JUST_BEFORE = 1e-6
-
-
-def _falls(counter: Series) -> Iterator[tuple[float, str]]:
-    for before, after in pairwise(counter.readings):
-        if after.value < before.value:
-            yield after.at, f"{before.raw} -> {after.raw}"
-
-
-def _answer_by_turns(counters: Sequence[Series]) -> bool:
-    """Several processes at one address: a counter comes back to where it was on the next page."""
-    return any(
-        after.value < before.value <= later.value
-        for each in counters
-        for before, after, later in zip(
-            each.readings, each.readings[1:], each.readings[2:], strict=False
-        )
-    )
+def _raw(series: Series, at: float) -> str:
+    reading: Reading | None = series.at(at)
+    return "-" if reading is None else reading.raw

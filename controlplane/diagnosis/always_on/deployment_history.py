@@ -67,8 +67,12 @@ class DeploymentHistory:
 
     def tell_reports(self, *, is_telling_seats: bool) -> Part:
         """What gateways reported, of all callers or of some."""
-        are_all_ours = self._callers is Callers.GATEWAYS
-        return self.reports.tell(is_telling_seats=is_telling_seats, are_all_ours=are_all_ours)
+        are_apart = self._callers is Callers.APART
+        return self.reports.tell(
+            is_telling_seats=is_telling_seats and not are_apart,
+            is_telling_in_flight=not are_apart,
+            are_all_ours=self._callers is Callers.GATEWAYS,
+        )
 
     def tell_unanswered(self, now: float) -> Part:
         """Scrapes that brought nothing, and since when a replica is silent."""

@@ -102,29 +102,29 @@ class ReportHistory:
         while self._loads and self._loads[0].at < moment:
             self._loads.popleft()
 
-    def tell(self, *, is_telling_seats: bool = False, are_all_ours: bool = True) -> Part:
+    def tell(
+        self,
+        *,
+        is_telling_seats: bool = False,
+        is_telling_in_flight: bool = True,
+        are_all_ours: bool = True,
+    ) -> Part:
         """Series of counts, and facts of what the newest report says of replicas. Seats are for
-        windows in which no page tells them. `are_all_ours`: nobody but gateways calls them."""
+        windows in which no page tells them; they and what is in flight are for windows whose
+        engines are all called by gateways. `are_all_ours`: by nobody else."""
         if not self._loads:
             return Part()
         newest = self._loads[-1]
-        known: dict[str, object] = {}
-        for key, reasons in (
-            ("replicas_held_back", newest.held_back),
-            ("replicas_not_believed", newest.not_believed),
-            ("replicas_unreachable", newest.unreachable),
-        ):
-            if reasons:
-                known[key] = "; ".join(f"{name}: {why}" for name, why in sorted(reasons.items()))
+        in_flight = self._in_flight(are_all_ours) if is_telling_in_flight else ()
+        seats = self._seats() if is_telling_seats else ()
         return Part(
-            series=(*self._series(are_all_ours), *(self._seats() if is_telling_seats else ())),
-            facts=facts_of(known, newest.at, is_observed=True),
+            series=(*in_flight, *self._series(), *seats),
+            facts=facts_of(_told_of_replicas(newest), newest.at, is_observed=True),
             start=self._loads[0].at,
             end=newest.at,
         )
 
-    def _series(self, are_all_ours: bool) -> Iterator[Series]:
-        yield from self._in_flight(are_all_ours)
+    def _series(self) -> Iterator[Series]:
         queued = self._queued()
         held = [(load.at, float(len(load.held_back))) for load in self._loads]
         oldest = [
@@ -173,6 +173,19 @@ class ReportHistory:
             yield _series(
                 Signal.GATEWAY_ARRIVED, "gateways: arrived", told, {"gateway": gateway_id}
             )
+
+
+def _told_of_replicas(load: ReportedLoad) -> dict[str, object]:
+    reasons_by_key = {
+        "replicas_held_back": load.held_back,
+        "replicas_not_believed": load.not_believed,
+        "replicas_unreachable": load.unreachable,
+    }
+    return {
+        key: "; ".join(f"{name}: {why}" for name, why in sorted(reasons.items()))
+        for key, reasons in reasons_by_key.items()
+        if reasons
+    }
 
 
 def _series(

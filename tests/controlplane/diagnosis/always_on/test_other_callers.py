@@ -8,6 +8,7 @@ import pytest
 
 from controlplane.diagnosis.rules import BUILT_IN_RULES
 from controlplane.operator.observed import ObservedReplica
+from dataplane.engine_metrics.signal import Signal
 from dataplane.report import ReplicaReport
 from tests.controlplane.diagnosis.always_on.metrics_server import MetricsServer, serving
 from tests.controlplane.diagnosis.always_on.watched_fleet import (
@@ -94,3 +95,31 @@ def test_one_that_only_gateways_call_leaks_what_they_do_not_wait_for(
     fleet: WatchedFleet, engine: MetricsServer
 ) -> None:
     assert _found(fleet, engine, _at(engine), 0) == "release.leak"
+
+
+def test_one_replica_that_is_only_observed_silences_no_gateway_about_the_others(
+    fleet: WatchedFleet, engine: MetricsServer
+) -> None:
+    go_on = _computing(engine)
+    own = replace(_at(engine), is_attached=True)
+    watched = replace(own, replica_id="chat-2", is_observed_only=True)
+
+    def before_each() -> None:
+        go_on()
+        link = ReplicaReport(
+            replica_id="chat-1", is_connected=True, num_outstanding=4, held_back="its KV is full"
+        )
+        queued = {"chat": 7}
+        fleet.observed.put_gateway(quiet_report(replicas=(link,), num_queued_by_deployment=queued))
+
+    fleet.runs(own, watched)
+    fleet.pass_for(30, before_each)
+    seen = fleet.sight.seen("chat", fleet.now_ns / 1e9).window
+    queue = seen.find(Signal.GATEWAY_QUEUED)
+    assert queue is not None
+    assert queue.last.value == 7
+    held_back = seen.fact("replicas held back")
+    assert held_back is not None
+    assert held_back.raw == "chat-1: its KV is full"
+    assert seen.find(Signal.GATEWAY_IN_FLIGHT) is None, "engines hold what others sent, too"
+    assert "chat" in fleet.sight.suspects()

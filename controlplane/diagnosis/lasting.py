@@ -13,8 +13,8 @@ from dataclasses import replace
 
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.diagnosis import Diagnosis, Finding, Lasted
+from controlplane.diagnosis.failed_replica import fails_within, of_failed
 from controlplane.diagnosis.judging import diagnose
-from controlplane.diagnosis.log_event import LogKind
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.recovery import serving_since
 from controlplane.diagnosis.rule import Rule
@@ -90,15 +90,23 @@ def _lasted(window: Window, finding: Finding, rules: Sequence[Rule]) -> Lasted |
     if first is None or last is None:
         return None
     until = _completed(window, finding, moments, last)
-    is_moment = first == until and _fails_at(window, first)
+    is_moment = first == until and fails_within(window, first, first)
+    own = of_failed(window, last, until)
     lasted = Lasted(
         seen_from=first if is_moment else min(first, last),
         seen_until=None,
         is_moment=is_moment,
         sure_from=_first_seen(window, finding, moments, finding.confidence),
-        serving_since=serving_since(window, until),
+        serving_since=None if own is None else serving_since(own, until),
     )
-    if window.end - until < _CALM_SECONDS:
+    is_failure = fails_within(window, last, until)
+    return _with_end(lasted, own if is_failure else window, until, rules)
+
+
+def _with_end(lasted: Lasted, window: Window | None, until: float, rules: Sequence[Rule]) -> Lasted:
+    """With how it stands since, where it was calm for long. Of a failure `window` is of the replica
+    that failed: how others stand does not end it."""
+    if window is None or window.end - until < _CALM_SECONDS:
         return lasted
     after = _after(window, until)
     since = None if after is None else diagnose(after, rules)
@@ -108,22 +116,6 @@ def _lasted(window: Window, finding: Finding, rules: Sequence[Rule]) -> Lasted |
         now=None if since is None else since.mechanism,
         now_confidence=None if since is None else since.confidence,
     )
-
-
-def _fails_at(window: Window, at: float) -> bool:
-    """Something is written then that happens at one moment."""
-    return any(event.at == at for event in window.events_of(*_FAILURES))
-
-
-_FAILURES = (
-    LogKind.OUT_OF_MEMORY,
-    LogKind.HOST_OUT_OF_MEMORY,
-    LogKind.KV_CACHE_TOO_SMALL,
-    LogKind.FREE_MEMORY_TOO_LITTLE,
-    LogKind.FAILED_TO_START,
-    LogKind.DIED,
-    LogKind.MEMORY_LEAK,
-)
 
 
 def _after(window: Window, last: float | None) -> Window | None:

@@ -3,34 +3,24 @@
 from collections.abc import Iterator
 from itertools import pairwise
 
-from controlplane.diagnosis.log_event import LogKind
+from controlplane.diagnosis.failed_replica import ANSWERS, STARTS
 from controlplane.diagnosis.window import Window
 from dataplane.engine_metrics.signal import Signal
 
-_STARTS = (
-    LogKind.STARTING,
-    LogKind.WEIGHTS_LOADING,
-    LogKind.WEIGHTS_LOADED,
-    LogKind.KV_CACHE_SIZED,
-    LogKind.GRAPH_CAPTURE_FINISHED,
-    LogKind.INITIALIZED,
-    LogKind.READY,
-)
 _SPEEDS = (Signal.GENERATION_RATE, Signal.PROMPT_RATE)
 _COUNTED = (Signal.GENERATION_TOKENS, Signal.PROMPT_TOKENS, Signal.FINISHED)
-_ANSWERS = (LogKind.REQUEST_ENDED, LogKind.GENERATED)
 
 
 def serving_since(window: Window, failed_at: float) -> float | None:
     """The first work that is seen after the first start after `failed_at`, on the window's clock;
-    None where either was not seen."""
+    None where either was not seen. `window` is of one replica."""
     started_at = min(_starts(window, failed_at), default=None)
     return None if started_at is None else min(_works(window, started_at), default=None)
 
 
 def _starts(window: Window, after: float) -> Iterator[float]:
     """Told by its log, or by counters that begin anew."""
-    for event in window.events_of(*_STARTS):
+    for event in window.events_of(*STARTS):
         if event.at is not None and event.at > after:
             yield event.at
     for signal in _COUNTED:
@@ -41,7 +31,7 @@ def _starts(window: Window, after: float) -> Iterator[float]:
 
 
 def _works(window: Window, after: float) -> Iterator[float]:
-    for event in window.events_of(*_ANSWERS):
+    for event in window.events_of(*ANSWERS):
         if event.at is not None and event.at >= after:
             yield event.at
     for signal in _SPEEDS:

@@ -1,11 +1,12 @@
 """From when to when a finding was to be seen in a long log, and how the engine stands since."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from controlplane.cli.diagnosis_output import diagnosis_text
+from controlplane.diagnosis.diagnosis import Diagnosis
 from controlplane.diagnosis.json_form import diagnosis_as_json
 from controlplane.diagnosis.lasting import diagnose_course
 from controlplane.diagnosis.mechanism import Mechanism
@@ -40,13 +41,14 @@ def statistics(prompt: float, generated: float, running: int, waiting: int, kv: 
 
 
 def window_of(said: Iterable[tuple[int, str]]) -> Window:
-    lines = (
-        f"INFO {BEGUN + timedelta(seconds=at):%m-%d %H:%M:%S} [loggers.py:123] {text}"
-        for at, text in said
-    )
     reader = LogReader("engine.log", 2026)
-    reader.read(lines)
+    reader.read(_lines(said))
     return join([reader.finish(zero=0.0)])
+
+
+def _lines(said: Iterable[tuple[int, str]]) -> Iterator[str]:
+    for at, text in said:
+        yield f"INFO {BEGUN + timedelta(seconds=at):%m-%d %H:%M:%S} [loggers.py:123] {text}"
 
 
 @pytest.fixture(scope="module")
@@ -192,3 +194,59 @@ def test_a_log_that_breaks_off_asks_first_how_its_process_ended() -> None:
     found = diagnose_course(window_of([*_wave(0), *since, left]), load_rules())
     assert found.mechanism is Mechanism.CANNOT_TELL
     assert left[1] in found.needs[0]
+
+
+def _beside(
+    first: Iterable[tuple[int, str]], second: Iterable[tuple[int, str]], names: tuple[str, str]
+) -> Diagnosis:
+    """Of the logs of two."""
+    parts = []
+    for name, said in zip(names, (first, second), strict=True):
+        reader = LogReader(name, 2026)
+        reader.read(_lines(said))
+        parts.append(reader.finish(zero=0.0))
+    return diagnose_course(join(parts), load_rules())
+
+
+_FAILS = (310, PREFILL_OUT_OF_MEMORY)
+_DIES = (311, "EngineCore encountered a fatal error.")
+_SERVES_ON = [*well(0, 100)]
+_STARTS_BESIDE = [*well(0, 35), *_restarted(361), *_rises(480, 60)]
+
+
+@pytest.mark.parametrize("other", [_SERVES_ON, _STARTS_BESIDE], ids=["serves on", "starts anew"])
+def test_a_replica_that_serves_does_not_end_the_failure_of_another(
+    other: list[tuple[int, str]],
+) -> None:
+    found = _beside([*well(0, 30), _FAILS, _DIES], other, ("a.log", "b.log"))
+    assert found.mechanism is Mechanism.OOM_PREFILL_TRANSIENT
+    lasted = found.lasted
+    assert lasted is not None
+    assert lasted.seen_from == _at(310)
+    assert (lasted.seen_until, lasted.serving_since, lasted.now) == (None, None, None)
+    assert "it is over" not in diagnosis_text(found)
+
+
+@pytest.mark.parametrize("other", [_SERVES_ON, _STARTS_BESIDE], ids=["serves on", "starts anew"])
+def test_the_replica_that_failed_is_said_to_serve_by_its_own_start(
+    other: list[tuple[int, str]],
+) -> None:
+    failed = [*well(0, 30), _FAILS, *_restarted(561), *_rises(680, 60)]
+    lasted = _beside(failed, other, ("a.log", "b.log")).lasted
+    assert lasted is not None
+    assert (lasted.seen_until, lasted.serving_since) == (_at(310), _at(680))
+    assert lasted.now is Mechanism.HEALTHY
+
+
+def test_a_log_that_was_rotated_is_of_the_same_replica() -> None:
+    failed, since = [*well(0, 30), _FAILS], [*_restarted(361), *_rises(480, 60)]
+    lasted = _beside(failed, since, ("engine.log.1", "engine.log")).lasted
+    assert lasted is not None
+    assert (lasted.seen_until, lasted.serving_since) == (_at(310), _at(480))
+
+
+def test_of_two_that_failed_together_nobody_is_said_to_serve() -> None:
+    again = [_FAILS, *_restarted(361), *_rises(480, 60)]
+    found = _beside([*well(0, 30), *again], [*well(0, 30), _FAILS], ("a.log", "b.log"))
+    assert found.lasted is not None
+    assert (found.lasted.seen_until, found.lasted.serving_since) == (None, None)

@@ -26,7 +26,7 @@ _AT_END = (
     Measure.MAX_OUTPUT_TOKENS,
     Measure.NUM_PREEMPTIONS,
 )
-"""Kept when a sequence finishes, in the order of `_note_complete`."""
+"""Kept when a sequence finishes, in the order of `_observe_whole`."""
 
 
 class _Life:
@@ -38,7 +38,8 @@ class _Life:
         self.sequence = sequence
         self.arrived_at = arrived_at
         self.scheduled_at = arrived_at
-        self.first_at = 0.0
+        self.first_at: float | None = None
+        """Its first token was selected here, or its work handed over and begun."""
         self.last_at: float | None = None
         """Of its last token; None while that is the end of the last step, as of most."""
         self.cancelled_at: float | None = None
@@ -292,32 +293,40 @@ class EngineTally:
         self.num_finished_output_tokens += num_selected
         self.num_finished_cached_tokens += sequence.num_cached_tokens
         self._note_answer(sequence, life, now)
-        if self._at_end:
-            decode = now - life.first_at
-            values = (
-                now - life.arrived_at,
-                life.scheduled_at - life.arrived_at,
-                life.first_at - life.scheduled_at,
-                decode,
-                now - life.scheduled_at,
-                num_prompt,
-                num_prompt - sequence.num_cached_tokens,
-                num_selected,
-                sequence.max_output_tokens,
-                sequence.num_preemptions,
-            )
-            for position, histogram in self._at_end:
-                histogram.observe(values[position])
-            if self._tpot is not None and num_output > 1:
-                self._tpot.observe(decode / (num_output - 1))
+        if self._at_end and life.first_at is not None:
+            self._observe_whole(sequence, life, life.first_at, now)
+
+    def _observe_whole(self, sequence: Sequence, life: _Life, first_at: float, now: float) -> None:
+        """What is measured of complete ones alone, in the order of `_AT_END`."""
+        num_prompt, num_output = sequence.num_prompt_tokens, sequence.num_output_tokens
+        decode = now - first_at
+        values = (
+            now - life.arrived_at,
+            life.scheduled_at - life.arrived_at,
+            first_at - life.scheduled_at,
+            decode,
+            now - life.scheduled_at,
+            num_prompt,
+            num_prompt - sequence.num_cached_tokens,
+            num_output - sequence.num_handed_over_tokens,
+            sequence.max_output_tokens,
+            sequence.num_preemptions,
+        )
+        for position, histogram in self._at_end:
+            histogram.observe(values[position])
+        if self._tpot is not None and num_output > 1:
+            self._tpot.observe(decode / (num_output - 1))
 
     def _note_answer(self, sequence: Sequence, life: _Life, now: float) -> None:
-        """It ended, by itself or not; of one without a token there is nothing to count."""
+        """It ended, by itself or not. Of one without a token there is nothing to count, nor of one
+        with those alone that were handed over: its output took no time here."""
+        if life.first_at is None:
+            return
+        self._note_context(sequence)
         num_output, num_before = sequence.num_output_tokens, sequence.num_handed_over_tokens
-        if num_output:
+        if num_output > num_before:
             num_steps = num_output - max(1, num_before)
             self.ended.answered(num_output - num_before, num_steps, now - life.first_at)
-            self._note_context(sequence)
 
     def _note_context(self, sequence: Sequence) -> None:
         """Its last token has no KV."""

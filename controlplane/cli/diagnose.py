@@ -73,7 +73,7 @@ def _duration(_context: click.Context, _parameter: click.Parameter, value: str) 
     show_default=True,
     metavar="DURATION",
     callback=_duration,
-    help="How often to read it meanwhile.",
+    help="How often to read it meanwhile; no longer than --for, or it is refused.",
 )
 @click.option(
     "--probe",
@@ -134,10 +134,11 @@ def diagnose(
     at a second one, it ends with 130. FILEs are saved
     /metrics pages, logs, and records of requests as `pilothouse requests --all -o json` and
     `pilothouse simulate --records` write them, or all of these; what each is, is seen in it.
-    Of a log of more than 32 MiB the newest part is read, which is told; a metrics page may have
-    16 MiB and 8000 engines, a folder 2000 files of 1 GiB in all; devices and named pipes are
-    refused, and what a shell hands over, `<(command)`, is read. Signals that are missing, stale or
-    strange are told of and not trusted. `healthy` and `cannot_tell` are answers too, the second
+    Of a log of more than 32 MiB the newest part is read, which is told; a metrics page may have 16
+    MiB and 8000 engines, a folder 2000 files of 1 GiB in all; devices and named pipes are refused,
+    and what a shell hands over, `<(command)`, is read. A last line of a page that no line break
+    ends may be cut within a number: it is left out, which is told. Signals that are missing, stale
+    or strange are told of and not trusted. `healthy` and `cannot_tell` are answers too, the second
     with what would settle it.
 
     A URL that refuses connections, never answers, or answers no metrics page is evidence as well:

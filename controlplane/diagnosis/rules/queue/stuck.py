@@ -1,8 +1,9 @@
 """Requests that wait while nothing runs and nothing moves: what blocked and never-fits share."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
-from controlplane.diagnosis.reading import Series
+from controlplane.diagnosis.reading import Reading, Series
 from controlplane.diagnosis.views.activity import Activity
 from controlplane.diagnosis.views.course import stretch_while
 from controlplane.diagnosis.views.figure import Figure, figure_of
@@ -17,7 +18,11 @@ LEAST_SECONDS = 15.0
 seconds."""
 
 _SLOWEST_DECODE = 5.0
-"""Tokens a second of one request alone: what is slower stands."""
+"""Tokens a second of one request alone, where a queue is left beside free seats all the time: by
+itself a pace proves nothing, since a large model on processors is as slow as 1."""
+_MANY_LEFT = 8.0
+"""Requests: fewer may just have come at each reading."""
+_GAPS = (Signal.ITL, Signal.TPOT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,10 +78,38 @@ def _stood_before(now: Activity, idle: Series, waiting: Series) -> float:
     if not earlier or tokens is None or waiting.first.at > earlier[-1].at:
         return 0.0
     between = tokens.between(earlier[-1].at, idle.first.at)
-    if between is None or between.increase is None or between.span_seconds <= 0:
+    pace = _own_pace(now, earlier[-1].at)
+    if pace is None and _is_left_waiting(now, waiting, earlier[-1]):
+        pace = _SLOWEST_DECODE
+    if between is None or between.increase is None or between.span_seconds <= 0 or pace is None:
         return 0.0
-    stood = between.span_seconds - between.increase / _SLOWEST_DECODE
+    stood = between.span_seconds - between.increase / pace
     return stood if stood >= between.span_seconds / 2 else 0.0
+
+
+def _own_pace(now: Activity, until: float) -> float | None:
+    """Tokens a second that one request of this engine gets, the slowest that was seen: by the gaps
+    that it measures, or up to `until`, while it worked. None where nobody knows."""
+    running, tokens = now.running, now.window.find(Signal.GENERATION_TOKENS)
+    gaps = (now.window.find_histogram(signal) for signal in _GAPS)
+    means = [gap.mean for gap in gaps if gap is not None]
+    paces = [1 / mean for mean in means if mean]
+    readings = () if running is None else running.readings
+    for before, after in pairwise(each for each in readings if each.at <= until):
+        part = None if tokens is None else tokens.between(before.at, after.at)
+        made = None if part is None else part.per_second
+        if made and min(before.value, after.value) > 0:
+            paces.append(made / max(before.value, after.value))
+    return min(paces, default=None)
+
+
+def _is_left_waiting(now: Activity, waiting: Series, before: Reading) -> bool:
+    """Far more wait than run while seats and room are free, at the reading before as well, and they
+    do not get fewer: an engine that works, however slowly, would have let them in."""
+    many = max(_MANY_LEFT, 2 * before.value)
+    is_left = waiting.min >= many and waiting.last.value >= waiting.first.value
+    has_seats = now.seats is not None and before.value < now.seats / 2
+    return is_left and has_seats and bool(now.has_room)
 
 
 def _queue(now: Activity) -> Series | None:

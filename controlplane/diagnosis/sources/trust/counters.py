@@ -1,9 +1,10 @@
 """Doubts about counters: a restart, or several processes that answer by turns."""
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from controlplane.diagnosis.reading import HistogramSeries, Series
+from controlplane.diagnosis.turnover import Counted, takes_turns
 from controlplane.diagnosis.window import Doubt, DoubtKind
 from dataplane.engine_metrics.signal import Signal, SignalKind
 
@@ -42,7 +43,7 @@ def _fall(series: Series, is_restart: bool) -> Doubt:
     at = series.readings[after].at
     step = f"{series.readings[before].raw} -> {series.readings[after].raw}"
     name = series.origin.name
-    if len(falls) >= _BY_TURNS and _comes_back(series, after):
+    if len(falls) >= _BY_TURNS and takes_turns(_pages_of(series)):
         what = (
             f"{name} jumps back and forth ({step} and up again, {len(falls)} times): several "
             "processes answer at this address by turns, so its increase is of none of them"
@@ -53,10 +54,9 @@ def _fall(series: Series, is_restart: bool) -> Doubt:
     return Doubt(kind=DoubtKind.COUNTER_RESET, name=name, what=what, at=at)
 
 
-def _comes_back(series: Series, fall: int) -> bool:
-    """Whether it reaches the level from before the fall in the very next reading."""
-    values = series.values
-    return fall + 1 < len(values) and values[fall + 1] >= values[fall - 1]
+def _pages_of(series: Series) -> Iterator[Counted]:
+    for reading in series.readings:
+        yield Counted(at=reading.at, counters={series.signal: reading.value})
 
 
 def _new_start(started: Series) -> Iterable[Doubt]:

@@ -45,11 +45,25 @@ def test_a_counter_that_fell_is_told_with_the_restart_that_its_process_tells() -
     assert any("900 -> 30: its process restarted;" in what for what in told)
 
 
-def test_a_counter_that_jumps_back_and_forth_is_of_several_processes() -> None:
+@pytest.mark.parametrize(
+    "counts",
+    [(900, 40, 905, 44, 910), (900, 905, 40, 44, 910, 915, 50, 54)],
+    ids=["page by page", "two pages each"],
+)
+def test_a_counter_that_jumps_back_and_forth_is_of_several_processes(
+    counts: tuple[int, ...],
+) -> None:
     page = "vllm:generation_tokens_total {}\n"
-    part = _part(*(page.format(each) for each in (900, 40, 905, 44, 910)))
+    part = _part(*(page.format(each) for each in counts))
     (doubt,) = _doubts(part, DoubtKind.COUNTER_RESET)
     assert "several processes" in doubt.what
+
+
+def test_a_young_process_that_crashes_again_and_again_is_one() -> None:
+    page = "vllm:generation_tokens_total {}\n"
+    part = _part(*(page.format(each) for each in (10, 50, 20, 40, 15, 35)))
+    (doubt,) = _doubts(part, DoubtKind.COUNTER_RESET)
+    assert "its process restarted" in doubt.what
 
 
 def test_gauges_that_stay_while_nothing_is_counted_are_told() -> None:

@@ -38,17 +38,23 @@ class IncidentLine:
     resolved_at_unix_ns: int | None
     num_reopened: int
     spells: list[IncidentSpell]
-    """The times in which it was open, oldest first; at least one."""
+    """The times in which it was open, oldest first; at least one. In lists the last 20; there are
+    `num_reopened` + 1, and an incident asked for by its id has them all."""
     acknowledged_at_unix_ns: int | None
     acknowledged_by: str | None
     runbook: str | None
 
     def open_seconds(self, now_unix_ns: int) -> float:
-        """For how long it was open, all times together."""
+        """For how long it was open, all of `spells` together."""
         spans = (
             spell.ended_at_unix_ns(now_unix_ns) - spell.began_at_unix_ns for spell in self.spells
         )
         return sum(spans) / 1e9
+
+    @property
+    def has_earlier_spells(self) -> bool:
+        """It was open at times that are not among `spells`."""
+        return self.num_reopened >= len(self.spells)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,7 @@ from controlplane.store.incidents import (
     resolve_incident,
 )
 from controlplane.store.series import SeriesSpan
-from controlplane.store.usage import UsageKey, read_usage
+from controlplane.store.usage import UsageKey, read_usage_within
 from dataplane.clock import wall_clock
 
 router = APIRouter(prefix="/api/v1", tags=["incidents"])
@@ -157,14 +157,11 @@ def _usage(
     state: State, incident: StoredIncident, now_unix_ns: int
 ) -> dict[UsageKey, Counter[str]]:
     """How requests of its deployment fared in the times in which it was open."""
-    found: dict[UsageKey, Counter[str]] = {}
     request_db: Database = state.request_db
     with request_db.reading() as session:
-        for start, end in minutes_of(incident.spells, now_unix_ns):
-            used = read_usage(session, start, end, deployment=incident.deployment)
-            for key, counts in used.items():
-                found.setdefault(key, Counter()).update(counts)
-    return found
+        return read_usage_within(
+            session, minutes_of(incident.spells, now_unix_ns), deployment=incident.deployment
+        )
 
 
 def _database(state: State) -> Database:

@@ -5,6 +5,7 @@ from sqlalchemy.orm import Session
 
 from controlplane.store.incident_tables import IncidentEventRow, IncidentFindingRow, IncidentRow
 from controlplane.store.incidents import (
+    MAX_LISTED_SPELLS,
     IncidentEvent,
     IncidentEventKind,
     IncidentState,
@@ -33,7 +34,7 @@ def list_incidents(
     if mechanism is not None:
         query = query.where(IncidentRow.mechanism == mechanism)
     query = query.order_by(IncidentRow.opened_at_unix_ns.desc(), IncidentRow.incident_id)
-    return read_rows(session, session.scalars(query.limit(limit)).all())
+    return read_rows(session, session.scalars(query.limit(limit)).all(), MAX_LISTED_SPELLS)
 
 
 def count_open(session: Session) -> dict[tuple[str, str], int]:
@@ -56,7 +57,7 @@ def list_begun_between(
     if deployment is not None:
         query = query.where(IncidentRow.deployment == deployment)
     query = query.order_by(IncidentRow.opened_at_unix_ns.desc(), IncidentRow.incident_id)
-    return read_rows(session, session.scalars(query.limit(limit)).all())
+    return read_rows(session, session.scalars(query.limit(limit)).all(), MAX_LISTED_SPELLS)
 
 
 def list_current(
@@ -80,7 +81,7 @@ def list_current(
     ).all()
     return [
         (each, frozenset(name for owner, name in found if owner == each.incident_id))
-        for each in read_rows(session, rows)
+        for each in read_rows(session, rows, MAX_LISTED_SPELLS)
     ]
 
 

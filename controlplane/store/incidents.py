@@ -7,9 +7,9 @@ import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from controlplane.store.incident_spell import IncidentSpell
@@ -18,6 +18,8 @@ from controlplane.store.incident_tables import IncidentEventRow, IncidentFinding
 BY_ITSELF = "pilothouse"
 """The actor of what nobody asked for."""
 _MAX_TEXT = 1024
+MAX_LISTED_SPELLS = 20
+"""Of one incident: what flaps for days has thousands, and whoever wants them asks for it alone."""
 
 
 class IncidentState(StrEnum):
@@ -101,7 +103,8 @@ class StoredIncident:
     acknowledged_at_unix_ns: int | None
     acknowledged_by: str | None
     spells: tuple[IncidentSpell, ...]
-    """The times in which it was open, oldest first; at least one."""
+    """The times in which it was open, oldest first; at least one. In lists, and as changed, the
+    last of them; there are `num_reopened` + 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +143,7 @@ def open_incident(
     opened = IncidentEventKind.OPENED
     _add_event(session, row, opened, now_unix_ns, _words(first), since_unix_ns=since_unix_ns)
     _keep(session, row, found, now_unix_ns, tell=False)
-    return read_row(session, row)
+    return read_row(session, row, MAX_LISTED_SPELLS)
 
 
 def see_again(
@@ -170,7 +173,7 @@ def see_again(
         row.confidence = max(first.confidence, row.confidence, key=_SURENESS.index)
     row.last_seen_at_unix_ns = now_unix_ns
     _keep(session, row, found, now_unix_ns, tell=True)
-    return read_row(session, row)
+    return read_row(session, row, MAX_LISTED_SPELLS)
 
 
 def resolve_incident(
@@ -182,7 +185,7 @@ def resolve_incident(
         raise IncidentError(f"incident {incident_id} is resolved already; nothing was changed")
     row.state, row.resolved_at_unix_ns = IncidentState.RESOLVED.value, now_unix_ns
     _add_event(session, row, IncidentEventKind.RESOLVED, now_unix_ns, what, actor)
-    return read_row(session, row)
+    return read_row(session, row, MAX_LISTED_SPELLS)
 
 
 def acknowledge_incident(
@@ -197,7 +200,7 @@ def acknowledge_incident(
         raise IncidentError(f"{row.acknowledged_by} looks after incident {incident_id} already")
     row.acknowledged_at_unix_ns, row.acknowledged_by = now_unix_ns, actor
     _add_event(session, row, IncidentEventKind.ACKNOWLEDGED, now_unix_ns, what, actor)
-    return read_row(session, row)
+    return read_row(session, row, MAX_LISTED_SPELLS)
 
 
 def note_on_incident(
@@ -288,23 +291,49 @@ def _add_event(
     session.flush()
 
 
-def read_row(session: Session, row: IncidentRow) -> StoredIncident:
-    """As it is stored."""
-    return read_rows(session, [row])[0]
+def read_row(session: Session, row: IncidentRow, max_spells: int | None = None) -> StoredIncident:
+    """As it is stored, with its last `max_spells` times; None: all."""
+    return read_rows(session, [row], max_spells)[0]
 
 
-def read_rows(session: Session, rows: Sequence[IncidentRow]) -> list[StoredIncident]:
-    """The same of many, in their order."""
+def read_rows(
+    session: Session, rows: Sequence[IncidentRow], max_spells: int | None = None
+) -> list[StoredIncident]:
+    """The same of many, in their order; of each its last `max_spells` times, None: all."""
     reopened = [row.incident_id for row in rows if row.num_reopened]
-    turns: dict[str, list[IncidentEventRow]] = {}
-    if reopened:
-        for turn in session.scalars(
-            select(IncidentEventRow)
-            .where(IncidentEventRow.incident_id.in_(reopened), IncidentEventRow.kind.in_(_TURNS))
-            .order_by(IncidentEventRow.id)
-        ):
-            turns.setdefault(turn.incident_id, []).append(turn)
-    return [_read_row(row, _spells(row, turns.get(row.incident_id, ()))) for row in rows]
+    turns = _turns(session, reopened, max_spells) if reopened else {}
+    spells = [_spells(row, turns.get(row.incident_id, ())) for row in rows]
+    if max_spells is not None:
+        spells = [each[-max_spells:] for each in spells]
+    return [_read_row(row, of_row) for row, of_row in zip(rows, spells, strict=True)]
+
+
+class _Turn(NamedTuple):
+    """An event by which one of an incident's times began or ended."""
+
+    kind: str
+    at_unix_ns: int
+    since_unix_ns: int | None
+
+
+def _turns(
+    session: Session, incident_ids: Sequence[str], max_spells: int | None
+) -> dict[str, list[_Turn]]:
+    """By incident, oldest first: two of each time, and the end of the one before them."""
+    row = IncidentEventRow
+    newest_first = func.row_number().over(partition_by=row.incident_id, order_by=row.id.desc())
+    query = select(
+        row.id, row.incident_id, row.kind, row.at_unix_ns, row.since_unix_ns,
+        newest_first.label("place"),
+    ).where(row.incident_id.in_(incident_ids), row.kind.in_(_TURNS))  # fmt: skip
+    placed = query.subquery()
+    ordered = select(placed).order_by(placed.c.id)
+    if max_spells is not None:
+        ordered = ordered.where(placed.c.place <= 2 * max_spells + 1)
+    turns: dict[str, list[_Turn]] = {}
+    for _, incident_id, kind, at, since, _ in session.execute(ordered):
+        turns.setdefault(incident_id, []).append(_Turn(kind, at, since))
+    return turns
 
 
 _TURNS = [
@@ -314,28 +343,37 @@ _TURNS = [
 ]
 
 
-def _spells(row: IncidentRow, turns: Iterable[IncidentEventRow]) -> tuple[IncidentSpell, ...]:
-    """Oldest first; `turns` are of one that was reopened."""
-    first = IncidentSpell(
+def _spells(row: IncidentRow, turns: Iterable[_Turn]) -> tuple[IncidentSpell, ...]:
+    """Oldest first; `turns` are the last of one that was reopened. None began before the one before
+    it was over, whatever was seen of it then: it would be counted twice."""
+    spells: list[IncidentSpell] = []
+    over_at = 0
+    for turn in turns:
+        if turn.kind == IncidentEventKind.RESOLVED:
+            over_at = turn.at_unix_ns
+            spells[-1:] = [replace(each, resolved_at_unix_ns=over_at) for each in spells[-1:]]
+        elif turn.kind == IncidentEventKind.OPENED:
+            spells.append(replace(_first_spell(row), resolved_at_unix_ns=None))
+        else:
+            spells.append(_again(turn, over_at))
+    return tuple(spells) or (_first_spell(row),)
+
+
+def _first_spell(row: IncidentRow) -> IncidentSpell:
+    return IncidentSpell(
         opened_at_unix_ns=row.opened_at_unix_ns,
         since_unix_ns=row.since_unix_ns,
         resolved_at_unix_ns=row.resolved_at_unix_ns,
     )
-    spells: list[IncidentSpell] = []
-    for turn in turns:
-        if turn.kind == IncidentEventKind.RESOLVED:
-            spells[-1] = replace(spells[-1], resolved_at_unix_ns=turn.at_unix_ns)
-        elif not spells:
-            spells.append(replace(first, resolved_at_unix_ns=None))
-        else:
-            spells.append(
-                IncidentSpell(
-                    opened_at_unix_ns=turn.at_unix_ns,
-                    since_unix_ns=turn.since_unix_ns,
-                    resolved_at_unix_ns=None,
-                )
-            )
-    return tuple(spells) or (first,)
+
+
+def _again(turn: _Turn, over_at_unix_ns: int) -> IncidentSpell:
+    since = turn.since_unix_ns
+    return IncidentSpell(
+        opened_at_unix_ns=turn.at_unix_ns,
+        since_unix_ns=None if since is None else max(since, over_at_unix_ns),
+        resolved_at_unix_ns=None,
+    )
 
 
 def _read_row(row: IncidentRow, spells: tuple[IncidentSpell, ...]) -> StoredIncident:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
+from sqlalchemy import event
 
 from controlplane.store.counts import add_counts
 from controlplane.store.incidents import (
@@ -139,3 +140,31 @@ def test_requests_are_counted_while_it_was_open_and_not_in_between(
         None,
         at[20] - 2 * _S,
     ]
+
+
+def test_one_that_flaps_for_days_is_counted_in_few_queries(
+    plane: GuardedPlane, operator: TestClient
+) -> None:
+    """Open in every second minute, three hundred times; a request failed in each minute."""
+    times, base = 300, wall_clock() // (3600 * _S) * 3600 - 40 * 3600
+    counts = {
+        CountKey(base + minute * 60, "chat", "all", "a", "chat@1", "offered"): 1
+        for minute in range(2 * times)
+    }
+    with plane.app.state.request_db.session() as session:
+        add_counts(session, counts)
+    with plane.app.state.config_db.session() as session:
+        known = open_incident(session, "chat", [_FOUND], None, base * _S).incident_id
+        for number in range(1, times):
+            at = base + number * 120
+            resolve_incident(session, known, "over", (at - 90) * _S)
+            see_again(session, known, [_FOUND], at * _S)
+        resolve_incident(session, known, "over", (at + 30) * _S)
+    queries: list[str] = []
+    engine = plane.app.state.request_db.engine
+    event.listen(engine, "before_cursor_execute", lambda *said: queries.append(said[2]))
+    detail = operator.get(f"/api/v1/incidents/{known}").json()
+    assert detail["num_offered"] == times
+    assert len([each for each in queries if "sum(" in each.lower()]) <= 10
+    [listed] = operator.get("/api/v1/incidents").json()["incidents"]
+    assert listed["spells"] == detail["incident"]["spells"][-20:]

@@ -125,24 +125,37 @@ def differences(window: Window) -> tuple[Fact, ...]:
 def block_of(window: Window) -> Figure | None:
     """Of the prefix cache: exported, told, or as an engine says when it starts. Where the steps in
     which prefixes are looked up are told apart from a block of the pool, it is those."""
-    step = _lookup_step(window)
-    return step if step is not None else _block_of_pool(window)
+    step, block = _lookup_step(window), _block_of_pool(window)
+    return block if step is None or not _goes_with(step, block) else step
 
 
 def _lookup_step(window: Window) -> Figure | None:
     """Engines with several kinds of layers look prefixes up in a common multiple of their blocks,
     and export the block of one of them."""
-    fact = told_number(window, _STEP)
-    return figure_of(fact, number_of(fact))
+    found = [
+        fact
+        for fact in told_all(window, _STEP, without=_NO_STEP)
+        if number_of(fact) and fact.unit in (Unit.TOKENS, None)
+    ]
+    return figure_of(found[-1], number_of(found[-1])) if found else None
+
+
+def _goes_with(step: Figure, block: Figure | None) -> bool:
+    """A step of lookups is a multiple of the blocks that it is common to, or a part of one."""
+    if block is None or min(step.value, block.value) <= 0:
+        return True
+    return max(step.value, block.value) % min(step.value, block.value) == 0
 
 
 _STEP = (
     r"\b(scheduler|scheduling|hash(ing)?|effective|aligned|alignment|lcm|logical|unified|virtual"
     r"|hybrid|mamba|attention|match(ing)?|prefix( cache)?|cache hit|hits?)\b.*"
-    r"\b(block|page|chunk|alignment|granularity|step)( (size|tokens|length))?\b"
+    r"\b(block|page|alignment|granularity)( (size|tokens|length))?\b"
     r"|\b(block|page) size\b.*\b(effective|aligned|scheduler|hash|hits?|prefix)\b"
     r"|\b(hits?|prefix\w*|cache)\b.*\b(granularity|alignment)\b"
 )
+_NO_STEP = r"\b(chunk\w*|steps?)\b"
+"""Chunks are of a prefill or of an attention's window, steps of a scheduler: none is of a cache."""
 
 
 def _block_of_pool(window: Window) -> Figure | None:

@@ -31,6 +31,33 @@ def test_a_prefix_below_the_step_in_which_it_is_looked_up_is_never_found(key: st
     assert lost.confidence is Confidence.CERTAIN
 
 
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"scheduler_chunk_size": 4096},
+        {"attention_chunk_size": 8192},
+        {"prefix_cache_chunk": 4096},
+        {"scheduler_step_tokens": 4096},
+        {"attention_chunk_alignment": 4096},
+        {"cache_alignment_bytes": 4096},
+        {"attention_block_size": 4100},
+    ],
+    ids=lambda step: next(iter(step)),
+)
+def test_what_is_no_block_of_a_cache_explains_no_missing_hits(step: dict[str, float]) -> None:
+    seen = window(
+        series(Signal.PREFIX_QUERIES, 0, 400_000, every=300),
+        series(Signal.PREFIX_HITS, 0, 0, every=300),
+        series(Signal.KV_BLOCK_SIZE, 16, 16, every=300),
+        told(300, shared_prefix_tokens=1_800, prompt_tokens=2_000, **step),
+    )
+    verdict = NOTHING_SHARED.judge(seen)
+    assert verdict is None or verdict.confidence < Confidence.LIKELY
+    lost = PREFIX_LOSS.judge(seen)
+    assert lost is not None
+    assert lost.confidence is Confidence.CERTAIN
+
+
 def requests(*found: float, starts: str) -> list[tuple[Fact, ...]]:
     return [
         told(

@@ -46,6 +46,12 @@ two whatever it is called: engines and nvidia-smi do so."""
 
 PER = {"s": 1.0, "sec": 1.0, "second": 1.0, "min": 60.0, "minute": 60.0, "h": 3600.0, "hour": 3600}
 
+BITS: dict[str, tuple[float, str]] = {
+    "gbit": (1e9 / 8, "Gbit/s"),
+    "mbit": (1e6 / 8, "Mbit/s"),
+}
+"""Before `s` or `per s` these make a rate in bytes; alone, as in `over_1_gbit`, a link's name."""
+
 TOKENS = frozenset({"tokens", "token", "tok", "toks"})
 COUNTED = TOKENS | {"req", "reqs", "requests"}
 """Before `s` or `per s` these make a rate."""

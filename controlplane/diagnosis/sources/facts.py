@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.sources.fact_words import (
     APART,
+    BITS,
     CLOCKED,
     CORES,
     COUNTED,
@@ -241,9 +242,18 @@ def _read_key(key: str) -> _Key:
 
 def _read_word(words: list[str], place: int, read: _Key) -> int:
     """Reads on from `place`; how many words were taken."""
+    return _read_several(words, place, read) or _read_one(words, place, read)
+
+
+def _read_several(words: list[str], place: int, read: _Key) -> int:
+    """Words that mean something together: a rate, a time or a load; 0 where there are none."""
     word = words[place]
     following = words[place + 1] if place + 1 < len(words) else ""
     after = words[place + 2] if place + 2 < len(words) else ""
+    if word in BITS and (following == "s" or (following, after) == ("per", "s")):
+        read.unit, (read.factor, read.shown) = Unit.BYTES_PER_SECOND, BITS[word]
+        read.words.append(word)
+        return 2 if following == "s" else 3
     if word == "per" and following in PER:
         _make_rate(read, PER[following], following)
         return 2
@@ -256,6 +266,12 @@ def _read_word(words: list[str], place: int, read: _Key) -> int:
     if word == "at" and following.isdigit() and not _span(after):
         read.load = float(following)
         return 2
+    return 0
+
+
+def _read_one(words: list[str], place: int, read: _Key) -> int:
+    word = words[place]
+    following = words[place + 1] if place + 1 < len(words) else ""
     quantile = _QUANTILE.fullmatch(word)
     if quantile:
         read.quantile = 1.0 if quantile[1] == "100" else float(f"0.{quantile[1]}")

@@ -1,9 +1,11 @@
 """Moving KV between workers or tiers takes longer than computing."""
 
 import re
+from dataclasses import dataclass
 
 from controlplane.diagnosis.citing import number
 from controlplane.diagnosis.confidence import Confidence
+from controlplane.diagnosis.fact import Fact
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules.placement.kv_moves import (
@@ -211,35 +213,65 @@ def _crawls(argument: Argument, window: Window) -> bool:
         return False
     if not is_sustained(moving, _LEAST_SECONDS) or late(moving) < _STAYS * early(moving):
         return False
-    lines = [line for line in window.lines_with(THROUGHPUT) if throughput_of(line) is not None]
-    speeds = [throughput_of(line) or 0.0 for line in lines]
-    told_speeds = [
-        (rate, fact)
-        for fact in told_all(window, _TOLD_SPEED, without=r"\b(link|nic|max|limit|peak)\b")
-        if (rate := bytes_per_second(fact)) is not None
-    ]
-    speeds += [rate for rate, _ in told_speeds]
-    links = [
-        (rate, fact)
-        for fact in told_all(window, r"\b(link|nic|network|wire|rdma)\b")
-        if (rate := bytes_per_second(fact)) is not None
-    ]
-    if len(speeds) + len(told_speeds) < 2 or not links or max(speeds) > _LITTLE * links[-1][0]:
-        return False
-    if not _decode_has_room(argument, window):
+    used = _little_used(window)
+    if used is None or not _decode_has_room(argument, window):
         return False
     for series in window.all_series(Signal.TRANSFER_QUEUE):
         argument.series(series, "KV on its way, and it does not get less")
     argument.series(waiting, "hardly a prompt waits")
     for series in window.all_series(Signal.BATCH_COMPUTED_TOKENS):
         argument.series(series, "there is little to compute")
-    for line in _slowest_and_fastest(lines):
-        argument.says(line.strip()[:200])
-    for _, fact in told_speeds:
-        argument.fact(fact)
-    share = max(speeds) / links[-1][0]
-    argument.fact(links[-1][1], f"at most {share:.2g} of it is used")
+    _cite_used(argument, used)
     return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Used:
+    """Of a link, by all who tell their speed."""
+
+    link: Fact
+    share: float
+    num_tellers: int
+    lines: list[str]
+    facts: list[Fact]
+
+
+def _little_used(window: Window) -> _Used | None:
+    """None where somebody uses more than little of it, or fewer than two readings say what is used.
+    Those who share a link use it together: the fastest reading of each is added up."""
+    lines = [line for line in window.lines_with(THROUGHPUT) if throughput_of(line) is not None]
+    facts = told_all(window, _TOLD_SPEED, without=r"\b(link|nic|max|limit|peak)\b")
+    told = [fact for fact in facts if bytes_per_second(fact) is not None]
+    about = told_all(window, r"\b(link|nic|network|wire|rdma)\b")
+    links = [(rate, fact) for fact in about if (rate := bytes_per_second(fact)) is not None]
+    fastest: dict[str, float] = {}
+    for line in lines:
+        writer = _WRITER.search(line)
+        who = line if writer is None else writer[1]
+        fastest[who] = max(fastest.get(who, 0.0), throughput_of(line) or 0.0)
+    for fact in told:
+        fastest[fact.key] = max(fastest.get(fact.key, 0.0), bytes_per_second(fact) or 0.0)
+    if len(lines) + len(told) < _READINGS or not links:
+        return None
+    rate, link = links[-1]
+    share = sum(fastest.values()) / rate
+    if share > _LITTLE:
+        return None
+    return _Used(link=link, share=share, num_tellers=len(fastest), lines=lines, facts=told)
+
+
+def _cite_used(argument: Argument, used: _Used) -> None:
+    for line in _slowest_and_fastest(used.lines):
+        argument.says(line.strip()[:200])
+    for fact in used.facts:
+        argument.fact(fact)
+    share = f"{used.share:.2g} of it is used by the {used.num_tellers} that tell their speed"
+    argument.fact(used.link, f"at most {share}")
+
+
+_READINGS = 2
+_WRITER = re.compile(r"^[IWE]\d{4} [\d:.]+ +(\d+) ")
+"""The thread that wrote a line of glog: one for each rank's engine."""
 
 
 def _slowest_and_fastest(lines: list[str]) -> list[str]:

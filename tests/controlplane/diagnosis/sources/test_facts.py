@@ -30,6 +30,8 @@ def fact(key: str, value: object = "7") -> Fact:
         ("tps_client", "44", 44.0, Unit.TOKENS_PER_SECOND, "44 tokens/s"),
         ("output_tok_s", "81", 81.0, Unit.TOKENS_PER_SECOND, "81 tokens/s"),
         ("prefill_tokens_per_s", "81", 81.0, Unit.TOKENS_PER_SECOND, "81 tokens/s"),
+        ("link_gbit_s", "400", 50e9, Unit.BYTES_PER_SECOND, "400 Gbit/s"),
+        ("nic_rx_mbit_per_s", "8", 1e6, Unit.BYTES_PER_SECOND, "8 Mbit/s"),
         ("read_mb_s", "1", 1024.0**2, Unit.BYTES_PER_SECOND, "1 MB/s"),
         ("longest_prompt_tokens", "130,000", 130_000.0, Unit.TOKENS, "130,000"),
         ("gpu_busy", "93", 0.93, Unit.RATIO, "93"),

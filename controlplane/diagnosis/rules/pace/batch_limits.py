@@ -64,7 +64,9 @@ def behind_a_limit(
     elif usage is not None:
         argument.fact(usage.fact)
     lasts = waiting is None or _lasts(waiting, now, limit.value)
-    is_enough = does_more_with_more(argument, now, limit.value) or _is_a_handful(argument, now)
+    is_enough = does_more_with_more(argument, now, limit.value) or (
+        usage is not None and _is_a_handful(argument, now)
+    )
     if is_idle or (lasts and is_enough):
         argument.against("queue.overload: it is the limit that is full, the device has time")
         return argument.verdict(Confidence.LIKELY, detail=limit.says)
@@ -99,7 +101,8 @@ def does_more_with_more(argument: Argument, now: Activity, limit: float) -> bool
 def _is_a_handful(argument: Argument, now: Activity) -> bool:
     """So few seats that a step is little else than reading the weights, which serves more in the
     same time, beside a cache that would take ten times as many. A device that does nothing else is
-    busy all the time, too."""
+    busy all the time, too. So it is asked only where a device is known: a processor computes
+    each more as slowly as the ones before."""
     seats, kv, decode = now.seats, now.kv, now.decode
     if seats is None or seats > _HANDFUL or kv is None or kv.max >= _NEARLY_EMPTY:
         return False

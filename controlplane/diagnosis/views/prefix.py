@@ -135,12 +135,31 @@ def _thinned(series: Series) -> Series:
     return replace(series, readings=kept)
 
 
+def _told_by_enough(window: Window, queries: Series) -> Series:
+    """Of its readings, from the last one back, those between which so many requests ended that
+    chance does not make the share; with too few for a course, the first and the last. All of them
+    where nobody counts requests."""
+    ended = window.find(Signal.FINISHED)
+    if ended is None:
+        return queries
+    kept = [queries.last]
+    for reading in queries.readings[-2::-1]:
+        before, after = ended.at(reading.at), ended.at(kept[-1].at)
+        if before is None or after is None:
+            return queries
+        if after.value - before.value >= REQUESTS_OF_A_SHARE:
+            kept.append(reading)
+    if len(kept) < 2:
+        kept.append(queries.first)
+    return replace(queries, readings=tuple(kept[::-1]))
+
+
 def _between(window: Window, queries: Series | None, hits: Series | None) -> Series | None:
     if queries is None or hits is None:
         return None
     if is_told_by_ends(queries, window):
         return _between_ends(window, queries, hits)
-    queries = _thinned(queries)
+    queries = _told_by_enough(window, _thinned(queries))
     readings = []
     first, first_hits = queries.first, hits.at(queries.first.at)
     if first_hits is not None and first.value > 0:

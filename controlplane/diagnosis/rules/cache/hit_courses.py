@@ -56,7 +56,8 @@ def is_a_step(window: Window) -> bool:
     if seen is None or len(seen.readings) < _FEWEST_READINGS:
         return False
     third = len(seen.values) // 3
-    return max(seen.values[-third:]) <= _HALF * min(seen.values[:third])
+    before = min(seen.values[:third])
+    return before >= WAS and max(seen.values[-third:]) <= _HALF * before
 
 
 _FEWEST_READINGS = 6

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from dataplane.gateway import spool as spool_module
 from dataplane.gateway.segment import Segment
 from dataplane.gateway.spool import RecordSpool
 from tests.dataplane.gateway.spooling import (
@@ -20,18 +19,7 @@ from tests.dataplane.gateway.spooling import (
     until_empty,
 )
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def control_plane() -> ControlPlane:
-    return ControlPlane()
-
-
-@pytest.fixture(autouse=True)
-def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spool_module, "_FIRST_WAIT_SECONDS", 0.01)
-    monkeypatch.setattr(spool_module, "_GATHER_SECONDS", 0.01)
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("short_waits")]
 
 
 async def test_records_arrive_whole_in_order_and_once(

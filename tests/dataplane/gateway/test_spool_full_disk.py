@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from dataplane.gateway import spool as spool_module
 from dataplane.gateway.spool import RecordSpool
 from dataplane.record import encode_record
 from tests.dataplane.gateway.spooling import (
@@ -17,18 +16,7 @@ from tests.dataplane.gateway.spooling import (
     until_empty,
 )
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def control_plane() -> ControlPlane:
-    return ControlPlane()
-
-
-@pytest.fixture(autouse=True)
-def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spool_module, "_FIRST_WAIT_SECONDS", 0.01)
-    monkeypatch.setattr(spool_module, "_GATHER_SECONDS", 0.01)
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("short_waits")]
 
 
 class FullDisk:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from dataplane.gateway import spool as spool_module
 from dataplane.gateway.ownership import claim
 from dataplane.gateway.spool import RecordSpool
 from tests.dataplane.gateway.spooling import (
@@ -20,18 +19,7 @@ from tests.dataplane.gateway.spooling import (
     spooled_record,
 )
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def control_plane() -> ControlPlane:
-    return ControlPlane()
-
-
-@pytest.fixture(autouse=True)
-def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spool_module, "_FIRST_WAIT_SECONDS", 0.01)
-    monkeypatch.setattr(spool_module, "_GATHER_SECONDS", 0.01)
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("short_waits")]
 
 
 async def test_a_successor_sends_what_its_predecessor_left_under_the_predecessors_id(

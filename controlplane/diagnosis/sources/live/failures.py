@@ -86,6 +86,11 @@ def _what(url: str, tries: Sequence[Try]) -> str:
 
 
 def _remedy(tries: Sequence[Try]) -> str:
+    if all(each.is_refused for each in tries):
+        return (
+            "Nothing listens there: if host and port are right, its process is gone, and its log "
+            "tells why (`pilothouse diagnose engine.log`, `pilothouse runbook engine.gone`)"
+        )
     if not any(each.is_answered for each in tries):
         return (
             "If host and port are right, and http or https, the server is down or hangs: its log "

@@ -116,3 +116,4 @@ def test_who_hangs_up_without_a_word_has_not_answered() -> None:
         error = _refusal(url)
     assert error.is_unanswered
     assert "does not answer" in str(error)
+    assert "runbook engine.hung" in str(error)

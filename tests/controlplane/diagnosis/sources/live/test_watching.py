@@ -257,7 +257,7 @@ def test_why_there_is_no_page_says_what_to_do(status: int, words: str) -> None:
 def test_a_server_that_is_gone_is_not_said_to_have_no_metrics() -> None:
     with engine({}) as (url, _):
         pass
-    with pytest.raises(NoMetricsError, match=r"does not answer.*its log tells more"):
+    with pytest.raises(NoMetricsError, match=r"does not answer.*runbook engine\.gone"):
         asyncio.run(_watch(url))
 
 

@@ -20,6 +20,8 @@ debian() {
   fi
 }
 
+has_program() { PATH="$venv/bin:$PATH" command -v "$1" >/dev/null; }
+
 has_postgresql() { "$venv/bin/python" -m tests.postgresql; }
 
 programs() {
@@ -28,10 +30,10 @@ programs() {
   has_postgresql >/dev/null 2>&1 || debian PostgreSQL postgresql "the tests of the store"
   has_postgresql >/dev/null
   command -v systemd-analyze >/dev/null || debian systemd systemd "the tests of the units"
-  if ! PATH="$venv/bin:$PATH" command -v promtool >/dev/null ||
-    ! PATH="$venv/bin:$PATH" command -v prometheus >/dev/null; then
-    echo "Fetching Prometheus for the tests that ask it, and promtool for those of its files"
-    ops/fetch-promtool.sh "$venv/bin"
+  if ! has_program promtool || ! has_program prometheus ||
+    ! has_program amtool || ! has_program alertmanager; then
+    echo "Fetching Prometheus and Alertmanager for the tests that start them, with their tools"
+    ops/fetch-prometheus.sh "$venv/bin"
   fi
 }
 

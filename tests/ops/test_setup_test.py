@@ -41,13 +41,13 @@ def test_a_client_without_a_server_and_a_server_that_is_too_old_do_not_count(
         find_tools(tmp_path / "debian")
 
 
-def test_a_promtool_that_cannot_be_fetched_says_why_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_prometheus_that_cannot_be_fetched_says_why_and_leaves_nothing(tmp_path: Path) -> None:
     add_program(
         tmp_path / "bin" / "apt-get", '[ "$1" = update ] || { echo no network >&2; exit 100; }'
     )
     (tmp_path / "scratch").mkdir()
     done = subprocess.run(
-        [ROOT / "ops" / "fetch-promtool.sh", tmp_path],
+        [ROOT / "ops" / "fetch-prometheus.sh", tmp_path],
         env=os.environ
         | {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "TMPDIR": str(tmp_path / "scratch")},
         capture_output=True,
@@ -57,4 +57,4 @@ def test_a_promtool_that_cannot_be_fetched_says_why_and_leaves_nothing(tmp_path:
     assert done.returncode == 100
     assert "no network" in done.stderr
     assert list((tmp_path / "scratch").iterdir()) == []
-    assert not (tmp_path / "promtool").exists()
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == []

@@ -5,7 +5,7 @@ into being with the first error has no rate for it. The revision in force is a g
 no label of the counters, which would begin anew with each.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 from dataplane import names
 from dataplane.contract_terms import ContractTerms
 from dataplane.judgement import Judgement, Verdict
-from dataplane.policy import Snapshot
+from dataplane.policy import ContractPolicy, Snapshot
 
 Scope = tuple[str, str]
 """Deployment and request class."""
@@ -91,7 +91,7 @@ class JudgedMetrics:
 
 
 class _Contracts(Collector):
-    """Which revision judges the requests that arrive now."""
+    """Which revision judges the requests that arrive now, and by which thresholds."""
 
     def __init__(self, read_snapshot: Callable[[], Snapshot]) -> None:
         self._read_snapshot = read_snapshot
@@ -106,7 +106,32 @@ class _Contracts(Collector):
             "1 for the revision of the contract that is enforced, by deployment.",
             labels=[names.LABEL_DEPLOYMENT, names.LABEL_CONTRACT_REVISION],
         )
-        for deployment in self._read_snapshot().deployments:
-            if deployment.contract is not None:
-                family.add_metric([deployment.name, deployment.contract.revision], 1)
+        under = [
+            (deployment.name, deployment.contract)
+            for deployment in self._read_snapshot().deployments
+            if deployment.contract is not None
+        ]
+        for name, contract in under:
+            family.add_metric([name, contract.revision], 1)
         yield family
+        yield _thresholds(under)
+
+
+def _thresholds(under: Sequence[tuple[str, ContractPolicy]]) -> Metric:
+    family = GaugeMetricFamily(
+        names.GATEWAY_OBJECTIVE_AT_MOST_SECONDS,
+        "How long an objective allows, at the boundary where it is measured.",
+        labels=[*_BY_OBJECTIVE, names.LABEL_BOUNDARY, names.LABEL_CONTRACT_REVISION],
+    )
+    for name, contract in under:
+        for request_class, terms in contract.terms_by_class.items():
+            for signal, seconds in _bounds(terms):
+                labels = [name, request_class, signal, terms.boundary.value, contract.revision]
+                family.add_metric(labels, seconds)
+    return family
+
+
+def _bounds(terms: ContractTerms) -> Iterator[tuple[str, float]]:
+    for objective in terms.objectives:
+        if objective.at_most_seconds is not None:
+            yield objective.signal.value, objective.at_most_seconds

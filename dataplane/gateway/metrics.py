@@ -3,6 +3,9 @@
 Everything about ended requests comes from `observe(record)`, the same record that spans and
 rows are made of. The gauges of requests in flight come from a single call at scrape time, so
 that invariant 5 holds within every scrape. No series carries a tenant.
+
+Each bucket of a latency remembers the trace of the last request that fell into it. A scraper that
+asks for OpenMetrics is told it as an exemplar, others see nothing of it.
 """
 
 from collections.abc import Callable
@@ -144,12 +147,13 @@ class GatewayMetrics:
         self._cached.labels(*scope).inc(record.num_cached_tokens or 0)
         self._output.labels(*scope).inc(record.num_output_tokens or 0)
         self._observe_metered(record.metered, scope)
+        exemplar = {names.LABEL_TRACE_ID: record.trace.trace_id}
         if record.latencies.queue_time is not None:
-            self._queue.labels(*scope).observe(record.latencies.queue_time)
+            self._queue.labels(*scope).observe(record.latencies.queue_time, exemplar)
         if (gap := record.latencies.at(Boundary.ENGINE).max_gap) is not None:
-            self._gap.labels(*scope).observe(gap)
+            self._gap.labels(*scope).observe(gap, exemplar)
         for boundary in Boundary:
-            self._observe_boundary(record, scope, boundary)
+            self._observe_boundary(record, scope, boundary, exemplar)
         self._judged.observe(record.judgement, scope)
 
     def render(self, accept: str | None = None) -> tuple[bytes, str]:
@@ -185,7 +189,11 @@ class GatewayMetrics:
             self._kv_block_seconds.labels(*scope).inc(metered.kv_block_seconds)
 
     def _observe_boundary(
-        self, record: RequestRecord, scope: tuple[str, str], boundary: Boundary
+        self,
+        record: RequestRecord,
+        scope: tuple[str, str],
+        boundary: Boundary,
+        exemplar: dict[str, str],
     ) -> None:
         at_boundary = record.latencies.at(boundary)
         for histogram, seconds in (
@@ -194,7 +202,7 @@ class GatewayMetrics:
             (self._e2e, at_boundary.e2e),
         ):
             if seconds is not None:
-                histogram.labels(*scope, boundary.value).observe(seconds)
+                histogram.labels(*scope, boundary.value).observe(seconds, exemplar)
 
     def _counter(self, name: str, what: str, labels: tuple[str, ...]) -> Counter:
         return Counter(name, what, labels, registry=self.registry)

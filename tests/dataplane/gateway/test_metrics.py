@@ -4,6 +4,9 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+from prometheus_client.openmetrics.parser import (
+    text_string_to_metric_families as parse_openmetrics,
+)
 from prometheus_client.parser import text_string_to_metric_families
 
 from dataplane.contract_terms import ContractTerms, Objective, ObjectiveSignal
@@ -287,6 +290,30 @@ def test_a_new_revision_goes_on_counting_where_the_old_one_was() -> None:
     assert samples[f"pilothouse_gateway_objective_judged_total{{{label}}}"] == 1
 
 
+def test_thresholds_are_those_of_the_revision_that_judges_now() -> None:
+    snapshots = [_promising("chat@7")]
+    metrics = _metrics(Gateway().report, 0, lambda: snapshots[-1])
+    assert _thresholds(metrics) == {
+        ("chat@7", "server", "ttft"): 0.3,
+        ("chat@7", "server", "tpot"): 0.001,
+        ("chat@7", "server", "max_itl"): 0.1,
+    }
+    snapshots.append(_promising("chat@8"))
+    assert {revision for revision, _, _ in _thresholds(metrics)} == {"chat@8"}
+
+
+def _thresholds(metrics: GatewayMetrics) -> dict[tuple[str, ...], float]:
+    families = text_string_to_metric_families(metrics.render()[0].decode())
+    return {
+        tuple(sample.labels[key] for key in ("contract_revision", "boundary", "objective")): (
+            sample.value
+        )
+        for family in families
+        if family.name == "pilothouse_gateway_objective_at_most_seconds"
+        for sample in family.samples
+    }
+
+
 def test_the_start_of_the_process_is_told_so_that_a_restart_can_be_known() -> None:
     assert _scrape(_metrics(Gateway().report, 0))["process_start_time_seconds"] > 1_700_000_000
 
@@ -300,6 +327,24 @@ def test_a_scraper_that_asks_for_openmetrics_gets_it() -> None:
     body, content_type = metrics.render("application/openmetrics-text; version=1.0.0")
     assert content_type.startswith("application/openmetrics-text")
     assert body.endswith(b"# EOF\n")
+
+
+def test_a_bucket_names_the_trace_of_the_last_request_in_it() -> None:
+    metrics = _metrics(Gateway().report, 0)
+    record = golden_record()
+    metrics.observe(record)
+    later = dataclasses.replace(record, trace=dataclasses.replace(record.trace, trace_id="f" * 32))
+    metrics.observe(later)
+    body, _ = metrics.render("application/openmetrics-text; version=1.0.0")
+    families = parse_openmetrics(body.decode())  # type: ignore[no-untyped-call]
+    samples = [sample for family in families for sample in family.samples]
+    exemplars = {s.name: s.exemplar for s in samples if s.exemplar is not None}
+    for latency in ("queue_time", "ttft", "tpot", "e2e"):
+        assert exemplars[f"pilothouse_gateway_{latency}_seconds_bucket"].labels == {
+            "trace_id": "f" * 32
+        }
+    assert record.trace.trace_id not in body.decode()
+    assert b"trace_id" not in metrics.render()[0]
 
 
 def test_input_tokens_are_those_of_requests_whose_engine_work_began() -> None:

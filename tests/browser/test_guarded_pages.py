@@ -12,7 +12,7 @@ import uvicorn
 from playwright.sync_api import Browser, Page
 
 from dataplane.access import Role
-from tests.browser.test_accessibility import violations
+from tests.browser.test_accessibility import dark_violations, violations
 from tests.controlplane.guarded_plane import PASSWORD, guarded_plane
 
 pytestmark = pytest.mark.browser
@@ -89,9 +89,9 @@ def test_axe_finds_nothing_where_people_log_in_and_keys_are_made(
             page.goto(f"{url}/{name}")
             for summary in page.locator("summary").all():
                 summary.click()
-            for theme in ("light", "dark"):
-                page.emulate_media(color_scheme=theme)
-                found[name, theme] = violations(page)
+            page.emulate_media(color_scheme="light")
+            found[name, "light"] = violations(page)
+            found[name, "dark"] = dark_violations(page)
             assert page.evaluate("document.documentElement.scrollWidth") <= width
         page.close()
     assert {where: what for where, what in found.items() if what} == {}

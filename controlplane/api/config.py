@@ -21,9 +21,11 @@ from controlplane.api.config_views import (
 )
 from controlplane.api.errors import InvalidBody
 from controlplane.api.free_text import FreeText
-from controlplane.specs.documents import LoadResult, parse_documents
+from controlplane.specs.documents import LoadResult, ParsedDocuments, parse_documents
 from controlplane.specs.installed import INSTALLED_CHECKS
 from controlplane.specs.kind import Kind, UnknownKindError, find_kind
+from controlplane.specs.problem import Problem
+from controlplane.specs.without_effect import warn_of_short_memory
 from controlplane.store.catalog import StoreCatalog
 from controlplane.store.database import Database
 from controlplane.store.deployments import (
@@ -110,8 +112,14 @@ def apply(body: ApplyRequest, request: Request) -> Any:
         _announce(request, applied)
     return ApplyResponse(
         applied=[view_applied(each) for each in applied],
-        warnings=[view_problem(warning) for warning in loaded.warnings],
+        warnings=[view_problem(each) for each in (*loaded.warnings, *_forgotten(request, parsed))],
     )
+
+
+def _forgotten(request: Request, parsed: ParsedDocuments) -> list[Problem]:
+    """Budgets over a longer time than this control plane keeps counts of."""
+    kept_days = request.app.state.retention.retention.count_days
+    return [each for item in parsed.loaded for each in warn_of_short_memory(item, kept_days)]
 
 
 @router.get("/config")

@@ -59,7 +59,8 @@ class StandingView:
     burns: list[BurnView]
     firing: list[FiringView]
     left_out: list[str]
-    """Alerts that can never fire at this target, a sentence each."""
+    """Alerts that can never fire at this target, or that the contract turns off: a sentence
+    each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +107,7 @@ def view_standing(standing: "Standing") -> StandingView:
         seconds_left=standing.seconds_left,
         burns=_burns(standing),
         firing=[_view_firing(each) for each in standing.firing],
-        left_out=list(left_out(promise.target, promise.period_seconds)),
+        left_out=list(left_out(promise.target, promise.period_seconds, promise.alerting)),
     )
 
 
@@ -127,7 +128,7 @@ def _burns(standing: "Standing") -> list[BurnView]:
 
 def _view_firing(firing: "Firing") -> FiringView:
     return FiringView(
-        grade=firing.threshold.grade.name,
+        grade=firing.threshold.grade.name.value,
         severity=firing.threshold.grade.severity.value,
         factor=float(firing.threshold.factor),
         long_burn_rate=firing.long_burn,

@@ -21,12 +21,24 @@ class Severity(StrEnum):
     TICKET = "ticket"
 
 
+class GradeName(StrEnum):
+    """How urgent a burn is, the most urgent first."""
+
+    PAGE_QUICK = "page_quick"
+    """2 % of a budget of 30 days in an hour."""
+    PAGE_SLOW = "page_slow"
+    """5 % in six hours."""
+    TICKET_QUICK = "ticket_quick"
+    """10 % in a day."""
+    TICKET_SLOW = "ticket_slow"
+    """10 % in three days."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertGrade:
     """One pair of windows."""
 
-    name: str
-    """page_quick, page_slow, ticket_quick or ticket_slow."""
+    name: GradeName
     severity: Severity
     budget_share: Decimal
     """Of the whole budget, spent in one long window at the factor."""
@@ -42,7 +54,6 @@ class AlertGrade:
 
 
 def _grades(*shares: str) -> tuple[AlertGrade, ...]:
-    names = ("page_quick", "page_slow", "ticket_quick", "ticket_slow")
     severities = (Severity.PAGE, Severity.PAGE, Severity.TICKET, Severity.TICKET)
     windows = ((HOUR, 5 * MINUTE), (6 * HOUR, 30 * MINUTE), (DAY, 2 * HOUR), (3 * DAY, 6 * HOUR))
     return tuple(
@@ -54,7 +65,7 @@ def _grades(*shares: str) -> tuple[AlertGrade, ...]:
             short_seconds=short,
         )
         for name, severity, share, (long, short) in zip(
-            names, severities, shares, windows, strict=True
+            GradeName, severities, shares, windows, strict=True
         )
     )
 

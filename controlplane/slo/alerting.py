@@ -3,14 +3,15 @@
 A grade whose factor is above the highest burn that the target allows can never fire: at 90 %
 fourteen times the budget is more than every request. One that looks back for longer than the
 budget's period is of several budgets. Both are left out, and said, since an alert that is there and
-cannot speak is worse than none.
+cannot speak is worse than none. A contract may turn grades off as well, and say how many requests
+are enough to judge by.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
-from controlplane.slo.alert_windows import AlertGrade, grades_of, short
+from controlplane.slo.alert_windows import AlertGrade, GradeName, grades_of, short
 from controlplane.slo.burn_rate import budget_of, burn_rate, shortest
 from controlplane.slo.event_counts import EventCounts
 
@@ -22,6 +23,22 @@ DEFAULT_MIN_EVENTS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AlertTerms:
+    """What a contract says of its alerts."""
+
+    min_events: int = DEFAULT_MIN_EVENTS
+    """Requests in the long window below which no grade fires."""
+    off: frozenset[GradeName] = frozenset()
+    """Grades that nobody wants."""
+    team: str | None = None
+    """Whose alerts they are; None: it does not say."""
+
+
+DEFAULT_TERMS = AlertTerms()
+"""Of a contract that says nothing of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Threshold:
     """From which error ratio on a grade fires, for one target and period."""
 
@@ -30,7 +47,9 @@ class Threshold:
     error_ratio: Decimal
     """factor * (1 - target); from 1 on no outage would fire it."""
     why_left_out: str | None = None
-    """None where it can fire and means something."""
+    """None where it can fire, means something and is wanted."""
+    is_off: bool = False
+    """It is left out because the contract turns it off."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,22 +61,33 @@ class Firing:
     short_burn: float
 
 
-def thresholds(target: float, period_seconds: float) -> tuple[Threshold, ...]:
+def thresholds(
+    target: float, period_seconds: float, terms: AlertTerms = DEFAULT_TERMS
+) -> tuple[Threshold, ...]:
     """Of all grades, those that are left out too."""
-    return tuple(_threshold(grade, target, period_seconds) for grade in grades_of(period_seconds))
+    return tuple(
+        _threshold(grade, target, period_seconds, terms) for grade in grades_of(period_seconds)
+    )
 
 
-def left_out(target: float, period_seconds: float) -> Iterator[str]:
+def left_out(
+    target: float, period_seconds: float, terms: AlertTerms = DEFAULT_TERMS
+) -> Iterator[str]:
     """A sentence for each grade that is left out."""
-    for each in thresholds(target, period_seconds):
+    for each in thresholds(target, period_seconds, terms):
         if each.why_left_out is not None:
             yield each.why_left_out
 
 
-def _threshold(grade: AlertGrade, target: float, period_seconds: float) -> Threshold:
+def _threshold(
+    grade: AlertGrade, target: float, period_seconds: float, terms: AlertTerms
+) -> Threshold:
     budget, factor = budget_of(target), grade.factor(period_seconds)
     why = None
-    if factor * budget >= 1:
+    is_off = grade.name in terms.off
+    if is_off:
+        why = f"no {grade.name} alert: the contract turns it off"
+    elif factor * budget >= 1:
         why = (
             f"no {grade.name} alert, which could never fire: {shortest(factor)} times a budget of "
             f"{shortest(budget)} is {shortest(factor * budget)}, and at most every request can be "
@@ -68,23 +98,28 @@ def _threshold(grade: AlertGrade, target: float, period_seconds: float) -> Thres
             f"no {grade.name} alert: it looks back for {short(grade.long_seconds)}, which is "
             "longer than the contract's window"
         )
-    return Threshold(grade=grade, factor=factor, error_ratio=factor * budget, why_left_out=why)
+    return Threshold(
+        grade=grade,
+        factor=factor,
+        error_ratio=factor * budget,
+        why_left_out=why,
+        is_off=is_off,
+    )
 
 
 def firing(
     counts_over: CountsOver,
     target: float,
     period_seconds: float,
-    *,
-    min_events: int = DEFAULT_MIN_EVENTS,
+    terms: AlertTerms = DEFAULT_TERMS,
 ) -> tuple[Firing, ...]:
     """Grades whose long and short window both burn faster than their factor, the most urgent
-    first. Fewer than `min_events` in the long window fire nothing."""
+    first. Fewer than the terms' `min_events` in the long window fire nothing."""
     found = []
-    for threshold in thresholds(target, period_seconds):
+    for threshold in thresholds(target, period_seconds, terms):
         long = counts_over(threshold.grade.long_seconds)
         short = counts_over(threshold.grade.short_seconds)
-        if threshold.why_left_out is not None or long.total < min_events:
+        if threshold.why_left_out is not None or long.total < terms.min_events:
             continue
         burns = burn_rate(long, target), burn_rate(short, target)
         if all(burn is not None and burn > threshold.factor for burn in burns):

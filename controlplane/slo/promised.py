@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from controlplane.slo.alerting import DEFAULT_TERMS, AlertTerms
+from controlplane.specs.alerting import alert_terms
 from controlplane.specs.contract import ClassContractSpec, SLOContractSpec
 from dataplane import names
 
@@ -23,6 +25,8 @@ class Promise:
     """Of the error budget."""
     contract_revision: str
     """As `chat@7`."""
+    alerting: AlertTerms = DEFAULT_TERMS
+    """What the contract says of its alerts."""
 
     @property
     def name(self) -> str:
@@ -32,6 +36,7 @@ class Promise:
 
 def promises_of(deployment: str, revision: str, spec: SLOContractSpec) -> Iterator[Promise]:
     """In the contract's order. `revision` is `name@number`."""
+    alerting = alert_terms(spec.alerting)
     for request_class, promised in spec.classes.items():
         for objective, at_most, target in _objectives(promised):
             yield Promise(
@@ -42,6 +47,7 @@ def promises_of(deployment: str, revision: str, spec: SLOContractSpec) -> Iterat
                 target=target,
                 period_seconds=spec.window,
                 contract_revision=revision,
+                alerting=alerting,
             )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from controlplane.slo.alert_windows import BURN_WINDOWS
-from controlplane.slo.alerting import DEFAULT_MIN_EVENTS, Firing, firing
+from controlplane.slo.alerting import Firing, firing
 from controlplane.slo.burn_rate import burn_rate, remaining_share, seconds_to_exhaustion
 from controlplane.slo.event_counts import NO_EVENTS, EventCounts
 from controlplane.slo.promised import Promise
@@ -51,14 +51,14 @@ def standing_of(
     budget: EventCounts,
     *,
     is_seen: bool,
-    min_events: int = DEFAULT_MIN_EVENTS,
 ) -> Standing:
     """`is_seen`: any gateway that counts was heard of late."""
+    min_events = promise.alerting.min_events
     fires = firing(
         lambda seconds: counts_by_window.get(seconds, NO_EVENTS),
         promise.target,
         promise.period_seconds,
-        min_events=min_events,
+        promise.alerting,
     )
     left = remaining_share(budget, promise.target)
     state = state_of(

@@ -4,6 +4,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
+from controlplane.specs.alerting import AlertingSpec
 from controlplane.specs.kind import SpecModel
 from controlplane.specs.names import Name
 from controlplane.specs.quantity import Duration, Target
@@ -73,3 +74,5 @@ class SLOContractSpec(SpecModel):
     """The time over which the error budget is spent."""
     classes: Annotated[dict[Name, ClassContractSpec], Field(min_length=1)]
     """What each request class is promised, by its name in the policy."""
+    alerting: AlertingSpec | None = None
+    """When alerts of a burning budget speak, and whose they are."""

@@ -2,7 +2,10 @@
 
 from collections.abc import Iterator
 
-from controlplane.slo.alerting import left_out
+from controlplane.slo.alert_windows import DAY, short
+from controlplane.slo.alerting import thresholds
+from controlplane.slo.prometheus.burning import RETENTION_SECONDS
+from controlplane.specs.alerting import alert_terms
 from controlplane.specs.contract import SLOContractSpec
 from controlplane.specs.policy import AdmissionPolicySpec
 from controlplane.specs.problem import Path, Problem
@@ -16,8 +19,21 @@ def warn_of_no_effect(loaded: LoadedDocument) -> list[Problem]:
     if isinstance(spec, AdmissionPolicySpec):
         found += _left_out(spec)
     if isinstance(spec, SLOContractSpec):
-        found += _dead_alerts(spec)
+        found += [*_dead_alerts(spec), *_unkept_by_prometheus(spec)]
     return [loaded.source.problem(path, what) for path, what in found]
+
+
+def warn_of_short_memory(loaded: LoadedDocument, kept_days: float) -> list[Problem]:
+    """A budget over a longer time than this control plane keeps counts of."""
+    spec = loaded.document.spec
+    if not isinstance(spec, SLOContractSpec) or spec.window <= kept_days * DAY:
+        return []
+    what = (
+        f"counts are kept for {kept_days:g} days, which is less than this window: what was spent "
+        f"before would be forgotten, and the budget look fuller than it is. Choose a shorter "
+        f"window, or have the control plane keep them for longer (--keep-count-days)"
+    )
+    return [loaded.source.problem(("spec", "window"), what)]
 
 
 def _left_out(spec: AdmissionPolicySpec) -> Iterator[tuple[Path, str]]:
@@ -35,11 +51,27 @@ def _left_out(spec: AdmissionPolicySpec) -> Iterator[tuple[Path, str]]:
 
 
 def _dead_alerts(spec: SLOContractSpec) -> Iterator[tuple[Path, str]]:
+    terms = alert_terms(spec.alerting)
+    for path, target in _targets(spec):
+        for threshold in thresholds(target, spec.window, terms):
+            if threshold.why_left_out is not None and not threshold.is_off:
+                yield path, threshold.why_left_out
+
+
+def _targets(spec: SLOContractSpec) -> Iterator[tuple[Path, float]]:
     for name, promised in spec.classes.items():
         at: Path = ("spec", "classes", name)
         for index, objective in enumerate(promised.objectives):
-            for sentence in left_out(objective.target, spec.window):
-                yield (*at, "objectives", index, "for"), sentence
+            yield (*at, "objectives", index, "for"), objective.target
         if promised.together is not None:
-            for sentence in left_out(promised.together.target, spec.window):
-                yield (*at, "together", "for"), sentence
+            yield (*at, "together", "for"), promised.together.target
+
+
+def _unkept_by_prometheus(spec: SLOContractSpec) -> Iterator[tuple[Path, str]]:
+    if spec.window > RETENTION_SECONDS:
+        yield (
+            ("spec", "window"),
+            f"Prometheus keeps {short(RETENTION_SECONDS)} as it is shipped, which is less than "
+            f"this window: it gets no record of what is left of the budget, and `pilothouse slo "
+            f"status` tells it",
+        )

@@ -23,8 +23,10 @@ from controlplane.operator.feed import SnapshotFeed
 from controlplane.operator.installed import InstalledPlugins
 from controlplane.operator.observed import ObservedState
 from controlplane.operator.operator import Operator
+from controlplane.retention_worker import RetentionWorker
 from controlplane.store.connection import DatabaseKind
 from controlplane.store.database import Database
+from controlplane.store.retention import Retention
 from controlplane.store.tables import RevisionRow
 from dataplane.access import AuthMode
 from tests.controlplane.config_documents import config_database
@@ -60,6 +62,7 @@ def serve_config(folder: Path, database: Database | None = None) -> Iterator[Con
     app.state.config_db = database
     requests = folder / "requests-of-config-server.db"
     app.state.request_db = open_sqlite(requests, DatabaseKind.REQUESTS)
+    app.state.retention = RetentionWorker(app.state.request_db, Retention())  # never started
     # Never started: it holds nothing back, and brings nothing about.
     app.state.operator = Operator(
         database, InstalledPlugins(folder), served.observed, SnapshotFeed()

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from controlplane.slo.alert_windows import BURN_WINDOWS, DAY, MINUTE, short
-from controlplane.slo.alerting import DEFAULT_MIN_EVENTS, Threshold, left_out, thresholds
+from controlplane.slo.alerting import Threshold, left_out, thresholds
 from controlplane.slo.burn_rate import budget_of, percent, shortest
 from controlplane.slo.prometheus.counting import SLOT_SECONDS, sum_name, sum_of_fives
 from controlplane.slo.prometheus.links import Links
@@ -116,7 +116,7 @@ def _budget(promise: Promise) -> Iterator[RecordingRule]:
 
 
 def _alerts(promise: Promise, links: Links) -> Iterator[AlertRule]:
-    for threshold in thresholds(promise.target, promise.period_seconds):
+    for threshold in thresholds(promise.target, promise.period_seconds, promise.alerting):
         if threshold.why_left_out is None:
             yield _alert(promise, threshold, links)
 
@@ -125,7 +125,7 @@ def _alert(promise: Promise, threshold: Threshold, links: Links) -> AlertRule:
     grade, selector = threshold.grade, _selector(promise)
     long, brief = short(grade.long_seconds), short(grade.short_seconds)
     bound = shortest(threshold.error_ratio)
-    enough = f"{sum_name('judged', grade.long_seconds)}{selector} >= {DEFAULT_MIN_EVENTS}"
+    enough = f"{sum_name('judged', grade.long_seconds)}{selector} >= {promise.alerting.min_events}"
     expr = (
         f"({_bad_ratio(promise, grade.long_seconds)}) > {bound}\n"
         f"and ({_bad_ratio(promise, grade.short_seconds)}) > {bound}\n"
@@ -139,8 +139,9 @@ def _alert(promise: Promise, threshold: Threshold, links: Links) -> AlertRule:
         expr=expr,
         labels={
             names.LABEL_SEVERITY: grade.severity.value,
-            names.LABEL_GRADE: grade.name,
+            names.LABEL_GRADE: grade.name.value,
             **_labels(promise),
+            **({} if promise.alerting.team is None else {names.LABEL_TEAM: promise.alerting.team}),
         },
         annotations={
             "summary": f"The error budget of {what} is burning",
@@ -158,7 +159,7 @@ def _alert(promise: Promise, threshold: Threshold, links: Links) -> AlertRule:
 
 
 def _left_out(promise: Promise) -> Iterator[str]:
-    yield from left_out(promise.target, promise.period_seconds)
+    yield from left_out(promise.target, promise.period_seconds, promise.alerting)
     if promise.period_seconds > RETENTION_SECONDS:
         yield (
             f"no record of what is left of the budget: its window is longer than the "

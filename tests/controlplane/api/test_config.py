@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from controlplane.store.connection import DatabaseKind
-from tests.controlplane.config_documents import DEPLOYMENT, MODEL, SERVICE
+from tests.controlplane.config_documents import DEPLOYMENT, DESIGN_CONTRACT, MODEL, SERVICE
 from tests.controlplane.config_server import ConfigServer, serve_config
 from tests.databases import Databases
 
@@ -52,6 +52,17 @@ def test_what_can_have_no_effect_is_answered_with_its_place(server: ConfigServer
 
     keys = [warning["key"] for warning in response.json()["warnings"]]
     assert keys == ["spec.classes.interactive.objectives[1].for"]
+
+
+def test_a_budget_longer_than_counts_are_kept_is_answered_with_the_remedy(
+    server: ConfigServer,
+) -> None:
+    long = DESIGN_CONTRACT.replace("window: 30d", "window: 500d")
+    warnings = post(server, long).json()["warnings"]
+
+    [_, of_counts] = [each["message"] for each in warnings if each["key"] == "spec.window"]
+    assert "400 days" in of_counts
+    assert "--keep-count-days" in of_counts
 
 
 def test_documents_are_read_and_refused_while_somebody_else_is_writing(

@@ -4,8 +4,8 @@ import functools
 
 import pytest
 
-from controlplane.slo.alert_windows import DAY, HOUR, MINUTE, grades_of
-from controlplane.slo.alerting import DEFAULT_MIN_EVENTS, firing, thresholds
+from controlplane.slo.alert_windows import DAY, HOUR, MINUTE, GradeName, grades_of
+from controlplane.slo.alerting import DEFAULT_MIN_EVENTS, AlertTerms, firing, thresholds
 from controlplane.slo.burn_rate import burn_rate, percent, seconds_to_exhaustion
 from controlplane.slo.event_counts import NO_EVENTS, EventCounts
 from controlplane.slo.state import SLOState, state_of
@@ -79,7 +79,7 @@ def test_t3_a_burn_of_two_is_a_slow_ticket_alone_and_lasts_half_the_period() -> 
 
 
 def test_t4_at_90_percent_no_quick_page_can_fire_and_a_slow_one_can() -> None:
-    by_name = {each.grade.name: each for each in thresholds(0.9, PERIOD)}
+    by_name = {each.grade.name.value: each for each in thresholds(0.9, PERIOD)}
     assert float(by_name["page_quick"].error_ratio) == pytest.approx(1.44)
     assert by_name["page_quick"].why_left_out is not None
     assert float(by_name["page_slow"].error_ratio) == pytest.approx(0.6)
@@ -119,8 +119,8 @@ def test_t5_windows_are_sums_of_counts_and_no_means_of_ratios() -> None:
 def test_factors_of_thirty_days_are_those_of_the_workbook(
     name: str, factor: float, at_999: float, at_99: float
 ) -> None:
-    strict = {each.grade.name: each for each in thresholds(0.999, PERIOD)}[name]
-    loose = {each.grade.name: each for each in thresholds(0.99, PERIOD)}[name]
+    strict = {each.grade.name.value: each for each in thresholds(0.999, PERIOD)}[name]
+    loose = {each.grade.name.value: each for each in thresholds(0.99, PERIOD)}[name]
     assert float(strict.factor) == factor
     assert str(float(strict.error_ratio)) == str(at_999)  # shortest form, no artefact of floats
     assert float(loose.error_ratio) == at_99
@@ -169,6 +169,19 @@ def test_one_failure_of_a_few_requests_fires_nothing() -> None:
     assert _names(few, 0.999, MINUTE) == []
     more = RecordedCounts(MINUTE, [CountSlot(start_unix=0, counts=EventCounts(good=9, total=10))])
     assert "page_quick" in _names(more, 0.999, MINUTE)
+
+
+def test_a_contract_says_how_many_requests_are_enough_and_which_grades_it_wants() -> None:
+    found = RecordedCounts(MINUTE, [CountSlot(start_unix=0, counts=EventCounts(good=0, total=12))])
+    over = functools.partial(found.over, end_unix=MINUTE)
+
+    def fired(terms: AlertTerms) -> list[str]:
+        return [each.threshold.grade.name for each in firing(over, 0.99, PERIOD, terms)]
+
+    assert fired(AlertTerms(min_events=13)) == []
+    assert fired(AlertTerms(min_events=12)) == list(GradeName)
+    off = frozenset({GradeName.PAGE_QUICK, GradeName.TICKET_SLOW})
+    assert fired(AlertTerms(off=off)) == ["page_slow", "ticket_quick"]
 
 
 def test_more_good_than_all_is_refused() -> None:

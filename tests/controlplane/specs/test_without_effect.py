@@ -1,5 +1,9 @@
 """What can have no effect is said, and never passed over in silence."""
 
+import pytest
+
+from controlplane.specs.documents import parse_documents
+from controlplane.specs.without_effect import warn_of_short_memory
 from tests.controlplane.config_documents import DESIGN_CONTRACT, DESIGN_POLICY, SERVICE, load
 
 
@@ -13,6 +17,29 @@ def test_an_alert_that_can_never_fire_is_said_with_its_place() -> None:
 
     assert place == "spec.classes.interactive.objectives[1].for"
     assert "page_quick" in what
+
+
+def test_an_alert_that_the_contract_turns_off_is_no_surprise() -> None:
+    loose = DESIGN_CONTRACT.replace("at_most: 40ms, for: 95%", "at_most: 40ms, for: 90%")
+    off = f"{loose}  alerting: {{off: [page_quick]}}\n"
+
+    assert warnings(DESIGN_POLICY, off) == {}
+
+
+def test_a_budget_longer_than_prometheus_keeps_is_said() -> None:
+    long = DESIGN_CONTRACT.replace("window: 30d", "window: 90d")
+
+    assert "35d" in warnings(DESIGN_POLICY, long)["spec.window"]
+
+
+@pytest.mark.parametrize(("kept_days", "num_warnings"), [(30, 0), (29, 1)])
+def test_a_budget_longer_than_counts_are_kept_would_forget(
+    kept_days: float, num_warnings: int
+) -> None:
+    [item] = parse_documents([("f0.yaml", DESIGN_CONTRACT)]).loaded
+    found = warn_of_short_memory(item, kept_days)
+
+    assert [warning.key for warning in found] == ["spec.window"] * num_warnings
 
 
 def test_what_has_an_effect_gives_no_warning() -> None:

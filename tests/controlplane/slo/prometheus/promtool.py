@@ -29,7 +29,11 @@ def find_promtool() -> str:
     return found
 
 
-def contract(objectives: Sequence[Mapping[str, str]], window: str = "30d") -> SLOContractSpec:
+def contract(
+    objectives: Sequence[Mapping[str, str]],
+    window: str = "30d",
+    alerting: Mapping[str, Any] | None = None,
+) -> SLOContractSpec:
     """One class, `interactive`, at the boundary of the server."""
     return SLOContractSpec.model_validate_json(
         json.dumps(
@@ -37,6 +41,7 @@ def contract(objectives: Sequence[Mapping[str, str]], window: str = "30d") -> SL
                 "boundary": "server",
                 "window": window,
                 "classes": {"interactive": {"objectives": list(objectives)}},
+                "alerting": alerting,
             }
         )
     )

@@ -109,6 +109,31 @@ def test_an_alert_that_could_never_fire_is_left_out_and_said() -> None:
     assert "1.44" in burning.left_out[0]
 
 
+def test_a_contract_decides_how_many_requests_are_enough_and_whose_its_alerts_are(
+    tmp_path: Path,
+) -> None:
+    alerting = {"min_events": 25, "off": ["ticket_slow"], "team": "chat-oncall"}
+    spec = contract([{"signal": "availability", "for": "99.9%"}], alerting=alerting)
+    files = write_rules(tmp_path, spec)
+    check(tmp_path, files)
+    scrapes = 4 * 20
+    series = {
+        STARTED: f"0x{scrapes}",
+        VERSION: f"0x{scrapes}",
+        JUDGED: f"0x3 {_scraped((1, scrapes))}",
+        GOOD: f"0x{scrapes}",
+    }
+    grades = ["page_quick", "page_slow", "ticket_quick"]
+    ours = 'count by (team) (ALERTS{alertstate="firing"})'
+    try_rules(
+        tmp_path,
+        files,
+        series,
+        firing=[Firing(at="5m", grades=[]), Firing(at="12m", grades=grades)],
+        expected=[Expected(at="12m", expr=ours, samples={'{team="chat-oncall"}': 3})],
+    )
+
+
 def test_a_new_revision_is_told_and_ends_no_series_and_no_alert() -> None:
     def rules(revision: str) -> list[AlertRule | RecordingRule]:
         burning = burning_groups(list(promises_of("chat", revision, _AVAILABILITY)), LINKS)

@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from controlplane.store.latency_buckets import bucket_of
-from controlplane.store.request_rows import MINUTE_SECONDS, CountKey, judged_measures
+from controlplane.store.request_rows import (
+    MINUTE_SECONDS,
+    CountKey,
+    in_their_minutes,
+    judged_measures,
+    judged_minute_of,
+)
 from controlplane.store.request_tables import RequestRow
 from dataplane.contract_terms import ContractTerms
 from dataplane.judgement import Judgement, judge
@@ -67,11 +73,14 @@ def _judge(row: RequestRow, at_client: BoundaryLatencies, terms: ContractTerms) 
 
 def _counts(row: RequestRow, changes: Counter[str]) -> Counter[CountKey]:
     seconds = row.arrived_at_unix_ns // 10**9
-    names = (
+    return in_their_minutes(
         seconds - seconds % MINUTE_SECONDS,
-        row.deployment or "",
-        row.request_class or "",
-        row.tenant or "",
-        row.contract_revision or "",
+        judged_minute_of(row.arrived_at_unix_ns, row.last_write, row.finished),
+        (
+            row.deployment or "",
+            row.request_class or "",
+            row.tenant or "",
+            row.contract_revision or "",
+        ),
+        changes,
     )
-    return Counter({CountKey(*names, measure): n for measure, n in changes.items() if n})

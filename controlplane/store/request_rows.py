@@ -5,6 +5,7 @@ there a missing name is the empty string, which no document can be called.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from sqlalchemy import String
@@ -19,6 +20,8 @@ from dataplane.record import RequestRecord
 
 MINUTE_SECONDS = 60
 _NANOSECONDS = 1_000_000_000
+_LONGEST_SECONDS = 30 * 86_400
+"""No request lives longer."""
 _ERRORS = frozenset({Disposition.ERROR, Disposition.LOST, Disposition.DEADLINE, Disposition.SHED})
 _TEXT_LIMITS: dict[str, int] = {
     column.name: column.type.length
@@ -40,7 +43,28 @@ class CountKey(NamedTuple):
 
 def minute_of(record: RequestRecord) -> int:
     """Start of the minute in which the request arrived, in seconds since the epoch."""
-    seconds = record.arrived_at_unix_ns // _NANOSECONDS
+    return _minute(record.arrived_at_unix_ns, 0.0)
+
+
+def judged_minute_of(
+    arrived_at_unix_ns: int, last_write: float | None, finished: float | None
+) -> int:
+    """Start of the minute in which the request ended and was judged, by the seconds since its
+    arrival at which its row says so. Of one that was lost with its gateway nobody knows the end:
+    it counts when it arrived, and so does one whose end cannot be."""
+    after = (last_write if last_write is not None else finished) or 0.0
+    return _minute(arrived_at_unix_ns, after if 0 <= after <= _LONGEST_SECONDS else 0.0)
+
+
+def is_of_objective(measure: str) -> bool:
+    """Whether it is counted in the minute in which requests were judged. A gateway counts it at
+    that moment too, so that windows of both hold the same requests; and by the minute of arrival
+    the newest part of every window would have what ended fast or badly, and nothing else."""
+    return measure.startswith("objective.")
+
+
+def _minute(arrived_at_unix_ns: int, seconds_after: float) -> int:
+    seconds = (arrived_at_unix_ns + round(seconds_after * _NANOSECONDS)) // _NANOSECONDS
     return seconds - seconds % MINUTE_SECONDS
 
 
@@ -101,8 +125,8 @@ def compact_row(record: RequestRecord) -> dict[str, Any]:
 
 
 def count_measures(record: RequestRecord) -> Counter[CountKey]:
-    """What the request adds to the exact counts of its minute."""
-
+    """What the request adds to the exact counts: of the minute in which it arrived, and, by
+    objective, of that in which it was judged."""
     amounts = {"offered": 1, f"disposition.{record.disposition.value}": 1}
     if record.judgement is not None:
         amounts |= dict.fromkeys(judged_measures(record.judgement), 1)
@@ -113,14 +137,32 @@ def count_measures(record: RequestRecord) -> Counter[CountKey]:
     amounts["tokens.output"] = record.num_output_tokens or 0  # what nobody knows adds nothing
     amounts["tokens.cached"] = record.num_cached_tokens or 0
     amounts |= metered_amounts(record)
+    judged = judged_minute_of(
+        record.arrived_at_unix_ns,
+        _at(record, EventKind.LAST_WRITE),
+        _last_at(record, EventKind.FINISHED),
+    )
     names = (
-        minute_of(record),
         storable(record.deployment or "", 128),
         storable(record.request_class or "", 128),
         _counted_tenant(record),
         storable(record.contract_revision or "", 160),
     )
-    return Counter({CountKey(*names, measure): n for measure, n in amounts.items() if n})
+    return in_their_minutes(minute_of(record), judged, names, amounts)
+
+
+def in_their_minutes(
+    arrived: int, judged: int, names: tuple[str, str, str, str], amounts: Mapping[str, int]
+) -> Counter[CountKey]:
+    """Keys for `amounts` by measure, each in its minute. `names` are deployment, class, tenant and
+    contract revision; what is 0 is left out."""
+    return Counter(
+        {
+            CountKey(judged if is_of_objective(measure) else arrived, *names, measure): n
+            for measure, n in amounts.items()
+            if n
+        }
+    )
 
 
 def _counted_tenant(record: RequestRecord) -> str:

@@ -126,7 +126,8 @@ class MinuteCountRow(RequestBase):
     )
 
     minute_unix: Mapped[int] = mapped_column(BigInteger, primary_key=True)
-    """Start of the minute of the request's arrival, seconds since the epoch."""
+    """Start of the minute of the request's arrival, seconds since the epoch; of objective.* that of
+    its end, when it was judged."""
     deployment: Mapped[str] = mapped_column(String(128), primary_key=True)
     request_class: Mapped[str] = mapped_column(String(128), primary_key=True)
     tenant: Mapped[str] = mapped_column(String(128), primary_key=True)

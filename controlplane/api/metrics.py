@@ -29,6 +29,7 @@ class StateCollector(Collector):
         """A gateway that never reported has no age, a snapshot that was never built no version."""
         yield self._replicas()
         yield self._held()
+        yield self._failures()
         yield self._ages()
         yield from self._snapshot()
         operator = self._state.operator
@@ -64,6 +65,16 @@ class StateCollector(Collector):
         )
         for name in sorted(self._state.operator.holds):
             family.add_metric((name,), 1)
+        return family
+
+    def _failures(self) -> Metric:
+        family = GaugeMetricFamily(
+            names.CONTROLPLANE_DEPLOYMENT_FAILURES,
+            "Replicas of a deployment that failed one after the other.",
+            labels=(names.LABEL_DEPLOYMENT,),
+        )
+        for name, number in sorted(self._state.operator.failures.items()):
+            family.add_metric((name,), number)
         return family
 
     def _ages(self) -> Metric:

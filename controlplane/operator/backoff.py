@@ -47,6 +47,16 @@ class Backoff:
             last_reason=reason,
         )
 
+    def note_all_ready(self, deployment: str, seconds: float) -> None:
+        """Every replica that is wanted has been ready for so long, at least."""
+        if seconds >= _STEADY_SECONDS:
+            self._failures.pop(deployment, None)
+
+    def num_failures(self, deployment: str, digest: str) -> int:
+        """In a row, of this spec; 0 once what failed has been overcome."""
+        failures = self._failures.get(deployment)
+        return 0 if failures is None or failures.digest != digest else failures.num_failures
+
     def find_hold(self, deployment: str, digest: str) -> str | None:
         """Why the deployment must not start a replica now; None when it may."""
         failures = self._failures.get(deployment)

@@ -46,6 +46,11 @@ class Operator:
         """Deployments that lack replicas and get none now, with the reason."""
         return self._reconciler.holds
 
+    @property
+    def failures(self) -> dict[str, int]:
+        """How many replicas of a deployment failed in a row; those with none are left out."""
+        return self._reconciler.failures
+
     def start(self) -> None:
         """Begin the first pass."""
         self._thread.start()

@@ -83,6 +83,8 @@ class Reconciler:
         self._is_first_pass = True  # until all that an earlier control plane left is judged
         self.holds: dict[str, str] = {}
         """Deployments that lack replicas and get none now, with the reason."""
+        self.failures: dict[str, int] = {}
+        """How many replicas of a deployment failed in a row; those with none are left out."""
 
     @property
     def replicas(self) -> list[Replica]:
@@ -105,6 +107,7 @@ class Reconciler:
         self._begin_stops(plan.stops)
         self._advance_drains()
         self._begin_starts(plan.starts, desired)
+        self._count_failures(desired, plan)
         self._tell(plan, deployments)
         unsettled = (ReplicaState.STARTING, ReplicaState.DRAINING)
         return any(replica.state in unsettled for replica in self.replicas)
@@ -305,6 +308,18 @@ class Reconciler:
         }
         actual = [replica.actual() for replica in self.replicas]
         return plan_replicas(desired, actual, holds, self._unreadable)
+
+    def _count_failures(self, desired: Sequence[DesiredReplicas], plan: Plan) -> None:
+        now = self._clock()
+        for name in plan.settled:
+            ready_ats = [r.ready_at for r in self.replicas if r.spec.deployment == name]
+            latest = max((now if at is None else at for at in ready_ats), default=now)
+            self._backoff.note_all_ready(name, now - latest)
+        counted = {
+            each.deployment: self._backoff.num_failures(each.deployment, each.digest)
+            for each in desired
+        }
+        self.failures = {name: number for name, number in counted.items() if number}
 
     def _begin_stops(self, stops: Sequence[Stop]) -> None:
         for stop in stops:

@@ -15,6 +15,10 @@ class Links:
         """One page of ops/runbooks, by its name."""
         return f"{self.console_url.rstrip('/')}/runbooks/{quote(name)}"
 
+    def page(self, path: str) -> str:
+        """One of its pages, as it stands: also with templates of Prometheus in it."""
+        return f"{self.console_url.rstrip('/')}/{path}"
+
     def deployment(self, name: str) -> str:
         """Where one deployment is drawn."""
         return f"{self.console_url.rstrip('/')}/deployments/{quote(name)}"

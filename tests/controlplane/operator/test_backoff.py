@@ -42,6 +42,19 @@ def test_a_steady_replica_ends_the_row() -> None:
     assert backoff.find_hold("chat", "d") is None
 
 
+def test_failures_are_counted_while_the_next_one_starts_and_forgotten_once_all_are_steady() -> None:
+    clock = Clock()
+    backoff = Backoff(clock)
+    for _ in range(4):
+        backoff.note_failure("chat", "d", "boom", ready_seconds=None)
+    clock.now += 3600
+    assert backoff.num_failures("chat", "d") == 4
+    backoff.note_all_ready("chat", 59)
+    assert backoff.num_failures("chat", "d") == 4
+    backoff.note_all_ready("chat", 60)
+    assert backoff.num_failures("chat", "d") == 0
+
+
 def test_a_changed_spec_is_a_fresh_start_and_deployments_do_not_share() -> None:
     backoff = Backoff(Clock())
     for _ in range(4):
@@ -50,3 +63,5 @@ def test_a_changed_spec_is_a_fresh_start_and_deployments_do_not_share() -> None:
     assert backoff.find_hold("batch", "d") is None
     backoff.note_failure("chat", "other", "boom", ready_seconds=None)
     assert backoff.find_hold("chat", "other") is None
+    assert backoff.num_failures("chat", "d") == 0
+    assert backoff.num_failures("chat", "other") == 1

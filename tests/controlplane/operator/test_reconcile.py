@@ -146,11 +146,13 @@ def test_a_crash_loop_waits_and_shows_why(room: Room) -> None:
     hold = room.reconciler.holds["chat"]
     assert hold.startswith("failed 2 times in a row, next start in")
     assert hold.endswith("the weights are missing: install them")
+    assert room.reconciler.failures == {"chat": 2}
     with room.database.reading() as session:
         assert list_unended(session) == []
     room.apply(settings="{}")
     room.bring_up()
     assert room.reconciler.holds == {}
+    assert room.reconciler.failures == {}
 
 
 def test_a_replica_that_generates_no_token_never_becomes_ready(room: Room) -> None:
@@ -203,6 +205,7 @@ def test_a_missing_artifact_holds_the_start_and_keeps_what_runs(room: Room) -> N
     room.weights.unlink()
     room.reconciler.reconcile()
     assert f"{room.weights} does not exist" in room.reconciler.holds["chat"]
+    assert room.reconciler.failures == {}
     assert room.endpoints() == [replica.replica_id]
     assert room.snapshot().deployments[0].tokenizer_artifact == str(room.weights)
 

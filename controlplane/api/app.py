@@ -2,10 +2,9 @@
 
 What it works with (databases, the operator) was opened before, and ends with its lifespan. On
 `app.state`: `opened` and its parts `config_db`, `request_db`, `observed`, `snapshots` and
-`operator`, `retention`, `diagnosis`, `process_history`,
-`refused_gateways`; `registry`, `on_config_change`, `start_error`; what `shared` makes, and
-of that `closing`, which is set when the server is about to end, for streams that would otherwise
-never do.
+`operator`, `retention`, `diagnosis`, `process_history`, `refused_gateways`; `standings`,
+`registry`, `on_config_change`, `start_error`; what `shared` makes, and of that `closing`, which is
+set when the server is about to end, for streams that would otherwise never do.
 """
 
 import asyncio
@@ -51,6 +50,7 @@ from controlplane.api.free_text import RefuseNul
 from controlplane.api.shared import install_shared
 from controlplane.console.pages import install_console
 from controlplane.open_state import OpenState
+from controlplane.slo.reading import StandingReader
 from dataplane.access import AuthMode
 
 _MAX_BODY_BYTES = 16 * 2**20
@@ -139,6 +139,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         state.refused_gateways = RefusedGateways(
             opened.config_db, opened.observed, opened.process_history
         )
+        state.standings = StandingReader()
         opened.retention.start()
         keys = state.gateway_keys
         opened.diagnosis.start(None if keys is None else lambda name: keys.get(name)[0])

@@ -10,6 +10,7 @@ from controlplane.api.body import read_body
 from controlplane.api.changes import request_changes
 from controlplane.api.contract_terms import contract_terms
 from controlplane.api.span_counters import span_counters
+from controlplane.slo.reading import StandingReader
 from controlplane.store.database import Database
 from controlplane.store.records import (
     BatchError,
@@ -17,6 +18,7 @@ from controlplane.store.records import (
     RecordBatch,
     ReservoirSizes,
     decode_batch,
+    oldest_minute,
     store_batch,
 )
 from controlplane.store.span_reports import join_records, lock_for_records
@@ -54,4 +56,7 @@ def _take(request: Request, body: bytes) -> IngestReport:
         report = store_batch(session, batch, Random(), ReservoirSizes())
         joined = join_records(session, batch.records, contract_terms(state).find)
     span_counters(state).add(names.CONTROLPLANE_SPANS_JOINED_TOTAL, joined)
+    if report.stored:
+        standings: StandingReader = state.standings
+        standings.note_changed(oldest_minute(batch.records))
     return report

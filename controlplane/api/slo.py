@@ -14,7 +14,7 @@ from controlplane.slo.prometheus.links import Links
 from controlplane.slo.prometheus.rules import render
 from controlplane.slo.prometheus.static_alerts import static_groups
 from controlplane.slo.promised import Promise, promises_of
-from controlplane.slo.reading import promises_by_deployment, read_standings
+from controlplane.slo.reading import StandingReader, promises_by_deployment
 from controlplane.specs.contract import SLOContractSpec
 from controlplane.store.deployments import DesiredDeployment, list_readable_deployments
 from dataplane.clock import wall_clock
@@ -69,8 +69,9 @@ def read_standing_list(state: State, now_unix_ns: int, deployment: str | None) -
         if not found:
             raise HTTPException(404, f"there is no deployment {deployment[:128]}")
     promises = [promise for each in found for promise in _promises(each)]
+    reader: StandingReader = state.standings
     with state.request_db.reading() as session:
-        standings = read_standings(session, promises, now_unix_ns // 10**9)
+        standings = reader.read(session, promises, now_unix_ns // 10**9)
     return StandingList(
         as_of_unix_ns=now_unix_ns,
         standings=[view_standing(each) for each in standings],

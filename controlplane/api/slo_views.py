@@ -51,7 +51,10 @@ class StandingView:
     period_seconds: float
     num_good: int
     num_judged: int
-    """Of the period, as far back as counts are kept."""
+    """Of the part of the period that is covered."""
+    covered_seconds: float | None
+    """Of the period, as far back as counts of the deployment go; None: no gateway ever told of
+    it."""
     budget_remaining: float | None
     """Share of the error budget: 1 untouched, below 0 overspent; None: nothing was judged."""
     seconds_left: float | None
@@ -103,6 +106,7 @@ def view_standing(standing: "Standing") -> StandingView:
         period_seconds=promise.period_seconds,
         num_good=standing.budget.good,
         num_judged=standing.budget.total,
+        covered_seconds=standing.covered_seconds,
         budget_remaining=standing.remaining_share,
         seconds_left=standing.seconds_left,
         burns=_burns(standing),

@@ -35,8 +35,23 @@ def status_notes(view: StandingList) -> list[str]:
             for each in view.standings
             for sentence in each.left_out
         ),
+        *_coverage(view),
         *(f"{name} is under no contract: nothing is promised" for name in view.unpromised),
         *([] if view.standings or view.unpromised else ["There is no deployment"]),
+    ]
+
+
+def _coverage(view: StandingList) -> list[str]:
+    """Where a budget is not yet of its whole period, a line for each deployment and period."""
+    young = {
+        (each.deployment, each.period_seconds, each.covered_seconds): None
+        for each in view.standings
+        if each.covered_seconds is not None and each.covered_seconds < each.period_seconds
+    }
+    return [
+        f"{name}: what is left of its budgets of {duration(period)} is of the last "
+        f"{duration(covered)}, which is as far as counts go back"
+        for name, period, covered in young
     ]
 
 

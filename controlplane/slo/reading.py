@@ -1,58 +1,90 @@
 """How the promises of deployments stand, from the control plane's own exact counts.
 
-The same arithmetic as Prometheus does with our rules, for whoever has none. Counts are by the
-minute in which a request arrived, so a window begins with a whole minute and ends with the one
-under way.
+The same arithmetic as Prometheus does with our rules, for whoever has none. Both count a request
+when it ended and was judged; see `tally` for where windows begin and end.
 """
 
+import threading
 from collections.abc import Iterable, Sequence
 
 from sqlalchemy.orm import Session
 
-from controlplane.slo.alert_windows import BURN_WINDOWS, MINUTE
+from controlplane.slo.alert_windows import BURN_WINDOWS, HOUR, MINUTE
 from controlplane.slo.event_counts import NO_EVENTS, EventCounts
 from controlplane.slo.promised import Promise
 from controlplane.slo.standing import Standing, standing_of
-from controlplane.store.objective_counts import ObjectiveKey, read_objective_counts
-from controlplane.store.series import SeriesSpan, heard_buckets
+from controlplane.slo.tally import CountsByKey, Tally
+from controlplane.store.heard import first_heard, heard_of
+from controlplane.store.objective_counts import ObjectiveKey
 
 SEEN_SECONDS = 5 * MINUTE
 """Gateways report every few seconds: without any for so long, nobody sees what callers get."""
+_FIRST_HEARD_EVERY = HOUR
 
-CountsByKey = dict[ObjectiveKey, EventCounts]
+
+class StandingReader:
+    """Keeps what it read, so that the next reading costs little. Several threads may read."""
+
+    def __init__(self) -> None:
+        self._tally = Tally()
+        self._lock = threading.Lock()
+        self._first_heard: dict[str, int | None] = {}
+        self._first_heard_unix = 0
+
+    def note_changed(self, minute_unix: int) -> None:
+        """Counts of that minute were added to, which may be long over."""
+        self._tally.note_changed(minute_unix)
+
+    def read(self, session: Session, promises: Sequence[Promise], now_unix: int) -> list[Standing]:
+        """Of all `promises`, in their order."""
+        if not promises:
+            return []
+        with self._lock:
+            periods = {round(promise.period_seconds) for promise in promises}
+            self._tally.refresh(session, now_unix, max(*BURN_WINDOWS, *periods))
+            counts = {
+                seconds: self._tally.counts(now_unix, seconds)
+                for seconds in {*BURN_WINDOWS, *periods}
+            }
+            names = {promise.deployment for promise in promises}
+            seen = _seen(session, names, counts[SEEN_SECONDS], now_unix)
+            since = self._since(session, names, now_unix)
+        return [
+            standing_of(
+                promise,
+                {seconds: _of(promise, counts[seconds]) for seconds in BURN_WINDOWS},
+                _of(promise, counts[round(promise.period_seconds)]),
+                is_seen=promise.deployment in seen,
+                covered_seconds=_covered(promise, since[promise.deployment], now_unix),
+            )
+            for promise in promises
+        ]
+
+    def _since(
+        self, session: Session, deployments: Iterable[str], now_unix: int
+    ) -> dict[str, int | None]:
+        """Retention moves the beginning, slowly; what was heard of never is asked for again."""
+        if not 0 <= now_unix - self._first_heard_unix < _FIRST_HEARD_EVERY:
+            self._first_heard, self._first_heard_unix = {}, now_unix
+        for name in deployments:
+            if self._first_heard.get(name) is None:
+                self._first_heard[name] = first_heard(session, name)
+        return self._first_heard
 
 
 def read_standings(session: Session, promises: Sequence[Promise], now_unix: int) -> list[Standing]:
-    """Of all `promises`, in their order."""
-    names = {promise.deployment for promise in promises}
-    only = names.pop() if len(names) == 1 else None
-    windows = {seconds: _read(session, now_unix, seconds, only) for seconds in BURN_WINDOWS}
-    periods = {
-        seconds: _read(session, now_unix, seconds, only)
-        for seconds in sorted({round(promise.period_seconds) for promise in promises})
-    }
-    is_seen = _is_seen(session, now_unix)
-    return [
-        standing_of(
-            promise,
-            {seconds: _of(promise, counts) for seconds, counts in windows.items()},
-            _of(promise, periods[round(promise.period_seconds)]),
-            is_seen=is_seen,
-        )
-        for promise in promises
-    ]
+    """Once, of all `promises`, in their order."""
+    return StandingReader().read(session, promises, now_unix)
 
 
-def _read(session: Session, now_unix: int, seconds: int, deployment: str | None) -> CountsByKey:
-    start, end = _whole_minutes(now_unix, seconds)
-    counts = read_objective_counts(session, start, end, deployment)
-    return {key: EventCounts(good=found.good, total=found.total) for key, found in counts.items()}
-
-
-def _whole_minutes(now_unix: int, seconds: int) -> tuple[int, int]:
-    """The minutes of a window, the one under way as its last."""
-    end = now_unix - now_unix % MINUTE + MINUTE
-    return end - max(MINUTE, seconds - seconds % MINUTE), end
+def _seen(
+    session: Session, deployments: set[str], late: CountsByKey, now_unix: int
+) -> frozenset[str]:
+    """Deployments that a gateway which serves them was heard of, or whose requests were counted:
+    one that is heard and does not serve a deployment says nothing of it."""
+    since = now_unix - now_unix % MINUTE - SEEN_SECONDS
+    counted = {key.deployment for key in late}
+    return frozenset((counted & deployments) | heard_of(session, deployments, since))
 
 
 def _of(promise: Promise, counts: CountsByKey) -> EventCounts:
@@ -60,10 +92,10 @@ def _of(promise: Promise, counts: CountsByKey) -> EventCounts:
     return counts.get(key, NO_EVENTS)
 
 
-def _is_seen(session: Session, now_unix: int) -> bool:
-    start, end = _whole_minutes(now_unix, SEEN_SECONDS)
-    span = SeriesSpan(start_unix=start, end_unix=end, step_seconds=MINUTE)
-    return bool(heard_buckets(session, span))
+def _covered(promise: Promise, since_unix: int | None, now_unix: int) -> float | None:
+    if since_unix is None:
+        return None
+    return min(promise.period_seconds, max(0.0, now_unix - since_unix))
 
 
 def promises_by_deployment(promises: Iterable[Promise]) -> dict[str, list[Promise]]:

@@ -25,6 +25,9 @@ class Standing:
     """Of the whole period, or of as much of it as there are counts of."""
     firing: tuple[Firing, ...]
     """The most urgent first."""
+    covered_seconds: float | None = None
+    """Of the period, as far back as counts of the deployment go: less than the period where it is
+    young, or counts are kept for less. None: no gateway ever told of it."""
 
     def burn(self, seconds: int) -> float | None:
         """Over one window; None where nothing was judged in it."""
@@ -51,8 +54,9 @@ def standing_of(
     budget: EventCounts,
     *,
     is_seen: bool,
+    covered_seconds: float | None = None,
 ) -> Standing:
-    """`is_seen`: any gateway that counts was heard of late."""
+    """`is_seen`: a gateway that serves the deployment was heard of late."""
     min_events = promise.alerting.min_events
     fires = firing(
         lambda seconds: counts_by_window.get(seconds, NO_EVENTS),
@@ -76,4 +80,5 @@ def standing_of(
         },
         budget=budget,
         firing=fires if is_seen else (),
+        covered_seconds=covered_seconds,
     )

@@ -13,7 +13,13 @@ import msgspec
 from sqlalchemy.orm import Session
 
 from controlplane.store.counts import add_counts
-from controlplane.store.request_rows import CountKey, compact_row, count_measures, storable
+from controlplane.store.request_rows import (
+    CountKey,
+    compact_row,
+    count_measures,
+    minute_of,
+    storable,
+)
 from controlplane.store.request_tables import GatewayLossRow, RequestRow
 from controlplane.store.reservoir import RecordKey
 from controlplane.store.reservoirs import ReservoirSizes, keep_some
@@ -126,6 +132,12 @@ def store_batch(
         keep_some(session, fresh, random, sizes)
     _note_losses(session, batch)
     return IngestReport(stored=len(fresh), duplicates=len(batch.records) - len(fresh))
+
+
+def oldest_minute(records: Iterable[RequestRecord]) -> int:
+    """The oldest whose counts `records` add to, in seconds since the epoch; there is at least one
+    record, and none is judged before it arrives."""
+    return min(map(minute_of, records))
 
 
 def _insert_rows(session: Session, records: Sequence[RequestRecord]) -> list[RequestRecord]:

@@ -49,11 +49,15 @@ def _judge(database: Database, age_seconds: int, good: int, total: int) -> None:
         add_counts(session, {CountKey(*names, "objective.ttft.total"): total})
 
 
-def _hear(database: Database, age_seconds: int = 60) -> None:
+def _hear(database: Database, age_seconds: int = 60, deployment: str = "chat") -> None:
+    """A gateway tells of `deployment`, as well as of itself."""
     minute = (NOW - age_seconds) // MINUTE * MINUTE
     with database.session() as session:
-        sample = MinuteSample(minute_unix=minute, deployment="", num_gateways=1, active=0, queued=0)
-        add_samples(session, [sample])
+        samples = [
+            MinuteSample(minute_unix=minute, deployment=name, num_gateways=1, active=0, queued=0)
+            for name in ("", deployment)
+        ]
+        add_samples(session, samples)
 
 
 def _promises() -> list[Promise]:
@@ -127,3 +131,18 @@ def test_a_budget_that_is_overspent_is_not_well_though_nothing_burns(database: D
     standing = _standing(database)
     assert standing.firing == ()
     assert standing.state is SLOState.BREACHING
+
+
+def test_a_gateway_that_serves_others_does_not_see_the_deployment(database: Database) -> None:
+    _hear(database, deployment="batch")
+    assert _standing(database).state is SLOState.NO_DATA
+    _judge(database, 30, good=100, total=100)  # whoever counts it, sees it
+    assert _standing(database).state is SLOState.OK
+
+
+def test_a_young_deployment_has_only_its_own_time_of_the_budget(database: Database) -> None:
+    assert _standing(database).covered_seconds is None
+    _hear(database, age_seconds=3 * DAY)
+    assert _standing(database).covered_seconds == pytest.approx(3 * DAY, abs=MINUTE)
+    _hear(database, age_seconds=40 * DAY)
+    assert _standing(database).covered_seconds == 30 * DAY

@@ -18,3 +18,11 @@ for package in ./*.deb; do dpkg-deb -x "$package" .; done
 install -m 0755 usr/bin/promtool usr/bin/prometheus usr/bin/amtool "$folder"
 # As everybody but Debian calls it.
 install -m 0755 usr/bin/prometheus-alertmanager "$folder/alertmanager"
+# Debian's build carries no templates of its own: it wants them where its package would put them.
+templates=/usr/share/prometheus/alertmanager
+if ! [ -e "$templates/default.tmpl" ]; then
+  if ! mkdir -p "$templates" 2>/dev/null || ! cp ".$templates"/*.tmpl "$templates"; then
+    echo "Alertmanager needs its templates in $templates: run this as root once" >&2
+    exit 1
+  fi
+fi

@@ -9,6 +9,7 @@ what this writes.
 from pathlib import Path
 
 from controlplane.bundled import Bundled, locate
+from controlplane.slo.prometheus.alertmanager import Delivery, render_alertmanager
 from controlplane.slo.prometheus.burning import burning_groups
 from controlplane.slo.prometheus.counting import counting_groups
 from controlplane.slo.prometheus.links import Links
@@ -21,6 +22,12 @@ from controlplane.specs.documents import load_documents
 FOLDER = Path(__file__).parents[1] / "alerts"
 LINKS = Links(console_url="http://127.0.0.1:8700")
 """Where `make serve` has the console. An installation elsewhere renders its own."""
+DELIVERY = Delivery(
+    control_plane_url=LINKS.console_url,
+    credentials_file="/etc/alertmanager/key/alertmanager.key",
+)
+"""As ops/deploy places the key. The service outside, that a dead man's switch needs, is known to
+each installation alone."""
 _HOW = "Made by `python -m ops.render_alerts`: what is changed here is lost."
 
 
@@ -35,6 +42,14 @@ def rendered() -> dict[str, str]:
         "static.rules.yml": render(static_groups(LINKS), [_HOW, "What no objective covers."]),
         "demo-chat.rules.yml": render(
             demo.groups, [_HOW, f"Of contract {revision} of ops/demo, for the deployment chat."]
+        ),
+        "alertmanager.yml": render_alertmanager(
+            DELIVERY,
+            [
+                _HOW,
+                "A dead man's switch outside is missing here: `pilothouse slo render --common",
+                "alertmanager --watchdog-url-file PATH` makes the file with it.",
+            ],
         ),
     }
 

@@ -22,6 +22,12 @@ debian() {
 
 has_program() { PATH="$venv/bin:$PATH" command -v "$1" >/dev/null; }
 
+# Debian's Alertmanager, which is fetched, has its templates apart from it.
+has_alerting() {
+  has_program promtool && has_program prometheus && has_program amtool && has_program alertmanager &&
+    { ! [ -x "$venv/bin/alertmanager" ] || [ -e /usr/share/prometheus/alertmanager/default.tmpl ]; }
+}
+
 has_postgresql() { "$venv/bin/python" -m tests.postgresql; }
 
 programs() {
@@ -30,8 +36,7 @@ programs() {
   has_postgresql >/dev/null 2>&1 || debian PostgreSQL postgresql "the tests of the store"
   has_postgresql >/dev/null
   command -v systemd-analyze >/dev/null || debian systemd systemd "the tests of the units"
-  if ! has_program promtool || ! has_program prometheus ||
-    ! has_program amtool || ! has_program alertmanager; then
+  if ! has_alerting; then
     echo "Fetching Prometheus and Alertmanager for the tests that start them, with their tools"
     ops/fetch-prometheus.sh "$venv/bin"
   fi

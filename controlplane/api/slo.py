@@ -8,6 +8,11 @@ from fastapi import APIRouter, HTTPException, Query, Request
 from starlette.datastructures import State
 
 from controlplane.api.slo_views import RulesView, StandingList, view_standing
+from controlplane.slo.prometheus.alertmanager import (
+    Delivery,
+    left_out_of,
+    render_alertmanager,
+)
 from controlplane.slo.prometheus.burning import burning_groups
 from controlplane.slo.prometheus.counting import counting_groups
 from controlplane.slo.prometheus.links import Links
@@ -20,13 +25,15 @@ from controlplane.store.deployments import DesiredDeployment, list_readable_depl
 from dataplane.clock import wall_clock
 
 Url = Annotated[str | None, Query(max_length=1024, pattern="^https?://")]
+AbsolutePath = Annotated[str | None, Query(max_length=1024, pattern="^/")]
 
 
 class CommonRules(StrEnum):
-    """Rules that are no contract's."""
+    """Files that are no contract's."""
 
     COUNTING = "counting"
     STATIC = "static"
+    ALERTMANAGER = "alertmanager"
 
 
 router = APIRouter(prefix="/api/v1/slo", tags=["slo"])
@@ -52,13 +59,30 @@ def get_rules(name: str, request: Request, console_url: Url = None) -> RulesView
 
 
 @router.get("/common-rules/{what}")
-def get_common_rules(what: CommonRules, request: Request, console_url: Url = None) -> RulesView:
-    """Prometheus' rules that are the same for all contracts: those that count, which each of them
-    needs, and static alerts for what no objective covers."""
-    links = _links(request, console_url)
-    groups = counting_groups() if what is CommonRules.COUNTING else static_groups(links)
-    rules = render(groups, _HEADING)
-    return RulesView(contract=None, revisions=[], deployments=[], rules=rules, left_out=[])
+def get_common_rules(
+    what: CommonRules,
+    request: Request,
+    console_url: Url = None,
+    credentials_file: AbsolutePath = None,
+    watchdog_url_file: AbsolutePath = None,
+) -> RulesView:
+    """What is the same for all contracts: Prometheus' rules that count, which each of them needs;
+    static alerts for what no objective covers; Alertmanager's configuration, which delivers to
+    where this was asked, showing the key in `credentials_file`, and has an outside service's
+    address in `watchdog_url_file`, both on Alertmanager's machine."""
+    left_out: list[str] = []
+    if what is CommonRules.COUNTING:
+        rules = render(counting_groups(), _HEADING)
+    elif what is CommonRules.STATIC:
+        rules = render(static_groups(_links(request, console_url)), _HEADING)
+    else:
+        delivery = Delivery(
+            control_plane_url=str(request.base_url),
+            credentials_file=credentials_file,
+            watchdog_url_file=watchdog_url_file,
+        )
+        rules, left_out = render_alertmanager(delivery, _HEADING), left_out_of(delivery)
+    return RulesView(contract=None, revisions=[], deployments=[], rules=rules, left_out=left_out)
 
 
 def read_standing_list(state: State, now_unix_ns: int, deployment: str | None) -> StandingList:

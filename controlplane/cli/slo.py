@@ -68,17 +68,36 @@ def status(deployment: str | None, output: str, url: str) -> None:
             "those that count, the same for all",
         ),
         ("pilothouse slo render --common static", "alerts for what no objective covers"),
+        (
+            "pilothouse slo render --common alertmanager"
+            " --credentials-file /etc/alertmanager/key/alertmanager.key"
+            " --watchdog-url-file /etc/alertmanager/key/watchdog-url",
+            "who hears of them",
+        ),
     )
 )
 @click.argument("name", required=False)
 @click.option(
     "--common",
-    type=click.Choice(["counting", "static"]),
-    help="Instead of a contract's: the rules that count, or alerts for what no objective covers.",
+    type=click.Choice(["counting", "static", "alertmanager"]),
+    help="Instead of a contract's: the rules that count, alerts for what no objective covers, or "
+    "the configuration of an Alertmanager that delivers them to --url.",
 )
 @click.option(
     "--console-url",
     help="Where alerts lead to, as browsers reach the console. Default: --url.",
+)
+@click.option(
+    "--credentials-file",
+    metavar="PATH",
+    help="Of --common alertmanager: where, on its machine, the key lies that it shows the control "
+    "plane (role operator). Default: it shows none.",
+)
+@click.option(
+    "--watchdog-url-file",
+    metavar="PATH",
+    help="Of --common alertmanager: where, on its machine, the address lies of the service outside "
+    "that calls you when the watchdog stops coming. Alertmanager 0.26 or newer.",
 )
 @click.option(
     "--out",
@@ -88,7 +107,13 @@ def status(deployment: str | None, output: str, url: str) -> None:
 )
 @url_option
 def render(
-    name: str | None, common: str | None, console_url: str | None, path: Path | None, url: str
+    name: str | None,
+    common: str | None,
+    console_url: str | None,
+    credentials_file: str | None,
+    watchdog_url_file: str | None,
+    path: Path | None,
+    url: str,
 ) -> None:
     """Print Prometheus' rules of the contract called NAME: burn rates, budgets and alerts.
 
@@ -103,8 +128,12 @@ def render(
     if path is not None:
         check_folder(path)
     of = f"common-rules/{common}" if name is None else f"rules/{quote(name, safe='')}"
-    links = {} if console_url is None else {"console_url": console_url}
-    view = convert_answer(url, get_json(url, f"{_PATH}/{of}", **links), RulesView)
+    files = {"credentials_file": credentials_file, "watchdog_url_file": watchdog_url_file}
+    if common != "alertmanager" and any(files.values()):
+        raise click.UsageError("a file of Alertmanager's machine goes with --common alertmanager")
+    asked = {"console_url": console_url, **files}
+    wanted = {key: value for key, value in asked.items() if value is not None}
+    view = convert_answer(url, get_json(url, f"{_PATH}/{of}", **wanted), RulesView)
     if path is None:
         say(view.rules.rstrip("\n"))
     else:

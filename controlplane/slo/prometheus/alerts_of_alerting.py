@@ -1,8 +1,8 @@
 """Alerts about alerting itself: Prometheus evaluates, Alertmanager delivers, or nobody hears.
 
 What is wrong with the way out cannot be told by that way. Such an alert is for who looks at
-Prometheus or Grafana, and for a second Alertmanager; and it holds the watchdog back
-(`alertmanager.py`), so that the service outside calls.
+Prometheus or Grafana and for a second Alertmanager; where nothing is delivered it holds the
+watchdog back (`alertmanager.py`), so that the service outside calls.
 """
 
 from controlplane.slo.alert_windows import MINUTE, Severity
@@ -28,9 +28,9 @@ WATCHDOG = StaticAlert(
 NOTIFICATIONS_FAILING = StaticAlert(
     name="PilothouseNotificationsFailing",
     severity=Severity.TICKET,
-    # Twice: one failure is repeated soon. increase() makes a little more than 1 of one.
+    # Five times: a control plane that is started anew is away for some deliveries of the watchdog.
     expr="sum by (instance, integration) "
-    "(increase(alertmanager_notifications_failed_total[15m])) > 1.5",
+    "(increase(alertmanager_notifications_failed_total[15m])) > 4.5",
     for_seconds=0,
     summary="Alertmanager cannot deliver",
     description="{{ $labels.instance }} failed {{ $value | humanize }} times in 15 minutes by "

@@ -14,18 +14,18 @@ CONTROL_PLANE_DOWN = StaticAlert(
     for_seconds=5 * MINUTE,
     summary="A control plane does not answer",
     description="{{ $labels.instance }} was not scraped for five minutes. Gateways serve on "
-    "with the last snapshot; replicas that end are not replaced, and nobody takes alerts there.",
+    "with the last snapshot; without another control plane, what ends is not replaced.",
     runbook="control-plane-down",
 )
 NO_CONTROL_PLANE = StaticAlert(
     name="PilothouseNoControlPlane",
-    severity=Severity.TICKET,
-    expr=f'absent(up{{job="{CONTROL_PLANE_JOB}"}})',
+    severity=Severity.PAGE,
+    expr=f'absent(up{{job="{CONTROL_PLANE_JOB}"}} == 1)',
     for_seconds=5 * MINUTE,
-    summary="No control plane is known to Prometheus",
-    description="Nothing scrapes a control plane, so no alert about deployments, reports or the "
-    "diagnosis can fire. That is no proof that all is well.",
-    runbook="telemetry-missing",
+    summary="No control plane answers",
+    description="For five minutes Prometheus reached none, or knows of none. Gateways serve on "
+    "with the last snapshot, but what ends is not replaced, and alerts are told to nobody.",
+    runbook="control-plane-down",
 )
 SNAPSHOT_NOT_FOLLOWED = StaticAlert(
     name="PilothouseSnapshotNotFollowed",

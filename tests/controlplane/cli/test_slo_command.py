@@ -97,6 +97,24 @@ def test_rules_are_what_prometheus_takes_and_carry_their_revision(url: str, tmp_
     assert "https://pilothouse.example/runbooks/budget-burn" in elsewhere.stdout
 
 
+def test_alertmanager_is_told_where_to_deliver_and_what_it_lacks_is_said(url: str) -> None:
+    answer = _run(url, "render", "--common", "alertmanager", "--credentials-file", "/k/operator")
+    assert answer.exit_code == 0, answer.output
+    assert f"url: {url}/api/v1/alerts/alertmanager" in answer.stdout
+    assert "credentials_file: /k/operator" in answer.stdout
+    assert "--watchdog-url-file" in answer.stderr
+    whole = _run(url, "render", "--common", "alertmanager", "--watchdog-url-file", "/k/outside")
+    assert "url_file: /k/outside" in whole.stdout
+    assert whole.stderr == ""
+
+
+@pytest.mark.parametrize("path", ["here/key", ""])
+def test_a_file_of_another_machine_has_an_absolute_path(url: str, path: str) -> None:
+    answer = _run(url, "render", "--common", "alertmanager", "--credentials-file", path)
+    assert answer.exit_code != 0
+    assert "credentials_file" in answer.stderr
+
+
 @pytest.mark.parametrize("arguments", [("status", "nobody"), ("render", "nobody")])
 def test_what_is_not_there_is_said(url: str, arguments: tuple[str, ...]) -> None:
     answer = _run(url, *arguments)
@@ -104,7 +122,15 @@ def test_what_is_not_there_is_said(url: str, arguments: tuple[str, ...]) -> None
     assert "nobody" in answer.stderr
 
 
-@pytest.mark.parametrize("arguments", [(), ("chat", "--common", "static")])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("chat", "--common", "static"),
+        ("--common", "static", "--credentials-file", "/k/operator"),
+        ("chat", "--watchdog-url-file", "/k/outside"),
+    ],
+)
 def test_rules_are_of_one_contract_or_of_all(url: str, arguments: tuple[str, ...]) -> None:
     assert _run(url, "render", *arguments).exit_code == ExitCode.USAGE
 

@@ -36,6 +36,7 @@ def _of_replica(name: str) -> str:
 _OF_CHAT = ',deployment="chat"'
 _UP = _of_gateway("up")
 _PLANE_UP = _of_control_plane("up")
+_OTHER_PLANE_UP = 'up{job="pilothouse-controlplane",instance="b:8700"}'
 _ALERTMANAGER_UP = f"up{{{_ALERTMANAGER}}}"
 _REPORT_AGE = _of_control_plane(
     names.CONTROLPLANE_GATEWAY_REPORT_AGE_SECONDS, ',gateway="gateway-0"'
@@ -84,7 +85,7 @@ _WELL = {
 }
 _TROUBLES = {
     "PilothouseGatewayDown": {_UP: "1x80 0x80"},
-    "PilothouseControlPlaneDown": {_PLANE_UP: "1x80 0x80"},
+    "PilothouseControlPlaneDown": {_PLANE_UP: "1x80 0x80", _OTHER_PLANE_UP: "1x160"},
     "PilothouseNoGateways": {_UP: "1x40 stale _x119"},
     "PilothouseNoControlPlane": {_PLANE_UP: "1x40 stale _x119"},
     "PilothouseSnapshotNotFollowed": {_DESIRED: "7x120 8x40"},
@@ -109,7 +110,7 @@ _TROUBLES = {
     "PilothouseNoAlertmanager": {_KNOWN: "1x120 0x40"},
     "PilothouseAlertsDropped": {_NOT_TAKEN: "0x120 0+1x40"},
     "PilothouseAlertmanagerDown": {_ALERTMANAGER_UP: "1x80 0x80"},
-    "PilothouseNotificationsFailing": {_NOT_DELIVERED: "0x150 2x10"},
+    "PilothouseNotificationsFailing": {_NOT_DELIVERED: "0x120 0+1x5 5x34"},
 }
 _PASSING = {
     "a gateway that is started anew": {_UP: "1x154 0x6"},
@@ -126,7 +127,11 @@ _PASSING = {
         _of_replica(names.REPLICA_KV_BLOCKS): "0x160",
     },
     "an answer that long ago was not released": {_LEAKED: "3x20 4x140"},
-    "one try that failed": {_KEPT_TOO_LONG: "0x150 1x10", _NOT_DELIVERED: "0x150 1x10"},
+    "one try that failed": {_KEPT_TOO_LONG: "0x150 1x10"},
+    "a control plane that is away while it is upgraded": {
+        _PLANE_UP: "1x142 0x18",
+        _NOT_DELIVERED: "0x142 0x3 1x4 2x4 3x4 4x3",
+    },
     "records that waited while the control plane was started anew": {_SPOOLED: "0x150 1+9x10"},
 }
 
@@ -159,6 +164,11 @@ def test_what_passes_by_itself_calls_nobody(rules: Path, what: str) -> None:
 
 def test_every_alert_was_tried() -> None:
     assert {alert.name for alert in STATIC_ALERTS} == _ALWAYS | set(_TROUBLES)
+
+
+def test_the_only_control_plane_that_is_down_is_all_of_them(rules: Path) -> None:
+    found = firing_alerts(rules, ["static.yml"], {**_WELL, _PLANE_UP: "1x80 0x80"}, at="40m")
+    assert found == _ALWAYS | {"PilothouseControlPlaneDown", "PilothouseNoControlPlane"}
 
 
 @EACH

@@ -5,10 +5,11 @@ A gauge is set only from what the core says: one that it does not know is absent
 
 from wsgiref.simple_server import WSGIServer
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, start_http_server
+from prometheus_client import Counter, Gauge, Histogram, Info, start_http_server
 
 from dataplane import names
 from dataplane.engine import EngineStats, ReplicaSpec
+from dataplane.metrics_registry import MetricsRegistry
 
 SECONDS = (
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
@@ -43,7 +44,7 @@ class HostMetrics:
     """The metrics of one replica. Written by the engine's thread, read by scrapes."""
 
     def __init__(self, spec: ReplicaSpec) -> None:
-        self.registry = CollectorRegistry()
+        self.registry = MetricsRegistry()
         info = Info(names.REPLICA_INFO, "Which replica this is.", registry=self.registry)
         info.info(
             {

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from dataplane.contract_terms import ContractTerms, Objective, ObjectiveSignal
 from dataplane.decision import AdmissionDecision, AdmissionOutcome
 from dataplane.gateway.metrics import GatewayMetrics
-from dataplane.judgement import judge
+from dataplane.judgement import Judgement, judge
 from dataplane.latency import Boundary
 from dataplane.lifecycle import Disposition, Observability, RequestCounts
 from dataplane.metering import Metered
@@ -174,22 +174,30 @@ def test_no_series_names_a_tenant() -> None:
     assert not [name for name in _observed(tenant="acme") if "acme" in name or "tenant" in name]
 
 
-def test_each_latency_is_observed_in_seconds_at_the_boundaries_that_know_it() -> None:
+def test_each_latency_is_observed_in_seconds_at_the_boundary_of_the_server() -> None:
     samples = _observed()
-    expected = {
-        ("ttft", "engine"): 0.043,
-        ("ttft", "server"): 0.044,
-        ("tpot", "server"): 0.053 / 5,
-        ("e2e", "engine"): 0.043,
-        ("e2e", "server"): 0.097,
-    }
-    for (latency, boundary), seconds in expected.items():
+    for latency, seconds in {"ttft": 0.044, "tpot": 0.053 / 5, "e2e": 0.097}.items():
         name = f"pilothouse_gateway_{latency}_seconds"
-        label = f"boundary={boundary},{_SCOPE}"
+        label = f"boundary=server,{_SCOPE}"
         assert samples[f"{name}_count{{{label}}}"] == 1
-        assert abs(samples[f"{name}_sum{{{label}}}"] - seconds) < 1e-9, (latency, boundary)
+        assert abs(samples[f"{name}_sum{{{label}}}"] - seconds) < 1e-9, latency
     assert samples[f"pilothouse_gateway_queue_time_seconds_sum{{{_SCOPE}}}"] == 0.018
-    assert not [name for name in samples if "boundary=client" in name]
+    assert not [name for name in samples if "boundary=engine" in name]
+
+
+def test_it_is_observed_at_the_boundary_of_the_contract_too() -> None:
+    engine = _judged_at(Boundary.ENGINE)
+    samples = _observed(judgement=engine)
+    for latency, seconds in {"ttft": 0.043, "e2e": 0.043}.items():
+        name = f"pilothouse_gateway_{latency}_seconds"
+        assert samples[f"{name}_sum{{boundary=engine,{_SCOPE}}}"] == seconds
+        assert samples[f"{name}_count{{boundary=server,{_SCOPE}}}"] == 1
+
+
+def _judged_at(boundary: Boundary) -> Judgement:
+    record = golden_record()
+    terms = dataclasses.replace(_TERMS, boundary=boundary)
+    return judge(record.latencies, Outcome.ANSWERED, terms, 1.0)
 
 
 def test_the_longest_gap_of_an_answer_is_the_one_its_engine_left() -> None:
@@ -202,7 +210,7 @@ def test_the_longest_gap_of_an_answer_is_the_one_its_engine_left() -> None:
 
 
 def test_what_a_client_reported_is_observed_at_its_own_boundary() -> None:
-    samples = _observed(client=CLIENT)
+    samples = _observed(client=CLIENT, judgement=_judged_at(Boundary.CLIENT))
     label = f"boundary=client,{_SCOPE}"
     assert samples[f"pilothouse_gateway_ttft_seconds_sum{{{label}}}"] == 0.051
 

@@ -120,26 +120,45 @@ def try_rules(
 def firing_alerts(
     folder: Path, files: Sequence[str], series: Mapping[str, str], at: str
 ) -> set[str]:
-    """Names of the alerts that fire at a moment, from what promtool says that it got."""
+    """Names of the alerts that fire at a moment."""
+    found = told(
+        folder, files, series, expr="count by (alertname) (ALERTS{alertstate='firing'})", at=at
+    )
+    return {name for labels in found for name in re.findall(r'alertname="(\w+)"', labels)}
+
+
+def told(
+    folder: Path,
+    files: Sequence[str],
+    series: Mapping[str, str],
+    *,
+    expr: str,
+    at: str,
+    scrape_seconds: int = SCRAPE_SECONDS,
+) -> dict[str, float]:
+    """What `expr` gives at a moment, by labels: from what promtool says that it got in place of
+    something that no rule gives."""
     document = {
         "rule_files": list(files),
         "evaluation_interval": "30s",
         "tests": [
             {
-                "interval": f"{SCRAPE_SECONDS}s",
+                "interval": f"{scrape_seconds}s",
                 "input_series": [
                     {"series": name, "values": values} for name, values in series.items()
                 ],
-                "promql_expr_test": [
-                    _asked("count by (alertname) (ALERTS{alertstate='firing'})", at, {"none": 1})
-                ],
+                "promql_expr_test": [_asked(expr, at, {"none": 1})],
             }
         ],
     }
     (folder / "asked.yml").write_text(json.dumps(document))
     done = _call(folder, "test", "rules", "asked.yml")
     assert done.returncode == 1, done.stdout + done.stderr
-    return set(re.findall(r'alertname="(\w+)"', done.stdout + done.stderr))
+    _, _, got = (done.stdout + done.stderr).partition("got:")
+    return {
+        labels: float(value)
+        for labels, value in re.findall(r"(\{[^{}]*\}) ([-+.0-9E]+|\+Inf|NaN)", got)
+    }
 
 
 def _asked(expr: str, at: str, samples: Mapping[str, float]) -> dict[str, Any]:

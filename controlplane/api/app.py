@@ -39,7 +39,9 @@ from controlplane.api import (
     request_data,
     scrape_targets,
     series,
+    silences,
     slo,
+    slo_budget,
     usage,
 )
 from controlplane.api import requests as requests_api
@@ -87,7 +89,9 @@ _ROUTERS = (
     requests_api.router,
     scrape_targets.router,
     series.router,
+    silences.router,
     slo.router,
+    slo_budget.router,
     usage.router,
 )
 

@@ -27,12 +27,18 @@ FOR_OPERATORS = frozenset(
         ("POST", "/api/v1/apply"),
         ("POST", "/api/v1/overrides"),
         ("DELETE", "/api/v1/overrides/{override_id}"),
+        ("POST", "/api/v1/silences"),
+        ("POST", "/api/v1/silences/plan"),
+        ("DELETE", "/api/v1/silences/{silence_id}"),
         ("POST", "/api/v1/incidents/{incident_id}/acknowledge"),
         ("POST", "/api/v1/incidents/{incident_id}/notes"),
         ("POST", "/api/v1/incidents/{incident_id}/resolve"),
         ("POST", "/incidents/{incident_id}"),
         ("POST", "/break-glass"),
         ("POST", "/break-glass/end"),
+        ("POST", "/silences"),
+        ("POST", "/silences/plan"),
+        ("POST", "/silences/end"),
     }
 )
 FOR_ADMINS = frozenset(

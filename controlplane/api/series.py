@@ -13,6 +13,7 @@ from fastapi import APIRouter, HTTPException, Query, Request
 
 from controlplane.api.charts import Chart, create_charts
 from controlplane.api.marks import Mark, read_incident_marks, read_marks
+from controlplane.api.silence_marks import read_silence_marks
 from controlplane.process_history import ProcessHistory
 from controlplane.store.database import Database
 from controlplane.store.series import BucketCounts, SeriesSpan, heard_buckets, read_series
@@ -44,7 +45,7 @@ class Series:
     """Start of every bucket, seconds since the epoch."""
     charts: list[Chart]
     marks: list[Mark]
-    """Changes and incidents within the span, oldest first."""
+    """Changes, incidents, silences and maintenance within the span, oldest first."""
 
 
 class SeriesError(ValueError):
@@ -115,7 +116,8 @@ def _marks(
 ) -> list[Mark]:
     changes = read_marks(database, span, deployment, processes)
     incidents = read_incident_marks(database, span, deployment)
-    return sorted([*changes, *incidents], key=lambda mark: mark.at_unix_ns)
+    silences = read_silence_marks(database, span, deployment)
+    return sorted([*changes, *incidents, *silences], key=lambda mark: mark.at_unix_ns)
 
 
 def seconds_of(range_: str) -> int:

@@ -7,7 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, HTTPException, Query, Request
 from starlette.datastructures import State
 
-from controlplane.api.slo_views import RulesView, StandingList, view_standing
+from controlplane.api.slo_silenced import view_standings
+from controlplane.api.slo_views import RulesView, StandingList
 from controlplane.slo.prometheus.alertmanager import (
     Delivery,
     left_out_of,
@@ -98,7 +99,7 @@ def read_standing_list(state: State, now_unix_ns: int, deployment: str | None) -
         standings = reader.read(session, promises, now_unix_ns // 10**9)
     return StandingList(
         as_of_unix_ns=now_unix_ns,
-        standings=[view_standing(each) for each in standings],
+        standings=view_standings(state, standings, now_unix_ns, deployment),
         unpromised=[each.name for each in found if each.revisions.contract is None],
     )
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from controlplane.api.silence_views import MaintenanceSpent, SilencedView
+
 if TYPE_CHECKING:  # whoever only reads answers (the command line) does without the database
     from controlplane.slo.alerting import Firing
     from controlplane.slo.standing import Standing
@@ -33,6 +35,8 @@ class FiringView:
     """Both burn rates are above it."""
     long_burn_rate: float
     short_burn_rate: float
+    silenced: SilencedView | None = None
+    """Why nobody is told of it; None: notifications are sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +68,8 @@ class StandingView:
     left_out: list[str]
     """Alerts that can never fire at this target, or that the contract turns off: a sentence
     each."""
+    maintenance: MaintenanceSpent | None = None
+    """What of the budget was spent in planned maintenance; None: no part of the period was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,13 @@ from sqlalchemy import Connection, Engine, MetaData, inspect, text
 from sqlalchemy.exc import DatabaseError, OperationalError
 
 from controlplane.bundled import Bundled, locate
-from controlplane.store import access_tables, alert_tables, incident_tables, silence_tables
+from controlplane.store import (
+    access_tables,
+    alert_tables,
+    incident_tables,
+    silence_tables,
+    told_alert_tables,
+)
 from controlplane.store.connection import DatabaseKind, create_bare_engine, words_of
 from controlplane.store.database_url import masked, place_of, sqlite_path
 from controlplane.store.request_tables import RequestBase
@@ -26,7 +32,7 @@ _MIGRATIONS = {
     DatabaseKind.CONFIG: Bundled.CONFIG_MIGRATIONS,
     DatabaseKind.REQUESTS: Bundled.REQUEST_MIGRATIONS,
 }
-_MAPPED = (access_tables, alert_tables, incident_tables, silence_tables)
+_MAPPED = (access_tables, alert_tables, incident_tables, silence_tables, told_alert_tables)
 """Config tables beside `tables`: importing their modules is what puts them into the metadata."""
 _METADATA: dict[DatabaseKind, MetaData] = {
     DatabaseKind.CONFIG: ConfigBase.metadata,

@@ -42,8 +42,8 @@ class StateFacts:
 
     num_ready: int
     num_desired: int
-    mechanisms: Sequence[str]
-    """Of its open incidents."""
+    incidents: Sequence[str]
+    """What its open ones are called."""
     promised_share: float | None
     """By its contract; None: it has none."""
     half_hour: LateCounts
@@ -65,7 +65,7 @@ def state_of(facts: StateFacts, late: LateCounts, troubles: Sequence[Trouble]) -
 
 def _parts(facts: StateFacts, late: LateCounts, troubles: Sequence[Trouble]) -> Iterator[StatePart]:
     yield _part("replicas", f"{facts.num_ready} of {facts.num_desired} ready", None, troubles)
-    yield _part("incidents", _incidents(facts.mechanisms), None, troubles)
+    yield _part("incidents", _incidents(facts.incidents), None, troubles)
     seconds = late.window_seconds
     if late.num_asked == 0:
         figure = "requests are not seen here" if facts.is_observed_only else "no requests"
@@ -92,11 +92,11 @@ def _contract(
         yield _part("in_contract", figure, counts.window_seconds, troubles)
 
 
-def _incidents(mechanisms: Sequence[str]) -> str:
-    if not mechanisms:
+def _incidents(titles: Sequence[str]) -> str:
+    if not titles:
         return "no incident is open"
-    more = len(mechanisms) - 1
-    return f"{mechanisms[0]}{f' and {more} more' if more else ''}"
+    more = len(titles) - 1
+    return f"{titles[0]}{f' and {more} more' if more else ''}"
 
 
 def _part(

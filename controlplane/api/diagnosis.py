@@ -10,8 +10,8 @@ from controlplane.diagnosis.always_on.worker import DiagnosisWorker
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.store.database import Database
 from controlplane.store.deployments import find_deployment
+from controlplane.store.incident import IncidentState, StoredIncident
 from controlplane.store.incident_lists import list_incidents
-from controlplane.store.incidents import IncidentState, StoredIncident
 from dataplane.clock import wall_clock
 
 router = APIRouter(prefix="/api/v1", tags=["incidents"])
@@ -72,7 +72,7 @@ def _open_incidents(database: Database) -> dict[str, StoredIncident]:
     """The newest of each deployment."""
     with database.reading() as session:
         found = list_incidents(session, state=IncidentState.OPEN, limit=None)
-    return {each.deployment: each for each in reversed(found)}
+    return {each.deployment: each for each in reversed(found) if each.deployment is not None}
 
 
 def _view(

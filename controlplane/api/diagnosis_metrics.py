@@ -62,8 +62,9 @@ def _open_incidents(database: Database) -> Metric:
     )
     with database.reading() as session:
         counts = count_open(session)
-    for labels, number in sorted(counts.items()):
-        family.add_metric(labels, number)
+    for (deployment, mechanism), number in sorted(counts.items()):
+        none = names.NO_LABEL_VALUE
+        family.add_metric((deployment or none, mechanism or none), number)
     return family
 
 

@@ -27,24 +27,39 @@ class LateContract:
 
 
 def trouble_of(incident: IncidentLine, late: LateContract | None) -> Trouble:
-    """A page where callers are hurt now; otherwise it can wait until somebody is there."""
+    """A page where callers are hurt now, or an alert says so; otherwise it can wait until somebody
+    is there."""
     is_hurting = late is not None and late.is_hurting
     began = incident.spells[-1].began_at_unix_ns
     since = datetime.fromtimestamp(began // 10**9, UTC)
-    what = f"{incident.deployment}: {incident.mechanism} ({incident.confidence}) since "
+    whose = f"{incident.deployment}: " if incident.deployment else ""
+    what = f"{whose}{incident.title} ({_sureness(incident)}) since "
     what += f"{since:%Y-%m-%d %H:%M:%S} UTC. {incident.meaning}".rstrip(" .")
     if late is not None and is_hurting:
         missed = late.num_judged - late.num_good
         what += f"; {missed} of {late.num_judged} requests missed the contract lately"
+    if incident.mechanism is not None and incident.severity is not None:
+        what += f"; {_alerts(incident)}"
     if incident.acknowledged_by is not None:
         what += f"; {incident.acknowledged_by} looks after it"
     return Trouble(
-        severity="page" if is_hurting else "ticket",
+        severity="page" if is_hurting or incident.severity == "page" else "ticket",
         what=what,
         remedy=f"Run `pilothouse incidents {incident.incident_id}`{_runbook(incident)}.",
         deployment=incident.deployment,
         about="incidents",
     )
+
+
+def _sureness(incident: IncidentLine) -> str:
+    """Of a finding; where alerts alone tell of it, by how many."""
+    return incident.confidence or _alerts(incident)
+
+
+def _alerts(incident: IncidentLine) -> str:
+    fires = "alert fires" if incident.num_firing == 1 else "alerts fire"
+    worst = f", {incident.severity}" if incident.severity else ""
+    return f"{incident.num_firing} {fires}{worst}"
 
 
 def _runbook(incident: IncidentLine) -> str:

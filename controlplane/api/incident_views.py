@@ -1,21 +1,26 @@
 """Incidents as API, console and terminal show them. Pure conversions."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
+from controlplane.api.alert_views import AlertView, view_alert
 from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.store.incident_alert import severity_of
 from controlplane.store.incident_spell import IncidentSpell
 from dataplane.lifecycle import BROKEN, REFUSED
 
 if TYPE_CHECKING:  # whoever only reads answers (the command line) does without the database
     from controlplane.api.marks import Mark
-    from controlplane.store.incidents import StoredFinding, StoredIncident, WholeIncident
+    from controlplane.store.incident import StoredFinding, StoredIncident, WholeIncident
     from controlplane.store.usage import UsageKey
 
 _MAX_HURT = 20
+_RUNBOOK_URL = re.compile(r"/runbooks/([A-Za-z0-9-]{1,64})$")
+"""Of an alert: the console that shows it may be that of another release, its name is the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,13 +28,21 @@ class IncidentLine:
     """One incident in a list."""
 
     incident_id: str
-    deployment: str
+    deployment: str | None
+    """None: it is one of the installation itself."""
     state: str
     """open or resolved."""
-    mechanism: str
-    """Of the surest finding."""
+    title: str
+    """Its mechanism; what the most urgent alert says, where none is known."""
+    mechanism: str | None
+    """Of the surest finding; None: nothing but alerts tells of it, since it was last opened."""
     meaning: str
-    confidence: str
+    """What the mechanism means; without one, what the most urgent alert says in full."""
+    confidence: str | None
+    severity: str | None
+    """page or ticket: of the most urgent alert that fires; None: none does."""
+    num_firing: int
+    """Alerts of it that fire."""
     opened_at_unix_ns: int
     since_unix_ns: int | None
     """When the signal that tells it changed its level; None where that could not be seen. Of the
@@ -121,6 +134,8 @@ class IncidentDetail:
     incident: IncidentLine
     findings: list[FindingView]
     """The last seen first."""
+    alerts: list[AlertView]
+    """Those that fire first, pages before tickets."""
     events: list[IncidentEventView]
     """Oldest first."""
     changes: list[IncidentChange]
@@ -141,14 +156,17 @@ class IncidentDetail:
 
 def view_line(stored: "StoredIncident") -> IncidentLine:
     """One incident in a list."""
-    mechanism = _find_mechanism(stored.mechanism)
+    severity = severity_of(stored.alerts)
     return IncidentLine(
         incident_id=stored.incident_id,
         deployment=stored.deployment,
         state=stored.state.value,
+        title=stored.title,
         mechanism=stored.mechanism,
-        meaning=mechanism.meaning if mechanism else "",
+        meaning=_meaning(stored),
         confidence=stored.confidence,
+        severity=None if severity is None else severity.value,
+        num_firing=sum(each.is_firing for each in stored.alerts),
         opened_at_unix_ns=stored.opened_at_unix_ns,
         since_unix_ns=stored.since_unix_ns,
         last_seen_at_unix_ns=stored.last_seen_at_unix_ns,
@@ -157,7 +175,7 @@ def view_line(stored: "StoredIncident") -> IncidentLine:
         spells=list(stored.spells),
         acknowledged_at_unix_ns=stored.acknowledged_at_unix_ns,
         acknowledged_by=stored.acknowledged_by,
-        runbook=mechanism.runbook if mechanism else None,
+        runbook=_runbook(stored),
     )
 
 
@@ -173,6 +191,7 @@ def view_detail(
         as_of_unix_ns=now_unix_ns,
         incident=view_line(incident),
         findings=[_view_finding(each) for each in whole.findings],
+        alerts=[view_alert(each) for each in incident.alerts],
         events=[
             IncidentEventView(
                 at_unix_ns=each.at_unix_ns, kind=each.kind.value, actor=each.actor, what=each.what
@@ -204,9 +223,10 @@ def _view_finding(stored: "StoredFinding") -> FindingView:
 def _query_of_missed(incident: "StoredIncident", now_unix_ns: int) -> str:
     """For the requests that broke their contract since it was last opened."""
     spell = incident.spells[-1]
+    whose = {} if incident.deployment is None else {"deployment": incident.deployment}
     return urlencode(
         {
-            "deployment": incident.deployment,
+            **whose,
             "in_contract": "false",
             "since": _iso(spell.began_at_unix_ns),
             "until": _iso(spell.ended_at_unix_ns(now_unix_ns)),
@@ -214,7 +234,23 @@ def _query_of_missed(incident: "StoredIncident", now_unix_ns: int) -> str:
     )
 
 
-def _find_mechanism(word: str) -> Mechanism | None:
+def _meaning(stored: "StoredIncident") -> str:
+    mechanism = _find_mechanism(stored.mechanism)
+    told = () if stored.mechanism else stored.alerts
+    return mechanism.meaning if mechanism else next((each.last.description for each in told), "")
+
+
+def _runbook(stored: "StoredIncident") -> str | None:
+    """That of its mechanism, or that which the most urgent alert leads to."""
+    mechanism = _find_mechanism(stored.mechanism)
+    if mechanism is not None:
+        return mechanism.runbook
+    url = next((each.last.runbook_url for each in stored.alerts), None)
+    found = _RUNBOOK_URL.search(url or "")
+    return f"ops/runbooks/{found[1]}.md" if found else None
+
+
+def _find_mechanism(word: str | None) -> Mechanism | None:
     """None for one that a plugin of another version named."""
     return next((each for each in Mechanism if each.value == word), None)
 

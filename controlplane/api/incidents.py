@@ -19,18 +19,16 @@ from controlplane.api.incident_views import (
 )
 from controlplane.api.marks import read_marks
 from controlplane.store.database import Database
-from controlplane.store.incident_lists import find_incident, list_incidents
-from controlplane.store.incident_spell import minutes_of
-from controlplane.store.incidents import (
+from controlplane.store.incident import (
     IncidentError,
     IncidentState,
     StoredIncident,
     UnknownIncidentError,
     WholeIncident,
-    acknowledge_incident,
-    note_on_incident,
-    resolve_incident,
 )
+from controlplane.store.incident_lists import find_incident, list_incidents
+from controlplane.store.incident_spell import minutes_of
+from controlplane.store.incidents import acknowledge_incident, note_on_incident, resolve_incident
 from controlplane.store.series import SeriesSpan
 from controlplane.store.usage import UsageKey, read_usage_within
 from dataplane.clock import wall_clock

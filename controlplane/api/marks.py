@@ -11,8 +11,8 @@ from controlplane.store.deployments import (
     DesiredRevisions,
     list_changes_between,
 )
+from controlplane.store.incident import StoredIncident
 from controlplane.store.incident_lists import list_begun_between
-from controlplane.store.incidents import StoredIncident
 from controlplane.store.overrides import StoredOverride, list_overrides_between
 from controlplane.store.replicas import ReplicaTransition, list_transitions_between
 from controlplane.store.series import SeriesSpan
@@ -44,9 +44,10 @@ class Mark:
 
     at_unix_ns: int
     kind: str
-    """config, override, replica, process, failure or incident."""
+    """config, override, replica, process, failure, incident or silence."""
     deployment: str
-    """Empty for what happened to a gateway or a control plane: that is of all of them."""
+    """Empty for what happened to a gateway, a control plane or the installation: that is of all of
+    them."""
     text: str
     subject: str = ""
     """The replica or process that it is about; empty: none alone."""
@@ -75,7 +76,8 @@ def read_marks(
 
 
 def read_incident_marks(database: Database, span: SeriesSpan, deployment: str | None) -> list[Mark]:
-    """What diagnosis found within the span, oldest first: no changes, but what may follow them."""
+    """What diagnosis and alerts found within the span, oldest first: no changes, but what may
+    follow them."""
     start, end = span.start_unix * 10**9, span.end_unix * 10**9
     with database.reading() as session:
         found = list_begun_between(session, start, end, deployment, _MAX_MARKS)
@@ -127,11 +129,12 @@ def _of_override(override: StoredOverride, start: int, end: int) -> Iterator[Mar
 
 
 def _of_incident(incident: StoredIncident) -> Mark:
+    whose = f"{incident.deployment}: " if incident.deployment else ""
     return Mark(
         at_unix_ns=incident.opened_at_unix_ns,
         kind="incident",
-        deployment=incident.deployment,
-        text=f"{incident.deployment}: incident {incident.incident_id}, {incident.mechanism}",
+        deployment=incident.deployment or "",
+        text=f"{whose}incident {incident.incident_id}, {incident.title}",
     )
 
 

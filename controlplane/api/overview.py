@@ -171,8 +171,10 @@ def _late_of(line: DeploymentOverview, late: Mapping[str, LateCounts]) -> LateCo
 
 
 def _late_contract(
-    deployment: str, lines: list[DeploymentOverview], late: Mapping[str, LateCounts]
-) -> LateContract:
+    deployment: str | None, lines: list[DeploymentOverview], late: Mapping[str, LateCounts]
+) -> LateContract | None:
+    if deployment is None:
+        return None
     counts = late.get(deployment, LateCounts())
     promised = (line.promised_share for line in lines if line.name == deployment)
     return LateContract(
@@ -256,7 +258,7 @@ def _judged(
     facts = StateFacts(
         num_ready=line.num_ready_replicas,
         num_desired=line.num_desired_replicas,
-        mechanisms=[each.mechanism for each in incidents if each.deployment == line.name],
+        incidents=[each.title for each in incidents if each.deployment == line.name],
         promised_share=line.promised_share,
         half_hour=LateCounts(
             window_seconds=past.window_seconds, num_judged=line.num_judged, num_good=line.num_good

@@ -10,8 +10,8 @@ from controlplane.api.late_counts import LateCounts, read_late_counts
 from controlplane.operator.observed import ObservedReplica
 from controlplane.store.database import Database
 from controlplane.store.deployments import DesiredDeployment, list_readable_deployments
+from controlplane.store.incident import IncidentState
 from controlplane.store.incident_lists import list_incidents
-from controlplane.store.incidents import IncidentState
 from controlplane.store.replicas import (
     ReplicaTransition,
     find_last_failure,

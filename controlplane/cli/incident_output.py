@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from controlplane.api.alert_views import AlertView
 from controlplane.api.incident_views import (
     FindingView,
     IncidentChange,
@@ -21,13 +22,15 @@ def incident_table(found: IncidentList, state: str) -> str:
     """One line for each."""
     if not found.incidents:
         return "no incident" if state == "all" else f"no incident is {state}"
-    rows = [("ID", "DEPLOYMENT", "WHAT", "SURENESS", "STATE", "SINCE", "LAST SEEN", "LOOKED AFTER")]
+    heads = ("ID", "DEPLOYMENT", "WHAT", "SURENESS", "ALERTS", "STATE", "SINCE", "LAST SEEN")
+    rows = [(*heads, "LOOKED AFTER")]
     rows += [
         (
             each.incident_id,
-            each.deployment,
-            each.mechanism,
-            each.confidence,
+            each.deployment or "-",
+            each.title,
+            each.confidence or "-",
+            _alerts(each),
             _state(each),
             instant(each.spells[-1].began_at_unix_ns),
             f"{_seconds(found.as_of_unix_ns - each.last_seen_at_unix_ns)} ago",
@@ -43,6 +46,7 @@ def incident_text(view: IncidentDetail) -> str:
     return "\n".join(
         [
             *_head(view.incident, view.as_of_unix_ns),
+            *(line for each in view.alerts for line in _alert(each, view.as_of_unix_ns)),
             *(line for each in view.findings for line in _finding(each)),
             *_changes(view),
             *_hurt(view),
@@ -52,11 +56,11 @@ def incident_text(view: IncidentDetail) -> str:
 
 
 def _head(incident: IncidentLine, now_unix_ns: int) -> Iterator[str]:
-    yield (
-        f"{incident.incident_id}: {incident.deployment}: {incident.mechanism} "
-        f"({incident.confidence}), {_state(incident)}"
-    )
-    yield f"  {incident.meaning}"
+    whose = incident.deployment or "the installation"
+    sureness = f" ({incident.confidence})" if incident.confidence else ""
+    yield f"{incident.incident_id}: {whose}: {incident.title}{sureness}, {_state(incident)}"
+    if incident.mechanism is not None:
+        yield f"  {incident.meaning}"
     yield from _times(incident)
     if incident.resolved_at_unix_ns is not None:
         yield f"  resolved {instant(incident.resolved_at_unix_ns)}"
@@ -82,6 +86,24 @@ def _times(incident: IncidentLine) -> Iterator[str]:
         yield f"  and before from {instant(spell.began_at_unix_ns)} until {until}"
     if len(before) > _MAX_SPELLS:
         yield f"  and {len(before) - _MAX_SPELLS} times before that: see the timeline"
+
+
+def _alert(alert: AlertView, now_unix_ns: int) -> Iterator[str]:
+    """What it says, by whom, and where to read on."""
+    yield ""
+    grade = f", {alert.grade}" if alert.grade else ""
+    where = f" at {alert.instance}" if alert.instance else ""
+    times = f", {alert.num_times} times" if alert.num_times > 1 else ""
+    state = "fires" if alert.ended_at_unix_ns is None else "ended"
+    yield f"{alert.severity} {alert.name}{grade}{where}, {state}{times}: {alert.summary}"
+    yield f"  {continued(alert.description, '  ')}"
+    for told in alert.sources:
+        until = "" if told.ended_at_unix_ns is None else f", to {instant(told.ended_at_unix_ns)}"
+        ago = _seconds(now_unix_ns - told.told_at_unix_ns)
+        since = instant(told.started_at_unix_ns)
+        yield f"  from {since}{until}, says {told.source}, last {ago} ago"
+    if alert.contract_revision is not None:
+        yield f"  by contract {alert.contract_revision}"
 
 
 def _finding(each: FindingView) -> Iterator[str]:
@@ -159,6 +181,10 @@ def _timeline(view: IncidentDetail) -> Iterator[str]:
     for event in view.events:
         words = continued(event.what, "    ")
         yield f"  {instant(event.at_unix_ns)}  {event.kind} by {event.actor}: {words}"
+
+
+def _alerts(incident: IncidentLine) -> str:
+    return f"{incident.num_firing} {incident.severity}" if incident.severity else "-"
 
 
 def _state(incident: IncidentLine) -> str:

@@ -13,7 +13,7 @@ from controlplane.console.answers import error_page, page, sentence
 from controlplane.console.forms import check_form
 from controlplane.console.runbook_page import runbook_html, runbook_url
 from controlplane.runbooks import INDEX, find_runbook
-from controlplane.store.incidents import IncidentError, IncidentState, UnknownIncidentError
+from controlplane.store.incident import IncidentError, IncidentState, UnknownIncidentError
 from dataplane.clock import wall_clock
 
 router = APIRouter(include_in_schema=False)

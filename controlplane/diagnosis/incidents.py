@@ -6,60 +6,35 @@ because one trouble shows in several ways; otherwise it opens its own. What is w
 no part of what is wrong with the service, and the other way round. An incident is over when nothing
 of it was seen for a while although somebody looked; what comes back soon reopens it, so that a
 trouble that flaps is one incident and not thirty.
+
+An alert may have opened it (`controlplane.slo.alert_grouping`): what is found then is why, and
+while an alert fires it is not over. One that alerts alone tell of is over when they say so.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
 
 from controlplane.diagnosis.always_on.clipping import newest_part
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.diagnosis import Diagnosis, Finding
+from controlplane.diagnosis.incident_settings import IncidentSettings
 from controlplane.diagnosis.json_form import finding_as_json
-from controlplane.diagnosis.mechanism import Mechanism
+from controlplane.diagnosis.mechanism import OF_FIGURES, Mechanism
 from controlplane.diagnosis.onset import find_onset
 from controlplane.diagnosis.sources.failed_scrapes import SILENT_KEY
 from controlplane.diagnosis.sources.refusals import SHUT_KEY
 from controlplane.diagnosis.views.ending import end_of
 from controlplane.store.database import Database
+from controlplane.store.incident import FoundFinding, IncidentState, StoredIncident
 from controlplane.store.incident_lists import list_current
-from controlplane.store.incidents import (
-    FoundFinding,
-    IncidentState,
-    StoredIncident,
-    open_incident,
-    resolve_incident,
-    see_again,
-)
+from controlplane.store.incidents import open_incident, resolve_incident, see_again
 
 _NS = 10**9
 NO_TROUBLE = frozenset({Mechanism.HEALTHY, Mechanism.QUEUE_BURST_DRAINING})
 """Nothing is to be done about them: a queue that gets shorter by itself wakes nobody."""
 _NEVER_PART = frozenset({Mechanism.ENGINE_HUNG, Mechanism.ENGINE_GONE})
 """Who is called has to read of it first: it is no part of a trouble that was found before."""
-_OF_FIGURES = frozenset(
-    {
-        Mechanism.TELEMETRY_STALE,
-        Mechanism.TELEMETRY_MISSING,
-        Mechanism.TELEMETRY_MISREAD,
-        Mechanism.CLOCK_SKEW,
-    }
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IncidentSettings:
-    """How patient the keeping of incidents is."""
-
-    min_looks: int = 2
-    """In a row, until what is only likely opens one."""
-    joins_within_seconds: float = 600.0
-    """Another mechanism is part of the same trouble if it is found so soon after the opening."""
-    seen_within_seconds: float = 40.0
-    """And that was seen so lately: two looks. What is no longer there shows in no other way."""
-    resolves_after_seconds: float = 60.0
-    reopens_within_seconds: float = 1800.0
 
 
 class IncidentKeeper:
@@ -150,6 +125,8 @@ class IncidentKeeper:
     ) -> bool:
         if incident.state is not IncidentState.OPEN or still_seen:
             return False
+        if incident.is_alerting or incident.mechanism is None:
+            return False
         unseen_seconds = (now_unix_ns - incident.last_seen_at_unix_ns) / _NS
         return unseen_seconds >= self._settings.resolves_after_seconds
 
@@ -177,9 +154,13 @@ def _belongs_to(
 ) -> StoredIncident | None:
     is_open = [each for each in known if each[0].state is IncidentState.OPEN]
     is_resolved = [each for each in known if each[0].state is not IncidentState.OPEN]
-    for incident, mechanisms in (*is_open, *is_resolved):
-        if finding.mechanism.value in mechanisms:
-            return incident
+    if (again := _find_with(finding, is_open)) is not None:
+        return again
+    untold = (each for each, _ in is_open if each.mechanism is None and each.is_alerting)
+    if finding.mechanism not in OF_FIGURES and (alerted := next(untold, None)) is not None:
+        return alerted  # alerts say that something is wrong, and this is the first to say what
+    if (again := _find_with(finding, is_resolved)) is not None:
+        return again
     if finding.mechanism in _NEVER_PART:
         return None
     return next(
@@ -187,11 +168,16 @@ def _belongs_to(
     )
 
 
+def _find_with(finding: Finding, known: Sequence[Known]) -> StoredIncident | None:
+    """The first in which its mechanism was found."""
+    return next((each for each, found in known if finding.mechanism.value in found), None)
+
+
 def _may_show_as(
     incident: StoredIncident, finding: Finding, now_unix_ns: int, settings: IncidentSettings
 ) -> bool:
     """Whether a mechanism that was not found in it may be the same trouble."""
-    if (finding.mechanism in _OF_FIGURES) != (incident.mechanism in _OF_FIGURES):
+    if (finding.mechanism in OF_FIGURES) != (incident.mechanism in OF_FIGURES):
         return False
     opened_seconds = (now_unix_ns - incident.opened_at_unix_ns) / _NS
     unseen_seconds = (now_unix_ns - incident.last_seen_at_unix_ns) / _NS
@@ -240,6 +226,7 @@ def _ended_with_process(
         if incident.state is IncidentState.OPEN
         and Mechanism.ENGINE_HUNG.value in mechanisms
         and not mechanisms & seen
+        and not incident.is_alerting
     ]
 
 

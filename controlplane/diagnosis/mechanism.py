@@ -147,3 +147,14 @@ class Mechanism(StrEnum):
         if self is Mechanism.HEALTHY:
             return None
         return f"ops/runbooks/{self.value.replace('.', '-').replace('_', '-')}.md"
+
+
+OF_FIGURES = frozenset(
+    {
+        Mechanism.TELEMETRY_STALE,
+        Mechanism.TELEMETRY_MISSING,
+        Mechanism.TELEMETRY_MISREAD,
+        Mechanism.CLOCK_SKEW,
+    }
+)
+"""What is wrong with figures, which is no part of what is wrong with the service."""

@@ -3,8 +3,7 @@
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from controlplane.store.incident_tables import IncidentEventRow, IncidentFindingRow, IncidentRow
-from controlplane.store.incidents import (
+from controlplane.store.incident import (
     MAX_LISTED_SPELLS,
     IncidentEvent,
     IncidentEventKind,
@@ -12,9 +11,9 @@ from controlplane.store.incidents import (
     StoredFinding,
     StoredIncident,
     WholeIncident,
-    read_row,
-    read_rows,
 )
+from controlplane.store.incident_rows import read_row, read_rows
+from controlplane.store.incident_tables import IncidentEventRow, IncidentFindingRow, IncidentRow
 
 
 def list_incidents(
@@ -25,7 +24,7 @@ def list_incidents(
     mechanism: str | None = None,
     limit: int | None = 100,
 ) -> list[StoredIncident]:
-    """The newest first. `limit` None: all."""
+    """The newest first. `limit` None: all. `deployment` empty: of the installation itself."""
     query = select(IncidentRow)
     if deployment is not None:
         query = query.where(IncidentRow.deployment == deployment)
@@ -38,7 +37,8 @@ def list_incidents(
 
 
 def count_open(session: Session) -> dict[tuple[str, str], int]:
-    """How many are open, by deployment and mechanism; all of them."""
+    """How many are open, by deployment and mechanism; all of them. Empty: of the installation
+    itself, and told of by alerts alone."""
     rows = session.execute(
         select(IncidentRow.deployment, IncidentRow.mechanism, func.count())
         .where(IncidentRow.state == IncidentState.OPEN.value)
@@ -61,13 +61,13 @@ def list_begun_between(
 
 
 def list_current(
-    session: Session, deployment: str, resolved_since_unix_ns: int
+    session: Session, deployment: str | None, resolved_since_unix_ns: int
 ) -> list[tuple[StoredIncident, frozenset[str]]]:
-    """Those of `deployment` that are open, and those resolved since, last seen first; each with the
-    mechanisms that were found in it."""
+    """Those of `deployment` (None: of the installation itself) that are open, and those resolved
+    since, last seen first; each with the mechanisms that were found in it."""
     rows = session.scalars(
         select(IncidentRow)
-        .where(IncidentRow.deployment == deployment)
+        .where(IncidentRow.deployment == (deployment or ""))
         .where(
             (IncidentRow.state == IncidentState.OPEN.value)
             | (IncidentRow.resolved_at_unix_ns >= resolved_since_unix_ns)

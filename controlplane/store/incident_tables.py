@@ -20,10 +20,11 @@ class IncidentRow(ConfigBase):
 
     incident_id: Mapped[str] = mapped_column(String(16), primary_key=True)
     deployment: Mapped[str] = mapped_column(String(128))
+    """Empty: of the installation itself."""
     state: Mapped[str] = mapped_column(String(16))
     """open or resolved."""
     mechanism: Mapped[str] = mapped_column(String(64))
-    """Of the surest finding so far."""
+    """Of the surest finding so far; empty, as its confidence: alerts alone tell of it."""
     confidence: Mapped[str] = mapped_column(String(16))
     opened_at_unix_ns: Mapped[int] = mapped_column(BigInteger)
     since_unix_ns: Mapped[int | None] = mapped_column(BigInteger)
@@ -64,7 +65,7 @@ class IncidentEventRow(ConfigBase):
     incident_id: Mapped[str] = mapped_column(ForeignKey("incidents.incident_id"))
     at_unix_ns: Mapped[int] = mapped_column(BigInteger)
     kind: Mapped[str] = mapped_column(String(16))
-    """opened, found, changed, acknowledged, note, resolved or reopened."""
+    """opened, found, changed, alerted, ended, acknowledged, note, resolved or reopened."""
     actor: Mapped[str] = mapped_column(String(128))
     """`pilothouse`, or who did it."""
     what: Mapped[str] = mapped_column(String(1024))

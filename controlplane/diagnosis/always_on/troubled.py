@@ -7,11 +7,13 @@ from functools import partial
 
 from controlplane.diagnosis.always_on.outages import Outages
 from controlplane.diagnosis.diagnosis import Diagnosis
-from controlplane.diagnosis.incidents import NO_TROUBLE, IncidentKeeper, IncidentSettings
+from controlplane.diagnosis.incident_settings import IncidentSettings
+from controlplane.diagnosis.incidents import NO_TROUBLE, IncidentKeeper
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.store.database import Database
+from controlplane.store.incident import IncidentState, StoredIncident
 from controlplane.store.incident_lists import count_open, list_incidents
-from controlplane.store.incidents import IncidentState, resolve_incident
+from controlplane.store.incidents import resolve_incident
 from dataplane.clock import WallClock
 
 
@@ -63,6 +65,8 @@ class Troubled:
                 self._config_db, partial(self._resolve_all, name, now), is_writing=True
             ):
                 break  # in a later pass
+            if name in self.names:
+                continue  # an alert of it fires still
             self._there_at.pop(name, None)
             self._keeper.forget(name)
             gone.append(name)
@@ -72,7 +76,9 @@ class Troubled:
         """Incidents of an earlier control plane go on: they end as those that it opens itself."""
         if self._names is None:
             with self._config_db.reading() as session:
-                self._names = {deployment for deployment, _ in count_open(session)}
+                opened = count_open(session)
+            # Those that alerts alone tell of are over when alerts say so.
+            self._names = {deployment for deployment, mechanism in opened if mechanism}
             self._there_at = dict.fromkeys(self._names, now)
         return self._names
 
@@ -89,22 +95,26 @@ class Troubled:
             self._keeper.forget(name)
             return False
         was_written = self._keeper.take(name, diagnosis, now_unix_ns)
-        if is_well and not self._has_open(name):
+        if is_well and not self._open(name):
             troubled.discard(name)
         else:
             troubled.add(name)
         return was_written
 
-    def _has_open(self, name: str) -> bool:
-        with self._config_db.reading() as session:
-            return bool(list_incidents(session, deployment=name, state=IncidentState.OPEN, limit=1))
-
     def _resolve_all(self, name: str, now: float) -> None:
-        now_unix_ns = self._clock()
-        with self._config_db.session() as session:
-            for incident in list_incidents(
-                session, deployment=name, state=IncidentState.OPEN, limit=None
-            ):
-                what = "nothing of the deployment runs any more"
-                resolve_incident(session, incident.incident_id, what, now_unix_ns)
-        self._read(now).discard(name)
+        """But for those of which an alert fires: they are over when it ends."""
+        if any(not each.is_alerting for each in self._open(name)):
+            now_unix_ns = self._clock()
+            with self._config_db.session() as session:
+                for incident in list_incidents(
+                    session, deployment=name, state=IncidentState.OPEN, limit=None
+                ):
+                    what = "nothing of the deployment runs any more"
+                    if not incident.is_alerting:
+                        resolve_incident(session, incident.incident_id, what, now_unix_ns)
+        if all(each.mechanism is None for each in self._open(name)):
+            self._read(now).discard(name)
+
+    def _open(self, name: str) -> list[StoredIncident]:
+        with self._config_db.reading() as session:
+            return list_incidents(session, deployment=name, state=IncidentState.OPEN, limit=None)

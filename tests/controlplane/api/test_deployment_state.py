@@ -15,7 +15,7 @@ LATE = LateCounts(window_seconds=330.0, num_asked=140, num_judged=140, num_good=
 def state(
     late: LateCounts = LATE,
     troubles: Sequence[Trouble] = (),
-    mechanisms: Sequence[str] = (),
+    incidents: Sequence[str] = (),
     promised: float | None = 0.95,
     *,
     is_reported: bool = True,
@@ -23,7 +23,7 @@ def state(
     facts = StateFacts(
         num_ready=2,
         num_desired=2,
-        mechanisms=mechanisms,
+        incidents=incidents,
         promised_share=promised,
         half_hour=LateCounts(window_seconds=1812.0, num_asked=900, num_judged=900, num_good=800),
         is_reported=is_reported,
@@ -85,7 +85,7 @@ def test_ready_replicas_make_nothing_well_of_which_callers_get_nothing(
 
 def test_an_open_incident_is_named() -> None:
     found = state(
-        troubles=[trouble("ticket", "incidents")], mechanisms=["cache.thrash", "host.bound"]
+        troubles=[trouble("ticket", "incidents")], incidents=["cache.thrash", "host.bound"]
     )
     assert found.word == "ticket"
     assert figures(found)["incidents"] == ("ticket", "cache.thrash and 1 more", None)

@@ -6,8 +6,8 @@ from dataclasses import replace
 from controlplane.api.incident_views import view_detail
 from controlplane.api.marks import Mark
 from controlplane.cli.incident_output import incident_text
+from controlplane.store.incident import IncidentState, StoredIncident, WholeIncident
 from controlplane.store.incident_spell import IncidentSpell
-from controlplane.store.incidents import IncidentState, StoredIncident, WholeIncident
 from controlplane.store.usage import UsageKey
 
 WHOLE = WholeIncident(

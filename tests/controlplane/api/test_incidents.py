@@ -8,12 +8,8 @@ from fastapi.testclient import TestClient
 from sqlalchemy import event
 
 from controlplane.store.counts import add_counts
-from controlplane.store.incidents import (
-    FoundFinding,
-    open_incident,
-    resolve_incident,
-    see_again,
-)
+from controlplane.store.incident import FoundFinding
+from controlplane.store.incidents import open_incident, resolve_incident, see_again
 from controlplane.store.request_rows import CountKey
 from dataplane.access import Role
 from dataplane.clock import wall_clock

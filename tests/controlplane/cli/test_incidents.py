@@ -11,7 +11,8 @@ from click.testing import CliRunner, Result
 
 from controlplane.cli import main
 from controlplane.cli.exit_codes import ExitCode
-from controlplane.store.incidents import FoundFinding, open_incident
+from controlplane.store.incident import FoundFinding
+from controlplane.store.incidents import open_incident
 from dataplane.clock import wall_clock
 from tests.controlplane.config_documents import SERVICE
 from tests.controlplane.control_plane_server import serve_control_plane

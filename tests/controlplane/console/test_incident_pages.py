@@ -9,7 +9,8 @@ from fastapi.testclient import TestClient
 from controlplane.bundled import Bundled, locate
 from controlplane.console.formatting import clock_time
 from controlplane.diagnosis.mechanism import Mechanism
-from controlplane.store.incidents import FoundFinding, resolve_incident, see_again
+from controlplane.store.incident import FoundFinding
+from controlplane.store.incidents import resolve_incident, see_again
 from ops.seeded_console import seed
 from tests.controlplane.console.reading import page, words
 

@@ -11,7 +11,6 @@ from controlplane.diagnosis.incidents import IncidentKeeper
 from controlplane.diagnosis.judging import diagnose
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.diagnosis.reading import Origin, Reading, Series, SourceKind
-from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules import BUILT_IN_RULES
 from controlplane.diagnosis.sources.facts import facts_of
 from controlplane.diagnosis.sources.failed_scrapes import (
@@ -20,23 +19,18 @@ from controlplane.diagnosis.sources.failed_scrapes import (
     told_of_failures,
 )
 from controlplane.diagnosis.sources.refusals import Refusals, told_of_refusals
-from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.window import Window
 from controlplane.store.connection import DatabaseKind
 from controlplane.store.database import Database
-from controlplane.store.incident_lists import find_incident, list_incidents
-from controlplane.store.incidents import (
+from controlplane.store.incident import (
     IncidentError,
     IncidentEventKind,
     IncidentState,
-    StoredIncident,
     UnknownIncidentError,
-    WholeIncident,
-    acknowledge_incident,
-    note_on_incident,
-    resolve_incident,
 )
+from controlplane.store.incidents import acknowledge_incident, note_on_incident, resolve_incident
 from dataplane.engine_metrics.signal import Signal
+from tests.controlplane.diagnosis.looks import Looks
 from tests.databases import Databases
 
 _S = 10**9
@@ -49,49 +43,6 @@ def database(databases: Databases) -> Iterator[Database]:
     made = databases.open(DatabaseKind.CONFIG)
     yield made
     made.close()
-
-
-class Looks:
-    """One look after another at one deployment."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._keeper = IncidentKeeper(database)
-
-    def look(
-        self, at: int, *found: tuple[Mechanism, Confidence], deployment: str = "chat"
-    ) -> list[StoredIncident]:
-        """What the database holds after a look at second `at`."""
-        rules = [_rule(mechanism, confidence) for mechanism, confidence in found]
-        reading = Reading(float(at), 1.0, "1")
-        origin = Origin(kind=SourceKind.METRICS, name="vllm:num_requests_running")
-        series = Series(signal=Signal.RUNNING, origin=origin, readings=(reading,))
-        window = Window(start=at - 60, end=at, series=(series,))
-        self._keeper.take(deployment, diagnose(window, rules), at * _S)
-        return self.incidents()
-
-    def incidents(self) -> list[StoredIncident]:
-        with self._database.reading() as session:
-            return list_incidents(session)
-
-    def whole(self, incident_id: str) -> WholeIncident:
-        with self._database.reading() as session:
-            found = find_incident(session, incident_id)
-        assert found is not None
-        return found
-
-
-def _rule(mechanism: Mechanism, confidence: Confidence) -> Rule:
-    verdict = Verdict(confidence=confidence, evidence=(f"saw {mechanism.value}",))
-    return Rule(
-        id=mechanism.value,
-        mechanism=mechanism,
-        judge=lambda window: verdict,
-        needs=(),
-        told_apart="by hand",
-        remedy="wait",
-        hides="nothing",
-    )
 
 
 @pytest.fixture

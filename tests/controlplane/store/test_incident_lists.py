@@ -7,20 +7,14 @@ from sqlalchemy.orm import Session
 
 from controlplane.store.connection import DatabaseKind
 from controlplane.store.database import Database
+from controlplane.store.incident import MAX_LISTED_SPELLS, FoundFinding, IncidentState
 from controlplane.store.incident_lists import (
     count_open,
     find_incident,
     list_current,
     list_incidents,
 )
-from controlplane.store.incidents import (
-    MAX_LISTED_SPELLS,
-    FoundFinding,
-    IncidentState,
-    open_incident,
-    resolve_incident,
-    see_again,
-)
+from controlplane.store.incidents import open_incident, resolve_incident, see_again
 from tests.databases import Databases
 
 

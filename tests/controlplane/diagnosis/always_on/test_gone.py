@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from controlplane.diagnosis.rules import BUILT_IN_RULES
+from controlplane.store.incident import IncidentState
 from controlplane.store.incident_lists import find_incident
-from controlplane.store.incidents import IncidentState
 from tests.controlplane.diagnosis.always_on.metrics_server import MetricsServer, serving, vllm_page
 from tests.controlplane.diagnosis.always_on.watched_fleet import (
     START_NS,

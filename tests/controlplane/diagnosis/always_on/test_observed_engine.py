@@ -13,7 +13,7 @@ from controlplane.diagnosis.always_on.settings import AlwaysOnSettings
 from controlplane.diagnosis.always_on.turns import Target
 from controlplane.diagnosis.rules import BUILT_IN_RULES
 from controlplane.operator.page_look import PageLook, Silence
-from controlplane.store.incidents import IncidentState
+from controlplane.store.incident import IncidentState
 from tests.controlplane.diagnosis.always_on.metrics_server import (
     MetricsServer,
     serving,

@@ -11,7 +11,7 @@ from sqlalchemy.exc import OperationalError
 from controlplane.diagnosis.always_on.outages import DatabaseLostError, Outages
 from controlplane.diagnosis.rules import CACHE
 from controlplane.store.database import Database
-from controlplane.store.incidents import IncidentState
+from controlplane.store.incident import IncidentState
 from tests.controlplane.diagnosis.always_on.metrics_server import serving
 from tests.controlplane.diagnosis.always_on.test_watcher import Engine
 from tests.controlplane.diagnosis.always_on.watched_fleet import (

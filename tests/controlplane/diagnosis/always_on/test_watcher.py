@@ -14,7 +14,7 @@ from controlplane.diagnosis.rule import Rule
 from controlplane.diagnosis.rules import BUILT_IN_RULES, CACHE
 from controlplane.diagnosis.verdict import Verdict
 from controlplane.diagnosis.window import Window
-from controlplane.store.incidents import IncidentState
+from controlplane.store.incident import IncidentState
 from controlplane.store.replicas import ReplicaState, add_replica, move_replica
 from dataplane.engine import ReplicaSpec
 from dataplane.report import ReplicaReport

@@ -14,8 +14,8 @@ from controlplane.diagnosis.rule import Rule
 from controlplane.operator.observed import ObservedReplica, ObservedState
 from controlplane.process_history import ProcessHistory
 from controlplane.store.connection import DatabaseKind
+from controlplane.store.incident import StoredIncident
 from controlplane.store.incident_lists import list_incidents
-from controlplane.store.incidents import StoredIncident
 from tests.databases import open_sqlite
 
 START_NS = 1_790_000_000 * 10**9

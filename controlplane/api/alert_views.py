@@ -1,0 +1,145 @@
+"""Alerts as API, console and terminal show them. Pure conversions."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # whoever only reads answers (the command line) does without the database
+    from controlplane.store.alerting_heard import AlertingHeard
+    from controlplane.store.incident_alert import StoredAlert
+
+SILENT_AFTER_SECONDS = 300.0
+"""The watchdog comes every minute (`controlplane.slo.prometheus.alertmanager`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TellingView:
+    """What one source says of an alert."""
+
+    source: str
+    """control_plane: evaluated here; alertmanager: by Prometheus."""
+    started_at_unix_ns: int
+    told_at_unix_ns: int
+    ended_at_unix_ns: int | None
+    """None: it fires, as far as this source told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertView:
+    """One alert of one incident."""
+
+    incident_id: str
+    fingerprint: str
+    name: str
+    severity: str
+    """page or ticket."""
+    grade: str | None
+    """page_quick, page_slow, ticket_quick or ticket_slow; None: it has no grades."""
+    deployment: str | None
+    """None: of the installation itself."""
+    request_class: str | None
+    objective: str | None
+    instance: str | None
+    summary: str
+    description: str
+    """With the figures of when it was told last."""
+    contract_revision: str | None
+    runbook_url: str | None
+    dashboard_url: str | None
+    started_at_unix_ns: int
+    told_at_unix_ns: int
+    ended_at_unix_ns: int | None
+    """None: it fires, as far as any source told."""
+    num_times: int
+    """That it began to fire in the course of the incident."""
+    sources: list[TellingView]
+    """The last told first."""
+
+
+def view_alert(alert: "StoredAlert") -> AlertView:
+    """One alert, in the words of who told it last."""
+    subject, last = alert.subject, alert.last
+    return AlertView(
+        incident_id=last.incident_id,
+        fingerprint=subject.fingerprint,
+        name=subject.name,
+        severity=subject.severity.value,
+        grade=subject.grade,
+        deployment=subject.deployment,
+        request_class=subject.request_class,
+        objective=subject.objective,
+        instance=subject.instance,
+        summary=last.summary,
+        description=last.description,
+        contract_revision=last.contract_revision,
+        runbook_url=last.runbook_url,
+        dashboard_url=last.dashboard_url,
+        started_at_unix_ns=alert.started_at_unix_ns,
+        told_at_unix_ns=last.told_at_unix_ns,
+        ended_at_unix_ns=alert.ended_at_unix_ns,
+        num_times=alert.num_times,
+        sources=[
+            TellingView(
+                source=each.source.value,
+                started_at_unix_ns=each.started_at_unix_ns,
+                told_at_unix_ns=each.told_at_unix_ns,
+                ended_at_unix_ns=each.ended_at_unix_ns,
+            )
+            for each in alert.tellings
+        ],
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeardView:
+    """When one source of alerts last said that it works."""
+
+    source: str
+    heard_at_unix_ns: int
+    age_seconds: float
+    state: str
+    """well; silent: not heard for longer than it should be; ended: whoever evaluates for it fell
+    silent, and it says so."""
+    what: str
+    """In one sentence."""
+    told_by: str | None
+    """The address that it calls its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertList:
+    """What fires now, and whether alerting itself is heard."""
+
+    as_of_unix_ns: int
+    heard: list[HeardView]
+    """Empty: no Prometheus ever told its watchdog to this control plane."""
+    alerts: list[AlertView]
+    """Of open incidents; pages first, then the newest."""
+
+
+def view_heard(heard: "AlertingHeard", now_unix_ns: int) -> HeardView:
+    """Whether a source works."""
+    age = max(0.0, (now_unix_ns - heard.heard_at_unix_ns) / 1e9)
+    state = "well"
+    what = f"alerting was heard {span(age)} ago"
+    if heard.ended_at_unix_ns is not None:
+        state = "ended"
+        ended = max(0.0, (now_unix_ns - heard.ended_at_unix_ns) / 1e9)
+        what = f"Prometheus fell silent {span(ended)} ago, as {heard.source.value} says"
+    elif age > SILENT_AFTER_SECONDS:
+        state = "silent"
+        what = f"alerting was not heard for {span(age)}"
+    return HeardView(
+        source=heard.source.value,
+        heard_at_unix_ns=heard.heard_at_unix_ns,
+        age_seconds=age,
+        state=state,
+        what=what,
+        told_by=heard.told_by,
+    )
+
+
+def span(seconds: float) -> str:
+    """Rounded, for people: 12 s, 4 min, 3 h."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds // 60:.0f} min" if seconds < 7200 else f"{seconds // 3600:.0f} h"

@@ -1,0 +1,1 @@
+"""Moving a deployment to another revision in steps, and back where its contract suffers."""

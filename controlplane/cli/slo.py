@@ -7,9 +7,11 @@ import click
 
 from controlplane.cli.client import convert_answer, get_json, url_option
 from controlplane.cli.completion_words import complete_deployments
+from controlplane.cli.dashboards import dashboards
 from controlplane.cli.examples import examples
 from controlplane.cli.options import table_option
 from controlplane.cli.output_file import check_folder, write_file
+from controlplane.cli.slo_test_alert import alerting, test_alert
 from controlplane.cli.terminal import say, say_json
 
 _PATH = "/api/v1/slo"
@@ -140,3 +142,8 @@ def render(
         write_file(path, view.rules)
     for sentence in view.left_out:
         say(f"left out: {sentence}", is_error=True)
+
+
+slo.add_command(dashboards)
+slo.add_command(test_alert)
+slo.add_command(alerting)

@@ -1,0 +1,46 @@
+"""Write `dashboards/generated/` anew, from the code and from the demo's contract.
+
+    .venv/bin/python -m dashboards
+
+`pilothouse slo dashboards` makes those of contracts that are in force. A test holds the files to
+what this writes.
+"""
+
+from pathlib import Path
+
+from controlplane.bundled import Bundled, locate
+from controlplane.slo.prometheus.links import Links
+from controlplane.slo.promised import promises_of
+from controlplane.specs.contract import SLOContractSpec
+from controlplane.specs.documents import load_documents
+from dashboards.rendering import render_contracts, render_general
+
+FOLDER = Path(__file__).parent / "generated"
+LINKS = Links(console_url="http://127.0.0.1:8700")
+"""Where `make serve` has the console. An installation elsewhere makes its own."""
+
+
+def rendered() -> dict[str, str]:
+    """Texts by the name of their file."""
+    revision, spec = _demo_contract()
+    promises = list(promises_of("chat", revision, spec))
+    return render_general(LINKS) | render_contracts([(spec.boundary, promises)], LINKS)
+
+
+def _demo_contract() -> tuple[str, SLOContractSpec]:
+    path = locate(Bundled.DEMO) / "contract.yaml"
+    [document] = load_documents([(path.name, path.read_text(encoding="utf-8"))]).documents
+    if not isinstance(document.spec, SLOContractSpec):
+        raise TypeError(f"{path} holds a {document.kind} and no SLOContract")
+    return f"{document.name}@1", document.spec
+
+
+def main() -> None:
+    """Write all of them."""
+    FOLDER.mkdir(exist_ok=True)
+    for name, text in rendered().items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -6,6 +6,7 @@ answers run; what it counts by step is in `realtime_tokens_total`.
 
 from datetime import datetime
 
+from dataplane.engine_metrics.bucket_edges import SGLANG_REQUEST, SGLANG_TOKEN, SGLANG_TTFT
 from dataplane.scheduling.bounds import SchedulerConfig
 from dataplane.simulation.observer.dialect import (
     Dialect,
@@ -16,19 +17,6 @@ from dataplane.simulation.observer.dialect import (
 )
 from dataplane.simulation.observer.exposition import Labels
 from dataplane.simulation.observer.measure import Measure
-
-_TTFT = (
-    0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 20.0, 40.0, 60.0, 80.0, 100.0, 200.0,
-    400.0,
-)  # fmt: skip
-_ITL = (
-    0.002, 0.004, 0.006, 0.008, 0.01, 0.015, 0.02, 0.025, 0.03, 0.035, 0.04, 0.06, 0.08, 0.1, 0.2,
-    0.4, 0.6, 0.8, 1.0, 2.0, 4.0, 6.0, 8.0,
-)  # fmt: skip
-_E2E = (
-    0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 20.0, 40.0, 60.0, 80.0, 100.0, 200.0,
-    400.0, 600.0, 1200.0, 1800.0, 2400.0,
-)  # fmt: skip
 
 
 class SglangLog:
@@ -234,18 +222,18 @@ _SERIES = (
 _HISTOGRAMS = (
     HistogramSeries(
         "sglang:time_to_first_token_seconds", "Histogram of time to first token.",
-        Measure.TTFT, _TTFT,
+        Measure.TTFT, SGLANG_TTFT,
     ),
     HistogramSeries(
         "sglang:inter_token_latency_seconds", "Histogram of inter-token latency.",
-        Measure.ITL, _ITL,
+        Measure.ITL, SGLANG_TOKEN,
     ),
     HistogramSeries(
         "sglang:e2e_request_latency_seconds", "Histogram of end-to-end latency.",
-        Measure.E2E, _E2E,
+        Measure.E2E, SGLANG_REQUEST,
     ),
     HistogramSeries(
-        "sglang:queue_time_seconds", "Histogram of queueing time.", Measure.QUEUE, _E2E
+        "sglang:queue_time_seconds", "Histogram of queueing time.", Measure.QUEUE, SGLANG_REQUEST
     ),
 )  # fmt: skip
 

@@ -10,6 +10,7 @@ when a request finishes, but TTFT and the time between tokens.
 
 from collections.abc import Callable
 
+from dataplane.engine_metrics.bucket_edges import VLLM_REQUEST, VLLM_TOKEN, VLLM_TTFT
 from dataplane.scheduling.bounds import SchedulerConfig
 from dataplane.simulation.observer.dialect import (
     Dialect,
@@ -23,18 +24,6 @@ from dataplane.simulation.observer.exposition import Labels
 from dataplane.simulation.observer.measure import Measure
 from dataplane.simulation.observer.vllm_log import VllmLog, VllmV0Log
 
-_TTFT = (
-    0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0,
-    20.0, 40.0, 80.0, 160.0, 640.0, 2560.0,
-)  # fmt: skip
-_ITL = (
-    0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0,
-    40.0, 80.0,
-)  # fmt: skip
-_REQUEST = (
-    0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0, 120.0, 240.0,
-    480.0, 960.0, 1920.0, 7680.0,
-)  # fmt: skip
 _ITERATION = (
     1.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0,
 )  # fmt: skip
@@ -216,16 +205,19 @@ def _histograms(
     def of(config: SchedulerConfig) -> tuple[HistogramSeries, ...]:
         lengths = one_two_five(config.max_model_len)
         rows = [
-            ("time_to_first_token_seconds", "time to first token", Measure.TTFT, _TTFT),
-            (itl_name, "inter token latency", Measure.ITL, _ITL),
-            ("e2e_request_latency_seconds", "e2e request latency", Measure.E2E, _REQUEST),
-            ("request_queue_time_seconds", "time in WAITING phase", Measure.QUEUE, _REQUEST),
+            ("time_to_first_token_seconds", "time to first token", Measure.TTFT, VLLM_TTFT),
+            (itl_name, "inter token latency", Measure.ITL, VLLM_TOKEN),
+            ("e2e_request_latency_seconds", "e2e request latency", Measure.E2E, VLLM_REQUEST),
+            ("request_queue_time_seconds", "time in WAITING phase", Measure.QUEUE, VLLM_REQUEST),
             (
                 "request_inference_time_seconds", "time in RUNNING phase",
-                Measure.INFERENCE, _REQUEST,
+                Measure.INFERENCE, VLLM_REQUEST,
             ),
-            ("request_prefill_time_seconds", "time in PREFILL phase", Measure.PREFILL, _REQUEST),
-            ("request_decode_time_seconds", "time in DECODE phase", Measure.DECODE, _REQUEST),
+            (
+                "request_prefill_time_seconds", "time in PREFILL phase",
+                Measure.PREFILL, VLLM_REQUEST,
+            ),
+            ("request_decode_time_seconds", "time in DECODE phase", Measure.DECODE, VLLM_REQUEST),
             ("request_prompt_tokens", "prompt tokens", Measure.PROMPT_TOKENS, lengths),
             ("request_generation_tokens", "generation tokens", Measure.OUTPUT_TOKENS, lengths),
             (
@@ -236,7 +228,7 @@ def _histograms(
         ]  # fmt: skip
         if per_request_name is not None:
             rows += [
-                (per_request_name, "time per output token of a request", Measure.TPOT, _ITL),
+                (per_request_name, "time per output token of a request", Measure.TPOT, VLLM_TOKEN),
                 (
                     "request_prefill_kv_computed_tokens", "new KV tokens computed in prefill",
                     Measure.COMPUTED_TOKENS, lengths,

@@ -28,6 +28,8 @@ class Role(StrEnum):
     """Send requests through gateways for one tenant, and report the client's side of them."""
     GATEWAY = "gateway"
     """Be a gateway: follow snapshots, deliver reports and records."""
+    ALERTMANAGER = "alertmanager"
+    """Tell the control plane of alerts, and nothing else."""
     CONTROL_PLANE = "controlplane"
     """Ask one gateway what it has in flight. Made by control planes for themselves alone."""
     VIEWER = "viewer"
@@ -47,6 +49,8 @@ class Role(StrEnum):
 GRANTABLE = tuple(role for role in Role if role is not Role.CONTROL_PLANE)
 """What a person can give to somebody."""
 _PEOPLE = (Role.VIEWER, Role.OPERATOR, Role.ADMIN)
+FOR_PEOPLE = tuple(role for role in GRANTABLE if role in _PEOPLE)
+"""Of them, those that a person can have; the others are for programs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,7 @@ from controlplane.access.own_keys import secrets_dir
 from controlplane.access.refused_gateways import RefusedGateways
 from controlplane.api import (
     access,
+    alerts,
     audit,
     config,
     config_history,
@@ -70,6 +71,7 @@ def read_description(request: Request) -> JSONResponse:
 _ROUTERS = (
     _description,
     access.router,
+    alerts.router,
     audit.router,
     config.router,
     config_history.router,

@@ -64,6 +64,8 @@ FOR_TENANTS = frozenset(
     }
 )
 """Shows a viewer who is bound to a tenant what is that tenant's, and nothing else."""
+FROM_ALERTMANAGERS = frozenset({("POST", "/api/v1/alerts/alertmanager")})
+"""Alertmanager's key opens nothing else; whoever may change what runs may tell of alerts too."""
 FROM_CLIENTS = frozenset({("POST", "/v1/traces")})
 """Clients report their own side of their own requests; engines and gateways report theirs."""
 
@@ -88,6 +90,8 @@ def find_refusal(principal: Principal, method: str, path: str) -> str | None:
         may = principal.may(Role.CLIENT) or principal.may(Role.GATEWAY)
         return None if may or principal.may(Role.ADMIN) else _needs(principal, Role.CLIENT)
     needed = required_role(method, path)
+    if route in FROM_ALERTMANAGERS and principal.may(Role.OPERATOR):
+        return None
     if not principal.may(needed):
         return _needs(principal, needed)
     if principal.tenant is not None and route not in FOR_TENANTS:
@@ -100,6 +104,8 @@ def required_role(method: str, path: str) -> Role:
     route = (method, path)
     if route in FOR_GATEWAYS:
         return Role.GATEWAY
+    if route in FROM_ALERTMANAGERS:
+        return Role.ALERTMANAGER
     if route in FOR_OPERATORS:
         return Role.OPERATOR
     if route in FOR_ADMINS or method not in _SAFE_METHODS:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from fastapi import APIRouter, Request
 from starlette.datastructures import State
 
+from controlplane.api.alert_views import HeardView, view_heard
 from controlplane.api.changes import STALE_SECONDS
 from controlplane.api.deployment_state import StateFacts, state_of
 from controlplane.api.engine_figures import newest_stats, with_pages
@@ -22,6 +23,7 @@ from controlplane.api.overview_lines import (
     gateway_line,
     replica_line,
 )
+from controlplane.api.silent_alerting import silent_troubles
 from controlplane.api.stored_overview import StoredConfig, StoredPast, read_config, read_past
 from controlplane.api.trouble import (
     DeploymentFacts,
@@ -73,7 +75,8 @@ def read_overview(
     config = read_config(config_db, seen.replicas)
     past = read_past(request_db, config.desired, now_unix_ns)
     lines = _lines(seen, config, past)
-    troubles = _troubles(seen, config, past, lines, request_db.room.refusal)
+    heard = [view_heard(each, now_unix_ns) for each in config.heard]
+    troubles = _troubles(seen, config, past, lines, request_db.room.refusal, heard)
     is_reported = any(age < STALE_SECONDS for _, age in seen.gateways)
     return Overview(
         as_of_unix_ns=now_unix_ns,
@@ -139,6 +142,7 @@ def _troubles(
     past: StoredPast,
     lines: list[DeploymentOverview],
     request_data_refusal: str | None,
+    heard: list[HeardView],
 ) -> list[Trouble]:
     found_lately = _found_lately(lines, past.late)
     return find_trouble(
@@ -154,6 +158,7 @@ def _troubles(
                 for each in config.incidents
             ),
             *found_lately,
+            *silent_troubles(heard),
         ],
     )
 

@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 from controlplane.api.incident_views import IncidentLine, view_line
 from controlplane.api.late_counts import LateCounts, read_late_counts
 from controlplane.operator.observed import ObservedReplica
+from controlplane.store.alerting_heard import AlertingHeard, read_heard
 from controlplane.store.database import Database
 from controlplane.store.deployments import DesiredDeployment, list_readable_deployments
 from controlplane.store.incident import IncidentState
@@ -39,6 +40,8 @@ class StoredConfig:
     """By deployment, of those with a replica that cannot be reached."""
     incidents: list[IncidentLine]
     """Those that are open."""
+    heard: list[AlertingHeard]
+    """When each source of alerts was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +76,7 @@ def read_config(database: Database, replicas: list[ObservedReplica]) -> StoredCo
                 and (loss := find_loss(session, each.replica_id)) is not None
             },
             incidents=[view_line(each) for each in open_rows],
+            heard=read_heard(session),
         )
 
 

@@ -11,9 +11,9 @@ from controlplane.cli.client import convert_answer, get_json, patch_json, post_j
 from controlplane.cli.examples import examples
 from controlplane.cli.keys import given_reason_option, output_option, reason_option
 from controlplane.cli.terminal import instant, say, say_json, table
-from dataplane.access import Role
+from dataplane.access import FOR_PEOPLE
 
-_ROLES = [Role.VIEWER.value, Role.OPERATOR.value, Role.ADMIN.value]
+_ROLES = [role.value for role in FOR_PEOPLE]
 
 password_option = click.option(
     "--password-file",

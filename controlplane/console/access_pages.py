@@ -19,7 +19,7 @@ from controlplane.specs.quantity import parse_duration
 from controlplane.store.access_grants import AccessError
 from controlplane.store.access_keys import add_key, list_keys, revoke_key
 from controlplane.store.users import add_user, list_users, set_disabled
-from dataplane.access import GRANTABLE, Role
+from dataplane.access import FOR_PEOPLE, GRANTABLE, Role
 from dataplane.clock import wall_clock
 from dataplane.invalid_input import say_invalid
 
@@ -149,7 +149,7 @@ def _access_page(
         num_revoked=sum(key.revoked_at_unix_ns is not None for key in keys),
         users=users,
         roles=GRANTABLE,
-        people_roles=[role for role in GRANTABLE if role not in (Role.CLIENT, Role.GATEWAY)],
+        people_roles=FOR_PEOPLE,
         problem=problem,
         given=given or {},
         new_key=new_key,

@@ -11,7 +11,7 @@ from controlplane.store.access_keys import admin_keys, num_admin_users
 from controlplane.store.access_tables import UserRow
 from controlplane.store.audit import record_change
 from controlplane.store.sessions import end_sessions_of
-from dataplane.access import Role
+from dataplane.access import FOR_PEOPLE, Role
 from dataplane.clock import WallClock, wall_clock
 
 
@@ -39,7 +39,7 @@ def add_user(
     clock: WallClock = wall_clock,
 ) -> User:
     """Raises AccessError."""
-    if role in (Role.CLIENT, Role.GATEWAY):
+    if role not in FOR_PEOPLE:
         raise AccessError(f"{role} is for programs: make a key with that role instead")
     check_grant(session, role, tenant)
     if session.get(UserRow, name) is not None:
@@ -103,7 +103,7 @@ def set_role(
 ) -> None:
     """Raises AccessError."""
     row = _get_user(session, name)
-    if role in (Role.CLIENT, Role.GATEWAY):
+    if role not in FOR_PEOPLE:
         raise AccessError(f"{role} is for programs, not for people")
     check_grant(session, role, tenant)
     if role is not Role.ADMIN and _is_last_admin(session, row):

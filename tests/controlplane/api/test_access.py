@@ -55,6 +55,7 @@ def test_every_rule_is_about_a_path_that_exists(plane: GuardedPlane) -> None:
         | authorization.FOR_EVERYBODY
         | authorization.FOR_TENANTS
         | authorization.FROM_CLIENTS
+        | authorization.FROM_ALERTMANAGERS
     )
     assert ruled <= set(routes_of(plane))
 

@@ -93,7 +93,7 @@ def status(deployment: str | None, output: str, url: str) -> None:
     "--credentials-file",
     metavar="PATH",
     help="Of --common alertmanager: where, on its machine, the key lies that it shows the control "
-    "plane (role operator). Default: it shows none.",
+    "plane (role alertmanager). Default: it shows none.",
 )
 @click.option(
     "--watchdog-url-file",

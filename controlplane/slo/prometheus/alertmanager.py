@@ -34,6 +34,8 @@ from dataplane import names
 WEBHOOK_PATH = "/api/v1/alerts/alertmanager"
 SELF_TEST = "PilothouseSelfTest"
 """The alert that `pilothouse slo test-alert --alertmanager` sends."""
+_OURS = 'alertname=~"Pilothouse.+"'
+"""The control plane takes no others."""
 _NOBODY, _CONTROL_PLANE, _WATCHDOG = "nobody", "control-plane", "watchdog"
 _FOLLOWS_FROM_NO_CONTROL_PLANE = (
     CONTROL_PLANE_DOWN,
@@ -93,22 +95,22 @@ def _route() -> dict[str, Any]:
         "receiver": _NOBODY,
         "group_by": [names.LABEL_DEPLOYMENT],
         "routes": [
-            _branch(_named(WATCHDOG.name), _WATCHDOG, wait="0s", interval="1m", repeat="50s"),
+            _branch([_named(WATCHDOG.name)], _WATCHDOG, wait="0s", interval="1m", repeat="50s"),
             {
-                **_branch(_named(SELF_TEST), _CONTROL_PLANE, wait="0s", interval="5s", repeat="4h"),
+                **_branch([_named(SELF_TEST)], _CONTROL_PLANE, wait="0s", interval="5s"),
                 "group_by": ["alertname", "instance"],
             },
-            _branch(_of(Severity.PAGE), _CONTROL_PLANE, wait="10s", interval="1m", repeat="4h"),
-            _branch(_of(Severity.TICKET), _CONTROL_PLANE, wait="30s", interval="5m", repeat="4h"),
+            _branch([_OURS, _of(Severity.PAGE)], _CONTROL_PLANE, wait="10s", interval="1m"),
+            _branch([_OURS, _of(Severity.TICKET)], _CONTROL_PLANE, wait="30s", interval="5m"),
         ],
     }
 
 
 def _branch(
-    matcher: str, receiver: str, *, wait: str, interval: str, repeat: str
+    matchers: list[str], receiver: str, *, wait: str, interval: str, repeat: str = "4h"
 ) -> dict[str, Any]:
     return {
-        "matchers": [matcher],
+        "matchers": matchers,
         "receiver": receiver,
         "group_wait": wait,
         "group_interval": interval,

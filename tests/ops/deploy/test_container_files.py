@@ -1,7 +1,6 @@
 """Containerfile, compose and prometheus.yml: accepted by their checkers, and true to the code."""
 
 import re
-import shutil
 import subprocess
 import zipfile
 from pathlib import Path
@@ -10,8 +9,11 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from controlplane.slo.prometheus.alerts_of_alerting import ALERTMANAGER_JOB
+from controlplane.slo.prometheus.alerts_of_processes import CONTROL_PLANE_JOB, GATEWAY_JOB
 from tests.ops.deploy.build_context import IgnoreFile, copies_before, replay
 from tests.ops.deploy.installation import BIN, DEPLOY, ROOT, Installation, run, running
+from tests.programs import find_program
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -29,12 +31,6 @@ def compose() -> dict[str, Any]:
 
 def services() -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = compose()["services"]
-    return found
-
-
-def find_promtool() -> str:
-    found = shutil.which("promtool", path=f"{BIN}:/usr/bin:/usr/local/bin")
-    assert found is not None, "install promtool (ops/setup-test.sh does)"
     return found
 
 
@@ -166,7 +162,7 @@ def test_the_secrets_are_made_once_and_fit_each_other(tmp_path: Path) -> None:
     for _ in range(2):
         run([str(DEPLOY / "compose" / "make-secrets.sh"), str(folder)])
     made = {path.name: path.read_text().strip() for path in folder.iterdir()}
-    assert set(made) == set(compose()["secrets"])
+    assert set(made) == set(compose()["secrets"]) - {"watchdog_url"}
     assert (
         made["database_url"]
         == f"postgresql://pilothouse:{made['postgres_password']}@postgres/pilothouse"
@@ -181,10 +177,33 @@ def test_promtool_finds_no_fault_and_every_target_answers_where_it_is_sought(
     key.write_text("none")
     placed = tmp_path / "prometheus.yml"
     placed.write_text(PROMETHEUS.read_text().replace("/etc/prometheus/key/viewer.key", str(key)))
-    run([find_promtool(), "check", "config", str(placed)])
+    run([find_program("promtool"), "check", "config", str(placed)])
     text = PROMETHEUS.read_text()
     for job in ("controlplane", "gateway", "replica"):
         assert f"job_name: pilothouse-{job}" in text
+
+
+def test_alerts_find_their_way_from_prometheus_to_the_control_plane() -> None:
+    scraped: dict[str, Any] = YAML(typ="safe").load(PROMETHEUS)
+    (manager,) = scraped["alerting"]["alertmanagers"]
+    (address,) = manager["static_configs"][0]["targets"]
+    assert f"http://{address}/-/ready" in services()["alertmanager"]["healthcheck"]["test"]
+    assert {job["job_name"] for job in scraped["scrape_configs"]} >= {
+        CONTROL_PLANE_JOB,
+        GATEWAY_JOB,
+        ALERTMANAGER_JOB,
+    }
+
+
+def test_alertmanagers_key_lies_where_its_configuration_looks_for_it() -> None:
+    config: dict[str, Any] = YAML(typ="safe").load(ROOT / "alerts" / "alertmanager.yml")
+    webhooks = [hook for each in config["receivers"] for hook in each.get("webhook_configs", [])]
+    shown = {hook["http_config"]["authorization"]["credentials_file"] for hook in webhooks}
+    mounted = services()["alertmanager"]["volumes"]
+    assert shown == {"/etc/alertmanager/key/alertmanager.key"}
+    assert "alerting-key:/etc/alertmanager/key:ro" in mounted
+    assert "alerting-key:/var/lib/pilothouse-alerting-key" in services()["keys"]["volumes"]
+    assert {hook["url"].rpartition("/api/")[0] for hook in webhooks} == {"http://127.0.0.1:8700"}
 
 
 def replaced(words: list[str], pairs: dict[str, str]) -> list[str]:
@@ -220,14 +239,16 @@ def test_the_commands_of_the_containers_run_and_answer_their_health_check(tmp_pa
 
 
 def check_keys(here: Installation, script: str) -> None:
-    """The one-shot makes both keys, and does nothing the second time."""
-    metrics_dir = here.folder / "m"
+    """The one-shot makes every key, and does nothing the second time."""
+    metrics_dir, alerting_dir = here.folder / "m", here.folder / "a"
     paths = {
         "/var/lib/pilothouse-keys": str(here.folder),
         "/var/lib/pilothouse-metrics-key": str(metrics_dir),
+        "/var/lib/pilothouse-alerting-key": str(alerting_dir),
     }
     (script,) = replaced([script], paths)
     metrics_dir.mkdir()
+    alerting_dir.mkdir()
     environment = {
         "PATH": f"{BIN}:/usr/bin:/bin",
         "PILOTHOUSE_URL": f"http://127.0.0.1:{here.port}",
@@ -235,7 +256,7 @@ def check_keys(here: Installation, script: str) -> None:
     }
     for _ in range(2):
         run(["/bin/sh", "-ec", script], environment)
-    viewer_key = metrics_dir / "viewer.key"
-    assert viewer_key.stat().st_mode & 0o777 == 0o444
+    shown = [metrics_dir / "viewer.key", alerting_dir / "alertmanager.key"]
+    assert [each.stat().st_mode & 0o777 for each in shown] == [0o444, 0o444]
     assert here.gateway_key.stat().st_mode & 0o077 == 0
-    assert viewer_key.read_text() != here.gateway_key.read_text()
+    assert len({each.read_text() for each in (here.gateway_key, *shown)}) == 3

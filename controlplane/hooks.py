@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import pluggy
 
 from controlplane.diagnosis.rule import Rule
+from controlplane.slo.notices.notice import Notice
 from dataplane.engine import EngineProcess, ReplicaSpec, ReplicaStatus
 
 PROJECT = "pilothouse"
@@ -51,6 +52,19 @@ class Launcher(Protocol):
         ...
 
 
+class NotifyError(Exception):
+    """A notice did not arrive; the message says why, and holds no secret. It is tried again."""
+
+
+class Notifier(Protocol):
+    """Tells people of alerts. A thread of its own calls it for each notice, and another one for a
+    test; a call ends within some seconds, however long the other side takes."""
+
+    def notify(self, notice: Notice) -> str:
+        """Returns what was answered, in a few words: `HTTP 200`. Raises NotifyError."""
+        ...
+
+
 @hookspec(firstresult=True)
 def pilothouse_create_launcher(name: str, state_dir: Path) -> Launcher | None:
     """The launcher called `name`; None when it is not yours."""
@@ -82,3 +96,10 @@ def pilothouse_check_model_folder(folder: Path) -> list[str] | None:
 def pilothouse_diagnosis_rules() -> list[Rule] | None:
     """Rules of diagnosis beside the built-in ones; see `controlplane.diagnosis.rule`. Pure: they
     see a window and nothing else. An id that another rule has is an error. None: you have none."""
+
+
+@hookspec(firstresult=True)
+def pilothouse_create_notifier(kind: str, file: Path) -> Notifier | None:
+    """The notifier of that kind, such as `slack`, whose address and whatever else is secret stand
+    in `file`; None when it is not yours. Raises ValueError, naming the file and the remedy and
+    nothing that stands in it, for one that it cannot use."""

@@ -18,6 +18,8 @@ from controlplane.operator.operator import Operator
 from controlplane.operator.settings import OperatorSettings
 from controlplane.process_history import ProcessHistory
 from controlplane.retention_worker import RetentionWorker
+from controlplane.slo.alerting_settings import AlertingSettings
+from controlplane.slo.alerting_worker import AlertingWorker
 from controlplane.store.database import Database, DatabaseKind, open_database
 from controlplane.store.retention import StorageSettings
 
@@ -35,6 +37,8 @@ class OpenState:
     """Begins with the application."""
     diagnosis: DiagnosisWorker
     """So does it."""
+    alerting: AlertingWorker
+    """And this."""
     process_history: ProcessHistory
     _stack: ExitStack
 
@@ -47,6 +51,7 @@ class OpenState:
         operator_settings: OperatorSettings,
         storage: StorageSettings | None = None,
         always_on: AlwaysOnSettings | None = None,
+        alerting: AlertingSettings | None = None,
     ) -> Self:
         """Open the databases and begin the operator's first pass.
 
@@ -71,6 +76,10 @@ class OpenState:
                 always_on or AlwaysOnSettings(),
             )
             stack.callback(diagnosis.stop)
+            evaluating = AlertingWorker(
+                config_db, request_db, observed, alerting or AlertingSettings()
+            )
+            stack.callback(evaluating.stop)
             operator = Operator(
                 config_db, InstalledPlugins(state_dir), observed, snapshots, operator_settings
             )
@@ -84,6 +93,7 @@ class OpenState:
                 operator=operator,
                 retention=retention,
                 diagnosis=diagnosis,
+                alerting=evaluating,
                 process_history=processes,
                 _stack=stack.pop_all(),
             )

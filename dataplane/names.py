@@ -30,6 +30,8 @@ LABEL_MECHANISM = "mechanism"
 """What a diagnosis found, as `cache.thrash`."""
 LABEL_RULE = "rule"
 """Id of a rule of diagnosis."""
+LABEL_NOTIFIER = "notifier"
+"""As `--notify` of the control plane calls it."""
 LABEL_SEVERITY = "severity"
 """page or ticket, on alerts."""
 LABEL_GRADE = "grade"
@@ -236,6 +238,18 @@ CONTROLPLANE_DIAGNOSIS_SCRAPES_FAILED_TOTAL = (
     "pilothouse_controlplane_diagnosis_scrapes_failed_total"
 )
 CONTROLPLANE_DIAGNOSIS_PASS_SECONDS = "pilothouse_controlplane_diagnosis_pass_seconds"
+CONTROLPLANE_SLO_EVALUATION_AGE_SECONDS = "pilothouse_controlplane_slo_evaluation_age_seconds"
+"""Absent where objectives are not evaluated by the control plane, or were not yet."""
+CONTROLPLANE_SLO_EVALUATION_SECONDS = "pilothouse_controlplane_slo_evaluation_seconds"
+CONTROLPLANE_SLO_EVALUATION_FAILURES_TOTAL = (
+    "pilothouse_controlplane_slo_evaluation_failures_total"
+)
+CONTROLPLANE_NOTICES_TOLD_TOTAL = "pilothouse_controlplane_notices_told_total"
+"""By notifier."""
+CONTROLPLANE_NOTICES_FAILED_TOTAL = "pilothouse_controlplane_notices_failed_total"
+"""Attempts, by notifier: the next one tells what is due by then."""
+CONTROLPLANE_NOTICES_DUE = "pilothouse_controlplane_notices_due"
+"""By notifier: messages that could not be told yet."""
 
 # --- Replica process (dataplane.host) ---------------------------------------------------
 REPLICA_INFO = "pilothouse_replica"

@@ -2,9 +2,9 @@
 
 What it works with (databases, the operator) was opened before, and ends with its lifespan. On
 `app.state`: `opened` and its parts `config_db`, `request_db`, `observed`, `snapshots` and
-`operator`, `retention`, `diagnosis`, `process_history`, `refused_gateways`; `standings`,
-`registry`, `on_config_change`, `start_error`; what `shared` makes, and of that `closing`, which is
-set when the server is about to end, for streams that would otherwise never do.
+`operator`, `retention`, `diagnosis`, `alerting`, `process_history`, `refused_gateways`;
+`standings`, `registry`, `on_config_change`, `start_error`; what `shared` makes, and of that
+`closing`, which is set when the server is about to end, for streams that would otherwise never do.
 """
 
 import asyncio
@@ -21,6 +21,7 @@ from controlplane.access.own_keys import secrets_dir
 from controlplane.access.refused_gateways import RefusedGateways
 from controlplane.api import (
     access,
+    alerting,
     alerts,
     audit,
     config,
@@ -71,6 +72,7 @@ def read_description(request: Request) -> JSONResponse:
 _ROUTERS = (
     _description,
     access.router,
+    alerting.router,
     alerts.router,
     audit.router,
     config.router,
@@ -149,6 +151,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         opened.retention.start()
         keys = state.gateway_keys
         opened.diagnosis.start(None if keys is None else lambda name: keys.get(name)[0])
+        state.alerting = opened.alerting
+        opened.alerting.start(state.standings)
         state.registry = metrics.create_registry(state)
         yield
 

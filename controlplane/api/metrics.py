@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 from starlette.datastructures import State
 
 from controlplane.api.alert_counters import collect_alerts
+from controlplane.api.alerting_metrics import collect_alerting
 from controlplane.api.diagnosis_metrics import collect_diagnosis
 from controlplane.api.request_data import collect_request_data
 from controlplane.api.span_counters import span_counters
@@ -45,6 +46,7 @@ class StateCollector(Collector):
         yield from span_counters(self._state).collect()
         yield from collect_request_data(self._state)
         yield from collect_diagnosis(self._state)
+        yield from collect_alerting(self._state)
         yield from collect_alerts(self._state)
 
     def _replicas(self) -> Metric:

@@ -1,5 +1,6 @@
 """What one control plane process is told when it starts. Read once, passed down, never changed."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -7,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from controlplane.diagnosis.always_on.settings import AlwaysOnSettings
 from controlplane.open_state import OpenState
 from controlplane.operator.settings import DEFAULT_DRAIN_SECONDS, OperatorSettings
+from controlplane.slo.alerting_settings import AlertingSettings
 from controlplane.store.connection import DatabaseKind, database_urls
 from controlplane.store.retention import StorageSettings
 from dataplane.access import AuthMode
@@ -32,6 +34,8 @@ class ControlPlaneSettings(BaseModel):
     """How much request data is kept."""
     always_on: AlwaysOnSettings = AlwaysOnSettings()
     """How closely deployments are diagnosed while it runs."""
+    alerting: AlertingSettings = AlertingSettings()
+    """Whether objectives are evaluated here, and who is told."""
     drain_seconds: float = Field(default=DEFAULT_DRAIN_SECONDS, ge=0)
     """How long a replica that is to end may go on with what it is doing."""
 
@@ -53,4 +57,9 @@ class ControlPlaneSettings(BaseModel):
             OperatorSettings(drain_seconds=self.drain_seconds),
             self.storage,
             self.always_on,
+            replace(self.alerting, console_url=self._console_url),
         )
+
+    @property
+    def _console_url(self) -> str:
+        return self.alerting.console_url or f"http://{self.host}:{self.port}"

@@ -8,6 +8,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from controlplane.cli.alerting_options import (
+    alerting_arguments,
+    alerting_options,
+    read_alerting,
+)
 from controlplane.cli.credentials import FILE_VARIABLE, KEY_VARIABLE
 from controlplane.cli.diagnosis_options import (
     diagnosis_arguments,
@@ -80,6 +85,7 @@ def _refuse(message: str, exit_code: int) -> NoReturn:
 @config_url_option
 @requests_url_option
 @diagnosis_options
+@alerting_options
 @storage_options
 def serve(
     state_dir: Path,
@@ -93,7 +99,7 @@ def serve(
     requests_url: str | None,
     diagnosis: str,
     rule_plugins: tuple[str, ...],
-    **storage: Any,
+    **more: Any,
 ) -> None:
     """Serve models on this machine: control plane, gateway and replicas, until Ctrl-C.
 
@@ -116,8 +122,9 @@ def serve(
         auth=AuthMode(auth),
         config_url=config_url,
         requests_url=requests_url,
-        storage_arguments=storage_arguments(storage),
+        storage_arguments=storage_arguments(more),
         diagnosis_arguments=diagnosis_arguments(diagnosis, rule_plugins),
+        alerting_arguments=alerting_arguments(more),
     )
     # By environment and not by argument: everybody on a machine can read arguments.
     os.environ.update(settings.database_environment)
@@ -168,6 +175,7 @@ def serve(
 @config_url_option
 @requests_url_option
 @diagnosis_options
+@alerting_options
 @storage_options
 def controlplane(
     state_dir: Path,
@@ -180,7 +188,7 @@ def controlplane(
     requests_url: str | None,
     diagnosis: str,
     rule_plugins: tuple[str, ...],
-    **storage: Any,
+    **more: Any,
 ) -> None:
     """Run the control plane alone, in the foreground. Ending it leaves replicas running.
 
@@ -206,8 +214,9 @@ def controlplane(
         port=port,
         config_url=config_url,
         requests_url=requests_url,
-        storage=read_storage(storage),
+        storage=read_storage(more),
         always_on=read_diagnosis(diagnosis, rule_plugins),
+        alerting=read_alerting(more),
         drain_seconds=drain_seconds,
         auth=AuthMode(auth),
         trusted_proxies=trusted_proxies,

@@ -77,14 +77,18 @@ def read_standings(session: Session, promises: Sequence[Promise], now_unix: int)
     return StandingReader().read(session, promises, now_unix)
 
 
+def seen_deployments(session: Session, deployments: set[str], now_unix: int) -> set[str]:
+    """Those that a gateway told of lately. One that is heard and does not serve a deployment says
+    nothing of it."""
+    return heard_of(session, deployments, now_unix - now_unix % MINUTE - SEEN_SECONDS)
+
+
 def _seen(
     session: Session, deployments: set[str], late: CountsByKey, now_unix: int
 ) -> frozenset[str]:
-    """Deployments that a gateway which serves them was heard of, or whose requests were counted:
-    one that is heard and does not serve a deployment says nothing of it."""
-    since = now_unix - now_unix % MINUTE - SEEN_SECONDS
+    """Those, and whose requests were counted."""
     counted = {key.deployment for key in late}
-    return frozenset((counted & deployments) | heard_of(session, deployments, since))
+    return frozenset((counted & deployments) | seen_deployments(session, deployments, now_unix))
 
 
 def _of(promise: Promise, counts: CountsByKey) -> EventCounts:

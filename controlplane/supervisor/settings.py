@@ -66,6 +66,8 @@ class ServeSettings:
     """The control plane's options for how much request data it keeps."""
     diagnosis_arguments: tuple[str, ...] = ()
     """The control plane's options for how it diagnoses."""
+    alerting_arguments: tuple[str, ...] = ()
+    """And for whom it tells of alerts."""
 
     @property
     def database_environment(self) -> dict[str, str]:
@@ -167,6 +169,7 @@ def control_plane_spec(settings: ServeSettings) -> ChildSpec:
             "--port", str(settings.port), "--state-dir", str(settings.state_dir),
             "--drain-seconds", f"{settings.drain_seconds:g}", *_auth(settings),
             *settings.storage_arguments, *settings.diagnosis_arguments,
+            *settings.alerting_arguments,
         ),
         environment=settings.database_environment,
     )  # fmt: skip

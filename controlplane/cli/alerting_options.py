@@ -1,0 +1,105 @@
+"""Whether objectives are evaluated by the control plane itself, and who is told: options of what
+runs one. Imports nothing heavy."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import click
+
+from controlplane.slo.alerting_settings import AlertingSettings, NotifierPlan, parse_plan
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class _Plan(click.ParamType[NotifierPlan]):
+    """NAME=KIND:FILE."""
+
+    name = "NAME=KIND:FILE"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> NotifierPlan:
+        """The file must be there; what stands in it is read when the control plane starts."""
+        if isinstance(value, NotifierPlan):
+            return value
+        try:
+            plan = parse_plan(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        if not plan.file.is_file():
+            self.fail(f"there is no file {plan.file}, which should hold the address", param, ctx)
+        return plan
+
+
+_OPTIONS = (
+    click.option(
+        "--alerting",
+        type=click.Choice(["on", "off"]),
+        default="on",
+        show_default=True,
+        envvar="PILOTHOUSE_ALERTING",
+        show_envvar=True,
+        help="Whether every objective is evaluated here, with or without a Prometheus: what burns "
+        "opens an incident, and notifiers are told.",
+    ),
+    click.option(
+        "--evaluate-seconds",
+        type=click.FloatRange(min=5, max=300),
+        default=30.0,
+        show_default=True,
+        envvar="PILOTHOUSE_EVALUATE_SECONDS",
+        show_envvar=True,
+        help="Between two evaluations.",
+    ),
+    click.option(
+        "--notify",
+        "notifiers",
+        type=_Plan(),
+        multiple=True,
+        envvar="PILOTHOUSE_NOTIFY",
+        show_envvar=True,
+        help="Tell people of alerts, like oncall=slack:/etc/pilothouse/slack.url. KIND is slack, "
+        "webhook (JSON) or a plugin's; the first line of FILE is the address, which is a secret, "
+        "and further ones are headers. May be given several times.",
+    ),
+    click.option(
+        "--console-url",
+        envvar="PILOTHOUSE_CONSOLE_URL",
+        show_envvar=True,
+        help="Where alerts lead to, as browsers reach the console. Default: where the control "
+        "plane listens.",
+    ),
+)
+
+
+def alerting_options(command: Command) -> Command:
+    """`--alerting`, `--evaluate-seconds`, `--notify` and `--console-url`."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def alerting_arguments(given: Mapping[str, Any]) -> tuple[str, ...]:
+    """The same options for another process, from what `alerting_options` passed to a command."""
+    told = (
+        text
+        for plan in given["notifiers"]
+        for text in ("--notify", f"{plan.name}={plan.kind}:{plan.file}")
+    )
+    every = ("--evaluate-seconds", f"{given['evaluate_seconds']:g}")
+    leads = () if given["console_url"] is None else ("--console-url", given["console_url"])
+    return ("--alerting", given["alerting"], *every, *told, *leads)
+
+
+def read_alerting(given: Mapping[str, Any]) -> AlertingSettings:
+    """From what `alerting_options` passed to a command. Raises click.UsageError."""
+    names = [plan.name for plan in given["notifiers"]]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise click.UsageError(f"two notifiers are called {twice}: rename one of them")
+    return AlertingSettings(
+        is_on=given["alerting"] == "on",
+        evaluate_seconds=given["evaluate_seconds"],
+        notifiers=tuple(given["notifiers"]),
+        console_url=given["console_url"],
+    )

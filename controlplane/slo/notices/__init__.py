@@ -1,0 +1,1 @@
+"""Telling people of alerts: what is told when, and by which way."""

@@ -1,0 +1,133 @@
+"""What to tell now, by what fires and what people were told before. Pure.
+
+Alerts are told deployment by deployment. As with Alertmanager and the rules that ship, a page keeps
+the tickets of its deployment back, and a silence all that it covers. A page that is new is told at
+once; anything else waits until five minutes have passed since the last message about the
+deployment, so that one that comes and goes does not flood anybody. What goes on is told again after
+four hours. What was told and ended while nobody could be told of it is told for a day.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from controlplane.slo.alert import Alert, AlertSubject
+from controlplane.slo.alert_windows import DAY, HOUR, MINUTE, Severity
+from controlplane.slo.evaluation import by_deployment
+from controlplane.slo.notices.notice import Notice, NoticeKind
+from controlplane.store.told_alerts import Group, Told
+
+_NS = 10**9
+GROUP_INTERVAL = 5 * MINUTE
+REPEAT_INTERVAL = 4 * HOUR
+GIVES_UP_AFTER = DAY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """A message, and what people know when it has arrived."""
+
+    group: Group
+    notice: Notice | None
+    """None: it is too late to tell."""
+    told: Told | None
+
+
+def plan(
+    firing: Sequence[Alert],
+    told: Mapping[Group, Told],
+    is_silenced: Callable[[AlertSubject], bool],
+    console_url: str,
+    now_unix_ns: int,
+) -> list[Planned]:
+    """What is due, pages first."""
+    groups = by_deployment(firing)
+    found = []
+    for group in dict.fromkeys((*groups, *told)):
+        alerts, before = groups.get(group, []), told.get(group)
+        planned = _plan(group, alerts, before, is_silenced, now_unix_ns)
+        if planned is not None:
+            found.append(planned)
+    found.sort(key=lambda each: each.notice is None or not _has_page(each.notice.firing))
+    return [
+        replace(each, notice=replace(each.notice, console_url=console_url))
+        if each.notice is not None
+        else each
+        for each in found
+    ]
+
+
+def _plan(
+    group: Group,
+    firing: Sequence[Alert],
+    before: Told | None,
+    is_silenced: Callable[[AlertSubject], bool],
+    now_unix_ns: int,
+) -> Planned | None:
+    tellable, num_held_back = _tellable(firing, is_silenced)
+    known = {each.subject for each in before.alerts} if before is not None else set()
+    now = {each.subject for each in firing}
+    new = [each for each in tellable if each.subject not in known]
+    ended = [each for each in before.alerts if each.subject not in now] if before else []
+    going_on = [each for each in firing if each.subject in known]
+    age = (now_unix_ns - before.at_unix_ns) / _NS if before is not None else float("inf")
+    is_over = before is not None and not new and not going_on
+    if is_over and age >= GIVES_UP_AFTER:
+        return Planned(group=group, notice=None, told=None)
+    kind = _kind(new, ended, tellable, is_over=is_over, age_seconds=age)
+    if kind is None:
+        return None
+    kept = {each.subject: each for each in (*going_on, *tellable)}
+    return Planned(
+        group=group,
+        notice=Notice(
+            kind=kind,
+            deployment=group,
+            at_unix_ns=now_unix_ns,
+            firing=tuple(sorted(tellable, key=_urgency)),
+            ended=tuple(
+                replace(each, ended_at_unix_ns=each.ended_at_unix_ns or now_unix_ns)
+                for each in ended
+            ),
+            num_held_back=num_held_back,
+        ),
+        told=Told(at_unix_ns=now_unix_ns, alerts=tuple(kept.values())) if kept else None,
+    )
+
+
+def _kind(
+    new: Sequence[Alert],
+    ended: Sequence[Alert],
+    tellable: Sequence[Alert],
+    *,
+    is_over: bool,
+    age_seconds: float,
+) -> NoticeKind | None:
+    """None: nothing is due."""
+    if _has_page(new):
+        return NoticeKind.FIRING
+    if age_seconds < GROUP_INTERVAL:
+        return None
+    if is_over:
+        return NoticeKind.RESOLVED
+    if new or _has_page(ended):
+        return NoticeKind.FIRING if tellable else NoticeKind.RESOLVED
+    return NoticeKind.REPEAT if tellable and age_seconds >= REPEAT_INTERVAL else None
+
+
+def _tellable(
+    firing: Sequence[Alert], is_silenced: Callable[[AlertSubject], bool]
+) -> tuple[list[Alert], int]:
+    """With the number of tickets that a page holds back. One that is silenced does so too: whoever
+    silenced it knows of the trouble."""
+    has_page = _has_page(firing)
+    heard = [each for each in firing if not is_silenced(each.subject)]
+    kept_back = [each for each in heard if has_page and each.subject.severity is Severity.TICKET]
+    return [each for each in heard if each not in kept_back], len(kept_back)
+
+
+def _has_page(alerts: Sequence[Alert]) -> bool:
+    return any(each.subject.severity is Severity.PAGE for each in alerts)
+
+
+def _urgency(alert: Alert) -> tuple[bool, int]:
+    return alert.subject.severity is not Severity.PAGE, alert.started_at_unix_ns

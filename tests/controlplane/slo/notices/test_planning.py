@@ -1,0 +1,128 @@
+"""What is told when: once, pages at once, and nothing that somebody silenced."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from controlplane.slo.alert import Alert, AlertSubject
+from controlplane.slo.alert_windows import DAY, HOUR, MINUTE, Severity
+from controlplane.slo.notices.notice import Notice, NoticeKind
+from controlplane.slo.notices.planning import plan
+from controlplane.store.told_alerts import Group, Told
+from tests.controlplane.slo.burning_alert import burning
+
+NS = 10**9
+PAGE, TICKET = burning(), burning(Severity.TICKET)
+
+
+class People:
+    """Who is told, and knows what was told before."""
+
+    def __init__(self) -> None:
+        self.told: dict[Group, Told] = {}
+        self.now = 1_790_000_000
+
+    def hear(
+        self,
+        *firing: Alert,
+        after: int = 30,
+        silenced: Callable[[AlertSubject], bool] = lambda _: False,
+    ) -> list[Notice]:
+        """What they are told `after` so many seconds."""
+        self.now += after
+        heard = []
+        for each in plan(firing, self.told, silenced, "http://console", self.now * NS):
+            self.told.pop(each.group, None)
+            if each.told is not None:
+                self.told[each.group] = each.told
+            if each.notice is not None:
+                heard.append(each.notice)
+        return heard
+
+
+def _kinds(notices: Sequence[Notice]) -> list[NoticeKind]:
+    return [each.kind for each in notices]
+
+
+def test_what_goes_on_is_told_once_again_after_four_hours_and_when_it_ends() -> None:
+    people = People()
+    assert _kinds(people.hear(PAGE)) == [NoticeKind.FIRING]
+    assert people.hear(PAGE, after=4 * HOUR - 60) == []
+    assert _kinds(people.hear(PAGE, after=60)) == [NoticeKind.REPEAT]
+    (over,) = people.hear(after=10 * MINUTE)
+    assert over.kind is NoticeKind.RESOLVED
+    assert [each.subject for each in over.ended] == [PAGE.subject]
+    assert people.told == {}
+    assert people.hear(after=DAY) == []
+
+
+def test_a_page_holds_the_tickets_of_its_deployment_back_and_of_no_other() -> None:
+    people, other = People(), burning(Severity.TICKET, deployment="batch")
+    notices = people.hear(TICKET, PAGE, other)
+    assert [(each.deployment, each.num_held_back) for each in notices] == [
+        ("chat", 1),
+        ("batch", 0),
+    ]
+    assert [each.subject.severity for each in notices[0].firing] == [Severity.PAGE]
+
+
+def test_a_ticket_is_told_when_the_page_before_it_ends() -> None:
+    people = People()
+    people.hear(PAGE, TICKET)
+    (told,) = people.hear(TICKET, after=6 * MINUTE)
+    assert told.kind is NoticeKind.FIRING
+    assert [each.subject for each in told.firing] == [TICKET.subject]
+    assert [each.subject for each in told.ended] == [PAGE.subject]
+
+
+def test_a_page_after_a_ticket_is_told_at_once() -> None:
+    people = People()
+    people.hear(TICKET)
+    (told,) = people.hear(TICKET, PAGE)
+    assert [each.subject for each in told.firing] == [PAGE.subject]
+    (over,) = people.hear(after=6 * MINUTE)
+    assert {each.subject for each in over.ended} == {PAGE.subject, TICKET.subject}
+
+
+def test_another_ticket_waits_until_five_minutes_have_passed() -> None:
+    people, second = People(), burning(Severity.TICKET, objective="tpot")
+    people.hear(TICKET)
+    assert people.hear(TICKET, second) == []
+    (told,) = people.hear(TICKET, second, after=5 * MINUTE)
+    assert len(told.firing) == 2
+
+
+def test_what_ends_and_comes_back_within_five_minutes_is_told_as_nothing() -> None:
+    people = People()
+    people.hear(PAGE)
+    assert people.hear() == []
+    assert people.hear(PAGE) == []
+
+
+def test_a_silenced_alert_is_told_when_its_silence_ends() -> None:
+    people = People()
+    assert people.hear(PAGE, silenced=lambda subject: subject == PAGE.subject) == []
+    assert _kinds(people.hear(PAGE)) == [NoticeKind.FIRING]
+
+
+def test_one_that_is_silenced_while_it_fires_is_not_told_as_over() -> None:
+    people = People()
+    people.hear(PAGE)
+    assert people.hear(PAGE, after=5 * HOUR, silenced=lambda _: True) == []
+    assert _kinds(people.hear(PAGE, after=60)) == [NoticeKind.REPEAT]
+
+
+def test_a_silenced_page_still_holds_its_tickets_back() -> None:
+    people = People()
+    assert people.hear(PAGE, TICKET, silenced=lambda s: s.severity is Severity.PAGE) == []
+    assert people.hear(PAGE, TICKET)[0].num_held_back == 1
+
+
+def test_an_end_that_nobody_could_be_told_of_for_a_day_is_let_go() -> None:
+    told: Mapping[Group, Told] = {"chat": Told(at_unix_ns=0, alerts=(PAGE,))}
+    (late,) = plan([], told, lambda _: False, "", (DAY + 1) * NS)
+    assert late.notice is None
+    assert late.told is None
+
+
+def test_pages_go_first() -> None:
+    ticket, page = burning(Severity.TICKET, deployment="a"), burning(deployment="z")
+    assert [each.deployment for each in People().hear(ticket, page)] == ["z", "a"]

@@ -1,0 +1,122 @@
+"""A webhook is told, and its address is nobody else's."""
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from controlplane.hooks import NotifyError
+from controlplane.slo.alert_windows import Severity
+from controlplane.slo.notices.notice import Notice, NoticeKind
+from controlplane.slo.notices.posting import Address, post_json, read_address
+from controlplane.slo.notices.slack import Slack, slack_message
+from controlplane.slo.notices.webhook import Webhook
+from tests.controlplane.slo.burning_alert import burning
+from tests.controlplane.slo.notices.webhook_server import SECRET, WebhookServer, serve_webhook
+
+NOTICE = Notice(
+    kind=NoticeKind.FIRING,
+    deployment="chat",
+    at_unix_ns=1_790_000_000 * 10**9,
+    firing=(burning(started_at_unix_ns=1_789_999_940 * 10**9),),
+    num_held_back=2,
+    console_url="http://console",
+)
+
+
+@pytest.fixture
+def hook() -> Iterator[WebhookServer]:
+    with serve_webhook() as served:
+        yield served
+
+
+def _file(folder: Path, text: str) -> Path:
+    path = folder / "address"
+    path.write_text(text)
+    return path
+
+
+def test_a_webhook_gets_the_alerts_with_times_that_anybody_reads(
+    hook: WebhookServer, tmp_path: Path
+) -> None:
+    file = _file(tmp_path, f"# of the on-call\n{hook.url}\nAuthorization: Bearer abc\n")
+    assert Webhook(file).notify(NOTICE) == "HTTP 200"
+    (told,) = hook.heard
+    assert told["kind"] == "firing"
+    assert told["sent_at"] == "2026-09-21T14:13:20Z"
+    (alert,) = told["firing"]
+    assert alert["started_at"] == "2026-09-21T14:12:20Z"
+    assert alert["fingerprint"] == NOTICE.firing[0].subject.fingerprint
+    assert (alert["severity"], alert["grade"], alert["deployment"]) == (
+        "page",
+        "page_quick",
+        "chat",
+    )
+    assert hook.headers[0]["Authorization"] == "Bearer abc"
+
+
+def test_an_address_that_changes_counts_from_the_next_message_on(
+    hook: WebhookServer, tmp_path: Path
+) -> None:
+    file = _file(tmp_path, f"{hook.url}\n")
+    notifier = Slack(file)
+    notifier.notify(NOTICE)
+    with serve_webhook() as other:
+        file.write_text(other.url)
+        notifier.notify(NOTICE)
+        assert len(other.heard) == 1
+    assert len(hook.heard) == 1
+
+
+def test_what_stands_in_a_name_is_no_markup_of_slack() -> None:
+    notice = Notice(
+        kind=NoticeKind.FIRING,
+        deployment="<!channel>",
+        at_unix_ns=0,
+        firing=(burning(Severity.TICKET, deployment="<!here> & co"),),
+    )
+    text = slack_message(notice)["text"]
+    assert "<!" not in text
+    assert "&lt;!here&gt; &amp; co" in text
+
+
+@pytest.mark.parametrize("status", [302, 404, 429, 500])
+def test_whoever_does_not_take_it_is_quoted_without_the_address(
+    hook: WebhookServer, status: int
+) -> None:
+    hook.status, hook.answer = status, f"no_service at {hook.url} for Bearer abc\n\x1b[31m"
+    address = Address(hook.url, {"Authorization": "Bearer abc"})
+    with pytest.raises(NotifyError) as caught:
+        post_json(address, {})
+    said = str(caught.value)
+    assert said.startswith(f"HTTP {status}: no_service")
+    assert SECRET not in said
+    assert "abc" not in said
+    assert said.isprintable()
+    assert len(hook.heard) == 1  # and it was followed nowhere
+
+
+def test_nobody_there_is_told_without_the_address() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}/services/{SECRET}"
+    with pytest.raises(NotifyError) as caught:
+        post_json(Address(url, {}), {})
+    assert "ConnectError" in str(caught.value)
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "# nothing\n", f"ftp://x/{SECRET}", SECRET, f"https:///{SECRET}", f"https://x/\n{SECRET}"],
+)
+def test_a_file_that_holds_no_address_is_named_and_not_quoted(tmp_path: Path, text: str) -> None:
+    file = _file(tmp_path, text)
+    with pytest.raises(ValueError, match=str(file)) as caught:
+        read_address(file)
+    assert SECRET not in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="gone cannot be read: No such file"):
+        read_address(tmp_path / "gone")

@@ -1,0 +1,119 @@
+"""Telling goes on until it arrives, and nobody waits for it."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from controlplane.hooks import Notifier, NotifyError
+from controlplane.slo.alert import Alert
+from controlplane.slo.alerting_settings import NotifierPlan
+from controlplane.slo.notices.notice import Notice, NoticeKind
+from controlplane.slo.notices.teller import Situation, Teller
+from controlplane.store.connection import DatabaseKind
+from controlplane.store.database import Database
+from controlplane.store.told_alerts import read_told
+from tests.controlplane.slo.burning_alert import burning
+from tests.databases import Databases
+
+PLAN = NotifierPlan(name="oncall", kind="test", file=Path("/nowhere"))
+START = 1_790_000_000 * 10**9
+
+
+class Phone:
+    """A notifier that fails as often as it is told to, and then takes everything."""
+
+    def __init__(self, error: Exception | None = None, num_failures: int = 0) -> None:
+        self.error, self.num_failures = error, num_failures
+        self.told: list[Notice] = []
+        self.may_answer = threading.Event()
+        self.may_answer.set()
+
+    def notify(self, notice: Notice) -> str:
+        assert self.may_answer.wait(30)
+        if self.error is not None and self.num_failures:
+            self.num_failures -= 1
+            raise self.error
+        self.told.append(notice)
+        return "taken"
+
+
+@pytest.fixture
+def database(databases: Databases) -> Iterator[Database]:
+    opened = databases.open(DatabaseKind.CONFIG)
+    yield opened
+    opened.close()
+
+
+@contextmanager
+def _telling(database: Database, phone: Notifier, now: int = START) -> Iterator[Teller]:
+    teller = Teller(PLAN, phone, database, "http://console", lambda: now, 0.01)
+    teller.start()
+    yield teller
+    teller.stop(30)
+
+
+def _put(teller: Teller, *alerts: Alert) -> None:
+    teller.put(Situation(firing=alerts, is_silenced=lambda _: False))
+
+
+def _wait(phone: Phone, number: int) -> None:
+    ends_at = time.monotonic() + 30
+    while len(phone.told) < number:
+        assert time.monotonic() < ends_at
+        time.sleep(0.005)
+
+
+@pytest.mark.parametrize("error", [NotifyError("HTTP 503"), RuntimeError("a plugin's own")])
+def test_what_does_not_arrive_is_tried_again_until_it_does(
+    database: Database, error: Exception
+) -> None:
+    phone = Phone(error, num_failures=3)
+    with _telling(database, phone) as teller:
+        _put(teller, burning())
+        _wait(phone, 1)
+    assert teller.state.num_failed == 3
+    assert teller.state.num_told == 1
+    assert teller.state.error is None
+    assert [each.kind for each in phone.told] == [NoticeKind.FIRING]
+
+
+def test_the_same_that_goes_on_is_not_told_again_nor_after_a_restart(database: Database) -> None:
+    phone = Phone()
+    with _telling(database, phone) as teller:
+        for _ in range(3):
+            _put(teller, burning())
+            _wait(phone, 1)
+    with _telling(database, phone, START + 60 * 10**9) as teller:
+        _put(teller, burning())
+        _put(teller, burning(), burning(deployment="batch"))
+        _wait(phone, 2)
+    assert [each.deployment for each in phone.told] == ["chat", "batch"]
+
+
+def test_a_trouble_that_ended_while_nobody_evaluated_is_told_as_over(database: Database) -> None:
+    phone = Phone()
+    with _telling(database, phone) as teller:
+        _put(teller, burning())
+        _wait(phone, 1)
+    with _telling(database, phone, START + 600 * 10**9) as teller:
+        _put(teller)
+        _wait(phone, 2)
+    assert phone.told[-1].kind is NoticeKind.RESOLVED
+    with database.reading() as session:
+        assert read_told(session, "oncall") == {}
+
+
+def test_who_evaluates_does_not_wait_for_a_phone_that_hangs(database: Database) -> None:
+    phone = Phone()
+    phone.may_answer.clear()
+    with _telling(database, phone) as teller:
+        _put(teller, burning())
+        for _ in range(1000):
+            _put(teller, burning(), burning(deployment="batch"))
+        assert phone.told == []
+        phone.may_answer.set()
+        _wait(phone, 2)

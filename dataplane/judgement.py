@@ -3,7 +3,13 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from dataplane.contract_terms import ContractTerms, Objective, ObjectiveSignal
+from dataplane.contract_terms import (
+    WITHOUT_BOUND,
+    ContractTerms,
+    Objective,
+    ObjectiveSignal,
+    is_measured_at,
+)
 from dataplane.latency import Boundary, BoundaryLatencies, Latencies
 from dataplane.outcome import Outcome
 
@@ -41,19 +47,19 @@ class Judgement:
 def judge(
     latencies: Latencies, outcome: Outcome, terms: ContractTerms, elapsed: float
 ) -> Judgement:
-    """Judge one ended request.
+    """Judge one ended request by the terms that were in force when it arrived.
 
-    `elapsed` is how long, in seconds, the request was alive: a client that left before
-    its first token, or before its last, spends budget only if it had already waited past the
-    threshold.
-    A request the service failed is bad on every objective it was promised; one that the
-    caller got wrong is judged on none.
+    `elapsed` is how long, in seconds, the request was alive. Nothing is missing from latency: a
+    request the service failed or refused is bad on every latency it was promised, though none was
+    measured, and one that it failed after it was let in has been accepted. What the caller got
+    wrong is judged on nothing.
+
+    A client that left spends the budget of its first token, of its first answer and of its end
+    only if it left after they were due; that of availability only if the first was due and nothing
+    had come; and that of pace never, since it saw but a part.
     """
-    at_boundary = latencies.at(terms.boundary)
-    results = tuple(
-        _judge_objective(objective, terms.boundary, at_boundary, outcome, elapsed)
-        for objective in terms.objectives
-    )
+    case = _Case(latencies, outcome, terms, elapsed)
+    results = tuple(case.judge(objective) for objective in terms.objectives)
     applying = [result for result in results if result.verdict is not Verdict.NOT_APPLICABLE]
     in_contract = all(result.verdict is Verdict.GOOD for result in applying) if applying else None
     joint = [result for result in applying if not terms.together or result.signal in terms.together]
@@ -68,64 +74,101 @@ def judge(
     )
 
 
-def _judge_objective(
-    objective: Objective,
-    boundary: Boundary,
-    at_boundary: BoundaryLatencies,
-    outcome: Outcome,
-    elapsed: float,
-) -> ObjectiveResult:
-    measured = _measured(objective.signal, boundary, at_boundary)
-    return ObjectiveResult(
-        signal=objective.signal,
-        verdict=_verdict(objective, measured, outcome, elapsed),
-        measured_seconds=measured,
-        at_most_seconds=objective.at_most_seconds,
-    )
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """One request before its contract."""
+
+    latencies: Latencies
+    outcome: Outcome
+    terms: ContractTerms
+    elapsed: float
+
+    def judge(self, objective: Objective) -> ObjectiveResult:
+        measured = _measured(objective.signal, self.latencies.at(self.terms.boundary))
+        is_measurable = is_measured_at(objective.signal, self.terms.boundary)
+        measured = measured if is_measurable else None
+        return ObjectiveResult(
+            signal=objective.signal,
+            verdict=self._verdict(objective, measured) if is_measurable else Verdict.NOT_APPLICABLE,
+            measured_seconds=measured,
+            at_most_seconds=objective.at_most_seconds,
+        )
+
+    def _verdict(self, objective: Objective, measured: float | None) -> Verdict:
+        if self.outcome is Outcome.CALLER_ERROR:
+            return Verdict.NOT_APPLICABLE
+        if self.outcome is Outcome.CLIENT_LEFT:
+            return self._of_client_that_left(objective, measured)
+        is_acceptance = objective.signal is ObjectiveSignal.ACCEPTANCE
+        if self.outcome is Outcome.REFUSED:
+            return Verdict.BAD
+        if self.outcome is Outcome.SERVICE_FAILED:
+            return Verdict.GOOD if is_acceptance else Verdict.BAD
+        if objective.signal in WITHOUT_BOUND:
+            return Verdict.GOOD
+        limit = _limit(objective)
+        return Verdict.NOT_APPLICABLE if measured is None else _within(measured, limit)
+
+    def _of_client_that_left(self, objective: Objective, measured: float | None) -> Verdict:
+        match objective.signal:
+            case ObjectiveSignal.ACCEPTANCE:
+                return Verdict.GOOD if self._has_begun else Verdict.NOT_APPLICABLE
+            case ObjectiveSignal.AVAILABILITY:
+                return Verdict.BAD if self._waited_in_vain else Verdict.NOT_APPLICABLE
+            case ObjectiveSignal.TTFT | ObjectiveSignal.FIRST_ANSWER if measured is not None:
+                return _within(measured, _limit(objective))
+            case ObjectiveSignal.TTFT | ObjectiveSignal.FIRST_ANSWER if self._is_unreported:
+                return Verdict.NOT_APPLICABLE
+            case ObjectiveSignal.TTFT | ObjectiveSignal.FIRST_ANSWER | ObjectiveSignal.E2E:
+                is_due = self.elapsed > _limit(objective)
+                return Verdict.BAD if is_due else Verdict.NOT_APPLICABLE
+            case _:
+                return Verdict.NOT_APPLICABLE
+
+    @property
+    def _has_begun(self) -> bool:
+        """Some of an answer came, as far as anybody saw."""
+        return any(self.latencies.at(boundary).ttft is not None for boundary in Boundary)
+
+    @property
+    def _is_unreported(self) -> bool:
+        """Some of it was sent, and only the client could say when it came."""
+        return self.terms.boundary is Boundary.CLIENT and self._has_begun
+
+    @property
+    def _waited_in_vain(self) -> bool:
+        """Nothing came, and the first of it was due."""
+        return not self._has_begun and any(
+            self.elapsed > _limit(objective)
+            for objective in self.terms.objectives
+            if objective.signal in _FIRST
+        )
 
 
-def _verdict(
-    objective: Objective, measured: float | None, outcome: Outcome, elapsed: float
-) -> Verdict:
-    if outcome is Outcome.CALLER_ERROR:
-        return Verdict.NOT_APPLICABLE
-    if outcome is Outcome.SERVICE_FAILED:
-        return Verdict.BAD
-    if objective.signal is ObjectiveSignal.AVAILABILITY:
-        return Verdict.GOOD if outcome is Outcome.ANSWERED else Verdict.NOT_APPLICABLE
-    limit = objective.at_most_seconds
-    if limit is None:
-        raise ValueError(f"objective {objective.signal} has no at_most: nothing to compare with")
-    if outcome is Outcome.CLIENT_LEFT:
-        return _verdict_of_client_that_left(objective.signal, measured, limit, elapsed)
-    if measured is None:
-        return Verdict.NOT_APPLICABLE
+_FIRST = frozenset({ObjectiveSignal.TTFT, ObjectiveSignal.FIRST_ANSWER})
+
+
+def _within(measured: float, limit: float) -> Verdict:
     return Verdict.GOOD if measured <= limit else Verdict.BAD
 
 
-def _verdict_of_client_that_left(
-    signal: ObjectiveSignal, measured: float | None, limit: float, elapsed: float
-) -> Verdict:
-    if signal is ObjectiveSignal.TTFT and measured is not None:
-        return Verdict.GOOD if measured <= limit else Verdict.BAD
-    if signal in (ObjectiveSignal.TTFT, ObjectiveSignal.E2E) and elapsed > limit:
-        return Verdict.BAD
-    return Verdict.NOT_APPLICABLE
+def _limit(objective: Objective) -> float:
+    if objective.at_most_seconds is None:
+        raise ValueError(f"objective {objective.signal} has no at_most: nothing to compare with")
+    return objective.at_most_seconds
 
 
-def _measured(
-    signal: ObjectiveSignal, boundary: Boundary, latencies: BoundaryLatencies
-) -> float | None:
+def _measured(signal: ObjectiveSignal, latencies: BoundaryLatencies) -> float | None:
     match signal:
         case ObjectiveSignal.TTFT:
             return latencies.ttft
+        case ObjectiveSignal.FIRST_ANSWER:
+            return latencies.first_answer
         case ObjectiveSignal.TPOT:
             return latencies.tpot
-        case ObjectiveSignal.MAX_ITL:  # past the engine only chunks are seen
-            return latencies.max_gap if boundary is Boundary.ENGINE else None
-        case ObjectiveSignal.CHUNK_GAP:
-            return latencies.max_gap if boundary is not Boundary.ENGINE else None
+        case ObjectiveSignal.MAX_ITL | ObjectiveSignal.CHUNK_GAP:
+            return latencies.max_gap
         case ObjectiveSignal.E2E:
             return latencies.e2e
-        case ObjectiveSignal.AVAILABILITY:
+        case ObjectiveSignal.ACCEPTANCE | ObjectiveSignal.AVAILABILITY:
             return None

@@ -6,6 +6,9 @@ A latency always names its boundary. With `a` the arrival of the request's first
     TTFT = t_1 - a     TPOT = (t_O - t_1) / (O - 1), undefined for O = 1
     E2E  = t_O - a     queue time = a until engine work begins
 
+The *first answer* of a reasoning model is the first token that is no reasoning, seen where its
+engine sets the two apart; otherwise it is the first token. An answer that was all reasoning has
+none.
 At `engine` a token passes when it is selected, at `server` when the fragment holding it
 is written, at `client` when the client says it has it. Several tokens can share one
 fragment, so what is measured between writes is `chunk_gap`, never ITL. Of a request with
@@ -21,7 +24,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from dataplane.lifecycle import Delivery, Event, EventKind
+from dataplane.lifecycle import AnswerPart, Delivery, Event, EventKind
 
 
 class Boundary(StrEnum):
@@ -37,6 +40,8 @@ class BoundaryLatencies:
     """Seconds at one boundary. None: undefined for this request, or not known."""
 
     ttft: float | None = None
+    first_answer: float | None = None
+    """Until the first token that is no reasoning."""
     tpot: float | None = None
     max_gap: float | None = None
     """Longest wait between two tokens (engine) or two chunks (server)."""
@@ -71,6 +76,8 @@ class ReportedTimes(Protocol):
 
     @property
     def first_content(self) -> float | None: ...
+    @property
+    def first_answer(self) -> float | None: ...
     @property
     def final_content(self) -> float | None: ...
     @property
@@ -198,10 +205,23 @@ def _at_engine(
     ]
     return BoundaryLatencies(
         ttft=min(stream[0].at for stream in streams),
+        first_answer=_first_answer(streams),
         tpot=max((tpot for tpot in tpots if tpot is not None), default=None),
         max_gap=max((gap for stream in streams for gap in _gaps(stream)), default=None),
         e2e=max(stream[-1].at for stream in streams),
     )
+
+
+def _first_answer(streams: Sequence[Sequence[Event]]) -> float | None:
+    """The earliest, of events in which reasoning and answers begin, each stream in its order."""
+    begun = (_answer_begins(stream) for stream in streams)
+    return min((at for at in begun if at is not None), default=None)
+
+
+def _answer_begins(stream: Sequence[Event]) -> float | None:
+    if stream[0].begins is not AnswerPart.REASONING:
+        return stream[0].at
+    return next((event.at for event in stream if event.begins is AnswerPart.ANSWER), None)
 
 
 def _num_selected(stream: Sequence[Event]) -> int | None:
@@ -232,6 +252,7 @@ def _at_server(
     )
     return BoundaryLatencies(
         ttft=first.at,
+        first_answer=_answer_begins(writes),
         tpot=None if is_whole else _tpot(first.at, end, longest),
         max_gap=max(_gaps(writes), default=None),
         e2e=end,
@@ -255,6 +276,7 @@ def client_latencies(
     is_whole = client.first_content == client.final_content
     return BoundaryLatencies(
         ttft=client.first_content,
+        first_answer=client.first_answer,
         tpot=(
             None
             if is_whole

@@ -98,6 +98,13 @@ class Delivery(StrEnum):
     NONE = "none"
 
 
+class AnswerPart(StrEnum):
+    """What a token belongs to, where its engine tells them apart."""
+
+    REASONING = "reasoning"
+    ANSWER = "answer"
+
+
 class Observability(StrEnum):
     """How a value came to be known. Every surface repeats this word instead of inventing a time."""
 
@@ -171,6 +178,10 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     (why the gateway gave the client up)."""
     waited_seconds: float | None = None
     """WRITE, LAST_WRITE: how long the client made the gateway wait."""
+    begins: AnswerPart | None = None
+    """FIRST_TOKEN, FIRST_WRITE: reasoning, where they bring that alone. TOKENS, WRITE: the answer,
+    where they are the first to bring some of it after that. Otherwise nothing begins with them, but
+    for the first ones, with which the answer begins."""
 
 
 CLIENT_LEFT = "the client left"

@@ -128,6 +128,8 @@ ATTRIBUTE_CLIENT_E2E_SECONDS = "pilothouse.client.e2e_seconds"
 # The span (kind CLIENT) starts when the request is sent; see ops/clients/ for one that does so.
 EVENT_CLIENT_FIRST_CONTENT = "pilothouse.client.first_content"
 """Span event: the first nonempty content is there."""
+EVENT_CLIENT_FIRST_ANSWER = "pilothouse.client.first_answer"
+"""Span event: the first content is there that is no reasoning."""
 EVENT_CLIENT_FINAL_CONTENT = "pilothouse.client.final_content"
 """Span event: the last content is there."""
 ATTRIBUTE_CLIENT_MAX_CHUNK_GAP_SECONDS = "pilothouse.client.max_chunk_gap_seconds"

@@ -23,14 +23,14 @@ def join_pace(events: Sequence[Event], max_events: int) -> tuple[tuple[Event, ..
     """
     if len(events) <= max_events:
         return tuple(events), 0
-    num_by_stream = Counter(_stream(event) for event in events if event.kind in _KINDS)
+    num_by_stream = Counter(_stream(event) for event in events if _may_join(event))
     per_group = -(-num_by_stream.total() // max_events)
     if per_group < 2:
         return tuple(events), 0
     kept: list[Event] = []
     open_groups: dict[_Stream, list[Event]] = defaultdict(list)
     for event in events:
-        if event.kind not in _KINDS:
+        if not _may_join(event):
             kept.append(event)
             continue
         stream = _stream(event)
@@ -41,6 +41,11 @@ def join_pace(events: Sequence[Event], max_events: int) -> tuple[tuple[Event, ..
             kept.append(_join(group))
             group.clear()
     return tuple(kept), len(events) - len(kept)
+
+
+def _may_join(event: Event) -> bool:
+    """When an answer began is told by the one event that it began with."""
+    return event.kind in _KINDS and event.begins is None
 
 
 def _stream(event: Event) -> _Stream:

@@ -34,6 +34,8 @@ class ClientReport:
     """
 
     first_content: float | None = None
+    first_answer: float | None = None
+    """The first content that is no reasoning."""
     final_content: float | None = None
     clock_error: float | None = None
     max_chunk_gap: float | None = None

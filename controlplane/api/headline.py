@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dataplane.contract_terms import ObjectiveSignal
+from controlplane.api.signal_words import SIGNAL_WORDS
 from dataplane.judgement import Verdict
 from dataplane.latency import Boundary
 from dataplane.lifecycle import CLIENT_LEFT
@@ -12,14 +12,6 @@ from dataplane.record import RequestRecord
 if TYPE_CHECKING:  # whoever only reads answers (the command line) does without the database
     from controlplane.store.request_tables import RequestRow
 
-_NAMES = {
-    ObjectiveSignal.TTFT: "TTFT",
-    ObjectiveSignal.TPOT: "TPOT",
-    ObjectiveSignal.MAX_ITL: "longest ITL",
-    ObjectiveSignal.CHUNK_GAP: "longest chunk gap",
-    ObjectiveSignal.E2E: "E2E",
-    ObjectiveSignal.AVAILABILITY: "availability",
-}
 _ENDINGS = {
     "stop": "Answered whole",
     "length": "Answered up to its token limit",
@@ -99,7 +91,7 @@ def _misses(record: RequestRecord | None) -> str:
     if record is None or record.judgement is None:
         return ""
     misses = [
-        f"{_NAMES[result.signal]} {_milliseconds(result.measured_seconds)} "
+        f"{SIGNAL_WORDS[result.signal]} {_milliseconds(result.measured_seconds)} "
         f"of {_milliseconds(result.at_most_seconds)}"
         for result in record.judgement.results
         if result.verdict is Verdict.BAD and result.at_most_seconds is not None

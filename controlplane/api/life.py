@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from controlplane.api.unseen import is_end_unseen
 from dataplane.client_waits import client_waits, seconds_of, waits_between
-from dataplane.lifecycle import Delivery, Disposition, Event, EventKind, Observability
+from dataplane.lifecycle import AnswerPart, Delivery, Disposition, Event, EventKind, Observability
 from dataplane.record import RequestRecord
 from dataplane.spans import SpanInterval, span_intervals
 
@@ -143,7 +143,15 @@ def _mark(event: Event) -> Mark:
         EventKind.TOKENS: f"{event.num_tokens or 0} tokens selected",
     }
     text = words.get(event.kind) or event.reason or event.kind.value
+    if event.begins is not None:
+        text += f", {_BEGINS[event.begins]}"
     return Mark(kind=event.kind.value, at_seconds=event.at, text=text)
+
+
+_BEGINS = {
+    AnswerPart.REASONING: "the first of its reasoning",
+    AnswerPart.ANSWER: "the first of its answer",
+}
 
 
 def _note(interval: SpanInterval, record: RequestRecord) -> str:

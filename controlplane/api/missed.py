@@ -7,8 +7,9 @@ from controlplane.specs.contract import SLOContractSpec
 from controlplane.specs.document import StoredDocumentError
 from controlplane.specs.kind import Kind
 from controlplane.store.database import Database
-from controlplane.store.missed_objective import AVAILABILITY, Limit, MissedObjective
+from controlplane.store.missed_objective import Limit, MissedObjective
 from controlplane.store.revisions import Revision, list_newest
+from dataplane.contract_terms import WITHOUT_BOUND, ObjectiveSignal
 
 _MAX_REVISIONS = 100
 """The newest contracts; what was judged by an older one is not found by this filter."""
@@ -19,7 +20,7 @@ def with_limits(query: RequestQuery, config_db: Database) -> RequestQuery:
     if query.missed is None:
         return query
     limits: tuple[Limit, ...] = ()
-    if query.missed != AVAILABILITY:
+    if query.missed not in WITHOUT_BOUND:
         with config_db.reading() as session:
             contracts = list_newest(session, Kind.SLO_CONTRACT, _MAX_REVISIONS)
         limits = tuple(limit for each in contracts for limit in _limits(each, query.missed))
@@ -27,7 +28,7 @@ def with_limits(query: RequestQuery, config_db: Database) -> RequestQuery:
     return replace(query, wanted=replace(query.wanted, missed=missed))
 
 
-def _limits(contract: Revision, signal: str) -> list[Limit]:
+def _limits(contract: Revision, signal: ObjectiveSignal) -> list[Limit]:
     try:
         classes = contract.spec(SLOContractSpec).classes
     except StoredDocumentError:
@@ -40,5 +41,5 @@ def _limits(contract: Revision, signal: str) -> list[Limit]:
         )
         for name, terms in classes.items()
         for objective in terms.objectives
-        if objective.signal.value == signal and objective.at_most is not None
+        if objective.signal is signal and objective.at_most is not None
     ]

@@ -42,6 +42,8 @@ class ClientView:
     """As the client declares it. None: its clock cannot be compared with the gateway's."""
     error: str | None
     attributes: dict[str, Scalar]
+    first_answer_seconds: float | None = None
+    """The first content that is no reasoning; None: it did not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +68,13 @@ class BoundaryView:
     e2e_seconds: float | None
     known: str
     """observed, inferred, unknown (only the compact row was kept), or not reported."""
+    first_answer_seconds: float | None = None
+    """Until the first token that is no reasoning; None: there was none, or it is not known."""
+
+    @property
+    def shows_reasoning(self) -> bool:
+        """The answer began after the first token."""
+        return self.first_answer_seconds not in (None, self.ttft_seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,6 +195,7 @@ def _at_client(client: ClientView | None) -> BoundaryView:
     words = (client.first_content_observability, client.final_content_observability)
     at = BoundaryLatencies(
         ttft=client.first_content_seconds,
+        first_answer=client.first_answer_seconds,
         tpot=client.tpot_seconds,
         e2e=client.final_content_seconds,
     )
@@ -198,6 +208,7 @@ def _boundary(boundary: Boundary, at: BoundaryLatencies, known: str) -> Boundary
         ttft_seconds=at.ttft,
         tpot_seconds=at.tpot,
         e2e_seconds=at.e2e,
+        first_answer_seconds=at.first_answer,
         known=known,
     )
 
@@ -210,6 +221,7 @@ def _client_view(row: "RequestRow", told: "StoredReport") -> ClientView:
         span_id=report.span_id,
         first_content_seconds=times.report.first_content,
         first_content_observability=times.first_content.value,
+        first_answer_seconds=times.report.first_answer,
         final_content_seconds=times.report.final_content,
         final_content_observability=times.final_content.value,
         tpot_seconds=client_latencies(times.report, row.num_output_tokens).tpot,

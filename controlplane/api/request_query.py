@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from typing import Any, Self
 
 from controlplane.api.paging import DEFAULT_LIMIT, MAX_LIMIT
-from controlplane.store.missed_objective import SIGNALS
 from controlplane.store.request_tables import RequestRow
 from controlplane.store.requests import PageKey, RequestFilter
+from dataplane.contract_terms import ObjectiveSignal
 from dataplane.lifecycle import Disposition
 
 PARAMETERS = (
@@ -44,7 +44,7 @@ class RequestQuery:
     after: PageKey | None
     after_request_id: str | None = None
     """Given instead of a key; see page_end."""
-    missed: str | None = None
+    missed: ObjectiveSignal | None = None
     """An objective; what it promised is still to be looked up (see missed)."""
 
     @property
@@ -80,7 +80,7 @@ def parse_request_query(parameters: Mapping[str, str], now_unix_ns: int) -> Requ
         limit=_limit(given),
         after=None if is_request else _after(after or None),
         after_request_id=after.removeprefix(_REQUEST_END) if is_request else None,
-        missed=_one_of(given, "missed", {signal: signal for signal in SIGNALS}),
+        missed=_one_of(given, "missed", {signal.value: signal for signal in ObjectiveSignal}),
     )
 
 

@@ -69,9 +69,10 @@ class AmbiguousRequestError(LookupError):
 def get_requests(request: Request) -> RequestPage:
     """Ended requests, the newest first. 422 names the parameter that is wrong.
 
-    Parameters: deployment, class, tenant, disposition, in_contract (true or false), missed
-    (ttft, tpot, e2e or availability), since and until (an age such as 30m, a time such as 02:14,
-    or an ISO 8601 time), limit (1 to 500), after (`next` of a page).
+    Parameters: deployment, class, tenant, disposition, in_contract (true or false), missed (ttft,
+    first_answer, tpot, max_itl, chunk_gap, e2e, acceptance or availability), since and until (an
+    age such as 30m, a time such as 02:14, or an ISO 8601 time), limit (1 to 500), after (`next` of
+    a page).
     """
     now = wall_clock()
     try:

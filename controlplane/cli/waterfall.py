@@ -124,11 +124,13 @@ def _axis(total: float, bar_width: int) -> Text:
 def _boundaries(boundaries: list[BoundaryView]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("measured at")
-    for name in ("ttft", "tpot", "e2e"):
+    thinks = any(each.shows_reasoning for each in boundaries)
+    for name in ("ttft", *(("first answer",) if thinks else ()), "tpot", "e2e"):
         table.add_column(name, justify="right")
     table.add_column("known how")
     for each in boundaries:
-        times = (each.ttft_seconds, each.tpot_seconds, each.e2e_seconds)
+        answer = (each.first_answer_seconds,) if thinks else ()
+        times = (each.ttft_seconds, *answer, each.tpot_seconds, each.e2e_seconds)
         cells = ["–" if seconds is None else str(duration(seconds)) for seconds in times]
         table.add_row(Text(printable(each.boundary)), *cells, Text(printable(each.known)))
     return table

@@ -20,6 +20,7 @@ from controlplane.api.requests import (
     read_request,
 )
 from controlplane.api.series import DEFAULT_RANGE, RANGES
+from controlplane.api.signal_words import SIGNAL_WORDS
 from controlplane.console import (
     access_pages,
     audit_pages,
@@ -38,7 +39,6 @@ from controlplane.console.override_banner import KnowOverrides
 from controlplane.console.templating import STATIC_DIRECTORY
 from controlplane.console.waiting_lines import waiting_lines
 from controlplane.console.waterfall import draw
-from controlplane.store.missed_objective import AVAILABILITY, SIGNALS
 from controlplane.store.requests import list_names
 from dataplane.clock import wall_clock
 from dataplane.lifecycle import Disposition
@@ -198,7 +198,7 @@ def _choices(
         extra = [chosen] if chosen and chosen not in values else []
         return [("", "any"), *((value, value) for value in values + extra)]
 
-    misses = [(signal, signal.upper() if signal != AVAILABILITY else signal) for signal in SIGNALS]
+    misses = [(signal.value, words) for signal, words in SIGNAL_WORDS.items()]
     return [
         ("deployment", "Deployment", options("deployment", names["deployment"])),
         ("class", "Class", options("class", names["request_class"])),

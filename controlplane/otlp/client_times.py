@@ -24,11 +24,14 @@ def read_client_times(span: ReceivedSpan) -> ClientTimes:
     """Raises BadTimesError."""
     final, final_is = _final_content(span)
     first, first_is = _first_content(span, final)
-    if first is not None and final is not None and first > final:
+    answer = _first_answer(span)
+    in_order = [at for at in (first, answer, final) if at is not None]
+    if in_order != sorted(in_order):
         raise BadTimesError
     return ClientTimes(
         report=ClientReport(
             first_content=first,
+            first_answer=answer,
             final_content=final,
             clock_error=_clock_error(span),
             max_chunk_gap=_seconds_within(span, names.ATTRIBUTE_CLIENT_MAX_CHUNK_GAP_SECONDS),
@@ -60,6 +63,12 @@ def _first_content(span: ReceivedSpan, final: float | None) -> _Known:
     if span.attributes.get(genai.REQUEST_STREAM) is False and final is not None:
         return final, Observability.INFERRED  # an answer in one piece has one time
     return _UNKNOWN
+
+
+def _first_answer(span: ReceivedSpan) -> float | None:
+    """Of a reasoning model; only the client can say where its answer begins."""
+    said = [e.at_unix_ns for e in span.events if e.name == names.EVENT_CLIENT_FIRST_ANSWER]
+    return _since_send(span, min(said)) if said else None
 
 
 def _since_send(span: ReceivedSpan, at_unix_ns: int) -> float:

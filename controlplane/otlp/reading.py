@@ -2,8 +2,9 @@
 
 Taken are a client's span of one model call, and an engine's span of one request. A client's
 times are durations on its own clock: its send is the start of its span, and the events
-`pilothouse.client.first_content` and `pilothouse.client.final_content` say the rest. Where a
-span comes from another instrumentation, what stands nearest is used and called inferred.
+`pilothouse.client.first_content`, `pilothouse.client.first_answer` (of a reasoning model) and
+`pilothouse.client.final_content` say the rest. Where a span comes from another instrumentation,
+what stands nearest is used and called inferred.
 """
 
 import math
@@ -24,7 +25,13 @@ _MAX_UNIX_NS = 2**63
 _OPERATIONS = frozenset(
     {genai.OPERATION_CHAT, genai.OPERATION_TEXT_COMPLETION, genai.OPERATION_GENERATE_CONTENT}
 )
-_OWN_EVENTS = frozenset({names.EVENT_CLIENT_FIRST_CONTENT, names.EVENT_CLIENT_FINAL_CONTENT})
+_OWN_EVENTS = frozenset(
+    {
+        names.EVENT_CLIENT_FIRST_CONTENT,
+        names.EVENT_CLIENT_FIRST_ANSWER,
+        names.EVENT_CLIENT_FINAL_CONTENT,
+    }
+)
 
 
 class Ignored(StrEnum):

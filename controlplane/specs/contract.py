@@ -8,7 +8,7 @@ from controlplane.specs.alerting import AlertingSpec
 from controlplane.specs.kind import SpecModel
 from controlplane.specs.names import Name
 from controlplane.specs.quantity import Duration, Target
-from dataplane.contract_terms import ObjectiveSignal
+from dataplane.contract_terms import WITHOUT_BOUND, ObjectiveSignal
 from dataplane.latency import Boundary
 
 
@@ -18,15 +18,15 @@ class ObjectiveSpec(SpecModel):
     signal: ObjectiveSignal
     """What is measured."""
     at_most: Duration | None = None
-    """The bound; every signal but availability needs one."""
+    """The bound; every signal but acceptance and availability needs one."""
     target: Target = Field(alias="for")
     """The share of requests that must keep it."""
 
     @model_validator(mode="after")
     def _has_a_threshold_where_one_belongs(self) -> Self:
-        if self.signal is ObjectiveSignal.AVAILABILITY:
+        if self.signal in WITHOUT_BOUND:
             if self.at_most is not None:
-                raise ValueError("availability has no at_most: a request is answered or it is not")
+                raise ValueError(f"{self.signal} has no at_most: a request has it or it has not")
         elif self.at_most is None:
             raise ValueError(f"{self.signal} needs at_most, such as at_most: 300ms")
         return self
@@ -69,7 +69,7 @@ class SLOContractSpec(SpecModel):
 
     boundary: Boundary
     """Where latencies are measured: engine (a token is selected), server (a fragment leaves the
-    gateway) or client (it is received)."""
+    gateway) or client (it is received, as far as clients report it)."""
     window: Annotated[Duration, Field(examples=["30d"])]
     """The time over which the error budget is spent."""
     classes: Annotated[dict[Name, ClassContractSpec], Field(min_length=1)]

@@ -10,16 +10,18 @@ from controlplane.specs.contract import SLOContractSpec
 from controlplane.specs.policy import AdmissionPolicySpec
 from controlplane.specs.problem import Path, Problem
 from controlplane.specs.references import LoadedDocument
+from dataplane.contract_terms import ObjectiveSignal, is_measured_at
 
 
 def warn_of_no_effect(loaded: LoadedDocument) -> list[Problem]:
-    """Classes that can never be reached, and alerts that can never fire."""
+    """Classes that can never be reached, objectives that nothing is judged on, and alerts that can
+    never fire."""
     spec = loaded.document.spec
     found: list[tuple[Path, str]] = []
     if isinstance(spec, AdmissionPolicySpec):
         found += _left_out(spec)
     if isinstance(spec, SLOContractSpec):
-        found += [*_dead_alerts(spec), *_unkept_by_prometheus(spec)]
+        found += [*_unmeasured(spec), *_dead_alerts(spec), *_unkept_by_prometheus(spec)]
     return [loaded.source.problem(path, what) for path, what in found]
 
 
@@ -48,6 +50,24 @@ def _left_out(spec: AdmissionPolicySpec) -> Iterator[tuple[Path, str]]:
         if catch_all is not None and index > names.index(catch_all):
             what = f"no request reaches class {name}: {catch_all} before it takes everything"
             yield ("spec", "classes", index), what
+
+
+def _unmeasured(spec: SLOContractSpec) -> Iterator[tuple[Path, str]]:
+    for name, promised in spec.classes.items():
+        for index, objective in enumerate(promised.objectives):
+            if not is_measured_at(objective.signal, spec.boundary):
+                where = ("spec", "classes", name, "objectives", index, "signal")
+                yield (
+                    where,
+                    f"no request is judged on it: {objective.signal} is not seen at the boundary "
+                    f"{spec.boundary}, where {_INSTEAD[objective.signal]} is",
+                )
+
+
+_INSTEAD = {
+    ObjectiveSignal.MAX_ITL: ObjectiveSignal.CHUNK_GAP,
+    ObjectiveSignal.CHUNK_GAP: ObjectiveSignal.MAX_ITL,
+}
 
 
 def _dead_alerts(spec: SLOContractSpec) -> Iterator[tuple[Path, str]]:

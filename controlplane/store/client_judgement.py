@@ -61,6 +61,8 @@ def effect_of(row: RequestRow, report: ClientReport, terms: ContractTerms | None
             "ttft": at_client.ttft,
             "tpot": at_client.tpot,
             "e2e": at_client.e2e,
+            "first_answer": at_client.first_answer,
+            "max_gap": at_client.max_gap,
         },
     )
 
@@ -68,7 +70,12 @@ def effect_of(row: RequestRow, report: ClientReport, terms: ContractTerms | None
 def _judge(row: RequestRow, at_client: BoundaryLatencies, terms: ContractTerms) -> Judgement:
     outcome = outcome_of(Disposition(row.disposition), Delivery(row.delivery), row.status_code)
     # Without a last write the gateway died, and then the service failed it however long it took.
-    return judge(Latencies(client=at_client), outcome, terms, elapsed=row.last_write or 0.0)
+    latencies = Latencies(
+        engine=BoundaryLatencies(ttft=row.first_token),
+        server=BoundaryLatencies(ttft=row.first_write),
+        client=at_client,
+    )
+    return judge(latencies, outcome, terms, elapsed=row.last_write or 0.0)
 
 
 def _counts(row: RequestRow, changes: Counter[str]) -> Counter[CountKey]:

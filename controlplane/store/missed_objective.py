@@ -1,8 +1,7 @@
 """Which objective of its contract a request missed, as far as its compact row can tell.
 
 The row holds the latencies at the contract's boundary and the verdict on all objectives at
-once; what each was promised is in the contract. What a row does not hold (the longest gap
-between two tokens) cannot be asked for.
+once; what each was promised is in the contract.
 """
 
 from dataclasses import dataclass
@@ -10,12 +9,21 @@ from dataclasses import dataclass
 from sqlalchemy import ColumnElement, and_, false, or_
 
 from controlplane.store.request_tables import RequestRow
+from dataplane.contract_terms import ObjectiveSignal
+from dataplane.lifecycle import Delivery
 
-_LATENCIES = {"ttft": RequestRow.ttft, "tpot": RequestRow.tpot, "e2e": RequestRow.e2e}
-AVAILABILITY = "availability"
-SIGNALS = (*_LATENCIES, AVAILABILITY)
+_LATENCIES = {
+    ObjectiveSignal.TTFT: RequestRow.ttft,
+    ObjectiveSignal.FIRST_ANSWER: RequestRow.first_answer,
+    ObjectiveSignal.TPOT: RequestRow.tpot,
+    ObjectiveSignal.MAX_ITL: RequestRow.max_gap,
+    ObjectiveSignal.CHUNK_GAP: RequestRow.max_gap,
+    ObjectiveSignal.E2E: RequestRow.e2e,
+}
+_FIRST = frozenset({ObjectiveSignal.TTFT, ObjectiveSignal.FIRST_ANSWER})
 _FAILED = ("error", "lost", "deadline", "shed", "rejected")
 _CANCELLED = "cancelled"
+_UNAVAILABLE = 503
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +39,7 @@ class Limit:
 class MissedObjective:
     """Requests that missed this one."""
 
-    signal: str
-    """One of SIGNALS."""
+    signal: ObjectiveSignal
     limits: tuple[Limit, ...] = ()
     """Of a latency: under every contract that may have been in force."""
 
@@ -40,9 +47,26 @@ class MissedObjective:
 def missed_conditions(missed: MissedObjective) -> list[ColumnElement[bool]]:
     """Out of contract, and for this reason; a request the service failed missed availability."""
     out_of_contract = RequestRow.in_contract.is_(False)
-    if missed.signal == AVAILABILITY:
-        return [out_of_contract, RequestRow.disposition.in_(_FAILED)]
+    if missed.signal is ObjectiveSignal.AVAILABILITY:
+        return [out_of_contract, or_(RequestRow.disposition.in_(_FAILED), _left_without_any())]
+    if missed.signal is ObjectiveSignal.ACCEPTANCE:
+        return [out_of_contract, *_not_let_in()]
     return [out_of_contract, or_(false(), *_too_slow(missed))]
+
+
+def _left_without_any() -> ColumnElement[bool]:
+    """Who left before anything came is out of contract only after waiting for too long."""
+    return and_(RequestRow.disposition == _CANCELLED, RequestRow.first_token.is_(None))
+
+
+def _not_let_in() -> list[ColumnElement[bool]]:
+    """As dataplane.outcome has it."""
+    unanswered = or_(RequestRow.status_code.is_(None), RequestRow.status_code == _UNAVAILABLE)
+    return [
+        RequestRow.disposition.in_(_FAILED),
+        unanswered,
+        RequestRow.delivery == Delivery.NONE.value,
+    ]
 
 
 def _too_slow(missed: MissedObjective) -> list[ColumnElement[bool]]:
@@ -55,7 +79,6 @@ def _too_slow(missed: MissedObjective) -> list[ColumnElement[bool]]:
         )
         for limit in missed.limits
     ]
-    if missed.signal == "ttft":
-        # Who left without a first token is out of contract only after waiting for too long.
-        reasons.append(and_(RequestRow.disposition == _CANCELLED, column.is_(None)))
+    if missed.signal in _FIRST:
+        reasons.append(_left_without_any())
     return reasons

@@ -117,6 +117,8 @@ def compact_row(record: RequestRecord) -> dict[str, Any]:
         "ttft": _ttft(record),
         "tpot": latencies.tpot,
         "e2e": latencies.e2e,
+        "first_answer": latencies.first_answer,
+        "max_gap": latencies.max_gap,
         **_metered(record),
     }
     for name, limit in _TEXT_LIMITS.items():

@@ -87,6 +87,9 @@ class RequestRow(RequestBase):
     ttft: Mapped[float | None] = mapped_column(Float)
     tpot: Mapped[float | None] = mapped_column(Float)
     e2e: Mapped[float | None] = mapped_column(Float)
+    first_answer: Mapped[float | None] = mapped_column(Float)
+    max_gap: Mapped[float | None] = mapped_column(Float)
+    """The longest between two tokens (engine) or two chunks."""
     # What it took of engines, all attempts together (see dataplane.metering).
     engine_seconds: Mapped[float | None] = mapped_column(Float)
     is_engine_inferred: Mapped[bool | None] = mapped_column(Boolean)

@@ -4,7 +4,7 @@ What an engine shows is anchored at the moment of its submission; what it does n
 stamped on receipt and marked `inferred`.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import structlog
 
@@ -20,12 +20,14 @@ from dataplane.gateway.output import Ending, Output
 from dataplane.gateway.registry import InFlightRequest, TransitBound
 from dataplane.lifecycle import (
     ANSWERS,
+    AnswerPart,
     Disposition,
     Event,
     EventKind,
     LifecycleError,
     Observability,
 )
+from dataplane.reasoning import is_answer, is_reasoning
 from dataplane.routing.placement import Placement
 
 _CLOCK_SECONDS = 1.0
@@ -57,6 +59,8 @@ class Attempt:
     """Its engine does not show when its work began."""
     used: EngineUse | None = None
     """What it took of its engine, once that has told."""
+    _thinking: set[int] = field(default_factory=set)
+    """Sequences of which reasoning came and nothing of the answer."""
 
     def take(self, event: EngineEvent) -> None:
         """One event of its engine. Raises LifecycleError for one that cannot follow, or cannot be
@@ -122,6 +126,7 @@ class Attempt:
             replica_id=self.replica_id,
             disposition=event.disposition,
             reason=self._reason_of(event),
+            begins=self._begins(event) if event.delta or self._thinking else None,
         )
         if impossible is not None:
             request = self.request
@@ -130,6 +135,18 @@ class Attempt:
             self.request.lifecycle.apply(placed)
         else:
             self.request.apply_anchored(placed, self.bound)
+
+    def _begins(self, event: EngineEvent) -> AnswerPart | None:
+        """Where an engine sets reasoning apart: with what each part begins."""
+        if event.kind is EventKind.FIRST_TOKEN and is_reasoning(event.delta, event.text):
+            self._thinking.add(event.sequence)
+            return AnswerPart.REASONING
+        if event.kind is not _TOKENS or event.sequence not in self._thinking:
+            return None
+        if not is_answer(event.delta, event.text):
+            return None
+        self._thinking.discard(event.sequence)
+        return AnswerPart.ANSWER
 
     def _find_too_soon(self, event: EngineEvent, received_at: float) -> str | None:
         """Why it cannot have happened yet; clocks that differ a little are no lie."""

@@ -14,7 +14,7 @@ from dataplane.gateway.openai_api.answers import AnswerShape, Usage, error_event
 from dataplane.gateway.openai_api.errors import ApiError
 from dataplane.gateway.output import Ending, Fragment, Output, Piece
 from dataplane.gateway.registry import InFlightRequest
-from dataplane.lifecycle import Delivery, Disposition, Event, EventKind, State
+from dataplane.lifecycle import AnswerPart, Delivery, Disposition, Event, EventKind, State
 
 _MAX_VALUES_ON_LOOP = 2048
 """Writing that many tokens and alternatives down takes some milliseconds."""
@@ -30,6 +30,8 @@ class ClientSide:
     output: Output
     retry_after: Callable[[], int]
     """Seconds after which somebody who got no answer should come again."""
+    _is_thinking: bool = False
+    """The client was handed reasoning, and nothing of the answer."""
     _closing: tuple[float, Delivery, float | None] | None = None
 
     async def deliver(self) -> bool:
@@ -90,7 +92,7 @@ class ClientSide:
         request.waits_for_client = False
         if waited is None:
             return False
-        self._note_write(fragment.num_tokens, waited)
+        self._note_write(fragment.num_tokens, waited, pieces)
         return True
 
     async def _end_stream(self, fragment: Fragment, ending: Ending) -> bool:
@@ -107,7 +109,7 @@ class ClientSide:
         if waited is None:
             return self._note_gone()
         if not self.request.has_written:
-            self._note_write(0, waited)
+            self._note_write(0, waited, ())
         delivery = Delivery.COMPLETE if ending.is_answer else Delivery.PARTIAL
         return self._close(delivery, waited)
 
@@ -134,7 +136,7 @@ class ClientSide:
         waited = await self.exchange.answer(200, body)
         if waited is None:
             return self._note_gone()
-        self._note_write(num_tokens, waited)
+        self._note_write(num_tokens, waited, pieces)
         return self._close(Delivery.COMPLETE, waited)
 
     async def _answer_error(self, ending: Ending) -> bool:
@@ -155,20 +157,33 @@ class ClientSide:
             num_cached_tokens=self.request.num_cached_tokens,
         )
 
-    def _note_write(self, num_tokens: int, waited: float) -> None:
+    def _note_write(self, num_tokens: int, waited: float, pieces: Sequence[Piece]) -> None:
         request = self.request
         is_first = not request.has_written
+        begins = self._begins(pieces) if is_first or self._is_thinking else None
         request.lifecycle.apply(
             Event(
                 kind=EventKind.FIRST_WRITE if is_first else EventKind.WRITE,
                 at=request.now(),
                 num_tokens=num_tokens,
                 waited_seconds=waited,
+                begins=begins,
             )
         )
         if is_first:
             request.has_written = True
             request.note_progress()
+
+    def _begins(self, pieces: Sequence[Piece]) -> AnswerPart | None:
+        """What a client is handed for the first time, where reasoning is set apart."""
+        if any(piece.has_answer for piece in pieces):
+            begins = AnswerPart.ANSWER if self._is_thinking else None
+            self._is_thinking = False
+            return begins
+        if self._is_thinking or not any(piece.parts for piece in pieces):
+            return None
+        self._is_thinking = True
+        return AnswerPart.REASONING
 
     def _note_gone(self) -> bool:
         self._close(Delivery.PARTIAL if self.request.has_written else Delivery.NONE, None)

@@ -131,6 +131,7 @@ class Gateway:
             endpoint=exchange.path,
             arrival=exchange.arrival,
             snapshot_version=self.enforced.snapshot.version,
+            enforced_at_arrival=self.enforced.snapshot,
             gateway_sequence=next(self._sequence),
             clock=self.clock,
         )

@@ -21,7 +21,7 @@ from dataplane.gateway.ownership import OwnedDirectory, claim_abandoned, claim_n
 from dataplane.judgement import judge
 from dataplane.latency import derive_latencies
 from dataplane.lifecycle import Delivery, Disposition, Event, EventKind, Observability
-from dataplane.outcome import Outcome
+from dataplane.outcome import outcome_of
 from dataplane.record import RequestRecord, TraceContext
 
 _JOURNAL_FILE = "journal"
@@ -197,9 +197,11 @@ def lost_record(entry: InFlightEntry) -> RequestRecord:
     """The record of a request whose gateway died; nothing after its arrival is claimed."""
     events = (Event(kind=EventKind.ARRIVED, at=0.0),)
     latencies = derive_latencies(events, num_output_tokens=None)
+    delivery = Delivery.PARTIAL if entry.has_written else Delivery.NONE
     judgement = None
     if entry.terms is not None:
-        judgement = judge(latencies, Outcome.SERVICE_FAILED, entry.terms, elapsed=0.0)
+        outcome = outcome_of(Disposition.LOST, delivery, None)
+        judgement = judge(latencies, outcome, entry.terms, elapsed=0.0)
     return RequestRecord(
         request_id=entry.request_id,
         gateway_id=entry.gateway_id,
@@ -220,7 +222,7 @@ def lost_record(entry: InFlightEntry) -> RequestRecord:
         status_code=None,
         disposition=Disposition.LOST,
         reason=f"the gateway {entry.gateway_id} ended while it was in flight",
-        delivery=Delivery.PARTIAL if entry.has_written else Delivery.NONE,
+        delivery=delivery,
         num_prompt_tokens=entry.num_prompt_tokens,
         prompt_tokens_observability=entry.prompt_tokens_observability,
         num_cached_tokens=None,

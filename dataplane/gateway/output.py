@@ -16,6 +16,7 @@ from dataplane.backlog import Backlog
 from dataplane.engine import TokenLogprob
 from dataplane.lifecycle import ANSWERS, Disposition
 from dataplane.policy import SlowClientTerms
+from dataplane.reasoning import is_answer
 
 Delta = Mapping[str, Any]
 _LOGPROB_BYTES = 64
@@ -53,6 +54,11 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
     """Characters of all tokens before the first of them."""
     finish_reason: str | None = None
     """Set once, with the sequence's last piece."""
+
+    @property
+    def has_answer(self) -> bool:
+        """Some of its parts are no reasoning."""
+        return any(isinstance(part, str) or is_answer(part) for part in self.parts)
 
     @property
     def num_values(self) -> int:

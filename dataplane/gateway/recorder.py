@@ -11,7 +11,7 @@ from dataplane.gateway.inflight import InFlightEntry, lost_record
 from dataplane.gateway.openai_api.deltas import merge_deltas
 from dataplane.gateway.registry import InFlightRequest
 from dataplane.lifecycle import Observability
-from dataplane.policy import ContractPolicy
+from dataplane.policy import ContractPolicy, DeploymentPolicy
 from dataplane.record import RecordedContent, RequestRecord
 from dataplane.recording import RequestEnd, end_record
 
@@ -82,7 +82,17 @@ def _contract(request: InFlightRequest) -> ContractPolicy | None:
     has hardly started."""
     if request.deployment is None or request.tenant_name == PROBE_TENANT:
         return None
-    return request.deployment.contract
+    return _promised(request, request.deployment)
+
+
+def _promised(request: InFlightRequest, deployment: DeploymentPolicy) -> ContractPolicy | None:
+    """By the contract in force when the first byte arrived; a deployment that was not there yet
+    promises what it did when the body was. Policies are those of that later moment."""
+    then = request.enforced_at_arrival
+    if then.version == request.snapshot_version:
+        return deployment.contract
+    named = (each for each in then.deployments if each.name == deployment.name)
+    return next(named, deployment).contract
 
 
 def _terms(request: InFlightRequest) -> ContractTerms | None:

@@ -26,7 +26,7 @@ from dataplane.lifecycle import (
     settle_error,
 )
 from dataplane.metering import Metering
-from dataplane.policy import DeploymentPolicy, TenantPolicy
+from dataplane.policy import DeploymentPolicy, Snapshot, TenantPolicy
 from dataplane.queueing.queue import Ticket
 from dataplane.record import TraceContext
 
@@ -61,6 +61,8 @@ class InFlightRequest:
     endpoint: str
     arrival: Arrival
     snapshot_version: int
+    enforced_at_arrival: Snapshot
+    """What it was promised is in this one, also where another has come since."""
     gateway_sequence: int
     """Reserved at arrival, so that a lost request and an ended one never both count."""
     clock: MonotonicClock

@@ -193,12 +193,13 @@ def _boundary_latencies(
 ) -> Latencies:
     if boundary is Boundary.SERVER:
         _, ttft, tpot, e2e = (None if value != value else value for value in server)
-        return Latencies(server=BoundaryLatencies(ttft=ttft, tpot=tpot, e2e=e2e))
+        return Latencies(server=BoundaryLatencies(ttft=ttft, first_answer=ttft, tpot=tpot, e2e=e2e))
     if boundary is Boundary.ENGINE and request.first_token_at is not None:
         first, last = request.first_token_at, request.last_token_at
         return Latencies(
             engine=BoundaryLatencies(
                 ttft=first - request.arrived_at,
+                first_answer=first - request.arrived_at,
                 tpot=_engine_tpot(request, first, last),
                 e2e=None if last is None else last - request.arrived_at,
             )

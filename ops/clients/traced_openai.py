@@ -7,8 +7,9 @@ server's side: `pilothouse trace <trace id>`. It needs `openai`, `opentelemetry-
 `opentelemetry-exporter-otlp-proto-http`, and nothing of Pilothouse: copy it.
 
 One span, kind CLIENT, says all of it. It starts at the send, has an event at the first nonempty
-content and one at the last, and the request carries its id in `traceparent`. Only durations on
-this machine's clock are read from it. With authentication the exporter sends a key:
+content, at the first of the answer (which a reasoning model gives later) and at the last, and the
+request carries its id in `traceparent`. Only durations on this machine's clock are read from it.
+With authentication the exporter sends a key:
 `OTEL_EXPORTER_OTLP_HEADERS="authorization=Bearer phk_..."`.
 """
 
@@ -28,6 +29,7 @@ from opentelemetry.trace import Span, SpanKind, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 FIRST_CONTENT = "pilothouse.client.first_content"
+FIRST_ANSWER = "pilothouse.client.first_answer"
 FINAL_CONTENT = "pilothouse.client.final_content"
 MAX_CHUNK_GAP = "pilothouse.client.max_chunk_gap_seconds"
 
@@ -64,11 +66,12 @@ def stream_chat(
 
 
 def _watch(span: Span, chunks: Any) -> Iterator[str]:
-    last_unix_ns, longest, last_at = 0, 0.0, 0.0
+    last_unix_ns, longest, last_at, has_answer = 0, 0.0, 0.0, False
     for chunk in chunks:
         span.set_attribute("gen_ai.response.id", chunk.id)
-        content = chunk.choices[0].delta.content if chunk.choices else None
-        if not content:
+        delta = chunk.choices[0].delta if chunk.choices else None
+        content = delta.content if delta else None
+        if not content and not _reasoning(delta):
             continue
         now_unix_ns, now = time.time_ns(), time.monotonic()
         if last_unix_ns == 0:
@@ -76,10 +79,19 @@ def _watch(span: Span, chunks: Any) -> Iterator[str]:
         else:
             longest = max(longest, now - last_at)
         last_unix_ns, last_at = now_unix_ns, now
-        yield content
+        if content:
+            if not has_answer:
+                span.add_event(FIRST_ANSWER, timestamp=now_unix_ns)
+            has_answer = True
+            yield content
     if last_unix_ns:
         span.set_attribute(MAX_CHUNK_GAP, longest)
         span.add_event(FINAL_CONTENT, timestamp=last_unix_ns)
+
+
+def _reasoning(delta: Any) -> str | None:
+    """What a reasoning model thinks aloud before it answers, where its engine sets it apart."""
+    return getattr(delta, "reasoning", None) or getattr(delta, "reasoning_content", None)
 
 
 def main() -> None:

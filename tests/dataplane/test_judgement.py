@@ -115,13 +115,8 @@ def test_what_the_caller_got_wrong_is_judged_on_nothing() -> None:
 def test_a_client_that_left_spends_ttft_budget_only_if_it_waited_past_the_threshold(
     ttft: float | None, elapsed: float, verdict: Verdict
 ) -> None:
-    verdicts, _, _ = _judge(
-        BoundaryLatencies(ttft=ttft), Outcome.CLIENT_LEFT, (TTFT, AVAILABILITY), elapsed
-    )
-    assert verdicts == {
-        ObjectiveSignal.TTFT: verdict,
-        ObjectiveSignal.AVAILABILITY: Verdict.NOT_APPLICABLE,
-    }
+    verdicts, _, _ = _judge(BoundaryLatencies(ttft=ttft), Outcome.CLIENT_LEFT, (TTFT,), elapsed)
+    assert verdicts == {ObjectiveSignal.TTFT: verdict}
 
 
 @pytest.mark.parametrize(
@@ -134,10 +129,45 @@ def test_a_client_that_left_after_its_whole_answer_was_due_spends_e2e_budget(
     assert verdicts[ObjectiveSignal.E2E] is verdict
 
 
+@pytest.mark.parametrize(
+    ("promised", "first_write", "verdict"),
+    [
+        ((TTFT, AVAILABILITY), None, Verdict.BAD),
+        ((TTFT, AVAILABILITY), 0.4, Verdict.NOT_APPLICABLE),
+        ((E2E, AVAILABILITY), None, Verdict.NOT_APPLICABLE),
+    ],
+    ids=["nothing came", "something came, late", "no first token was promised"],
+)
+def test_a_client_that_left_spends_availability_only_if_nothing_came_when_it_was_due(
+    promised: tuple[Objective, ...], first_write: float | None, verdict: Verdict
+) -> None:
+    came = BoundaryLatencies(ttft=first_write)
+    verdicts, _, _ = _judge(came, Outcome.CLIENT_LEFT, promised, elapsed=9.0)
+    assert verdicts[ObjectiveSignal.AVAILABILITY] is verdict
+
+
+def test_a_client_that_left_and_reported_nothing_is_not_called_late() -> None:
+    terms = ContractTerms(boundary=Boundary.CLIENT, objectives=(TTFT,))
+    sent = Latencies(server=BoundaryLatencies(ttft=0.1))
+    [silent] = judge(sent, Outcome.CLIENT_LEFT, terms, elapsed=60.0).results
+    [waited] = judge(Latencies(), Outcome.CLIENT_LEFT, terms, elapsed=60.0).results
+    assert silent.verdict is Verdict.NOT_APPLICABLE
+    assert waited.verdict is Verdict.BAD
+
+
 def test_a_client_that_left_is_not_judged_on_pace() -> None:
     slow = BoundaryLatencies(ttft=0.1, tpot=9.0, max_gap=9.0)
     verdicts, in_contract, _ = _judge(slow, Outcome.CLIENT_LEFT, (TPOT, GAP))
     assert set(verdicts.values()) == {Verdict.NOT_APPLICABLE}
+    assert in_contract is None
+
+
+@pytest.mark.parametrize("outcome", [Outcome.REFUSED, Outcome.SERVICE_FAILED])
+def test_a_failure_spends_no_budget_of_what_is_never_seen_at_its_boundary(
+    outcome: Outcome,
+) -> None:
+    verdicts, in_contract, _ = _judge(BoundaryLatencies(), outcome, (ITL,))
+    assert verdicts == {ObjectiveSignal.MAX_ITL: Verdict.NOT_APPLICABLE}
     assert in_contract is None
 
 

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from dataplane.latency import Boundary, BoundaryLatencies, Latencies, derive_latencies
-from dataplane.lifecycle import Delivery, Disposition, Event, EventKind
+from dataplane.lifecycle import AnswerPart, Delivery, Disposition, Event, EventKind
 from dataplane.record import ClientReport
 from tests.dataplane.golden_request import CLIENT, NUM_OUTPUT_TOKENS, golden_case, golden_events
 
@@ -117,13 +117,51 @@ def _writes(*at: float, delivery: Delivery, num_tokens: int | None = None) -> li
 def test_an_answer_that_was_not_delivered_whole_has_no_end_at_the_server() -> None:
     events = _writes(1.0, 2.0, 5.0, delivery=Delivery.PARTIAL)
     server = derive_latencies(events, 10).server
-    assert server == BoundaryLatencies(ttft=1.0, max_gap=1.0)
+    assert server == BoundaryLatencies(ttft=1.0, first_answer=1.0, max_gap=1.0)
 
 
 def test_an_answer_in_one_piece_has_no_pace() -> None:
     events = _writes(1.0, 1.001, delivery=Delivery.COMPLETE, num_tokens=10)
     server = derive_latencies(events, 10).server
-    assert server == BoundaryLatencies(ttft=1.0, e2e=1.001)
+    assert server == BoundaryLatencies(ttft=1.0, first_answer=1.0, e2e=1.001)
+
+
+def _thinking(begins: AnswerPart | None, answer_at: float | None) -> list[Event]:
+    """A first token and a first write at 1 s and 1.1 s, and more of both until 4 s."""
+    events = [
+        Event(kind=EventKind.FIRST_TOKEN, at=1.0, num_tokens=1, begins=begins),
+        Event(kind=EventKind.FIRST_WRITE, at=1.1, num_tokens=1, begins=begins),
+    ]
+    for at in (2.0, 3.0, 4.0):
+        part = AnswerPart.ANSWER if at == answer_at else None
+        events.append(Event(kind=EventKind.TOKENS, at=at, num_tokens=1, begins=part))
+        events.append(Event(kind=EventKind.WRITE, at=at + 0.1, num_tokens=1, begins=part))
+    return events
+
+
+@pytest.mark.parametrize(
+    ("begins", "answer_at", "engine", "server"),
+    [
+        (None, None, 1.0, 1.1),
+        (AnswerPart.REASONING, 3.0, 3.0, 3.1),
+        (AnswerPart.REASONING, None, None, None),
+    ],
+    ids=["nothing is set apart", "reasoning comes first", "all of it is reasoning"],
+)
+def test_the_first_answer_is_the_first_token_that_is_no_reasoning(
+    begins: AnswerPart | None, answer_at: float | None, engine: float | None, server: float | None
+) -> None:
+    latencies = derive_latencies(_thinking(begins, answer_at), 4)
+    assert (latencies.engine.ttft, latencies.server.ttft) == (1.0, 1.1)
+    assert (latencies.engine.first_answer, latencies.server.first_answer) == (engine, server)
+
+
+def test_of_several_answers_the_first_to_begin_counts() -> None:
+    slow = [
+        Event(kind=EventKind.FIRST_TOKEN, at=0.5, sequence=0, begins=AnswerPart.REASONING),
+        Event(kind=EventKind.TOKENS, at=5.0, sequence=0, begins=AnswerPart.ANSWER),
+    ]
+    assert derive_latencies([*slow, *_tokens(2.0, sequence=1)], None).engine.first_answer == 2.0
 
 
 def test_an_error_answer_has_no_latencies_at_the_server() -> None:

@@ -1,10 +1,11 @@
 """A record holds a bounded number of events of pace, and every sum stays what it was."""
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dataplane.client_waits import client_waits, seconds_of
-from dataplane.lifecycle import Disposition, Event, EventKind
+from dataplane.lifecycle import AnswerPart, Disposition, Event, EventKind
 from dataplane.pace import join_pace
 
 
@@ -29,6 +30,13 @@ def test_neighbours_of_one_sequence_become_one_at_the_time_of_the_last() -> None
         (EventKind.FINISHED, 3.5, 1, None),
     ]
     assert num_joined == 2
+
+
+def test_the_token_with_which_an_answer_begins_stays_as_it_is() -> None:
+    begins = msgspec.structs.replace(token(2), begins=AnswerPart.ANSWER)
+    joined, _ = join_pace([token(0), token(1), begins, token(3), token(4)], 2)
+    assert begins in joined
+    assert [event.num_tokens for event in joined] == [2, 1, 2]
 
 
 def test_what_an_event_does_not_say_is_not_made_up() -> None:

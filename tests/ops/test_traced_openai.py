@@ -133,5 +133,6 @@ async def test_who_breaks_off_reports_no_final_content(tmp_path: Path) -> None:
 
 async def test_the_example_uses_the_names_that_are_read() -> None:
     assert traced_openai.FIRST_CONTENT == names.EVENT_CLIENT_FIRST_CONTENT
+    assert traced_openai.FIRST_ANSWER == names.EVENT_CLIENT_FIRST_ANSWER
     assert traced_openai.FINAL_CONTENT == names.EVENT_CLIENT_FINAL_CONTENT
     assert traced_openai.MAX_CHUNK_GAP == names.ATTRIBUTE_CLIENT_MAX_CHUNK_GAP_SECONDS

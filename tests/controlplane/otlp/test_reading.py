@@ -76,6 +76,22 @@ def test_a_figure_that_is_none_or_contradicts_its_span_is_not_taken(value: Any) 
         assert found.reports[0].client.report.first_content is None
 
 
+def test_only_the_client_says_where_the_answer_of_a_reasoning_model_began() -> None:
+    events = [(names.EVENT_CLIENT_FIRST_CONTENT, 0.1), (names.EVENT_CLIENT_FIRST_ANSWER, 0.3)]
+    [told] = read(span(seconds=0.4, events=events))
+    [silent] = read(client_span())
+    assert told.client is not None
+    assert silent.client is not None
+    assert told.client.report.first_answer == pytest.approx(0.3)
+    assert silent.client.report.first_answer is None
+
+
+def test_an_answer_before_the_first_content_contradicts_itself() -> None:
+    events = [(names.EVENT_CLIENT_FIRST_CONTENT, 0.3), (names.EVENT_CLIENT_FIRST_ANSWER, 0.1)]
+    found = read_spans(decode_protobuf(body_of(span(seconds=0.4, events=events))))
+    assert found.ignored == {Ignored.BAD_TIMES: 1}
+
+
 def test_the_response_id_of_our_gateway_names_the_request() -> None:
     [ours] = read(client_span(gen_ai__response__id="chatcmpl-abc123"))
     assert ours.named_request_id == "abc123"

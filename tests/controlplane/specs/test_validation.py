@@ -188,11 +188,16 @@ spec:
             "{signal: availability, at_most: 1s, ",
             "availability has no at_most",
         ),
+        (
+            "{signal: availability, ",
+            "{signal: acceptance, at_most: 1s, ",
+            "acceptance has no at_most",
+        ),
         ("signal: tpot", "signal: ttft", "more than one objective on ttft"),
         ("of: [ttft, tpot]", "of: [ttft]", "needs at least 2 of them, has 1"),
         ("of: [ttft, tpot]", "of: [ttft, e2e]", "together names e2e, which has no objective"),
         ("    interactive:", "    Inter Active:", "f0.yaml:7:5: spec.classes.Inter Active: "),
-        ("signal: tpot", "signal: tpott", "did you mean tpot? Valid: ttft, tpot"),
+        ("signal: tpot", "signal: tpott", "did you mean tpot? Valid: ttft, first_answer, tpot"),
     ],
 )
 def test_a_wrong_contract_says_what_is_expected(old: str, new: str, expected: str) -> None:

@@ -19,6 +19,20 @@ def test_an_alert_that_can_never_fire_is_said_with_its_place() -> None:
     assert "page_quick" in what
 
 
+@pytest.mark.parametrize(
+    ("boundary", "signal", "instead"),
+    [("server", "max_itl", "chunk_gap"), ("engine", "chunk_gap", "max_itl")],
+)
+def test_an_objective_that_nothing_is_judged_on_is_said_with_the_one_that_is(
+    boundary: str, signal: str, instead: str
+) -> None:
+    blind = DESIGN_CONTRACT.replace("boundary: server", f"boundary: {boundary}").replace(
+        "{signal: availability, for: 99.9%}", f"{{signal: {signal}, at_most: 1s, for: 99%}}"
+    )
+
+    assert instead in warnings(blind)["spec.classes.interactive.objectives[2].signal"]
+
+
 def test_an_alert_that_the_contract_turns_off_is_no_surprise() -> None:
     loose = DESIGN_CONTRACT.replace("at_most: 40ms, for: 95%", "at_most: 40ms, for: 90%")
     off = f"{loose}  alerting: {{off: [page_quick]}}\n"

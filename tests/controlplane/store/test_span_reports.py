@@ -41,6 +41,8 @@ TERMS = ContractTerms(
         Objective(signal=ObjectiveSignal.TTFT, target=0.99, at_most_seconds=0.1),
         Objective(signal=ObjectiveSignal.E2E, target=0.95, at_most_seconds=0.5),
         Objective(signal=ObjectiveSignal.AVAILABILITY, target=0.999),
+        Objective(signal=ObjectiveSignal.FIRST_ANSWER, target=0.95, at_most_seconds=0.2),
+        Objective(signal=ObjectiveSignal.ACCEPTANCE, target=0.999),
     ),
     together=(ObjectiveSignal.TTFT, ObjectiveSignal.E2E),
 )
@@ -87,7 +89,9 @@ def report_on(
         name="chat",
         source="app",
         seconds=1.0,
-        client=ClientTimes(report=ClientReport(first_content=first, final_content=final)),
+        client=ClientTimes(
+            report=ClientReport(first_content=first, first_answer=first, final_content=final)
+        ),
     )
     return replace(report, **fields)  # type: ignore[arg-type]
 
@@ -156,7 +160,7 @@ def test_counts_are_those_of_a_gateway_that_knew_the_report_from_the_start(
     is_report_first: bool,
 ) -> None:
     record = make(sample(0))  # type: ignore[operator]
-    client = ClientReport(first_content=first, final_content=final)
+    client = ClientReport(first_content=first, first_answer=first, final_content=final)
     knowing = create_or_open_database(sqlite_url(tmp_path / "a.db"), DatabaseKind.REQUESTS)
     record_in(knowing, judged(record, client))
     joining = create_or_open_database(sqlite_url(tmp_path / "b.db"), DatabaseKind.REQUESTS)
@@ -172,7 +176,8 @@ def test_counts_are_those_of_a_gateway_that_knew_the_report_from_the_start(
     expected, found = counts(knowing), counts(joining)
     has_joined = found.pop("client_reports", 0)
     with knowing.reading() as one, joining.reading() as other:
-        columns = (RequestRow.in_contract, RequestRow.ttft, RequestRow.tpot, RequestRow.e2e)
+        latencies = (RequestRow.ttft, RequestRow.first_answer, RequestRow.tpot, RequestRow.e2e)
+        columns = (RequestRow.in_contract, *latencies)
         rows = [one.execute(select(*columns)).one(), other.execute(select(*columns)).one()]
     knowing.close()
     joining.close()
@@ -186,7 +191,7 @@ def test_counts_are_those_of_a_gateway_that_knew_the_report_from_the_start(
 def test_a_late_report_can_turn_a_request_out_of_contract(database: Database) -> None:
     record = judged(answered(sample(0)))
     record_in(database, record)
-    assert counts(database)["in_contract.good"] == 1, "availability alone was known"
+    assert counts(database)["in_contract.good"] == 1, "what needs no latency was known"
     taken = report_in(database, report_on(record, 0.3, 0.4))
     assert taken.joined == {Side.CLIENT: 1}
     after = counts(database)
@@ -272,6 +277,8 @@ def test_judging_without_latencies_leaves_only_what_needs_none() -> None:
     judgement = judge(Latencies(), outcome, TERMS, elapsed=9.0)
     assert [each.verdict for each in judgement.results] == [
         Verdict.NOT_APPLICABLE,
+        Verdict.NOT_APPLICABLE,
+        Verdict.GOOD,
         Verdict.NOT_APPLICABLE,
         Verdict.GOOD,
     ]

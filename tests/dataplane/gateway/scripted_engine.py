@@ -79,6 +79,8 @@ class ScriptedReplica:
     """Ends the answer when it would be next, as a matched stop string does."""
     tool_deltas: tuple[dict[str, Any], ...] = ()
     """Given instead of words to a request that brings tools."""
+    num_reasoning: int = 0
+    """So many of its words are reasoning, which it sets apart."""
     shows_steps: bool = True
     """False: neither offsets nor cleanup, as of an attached endpoint."""
     num_blocks: int | None = None
@@ -226,6 +228,10 @@ def _select(request: EngineRequest, sequence: int, number: int) -> Iterator[Engi
         yield EngineEvent(kind=EventKind.FINISHED, sequence=sequence, disposition=Disposition.STOP)
 
 
+def _as_reasoning(event: EngineEvent) -> EngineEvent:
+    return replace(event, text=None, delta={"reasoning_content": event.text})
+
+
 async def _events(replica: ScriptedReplica, request: EngineRequest) -> AsyncIterator[EngineEvent]:
     """One request's life, a step between two events."""
     await replica.next_step(request.request_id)
@@ -265,7 +271,7 @@ async def _events(replica: ScriptedReplica, request: EngineRequest) -> AsyncIter
                 break
             for sequence in range(request.sampling.num_sequences):
                 for event in _select(request, sequence, number):
-                    yield event
+                    yield _as_reasoning(event) if number < replica.num_reasoning else event
     yield EngineEvent(
         kind=EventKind.FINISHED,
         disposition=disposition or Disposition.LENGTH,

@@ -5,17 +5,20 @@ Replicas may all be ready while most of what callers ask is turned away, fails, 
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 
 from controlplane.api.late_counts import LateCounts
 from controlplane.api.trouble import ENOUGH_JUDGED, About, Trouble
-from controlplane.slo.burn_rate import percent
+from controlplane.slo.alert_windows import DAY, grades_of
+from controlplane.slo.burn_rate import budget_of, percent
+from controlplane.slo.event_counts import EventCounts
 
 _MANY = 10
 """Requests that it happened to: of fewer nobody is woken, and no share is told."""
-_PAGE_BURN = 14.4
-"""Times what the contract lets miss: a budget of 30 days would be spent in two (Google's SRE
-workbook, alerting on SLOs)."""
-_MOST = 0.5
+_PERIOD = 30 * DAY
+_PAGE_BURN = grades_of(_PERIOD)[0].factor(_PERIOD)
+"""Of the most urgent grade, from which on a budget of 30 days would be spent in two."""
+_MOST = Decimal("0.5")
 """Half of all missed is a page whatever was promised: 14.4 times 10 % is never reached."""
 
 
@@ -90,10 +93,13 @@ def _share(name: str, verb: str, number: int, counts: LateCounts) -> str:
 
 def _of_contract(name: str, counts: LateCounts, promised: float | None) -> Iterator[Trouble]:
     judged, good = counts.num_judged, counts.num_good
-    missed = judged - good
-    if promised is None or judged < ENOUGH_JUDGED or good >= promised * judged or missed < _MANY:
+    events = EventCounts(good=good, total=judged)
+    if promised is None or judged < ENOUGH_JUDGED or events.bad < _MANY:
         return
-    is_fast = missed >= min(_PAGE_BURN * (1 - promised), _MOST) * judged
+    budget = budget_of(promised)
+    if events.bad <= budget * judged:
+        return
+    is_fast = events.bad >= min(_PAGE_BURN * budget, _MOST) * judged
     what = (
         f"{name} kept its contract for {good / judged:.1%} of {judged} requests of "
         f"{_last(counts)}, {percent(promised)} are promised"

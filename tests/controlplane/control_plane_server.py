@@ -13,18 +13,25 @@ from controlplane.api.app import create_app
 from controlplane.api.settings import ControlPlaneSettings
 from controlplane.diagnosis.always_on.settings import AlwaysOnSettings
 from controlplane.open_state import OpenState
+from controlplane.slo.alerting_settings import AlertingSettings
 from controlplane.store.connection import DatabaseKind, default_paths
 from tests.databases import create_sqlite
 
 
 @contextmanager
 def serve_control_plane(
-    state_dir: Path, always_on: AlwaysOnSettings | None = None
+    state_dir: Path,
+    always_on: AlwaysOnSettings | None = None,
+    alerting: AlertingSettings | None = None,
 ) -> Iterator[tuple[str, OpenState]]:
     """Its URL and what it holds open, until the block ends."""
     for kind, path in default_paths(state_dir).items():
         create_sqlite(path, DatabaseKind(kind))
-    settings = ControlPlaneSettings(state_dir=state_dir, always_on=always_on or AlwaysOnSettings())
+    settings = ControlPlaneSettings(
+        state_dir=state_dir,
+        always_on=always_on or AlwaysOnSettings(),
+        alerting=alerting or AlertingSettings(),
+    )
     opened = settings.open_state()
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(create_app(opened), log_level="error", lifespan="on")

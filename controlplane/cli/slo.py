@@ -11,6 +11,7 @@ from controlplane.cli.dashboards import dashboards
 from controlplane.cli.examples import examples
 from controlplane.cli.options import table_option
 from controlplane.cli.output_file import check_folder, write_file
+from controlplane.cli.slo_presets import presets_command
 from controlplane.cli.slo_test_alert import alerting, test_alert
 from controlplane.cli.terminal import say, say_json
 
@@ -21,9 +22,10 @@ _PATH = "/api/v1/slo"
 def slo() -> None:
     """Show how objectives stand, and print the rules that they make.
 
-    An SLOContract is the one document that all of it is made of. Error budgets are of its window;
-    a burn rate of 1 spends a budget in exactly that time, and alerts have four grades, from
-    page_quick (2 % of a 30-day budget in an hour) to ticket_slow (10 % in three days).
+    An SLOContract is the one document that all of it is made of; `presets` are some to begin with.
+    Error budgets are of its window; a burn rate of 1 spends a budget in exactly that time, and
+    alerts have four grades, from page_quick (2 % of a 30-day budget in an hour) to ticket_slow
+    (10 % in three days).
     """
 
 
@@ -144,6 +146,7 @@ def render(
         say(f"left out: {sentence}", is_error=True)
 
 
+slo.add_command(presets_command)
 slo.add_command(dashboards)
 slo.add_command(test_alert)
 slo.add_command(alerting)

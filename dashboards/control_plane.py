@@ -139,13 +139,20 @@ def _records() -> Row:
                 "refused for want of room, spans that were not exported.",
                 unit=Unit.PER_SECOND,
                 queries=[
-                    Query(expr=per_second(name), legend=what)
-                    for name, what in (
-                        (names.GATEWAY_RECORDS_LOST_TOTAL, "records lost"),
-                        (names.CONTROLPLANE_REQUEST_DATA_REFUSALS_TOTAL, "deliveries refused"),
-                        (names.GATEWAY_SPANS_DROPPED_TOTAL, "spans not exported"),
-                        (names.CONTROLPLANE_SPANS_DROPPED_TOTAL, "spans of others dropped"),
-                    )
+                    *(
+                        Query(expr=per_second(name), legend=what)
+                        for name, what in (
+                            (names.GATEWAY_RECORDS_LOST_TOTAL, "records lost"),
+                            (names.CONTROLPLANE_REQUEST_DATA_REFUSALS_TOTAL, "deliveries refused"),
+                            (names.GATEWAY_SPANS_DROPPED_TOTAL, "spans not exported"),
+                        )
+                    ),
+                    Query(
+                        expr=or_zero(
+                            per_second(names.CONTROLPLANE_SPANS_DROPPED_TOTAL), CONTROL_PLANE_JOB
+                        ),
+                        legend="spans of others dropped",
+                    ),
                 ],
                 runbook="requests-lost",
             ),

@@ -3,6 +3,7 @@
 import itertools
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,10 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models import dashboard as models
 
 from controlplane.bundled import Bundled, locate
+from controlplane.slo.prometheus.rules import RecordingRule, RuleGroup, render
 from dashboards.__main__ import FOLDER, LINKS, rendered
+from tests.controlplane.slo.prometheus.promtool import check
+from tests.dashboards.grafana_variables import filled
 
 FILES = sorted(path.name for path in FOLDER.glob("*.json"))
 COLUMNS = 24
@@ -75,6 +79,18 @@ def test_panels_are_told_apart_and_say_what_they_show(name: str) -> None:
         for target in panel.get("targets", ()):
             assert target["legendFormat"] or target["format"] == "table", panel["title"]
             assert target["datasource"]["uid"] == "${datasource}"
+
+
+def test_prometheus_understands_every_expression(tmp_path: Path) -> None:
+    targets = [t for name in FILES for panel in panels(name) for t in panel.get("targets", ())]
+    marks = [mark for name in FILES for mark in load(name)["annotations"]["list"]]
+    rules = [
+        RecordingRule(record=f"asked:{at}", expr=filled(asked["expr"]))
+        for at, asked in enumerate([*targets, *marks])
+    ]
+    group = RuleGroup(name="asked", interval_seconds=30, rules=rules)
+    (tmp_path / "asked.yml").write_text(render([group], ["Made for a test."]))
+    check(tmp_path, ["asked.yml"])
 
 
 @pytest.mark.parametrize("name", FILES)

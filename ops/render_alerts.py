@@ -10,7 +10,7 @@ from pathlib import Path
 
 from controlplane.bundled import Bundled, locate
 from controlplane.slo.prometheus.alertmanager import Delivery, render_alertmanager
-from controlplane.slo.prometheus.burning import burning_groups
+from controlplane.slo.prometheus.contract_alerts import watched_groups
 from controlplane.slo.prometheus.counting import counting_groups
 from controlplane.slo.prometheus.links import Links
 from controlplane.slo.prometheus.rules import render
@@ -34,7 +34,7 @@ _HOW = "Made by `python -m ops.render_alerts`: what is changed here is lost."
 def rendered() -> dict[str, str]:
     """Texts by the name of their file."""
     revision, spec = _demo_contract()
-    demo = burning_groups(list(promises_of("chat", revision, spec)), LINKS)
+    demo = watched_groups(list(promises_of("chat", revision, spec)), LINKS)
     return {
         "counting.rules.yml": render(
             counting_groups(), [_HOW, "Counts of all objectives: every contract's rules need them."]

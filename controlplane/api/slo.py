@@ -14,7 +14,7 @@ from controlplane.slo.prometheus.alertmanager import (
     left_out_of,
     render_alertmanager,
 )
-from controlplane.slo.prometheus.burning import burning_groups
+from controlplane.slo.prometheus.contract_alerts import watched_groups
 from controlplane.slo.prometheus.counting import counting_groups
 from controlplane.slo.prometheus.links import Links
 from controlplane.slo.prometheus.rules import render
@@ -116,7 +116,7 @@ def _links(request: Request, console_url: str | None) -> Links:
 def _rules_of(name: str, under: Sequence[DesiredDeployment], links: Links) -> RulesView:
     promises = [promise for each in under for promise in _promises(each)]
     burnings = [
-        burning_groups(of_one, links) for of_one in promises_by_deployment(promises).values()
+        watched_groups(of_one, links) for of_one in promises_by_deployment(promises).values()
     ]
     revisions = sorted({promise.contract_revision for promise in promises})
     heading = (*_HEADING, f"Of contract {', '.join(revisions)}.")

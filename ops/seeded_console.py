@@ -20,6 +20,7 @@ from fastapi import FastAPI
 
 from controlplane.api import (
     access,
+    alerts,
     audit,
     config,
     config_history,
@@ -42,6 +43,7 @@ from controlplane.diagnosis.always_on.settings import AlwaysOnSettings
 from controlplane.diagnosis.always_on.worker import DiagnosisWorker
 from controlplane.operator.observed import ObservedState
 from controlplane.process_history import ProcessHistory
+from controlplane.slo.reading import StandingReader
 from controlplane.store.connection import database_urls
 from controlplane.store.database import DatabaseKind, create_or_open_database
 from controlplane.store.overrides import (
@@ -55,7 +57,7 @@ from dataplane.access import AuthMode
 from dataplane.policy import OverrideKind
 from dataplane.record import RequestRecord
 from ops.sample_requests import KINDS, Sample, traffic
-from ops.seeded_incidents import last_diagnoses, store_incidents
+from ops.seeded_incidents import last_diagnoses, store_alerts, store_incidents
 from ops.seeded_state import (
     MINUTE_NS,
     deploy,
@@ -68,7 +70,7 @@ from ops.seeded_state import (
 )
 
 _MODULES = (
-    access, audit, config, config_history, deployments, diagnosis, events, incidents, otlp,
+    access, alerts, audit, config, config_history, deployments, diagnosis, events, incidents, otlp,
     overrides, overview, records, requests, series, usage,
 )  # fmt: skip
 
@@ -92,6 +94,7 @@ def create_app(state_dir: Path, urls: Mapping[DatabaseKind, str] | None = None) 
     app.state.operator = SeededOperator({})
     app.state.on_config_change = lambda: None  # overrides are told of to nobody here
     app.state.process_history = ProcessHistory(state_dir)
+    app.state.standings = StandingReader()
     app.state.diagnosis = DiagnosisWorker(  # its thread is not started here
         app.state.config_db,
         app.state.request_db,
@@ -201,6 +204,7 @@ def main() -> None:
             seed(app, now, has_trouble=not well, gateway_address=address)
             if not well:
                 override(app, now)
+                store_alerts(app.state.config_db, now)
             observed = app.state.observed
             threading.Thread(target=_keep_reporting, args=(observed, address), daemon=True).start()
         uvicorn.run(app, port=arguments.port, log_level="warning", timeout_graceful_shutdown=1)

@@ -1,6 +1,7 @@
 """Made-up incidents for the seeded console, found by the real rules in made-up signals."""
 
 import math
+from dataclasses import replace
 from functools import lru_cache
 
 from controlplane.diagnosis.always_on.diagnoses import LastDiagnosis
@@ -11,6 +12,10 @@ from controlplane.diagnosis.judging import diagnose
 from controlplane.diagnosis.reading import Origin, Reading, Series, SourceKind
 from controlplane.diagnosis.rules import BUILT_IN_RULES
 from controlplane.diagnosis.window import EngineName, Window
+from controlplane.slo.alert import Alert, AlertSource, AlertSubject
+from controlplane.slo.alert_book import AlertBook
+from controlplane.slo.alert_windows import Severity
+from controlplane.store.alerting_heard import AlertingHeard, keep_heard
 from controlplane.store.database import Database
 from controlplane.store.incident_lists import list_incidents
 from controlplane.store.incidents import acknowledge_incident
@@ -40,6 +45,61 @@ def store_incidents(database: Database, now_unix_ns: int) -> None:
         acknowledge_incident(
             session, newest.incident_id, "anna", "fewer seats: trying 96", now_unix_ns
         )
+
+
+def store_alerts(database: Database, now_unix_ns: int) -> None:
+    """A page about what diagnosis found, told by both sources, a ticket about another deployment of
+    which nothing else is known, and one of the installation; and alerting was just heard."""
+    book = AlertBook(database)
+    page = _burn(_DEPLOYMENT, "interactive", "page_quick", now_unix_ns - 150 * _NS)
+    told = replace(page, source=AlertSource.ALERTMANAGER)
+    book.take([page], now_unix_ns - 150 * _NS)
+    ticket = _burn(_OTHER, "batch", "ticket_slow", now_unix_ns - 5000 * _NS)
+    book.take([told, ticket, _gateway_down(now_unix_ns)], now_unix_ns - 40 * _NS)
+    heard = AlertingHeard(
+        source=AlertSource.ALERTMANAGER,
+        heard_at_unix_ns=now_unix_ns - 12 * _NS,
+        told_by="http://alertmanager.example:9093",
+    )
+    with database.session() as session:
+        keep_heard(session, heard)
+
+
+def _burn(deployment: str, request_class: str, grade: str, started_at_unix_ns: int) -> Alert:
+    is_page = grade.startswith("page")
+    return Alert(
+        subject=AlertSubject(
+            name="PilothouseBudgetBurn",
+            severity=Severity.PAGE if is_page else Severity.TICKET,
+            grade=grade,
+            deployment=deployment,
+            request_class=request_class,
+            objective="ttft",
+        ),
+        source=AlertSource.CONTROL_PLANE,
+        summary=f"The error budget of {deployment} {request_class} ttft is burning",
+        description=f"21.4 % of the requests of the last {'1h' if is_page else '3d'} missed "
+        f"{request_class} ttft, and more than 14.4 % of the last {'5m' if is_page else '6h'}; "
+        "99 % are promised. At 14.4 times the pace that the budget bears, a whole one lasts "
+        "2 d 2 h.",
+        started_at_unix_ns=started_at_unix_ns,
+        contract_revision=f"{deployment}@2",
+        runbook_url="http://console.example/runbooks/budget-burn",
+    )
+
+
+def _gateway_down(now_unix_ns: int) -> Alert:
+    return Alert(
+        subject=AlertSubject(
+            name="PilothouseGatewayDown", severity=Severity.PAGE, instance="127.0.0.1:8711"
+        ),
+        source=AlertSource.ALERTMANAGER,
+        summary="A gateway does not answer",
+        description="127.0.0.1:8711 was not scraped for two minutes: callers may get no answer, "
+        "and objectives are judged without it.",
+        started_at_unix_ns=now_unix_ns - 60 * _NS,
+        runbook_url="http://console.example/runbooks/gateway-restart",
+    )
 
 
 def last_diagnoses(now_unix_ns: int, *, has_trouble: bool) -> list[LastDiagnosis]:

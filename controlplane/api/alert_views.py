@@ -1,5 +1,6 @@
 """Alerts as API, console and terminal show them. Pure conversions."""
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -7,6 +8,7 @@ if TYPE_CHECKING:  # whoever only reads answers (the command line) does without 
     from controlplane.store.alerting_heard import AlertingHeard
     from controlplane.store.incident_alert import StoredAlert
 
+_RUNBOOK_URL = re.compile(r"/runbooks/([A-Za-z0-9-]{1,64})$")
 SILENT_AFTER_SECONDS = 300.0
 """The watchdog comes every minute (`controlplane.slo.prometheus.alertmanager`)."""
 
@@ -44,6 +46,8 @@ class AlertView:
     """With the figures of when it was told last."""
     contract_revision: str | None
     runbook_url: str | None
+    runbook: str | None
+    """Its page among those of this release, as `ops/runbooks/budget-burn.md`."""
     dashboard_url: str | None
     started_at_unix_ns: int
     told_at_unix_ns: int
@@ -72,6 +76,7 @@ def view_alert(alert: "StoredAlert") -> AlertView:
         description=last.description,
         contract_revision=last.contract_revision,
         runbook_url=last.runbook_url,
+        runbook=runbook_of(last.runbook_url),
         dashboard_url=last.dashboard_url,
         started_at_unix_ns=alert.started_at_unix_ns,
         told_at_unix_ns=last.told_at_unix_ns,
@@ -114,6 +119,12 @@ class AlertList:
     """Empty: no Prometheus ever told its watchdog to this control plane."""
     alerts: list[AlertView]
     """Of open incidents; pages first, then the newest."""
+
+
+def runbook_of(url: str | None) -> str | None:
+    """The console that an alert leads to may be that of another release; the name is the same."""
+    found = _RUNBOOK_URL.search(url or "")
+    return f"ops/runbooks/{found[1]}.md" if found else None
 
 
 def view_heard(heard: "AlertingHeard", now_unix_ns: int) -> HeardView:

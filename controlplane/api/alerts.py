@@ -9,7 +9,7 @@ from fastapi import APIRouter, HTTPException, Query, Request
 from starlette.datastructures import State
 
 from controlplane.api.alert_counters import AlertCounters
-from controlplane.api.alert_views import AlertList, view_alert, view_heard
+from controlplane.api.alert_views import AlertList, HeardView, view_alert, view_heard
 from controlplane.api.alertmanager_payload import (
     ReadPayload,
     Refusal,
@@ -76,16 +76,21 @@ def take_alerts(payload: WebhookPayload, request: Request) -> AlertsTaken:
 
 
 def read_alerts(state: State, now_unix_ns: int, deployment: str | None = None) -> AlertList:
-    """Of one consistent view of the database."""
+    """Pages first, then the newest."""
     with state.config_db.reading() as session:
-        heard = read_heard(session)
         is_open = IncidentState.OPEN
         found = list_incidents(session, deployment=deployment, state=is_open, limit=None)
     return AlertList(
         as_of_unix_ns=now_unix_ns,
-        heard=[view_heard(each, now_unix_ns) for each in heard],
+        heard=read_heard_views(state, now_unix_ns),
         alerts=[view_alert(each) for each in _firing(found)],
     )
+
+
+def read_heard_views(state: State, now_unix_ns: int) -> list[HeardView]:
+    """Of each source of alerts that was ever heard."""
+    with state.config_db.reading() as session:
+        return [view_heard(each, now_unix_ns) for each in read_heard(session)]
 
 
 def _firing(incidents: Iterable[StoredIncident]) -> list[StoredAlert]:

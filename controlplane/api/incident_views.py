@@ -1,13 +1,13 @@
 """Incidents as API, console and terminal show them. Pure conversions."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from controlplane.api.alert_views import AlertView, view_alert
+from controlplane.api.alert_views import AlertView, runbook_of, view_alert
+from controlplane.api.spent_views import SpentView
 from controlplane.diagnosis.mechanism import Mechanism
 from controlplane.store.incident_alert import severity_of
 from controlplane.store.incident_spell import IncidentSpell
@@ -19,8 +19,6 @@ if TYPE_CHECKING:  # whoever only reads answers (the command line) does without 
     from controlplane.store.usage import UsageKey
 
 _MAX_HURT = 20
-_RUNBOOK_URL = re.compile(r"/runbooks/([A-Za-z0-9-]{1,64})$")
-"""Of an alert: the console that shows it may be that of another release, its name is the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +134,8 @@ class IncidentDetail:
     """The last seen first."""
     alerts: list[AlertView]
     """Those that fire first, pages before tickets."""
+    spent: list[SpentView]
+    """Of each objective that an alert tells of, in their order."""
     events: list[IncidentEventView]
     """Oldest first."""
     changes: list[IncidentChange]
@@ -184,6 +184,7 @@ def view_detail(
     marks: Sequence["Mark"],
     usage: Mapping["UsageKey", Mapping[str, int]],
     now_unix_ns: int,
+    spent: Sequence[SpentView] = (),
 ) -> IncidentDetail:
     """All of one; `usage` is of its deployment and of the times alone in which it was open."""
     incident = whole.incident
@@ -192,6 +193,7 @@ def view_detail(
         incident=view_line(incident),
         findings=[_view_finding(each) for each in whole.findings],
         alerts=[view_alert(each) for each in incident.alerts],
+        spent=list(spent),
         events=[
             IncidentEventView(
                 at_unix_ns=each.at_unix_ns, kind=each.kind.value, actor=each.actor, what=each.what
@@ -245,9 +247,7 @@ def _runbook(stored: "StoredIncident") -> str | None:
     mechanism = _find_mechanism(stored.mechanism)
     if mechanism is not None:
         return mechanism.runbook
-    url = next((each.last.runbook_url for each in stored.alerts), None)
-    found = _RUNBOOK_URL.search(url or "")
-    return f"ops/runbooks/{found[1]}.md" if found else None
+    return runbook_of(next((each.last.runbook_url for each in stored.alerts), None))
 
 
 def _find_mechanism(word: str | None) -> Mechanism | None:

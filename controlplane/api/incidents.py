@@ -1,5 +1,5 @@
-"""Incidents: what was found wrong with a deployment, since when, what changed before, who is hurt,
-what to do; and what people say of it."""
+"""Incidents: what was found or told wrong, since when, what changed before, who is hurt, what to
+do; and what people say of it."""
 
 from collections import Counter
 from typing import Annotated, Any
@@ -18,6 +18,7 @@ from controlplane.api.incident_views import (
     view_line,
 )
 from controlplane.api.marks import read_marks
+from controlplane.api.spent import read_spent
 from controlplane.store.database import Database
 from controlplane.store.incident import (
     IncidentError,
@@ -67,7 +68,8 @@ def get_incidents(
 
 @router.get("/incidents/{incident_id}", responses=_UNKNOWN)
 def get_incident(incident_id: str, request: Request) -> IncidentDetail:
-    """One incident: findings, timeline, what changed around its beginning, who is hurt."""
+    """One incident: findings, alerts and the requests that spent the budget they tell of, timeline,
+    what changed around its beginning, who is hurt."""
     try:
         return read_incident(request.app.state, incident_id, wall_clock())
     except UnknownIncidentError as error:
@@ -148,7 +150,8 @@ def _detail(state: State, whole: WholeIncident, now_unix_ns: int) -> IncidentDet
     end = incident.spells[-1].ended_at_unix_ns(now_unix_ns) // 10**9 + 1
     span = SeriesSpan(start_unix=start - _CHANGES_BEFORE_SECONDS, end_unix=end, step_seconds=60)
     marks = read_marks(_database(state), span, incident.deployment, state.process_history)
-    return view_detail(whole, marks, _usage(state, incident, now_unix_ns), now_unix_ns)
+    spent = read_spent(state, incident, now_unix_ns)
+    return view_detail(whole, marks, _usage(state, incident, now_unix_ns), now_unix_ns, spent)
 
 
 def _usage(

@@ -11,6 +11,7 @@ from controlplane.api.incident_views import (
     IncidentLine,
     IncidentList,
 )
+from controlplane.api.spent_views import SpentView, how_it_stands
 from controlplane.cli.terminal import continued, instant, table
 
 _MAX_CHANGES = 8
@@ -50,6 +51,7 @@ def incident_text(view: IncidentDetail) -> str:
             *(line for each in view.findings for line in _finding(each)),
             *_changes(view),
             *_hurt(view),
+            *(line for each in view.spent for line in _spent(each)),
             *_timeline(view),
         ]
     )
@@ -173,6 +175,26 @@ def _hurt(view: IncidentDetail) -> Iterator[str]:
     for each in view.hurt:
         who = f"class {each.request_class or 'none'}, tenant {each.tenant or 'none'}"
         yield f"  {who}: {each.num_missed} of {each.num_judged} missed the contract"
+
+
+def _spent(spent: SpentView) -> Iterator[str]:
+    """How the budget stands, and the last requests that spent it."""
+    yield ""
+    stands = "" if spent.standing is None else f": now it {how_it_stands(spent.standing)}"
+    yield f"Budget of {spent.request_class} {spent.objective}{stands}"
+    since, until = instant(spent.since_unix_ns), instant(spent.until_unix_ns)
+    if not spent.requests:
+        yield f"  no request that spent it is kept, from {since} to {until}"
+        return
+    yield f"  the last requests that spent it, from {since} to {until}"
+    for each in spent.requests:
+        ttft = "unknown" if each.ttft_seconds is None else f"{each.ttft_seconds:.3g} s"
+        yield (
+            f"    {instant(each.arrived_at_unix_ns)}  {each.request_id}  {each.disposition}, "
+            f"TTFT {ttft}, tenant {each.tenant or 'unknown'}"
+        )
+    if spent.has_more:
+        yield f"    more: /requests?{spent.requests_query}"
 
 
 def _timeline(view: IncidentDetail) -> Iterator[str]:

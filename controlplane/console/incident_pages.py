@@ -5,10 +5,12 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Form, Request
 from fastapi.responses import RedirectResponse, Response
 
+from controlplane.api.alerts import read_heard_views
 from controlplane.api.authentication import principal_of
 from controlplane.api.authorization import find_refusal
 from controlplane.api.free_text import check_free_text
 from controlplane.api.incidents import change_incident, read_incident, read_incidents
+from controlplane.api.spent_views import how_it_stands
 from controlplane.console.answers import error_page, page, sentence
 from controlplane.console.forms import check_form
 from controlplane.console.runbook_page import runbook_html, runbook_url
@@ -26,12 +28,14 @@ _UNKNOWN = "The list has those there are; a resolved one stays in it."
 @router.get("/incidents")
 def incidents(request: Request) -> Response:
     """What is wrong now, and what was."""
-    view = read_incidents(request.app.state, wall_clock(), limit=_MAX_SHOWN)
+    now = wall_clock()
+    view = read_incidents(request.app.state, now, limit=_MAX_SHOWN)
     is_open = IncidentState.OPEN.value
     return page(
         "incidents.html",
         page="incidents",
         now=view.as_of_unix_ns,
+        heard=read_heard_views(request.app.state, now),
         open=[each for each in view.incidents if each.state == is_open],
         resolved=[each for each in view.incidents if each.state != is_open],
     )
@@ -88,6 +92,8 @@ def _page(request: Request, incident_id: str, problem: str = "") -> Response:
         now=now,
         view=view,
         runbook=runbook_url(view.incident.runbook),
+        runbook_url=runbook_url,
+        how_it_stands=how_it_stands,
         problem=problem,
         may_change=find_refusal(principal_of(request), "POST", path) is None,
     )

@@ -118,12 +118,12 @@ def _may_be_of(
         return False
     opened_seconds = (now_unix_ns - incident.spells[-1].opened_at_unix_ns) / _NS
     unseen_seconds = (now_unix_ns - incident.last_seen_at_unix_ns) / _NS
-    looks_back = max(settings.joins_within_seconds, _looks_back(alert.subject))
-    return opened_seconds <= looks_back and unseen_seconds <= settings.seen_within_seconds
+    joins_within = max(settings.joins_within_seconds, looks_back(alert.subject))
+    return opened_seconds <= joins_within and unseen_seconds <= settings.seen_within_seconds
 
 
-def _looks_back(subject: AlertSubject) -> float:
-    """Seconds; 0 of an alert that has no grades."""
+def looks_back(subject: AlertSubject) -> float:
+    """How far, in seconds; 0 of an alert that has no grades."""
     return next((each.long_seconds for each in MONTH_GRADES if each.name == subject.grade), 0)
 
 

@@ -11,11 +11,13 @@ from click.testing import CliRunner, Result
 
 from controlplane.cli import main
 from controlplane.cli.exit_codes import ExitCode
+from controlplane.open_state import OpenState
 from controlplane.store.incident import FoundFinding
 from controlplane.store.incidents import open_incident
 from dataplane.clock import wall_clock
 from tests.controlplane.config_documents import SERVICE
 from tests.controlplane.control_plane_server import serve_control_plane
+from tests.controlplane.slo.told_alerts import Told, burn, static
 
 _FOUND = FoundFinding(
     rule_id="cache-thrash",
@@ -32,16 +34,30 @@ _FOUND = FoundFinding(
 )
 
 
+@pytest.fixture
+def told(incident_id: str, opened: list[OpenState]) -> Told:
+    return Told(opened[0].config_db)
+
+
+@pytest.fixture
+def opened() -> list[OpenState]:
+    """The state of the control plane that is asked."""
+    return []
+
+
 @pytest.fixture(autouse=True)
-def incident_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    with serve_control_plane(tmp_path) as (url, opened):
+def incident_id(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opened: list[OpenState]
+) -> Iterator[str]:
+    with serve_control_plane(tmp_path) as (url, state):
+        opened.append(state)
         files = [{"name": f"f{i}.yaml", "text": text} for i, text in enumerate(SERVICE)]
         applied = httpx.post(
             f"{url}/api/v1/apply", json={"files": files, "author": "ann", "reason": "fewer seats"}
         )
         assert applied.status_code == 200, applied.text
         monkeypatch.setenv("PILOTHOUSE_URL", url)
-        with opened.config_db.session() as session:
+        with state.config_db.session() as session:
             now = wall_clock() + 90 * 10**9
             made = open_incident(session, "chat", [_FOUND], None, now)
         yield made.incident_id
@@ -69,6 +85,25 @@ def test_whole_it_says_why_what_was_changed_before_and_what_to_do(incident_id: s
     assert "which makes none of it a cause" in shown
     assert "pilothouse runbook cache-thrash" in shown
     assert "\x1b" not in shown
+
+
+def test_what_alerts_tell_is_listed_and_shown_with_its_figures_and_who_told_it(
+    told: Told,
+) -> None:
+    now = wall_clock()
+    seconds = now // 10**9
+    told.book.take([static(since=seconds - 60), burn(since=seconds - 60, deployment="mail")], now)
+    lines = {line.split()[1]: line for line in run().output.splitlines()}
+    assert "A gateway does not answer" in lines["-"]
+    assert "1 page" in lines["mail"]
+    [mail] = [each for each in told.incidents() if each.deployment == "mail"]
+    shown = run(mail.incident_id).output
+    assert "page PilothouseBudgetBurn, page_quick, fires" in shown
+    assert "20 % missed" in shown
+    assert "by contract chat@7" in shown
+    assert "says alertmanager, last" in shown
+    assert "runbook: pilothouse runbook budget-burn" in shown
+    assert "Budget of interactive ttft" in shown
 
 
 def test_words_are_kept_in_its_timeline_and_resolving_ends_it(incident_id: str) -> None:

@@ -130,8 +130,8 @@ LATE = [
 def test_late_and_double_tellings_leave_one_incident_that_is_over(
     told: Told, tellings: list[Alert]
 ) -> None:
-    for number, alert in enumerate(tellings):
-        told.at(235 + number, alert)
+    for number, telling in enumerate(tellings):
+        told.at(235 + number, telling)
     [over] = told.incidents()
     assert (over.state, over.num_reopened) == (RESOLVED, 0)
     [alert] = over.alerts

@@ -3,8 +3,8 @@
     .venv/bin/python ops/bench/bench_exemplars.py
 
 One finished request is counted again and again by the metrics of a gateway, as it is and with the
-exemplars taken out on their way to the histograms, by turns. Told is the smallest time per request
-of all turns, which is what the machine's other work disturbed least.
+exemplars taken out on their way to the histograms, by turns. Told is the processor time per request
+of the quickest turn, which the machine's other work disturbed least.
 """
 
 import argparse
@@ -45,10 +45,10 @@ def _microseconds(record: RequestRecord, number: int, observe: Callable[..., Non
     metrics = GatewayMetrics(_no_report, lambda: 0, lambda: EMPTY_SNAPSHOT)
     Histogram.observe = observe  # type: ignore[method-assign]
     try:
-        began = time.perf_counter()
+        began = time.process_time()
         for _ in range(number):
             metrics.observe(record)
-        return (time.perf_counter() - began) / number * 1e6
+        return (time.process_time() - began) / number * 1e6
     finally:
         Histogram.observe = _observe  # type: ignore[method-assign]
 

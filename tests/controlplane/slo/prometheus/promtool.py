@@ -64,6 +64,18 @@ class Firing:
     grades: Sequence[str]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """An expression whose answer is not known."""
+
+    expr: str
+    at: str
+
+
+_NEVER = {'{nobody="gives"}': 1.0}
+"""Where promtool got this it would say nothing."""
+
+
 def write_rules(folder: Path, spec: SLOContractSpec, revision: str = "chat@7") -> list[str]:
     """Those that count, and those of the deployment `chat`. Returns the names of the files."""
     burning = burning_groups(list(promises_of("chat", revision, spec)), LINKS)
@@ -128,37 +140,42 @@ def firing_alerts(
 
 
 def told(
-    folder: Path,
-    files: Sequence[str],
-    series: Mapping[str, str],
-    *,
-    expr: str,
-    at: str,
-    scrape_seconds: int = SCRAPE_SECONDS,
+    folder: Path, files: Sequence[str], series: Mapping[str, str], *, expr: str, at: str
 ) -> dict[str, float]:
-    """What `expr` gives at a moment, by labels: from what promtool says that it got in place of
+    """What `expr` gives at a moment, by labels."""
+    [answer] = answers(folder, files, series, [Asked(expr=expr, at=at)])
+    return answer
+
+
+def answers(
+    folder: Path, files: Sequence[str], series: Mapping[str, str], asked: Sequence[Asked]
+) -> list[dict[str, float]]:
+    """What expressions give, each by labels: from what promtool says that it got in place of
     something that no rule gives."""
     document = {
         "rule_files": list(files),
         "evaluation_interval": "30s",
         "tests": [
             {
-                "interval": f"{scrape_seconds}s",
+                "interval": f"{SCRAPE_SECONDS}s",
                 "input_series": [
                     {"series": name, "values": values} for name, values in series.items()
                 ],
-                "promql_expr_test": [_asked(expr, at, {"none": 1})],
+                "promql_expr_test": [_asked(each.expr, each.at, _NEVER) for each in asked],
             }
         ],
     }
     (folder / "asked.yml").write_text(json.dumps(document))
     done = _call(folder, "test", "rules", "asked.yml")
-    assert done.returncode == 1, done.stdout + done.stderr
-    _, _, got = (done.stdout + done.stderr).partition("got:")
-    return {
-        labels: float(value)
-        for labels, value in re.findall(r"(\{[^{}]*\}) ([-+.0-9E]+|\+Inf|NaN)", got)
-    }
+    got = (done.stdout + done.stderr).split("got:")[1:]
+    assert len(got) == len(asked), done.stdout + done.stderr
+    return [
+        {
+            labels: float(value)
+            for labels, value in re.findall(r"(\{[^{}]*\}) ([-+.0-9E]+|\+Inf|NaN)", each)
+        }
+        for each in (part.partition("expr:")[0] for part in got)
+    ]
 
 
 def _asked(expr: str, at: str, samples: Mapping[str, float]) -> dict[str, Any]:

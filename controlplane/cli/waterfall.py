@@ -150,8 +150,9 @@ def _judgement(judgement: JudgementView) -> Table:
     table.add_column("verdict")
     words = {"good": "kept", "bad": "◆ missed", "not_applicable": "○ does not apply"}
     for each in judgement.objectives:
-        measured = "–" if each.signal == "availability" else _known(each.measured_seconds)
-        limit = "–" if each.at_most_seconds is None else _known(each.at_most_seconds)
+        has_bound = each.at_most_seconds is not None
+        measured = _known(each.measured_seconds) if has_bound else "–"
+        limit = _known(each.at_most_seconds) if has_bound else "–"
         verdict = Text(words.get(each.verdict) or printable(each.verdict))
         table.add_row(Text(printable(each.signal)), measured, limit, verdict)
     return table

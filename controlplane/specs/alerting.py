@@ -19,7 +19,7 @@ class AlertingSpec(SpecModel):
     off: Annotated[tuple[GradeName, ...], Field(examples=[["ticket_slow"]])] = ()
     """Grades of which no alert is made."""
     team: Annotated[Name | None, Field(examples=["chat-oncall"])] = None
-    """Whose alerts they are: a label of each, by which Alertmanager and other receivers can
+    """Whose alerts they are: a label of each alert in Prometheus, by which Alertmanager can
     route."""
 
     @model_validator(mode="after")

@@ -32,6 +32,17 @@ def test_a_record_comes_back_from_the_wire_as_it_was() -> None:
     assert decode_record(line) == record
 
 
+def test_a_record_of_a_gateway_of_before_is_read_and_what_it_could_not_tell_is_unknown() -> None:
+    told = json.loads(encode_record(golden_record(CLIENT)))
+    for boundary in ("engine", "server", "client"):
+        del told["latencies"][boundary]["first_answer"]
+    del told["client"]["first_answer"]
+    record = decode_record(json.dumps(told).encode())
+    assert {record.latencies.at(boundary).first_answer for boundary in Boundary} == {None}
+    assert record.latencies.server.ttft == golden_record().latencies.server.ttft
+    assert {event.begins for event in record.events} == {None}
+
+
 def test_a_record_holds_no_text_unless_it_was_given_some() -> None:
     assert record_to_dict(golden_record())["content"] is None
 

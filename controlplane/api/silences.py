@@ -153,9 +153,10 @@ def read_silences(
 
 def plan(request: Request, wanted: NewSilence) -> SilencePlan:
     """Raises SilenceError."""
-    state, now = request.app.state, wall_clock()
+    state = request.app.state
     with _database(state).reading() as session:
         planned = plan_silence(session, wanted, actor=actor_of(principal_of(request)))
+        now = planned.created_at_unix_ns
         others = list_not_over(session, now)
     standings = read_standing_list(state, now, wanted.scope.deployment).standings
     return create_plan(planned, standings, others, now)

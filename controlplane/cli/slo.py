@@ -12,6 +12,7 @@ from controlplane.cli.examples import examples
 from controlplane.cli.options import table_option
 from controlplane.cli.output_file import check_folder, write_file
 from controlplane.cli.slo_presets import presets_command
+from controlplane.cli.slo_silence import maintenance, silence, silences, unsilence
 from controlplane.cli.slo_test_alert import alerting, test_alert
 from controlplane.cli.terminal import say, say_json
 
@@ -150,3 +151,5 @@ slo.add_command(presets_command)
 slo.add_command(dashboards)
 slo.add_command(test_alert)
 slo.add_command(alerting)
+for _command in (silence, maintenance, silences, unsilence):
+    slo.add_command(_command)

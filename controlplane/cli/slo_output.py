@@ -6,8 +6,9 @@ from rich.table import Table
 from rich.text import Text
 
 from controlplane.api.slo_views import StandingList, StandingView
+from controlplane.cli.silence_output import silenced_words
 from controlplane.cli.terminal import printable
-from controlplane.console.formatting import UNKNOWN, duration
+from controlplane.console.formatting import UNKNOWN, duration, share
 from controlplane.slo.burn_rate import percent
 
 _WINDOWS = ("5m", "1h", "6h", "3d")
@@ -36,6 +37,8 @@ def status_notes(view: StandingList) -> list[str]:
             for sentence in each.left_out
         ),
         *_coverage(view),
+        *_silenced(view),
+        *_maintenance(view),
         *(f"{name} is under no contract: nothing is promised" for name in view.unpromised),
         *([] if view.standings or view.unpromised else ["There is no deployment"]),
     ]
@@ -55,6 +58,27 @@ def _coverage(view: StandingList) -> list[str]:
     ]
 
 
+def _silenced(view: StandingList) -> list[str]:
+    """Alerts that fire and that nobody is told of, with the reason."""
+    return [
+        f"{each.deployment} {each.request_class} {each.objective}: {firing.grade} is "
+        f"{silenced_words(firing.silenced)}"
+        for each in view.standings
+        for firing in each.firing
+        if firing.silenced is not None
+    ]
+
+
+def _maintenance(view: StandingList) -> list[str]:
+    """What was spent in planned maintenance, which is part of what is spent."""
+    return [
+        f"{each.deployment} {each.request_class} {each.objective}: of what is spent, "
+        f"{share(spent.share_of_spent)} in maintenance"
+        for each in view.standings
+        if (spent := each.maintenance) is not None and spent.share_of_spent is not None
+    ]
+
+
 def _cells(standing: StandingView) -> Iterable[str]:
     bound = standing.at_most_seconds
     limit = "" if bound is None else f" <= {duration(bound)}"
@@ -69,7 +93,9 @@ def _cells(standing: StandingView) -> Iterable[str]:
         yield UNKNOWN if rate is None else f"{rate:.1f}"
     left = standing.budget_remaining
     yield UNKNOWN if left is None else _left(left)
-    yield ", ".join(each.grade for each in standing.firing)
+    yield ", ".join(
+        f"{each.grade} (silenced)" if each.silenced else each.grade for each in standing.firing
+    )
 
 
 def _left(remaining: float) -> str:

@@ -138,6 +138,7 @@ def test_a_plan_says_what_would_be_kept_back_and_makes_nothing(
     assert (promise["request_class"], promise["objective"]) == ("interactive", "ttft")
     assert "page_quick" in promise["fires"]
     assert promise["num_bad"] * 2 == promise["num_judged"] > 0
+    assert planned["silence"]["state"] == "in_force"
     assert planned["covers_other_alerts"] is False
     assert planned["overlapping"] == [other["silence_id"]]
     assert [each["silence_id"] for each in listed(operator)] == [other["silence_id"]]

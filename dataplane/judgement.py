@@ -127,18 +127,25 @@ class _Case:
 
     @property
     def _has_begun(self) -> bool:
-        """Some of an answer came, as far as anybody saw."""
+        """Some of an answer was made, as far as anybody saw."""
         return any(self.latencies.at(boundary).ttft is not None for boundary in Boundary)
+
+    @property
+    def _has_passed(self) -> bool:
+        """Some of it passed the boundary; of the client's, it was sent there."""
+        boundary = self.terms.boundary
+        seen_at = Boundary.SERVER if boundary is Boundary.CLIENT else boundary
+        return self.latencies.at(seen_at).ttft is not None
 
     @property
     def _is_unreported(self) -> bool:
         """Some of it was sent, and only the client could say when it came."""
-        return self.terms.boundary is Boundary.CLIENT and self._has_begun
+        return self.terms.boundary is Boundary.CLIENT and self._has_passed
 
     @property
     def _waited_in_vain(self) -> bool:
         """Nothing came, and the first of it was due."""
-        return not self._has_begun and any(
+        return not self._has_passed and any(
             self.elapsed > _limit(objective)
             for objective in self.terms.objectives
             if objective.signal in _FIRST

@@ -56,7 +56,7 @@ def missed_conditions(missed: MissedObjective) -> list[ColumnElement[bool]]:
 
 def _left_without_any() -> ColumnElement[bool]:
     """Who left before anything came is out of contract only after waiting for too long."""
-    return and_(RequestRow.disposition == _CANCELLED, RequestRow.first_token.is_(None))
+    return and_(RequestRow.disposition == _CANCELLED, RequestRow.first_write.is_(None))
 
 
 def _not_let_in() -> list[ColumnElement[bool]]:
@@ -80,5 +80,6 @@ def _too_slow(missed: MissedObjective) -> list[ColumnElement[bool]]:
         for limit in missed.limits
     ]
     if missed.signal in _FIRST:
-        reasons.append(_left_without_any())
+        # Who left without it is out of contract only after waiting for too long.
+        reasons.append(and_(RequestRow.disposition == _CANCELLED, column.is_(None)))
     return reasons

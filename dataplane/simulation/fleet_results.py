@@ -191,20 +191,23 @@ def server_latencies(request: FleetRequest) -> tuple[float, float, float, float]
 def _boundary_latencies(
     request: FleetRequest, boundary: Boundary, server: Sequence[float]
 ) -> Latencies:
-    if boundary is Boundary.SERVER:
-        _, ttft, tpot, e2e = (None if value != value else value for value in server)
-        return Latencies(server=BoundaryLatencies(ttft=ttft, first_answer=ttft, tpot=tpot, e2e=e2e))
-    if boundary is Boundary.ENGINE and request.first_token_at is not None:
-        first, last = request.first_token_at, request.last_token_at
-        return Latencies(
-            engine=BoundaryLatencies(
-                ttft=first - request.arrived_at,
-                first_answer=first - request.arrived_at,
-                tpot=_engine_tpot(request, first, last),
-                e2e=None if last is None else last - request.arrived_at,
-            )
-        )
-    return Latencies()
+    _, ttft, tpot, e2e = (None if value != value else value for value in server)
+    at_server = BoundaryLatencies(ttft=ttft, first_answer=ttft, tpot=tpot, e2e=e2e)
+    if request.first_token_at is None:
+        return Latencies(server=at_server)
+    first, last = request.first_token_at, request.last_token_at
+    since_arrival = first - request.arrived_at
+    if boundary is not Boundary.ENGINE:
+        return Latencies(engine=BoundaryLatencies(ttft=since_arrival), server=at_server)
+    return Latencies(
+        engine=BoundaryLatencies(
+            ttft=since_arrival,
+            first_answer=since_arrival,
+            tpot=_engine_tpot(request, first, last),
+            e2e=None if last is None else last - request.arrived_at,
+        ),
+        server=at_server,
+    )
 
 
 def _engine_tpot(request: FleetRequest, first: float, last: float | None) -> float | None:

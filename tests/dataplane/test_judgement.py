@@ -16,6 +16,7 @@ E2E = Objective(signal=ObjectiveSignal.E2E, target=0.95, at_most_seconds=5.0)
 ITL = Objective(signal=ObjectiveSignal.MAX_ITL, target=0.95, at_most_seconds=0.1)
 GAP = Objective(signal=ObjectiveSignal.CHUNK_GAP, target=0.95, at_most_seconds=0.1)
 AVAILABILITY = Objective(signal=ObjectiveSignal.AVAILABILITY, target=0.999)
+ACCEPTANCE = Objective(signal=ObjectiveSignal.ACCEPTANCE, target=0.999)
 ALL = (TTFT, TPOT, E2E, GAP, AVAILABILITY)
 
 FAST = BoundaryLatencies(ttft=0.3, tpot=0.04, max_gap=0.1, e2e=5.0)
@@ -144,6 +145,20 @@ def test_a_client_that_left_spends_availability_only_if_nothing_came_when_it_was
     came = BoundaryLatencies(ttft=first_write)
     verdicts, _, _ = _judge(came, Outcome.CLIENT_LEFT, promised, elapsed=9.0)
     assert verdicts[ObjectiveSignal.AVAILABILITY] is verdict
+
+
+@pytest.mark.parametrize(
+    ("boundary", "verdict"),
+    [(Boundary.SERVER, Verdict.BAD), (Boundary.ENGINE, Verdict.NOT_APPLICABLE)],
+)
+def test_a_client_that_waited_for_an_answer_in_one_piece_got_nothing_however_far_it_was_made(
+    boundary: Boundary, verdict: Verdict
+) -> None:
+    terms = ContractTerms(boundary=boundary, objectives=(TTFT, AVAILABILITY, ACCEPTANCE))
+    made = Latencies(engine=BoundaryLatencies(ttft=0.1))
+    _, available, accepted = judge(made, Outcome.CLIENT_LEFT, terms, elapsed=60.0).results
+    assert available.verdict is verdict
+    assert accepted.verdict is Verdict.GOOD
 
 
 def test_a_client_that_left_and_reported_nothing_is_not_called_late() -> None:

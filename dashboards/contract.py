@@ -53,15 +53,17 @@ def _uid(deployment: str) -> str:
 
 
 def _document(promises: Sequence[Promise], boundary: Boundary) -> Row:
-    first = promises[0]
-    other = series(
-        names.GATEWAY_CONTRACT,
-        label_is(names.LABEL_DEPLOYMENT, first.deployment),
-        f'{names.LABEL_CONTRACT_REVISION}!="{first.contract_revision}"',
+    return Row(
+        title=f"Contract {promises[0].contract_revision}",
+        height=7,
+        panels=[_note(promises, boundary), _other_revisions(promises[0])],
     )
+
+
+def _note(promises: Sequence[Promise], boundary: Boundary) -> Panel:
     lines = [
-        f"Contract **{first.contract_revision}**, measured at the {boundary}, over "
-        f"{first.period_seconds / _DAY:g} days.",
+        f"Contract **{promises[0].contract_revision}**, measured at the {boundary}, over "
+        f"{promises[0].period_seconds / _DAY:g} days.",
         "",
         "| class | objective | promised | at most |",
         "| --- | --- | --- | --- |",
@@ -70,27 +72,29 @@ def _document(promises: Sequence[Promise], boundary: Boundary) -> Row:
             for each in promises
         ),
     ]
-    return Row(
-        title=f"Contract {first.contract_revision}",
-        height=7,
-        panels=[
-            Panel(
-                title="What is promised",
-                says="Made of the contract's document by `pilothouse slo dashboards`.",
-                kind=Kind.NOTE,
-                width=16,
-                text="\n".join(lines),
-            ),
-            Panel(
-                title="Gateways with another revision",
-                says="Above 0 the lines here are not what requests are judged by: a change is "
-                "under way, or this dashboard is to be made anew.",
-                kind=Kind.FIGURE,
-                bounds=(1.0,),
-                queries=[Query(expr=or_zero(f"count({other})", GATEWAY_JOB), legend="gateways")],
-                runbook="snapshot-not-followed",
-            ),
-        ],
+    return Panel(
+        title="What is promised",
+        says="Made of the contract's document by `pilothouse slo dashboards`.",
+        kind=Kind.NOTE,
+        width=16,
+        text="\n".join(lines),
+    )
+
+
+def _other_revisions(promise: Promise) -> Panel:
+    other = series(
+        names.GATEWAY_CONTRACT,
+        label_is(names.LABEL_DEPLOYMENT, promise.deployment),
+        f'{names.LABEL_CONTRACT_REVISION}!="{promise.contract_revision}"',
+    )
+    return Panel(
+        title="Gateways with another revision",
+        says="Above 0 the lines here are not what requests are judged by: a change is "
+        "under way, or this dashboard is to be made anew.",
+        kind=Kind.FIGURE,
+        bounds=(1.0,),
+        queries=[Query(expr=or_zero(f"count({other})", GATEWAY_JOB), legend="gateways")],
+        runbook="snapshot-not-followed",
     )
 
 

@@ -81,56 +81,64 @@ def _latencies() -> Row:
 
 
 def _traffic() -> Row:
-    disposition = names.LABEL_DISPOSITION
-    judged, kept = names.GATEWAY_CONTRACT_JUDGED_TOTAL, names.GATEWAY_IN_CONTRACT_TOTAL
-    by = (names.LABEL_REQUEST_CLASS,)
     return Row(
         title="What comes, and what becomes of it",
-        panels=[
-            Panel(
-                title="Goodput beside all that was offered",
-                says="in contract: kept every objective. judged: a contract applied. offered: all.",
-                unit=Unit.REQUESTS_PER_SECOND,
-                queries=[
-                    Query(expr=per_second(name, *SCOPE, by=by), legend=f"{_CLASS} {what}")
-                    for name, what in (
-                        (names.GATEWAY_ENDED_TOTAL, "offered"),
-                        (judged, "judged"),
-                        (kept, "in contract"),
-                    )
-                ],
+        panels=[_goodput(), _ends(), _tokens()],
+    )
+
+
+def _goodput() -> Panel:
+    judged, kept = names.GATEWAY_CONTRACT_JUDGED_TOTAL, names.GATEWAY_IN_CONTRACT_TOTAL
+    by = (names.LABEL_REQUEST_CLASS,)
+    return Panel(
+        title="Goodput beside all that was offered",
+        says="in contract: kept every objective. judged: a contract applied. offered: all.",
+        unit=Unit.REQUESTS_PER_SECOND,
+        queries=[
+            Query(expr=per_second(name, *SCOPE, by=by), legend=f"{_CLASS} {what}")
+            for name, what in (
+                (names.GATEWAY_ENDED_TOTAL, "offered"),
+                (judged, "judged"),
+                (kept, "in contract"),
+            )
+        ],
+    )
+
+
+def _ends() -> Panel:
+    disposition = names.LABEL_DISPOSITION
+    return Panel(
+        title="How requests end",
+        says="By disposition. What is rejected or failed spends budget.",
+        unit=Unit.REQUESTS_PER_SECOND,
+        is_stacked=True,
+        queries=[
+            Query(
+                expr=per_second(names.GATEWAY_ENDED_TOTAL, *SCOPE, by=(disposition,)),
+                legend=f"{{{{{disposition}}}}}",
+            )
+        ],
+    )
+
+
+def _tokens() -> Panel:
+    return Panel(
+        title="Tokens",
+        says="Prompt tokens computed and reused, and output tokens.",
+        unit=Unit.PER_SECOND,
+        queries=[
+            Query(
+                expr=f"{per_second(names.GATEWAY_INPUT_TOKENS_TOTAL, *SCOPE)} - "
+                f"{per_second(names.GATEWAY_CACHED_INPUT_TOKENS_TOTAL, *SCOPE)}",
+                legend="prompt, computed",
             ),
-            Panel(
-                title="How requests end",
-                says="By disposition. What is rejected or failed spends budget.",
-                unit=Unit.REQUESTS_PER_SECOND,
-                is_stacked=True,
-                queries=[
-                    Query(
-                        expr=per_second(names.GATEWAY_ENDED_TOTAL, *SCOPE, by=(disposition,)),
-                        legend=f"{{{{{disposition}}}}}",
-                    )
-                ],
+            Query(
+                expr=per_second(names.GATEWAY_CACHED_INPUT_TOKENS_TOTAL, *SCOPE),
+                legend="prompt, reused",
             ),
-            Panel(
-                title="Tokens",
-                says="Prompt tokens computed and reused, and output tokens.",
-                unit=Unit.PER_SECOND,
-                queries=[
-                    Query(
-                        expr=f"{per_second(names.GATEWAY_INPUT_TOKENS_TOTAL, *SCOPE)} - "
-                        f"{per_second(names.GATEWAY_CACHED_INPUT_TOKENS_TOTAL, *SCOPE)}",
-                        legend="prompt, computed",
-                    ),
-                    Query(
-                        expr=per_second(names.GATEWAY_CACHED_INPUT_TOKENS_TOTAL, *SCOPE),
-                        legend="prompt, reused",
-                    ),
-                    Query(
-                        expr=per_second(names.GATEWAY_OUTPUT_TOKENS_TOTAL, *SCOPE),
-                        legend="output",
-                    ),
-                ],
+            Query(
+                expr=per_second(names.GATEWAY_OUTPUT_TOKENS_TOTAL, *SCOPE),
+                legend="output",
             ),
         ],
     )
@@ -181,6 +189,13 @@ def _in_each_phase() -> list[Query]:
 
 
 def _memory() -> Row:
+    return Row(
+        title="KV cache of each replica",
+        panels=[_blocks(), _reused(), _preempted()],
+    )
+
+
+def _blocks() -> Panel:
     referenced, cached, free, pool = (
         series(name, OF_DEPLOYMENT)
         for name in (
@@ -190,109 +205,116 @@ def _memory() -> Row:
             names.REPLICA_KV_BLOCKS,
         )
     )
-    return Row(
-        title="KV cache of each replica",
-        panels=[
-            Panel(
-                title="In use and free",
-                says="Shares of the pool: what requests refer to, and what could be handed out "
-                "now, cached blocks that nobody refers to among it.",
-                unit=Unit.SHARE,
-                is_share_of_one=True,
-                queries=[
-                    Query(expr=f"{referenced} / {pool}", legend=f"{_REPLICA} in use"),
-                    Query(expr=f"{free} / {pool}", legend=f"{_REPLICA} free"),
-                    Query(expr=f"{cached} / {pool}", legend=f"{_REPLICA} cached"),
-                ],
-                runbook="cache-grown-contexts",
+    return Panel(
+        title="In use and free",
+        says="Shares of the pool: what requests refer to, and what could be handed out "
+        "now, cached blocks that nobody refers to among it.",
+        unit=Unit.SHARE,
+        is_share_of_one=True,
+        queries=[
+            Query(expr=f"{referenced} / {pool}", legend=f"{_REPLICA} in use"),
+            Query(expr=f"{free} / {pool}", legend=f"{_REPLICA} free"),
+            Query(expr=f"{cached} / {pool}", legend=f"{_REPLICA} cached"),
+        ],
+        runbook="cache-grown-contexts",
+    )
+
+
+def _reused() -> Panel:
+    return Panel(
+        title="Prompt tokens reused",
+        says="Share of prompt tokens whose KV was there already.",
+        unit=Unit.SHARE,
+        is_share_of_one=True,
+        queries=[
+            Query(
+                expr=f"{per_second(names.GATEWAY_CACHED_INPUT_TOKENS_TOTAL, *SCOPE)} / "
+                f"({per_second(names.GATEWAY_INPUT_TOKENS_TOTAL, *SCOPE)} > 0)",
+                legend="reused",
+            )
+        ],
+        runbook="cache-prefix-loss",
+    )
+
+
+def _preempted() -> Panel:
+    return Panel(
+        title="Preempted, and never given back",
+        says="preempted: sequences that lost their blocks, a second. unreleased: requests "
+        "that ended and still hold something.",
+        queries=[
+            Query(
+                expr=per_second(names.REPLICA_PREEMPTIONS_TOTAL, OF_DEPLOYMENT, by=_OF_REPLICA),
+                legend=f"{_REPLICA} preempted",
             ),
-            Panel(
-                title="Prompt tokens reused",
-                says="Share of prompt tokens whose KV was there already.",
-                unit=Unit.SHARE,
-                is_share_of_one=True,
-                queries=[
-                    Query(
-                        expr=f"{per_second(names.GATEWAY_CACHED_INPUT_TOKENS_TOTAL, *SCOPE)} / "
-                        f"({per_second(names.GATEWAY_INPUT_TOKENS_TOTAL, *SCOPE)} > 0)",
-                        legend="reused",
-                    )
-                ],
-                runbook="cache-prefix-loss",
-            ),
-            Panel(
-                title="Preempted, and never given back",
-                says="preempted: sequences that lost their blocks, a second. unreleased: requests "
-                "that ended and still hold something.",
-                queries=[
-                    Query(
-                        expr=per_second(
-                            names.REPLICA_PREEMPTIONS_TOTAL, OF_DEPLOYMENT, by=_OF_REPLICA
-                        ),
-                        legend=f"{_REPLICA} preempted",
-                    ),
-                    Query(
-                        expr=series(names.REPLICA_UNRELEASED_REQUESTS, OF_DEPLOYMENT),
-                        legend=f"{_REPLICA} unreleased",
-                    ),
-                ],
-                runbook="cache-thrash",
+            Query(
+                expr=series(names.REPLICA_UNRELEASED_REQUESTS, OF_DEPLOYMENT),
+                legend=f"{_REPLICA} unreleased",
             ),
         ],
+        runbook="cache-thrash",
     )
 
 
 def _engine() -> Row:
     return Row(
         title="Steps of each replica",
-        panels=[
-            Panel(
-                title="Seats taken, and who waits inside",
-                says="Sequences that hold a slot against how many may; the gateway keeps an "
-                "engine's own queue about one step deep.",
-                queries=[
-                    Query(expr=series(name, OF_DEPLOYMENT), legend=f"{_REPLICA} {what}")
-                    for name, what in (
-                        (names.REPLICA_ACTIVE_SEQUENCES, "active"),
-                        (names.REPLICA_WAITING_REQUESTS, "waiting"),
-                        (names.REPLICA_MAX_NUM_SEQS, "at most"),
-                    )
-                ],
-                runbook="batch-underfilled",
-            ),
-            Panel(
-                title="Time of a step, and from cancel to release",
-                says="p99 of both. A step bounds how soon a cancel can be seen.",
-                unit=Unit.SECONDS,
-                queries=[
-                    Query(
-                        expr=quantile(0.99, histogram, OF_DEPLOYMENT, by=_OF_REPLICA),
-                        legend=f"{_REPLICA} {what}",
-                    )
-                    for histogram, what in (
-                        (names.REPLICA_STEP_SECONDS, "step"),
-                        (names.REPLICA_CANCEL_TO_RELEASE_SECONDS, "cancel to release"),
-                    )
-                ],
-                runbook="host-bound",
-            ),
-            Panel(
-                title="Work of a step",
-                says="Prompt tokens and decode steps that were scheduled, by steps that ran: "
-                "prompts that crowd out answers show here.",
-                queries=[
-                    Query(
-                        expr=f"rate({series(name, OF_DEPLOYMENT)}[{INTERVAL}]) / "
-                        f"(rate({series(names.REPLICA_STEPS_TOTAL, OF_DEPLOYMENT)}[{INTERVAL}])"
-                        " > 0)",
-                        legend=f"{_REPLICA} {what}",
-                    )
-                    for name, what in (
-                        (names.REPLICA_SCHEDULED_PROMPT_TOKENS_TOTAL, "prompt tokens"),
-                        (names.REPLICA_SCHEDULED_DECODE_STEPS_TOTAL, "decode steps"),
-                    )
-                ],
-                runbook="interference-prefill",
-            ),
+        panels=[_seats(), _step_time(), _step_work()],
+    )
+
+
+def _seats() -> Panel:
+    return Panel(
+        title="Seats taken, and who waits inside",
+        says="Sequences that hold a slot against how many may; the gateway keeps an "
+        "engine's own queue about one step deep.",
+        queries=[
+            Query(expr=series(name, OF_DEPLOYMENT), legend=f"{_REPLICA} {what}")
+            for name, what in (
+                (names.REPLICA_ACTIVE_SEQUENCES, "active"),
+                (names.REPLICA_WAITING_REQUESTS, "waiting"),
+                (names.REPLICA_MAX_NUM_SEQS, "at most"),
+            )
         ],
+        runbook="batch-underfilled",
+    )
+
+
+def _step_time() -> Panel:
+    return Panel(
+        title="Time of a step, and from cancel to release",
+        says="p99 of both. A step bounds how soon a cancel can be seen.",
+        unit=Unit.SECONDS,
+        queries=[
+            Query(
+                expr=quantile(0.99, histogram, OF_DEPLOYMENT, by=_OF_REPLICA),
+                legend=f"{_REPLICA} {what}",
+            )
+            for histogram, what in (
+                (names.REPLICA_STEP_SECONDS, "step"),
+                (names.REPLICA_CANCEL_TO_RELEASE_SECONDS, "cancel to release"),
+            )
+        ],
+        runbook="host-bound",
+    )
+
+
+def _step_work() -> Panel:
+    return Panel(
+        title="Work of a step",
+        says="Prompt tokens and decode steps that were scheduled, by steps that ran: "
+        "prompts that crowd out answers show here.",
+        queries=[
+            Query(
+                expr=f"rate({series(name, OF_DEPLOYMENT)}[{INTERVAL}]) / "
+                f"(rate({series(names.REPLICA_STEPS_TOTAL, OF_DEPLOYMENT)}[{INTERVAL}])"
+                " > 0)",
+                legend=f"{_REPLICA} {what}",
+            )
+            for name, what in (
+                (names.REPLICA_SCHEDULED_PROMPT_TOKENS_TOTAL, "prompt tokens"),
+                (names.REPLICA_SCHEDULED_DECODE_STEPS_TOTAL, "decode steps"),
+            )
+        ],
+        runbook="interference-prefill",
     )

@@ -1,10 +1,15 @@
 """Alerts as API, console and terminal show them. Pure conversions."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from controlplane.api.silence_views import SilencedView, view_silenced
+from controlplane.slo.silences import find_silence
+
 if TYPE_CHECKING:  # whoever only reads answers (the command line) does without the database
+    from controlplane.slo.silences import Silence
     from controlplane.store.alerting_heard import AlertingHeard
     from controlplane.store.incident_alert import StoredAlert
 
@@ -57,11 +62,16 @@ class AlertView:
     """That it began to fire in the course of the incident."""
     sources: list[TellingView]
     """The last told first."""
+    silenced: SilencedView | None = None
+    """Why nobody is notified of it now; None: people are, or it does not fire."""
 
 
-def view_alert(alert: "StoredAlert") -> AlertView:
-    """One alert, in the words of who told it last."""
+def view_alert(
+    alert: "StoredAlert", silences: Iterable["Silence"] = (), now_unix_ns: int = 0
+) -> AlertView:
+    """One alert, in the words of who told it last. `silences`: those in force."""
     subject, last = alert.subject, alert.last
+    silence = find_silence(silences, subject, now_unix_ns) if alert.is_firing else None
     return AlertView(
         incident_id=last.incident_id,
         fingerprint=subject.fingerprint,
@@ -91,6 +101,7 @@ def view_alert(alert: "StoredAlert") -> AlertView:
             )
             for each in alert.tellings
         ],
+        silenced=None if silence is None else view_silenced(silence),
     )
 
 

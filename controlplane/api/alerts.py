@@ -24,6 +24,7 @@ from controlplane.store.alerting_heard import AlertingHeard, keep_heard, read_he
 from controlplane.store.incident import IncidentState, StoredIncident
 from controlplane.store.incident_alert import StoredAlert
 from controlplane.store.incident_lists import list_incidents
+from controlplane.store.silences import list_in_force
 from dataplane.clock import wall_clock
 
 router = APIRouter(prefix="/api/v1/alerts", tags=["alerts"])
@@ -80,10 +81,11 @@ def read_alerts(state: State, now_unix_ns: int, deployment: str | None = None) -
     with state.config_db.reading() as session:
         is_open = IncidentState.OPEN
         found = list_incidents(session, deployment=deployment, state=is_open, limit=None)
+        silences = list_in_force(session, now_unix_ns)
     return AlertList(
         as_of_unix_ns=now_unix_ns,
         heard=read_heard_views(state, now_unix_ns),
-        alerts=[view_alert(each) for each in _firing(found)],
+        alerts=[view_alert(each, silences, now_unix_ns) for each in _firing(found)],
     )
 
 

@@ -15,6 +15,7 @@ from dataplane.lifecycle import BROKEN, REFUSED
 
 if TYPE_CHECKING:  # whoever only reads answers (the command line) does without the database
     from controlplane.api.marks import Mark
+    from controlplane.slo.silences import Silence
     from controlplane.store.incident import StoredFinding, StoredIncident, WholeIncident
     from controlplane.store.usage import UsageKey
 
@@ -185,14 +186,16 @@ def view_detail(
     usage: Mapping["UsageKey", Mapping[str, int]],
     now_unix_ns: int,
     spent: Sequence[SpentView] = (),
+    silences: Sequence["Silence"] = (),
 ) -> IncidentDetail:
-    """All of one; `usage` is of its deployment and of the times alone in which it was open."""
+    """All of one; `usage` is of its deployment and of the times alone in which it was open;
+    `silences` are those in force."""
     incident = whole.incident
     return IncidentDetail(
         as_of_unix_ns=now_unix_ns,
         incident=view_line(incident),
         findings=[_view_finding(each) for each in whole.findings],
-        alerts=[view_alert(each) for each in incident.alerts],
+        alerts=[view_alert(each, silences, now_unix_ns) for each in incident.alerts],
         spent=list(spent),
         events=[
             IncidentEventView(

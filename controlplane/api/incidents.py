@@ -31,6 +31,7 @@ from controlplane.store.incident_lists import find_incident, list_incidents
 from controlplane.store.incident_spell import minutes_of
 from controlplane.store.incidents import acknowledge_incident, note_on_incident, resolve_incident
 from controlplane.store.series import SeriesSpan
+from controlplane.store.silences import list_in_force
 from controlplane.store.usage import UsageKey, read_usage_within
 from dataplane.clock import wall_clock
 
@@ -151,7 +152,10 @@ def _detail(state: State, whole: WholeIncident, now_unix_ns: int) -> IncidentDet
     span = SeriesSpan(start_unix=start - _CHANGES_BEFORE_SECONDS, end_unix=end, step_seconds=60)
     marks = read_marks(_database(state), span, incident.deployment, state.process_history)
     spent = read_spent(state, incident, now_unix_ns)
-    return view_detail(whole, marks, _usage(state, incident, now_unix_ns), now_unix_ns, spent)
+    with _database(state).reading() as session:
+        silences = list_in_force(session, now_unix_ns)
+    usage = _usage(state, incident, now_unix_ns)
+    return view_detail(whole, marks, usage, now_unix_ns, spent, silences)
 
 
 def _usage(

@@ -106,6 +106,9 @@ def _alert(alert: AlertView, now_unix_ns: int) -> Iterator[str]:
         yield f"  from {since}{until}, says {told.source}, last {ago} ago"
     if alert.contract_revision is not None:
         yield f"  by contract {alert.contract_revision}"
+    if (silenced := alert.silenced) is not None:
+        why = continued(silenced.reason, "  ")
+        yield f"  silenced until {instant(silenced.until_unix_ns)} by {silenced.by}: {why}"
 
 
 def _finding(each: FindingView) -> Iterator[str]:

@@ -8,7 +8,9 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from controlplane.slo.alert import AlertSource
+from controlplane.slo.silences import SilenceKind, SilenceScope
 from controlplane.store.alerting_heard import AlertingHeard, keep_heard
+from controlplane.store.silences import NewSilence, add_silence
 from ops.seeded_console import seed
 from ops.seeded_incidents import store_alerts
 from tests.controlplane.console.reading import page, words
@@ -64,6 +66,25 @@ def test_an_alert_stands_with_what_was_found_of_the_same_trouble(client: TestCli
     assert f'href="/requests/{shown}"' in html
     query = whole["spent"][0]["requests_query"].partition("&until=")[0]
     assert query.replace("&", "&amp;") in html
+
+
+@pytest.mark.usefixtures("alerted")
+def test_what_is_silenced_fires_and_says_by_whom_and_why(app: FastAPI, client: TestClient) -> None:
+    wanted = NewSilence(
+        kind=SilenceKind.SILENCE,
+        scope=SilenceScope(deployment="summarize"),
+        reason="moving racks",
+        seconds=7200,
+    )
+    with app.state.config_db.session() as session:
+        add_silence(session, wanted, actor="anna")
+    whole = detail(client, "summarize")
+    [alert] = whole["alerts"]
+    assert (alert["ended_at_unix_ns"], alert["silenced"]["reason"]) == (None, "moving racks")
+    said = words(page(client, f"/incidents/{whole['incident']['incident_id']}"))
+    assert "fires silenced until" in said
+    [firing] = client.get("/api/v1/alerts?deployment=summarize").json()["alerts"]
+    assert firing == alert
 
 
 @pytest.mark.usefixtures("alerted")

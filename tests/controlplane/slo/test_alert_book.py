@@ -199,6 +199,19 @@ def test_an_end_and_a_beginning_told_together_leave_it_open(told: Told) -> None:
     assert (still.state, still.num_reopened) == (OPEN, 0)
 
 
+def test_what_alertmanager_never_repeats_is_called_ended(told: Told) -> None:
+    """It tells no end of what it was silent about meanwhile: inhibited, or silenced there."""
+    told.at(100, burn("ticket_slow", since=90), burn("ticket_quick", since=90, source=HERE))
+    told.at(16_000, burn(since=15_990))
+    told.book.end_unrepeated(PROMETHEUS, 18_000 * S)
+    assert sum(each.is_firing for each in told.incidents()[0].alerts) == 3
+    told.book.end_unrepeated(PROMETHEUS, 18_101 * S)
+    [still] = told.incidents()
+    firing = {each.subject.grade for each in still.alerts if each.is_firing}
+    assert (still.state, firing) == (OPEN, {"page_quick", "ticket_quick"})
+    assert "not repeated for 5 h" in told.whole(still.incident_id).events[-1].what
+
+
 def test_an_evaluator_that_begins_is_told_what_it_said_that_fires(told: Told) -> None:
     told.at(110, burn(since=100, source=HERE), burn("ticket_slow", since=100, source=HERE))
     told.at(120, burn("ticket_slow", since=100, until=115, source=HERE), static(since=110))

@@ -15,6 +15,7 @@ from tests.controlplane.diagnosis.always_on.watched_fleet import (
     replica,
     watched_fleet,
 )
+from tests.controlplane.slo.told_alerts import Told, burn
 
 _S = 10**9
 
@@ -116,6 +117,26 @@ def test_one_of_two_is_named_and_an_incident_of_the_other_goes_its_own_way(tmp_p
         (incident,) = fleet.incidents()
         assert incident.mechanism == "engine.gone"
         assert _details(fleet, incident.incident_id) == {"chat-1"}
+
+
+def test_while_an_alert_fires_the_incident_of_a_deployment_that_is_gone_is_open(
+    tmp_path: Path,
+) -> None:
+    with watched_fleet(tmp_path, BUILT_IN_RULES) as fleet:
+        with serving() as server:
+            fleet.runs(replica("chat-1", server.address))
+            fleet.pass_for(60, _Thrashing(server).go_on)
+            (found,) = fleet.incidents()
+            told, second = Told(fleet.config_db), START_NS // _S + 60
+            told.at(second, burn(since=second - 10))
+            fleet.runs()
+            fleet.pass_for(120)
+            (fires,) = fleet.incidents()
+            assert (fires.incident_id, fires.state) == (found.incident_id, IncidentState.OPEN)
+            told.at(second + 125, burn(since=second - 10, until=second + 124))
+            fleet.pass_for(15)
+        (over,) = fleet.incidents()
+        assert over.state is IncidentState.RESOLVED
 
 
 def _details(fleet: WatchedFleet, incident_id: str) -> set[str]:

@@ -91,7 +91,8 @@ def add_note(incident_id: str, body: IncidentWords, request: Request) -> Inciden
 
 @router.post("/incidents/{incident_id}/resolve", responses=_REFUSED)
 def resolve(incident_id: str, body: IncidentWords, request: Request) -> IncidentDetail:
-    """Say that it is over, or none. If its mechanism is found again soon it is reopened."""
+    """Say that it is over, or none. If it is found again soon, or an alert of
+    it still fires, it is reopened."""
     return _change(request, incident_id, "resolve", body.what)
 
 

@@ -1,4 +1,4 @@
-"""`pilothouse incidents`: what diagnosis found wrong, and who looks after it."""
+"""`pilothouse incidents`: what diagnosis found and alerts say is wrong, and who looks after it."""
 
 from typing import Any
 from urllib.parse import quote
@@ -40,7 +40,8 @@ _PATHS = {"acknowledge": "acknowledge", "note": "notes", "resolve": "resolve"}
 @click.option(
     "--resolve",
     metavar="WORDS",
-    help="Say that it is over, and why. If its mechanism is found again soon it is reopened.",
+    help="Say that it is over, and why. If it is found again soon, or an alert of it still fires, "
+    "it is reopened.",
 )
 @table_option("what the API answers.")
 @url_option
@@ -58,8 +59,11 @@ def incidents(
     """List incidents, show one, or say something of it.
 
     Rules of diagnosis look at every deployment all the time; what they find opens an incident,
-    and what is not seen any more ends it. Changes are listed with their lag before its beginning,
-    which makes none of them its cause. To say something of it needs the role operator.
+    and so does an alert of an objective or of the installation. What is not seen any more and
+    fires no more ends it. Of an alert it shows who told it, its figures, and the last requests
+    that spent the budget; --deployment '' lists those of the installation itself. Changes are
+    listed with their lag before its beginning, which makes none of them its cause. To say something
+    of it needs the role operator.
     """
     said = {"acknowledge": acknowledge, "note": note, "resolve": resolve}
     given = {action: words for action, words in said.items() if words is not None}

@@ -63,7 +63,7 @@ def get_incidents(
     mechanism: Annotated[str | None, Query(max_length=64)] = None,
     limit: Annotated[int, Query(ge=1, le=MAX_LISTED)] = 100,
 ) -> IncidentList:
-    """Incidents, the newest first."""
+    """Incidents, the newest first. `deployment` empty: those of the installation itself."""
     return read_incidents(request.app.state, wall_clock(), deployment, state, mechanism, limit)
 
 

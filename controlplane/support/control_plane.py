@@ -22,6 +22,7 @@ PATHS = {
     "overview.json": "/api/v1/overview",
     "diagnosis.json": "/api/v1/diagnosis",
     "incidents.json": "/api/v1/incidents?state=open",
+    "alerts.json": "/api/v1/alerts",
 }
 _ENDED_BADLY = ("error", "lost", "deadline", "shed", "rejected")
 _NUM_REQUESTS = 100

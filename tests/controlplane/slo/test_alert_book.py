@@ -6,6 +6,7 @@ import pytest
 from sqlalchemy import event
 
 from controlplane.slo.alert import Alert
+from controlplane.slo.alert_book import AlertBook
 from controlplane.slo.alert_windows import Severity
 from controlplane.store.connection import DatabaseKind
 from controlplane.store.database import Database
@@ -13,6 +14,7 @@ from controlplane.store.incident import IncidentState
 from controlplane.store.incident_alert import severity_of
 from controlplane.store.incidents import resolve_incident
 from tests.controlplane.slo.told_alerts import HERE, PROMETHEUS, S, Told, burn, static
+from tests.controlplane.store.test_concurrency import at_once
 from tests.databases import Databases
 
 OPEN, RESOLVED = IncidentState.OPEN, IncidentState.RESOLVED
@@ -197,6 +199,18 @@ def test_an_end_and_a_beginning_told_together_leave_it_open(told: Told) -> None:
     told.at(110, burn("ticket_quick", since=100))
     [still] = told.at(210, burn("ticket_quick", since=100, until=200), burn(since=205))
     assert (still.state, still.num_reopened) == (OPEN, 0)
+
+
+def test_what_many_tell_at_once_is_one_incident(database: Database) -> None:
+    """Two control planes, each told by its own evaluation and by Alertmanager."""
+    books = [AlertBook(database) for _ in range(4)]
+    sources = (HERE, PROMETHEUS, HERE, PROMETHEUS)
+    alerts = [burn(since=100, source=source) for source in sources]
+    at_once(4, lambda number: books[number].take([alerts[number]], 110 * S))
+    [opened] = Told(database).incidents()
+    [alert] = opened.alerts
+    assert {each.source for each in alert.tellings} == {HERE, PROMETHEUS}
+    assert alert.num_times == 1
 
 
 def test_what_alertmanager_never_repeats_is_called_ended(told: Told) -> None:

@@ -21,6 +21,7 @@ from controlplane.api.config_views import (
 )
 from controlplane.api.errors import InvalidBody
 from controlplane.api.free_text import FreeText
+from controlplane.api.slo_observed import seen_pages
 from controlplane.specs.documents import LoadResult, ParsedDocuments, parse_documents
 from controlplane.specs.installed import INSTALLED_CHECKS
 from controlplane.specs.kind import Kind, UnknownKindError, find_kind
@@ -93,13 +94,14 @@ def apply(body: ApplyRequest, request: Request) -> Any:
     """Apply documents, all or none. 422 lists every problem of every file."""
     # Reading and checking may take a while: nobody else's change waits for that.
     parsed = parse_documents([(file.name, file.text) for file in body.files], INSTALLED_CHECKS)
+    pages = seen_pages(request.app.state.observed)
     with _database(request).reading() as session:
-        loaded = parsed.against(StoreCatalog(session))
+        loaded = parsed.against(StoreCatalog(session), pages)
     if loaded.problems:
         return _refuse(loaded)
     with _database(request).session() as session:
         # Again: what they refer to may have changed meanwhile, and now nothing can.
-        loaded = parsed.against(StoreCatalog(session))
+        loaded = parsed.against(StoreCatalog(session), pages)
         if loaded.problems:
             return _refuse(loaded)
         # A dry run does all the same work, and then takes it back.

@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, HTTPException, Query, Request
 from starlette.datastructures import State
 
+from controlplane.api.slo_observed import engine_view, with_engine_notes
 from controlplane.api.slo_silenced import view_standings
 from controlplane.api.slo_views import RulesView, StandingList
 from controlplane.slo.prometheus.alertmanager import (
@@ -14,13 +15,15 @@ from controlplane.slo.prometheus.alertmanager import (
     left_out_of,
     render_alertmanager,
 )
+from controlplane.slo.prometheus.burning import Burning, burning_groups
 from controlplane.slo.prometheus.contract_alerts import watched_groups
 from controlplane.slo.prometheus.counting import counting_groups
+from controlplane.slo.prometheus.engine_counting import engine_counting_groups
 from controlplane.slo.prometheus.links import Links
 from controlplane.slo.prometheus.rules import render
 from controlplane.slo.prometheus.static_alerts import static_groups
 from controlplane.slo.promised import Promise, promises_of
-from controlplane.slo.reading import StandingReader, promises_by_deployment
+from controlplane.slo.reading import StandingReader
 from controlplane.specs.contract import SLOContractSpec
 from controlplane.store.deployments import DesiredDeployment, list_readable_deployments
 from dataplane.clock import wall_clock
@@ -56,7 +59,7 @@ def get_rules(name: str, request: Request, console_url: Url = None) -> RulesView
     under = [each for each in _deployments(state) if _contract_name(each) == name]
     if not under:
         raise HTTPException(404, _why_none(state, name))
-    return _rules_of(name, under, _links(request, console_url))
+    return _rules_of(state, name, under, _links(request, console_url))
 
 
 @router.get("/common-rules/{what}")
@@ -99,7 +102,9 @@ def read_standing_list(state: State, now_unix_ns: int, deployment: str | None) -
         standings = reader.read(session, promises, now_unix_ns // 10**9)
     return StandingList(
         as_of_unix_ns=now_unix_ns,
-        standings=view_standings(state, standings, now_unix_ns, deployment),
+        standings=with_engine_notes(
+            state, found, view_standings(state, standings, now_unix_ns, deployment)
+        ),
         unpromised=[each.name for each in found if each.revisions.contract is None],
     )
 
@@ -113,19 +118,29 @@ def _links(request: Request, console_url: str | None) -> Links:
     return Links(console_url=console_url or str(request.base_url))
 
 
-def _rules_of(name: str, under: Sequence[DesiredDeployment], links: Links) -> RulesView:
-    promises = [promise for each in under for promise in _promises(each)]
-    burnings = [
-        watched_groups(of_one, links) for of_one in promises_by_deployment(promises).values()
-    ]
-    revisions = sorted({promise.contract_revision for promise in promises})
+def _rules_of(
+    state: State, name: str, under: Sequence[DesiredDeployment], links: Links
+) -> RulesView:
+    made = [_rules_of_one(state, each, links) for each in under]
+    revisions = sorted({each.revisions.contract.label for each in under if each.revisions.contract})
     heading = (*_HEADING, f"Of contract {', '.join(revisions)}.")
     return RulesView(
         contract=name,
         revisions=revisions,
         deployments=[each.name for each in under],
-        rules=render([group for burning in burnings for group in burning.groups], heading),
-        left_out=[sentence for burning in burnings for sentence in burning.left_out],
+        rules=render([group for one in made for group in one.groups], heading),
+        left_out=[sentence for one in made for sentence in one.left_out],
+    )
+
+
+def _rules_of_one(state: State, desired: DesiredDeployment, links: Links) -> Burning:
+    view = engine_view(state, desired)
+    if view is None:
+        return watched_groups(_promises(desired), links)
+    burning = burning_groups([each.promise for each in view.objectives], links)
+    return Burning(
+        groups=(*engine_counting_groups(view.objectives, links), *burning.groups),
+        left_out=(*view.notes, *burning.left_out),
     )
 
 

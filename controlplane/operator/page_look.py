@@ -3,8 +3,10 @@
 No request passes through Pilothouse there, so its page is all that shows whether it lives.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+
+from dataplane.engine_metrics.bucket_edges import EdgesByName
 
 UNANSWERED = "it does not answer"
 ANSWERED_AGAIN = "its metrics page is answered again"
@@ -44,6 +46,9 @@ class PageLook:
     num_silent: int
     why: str
     """What came of the last call in place of an answer; empty where one came."""
+    latency_edges: EdgesByName = field(default_factory=dict)
+    """Of the histograms of latencies on the newest page; empty also of an engine that shows them
+    from its first request on only."""
 
     @property
     def is_answered(self) -> bool:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from controlplane.specs.document import Document
 from controlplane.specs.kind import Kind
+from controlplane.specs.observed_contract import PagesByDeployment, check_observed
 from controlplane.specs.problem import Problem
 from controlplane.specs.references import Catalog, LoadedDocument, check_references
 from controlplane.specs.source import Source
@@ -49,13 +50,19 @@ class ParsedDocuments:
     problems: tuple[Problem, ...]
     warnings: tuple[Problem, ...]
 
-    def against(self, catalog: Catalog | None) -> LoadResult:
-        """With the problems of names that neither the files nor `catalog` define."""
+    def against(
+        self, catalog: Catalog | None, pages: PagesByDeployment | None = None
+    ) -> LoadResult:
+        """With the problems of names that neither the files nor `catalog` define, and of contracts
+        that cannot be judged where they are applied: by what engines show on their `pages`, or by
+        what they show unless they are configured."""
         references = check_references(list(self.loaded), set(self.broken), catalog)
+        observed = check_observed(self.loaded, self.broken, catalog, pages)
+        problems = [*self.problems, *references, *observed.problems]
         return LoadResult(
             documents=tuple(item.document for item in self.loaded),
-            problems=tuple(sorted([*self.problems, *references], key=_place)),
-            warnings=self.warnings,
+            problems=tuple(sorted(problems, key=_place)),
+            warnings=tuple(sorted([*self.warnings, *observed.warnings], key=_place)),
         )
 
 

@@ -46,7 +46,7 @@ class LoadedDocument:
     source: Source
 
 
-class _Lookup:
+class Lookup:
     """The input, laid over the catalog.
 
     `broken` are documents of the input that have problems of their own: they exist, and
@@ -102,7 +102,7 @@ def check_references(
     catalog: Catalog | None = None,
 ) -> list[Problem]:
     """Names that are used and that nobody defines."""
-    lookup = _Lookup(loaded, broken, catalog)
+    lookup = Lookup(loaded, broken, catalog)
     problems: list[Problem] = []
     for item in loaded:
         if isinstance(item.document.spec, DeploymentSpec):
@@ -116,7 +116,7 @@ def check_references(
     return problems
 
 
-def _check_deployment(source: Source, spec: DeploymentSpec, lookup: _Lookup) -> Iterator[Problem]:
+def _check_deployment(source: Source, spec: DeploymentSpec, lookup: Lookup) -> Iterator[Problem]:
     for field, (kind, reference) in spec.references().items():
         if not lookup.is_complete or lookup.is_broken(kind, reference):
             continue
@@ -124,7 +124,7 @@ def _check_deployment(source: Source, spec: DeploymentSpec, lookup: _Lookup) -> 
             yield source.problem(("spec", field), _unresolved(kind, reference, lookup))
 
 
-def _unresolved(kind: Kind, reference: Reference, lookup: _Lookup) -> str:
+def _unresolved(kind: Kind, reference: Reference, lookup: Lookup) -> str:
     if reference.name in lookup.names(kind):
         numbers = ", ".join(str(number) for number in lookup.numbers(kind, reference.name))
         return (
@@ -136,7 +136,7 @@ def _unresolved(kind: Kind, reference: Reference, lookup: _Lookup) -> str:
     )
 
 
-def _check_tenants(source: Source, spec: AdmissionPolicySpec, lookup: _Lookup) -> Iterator[Problem]:
+def _check_tenants(source: Source, spec: AdmissionPolicySpec, lookup: Lookup) -> Iterator[Problem]:
     if not lookup.is_complete:
         return
     known = lookup.names(Kind.TENANT) | {DEFAULT_TENANT}
@@ -152,9 +152,7 @@ def _fallback_of(spec: SpecModel | None) -> str | None:
     return overload.degrade.fallback if overload and overload.degrade else None
 
 
-def _check_fallback(
-    source: Source, spec: AdmissionPolicySpec, lookup: _Lookup
-) -> Iterator[Problem]:
+def _check_fallback(source: Source, spec: AdmissionPolicySpec, lookup: Lookup) -> Iterator[Problem]:
     fallback = _fallback_of(spec)
     known = lookup.names(Kind.DEPLOYMENT)
     if fallback is not None and lookup.is_complete and fallback not in known:
@@ -163,7 +161,7 @@ def _check_fallback(
 
 
 def _check_own_fallback(
-    name: str, deployment: DeploymentSpec, owner: LoadedDocument | None, lookup: _Lookup
+    name: str, deployment: DeploymentSpec, owner: LoadedDocument | None, lookup: Lookup
 ) -> Iterator[Problem]:
     """A deployment whose policy names the deployment itself for when it is overloaded."""
     kind, reference = deployment.references()["policy"]
@@ -179,7 +177,7 @@ def _check_own_fallback(
 
 
 def _check_classes(
-    name: str, deployment: DeploymentSpec, owner: LoadedDocument | None, lookup: _Lookup
+    name: str, deployment: DeploymentSpec, owner: LoadedDocument | None, lookup: Lookup
 ) -> Iterator[Problem]:
     """Every class that the contract promises something must exist in the policy."""
     references = deployment.references()
@@ -204,7 +202,7 @@ def _at_cause(
     missing: str,
     references: dict[str, tuple[Kind, Reference]],
     owner: LoadedDocument | None,
-    lookup: _Lookup,
+    lookup: Lookup,
 ) -> Iterator[Problem]:
     """Report at the document of the input that brought the two apart."""
     contract = lookup.find_loaded(*references["contract"])

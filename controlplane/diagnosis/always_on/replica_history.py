@@ -15,6 +15,8 @@ from controlplane.operator.restart import Restart
 from dataplane.engine_metrics.exposition import NotMetricsError
 from dataplane.engine_metrics.signal import Signal
 
+_LATENCIES = frozenset({Signal.TTFT, Signal.TPOT, Signal.E2E})
+"""Those that an objective may be judged by."""
 _SILENT_SECONDS = 30.0
 """What a replica said before it fell silent for longer is no longer how it stands."""
 
@@ -81,6 +83,7 @@ class ReplicaHistory:
             silent_since_unix_ns=_unix_ns(self._unheard.since),
             num_silent=self._unheard.num,
             why=self._unheard.why,
+            latency_edges=self._endpoint.edges(_LATENCIES),
         )
 
     @property

@@ -2,7 +2,7 @@
 
 import bisect
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from controlplane.diagnosis.reading import Reading
 from controlplane.diagnosis.sources.endpoint import Endpoint
@@ -54,6 +54,19 @@ class RollingEndpoint(Endpoint):
             if each.value is not None and math.isfinite(each.value)
         ]
         return sum(values) if values else None
+
+    def edges(self, signals: Collection[Signal]) -> dict[str, tuple[float, ...]]:
+        """Of the histograms that tell `signals` on the newest page, by their exported name: the
+        bounds that all of its series have, without infinity, in the unit of the export."""
+        found: dict[str, set[float]] = {}
+        for (signal, _), told in self._told.items():
+            newest = told[-1]
+            if signal not in signals or newest.at != self.last_moment:
+                continue
+            bounds = {bound for bound in newest.gathered.buckets if math.isfinite(bound)}
+            name = newest.gathered.known.alias.exported
+            found[name] = found[name] & bounds if name in found else bounds
+        return {name: tuple(sorted(bounds)) for name, bounds in found.items()}
 
     def counted(self) -> Counted:
         """What counts on the newest page, and when its processes say that they started."""

@@ -29,7 +29,7 @@ SLOT_SECONDS = 30
 COARSE_SECONDS = 5 * MINUTE
 COUNTED = ("judged", "good")
 _BY = f"{names.LABEL_DEPLOYMENT}, {names.LABEL_REQUEST_CLASS}, {names.LABEL_OBJECTIVE}"
-_KNOWN_FOR = "30m"
+KNOWN_FOR = "30m"
 _NEW_SECONDS = 4 * SLOT_SECONDS
 """A process that started before so many seconds is old: two scrapes at the usual interval, and
 two evaluations."""
@@ -108,7 +108,7 @@ def _slot(counted: str) -> str:
 
 
 def _before(reading: str) -> str:
-    return f"last_over_time({reading}[{_KNOWN_FOR}] offset {SLOT_SECONDS}s)"
+    return f"last_over_time({reading}[{KNOWN_FOR}] offset {SLOT_SECONDS}s)"
 
 
 def _sums(windows: tuple[int, ...], total: Callable[[str, int], str]) -> Iterator[RecordingRule]:

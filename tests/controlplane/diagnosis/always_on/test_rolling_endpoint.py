@@ -48,6 +48,19 @@ def test_only_the_last_minutes_are_kept() -> None:
     assert running.last.at == 5.0 * 499
 
 
+def test_a_look_at_one_that_is_only_observed_tells_the_edges_of_its_newest_histograms() -> None:
+    history = ReplicaHistory("r", "p", PageReaders(), is_observed_only=True)
+    history.take(ScrapedPage(target=_TARGET, place="p", text=_page(1)), 5.0)
+    look = history.look()
+    assert look is not None
+    assert look.latency_edges == {_HISTOGRAM: (1.0,)}
+    bare = vllm_page(running=1, generated=9)
+    history.take(ScrapedPage(target=_TARGET, place="p", text=bare), 10.0)
+    look = history.look()
+    assert look is not None
+    assert look.latency_edges == {}
+
+
 def test_of_histograms_some_states_are_kept_and_the_newest_always() -> None:
     histogram = _after(500).find_histogram(Signal.TTFT)
     assert histogram is not None

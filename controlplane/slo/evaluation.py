@@ -75,7 +75,7 @@ def unseen_alert(deployment: str, links: Links, now_unix_ns: int) -> Alert:
         "minutes: whether its objectives are kept is not known, and no alert of its budgets can "
         "fire.",
         started_at_unix_ns=now_unix_ns,
-        runbook_url=links.runbook("records-not-arriving"),
+        runbook_url=links.runbook("deployment-unseen"),
         dashboard_url=links.deployment(deployment),
     )
 

@@ -53,7 +53,7 @@ class Notice:
         return f"{worst.capitalize()}: {about}, {num} alert{'s' if num != 1 else ''} {still}firing"
 
     def as_json(self) -> dict[str, Any]:
-        """The body that the generic webhook posts; documented in ops/runbooks/notifiers.md."""
+        """The body that a webhook is posted; documented in ops/runbooks/notifier-silent.md."""
         return {
             "version": 1,
             "kind": self.kind.value,

@@ -14,7 +14,7 @@ import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from controlplane.slo.prometheus.burning import burning_groups
+from controlplane.slo.prometheus.contract_alerts import watched_groups
 from controlplane.slo.prometheus.rules import AlertRule
 from ops.bench.slo import exposed
 from ops.bench.slo.installation import Installation
@@ -55,7 +55,7 @@ def firing_at_once(installation: Installation) -> int:
     alerts = (
         rule
         for deployment in installation.deployments
-        for group in burning_groups(installation.promises(deployment), LINKS).groups
+        for group in watched_groups(installation.promises(deployment), LINKS).groups
         for rule in group.rules
         if isinstance(rule, AlertRule)
     )

@@ -16,19 +16,9 @@ from typing import Any
 import msgspec
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
-from starlette.datastructures import State
 
-from controlplane.api.metrics import create_registry
-from controlplane.api.span_counters import SpanCounters
-from controlplane.diagnosis.always_on.settings import AlwaysOnSettings
-from controlplane.diagnosis.always_on.worker import DiagnosisWorker
 from controlplane.operator.observed import ObservedState
-from controlplane.process_history import ProcessHistory
-from controlplane.retention_worker import RetentionWorker
 from controlplane.specs.enforced import contract_policy
-from controlplane.store.connection import DatabaseKind, database_urls
-from controlplane.store.database import create_or_open_database
-from controlplane.store.retention import Retention
 from dataplane.admission.admit import RejectionKind
 from dataplane.backlog import TOO_SLOW
 from dataplane.engine import EngineStats, ReplicaSpec
@@ -40,6 +30,7 @@ from dataplane.record import RequestRecord
 from ops.bench.slo.installation import Installation
 from ops.sample_requests import KINDS, Sample, answered, cancelled, rejected
 from ops.seeded_state import gateway_report, observed_replicas
+from tests.controlplane.guarded_plane import guarded_plane
 
 _CLIENT_READS_SLOWLY = "wait for the client to read"
 _NOT_OF_A_GATEWAY = frozenset({"reported"})
@@ -138,48 +129,26 @@ def replica(deployment: str) -> CollectorRegistry:
 
 
 def control_plane(installation: Installation) -> list[str]:
-    """Series of one that watches all of it, over databases of its own."""
+    """Series of a real one, as if it watched all of it: replicas in every state, and the operator
+    in trouble with every deployment."""
     now = time.time_ns()
-    with TemporaryDirectory() as folder:
-        state_dir = Path(folder)
-        urls = database_urls(state_dir, None, None)
-        config_db, request_db = (
-            create_or_open_database(urls[kind], kind)
-            for kind in (DatabaseKind.CONFIG, DatabaseKind.REQUESTS)
-        )
-        observed = ObservedState()
-        observed.put_gateway(gateway_report(now, "http://127.0.0.1:8701"))
-        template = observed_replicas(now, has_trouble=False)[0]
-        observed.set_replicas(
-            [
-                replace(template, replica_id=f"{name}-{state}", deployment=name, state=state)
-                for name in installation.deployments
-                for state in ("starting", "ready", "unreachable", "draining")
-            ]
-        )
-        diagnosis = DiagnosisWorker(  # not started
-            config_db, request_db, observed, ProcessHistory(state_dir), state_dir,
-            AlwaysOnSettings(),
-        )  # fmt: skip
-        operator = SimpleNamespace(
-            holds=dict.fromkeys(installation.deployments, "failed"),
-            failures=dict.fromkeys(installation.deployments, 1),
-            num_passes=1,
-            num_failed_passes=0,
-        )
-        state = State(
-            {
-                "observed": observed,
-                "operator": operator,
-                "snapshots": SimpleNamespace(current=Snapshot(version=1)),
-                "span_counters": SpanCounters(),
-                "config_db": config_db,
-                "request_db": request_db,
-                "retention": RetentionWorker(request_db, Retention()),
-                "diagnosis": diagnosis,
-            }
-        )
-        series = series_of(create_registry(state))
-        config_db.close()
-        request_db.close()
-    return series
+    observed = ObservedState()
+    observed.put_gateway(gateway_report(now, "http://127.0.0.1:8701"))
+    template = observed_replicas(now, has_trouble=False)[0]
+    observed.set_replicas(
+        [
+            replace(template, replica_id=f"{name}-{state}", deployment=name, state=state)
+            for name in installation.deployments
+            for state in ("starting", "ready", "unreachable", "draining")
+        ]
+    )
+    troubled = SimpleNamespace(
+        holds=dict.fromkeys(installation.deployments, "failed"),
+        failures=dict.fromkeys(installation.deployments, 1),
+        num_passes=1,
+        num_failed_passes=0,
+    )
+    with TemporaryDirectory() as folder, guarded_plane(Path(folder)) as plane:
+        state = plane.app.state
+        state.observed, state.operator = observed, troubled
+        return series_of(state.registry)

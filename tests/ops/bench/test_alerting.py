@@ -13,7 +13,9 @@ from ops.bench.slo.traffic import DAY, HOUR, MINUTE, Phase, Scenario, traffic_of
 from ops.bench.slo.truth import Fired, Promised, should_fire
 
 MATURE = scenarios(3 * DAY, 6 * HOUR + 10 * MINUTE)
-YOUNG = scenarios(15 * MINUTE, 7 * MINUTE)
+YOUNG = scenarios(20 * MINUTE, 7 * MINUTE)
+"""An hour is full when the regression has spent enough of it: with less history before, its share
+stands at the limit for minutes, where a single scrape decides."""
 STRICT, LOOSE = Promised(target="0.999", days=30), Promised(target="0.9", days=30)
 FEW = (STRICT, Promised(target="0.99", days=30), LOOSE, Promised(target="0.999", days=7))
 _NAME = "scenario"

@@ -100,11 +100,3 @@ def _covered(promise: Promise, since_unix: int | None, now_unix: int) -> float |
     if since_unix is None:
         return None
     return min(promise.period_seconds, max(0.0, now_unix - since_unix))
-
-
-def promises_by_deployment(promises: Iterable[Promise]) -> dict[str, list[Promise]]:
-    """In their order."""
-    grouped: dict[str, list[Promise]] = {}
-    for promise in promises:
-        grouped.setdefault(promise.deployment, []).append(promise)
-    return grouped

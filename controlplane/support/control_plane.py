@@ -23,6 +23,8 @@ PATHS = {
     "diagnosis.json": "/api/v1/diagnosis",
     "incidents.json": "/api/v1/incidents?state=open",
     "alerts.json": "/api/v1/alerts",
+    "slo.json": "/api/v1/slo",
+    "alerting.json": "/api/v1/slo/alerting",
 }
 _ENDED_BADLY = ("error", "lost", "deadline", "shed", "rejected")
 _NUM_REQUESTS = 100

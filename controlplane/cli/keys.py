@@ -28,7 +28,8 @@ def keys() -> None:
     """Make, list and revoke the keys of programs.
 
     A client's key sends requests through a gateway for one tenant; a gateway's key follows
-    snapshots and delivers records; viewer, operator and admin call the control plane.
+    snapshots and delivers records; an alertmanager's key tells of alerts and does nothing else;
+    viewer, operator and admin call the control plane.
     """
 
 

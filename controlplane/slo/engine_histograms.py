@@ -32,6 +32,7 @@ _SIGNALS = {
 _LEAST_SHARE = 0.5
 """Of a threshold: an edge below that is another promise."""
 _SHOWN_EDGES = 3
+_UNKNOWN_EDGES = "until its page was seen nobody knows the bucket edges"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +88,7 @@ def view_by_engine(
     """Of one deployment that is only observed. `page`: the histograms that its engine was seen to
     export, with their edges; None: it was not seen, and what its engine exports unless it is
     configured is taken."""
-    table = next((each for each in TABLES if each.engine == engine), None)
+    table = _table(engine, page)
     objectives: list[EngineObjective] = []
     unjudged: list[Unjudged] = []
     rescaled: list[tuple[Promise, str]] = []
@@ -108,6 +109,15 @@ def view_by_engine(
     )
 
 
+def _table(engine: str, page: EdgesByName | None) -> AliasTable | None:
+    """That of `engine`, or of whoever has the names on its page: any server may stand behind an
+    adapter that speaks OpenAI's API."""
+    named = next((each for each in TABLES if each.engine == engine), None)
+    if named is not None or not page:
+        return named
+    return next((each for each in TABLES if each.engine and not each.names.isdisjoint(page)), None)
+
+
 def _why_unseen(
     promise: Promise,
     promises: Sequence[Promise],
@@ -123,7 +133,7 @@ def _why_unseen(
             "Pilothouse, and no metric of an engine tells it"
         )
     if table is None or signal not in table.signals:
-        return f"not judged: {engine} exports no histogram of it"
+        return f"not judged: {engine} exports no histogram of it that is known"
     if len({each.request_class for each in promises}) > 1:
         return (
             "not judged: the engine's histogram does not tell classes apart; give a deployment "
@@ -143,7 +153,8 @@ def _judged(
     try:
         alias, edges = _histogram(_SIGNALS[promise.objective], table, page)
     except MetricNotExportedError as error:
-        return Unjudged(promise=promise, why=f"not judged: {error}")
+        why = str(error) if page is not None else f"{_UNKNOWN_EDGES} of {error.name}"
+        return Unjudged(promise=promise, why=f"not judged: {why}")
     at_most = promise.at_most_seconds
     assert at_most is not None  # of a latency
     in_seconds = {edge * alias.factor: edge for edge in edges}
@@ -167,7 +178,7 @@ def _histogram(
     for alias in aliases:
         if alias.exported in edges_by_name:
             return alias, edges_by_name[alias.exported]
-    seen = f"what was seen of {table.engine}" if page is not None else None
+    seen = f"what was seen of {table.engine}"
     require_exported(aliases[0].exported, table, edges_by_name, seen)
     raise AssertionError("a histogram that is exported was found before")
 

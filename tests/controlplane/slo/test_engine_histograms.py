@@ -96,6 +96,21 @@ def test_edges_of_a_page_that_was_seen_go_before_those_that_are_known() -> None:
     assert view.rescaled == ()
 
 
+def test_whoever_speaks_openai_s_api_is_known_by_its_page() -> None:
+    assert _view(_ttft("300ms"), engine="openai").objectives == ()
+    view = _view(_ttft("300ms"), engine="openai", page={TTFT: (0.1, 0.3)})
+    assert _judged(view) == [("ttft", TTFT, 0.3)]
+
+
+def test_an_engine_whose_buckets_are_anybody_s_is_judged_once_its_page_was_seen() -> None:
+    histogram = "trtllm_time_to_first_token_seconds"
+    [unjudged] = _view(_ttft("300ms"), engine="trtllm").unjudged
+    assert not unjudged.is_refused
+    assert "until its page was seen" in unjudged.why
+    view = _view(_ttft("300ms"), engine="trtllm", page={histogram: (0.3,)})
+    assert _judged(view) == [("ttft", histogram, 0.3)]
+
+
 def test_t10_a_histogram_that_the_page_lacks_is_an_error_and_no_zero() -> None:
     view = _view({"signal": "tpot", "at_most": "50ms", "for": "99%"}, page={TTFT: (0.1, 0.3, 1.0)})
     assert view.objectives == ()

@@ -34,6 +34,9 @@ from controlplane.api import (
     records,
     requests,
     series,
+    silences,
+    slo,
+    slo_budget,
     usage,
 )
 from controlplane.api.authentication import install_authentication
@@ -57,6 +60,7 @@ from dataplane.access import AuthMode
 from dataplane.policy import OverrideKind
 from dataplane.record import RequestRecord
 from ops.sample_requests import KINDS, Sample, traffic
+from ops.seeded_budgets import store_budgets, store_silences
 from ops.seeded_incidents import last_diagnoses, store_alerts, store_incidents
 from ops.seeded_state import (
     MINUTE_NS,
@@ -71,7 +75,7 @@ from ops.seeded_state import (
 
 _MODULES = (
     access, alerts, audit, config, config_history, deployments, diagnosis, events, incidents, otlp,
-    overrides, overview, records, requests, series, usage,
+    overrides, overview, records, requests, series, silences, slo, slo_budget, usage,
 )  # fmt: skip
 
 
@@ -137,6 +141,8 @@ def seed(
         store_incidents(state.config_db, now_unix_ns)
     for last in last_diagnoses(now_unix_ns, has_trouble=has_trouble):
         state.diagnosis.diagnoses.put(last)
+    store_budgets(state.request_db, now_unix_ns)
+    store_silences(state.config_db, now_unix_ns)
     store(app, under_seeded_config(traffic(num_requests, now_unix_ns - MINUTE_NS)))
     store(app, under_seeded_config(every_kind(now_unix_ns, 10_000)))
 

@@ -30,7 +30,7 @@ class Chart:
     name: str
     title: str
     unit: str
-    """req/s, share, seconds, tok/s or requests."""
+    """req/s, share, budget (a share that may be below 0), seconds, tok/s or requests."""
     note: str
     """What is exact about it, and what is not."""
     lines: list[Line]

@@ -13,7 +13,7 @@ from fastapi import APIRouter, HTTPException, Query, Request
 
 from controlplane.api.charts import Chart, create_charts
 from controlplane.api.marks import Mark, read_incident_marks, read_marks
-from controlplane.api.silence_marks import read_silence_marks
+from controlplane.api.silence_marks import Band, read_bands, read_silence_marks
 from controlplane.process_history import ProcessHistory
 from controlplane.store.database import Database
 from controlplane.store.series import BucketCounts, SeriesSpan, heard_buckets, read_series
@@ -46,6 +46,8 @@ class Series:
     charts: list[Chart]
     marks: list[Mark]
     """Changes, incidents, silences and maintenance within the span, oldest first."""
+    bands: list[Band]
+    """Planned maintenance."""
 
 
 class SeriesError(ValueError):
@@ -108,6 +110,7 @@ def read_charts(
         times_unix=[span.start_unix + number * span.step_seconds for number in numbers],
         charts=create_charts(known, lengths),
         marks=[] if tenant is not None else _marks(config_db, span, deployment, processes),
+        bands=[] if tenant is not None else read_bands(config_db, span, deployment),
     )
 
 

@@ -10,14 +10,12 @@ from starlette.datastructures import State
 
 from controlplane.api.charts import Chart, Line
 from controlplane.api.marks import Mark, read_incident_marks, read_marks
-from controlplane.api.silence_marks import read_silence_marks
-from controlplane.api.silence_views import scope_words
+from controlplane.api.silence_marks import Band, read_bands, read_silence_marks
 from controlplane.slo.alert_windows import MINUTE
 from controlplane.slo.budget_course import budget_course
 from controlplane.slo.burn_rate import percent
 from controlplane.slo.event_counts import NO_EVENTS, EventCounts
 from controlplane.slo.promised import Promise, promises_of
-from controlplane.slo.silences import SilenceKind
 from controlplane.specs.contract import SLOContractSpec
 from controlplane.specs.quantity import format_duration
 from controlplane.store.database import Database
@@ -25,7 +23,6 @@ from controlplane.store.deployments import list_readable_deployments
 from controlplane.store.objective_buckets import BucketsByObjective, read_objective_buckets
 from controlplane.store.objective_counts import ObjectiveKey, read_objective_counts
 from controlplane.store.series import SeriesSpan
-from controlplane.store.silences import list_touching
 from dataplane.clock import wall_clock
 
 router = APIRouter(prefix="/api/v1/slo", tags=["slo"])
@@ -38,15 +35,6 @@ DEFAULT_RANGE = "1d"
 
 class BudgetError(ValueError):
     """A range or a deployment that cannot be answered for; the message says what can."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Band:
-    """A time that charts shade."""
-
-    start_unix: int
-    end_unix: int
-    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +98,7 @@ def read_budget_course(
         ],
         charts=charts,
         marks=_marks(state, span, deployment),
-        bands=_bands(state.config_db, span, deployment),
+        bands=read_bands(state.config_db, span, deployment),
     )
 
 
@@ -187,18 +175,3 @@ def _marks(state: State, span: SeriesSpan, deployment: str) -> list[Mark]:
     incidents = read_incident_marks(state.config_db, span, deployment)
     silences = read_silence_marks(state.config_db, span, deployment)
     return sorted([*changes, *incidents, *silences], key=lambda mark: mark.at_unix_ns)
-
-
-def _bands(database: Database, span: SeriesSpan, deployment: str) -> list[Band]:
-    start, end = span.start_unix * 10**9, span.end_unix * 10**9
-    with database.reading() as session:
-        found = list_touching(session, start, end, SilenceKind.MAINTENANCE)
-    return [
-        Band(
-            start_unix=max(each.from_unix_ns, start) // 10**9,
-            end_unix=min(each.over_at_unix_ns, end) // 10**9,
-            text=f"maintenance of {scope_words(each.scope)}: {each.reason}",
-        )
-        for each in reversed(found)
-        if each.scope.deployment in (None, deployment)
-    ]

@@ -59,6 +59,24 @@ def share(value: float | None) -> Quantity | None:
     return Quantity(f"{percent:.0f}" if percent >= 10 or percent == 0 else f"{percent:.1f}", "%")
 
 
+def budget_share(value: float | None) -> Quantity | None:
+    """What is left of an error budget; below zero where more was spent than there was. 100 % only
+    when nothing is missing."""
+    if value is None:
+        return None
+    percent = value * 100
+    if 99.95 <= percent < 100:
+        return Quantity(f"{min(percent, 99.99):.2f}", "%")
+    return Quantity(f"{percent:,.1f}", "%")
+
+
+def burn(value: float | None) -> str | None:
+    """Times the pace at which a budget lasts exactly its period. Not 0 where anything burns."""
+    if value is None:
+        return None
+    return "<0.1" if 0 < value < 0.05 else f"{value:,.1f}"
+
+
 def count(value: int | None) -> str | None:
     """With thousands separated."""
     return None if value is None else f"{value:,}"

@@ -6,6 +6,7 @@ from controlplane.api.authorization import find_refusal
 _PAGES = (
     ("/", "overview", "Overview"),
     ("/incidents", "incidents", "Incidents"),
+    ("/slo", "slo", "SLO"),
     ("/deployments", "deployments", "Deployments"),
     ("/requests", "requests", "Requests"),
     ("/usage", "usage", "Usage"),

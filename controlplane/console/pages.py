@@ -29,6 +29,8 @@ from controlplane.console import (
     deployment_pages,
     incident_pages,
     login_pages,
+    silence_pages,
+    slo_pages,
     usage_pages,
 )
 from controlplane.console.answers import error_page, page, sentence
@@ -61,6 +63,8 @@ def install_console(app: FastAPI) -> None:
         access_pages.router,
         audit_pages.router,
         break_glass_pages.router,
+        silence_pages.router,
+        slo_pages.router,
         usage_pages.router,
     ):
         app.include_router(pages, dependencies=[Depends(authorize)])

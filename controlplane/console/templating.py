@@ -14,6 +14,7 @@ from controlplane.api.quantities import amount
 from controlplane.console import formatting
 from controlplane.console.menu import key_of, menu_of
 from controlplane.console.override_banner import banner_lines
+from controlplane.slo.burn_rate import percent
 
 _HERE = Path(__file__).parent
 STATIC_DIRECTORY = _HERE / "static"
@@ -37,12 +38,13 @@ def environment() -> Environment:
     made.globals["overrides_in_force"] = banner_lines
     made.globals["auth_is_off"] = lambda: current_principal.get() is LOCAL
     for name in (
-        "age", "amount_of", "clock_time", "count", "duration", "exact_time", "in_start_order",
-        "money", "rate", "share", "short_id", "size", "tail",
+        "age", "amount_of", "budget_share", "burn", "clock_time", "count", "duration",
+        "exact_time", "in_start_order", "money", "rate", "share", "short_id", "size", "tail",
     ):  # fmt: skip
         made.filters[name] = getattr(formatting, name)
     made.filters["codes"] = _codes
     made.filters["amount"] = amount
+    made.filters["target"] = percent
     return made
 
 

@@ -17,9 +17,11 @@
     tokens_out: { color: "--accent" },
     active: { color: "--accent" },
     queued: { color: "--queue", dash: [5, 4] },
+    budget: { color: "--accent" },
   };
   const CHANGES = new Set(["config", "override"]); // marks of what somebody decided
-  const SIGNS = { failure: "▲", incident: "◆", config: "◇", replica: "·" };
+  const SIGNS = { failure: "▲", incident: "◆", config: "◇", silence: "□", replica: "·" };
+  const PERCENT = new Set(["share", "budget"]);
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const element = (tag, className, text) => {
     const made = document.createElement(tag);
@@ -41,6 +43,7 @@
   const show = (value, unit) => {
     if (value === null || value === undefined) return "unknown";
     if (unit === "share") return `${value === 1 ? 100 : Math.min(99.99, Number((value * 100).toFixed(value > 0.995 ? 2 : 1)))} %`;
+    if (unit === "budget") return `${round(value * 100)} %`;
     if (unit === "seconds") return value < 0.9995 ? `${round(value * 1000)} ms` : `${round(value)} s`;
     if (unit === "requests") return round(value);
     return `${round(value)} ${unit}`;
@@ -61,7 +64,7 @@
       this.hasDates = series.end_unix - series.start_unix > 86_400;
       this.figure = element("figure", "plot");
       this.caption = element("figcaption");
-      this.caption.append(element("b", "", chart.title), element("span", "u", ` ${chart.unit === "share" || chart.unit === "seconds" ? "" : chart.unit}`));
+      this.caption.append(element("b", "", chart.title), element("span", "u", ` ${PERCENT.has(chart.unit) || chart.unit === "seconds" ? "" : chart.unit}`));
       this.legend = element("span", "keys");
       this.caption.append(this.legend);
       this.holder = element("div", "canvas");
@@ -94,7 +97,7 @@
         tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
         scales: {
           x: { time: true, range: () => [this.series.start_unix, this.series.end_unix] },
-          y: { range: (_, low, high) => (isShare ? [Math.max(0, Math.min(low ?? 0, 0.99) - 0.01), 1] : [0, high > 0 ? high * 1.08 : 1]) },
+          y: { range: (_, low, high) => (this.chart.unit === "budget" ? [Math.min(0, low ?? 0) * 1.08, 1] : isShare ? [Math.max(0, Math.min(low ?? 0, 0.99) - 0.01), 1] : [0, high > 0 ? high * 1.08 : 1]) },
         },
         axes: [
           { ...axis, space: 64, size: 28, values: (_, splits) => splits.map((at) => clock(at, this.hasDates && this.series.end_unix - this.series.start_unix > 2 * 86_400)) },
@@ -136,6 +139,13 @@
     drawMarks(plot) {
       const { ctx, bbox } = plot;
       ctx.save();
+      ctx.globalAlpha = 0.16;
+      ctx.fillStyle = css("--faint");
+      for (const band of this.series.bands ?? []) {
+        const left = plot.valToPos(band.start_unix, "x", true);
+        ctx.fillRect(left, bbox.top, plot.valToPos(band.end_unix, "x", true) - left, bbox.height);
+      }
+      ctx.globalAlpha = 1;
       ctx.lineWidth = devicePixelRatio;
       for (const mark of this.series.marks) {
         const x = plot.valToPos(mark.at_unix_ns / 1e9, "x", true);
@@ -154,7 +164,7 @@
       this.plot.over.querySelectorAll(".mark").forEach((each) => each.remove());
       for (const group of this.grouped()) {
         const has = (kind) => group.marks.some((mark) => mark.kind === kind);
-        const worst = has("failure") ? "failure" : has("incident") ? "incident" : group.marks.some((mark) => CHANGES.has(mark.kind)) ? "config" : "replica";
+        const worst = has("failure") ? "failure" : has("incident") ? "incident" : group.marks.some((mark) => CHANGES.has(mark.kind)) ? "config" : has("silence") ? "silence" : "replica";
         const button = element("button", `mark k-${worst}`, SIGNS[worst]);
         button.type = "button";
         button.style.left = `${group.x}px`;
@@ -268,7 +278,9 @@
       const isUnknown = this.charts.every((each) => !each.isKnown);
       this.say(
         isUnknown
-          ? "○ No gateway was heard in this range: there is nothing to draw, which is not the same as no traffic."
+          ? this.charts[0]?.chart.unit === "budget"
+            ? "○ Nothing was judged in the period of these budgets, so nobody knows what is left of them."
+            : "○ No gateway was heard in this range: there is nothing to draw, which is not the same as no traffic."
           : `${series.range} until ${clock(series.end_unix, true)} UTC, in steps of ${series.step_seconds / 60} min${minutesSoFar(series) === null ? "" : `; the last is of the ${minutesSoFar(series)} min that have passed`}. In a gap, nobody knows.`,
       );
     }

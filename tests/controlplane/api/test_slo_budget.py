@@ -124,6 +124,7 @@ def test_maintenance_is_a_band_and_its_ends_are_marks(
     assert left(found)[-1] == before, "what was spent in it stays spent"
     series = viewer.get("/api/v1/series?range=6h&deployment=chat").json()
     assert [each["at_unix_ns"] for each in series["marks"] if each["kind"] == "silence"] == marks
+    assert series["bands"] == [band]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,13 @@ from typing import Any, TypeVar
 
 import click
 
-from controlplane.slo.alerting_settings import AlertingSettings, NotifierPlan, parse_plan
+from controlplane.slo.alerting_settings import (
+    BUILT_IN_KINDS,
+    AlertingSettings,
+    NotifierPlan,
+    parse_plan,
+)
+from controlplane.slo.notices.address import read_address
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -19,11 +25,14 @@ class _Plan(click.ParamType[NotifierPlan]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> NotifierPlan:
-        """The file must be there; what stands in it is read when the control plane starts."""
+        """The file must be there and, of a built-in kind, hold an address: what starts the control
+        plane would find that out much later."""
         if isinstance(value, NotifierPlan):
             return value
         try:
             plan = parse_plan(str(value))
+            if plan.kind in BUILT_IN_KINDS:
+                read_address(plan.file)
         except ValueError as error:
             self.fail(str(error), param, ctx)
         if not plan.file.is_file():

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+BUILT_IN_KINDS = ("webhook", "slack")
 _FORM = re.compile(r"(?P<name>[a-z0-9][a-z0-9-]{0,62})=(?P<kind>[a-z0-9][a-z0-9_-]*):(?P<file>.+)")
 
 

@@ -6,7 +6,7 @@ import pluggy
 
 from controlplane import hooks
 from controlplane.hooks import Notifier
-from controlplane.slo.alerting_settings import NotifierPlan
+from controlplane.slo.alerting_settings import BUILT_IN_KINDS, NotifierPlan
 from controlplane.slo.notices import built_in
 from dataplane.plugins import PluginError, PluginGroup, load_plugins
 
@@ -47,5 +47,5 @@ def _load(plan: NotifierPlan) -> pluggy.PluginManager:
     try:
         return load_plugins(PluginGroup.CONTROLPLANE, [plan.kind], hooks, hooks.PROJECT)
     except PluginError as error:
-        built_ins = ", ".join(built_in.KINDS)
+        built_ins = ", ".join(BUILT_IN_KINDS)
         raise PluginError(f"notifier {plan.name}: {error} Built in are {built_ins}") from error

@@ -1,55 +1,18 @@
-"""Posting JSON to an address that is a secret: whoever has a webhook's address can write there, so
-it stands in a file, and in no argument, error or log."""
+"""Posting JSON to an address that is a secret and shows in no error."""
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import httpx
 
 from controlplane.hooks import NotifyError
+from controlplane.slo.notices.address import Address
 
 _SECONDS = 5.0
 """To connect, and between two pieces of an answer."""
 _DEADLINE_SECONDS = 10.0
 _MAX_ANSWER = 2048
 _MAX_SHOWN = 160
-_MAX_FILE = 16 * 2**10
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Address:
-    """Where to post, and what to show there."""
-
-    url: str
-    headers: Mapping[str, str]
-
-
-def read_address(file: Path) -> Address:
-    """The first line of `file` is the address; further ones, where there are any, are headers such
-    as `Authorization: Bearer ...`. Lines that begin with # count for nothing.
-
-    Raises ValueError, which says nothing of what stands in it.
-    """
-    try:
-        with file.open(encoding="utf-8") as stream:
-            text = stream.read(_MAX_FILE)
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise ValueError(f"{file} cannot be read: {why}") from error
-    lines = [line.strip() for line in text.splitlines()]
-    lines = [line for line in lines if line and not line.startswith("#")]
-    if not lines or not _is_url(lines[0]):
-        raise ValueError(f"{file}: its first line must be the address, beginning with https://")
-    headers = {}
-    for line in lines[1:]:
-        name, colon, value = line.partition(":")
-        if not colon or not name.strip().replace("-", "").isalnum() or not value.strip().isascii():
-            raise ValueError(f"{file}: after the address come headers, such as Authorization: ...")
-        headers[name.strip()] = value.strip()
-    return Address(lines[0], headers)
 
 
 def post_json(address: Address, body: Any) -> str:
@@ -89,11 +52,3 @@ def _hidden(address: Address, text: str) -> str:
     for secret in sorted((each for each in secrets if len(each) > 1), key=len, reverse=True):
         text = text.replace(secret, "***")
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())[:_MAX_SHOWN]
-
-
-def _is_url(text: str) -> bool:
-    try:
-        url = httpx.URL(text)
-    except httpx.InvalidURL:
-        return False
-    return url.scheme in ("http", "https") and bool(url.host)

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from controlplane.slo.alert import Alert
+from controlplane.slo.notices.address import read_address
 from controlplane.slo.notices.notice import Notice, NoticeKind
-from controlplane.slo.notices.posting import post_json, read_address
+from controlplane.slo.notices.posting import post_json
 
 _MAX_ALERTS = 10
 """Of one message: a page of a phone."""

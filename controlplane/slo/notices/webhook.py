@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
+from controlplane.slo.notices.address import read_address
 from controlplane.slo.notices.notice import Notice
-from controlplane.slo.notices.posting import post_json, read_address
+from controlplane.slo.notices.posting import post_json
 
 
 class Webhook:

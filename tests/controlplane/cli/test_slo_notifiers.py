@@ -103,7 +103,12 @@ def test_options_say_the_same_to_another_process(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "why"),
-    [("oncall", "NAME=KIND:FILE"), ("oncall=slack:/nowhere/at/all", "there is no file")],
+    [
+        ("oncall", "NAME=KIND:FILE"),
+        ("oncall=pigeon:/nowhere/at/all", "there is no file"),
+        ("oncall=slack:/nowhere/at/all", "cannot be read"),
+        ("oncall=slack:/etc/hostname", "must be the address"),
+    ],
 )
 def test_a_notifier_that_cannot_be_is_refused_before_anything_starts(text: str, why: str) -> None:
     result = CliRunner().invoke(main, ["serve", "--notify", text])

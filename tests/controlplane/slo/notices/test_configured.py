@@ -7,6 +7,7 @@ import pytest
 from controlplane.slo.alerting_settings import NotifierPlan, parse_plan
 from controlplane.slo.notices.configured import create_notifiers
 from controlplane.slo.notices.slack import Slack
+from controlplane.slo.notices.trying import trial_notice
 from controlplane.slo.notices.webhook import Webhook
 from dataplane.plugins import PluginError
 
@@ -46,3 +47,29 @@ def test_two_of_one_name_are_refused(tmp_path: Path) -> None:
 def test_another_form_is_refused_with_the_right_one(text: str) -> None:
     with pytest.raises(ValueError, match="NAME=KIND:FILE"):
         parse_plan(text)
+
+
+_PIGEON = """
+from controlplane.hooks import hookimpl
+
+
+class Pigeon:
+    def notify(self, notice):
+        return f"it flew for {notice.deployment}"
+
+
+@hookimpl
+def pilothouse_create_notifier(kind, file):
+    return Pigeon() if kind == "pigeon_post" else None
+"""
+
+
+def test_a_plugin_makes_a_kind_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "pigeon_post.py").write_text(_PIGEON)
+    info = tmp_path / "pigeon_post-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Name: pigeon_post\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[pilothouse.controlplane]\npigeon_post = pigeon_post\n")
+    made = create_notifiers((_plan(tmp_path, "oncall", "pigeon_post"),))
+    assert made["oncall"].notify(trial_notice("ann", "", 0)) == "it flew for None"

@@ -8,8 +8,9 @@ import pytest
 
 from controlplane.hooks import NotifyError
 from controlplane.slo.alert_windows import Severity
+from controlplane.slo.notices.address import Address, read_address
 from controlplane.slo.notices.notice import Notice, NoticeKind
-from controlplane.slo.notices.posting import Address, post_json, read_address
+from controlplane.slo.notices.posting import post_json
 from controlplane.slo.notices.slack import Slack, slack_message
 from controlplane.slo.notices.webhook import Webhook
 from tests.controlplane.slo.burning_alert import burning

@@ -52,7 +52,7 @@ spec:
   limits: {max_active_per_replica: 2}
   overload: {degrade: {when: queue_age > 20ms, max_tokens: 24}}
 """
-"""A tighter threshold, one more, and a policy under which callers wait, are refused and get less."""
+"""A tighter threshold, another, and a policy by which callers wait, are refused and get less."""
 
 
 @dataclass(slots=True)

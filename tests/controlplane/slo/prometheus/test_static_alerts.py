@@ -59,6 +59,8 @@ _RULES_FAILED = f'prometheus_rule_evaluation_failures_total{{{_PROMETHEUS},rule_
 _KNOWN = f"prometheus_notifications_alertmanagers_discovered{{{_PROMETHEUS}}}"
 _NOT_TAKEN = f'prometheus_notifications_errors_total{{{_PROMETHEUS},alertmanager="http://a:9093"}}'
 _NOT_DELIVERED = f'alertmanager_notifications_failed_total{{{_ALERTMANAGER},integration="webhook"}}'
+_EVALUATED = _of_control_plane(names.CONTROLPLANE_SLO_EVALUATION_AGE_SECONDS)
+_DUE = _of_control_plane(names.CONTROLPLANE_NOTICES_DUE, ',notifier="oncall"')
 _WELL = {
     _UP: "1x160",
     _PLANE_UP: "1x160",
@@ -82,6 +84,8 @@ _WELL = {
     _KNOWN: "1x160",
     _NOT_TAKEN: "0x160",
     _NOT_DELIVERED: "0x160",
+    _EVALUATED: "20x160",
+    _DUE: "0x160",
 }
 _TROUBLES = {
     "PilothouseGatewayDown": {_UP: "1x80 0x80"},
@@ -110,6 +114,8 @@ _TROUBLES = {
     "PilothouseNoAlertmanager": {_KNOWN: "1x120 0x40"},
     "PilothouseAlertsDropped": {_NOT_TAKEN: "0x120 0+1x40"},
     "PilothouseAlertmanagerDown": {_ALERTMANAGER_UP: "1x80 0x80"},
+    "PilothouseEvaluationStale": {_EVALUATED: "20x60 20+15x100"},
+    "PilothouseNotifierSilent": {_DUE: "0x100 1x60"},
     "PilothouseNotificationsFailing": {_NOT_DELIVERED: "0x120 0+1x5 5x34"},
 }
 _PASSING = {
@@ -132,6 +138,7 @@ _PASSING = {
         _PLANE_UP: "1x142 0x18",
         _NOT_DELIVERED: "0x142 0x3 1x4 2x4 3x4 4x3",
     },
+    "a webhook that is away for some minutes": {_DUE: "0x130 2x30"},
     "records that waited while the control plane was started anew": {_SPOOLED: "0x150 1+9x10"},
 }
 

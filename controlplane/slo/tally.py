@@ -7,7 +7,7 @@ the hour for as long as a budget lasts; of that only the newest part is read aga
     how often              what is read again
     each time              the last three minutes, and all since a minute that was noted as changed
     every ten minutes      the last hour, for what came late and nobody noted
-    every hour             all
+    every six hours        all
 
 Windows up to six hours begin with a whole minute and end with the one under way, so that they are
 up to a minute shorter than they are called. Longer ones begin with a whole hour, and are up to an
@@ -26,7 +26,7 @@ from controlplane.store.objective_counts import ObjectiveKey, read_hours, read_m
 
 LONGEST_BY_MINUTES = 6 * HOUR
 _TAIL = 3 * MINUTE
-_HOUR_EVERY, _ALL_EVERY = 10 * MINUTE, HOUR
+_HOUR_EVERY, _ALL_EVERY = 10 * MINUTE, 6 * HOUR
 CountsByKey = dict[ObjectiveKey, EventCounts]
 
 

@@ -38,6 +38,8 @@ def find_pages(url: str) -> dict[str, str]:
         "usage-by-tenant": "/usage?by=tenant&since=7d",
         "usage-none": "/usage?tenant=nobody",
         "break-glass": "/break-glass",
+        "slo": "/slo",
+        "silences": "/silences?deployment=chat",
         "incidents": "/incidents",
         "runbooks": "/runbooks/README",
         "runbook": "/runbooks/overload",
@@ -69,6 +71,7 @@ def _deployment_pages(url: str) -> dict[str, str]:
         path = f"/deployments/{quote(each['name'], safe='')}"
         pages[f"deployment-{each['name']}"] = path
         pages[f"deployment-{each['name']}-earlier"] = f"{path}?at=1h&range=6h"
+        pages[f"slo-{each['name']}"] = f"/slo/{quote(each['name'], safe='')}?range=7d"
     return pages
 
 

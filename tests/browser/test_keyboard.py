@@ -57,6 +57,7 @@ def test_j_and_k_walk_a_list_and_enter_opens(page: Page) -> None:
     [
         ("o", "/"),
         ("d", "/deployments"),
+        ("s", "/slo"),
         ("r", "/requests"),
         ("u", "/usage"),
         ("c", "/config"),

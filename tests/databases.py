@@ -90,7 +90,7 @@ class PostgresqlDatabases(Databases):
     def drop(self) -> None:
         """Remove them."""
         for name in self._made:
-            self._cluster.drop(name)
+            self._cluster.give_back(name)
 
     def _create(self, template: str) -> str:
         name = self._cluster.create(template)

@@ -46,6 +46,8 @@ from controlplane.diagnosis.always_on.settings import AlwaysOnSettings
 from controlplane.diagnosis.always_on.worker import DiagnosisWorker
 from controlplane.operator.observed import ObservedState
 from controlplane.process_history import ProcessHistory
+from controlplane.slo.alerting_settings import AlertingSettings
+from controlplane.slo.alerting_worker import AlertingWorker
 from controlplane.slo.reading import StandingReader
 from controlplane.store.connection import database_urls
 from controlplane.store.database import DatabaseKind, create_or_open_database
@@ -99,6 +101,9 @@ def create_app(state_dir: Path, urls: Mapping[DatabaseKind, str] | None = None) 
     app.state.on_config_change = lambda: None  # overrides are told of to nobody here
     app.state.process_history = ProcessHistory(state_dir)
     app.state.standings = StandingReader()
+    app.state.alerting = AlertingWorker(  # nor is its
+        app.state.config_db, app.state.request_db, app.state.observed, AlertingSettings()
+    )
     app.state.diagnosis = DiagnosisWorker(  # its thread is not started here
         app.state.config_db,
         app.state.request_db,

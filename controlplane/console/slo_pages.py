@@ -7,11 +7,14 @@ from fastapi.responses import Response
 from starlette.datastructures import State
 
 from controlplane.api.alert_views import AlertView, view_alert
+from controlplane.api.alerting import get_alerting
+from controlplane.api.alerts import read_heard_views
 from controlplane.api.slo import read_standing_list
 from controlplane.api.slo_budget import DEFAULT_RANGE, RANGES
 from controlplane.api.slo_views import StandingView
 from controlplane.console.answers import error_page, page
 from controlplane.console.budget_bar import BudgetBar, draw_budget
+from controlplane.console.who_hears import who_hears
 from controlplane.slo.alert_windows import Severity
 from controlplane.slo.state import SLOState
 from controlplane.store.incident_lists import list_incidents
@@ -29,7 +32,8 @@ _SPENT_WINDOWS = ("1h", "6h", "3d")
 @router.get("/slo")
 def promises(request: Request) -> Response:
     """How every promise stands, the deployments in trouble first."""
-    view = read_standing_list(request.app.state, wall_clock(), None)
+    now = wall_clock()
+    view = read_standing_list(request.app.state, now, None)
     groups: dict[str, list[StandingView]] = {}
     for each in view.standings:
         groups.setdefault(each.deployment, []).append(each)
@@ -44,6 +48,7 @@ def promises(request: Request) -> Response:
         groups=ordered,
         bars=_bars(view.standings),
         trouble=_trouble(view.standings),
+        hearing=who_hears(get_alerting(request), read_heard_views(request.app.state, now)),
     )
 
 

@@ -45,7 +45,9 @@ def num_silences(app: FastAPI) -> int:
 
 
 def test_without_a_contract_nothing_is_promised(client: TestClient) -> None:
-    assert "Nothing is promised: there is no deployment." in words(page(client, "/slo"))
+    said = words(page(client, "/slo"))
+    assert "Nothing is promised: there is no deployment." in said
+    assert "Nobody is told of an alert" in said
 
 
 def test_the_list_has_every_promise_and_names_who_promises_nothing(

@@ -11,7 +11,7 @@ from controlplane.slo.silences import find_silence
 if TYPE_CHECKING:  # whoever only reads answers (the command line) does without the database
     from controlplane.slo.silences import Silence
     from controlplane.store.alerting_heard import AlertingHeard
-    from controlplane.store.incident_alert import StoredAlert
+    from controlplane.store.incident_alert import AlertTelling, StoredAlert
 
 _RUNBOOK_URL = re.compile(r"/runbooks/([A-Za-z0-9-]{1,64})$")
 SILENT_AFTER_SECONDS = 300.0
@@ -92,15 +92,7 @@ def view_alert(
         told_at_unix_ns=last.told_at_unix_ns,
         ended_at_unix_ns=alert.ended_at_unix_ns,
         num_times=alert.num_times,
-        sources=[
-            TellingView(
-                source=each.source.value,
-                started_at_unix_ns=each.started_at_unix_ns,
-                told_at_unix_ns=each.told_at_unix_ns,
-                ended_at_unix_ns=each.ended_at_unix_ns,
-            )
-            for each in alert.tellings
-        ],
+        sources=[_view_telling(each) for each in alert.tellings],
         silenced=None if silence is None else view_silenced(silence),
     )
 
@@ -130,6 +122,15 @@ class AlertList:
     """Empty: no Prometheus ever told its watchdog to this control plane."""
     alerts: list[AlertView]
     """Of open incidents; pages first, then the newest."""
+
+
+def _view_telling(telling: "AlertTelling") -> TellingView:
+    return TellingView(
+        source=telling.source.value,
+        started_at_unix_ns=telling.started_at_unix_ns,
+        told_at_unix_ns=telling.told_at_unix_ns,
+        ended_at_unix_ns=telling.ended_at_unix_ns,
+    )
 
 
 def runbook_of(url: str | None) -> str | None:

@@ -7,9 +7,11 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
+from controlplane.api.marks import read_incident_marks
 from controlplane.slo.alert import AlertSource
 from controlplane.slo.silences import SilenceKind, SilenceScope
 from controlplane.store.alerting_heard import AlertingHeard, keep_heard
+from controlplane.store.series import SeriesSpan
 from controlplane.store.silences import NewSilence, add_silence
 from ops.seeded_console import seed
 from ops.seeded_incidents import store_alerts
@@ -117,7 +119,7 @@ def test_alerting_that_is_not_heard_is_told_on_the_list(app: FastAPI, client: Te
 
 @pytest.mark.usefixtures("alerted")
 def test_what_alerts_alone_tell_of_is_a_mark_and_a_state_of_its_deployment(
-    client: TestClient,
+    app: FastAPI, client: TestClient
 ) -> None:
     [summarize] = [
         each
@@ -126,6 +128,8 @@ def test_what_alerts_alone_tell_of_is_a_mark_and_a_state_of_its_deployment(
     ]
     figures = {part["about"]: part["figure"] for part in summarize["state"]["parts"]}
     assert figures["incidents"] == "The error budget of summarize batch ttft is burning"
-    marks = client.get("/api/v1/series?range=1h").json()["marks"]
-    told = {mark["deployment"] for mark in marks if mark["kind"] == "incident"}
-    assert "" in told
+    now = NOW_NS // 10**9
+    span = SeriesSpan(start_unix=now - 7200, end_unix=now + 60, step_seconds=60)
+    marks = {mark.deployment: mark for mark in read_incident_marks(app.state.config_db, span, None)}
+    assert marks[""].text.endswith("A gateway does not answer")
+    assert marks["summarize"].kind == "incident"

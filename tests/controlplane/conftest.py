@@ -1,12 +1,25 @@
 """Databases to test with: every test that asks for one runs on SQLite and on PostgreSQL."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from argon2 import PasswordHasher, profiles
 
+from controlplane.access import passwords
 from tests.databases import Databases, PostgresqlDatabases, SqliteDatabases
 from tests.postgresql import Cluster, PostgresqlMissingError, running_cluster
+
+
+@pytest.fixture(scope="session", autouse=True)
+def real_hasher() -> Iterator[Callable[[], PasswordHasher]]:
+    """What passwords are hashed by where it counts. Here a cheap one takes its place: a hash is
+    made to be slow, and hundreds of logins are tried."""
+    real = passwords.hasher
+    cheap = PasswordHasher.from_parameters(profiles.CHEAPEST)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(passwords, "hasher", lambda: cheap)
+        yield real
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from controlplane.store.series import MinuteSample, add_samples
 from controlplane.store.silences import NewSilence, add_silence
 from dataplane.access import Role
 from tests.controlplane.config_documents import SERVICE
-from tests.controlplane.guarded_plane import GuardedPlane, guarded_plane
+from tests.controlplane.guarded_plane import PASSWORD, GuardedPlane, guarded_plane
 
 _HOUR_NS = 3600 * 10**9
 _SILENCE = {"kind": "silence", "deployment": "chat", "lasts": "2h", "reason": "anna is on it"}
@@ -207,3 +207,36 @@ def test_the_audit_has_it(operator: TestClient) -> None:
     (event,) = operator.get("/api/v1/audit", params={"action": "silence"}).json()["events"]
     assert (event["action"], event["actor"]) == ("silence.create", "anna")
     assert event["subject"] == f"silence/{made['silence_id']}"
+
+
+def test_forms_need_their_token_and_a_viewer_sees_none(
+    plane: GuardedPlane, operator: TestClient
+) -> None:
+    plane.user("bo", Role.OPERATOR)
+    plane.user("vic", Role.VIEWER)
+    make(operator, _SILENCE)
+    browser, viewer = plane.browser(), plane.browser()
+    token = log_in(browser, "bo")
+    for path in ("/silences/plan", "/silences", "/silences/end"):
+        assert browser.post(path, data=_SILENCE).status_code == 403, "no token, no change"
+    made = browser.post("/silences", data=_SILENCE | {"csrf_token": token})
+    assert made.status_code == 303
+    assert {each["created_by"] for each in listed(operator)} == {"anna", "bo"}
+    viewers_token = log_in(viewer, "vic")
+    shown = viewer.get("/silences").text
+    assert "anna is on it" in shown
+    assert "<form class" not in shown.partition("<main")[2]
+    refused = viewer.post("/silences/plan", data=_SILENCE | {"csrf_token": viewers_token})
+    assert refused.status_code == 403
+    for path in ("/slo", "/slo/chat"):
+        assert viewer.get(path).status_code == 200, path
+
+
+def log_in(browser: TestClient, name: str) -> str:
+    """The token that forms must carry."""
+    answer = browser.post("/login", data={"name": name, "password": PASSWORD})
+    assert answer.status_code == 303, answer.text
+    _, _, rest = browser.get("/requests").text.partition('name="csrf_token" value="')
+    token, _, _ = rest.partition('"')
+    assert token
+    return token

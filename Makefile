@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: serve test install install-test lint unit browser e2e test-peers clean wheel-check bench-diagnosis
+.PHONY: serve test install install-test lint unit browser e2e e2e-model e2e-simulated test-peers clean wheel-check bench-diagnosis
 
 serve: $(VENV)/.installed  ## Install, then serve the demo model until Ctrl-C
 	@exec $(BIN)/pilothouse serve
@@ -32,14 +32,19 @@ lint: $(VENV)/.installed-test
 # Many tests wait more than they compute, so three run at once. Those that drive a browser run apart
 # from the others, because Playwright leaves an event loop running in its process, and those that serve
 # a whole installation one after the other. The longest files (of plugins) go first: at the end one of
-# them would run alone. With `--jobs 2` the last two kinds run side by side, and not beside the tests of
-# parts, which leave no core for a model that has to answer in time. Only files that have tests of a
-# kind are read for it.
+# them would run alone. With `--jobs 2` a model answers on one side, on the other are a browser and then
+# installations that compute nothing; not beside the tests of parts, which leave no core for a model
+# that has to answer in time. Only files that have tests of a kind are read for it.
 unit: lint
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder -m "not e2e and not browser" tests/plugins tests
 
-e2e: unit
-	$(BIN)/python -m pytest -m e2e $$(grep -rlF --include='test_*.py' 'pytest.mark.e2e' tests)
+e2e: e2e-model e2e-simulated
+
+e2e-model: unit
+	$(BIN)/python -m pytest -m "e2e and model" $$(grep -rlF --include='test_*.py' 'pytest.mark.model' tests)
+
+e2e-simulated: browser
+	$(BIN)/python -m pytest -m "e2e and not model" $$(grep -rlF --include='test_*.py' 'pytest.mark.e2e' tests)
 
 browser: unit
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m browser $$(grep -rlF --include='test_*.py' 'pytest.mark.browser' tests)

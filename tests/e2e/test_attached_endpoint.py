@@ -15,7 +15,7 @@ import pytest
 
 from tests.e2e.served import Served, wait_for
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.model]
 
 DOCUMENTS = """
 apiVersion: pilothouse/v1

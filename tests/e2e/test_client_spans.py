@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e.served import Served, wait_for
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.e2e, pytest.mark.model, pytest.mark.timeout(300)]
 
 SCRIPT = Path(__file__).parents[2] / "ops" / "clients" / "traced_openai.py"
 

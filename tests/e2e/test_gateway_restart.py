@@ -16,7 +16,7 @@ from dataplane.processes import ProcessDirectory, terminate
 from tests.e2e.served import Served, start_serve, wait_for
 from tests.e2e.test_serve import find_missing, stream
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.model, pytest.mark.timeout(600)]
 
 NUM_STREAMS = 4
 NUM_TOKENS = 32

@@ -16,7 +16,7 @@ from dataplane.names import (
 )
 from tests.e2e.served import Served, wait_for
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.e2e, pytest.mark.model, pytest.mark.timeout(300)]
 
 HELD = (
     REPLICA_ACTIVE_SEQUENCES,

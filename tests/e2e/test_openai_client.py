@@ -13,7 +13,7 @@ from dataplane.tokenizer_loading import load_tokenizer
 from tests.dataplane.gateway.running_gateway import find_tokenizer
 from tests.e2e.served import Served, wait_for
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.model]
 
 QUESTION = "What is the capital of France?"
 

@@ -15,7 +15,7 @@ import pytest
 from dataplane.processes import ProcessDirectory, ProcessRecord, is_alive, terminate
 from tests.e2e.served import Served, start_serve, wait_for
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.e2e, pytest.mark.model, pytest.mark.timeout(300)]
 
 NUM_STREAMS = 16
 

@@ -66,6 +66,7 @@ async def _cancel_midway(client: HostClient, request: EngineRequest) -> float:
 
 
 @pytest.mark.e2e
+@pytest.mark.model
 def test_a_real_model_answers_stops_and_leaves_nothing_behind(
     smollm_path: Path, tmp_path: Path
 ) -> None:

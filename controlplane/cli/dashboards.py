@@ -11,7 +11,7 @@ from controlplane.cli.client import convert_answer, get_json, url_option
 from controlplane.cli.examples import examples
 from controlplane.cli.exit_codes import ExitCode
 from controlplane.cli.failures import CallError
-from controlplane.cli.output_file import check_folder, write_file
+from controlplane.cli.output_file import check_folder_is_there, write_file
 from controlplane.cli.terminal import say
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def dashboards(
     if (push is None) is not (token_file is None):
         raise click.UsageError("--push and --token-file belong together")
     if folder is not None:
-        check_folder(folder / "any")
+        check_folder_is_there(folder)
     texts = _render(name, url, console_url or url)
     if folder is not None:
         for file_name, text in texts.items():

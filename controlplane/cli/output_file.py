@@ -23,11 +23,19 @@ class UnwritableFileError(click.ClickException):
 
 def check_folder(path: Path) -> None:
     """Raises MissingFolderError. To be asked before the work whose result goes there."""
-    folder = path.parent
-    if not folder.exists():
+    _require(path.parent, str(path), "a file in one that is there")
+
+
+def check_folder_is_there(folder: Path) -> None:
+    """As `check_folder`, of a folder that several files are to lie in."""
+    _require(folder, f"into {folder}", "one that is there")
+
+
+def _require(folder: Path, what: str, other: str) -> None:
+    if not folder.is_dir():
         raise MissingFolderError(
-            f"cannot write {path}: there is no folder {folder}; make it with "
-            f"`mkdir -p {shlex.quote(str(folder))}`, or name a file in one that is there"
+            f"cannot write {what}: there is no folder {folder}; make it with "
+            f"`mkdir -p {shlex.quote(str(folder))}`, or name {other}"
         )
 
 

@@ -243,9 +243,7 @@ CONTROLPLANE_DIAGNOSIS_PASS_SECONDS = "pilothouse_controlplane_diagnosis_pass_se
 CONTROLPLANE_SLO_EVALUATION_AGE_SECONDS = "pilothouse_controlplane_slo_evaluation_age_seconds"
 """Absent where objectives are not evaluated by the control plane, or were not yet."""
 CONTROLPLANE_SLO_EVALUATION_SECONDS = "pilothouse_controlplane_slo_evaluation_seconds"
-CONTROLPLANE_SLO_EVALUATION_FAILURES_TOTAL = (
-    "pilothouse_controlplane_slo_evaluation_failures_total"
-)
+CONTROLPLANE_SLO_EVALUATION_FAILURES_TOTAL = "pilothouse_controlplane_slo_evaluation_failures_total"
 CONTROLPLANE_NOTICES_TOLD_TOTAL = "pilothouse_controlplane_notices_told_total"
 """By notifier."""
 CONTROLPLANE_NOTICES_FAILED_TOTAL = "pilothouse_controlplane_notices_failed_total"

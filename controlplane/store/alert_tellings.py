@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from controlplane.slo.alert import Alert, AlertSource, AlertSubject
@@ -37,24 +37,27 @@ def read_alerts(
 
 
 def newest_tellings(session: Session, fingerprints: Sequence[str]) -> KnownTellings:
-    """What each source told last of each alert, in whichever incident."""
+    """What each source told last of each alert, in whichever incident: an older one may have been
+    reopened by it after a newer one."""
     row = IncidentAlertRow
-    newest = (
-        select(func.max(row.id))
-        .where(row.fingerprint.in_(fingerprints))
-        .group_by(row.fingerprint, row.source)
+    last_first = func.row_number().over(
+        partition_by=(row.fingerprint, row.source),
+        order_by=(row.told_at_unix_ns.desc(), row.id.desc()),
     )
+    placed = select(row.id, last_first.label("place")).where(row.fingerprint.in_(fingerprints))
+    told = placed.subquery()
     rows = session.execute(
         select(row, IncidentRow)
         .join(IncidentRow, IncidentRow.incident_id == row.incident_id)
-        .where(row.id.in_(newest))
+        .join(told, told.c.id == row.id)
+        .where(told.c.place == 1)
     )
     return {
-        (told.fingerprint, AlertSource(told.source)): (
-            _read(told, incident.deployment or None),
+        (telling.fingerprint, AlertSource(telling.source)): (
+            _read(telling, incident.deployment or None),
             IncidentState(incident.state),
         )
-        for told, incident in rows
+        for telling, incident in rows
     }
 
 
@@ -74,7 +77,9 @@ def find_firing(session: Session, source: AlertSource) -> list[AlertTelling]:
 
 
 def keep_begun(session: Session, incident_id: str, alert: Alert, now_unix_ns: int) -> None:
-    """That it began to fire, or began again."""
+    """That it began to fire, or began again. It fires in one incident: one that somebody resolved
+    while it fired is not told its end."""
+    _end_elsewhere(session, incident_id, alert, now_unix_ns)
     row = _find(session, incident_id, alert)
     if row is None:
         row = _new(incident_id, alert, now_unix_ns)
@@ -93,6 +98,19 @@ def keep_told(session: Session, incident_id: str, alert: Alert, now_unix_ns: int
     row.ended_at_unix_ns = alert.ended_at_unix_ns
     _keep_words(row, alert, now_unix_ns)
     session.flush()
+
+
+def _end_elsewhere(session: Session, incident_id: str, alert: Alert, now_unix_ns: int) -> None:
+    session.execute(
+        update(IncidentAlertRow)
+        .where(
+            IncidentAlertRow.fingerprint == alert.subject.fingerprint,
+            IncidentAlertRow.source == alert.source.value,
+            IncidentAlertRow.incident_id != incident_id,
+            IncidentAlertRow.ended_at_unix_ns.is_(None),
+        )
+        .values(ended_at_unix_ns=now_unix_ns)
+    )
 
 
 def _find(session: Session, incident_id: str, alert: Alert) -> IncidentAlertRow | None:

@@ -13,7 +13,8 @@ class ObjectiveSignal(StrEnum):
     """Arrival until the first token."""
     FIRST_ANSWER = "first_answer"
     """Arrival until the first token of the answer, after what a reasoning model thinks aloud. The
-    same as ttft where nothing was set apart as reasoning."""
+    same as ttft where nothing was set apart as reasoning. What was all reasoning has none, and
+    missed it where it ended after it was due."""
     TPOT = "tpot"
     """Time per token after the first one; an answer of one token has none."""
     MAX_ITL = "max_itl"

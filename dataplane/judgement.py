@@ -52,7 +52,8 @@ def judge(
     `elapsed` is how long, in seconds, the request was alive. Nothing is missing from latency: a
     request the service failed or refused is bad on every latency it was promised, though none was
     measured, and one that it failed after it was let in has been accepted. What the caller got
-    wrong is judged on nothing.
+    wrong is judged on nothing. What was all reasoning, and ended only after its first answer was
+    due, missed it: who stays to the end of it waits no less than who leaves.
 
     A client that left spends the budget of its first token, of its first answer and of its end
     only if it left after they were due; that of availability only if the first was due and nothing
@@ -95,19 +96,33 @@ class _Case:
         )
 
     def _verdict(self, objective: Objective, measured: float | None) -> Verdict:
-        if self.outcome is Outcome.CALLER_ERROR:
-            return Verdict.NOT_APPLICABLE
-        if self.outcome is Outcome.CLIENT_LEFT:
-            return self._of_client_that_left(objective, measured)
-        is_acceptance = objective.signal is ObjectiveSignal.ACCEPTANCE
-        if self.outcome is Outcome.REFUSED:
-            return Verdict.BAD
-        if self.outcome is Outcome.SERVICE_FAILED:
-            return Verdict.GOOD if is_acceptance else Verdict.BAD
+        match self.outcome:
+            case Outcome.CALLER_ERROR:
+                return Verdict.NOT_APPLICABLE
+            case Outcome.CLIENT_LEFT:
+                return self._of_client_that_left(objective, measured)
+            case Outcome.REFUSED:
+                return Verdict.BAD
+            case Outcome.SERVICE_FAILED:
+                is_acceptance = objective.signal is ObjectiveSignal.ACCEPTANCE
+                return Verdict.GOOD if is_acceptance else Verdict.BAD
+            case Outcome.ANSWERED:
+                return self._of_answered(objective, measured)
+
+    def _of_answered(self, objective: Objective, measured: float | None) -> Verdict:
         if objective.signal in WITHOUT_BOUND:
             return Verdict.GOOD
         limit = _limit(objective)
-        return Verdict.NOT_APPLICABLE if measured is None else _within(measured, limit)
+        if measured is not None:
+            return _within(measured, limit)
+        is_late = objective.signal is ObjectiveSignal.FIRST_ANSWER and self._only_thought_for(limit)
+        return Verdict.BAD if is_late else Verdict.NOT_APPLICABLE
+
+    def _only_thought_for(self, limit: float) -> bool:
+        """It was seen whole, took longer than that, and held no answer; a client that tells of none
+        may not tell the two apart."""
+        whole = self.latencies.at(self.terms.boundary).e2e
+        return self.terms.boundary is not Boundary.CLIENT and whole is not None and whole > limit
 
     def _of_client_that_left(self, objective: Objective, measured: float | None) -> Verdict:
         match objective.signal:

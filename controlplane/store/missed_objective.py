@@ -6,7 +6,7 @@ once; what each was promised is in the contract.
 
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, and_, false, or_
+from sqlalchemy import ColumnElement, and_, false, func, or_
 
 from controlplane.store.request_tables import RequestRow
 from dataplane.contract_terms import ObjectiveSignal
@@ -70,16 +70,25 @@ def _not_let_in() -> list[ColumnElement[bool]]:
 
 
 def _too_slow(missed: MissedObjective) -> list[ColumnElement[bool]]:
-    column = _LATENCIES[missed.signal]
     reasons: list[ColumnElement[bool]] = [
         and_(
             RequestRow.contract_revision == limit.contract_revision,
             RequestRow.request_class == limit.request_class,
-            column > limit.at_most_seconds,
+            _longer(missed.signal, limit.at_most_seconds),
         )
         for limit in missed.limits
     ]
     if missed.signal in _FIRST:
         # Who left without it is out of contract only after waiting for too long.
-        reasons.append(and_(RequestRow.disposition == _CANCELLED, column.is_(None)))
+        reasons.append(
+            and_(RequestRow.disposition == _CANCELLED, _LATENCIES[missed.signal].is_(None))
+        )
     return reasons
+
+
+def _longer(signal: ObjectiveSignal, at_most_seconds: float) -> ColumnElement[bool]:
+    """As dataplane.judgement has it: what was all reasoning missed its first answer by its end."""
+    column = _LATENCIES[signal]
+    if signal is ObjectiveSignal.FIRST_ANSWER:
+        return func.coalesce(column, RequestRow.e2e) > at_most_seconds
+    return column > at_most_seconds

@@ -206,6 +206,17 @@ def test_at_the_client_only_what_it_reported_is_judged() -> None:
     assert told.in_contract is True
 
 
+def test_a_client_that_tells_of_no_first_answer_may_not_tell_it_apart() -> None:
+    first = Objective(signal=ObjectiveSignal.FIRST_ANSWER, target=0.95, at_most_seconds=1.0)
+    whole = BoundaryLatencies(ttft=0.1, e2e=5.0)
+    for boundary, verdict in (
+        (Boundary.CLIENT, Verdict.NOT_APPLICABLE),
+        (Boundary.ENGINE, Verdict.BAD),
+    ):
+        verdicts, _, _ = _judge(whole, objectives=(first,), boundary=boundary)
+        assert verdicts == {ObjectiveSignal.FIRST_ANSWER: verdict}
+
+
 def test_a_latency_objective_without_a_threshold_is_a_broken_contract() -> None:
     broken = Objective(signal=ObjectiveSignal.TTFT, target=0.99)
     with pytest.raises(ValueError, match="ttft has no at_most"):

@@ -83,7 +83,11 @@ _TABLE: dict[str, tuple[_Ended, str]] = {
     "answered with one token": (_answered(tpot=None, max_gap=None), "+ + o o o + + +"),
     "answered late from the start": (_answered(**_LATE), "- - + o + + + +"),
     "answered late after reasoning": (_answered(first_answer=1.5), "+ - + o + + + +"),
-    "answered with reasoning alone": (_answered(first_answer=None), "+ o + o + + + +"),
+    "answered with reasoning alone": (_answered(first_answer=None, e2e=0.9), "+ o + o + + + +"),
+    "answered with reasoning alone for too long": (
+        _answered(first_answer=None),
+        "+ - + o + + + +",
+    ),
     "answered slowly": (_answered(tpot=0.2, max_gap=0.6, e2e=6.0), "+ + - o - - + +"),
     # Capacity and shedding: bad on every latency, though none was measured.
     "refused for want of room": (_refused(_D.REJECTED), "- - - o - - - -"),

@@ -71,6 +71,7 @@ def _all() -> dict[str, RequestRecord]:
     made = {
         "kept": _judged(whole, _GOOD),
         "thought": _judged(whole, replace(_GOOD, first_answer=1.5)),
+        "thought alone": _judged(whole, replace(_GOOD, first_answer=None, e2e=1.5)),
         "stalled": _judged(whole, replace(_GOOD, max_gap=1.5)),
         "refused": _judged(replace(refused, status_code=503), nothing),
         "limited": _judged(replace(refused, status_code=429), nothing),
@@ -87,7 +88,7 @@ def _all() -> dict[str, RequestRecord]:
 @pytest.mark.parametrize(
     ("signal", "found"),
     [
-        (ObjectiveSignal.FIRST_ANSWER, {"thought", "left late"}),
+        (ObjectiveSignal.FIRST_ANSWER, {"thought", "thought alone", "left late"}),
         (ObjectiveSignal.CHUNK_GAP, {"stalled"}),
         (ObjectiveSignal.ACCEPTANCE, {"refused"}),
         (ObjectiveSignal.AVAILABILITY, {"refused", "failed", "left late"}),

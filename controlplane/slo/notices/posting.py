@@ -1,5 +1,6 @@
 """Posting JSON to an address that is a secret and shows in no error."""
 
+import re
 import time
 from typing import Any
 
@@ -13,6 +14,8 @@ _SECONDS = 5.0
 _DEADLINE_SECONDS = 10.0
 _MAX_ANSWER = 2048
 _MAX_SHOWN = 160
+_LEAST_SECRET = 5
+"""Characters; a shorter part is a word like any other."""
 
 
 def post_json(address: Address, body: Any) -> str:
@@ -48,7 +51,11 @@ def _read(answer: httpx.Response) -> str:
 def _hidden(address: Address, text: str) -> str:
     """In one short line, without what `address` holds."""
     url = httpx.URL(address.url)
-    secrets = (address.url, url.raw_path.decode(), *address.headers.values())
-    for secret in sorted((each for each in secrets if len(each) > 1), key=len, reverse=True):
+    # Whoever answers may quote a part of it: the path alone, or a token without its `Bearer`.
+    shown = (*address.headers.values(), url.query.decode(), url.userinfo.decode())
+    parts = [part for each in shown for part in re.split(r"[ &=:]", each)]
+    secrets = {each for each in (address.url, url.raw_path.decode(), url.path, *shown) if each[1:]}
+    secrets |= {part for part in parts if len(part) >= _LEAST_SECRET}
+    for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, "***")
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())[:_MAX_SHOWN]

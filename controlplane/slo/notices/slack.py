@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from controlplane.slo.alert import Alert
+from controlplane.slo.alert_windows import Severity
 from controlplane.slo.notices.address import read_address
 from controlplane.slo.notices.notice import Notice, NoticeKind
 from controlplane.slo.notices.posting import post_json
@@ -38,7 +39,7 @@ def slack_message(notice: Notice) -> dict[str, Any]:
 
 
 def _lines(notice: Notice) -> Iterator[str]:
-    has_page = any(each.subject.severity.value == "page" for each in notice.firing)
+    has_page = any(each.subject.severity is Severity.PAGE for each in notice.firing)
     mark = _MARKS.get(notice.kind, _PAGE if has_page else _TICKET)
     yield f"{mark} *{_escaped(notice.headline)}*"
     for alert in notice.firing[:_MAX_ALERTS]:

@@ -5,6 +5,7 @@ and what ended meanwhile is told as it is by then.
 """
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -69,6 +70,8 @@ class Teller:
         self._first_pause = self._pause = first_pause_seconds
         self._told: dict[Group, Told] | None = None
         """None: it is still to be read."""
+        self._failed: set[Group] = set()
+        """Whose last attempt did not go well."""
         self._situation: Situation | None = None
         self._lock = threading.Lock()
         self._wake, self._stopping = threading.Event(), threading.Event()
@@ -105,29 +108,56 @@ class Teller:
                 return
             while not self._tell_due():
                 self.state.num_failed += 1
-                if self._stopping.wait(self._pause):
+                self._wait(self._pause)
+                if self._stopping.is_set():
                     return
                 self._pause = min(2 * self._pause, LONGEST_PAUSE)
             self._pause = self._first_pause
 
+    def _wait(self, seconds: float) -> None:
+        """So long, or until something is due that was not tried yet: it waits for no other."""
+        ends_at = time.monotonic() + seconds
+        while not self._stopping.is_set() and (left := ends_at - time.monotonic()) > 0:
+            self._wake.wait(left)
+            self._wake.clear()
+            if self._has_untried():
+                return
+
+    def _has_untried(self) -> bool:
+        situation = self._newest()
+        if self._told is None or situation is None:
+            return False
+        return any(each.group not in self._failed for each in self._due(situation, self._told))
+
+    def _newest(self) -> Situation | None:
+        with self._lock:
+            return self._situation
+
+    def _due(self, situation: Situation, told: dict[Group, Told]) -> list[Planned]:
+        """What failed comes last: what one deployment's message lacks holds no other's back."""
+        found = plan(
+            situation.firing, told, situation.is_silenced, self._console_url, self._clock()
+        )
+        return sorted(found, key=lambda each: each.group in self._failed)
+
     def _tell_due(self) -> bool:
         """Whether all that is due was told and kept."""
-        with self._lock:
-            situation = self._situation
+        situation = self._newest()
         if situation is None:
             return True
         try:
-            told = self._known()
-            now = self._clock()
-            due = plan(situation.firing, told, situation.is_silenced, self._console_url, now)
+            due = self._due(situation, self._known())
             self.state.num_due = sum(each.notice is not None for each in due)
             for each in due:
+                self._failed.add(each.group)
                 self._tell(each)
+                self._failed.discard(each.group)
         # Whatever it is must not end the thread: the next attempt finds what is due by then, and
         # until it goes well the error is counted and shown.
         except Exception as error:  # noqa: BLE001
             self._note_failure(error)
             return False
+        self._failed.clear()
         self.state.error = None
         return True
 

@@ -98,6 +98,18 @@ def test_whoever_does_not_take_it_is_quoted_without_the_address(
     assert len(hook.heard) == 1  # and it was followed nowhere
 
 
+@pytest.mark.parametrize("quoted", ["key-0451", "/in/s3cr3t", "t0k3n", "Bearer t0k3n", "hunter2"])
+def test_no_part_of_the_address_is_quoted_by_itself(hook: WebhookServer, quoted: str) -> None:
+    hook.status, hook.answer = 403, f"{quoted} may not"
+    host = hook.url.removeprefix("http://").partition("/")[0]
+    address = Address(
+        f"http://me:hunter2@{host}/in/s3cr3t?key=key-0451", {"Authorization": "Bearer t0k3n"}
+    )
+    with pytest.raises(NotifyError, match=r"HTTP 403: \*\*\* may not") as caught:
+        post_json(address, {})
+    assert quoted not in str(caught.value)
+
+
 def test_nobody_there_is_told_without_the_address() -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         url = f"http://127.0.0.1:{closed.getsockname()[1]}/services/{SECRET}"

@@ -107,6 +107,35 @@ def test_a_trouble_that_ended_while_nobody_evaluated_is_told_as_over(database: D
         assert read_told(session, "oncall") == {}
 
 
+class RefusingPhone(Phone):
+    """One that never takes what is told of `chat`."""
+
+    def notify(self, notice: Notice) -> str:
+        if notice.deployment == "chat":
+            raise NotifyError("HTTP 400: too long")
+        return super().notify(notice)
+
+
+def test_what_one_deployment_cannot_be_told_holds_no_other_back(database: Database) -> None:
+    phone = RefusingPhone()
+    teller = Teller(PLAN, phone, database, "http://console", lambda: START, 3600)
+    teller.start()
+    try:
+        _put(teller, burning())
+        ends_at = time.monotonic() + 30
+        while teller.state.error is None:
+            assert time.monotonic() < ends_at
+            time.sleep(0.005)
+        _put(teller, burning(), burning(deployment="batch"))
+        _wait(phone, 1)
+        _put(teller, burning(), burning(deployment="batch"), burning(deployment="search"))
+        _wait(phone, 2)
+    finally:
+        teller.stop(30)
+    assert [each.deployment for each in phone.told] == ["batch", "search"]
+    assert teller.state.error == "HTTP 400: too long"
+
+
 def test_who_evaluates_does_not_wait_for_a_phone_that_hangs(database: Database) -> None:
     phone = Phone()
     phone.may_answer.clear()

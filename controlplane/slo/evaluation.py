@@ -15,7 +15,7 @@ from controlplane.slo.prometheus.burning import ALERT
 from controlplane.slo.prometheus.links import Links
 from controlplane.slo.standing import Standing
 
-UNSEEN = "PilothouseDeploymentUnseen"
+DEPLOYMENT_UNSEEN = "PilothouseDeploymentUnseen"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ def _description(standing: Standing, firing: Firing) -> str:
 def unseen_alert(deployment: str, links: Links, now_unix_ns: int) -> Alert:
     """Of one that has ready replicas, and that no gateway tells of."""
     return Alert(
-        subject=AlertSubject(name=UNSEEN, severity=Severity.PAGE, deployment=deployment),
+        subject=AlertSubject(name=DEPLOYMENT_UNSEEN, severity=Severity.PAGE, deployment=deployment),
         source=AlertSource.CONTROL_PLANE,
         summary=f"Nobody sees what callers of {deployment} get",
         description=f"{deployment} has ready replicas, and no gateway has told of it for five "

@@ -12,6 +12,12 @@ from controlplane.slo.alerting import Threshold, left_out, thresholds
 from controlplane.slo.burn_rate import budget_of, percent, shortest
 from controlplane.slo.prometheus.counting import SLOT_SECONDS, sum_name, sum_of_fives
 from controlplane.slo.prometheus.links import Links
+from controlplane.slo.prometheus.of_promise import (
+    group_name,
+    promise_labels,
+    promise_selector,
+    team_labels,
+)
 from controlplane.slo.prometheus.rules import AlertRule, RecordingRule, RuleGroup
 from controlplane.slo.promised import Promise
 from dataplane import names
@@ -43,12 +49,12 @@ def burning_groups(promises: Sequence[Promise], links: Links) -> Burning:
     return Burning(
         groups=(
             RuleGroup(
-                name=f"pilothouse-slo-{deployment}",
+                name=group_name(deployment),
                 interval_seconds=SLOT_SECONDS,
                 rules=(*burns, *alerts),
             ),
             RuleGroup(
-                name=f"pilothouse-slo-{deployment}-budget",
+                name=group_name(deployment, "budget"),
                 interval_seconds=BUDGET_SECONDS,
                 rules=budgets,
             ),
@@ -61,28 +67,8 @@ def burning_groups(promises: Sequence[Promise], links: Links) -> Burning:
     )
 
 
-def _selector(promise: Promise) -> str:
-    pairs = (
-        (names.LABEL_DEPLOYMENT, promise.deployment),
-        (names.LABEL_REQUEST_CLASS, promise.request_class),
-        (names.LABEL_OBJECTIVE, promise.objective),
-    )
-    return "{" + ",".join(f'{label}="{value}"' for label, value in pairs) + "}"
-
-
-def _labels(promise: Promise) -> dict[str, str]:
-    """All that the expression has as well: promtool calls rules of one name the same that have the
-    same labels. The revision is none of them, or each new one would end every series and alert and
-    begin it anew."""
-    return {
-        names.LABEL_DEPLOYMENT: promise.deployment,
-        names.LABEL_REQUEST_CLASS: promise.request_class,
-        names.LABEL_OBJECTIVE: promise.objective,
-    }
-
-
 def _bad_ratio(promise: Promise, seconds: int) -> str:
-    selector = _selector(promise)
+    selector = promise_selector(promise)
     good, judged = (f"{sum_name(counted, seconds)}{selector}" for counted in ("good", "judged"))
     return f"1 - {good} / ({judged} > 0)"
 
@@ -93,25 +79,28 @@ def _burns(promise: Promise) -> Iterator[RecordingRule]:
         yield RecordingRule(
             record=names.SLO_BURN_RATE.format(short(seconds)),
             expr=f"({_bad_ratio(promise, seconds)}) / {budget}",
-            labels=_labels(promise),
+            labels=promise_labels(promise),
         )
 
 
 def _budget(promise: Promise) -> Iterator[RecordingRule]:
-    selector, period = _selector(promise), round(promise.period_seconds)
+    selector, period = promise_selector(promise), round(promise.period_seconds)
     good, judged = (sum_of_fives(counted, period, selector) for counted in ("good", "judged"))
     budget = shortest(budget_of(promise.target))
     if period <= RETENTION_SECONDS:
         yield RecordingRule(
             record=names.SLO_BUDGET_REMAINING,
             expr=f"1 - (1 - {good} / ({judged} > 0)) / {budget}",
-            labels=_labels(promise),
+            labels=promise_labels(promise),
         )
     for record, value in (
         (names.SLO_TARGET, shortest(promise.target)),
         (names.SLO_PERIOD_SECONDS, shortest(promise.period_seconds)),
     ):
-        labels = {**_labels(promise), names.LABEL_CONTRACT_REVISION: promise.contract_revision}
+        labels = {
+            **promise_labels(promise),
+            names.LABEL_CONTRACT_REVISION: promise.contract_revision,
+        }
         yield RecordingRule(record=record, expr=f"vector({value})", labels=labels)
 
 
@@ -122,39 +111,43 @@ def _alerts(promise: Promise, links: Links) -> Iterator[AlertRule]:
 
 
 def _alert(promise: Promise, threshold: Threshold, links: Links) -> AlertRule:
-    grade, selector = threshold.grade, _selector(promise)
-    long, brief = short(grade.long_seconds), short(grade.short_seconds)
-    bound = shortest(threshold.error_ratio)
-    enough = f"{sum_name('judged', grade.long_seconds)}{selector} >= {promise.alerting.min_events}"
-    expr = (
-        f"({_bad_ratio(promise, grade.long_seconds)}) > {bound}\n"
-        f"and ({_bad_ratio(promise, grade.short_seconds)}) > {bound}\n"
-        f"and {enough}"
-    )
-    what = f"{promise.deployment} {promise.name}"
-    promised = percent(promise.target)
-    lasts = promise.period_seconds / float(threshold.factor)
     return AlertRule(
         alert=ALERT,
-        expr=expr,
+        expr=_burns_at(promise, threshold),
         labels={
-            names.LABEL_SEVERITY: grade.severity.value,
-            names.LABEL_GRADE: grade.name.value,
-            **_labels(promise),
-            **({} if promise.alerting.team is None else {names.LABEL_TEAM: promise.alerting.team}),
+            names.LABEL_SEVERITY: threshold.grade.severity.value,
+            names.LABEL_GRADE: threshold.grade.name.value,
+            **promise_labels(promise),
+            **team_labels(promise),
         },
         annotations={
-            "summary": f"The error budget of {what} is burning",
-            "description": (
-                f"{{{{ $value | humanizePercentage }}}} of the requests of the last {long} missed "
-                f"{promise.name}, and more than {shortest(threshold.error_ratio * 100)} % of the "
-                f"last {brief}; {promised} are promised. At {float(threshold.factor):g} times the "
-                f"pace that the budget bears, a whole one lasts {_duration(lasts)}."
-            ),
+            "summary": f"The error budget of {promise.deployment} {promise.name} is burning",
+            "description": _description(promise, threshold),
             "runbook_url": links.runbook("budget-burn"),
             "dashboard_url": links.deployment(promise.deployment),
             names.LABEL_CONTRACT_REVISION: promise.contract_revision,
         },
+    )
+
+
+def _burns_at(promise: Promise, threshold: Threshold) -> str:
+    grade, bound = threshold.grade, shortest(threshold.error_ratio)
+    judged = f"{sum_name('judged', grade.long_seconds)}{promise_selector(promise)}"
+    return (
+        f"({_bad_ratio(promise, grade.long_seconds)}) > {bound}\n"
+        f"and ({_bad_ratio(promise, grade.short_seconds)}) > {bound}\n"
+        f"and {judged} >= {promise.alerting.min_events}"
+    )
+
+
+def _description(promise: Promise, threshold: Threshold) -> str:
+    long, brief = short(threshold.grade.long_seconds), short(threshold.grade.short_seconds)
+    lasts = promise.period_seconds / float(threshold.factor)
+    return (
+        f"{{{{ $value | humanizePercentage }}}} of the requests of the last {long} missed "
+        f"{promise.name}, and more than {shortest(threshold.error_ratio * 100)} % of the "
+        f"last {brief}; {percent(promise.target)} are promised. At {float(threshold.factor):g} "
+        f"times the pace that the budget bears, a whole one lasts {_duration(lasts)}."
     )
 
 

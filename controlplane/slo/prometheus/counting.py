@@ -29,7 +29,7 @@ SLOT_SECONDS = 30
 COARSE_SECONDS = 5 * MINUTE
 COUNTED = ("judged", "good")
 _BY = f"{names.LABEL_DEPLOYMENT}, {names.LABEL_REQUEST_CLASS}, {names.LABEL_OBJECTIVE}"
-KNOWN_FOR = "30m"
+_KNOWN_FOR = "30m"
 _NEW_SECONDS = 4 * SLOT_SECONDS
 """A process that started before so many seconds is old: two scrapes at the usual interval, and
 two evaluations."""
@@ -94,7 +94,7 @@ def _slots() -> Iterator[RecordingRule]:
 
 def _slot(counted: str) -> str:
     now, started = names.SLO_READING.format(counted), names.SLO_STARTED_READING
-    before, started_before = _before(now), _before(started)
+    before, started_before = reading_before(now), reading_before(started)
     is_same, is_other = f"{started} == {started_before}", f"{started} != {started_before}"
     is_new = f"(time() - {started}) < {_NEW_SECONDS}"
     return (
@@ -107,8 +107,9 @@ def _slot(counted: str) -> str:
     )
 
 
-def _before(reading: str) -> str:
-    return f"last_over_time({reading}[{KNOWN_FOR}] offset {SLOT_SECONDS}s)"
+def reading_before(reading: str) -> str:
+    """What an earlier evaluation recorded last."""
+    return f"last_over_time({reading}[{_KNOWN_FOR}] offset {SLOT_SECONDS}s)"
 
 
 def _sums(windows: tuple[int, ...], total: Callable[[str, int], str]) -> Iterator[RecordingRule]:

@@ -17,17 +17,19 @@ The engine's series carry the label `deployment`, as targets of
 
 from collections.abc import Iterator, Sequence
 
-from controlplane.slo.alert_windows import MINUTE, Severity
+from controlplane.slo.alert_windows import MINUTE
 from controlplane.slo.burn_rate import shortest
 from controlplane.slo.engine_histograms import EngineObjective
-from controlplane.slo.prometheus.counting import KNOWN_FOR, SLOT_SECONDS
+from controlplane.slo.prometheus.contract_ticket import ContractTicket
+from controlplane.slo.prometheus.counting import SLOT_SECONDS, reading_before
 from controlplane.slo.prometheus.links import Links
-from controlplane.slo.prometheus.rules import AlertRule, RecordingRule, RuleGroup
+from controlplane.slo.prometheus.of_promise import group_name, promise_labels, promise_selector
+from controlplane.slo.prometheus.rules import RecordingRule, RuleGroup
 from controlplane.slo.promised import Promise
 from dataplane import names
 
 _TARGET = "job, instance"
-UNSEEN = "PilothouseEngineUnseen"
+ENGINE_UNSEEN = "PilothouseEngineUnseen"
 
 
 def engine_counting_groups(
@@ -36,14 +38,14 @@ def engine_counting_groups(
     """Of one deployment, with an alert for where there is nothing to count; none for none."""
     if not objectives:
         return ()
-    deployment = objectives[0].promise.deployment
     readings = [rule for each in objectives for rule in _readings(each)]
     slots = [rule for each in objectives for rule in _slots(each.promise)]
+    unseen = _unseen(objectives).rule(objectives[0].promise, links)
     return (
         RuleGroup(
-            name=f"pilothouse-slo-{deployment}-engine",
+            name=group_name(objectives[0].promise.deployment, "engine"),
             interval_seconds=SLOT_SECONDS,
-            rules=(*readings, *slots, _unseen(objectives, links)),
+            rules=(*readings, *slots, unseen),
         ),
     )
 
@@ -58,35 +60,25 @@ def _readings(objective: EngineObjective) -> Iterator[RecordingRule]:
         yield RecordingRule(
             record=names.SLO_ENGINE_READING.format(counted),
             expr=f"sum by ({_TARGET}) ({series})",
-            labels=_labels(objective.promise),
+            labels=promise_labels(objective.promise),
         )
 
 
-def _unseen(objectives: Sequence[EngineObjective], links: Links) -> AlertRule:
+def _unseen(objectives: Sequence[EngineObjective]) -> ContractTicket:
     promise = objectives[0].promise
     deployment = promise.deployment
     histograms = "|".join(sorted({each.histogram for each in objectives}))
-    team = {} if promise.alerting.team is None else {names.LABEL_TEAM: promise.alerting.team}
-    return AlertRule(
-        alert=UNSEEN,
+    return ContractTicket(
+        name=ENGINE_UNSEEN,
         expr=f'absent({{__name__=~"({histograms})_count",'
         f'{names.LABEL_DEPLOYMENT}="{deployment}"}})',
         for_seconds=5 * MINUTE,
-        labels={
-            names.LABEL_SEVERITY: Severity.TICKET.value,
-            names.LABEL_DEPLOYMENT: deployment,
-            **team,
-        },
-        annotations={
-            "summary": f"No histogram of the engine of {deployment} is scraped",
-            "description": f"For five minutes there was no series with the label "
-            f"deployment={deployment} to judge {promise.contract_revision} by: its engine is not "
-            "scraped, exports other names, or its targets lack the label. That is no proof that "
-            "all is well.",
-            "runbook_url": links.runbook("telemetry-missing"),
-            "dashboard_url": links.deployment(deployment),
-            names.LABEL_CONTRACT_REVISION: promise.contract_revision,
-        },
+        summary=f"No histogram of the engine of {deployment} is scraped",
+        description=f"For five minutes there was no series with the label "
+        f"deployment={deployment} to judge {promise.contract_revision} by: its engine is not "
+        "scraped, exports other names, or its targets lack the label. That is no proof that "
+        "all is well.",
+        runbook="telemetry-missing",
     )
 
 
@@ -98,30 +90,18 @@ def _le(edge: float) -> str:
 
 
 def _slots(promise: Promise) -> Iterator[RecordingRule]:
-    selector = "{" + ",".join(f'{key}="{value}"' for key, value in _labels(promise).items()) + "}"
+    selector, labels = promise_selector(promise), promise_labels(promise)
     count = f"{names.SLO_ENGINE_READING.format('judged')}{selector}"
-    counted_before = _before(count)
+    counted_before = reading_before(count)
     for counted in ("judged", "good"):
         now = f"{names.SLO_ENGINE_READING.format(counted)}{selector}"
         yield RecordingRule(
             record=names.SLO_SLOT.format(counted),
             expr=(
-                f"sum by ({', '.join(_labels(promise))}) (\n"
-                f"  ({now} - {_before(now)}) and ({count} >= {counted_before})\n"
+                f"sum by ({', '.join(labels)}) (\n"
+                f"  ({now} - {reading_before(now)}) and ({count} >= {counted_before})\n"
                 f"  or {now} and ({count} < {counted_before})\n"
                 ")"
             ),
-            labels=_labels(promise),
+            labels=labels,
         )
-
-
-def _before(reading: str) -> str:
-    return f"last_over_time({reading}[{KNOWN_FOR}] offset {SLOT_SECONDS}s)"
-
-
-def _labels(promise: Promise) -> dict[str, str]:
-    return {
-        names.LABEL_DEPLOYMENT: promise.deployment,
-        names.LABEL_REQUEST_CLASS: promise.request_class,
-        names.LABEL_OBJECTIVE: promise.objective,
-    }

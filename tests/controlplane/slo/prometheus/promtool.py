@@ -2,9 +2,7 @@
 
 import json
 import re
-import shutil
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,17 +14,10 @@ from controlplane.slo.prometheus.links import Links
 from controlplane.slo.prometheus.rules import render
 from controlplane.slo.promised import promises_of
 from controlplane.specs.contract import SLOContractSpec
+from tests.programs import find_program
 
 SCRAPE_SECONDS = 15
 LINKS = Links(console_url="http://console:8080")
-
-
-def find_promtool() -> str:
-    """Beside the interpreter, where the set-up of the tests puts it, or on the PATH."""
-    path = str(Path(sys.executable).parent)
-    found = shutil.which("promtool", path=path) or shutil.which("promtool")
-    assert found is not None, "run `make install-test`: it fetches promtool"
-    return found
 
 
 def contract(
@@ -74,6 +65,7 @@ class Asked:
 
 _NEVER = {'{nobody="gives"}': 1.0}
 """Where promtool got this it would say nothing."""
+_GRADES = "count by (grade, severity) (ALERTS{alertstate='firing'})"
 
 
 def write_rules(folder: Path, spec: SLOContractSpec, revision: str = "chat@7") -> list[str]:
@@ -98,34 +90,9 @@ def try_rules(
     firing: Sequence[Firing] = (),
 ) -> None:
     """`promtool test rules` over series in its own notation, scraped every 15 s."""
-    grade = "count by (grade, severity) (ALERTS{alertstate='firing'})"
-    document: dict[str, Any] = {
-        "rule_files": list(files),
-        "evaluation_interval": "30s",
-        "tests": [
-            {
-                "interval": f"{SCRAPE_SECONDS}s",
-                "input_series": [
-                    {"series": name, "values": values} for name, values in series.items()
-                ],
-                "promql_expr_test": [
-                    *(_asked(each.expr, each.at, each.samples) for each in expected),
-                    *(
-                        _asked(
-                            grade,
-                            each.at,
-                            {
-                                f'{{grade="{name}",severity="{name.split("_")[0]}"}}': 1
-                                for name in each.grades
-                            },
-                        )
-                        for each in firing
-                    ),
-                ],
-            }
-        ],
-    }
-    (folder / "test.yml").write_text(json.dumps(document))
+    asked = [_asked(each.expr, each.at, each.samples) for each in expected]
+    asked += [_asked(_GRADES, each.at, _graded(each.grades)) for each in firing]
+    (folder / "test.yml").write_text(json.dumps(_document(files, series, asked)))
     _run(folder, "test", "rules", "test.yml")
 
 
@@ -152,19 +119,7 @@ def answers(
 ) -> list[dict[str, float]]:
     """What expressions give, each by labels: from what promtool says that it got in place of
     something that no rule gives."""
-    document = {
-        "rule_files": list(files),
-        "evaluation_interval": "30s",
-        "tests": [
-            {
-                "interval": f"{SCRAPE_SECONDS}s",
-                "input_series": [
-                    {"series": name, "values": values} for name, values in series.items()
-                ],
-                "promql_expr_test": [_asked(each.expr, each.at, _NEVER) for each in asked],
-            }
-        ],
-    }
+    document = _document(files, series, [_asked(each.expr, each.at, _NEVER) for each in asked])
     (folder / "asked.yml").write_text(json.dumps(document))
     done = _call(folder, "test", "rules", "asked.yml")
     got = (done.stdout + done.stderr).split("got:")[1:]
@@ -178,6 +133,29 @@ def answers(
     ]
 
 
+def _document(
+    files: Sequence[str], series: Mapping[str, str], asked: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    """As promtool reads it."""
+    return {
+        "rule_files": list(files),
+        "evaluation_interval": "30s",
+        "tests": [
+            {
+                "interval": f"{SCRAPE_SECONDS}s",
+                "input_series": [
+                    {"series": name, "values": values} for name, values in series.items()
+                ],
+                "promql_expr_test": list(asked),
+            }
+        ],
+    }
+
+
+def _graded(grades: Sequence[str]) -> dict[str, float]:
+    return {f'{{grade="{name}",severity="{name.split("_")[0]}"}}': 1 for name in grades}
+
+
 def _asked(expr: str, at: str, samples: Mapping[str, float]) -> dict[str, Any]:
     return {
         "expr": expr,
@@ -188,7 +166,11 @@ def _asked(expr: str, at: str, samples: Mapping[str, float]) -> dict[str, Any]:
 
 def _call(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [find_promtool(), *arguments], cwd=folder, capture_output=True, text=True, check=False
+        [find_program("promtool"), *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 

@@ -5,7 +5,11 @@ from pathlib import Path
 import pytest
 
 from controlplane.runbooks import runbook_names
-from controlplane.slo.prometheus.contract_alerts import OUTDATED, UNSEEN, watched_groups
+from controlplane.slo.prometheus.contract_alerts import (
+    CONTRACT_UNSEEN,
+    RULES_OUTDATED,
+    watched_groups,
+)
 from controlplane.slo.prometheus.rules import AlertRule, render
 from controlplane.slo.promised import promises_of
 from tests.controlplane.slo.prometheus.promtool import LINKS, check, contract, firing_alerts
@@ -35,12 +39,15 @@ def rules(tmp_path: Path) -> Path:
     ("series", "firing"),
     [
         ({_enforced("chat@7"): "1x160"}, set()),
-        ({_enforced("chat@7"): "1x160", _enforced("chat@8", "b:8701"): "1x160"}, {OUTDATED}),
-        ({_enforced("chat@7"): "1x80 stale _x79", _enforced("chat@8"): "_x81 1x79"}, {OUTDATED}),
+        ({_enforced("chat@7"): "1x160", _enforced("chat@8", "b:8701"): "1x160"}, {RULES_OUTDATED}),
+        (
+            {_enforced("chat@7"): "1x80 stale _x79", _enforced("chat@8"): "_x81 1x79"},
+            {RULES_OUTDATED},
+        ),
         ({_enforced("chat@7"): "1x150 stale _x9", _enforced("chat@8"): "_x151 1x9"}, set()),
-        ({_enforced("chat@7"): "1x80 stale _x79"}, {UNSEEN}),
+        ({_enforced("chat@7"): "1x80 stale _x79"}, {CONTRACT_UNSEEN}),
         ({_enforced("chat@7"): "1x150 stale _x9"}, set()),
-        ({_enforced("batch@3", deployment="batch"): "1x160"}, {UNSEEN}),
+        ({_enforced("batch@3", deployment="batch"): "1x160"}, {CONTRACT_UNSEEN}),
     ],
     ids=[
         "the revision of the rules",
@@ -67,6 +74,16 @@ def test_they_are_what_prometheus_takes_and_lead_to_runbooks_that_are_there(rule
     for alert in alerts:
         assert alert.annotations["runbook_url"].rpartition("/")[2] in runbook_names()
         assert alert.annotations["contract_revision"] == "chat@7"
+
+
+def test_no_two_deployments_have_rules_in_a_group_of_one_name(tmp_path: Path) -> None:
+    groups = [
+        group
+        for name in ("chat", "chat-budget", "chat-contract")
+        for group in watched_groups(list(promises_of(name, "chat@7", _SPEC)), LINKS).groups
+    ]
+    (tmp_path / "all.yml").write_text(render(groups, ["Made for a test."]))
+    check(tmp_path, ["all.yml"])
 
 
 def test_without_a_promise_nothing_is_watched() -> None:

@@ -7,7 +7,7 @@ import pytest
 from controlplane.slo.engine_histograms import view_by_engine
 from controlplane.slo.prometheus.burning import burning_groups
 from controlplane.slo.prometheus.counting import counting_groups
-from controlplane.slo.prometheus.engine_counting import UNSEEN, engine_counting_groups
+from controlplane.slo.prometheus.engine_counting import ENGINE_UNSEEN, engine_counting_groups
 from controlplane.slo.prometheus.rules import render
 from controlplane.slo.promised import promises_of
 from dataplane.latency import Boundary
@@ -105,9 +105,9 @@ def test_an_engine_that_nobody_scrapes_is_told_and_one_that_is_scraped_is_not(ru
     scraped = {_count(): "0+7x60", _bucket("1.0"): "0+7x60"}
     assert firing_alerts(rules, _FILES, scraped, at="15m") == set()
     lost = {_count(): "0+7x20 stale _x39", _bucket("1.0"): "0+7x20 stale _x39"}
-    assert firing_alerts(rules, _FILES, lost, at="15m") == {UNSEEN}
+    assert firing_alerts(rules, _FILES, lost, at="15m") == {ENGINE_UNSEEN}
     unlabelled = {key.replace('deployment="chat",', ""): each for key, each in scraped.items()}
-    assert firing_alerts(rules, _FILES, unlabelled, at="15m") == {UNSEEN}
+    assert firing_alerts(rules, _FILES, unlabelled, at="15m") == {ENGINE_UNSEEN}
 
 
 def test_a_bad_hour_fires_and_a_good_one_does_not(rules: Path) -> None:

@@ -6,6 +6,7 @@ from dataplane import names
 
 CONTROL_PLANE_JOB, GATEWAY_JOB = "pilothouse-controlplane", "pilothouse-gateway"
 """As the configuration that is shipped calls them."""
+_REPORT_AGE = names.CONTROLPLANE_GATEWAY_REPORT_AGE_SECONDS
 
 CONTROL_PLANE_DOWN = StaticAlert(
     name="PilothouseControlPlaneDown",
@@ -40,7 +41,9 @@ SNAPSHOT_NOT_FOLLOWED = StaticAlert(
 TELEMETRY_STALE = StaticAlert(
     name="PilothouseTelemetryStale",
     severity=Severity.TICKET,
-    expr=f"{names.CONTROLPLANE_GATEWAY_REPORT_AGE_SECONDS} > 60 < 3600",
+    # One that is gone for good is forgotten after an hour; one that is scraped is not gone.
+    expr=f"{_REPORT_AGE} > 60 < 3600 or "
+    f'{_REPORT_AGE} > 60 and on ({names.LABEL_GATEWAY}) up{{job="{GATEWAY_JOB}"}} == 1',
     for_seconds=2 * MINUTE,
     summary="A gateway has not reported for over a minute",
     description="The last report of {{ $labels.gateway }} is {{ $value | humanizeDuration }} "

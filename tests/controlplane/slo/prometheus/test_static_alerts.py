@@ -178,6 +178,18 @@ def test_the_only_control_plane_that_is_down_is_all_of_them(rules: Path) -> None
     assert found == _ALWAYS | {"PilothouseControlPlaneDown", "PilothouseNoControlPlane"}
 
 
+@pytest.mark.parametrize(
+    ("scraped_as", "firing"), [("gateway-0", {"PilothouseTelemetryStale"}), ("gateway-1", set())]
+)
+def test_a_gateway_that_never_reports_is_stale_for_as_long_as_it_is_there(
+    rules: Path, scraped_as: str, firing: set[str]
+) -> None:
+    up = f'up{{{_GATEWAY},gateway="{scraped_as}"}}'
+    series = {key: values for key, values in _WELL.items() if key != _UP}
+    hours = {**series, up: "1x160", _REPORT_AGE: "7000+15x160"}
+    assert firing_alerts(rules, ["static.yml"], hours, at="40m") == _ALWAYS | firing
+
+
 @EACH
 def test_its_runbook_is_there(alert: StaticAlert) -> None:
     assert alert.runbook in runbook_names()

@@ -9,7 +9,10 @@ import hashlib
 from dataclasses import dataclass
 from enum import StrEnum
 
-from controlplane.slo.alert_windows import Severity
+from controlplane.slo.alert_windows import HOUR, Severity
+
+REPEATED_EVERY_SECONDS = 4 * HOUR
+"""What fires on is told again so often, by Alertmanager as by notifiers."""
 
 
 class AlertSource(StrEnum):

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from sqlalchemy.orm import Session
 
 from controlplane.diagnosis.incident_settings import IncidentSettings
-from controlplane.slo.alert import Alert, AlertSource
+from controlplane.slo.alert import REPEATED_EVERY_SECONDS, Alert, AlertSource
 from controlplane.slo.alert_grouping import News, find_incident_of, news_of
-from controlplane.slo.alert_windows import Severity
+from controlplane.slo.alert_windows import HOUR, Severity
 from controlplane.store.alert_tellings import (
     AlertKey,
     KnownTellings,
@@ -25,8 +25,8 @@ from controlplane.store.incident_alert import AlertTelling
 from controlplane.store.incident_lists import list_current
 
 _NS = 10**9
-UNREPEATED_SECONDS = 5 * 3600.0
-"""Alertmanager repeats what fires every four hours (`controlplane.slo.prometheus.alertmanager`)."""
+UNREPEATED_SECONDS = float(REPEATED_EVERY_SECONDS + HOUR)
+"""Without a telling for so long, Alertmanager has been silent for more than it lets pass."""
 
 
 class AlertBook:

@@ -115,15 +115,22 @@ def firing(
 ) -> tuple[Firing, ...]:
     """Grades whose long and short window both burn faster than their factor, the most urgent
     first. Fewer than the terms' `min_events` in the long window fire nothing."""
-    found = []
-    for threshold in thresholds(target, period_seconds, terms):
-        long = counts_over(threshold.grade.long_seconds)
-        short = counts_over(threshold.grade.short_seconds)
-        if threshold.why_left_out is not None or long.total < terms.min_events:
-            continue
-        burns = burn_rate(long, target), burn_rate(short, target)
-        if all(burn is not None and burn > threshold.factor for burn in burns):
-            found.append(
-                Firing(threshold=threshold, long_burn=burns[0] or 0, short_burn=burns[1] or 0)
-            )
-    return tuple(found)
+    fires = (
+        _fires(each, counts_over, target, terms)
+        for each in thresholds(target, period_seconds, terms)
+        if each.why_left_out is None
+    )
+    return tuple(each for each in fires if each is not None)
+
+
+def _fires(
+    threshold: Threshold, counts_over: CountsOver, target: float, terms: AlertTerms
+) -> Firing | None:
+    long = counts_over(threshold.grade.long_seconds)
+    long_burn = burn_rate(long, target)
+    short_burn = burn_rate(counts_over(threshold.grade.short_seconds), target)
+    if long_burn is None or short_burn is None or long.total < terms.min_events:
+        return None
+    if min(long_burn, short_burn) <= threshold.factor:
+        return None
+    return Firing(threshold=threshold, long_burn=long_burn, short_burn=short_burn)

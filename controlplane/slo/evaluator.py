@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from sqlalchemy.orm import Session
 
 from controlplane.operator.observed import ObservedState
-from controlplane.slo.alert import Alert, AlertSubject
+from controlplane.slo.alert import AlertSubject
 from controlplane.slo.alert_windows import MINUTE
 from controlplane.slo.evaluation import AlertCourse, Evaluated, alerts_of
 from controlplane.slo.prometheus.links import Links
@@ -24,14 +23,6 @@ _NS = 10**9
 _GRACE_NS = (SEEN_SECONDS + MINUTE) * _NS
 """A control plane that has just started heard nothing while it was away: until it has listened for
 as long as one must be silent to be unseen, nobody is."""
-
-
-class TakesAlerts(Protocol):
-    """Who keeps alerts, such as the `AlertBook`."""
-
-    def take(self, alerts: Sequence[Alert], now_unix_ns: int) -> None:
-        """What fires and what ended; may be told it again. Raises what its database does."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ class Promise:
     objective: str
     """A signal, or `together`."""
     at_most_seconds: float | None
-    """None for availability and for `together`."""
+    """None for acceptance, availability and `together`."""
     target: float
     """Share of requests, above 0 and below 1."""
     period_seconds: float
@@ -30,7 +30,7 @@ class Promise:
 
     @property
     def name(self) -> str:
-        """Of one alone, for people: `interactive ttft at most 300ms`."""
+        """Of one alone, for people: `interactive ttft`."""
         return f"{self.request_class} {self.objective}"
 
 

@@ -57,16 +57,12 @@ def standing_of(
     covered_seconds: float | None = None,
 ) -> Standing:
     """`is_seen`: a gateway that serves the deployment was heard of late."""
+    counts = {seconds: counts_by_window.get(seconds, NO_EVENTS) for seconds in BURN_WINDOWS}
+    fires = firing(counts.__getitem__, promise.target, promise.period_seconds, promise.alerting)
     min_events = promise.alerting.min_events
-    fires = firing(
-        lambda seconds: counts_by_window.get(seconds, NO_EVENTS),
-        promise.target,
-        promise.period_seconds,
-        promise.alerting,
-    )
     left = remaining_share(budget, promise.target)
     state = state_of(
-        counts_by_window.get(_LONGEST, NO_EVENTS),
+        counts[_LONGEST],
         is_seen=is_seen,
         is_firing=bool(fires),
         is_overspent=budget.total >= min_events and (left is not None and left < 0),
@@ -75,9 +71,7 @@ def standing_of(
     return Standing(
         promise=promise,
         state=state,
-        counts_by_window={
-            seconds: counts_by_window.get(seconds, NO_EVENTS) for seconds in BURN_WINDOWS
-        },
+        counts_by_window=counts,
         budget=budget,
         firing=fires if is_seen else (),
         covered_seconds=covered_seconds,

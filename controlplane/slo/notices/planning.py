@@ -10,15 +10,14 @@ four hours. What was told and ended while nobody could be told of it is told for
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from controlplane.slo.alert import Alert, AlertSubject
-from controlplane.slo.alert_windows import DAY, HOUR, MINUTE, Severity
+from controlplane.slo.alert import REPEATED_EVERY_SECONDS, Alert, AlertSubject
+from controlplane.slo.alert_windows import DAY, MINUTE, Severity
 from controlplane.slo.evaluation import by_deployment
 from controlplane.slo.notices.notice import Notice, NoticeKind
 from controlplane.store.told_alerts import Group, Told
 
 _NS = 10**9
 GROUP_INTERVAL = 5 * MINUTE
-REPEAT_INTERVAL = 4 * HOUR
 GIVES_UP_AFTER = DAY
 
 
@@ -76,22 +75,24 @@ def _plan(
     kind = _kind(new, ended, tellable, is_over=is_over, age_seconds=age)
     if kind is None:
         return None
-    kept = {each.subject: each for each in (*going_on, *tellable)}
-    return Planned(
-        group=group,
-        notice=Notice(
-            kind=kind,
-            deployment=group,
-            at_unix_ns=now_unix_ns,
-            firing=tuple(sorted(tellable, key=_urgency)),
-            ended=tuple(
-                replace(each, ended_at_unix_ns=each.ended_at_unix_ns or now_unix_ns)
-                for each in ended
-            ),
-            num_held_back=num_held_back,
-        ),
-        told=Told(at_unix_ns=now_unix_ns, alerts=tuple(kept.values())) if kept else None,
+    notice = Notice(
+        kind=kind,
+        deployment=group,
+        at_unix_ns=now_unix_ns,
+        firing=tuple(sorted(tellable, key=_urgency)),
+        ended=tuple(_as_ended(each, now_unix_ns) for each in ended),
+        num_held_back=num_held_back,
     )
+    kept = {each.subject: each for each in (*going_on, *tellable)}
+    return Planned(group=group, notice=notice, told=_told(tuple(kept.values()), now_unix_ns))
+
+
+def _told(alerts: tuple[Alert, ...], now_unix_ns: int) -> Told | None:
+    return Told(at_unix_ns=now_unix_ns, alerts=alerts) if alerts else None
+
+
+def _as_ended(alert: Alert, now_unix_ns: int) -> Alert:
+    return replace(alert, ended_at_unix_ns=alert.ended_at_unix_ns or now_unix_ns)
 
 
 def _kind(
@@ -111,7 +112,7 @@ def _kind(
         return NoticeKind.RESOLVED
     if new or _has_page(ended):
         return NoticeKind.FIRING if tellable else NoticeKind.RESOLVED
-    return NoticeKind.REPEAT if tellable and age_seconds >= REPEAT_INTERVAL else None
+    return NoticeKind.REPEAT if tellable and age_seconds >= REPEATED_EVERY_SECONDS else None
 
 
 def _tellable(

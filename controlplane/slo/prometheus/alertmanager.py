@@ -19,7 +19,8 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from controlplane.slo.alert_windows import Severity
+from controlplane.slo.alert import REPEATED_EVERY_SECONDS
+from controlplane.slo.alert_windows import Severity, short
 from controlplane.slo.prometheus.alerts_of_alerting import NOTIFICATIONS_FAILING, WATCHDOG
 from controlplane.slo.prometheus.alerts_of_processes import (
     CONTROL_PLANE_DOWN,
@@ -36,6 +37,7 @@ SELF_TEST = "PilothouseSelfTest"
 """The alert that `pilothouse slo test-alert --alertmanager` sends."""
 _OURS = 'alertname=~"Pilothouse.+"'
 """The control plane takes no others."""
+_REPEAT = short(REPEATED_EVERY_SECONDS)
 _NOBODY, _CONTROL_PLANE, _WATCHDOG = "nobody", "control-plane", "watchdog"
 _FOLLOWS_FROM_NO_CONTROL_PLANE = (
     CONTROL_PLANE_DOWN,
@@ -107,7 +109,7 @@ def _route() -> dict[str, Any]:
 
 
 def _branch(
-    matchers: list[str], receiver: str, *, wait: str, interval: str, repeat: str = "4h"
+    matchers: list[str], receiver: str, *, wait: str, interval: str, repeat: str = _REPEAT
 ) -> dict[str, Any]:
     return {
         "matchers": matchers,

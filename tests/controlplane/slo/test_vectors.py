@@ -5,11 +5,14 @@ from decimal import Decimal
 
 import pytest
 
-from controlplane.slo.alert_windows import DAY, HOUR, MINUTE, GradeName, grades_of
-from controlplane.slo.alerting import DEFAULT_MIN_EVENTS, AlertTerms, firing, thresholds
+from controlplane.slo.alert_windows import BURN_WINDOWS, DAY, HOUR, MINUTE, GradeName, grades_of
+from controlplane.slo.alerting import AlertTerms, firing, thresholds
 from controlplane.slo.burn_rate import burn_rate, percent, seconds_to_exhaustion
 from controlplane.slo.event_counts import NO_EVENTS, EventCounts
-from controlplane.slo.state import SLOState, state_of
+from controlplane.slo.promised import promises_of
+from controlplane.slo.standing import Standing, standing_of
+from controlplane.slo.state import SLOState
+from tests.controlplane.slo.prometheus.promtool import contract
 from tests.controlplane.slo.recorded_counts import CountSlot, RecordedCounts
 
 PERIOD = 30 * DAY
@@ -142,28 +145,28 @@ def test_no_alert_fires_of_a_burn_that_never_spends_the_budget(days: int) -> Non
     assert kept[0].grade.name == "page_quick"
 
 
+def _standing(counts: EventCounts, *, is_seen: bool) -> Standing:
+    """`counts` in every window, of a promise of 99.9 %."""
+    spec = contract([{"signal": "availability", "for": "99.9%"}])
+    [promise] = promises_of("chat", "chat@7", spec)
+    return standing_of(promise, dict.fromkeys(BURN_WINDOWS, counts), counts, is_seen=is_seen)
+
+
 def test_t7_silence_of_a_service_that_is_there_is_too_little_data_and_pages_nobody() -> None:
-    flat = RecordedCounts(MINUTE, [])
-    assert _names(flat, 0.999, 10 * MINUTE) == []
-    state = state_of(
-        flat.over(3 * DAY, 10 * MINUTE),
-        is_seen=True,
-        is_firing=False,
-        is_overspent=False,
-        min_events=DEFAULT_MIN_EVENTS,
-    )
-    assert state is SLOState.INSUFFICIENT_DATA
+    standing = _standing(NO_EVENTS, is_seen=True)
+    assert standing.state is SLOState.INSUFFICIENT_DATA
+    assert standing.firing == ()
+    assert standing.burn(HOUR) is None
 
 
-def test_t8_a_service_that_nobody_can_see_has_no_data_whatever_was_counted() -> None:
-    state = state_of(
-        EventCounts(good=1000, total=1000),
-        is_seen=False,
-        is_firing=False,
-        is_overspent=False,
-        min_events=DEFAULT_MIN_EVENTS,
+def test_t8_a_service_that_nobody_can_see_has_no_data_and_burns_nothing() -> None:
+    outage = EventCounts(good=0, total=1000)
+    assert [each.threshold.grade.name for each in _standing(outage, is_seen=True).firing] == list(
+        GradeName
     )
-    assert state is SLOState.NO_DATA
+    unseen = _standing(outage, is_seen=False)
+    assert unseen.state is SLOState.NO_DATA
+    assert unseen.firing == ()
 
 
 def test_one_failure_of_a_few_requests_fires_nothing() -> None:

@@ -179,7 +179,7 @@ def test_promtool_finds_no_fault_and_every_target_answers_where_it_is_sought(
     placed.write_text(PROMETHEUS.read_text().replace("/etc/prometheus/key/viewer.key", str(key)))
     run([find_program("promtool"), "check", "config", str(placed)])
     text = PROMETHEUS.read_text()
-    for job in ("controlplane", "gateway", "replica"):
+    for job in ("controlplane", "gateway", "replica", "observed"):
         assert f"job_name: pilothouse-{job}" in text
 
 

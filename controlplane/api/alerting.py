@@ -3,6 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 
 from fastapi import APIRouter, HTTPException, Request
+from starlette.datastructures import State
 
 from controlplane.api.alerting_views import (
     AlertingView,
@@ -24,9 +25,15 @@ router = APIRouter(prefix="/api/v1/slo", tags=["slo"])
 @router.get("/alerting")
 def get_alerting(request: Request) -> AlertingView:
     """When objectives were last evaluated here, and how each notifier fares."""
-    worker: AlertingWorker = request.app.state.alerting
+    return view_alerting(request.app.state)
+
+
+def view_alerting(state: State) -> AlertingView:
+    """As of now."""
+    worker: AlertingWorker = state.alerting
     last = worker.last
     return AlertingView(
+        as_of_unix_ns=wall_clock(),
         is_on=worker.settings.is_on,
         evaluate_seconds=worker.settings.evaluate_seconds,
         evaluated_at_unix_ns=None if last is None else last.at_unix_ns,

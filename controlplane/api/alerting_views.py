@@ -3,6 +3,9 @@ stands in a file, and its name alone is shown."""
 
 from dataclasses import dataclass
 
+_OVERDUE_AFTER_SECONDS, _OVERDUE_AFTER_TIMES = 120.0, 3
+"""What an evaluation may be late by: so long, or so many times as long as it is apart."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotifierView:
@@ -28,6 +31,7 @@ class NotifierView:
 class AlertingView:
     """Of one control plane."""
 
+    as_of_unix_ns: int
     is_on: bool
     evaluate_seconds: float
     evaluated_at_unix_ns: int | None
@@ -40,6 +44,20 @@ class AlertingView:
     """Why the last evaluation failed; None when it did not."""
     num_firing: int | None
     notifiers: list[NotifierView]
+
+    @property
+    def evaluated_seconds_ago(self) -> float | None:
+        """None: it was not evaluated yet."""
+        if self.evaluated_at_unix_ns is None:
+            return None
+        return max(0.0, (self.as_of_unix_ns - self.evaluated_at_unix_ns) / 1e9)
+
+    @property
+    def is_overdue(self) -> bool:
+        """An evaluation has begun and does not come to its end: no error tells that."""
+        ago = self.evaluated_seconds_ago
+        bound = max(_OVERDUE_AFTER_SECONDS, _OVERDUE_AFTER_TIMES * self.evaluate_seconds)
+        return self.is_on and ago is not None and ago > bound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

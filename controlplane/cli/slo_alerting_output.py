@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from controlplane.api.alerting_views import AlertingView, NotifierView
-from controlplane.console.formatting import duration
+from controlplane.console.formatting import age, duration
 
 
 def alerting_lines(view: AlertingView) -> Iterator[str]:
@@ -22,9 +22,11 @@ def _evaluation(view: AlertingView) -> str:
         return f"the last evaluation failed, of {view.num_failed_passes} that did: {view.error}"
     if view.evaluated_at_unix_ns is None:
         return "objectives were not evaluated yet"
+    last = f"{age(view.evaluated_seconds_ago)} ago"
+    late = "; the one under way does not end" if view.is_overdue else ""
     return (
-        f"{view.num_promises} objectives are evaluated every {view.evaluate_seconds:g} s, "
-        f"in {duration(view.pass_seconds)}; {view.num_firing} alerts fire"
+        f"{view.num_promises} objectives are evaluated every {view.evaluate_seconds:g} s, last "
+        f"{last}, in {duration(view.pass_seconds)}; {view.num_firing} alerts fire{late}"
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from controlplane.api.alert_views import HeardView
 from controlplane.api.alerting_views import AlertingView
+from controlplane.console.formatting import age
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +37,10 @@ def _own(alerting: AlertingView) -> Iterator[Hearing]:
         return
     if alerting.error is not None:
         yield Hearing(text=f"The last evaluation failed: {alerting.error}", is_trouble=True)
+    elif alerting.is_overdue:
+        ago = age(alerting.evaluated_seconds_ago)
+        text = f"The last evaluation was {ago} ago, and the one under way does not end"
+        yield Hearing(text=text, is_trouble=True)
     failing = [each for each in alerting.notifiers if each.error is not None]
     for each in failing:
         yield Hearing(text=f"Notifier {each.name} failed: {each.error}", is_trouble=True)

@@ -17,6 +17,7 @@ _NOTIFIER = NotifierView(
     error=None,
 )
 _ALERTING = AlertingView(
+    as_of_unix_ns=1,
     is_on=True,
     evaluate_seconds=30,
     evaluated_at_unix_ns=1,
@@ -64,6 +65,17 @@ def test_what_fails_is_named_before_what_works() -> None:
     ]
     silent = replace(_HEARD, state="silent", what="alerting was not heard for 9 min")
     assert told(_ALERTING, silent)[0][1]
+
+
+def test_an_evaluation_that_does_not_end_is_a_trouble_though_nothing_failed() -> None:
+    on = replace(_ALERTING, notifiers=[_NOTIFIER])
+    assert told(replace(on, as_of_unix_ns=120 * 10**9)) == told(on)
+    late = replace(on, as_of_unix_ns=600 * 10**9)
+    assert told(late)[0] == (
+        "The last evaluation was 9 min ago, and the one under way does not end",
+        True,
+    )
+    assert told(replace(late, evaluate_seconds=300)) == told(on)
 
 
 def test_notifiers_of_an_evaluation_that_is_off_tell_nobody() -> None:

@@ -13,6 +13,9 @@ from controlplane.store.connection import DatabaseKind, database_urls
 from controlplane.store.retention import StorageSettings
 from dataplane.access import AuthMode
 
+_THIS_MACHINE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+"""Who listens on every address is called by none of these names."""
+
 
 class ControlPlaneSettings(BaseModel):
     """Where it listens and where its state is."""
@@ -57,9 +60,13 @@ class ControlPlaneSettings(BaseModel):
             OperatorSettings(drain_seconds=self.drain_seconds),
             self.storage,
             self.always_on,
-            replace(self.alerting, console_url=self._console_url),
+            replace(self.alerting, console_url=self.console_url),
         )
 
     @property
-    def _console_url(self) -> str:
-        return self.alerting.console_url or f"http://{self.host}:{self.port}"
+    def console_url(self) -> str:
+        """Where alerts lead to, unless somebody says where browsers reach the console: this machine
+        at least opens it."""
+        host = _THIS_MACHINE.get(self.host, self.host)
+        address = f"[{host}]" if ":" in host else host
+        return self.alerting.console_url or f"http://{address}:{self.port}"

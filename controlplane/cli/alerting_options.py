@@ -1,11 +1,12 @@
 """Whether objectives are evaluated by the control plane itself, and who is told: options of what
 runs one. Imports nothing heavy."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
 
+from controlplane.cli.options import check_console_url
 from controlplane.slo.alerting_settings import (
     BUILT_IN_KINDS,
     AlertingSettings,
@@ -75,8 +76,9 @@ _OPTIONS = (
         "--console-url",
         envvar="PILOTHOUSE_CONSOLE_URL",
         show_envvar=True,
+        callback=check_console_url,
         help="Where alerts lead to, as browsers reach the console. Default: where the control "
-        "plane listens.",
+        "plane listens, as this machine reaches it.",
     ),
 )
 
@@ -89,7 +91,9 @@ def alerting_options(command: Command) -> Command:
 
 
 def alerting_arguments(given: Mapping[str, Any]) -> tuple[str, ...]:
-    """The same options for another process, from what `alerting_options` passed to a command."""
+    """The same options for another process, from what `alerting_options` passed to a command.
+    Raises click.UsageError for what that would refuse."""
+    _check_names(given["notifiers"])
     told = (
         text
         for plan in given["notifiers"]
@@ -102,13 +106,17 @@ def alerting_arguments(given: Mapping[str, Any]) -> tuple[str, ...]:
 
 def read_alerting(given: Mapping[str, Any]) -> AlertingSettings:
     """From what `alerting_options` passed to a command. Raises click.UsageError."""
-    names = [plan.name for plan in given["notifiers"]]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise click.UsageError(f"two notifiers are called {twice}: rename one of them")
+    _check_names(given["notifiers"])
     return AlertingSettings(
         is_on=given["alerting"] == "on",
         evaluate_seconds=given["evaluate_seconds"],
         notifiers=tuple(given["notifiers"]),
         console_url=given["console_url"],
     )
+
+
+def _check_names(plans: Sequence[NotifierPlan]) -> None:
+    names = [plan.name for plan in plans]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise click.UsageError(f"--notify: two are called {twice}: rename one of them")

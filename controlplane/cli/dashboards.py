@@ -11,6 +11,7 @@ from controlplane.cli.client import convert_answer, get_json, url_option
 from controlplane.cli.examples import examples
 from controlplane.cli.exit_codes import ExitCode
 from controlplane.cli.failures import CallError
+from controlplane.cli.options import check_console_url
 from controlplane.cli.output_file import check_folder_is_there, write_file
 from controlplane.cli.terminal import say
 
@@ -46,6 +47,7 @@ _MESSAGE = "pilothouse slo dashboards"
 )
 @click.option(
     "--console-url",
+    callback=check_console_url,
     help="Where links lead to, as browsers reach the console. Default: --url.",
 )
 @url_option

@@ -1,6 +1,7 @@
 """Options that several commands take, each written once."""
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -50,6 +51,18 @@ def _check_url(
     except DatabaseUrlError as error:
         raise click.BadParameter(str(error)) from error
     return value
+
+
+def check_console_url(
+    _context: click.Context, _parameter: click.Parameter, value: str | None
+) -> str | None:
+    """A callback of options that say where links lead to: without a scheme they would lead
+    nowhere."""
+    if value is None or re.match("https?://[^/]", value):
+        return value
+    raise click.BadParameter(
+        f"{value!r} is no address that a browser opens: write it as https://pilothouse.example"
+    )
 
 
 def _database_url_option(kind: str, says: str) -> Callable[[Command], Command]:

@@ -9,7 +9,7 @@ from controlplane.cli.client import convert_answer, get_json, url_option
 from controlplane.cli.completion_words import complete_deployments
 from controlplane.cli.dashboards import dashboards
 from controlplane.cli.examples import examples
-from controlplane.cli.options import table_option
+from controlplane.cli.options import check_console_url, table_option
 from controlplane.cli.output_file import check_folder, write_file
 from controlplane.cli.slo_presets import presets_command
 from controlplane.cli.slo_silence import maintenance, silence, silences, unsilence
@@ -90,6 +90,7 @@ def status(deployment: str | None, output: str, url: str) -> None:
 )
 @click.option(
     "--console-url",
+    callback=check_console_url,
     help="Where alerts lead to, as browsers reach the console. Default: --url.",
 )
 @click.option(

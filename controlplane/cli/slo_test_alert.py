@@ -9,6 +9,7 @@ from controlplane.cli.options import table_option
 from controlplane.cli.terminal import say, say_json
 
 _PATH = "/api/v1/slo"
+_WAIT_SECONDS = 60.0
 
 
 @click.command(
@@ -31,13 +32,11 @@ _PATH = "/api/v1/slo"
     "--wait",
     "wait_seconds",
     type=click.FloatRange(min=1, max=3600),
-    default=60,
-    show_default=True,
-    help="With --alertmanager: seconds to wait for each of the two.",
+    help="With --alertmanager: seconds to wait for each of the two. Default: 60.",
 )
 @table_option("what the API answers.")
 @url_option
-def test_alert(alertmanager: str | None, wait_seconds: float, output: str, url: str) -> None:
+def test_alert(alertmanager: str | None, wait_seconds: float | None, output: str, url: str) -> None:
     """Send a marked test alert through every notifier of the control plane.
 
     Past silences and whatever was told before. Exit code 1: one of them did not take it, or there
@@ -46,10 +45,14 @@ def test_alert(alertmanager: str | None, wait_seconds: float, output: str, url: 
     With --alertmanager it goes the way of Prometheus' alerts instead, and becomes an incident of
     the installation that resolves at once. Exit code 1: it got stuck, and where is said.
     """
+    if alertmanager is None and wait_seconds is not None:
+        raise click.UsageError("--wait goes with --alertmanager: notifiers answer at once")
     if alertmanager is not None:
+        if output == "json":
+            raise click.UsageError("--output json is of notifiers, and not of --alertmanager")
         from controlplane.cli.delivered_alert import deliver_test_alert
 
-        deliver_test_alert(alertmanager, url, wait_seconds)
+        deliver_test_alert(alertmanager, url, wait_seconds or _WAIT_SECONDS)
         return
     from controlplane.api.alerting_views import TestedNotifiers
 

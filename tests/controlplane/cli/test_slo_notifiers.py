@@ -101,6 +101,35 @@ def test_options_say_the_same_to_another_process(tmp_path: Path) -> None:
     assert read_alerting(given).notifiers[0].file == file
 
 
+@pytest.mark.parametrize("command", ["serve", "controlplane"])
+def test_two_of_one_name_are_refused_before_anything_starts(command: str, tmp_path: Path) -> None:
+    (tmp_path / "url").write_text("https://example.com")
+    told = [
+        "--notify",
+        f"oncall=slack:{tmp_path}/url",
+        "--notify",
+        f"oncall=webhook:{tmp_path}/url",
+    ]
+    result = CliRunner().invoke(main, [command, "--state-dir", str(tmp_path / "state"), *told])
+    assert result.exit_code == ExitCode.USAGE
+    assert "two are called oncall" in result.output
+    assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize("command", [["serve"], ["slo", "render", "chat"], ["slo", "dashboards"]])
+def test_an_address_that_no_browser_opens_is_refused(command: list[str]) -> None:
+    result = CliRunner().invoke(main, [*command, "--console-url", "console.example.com"])
+    assert result.exit_code == ExitCode.USAGE
+    assert "https://pilothouse.example" in result.output
+
+
+@pytest.mark.parametrize(
+    "words", [["--wait", "5"], ["--alertmanager", "http://127.0.0.1:9", "-o", "json"]]
+)
+def test_what_would_be_passed_over_is_refused(words: list[str]) -> None:
+    assert _run("http://127.0.0.1:9", "test-alert", *words).exit_code == ExitCode.USAGE
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [

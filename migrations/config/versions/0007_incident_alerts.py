@@ -48,7 +48,13 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drop them with all they hold. Incidents that had nothing but alerts stay, without them."""
+    """Drop them with all they hold, and incidents of which alerts alone tell: releases of before
+    know none without a finding. What alerts did in the course of others stays as a note."""
+    told_alone = "SELECT incident_id FROM incidents WHERE mechanism = ''"
+    for table in ("incident_alerts", "incident_findings", "incident_events"):
+        op.execute(f"DELETE FROM {table} WHERE incident_id IN ({told_alone})")
+    op.execute("DELETE FROM incidents WHERE mechanism = ''")
+    op.execute("UPDATE incident_events SET kind = 'note' WHERE kind IN ('alerted', 'ended')")
     op.drop_table("alerting_heard")
     op.drop_index("incident_alerts_by_fingerprint", table_name="incident_alerts")
     op.drop_table("incident_alerts")

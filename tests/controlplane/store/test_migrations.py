@@ -126,6 +126,37 @@ def test_the_output_of_requests_that_were_lost_before_is_called_unknown(
     database.close()
 
 
+def test_what_alerts_alone_told_of_is_taken_back_with_them(databases: Databases) -> None:
+    """Releases of before fail at an incident without a mechanism, and at events of alerts."""
+    url, kind = databases.empty_url(), DatabaseKind.CONFIG
+    migrate(url, kind, "0007")
+    with connected(url) as connection:
+        for incident_id, mechanism in (("alerted", ""), ("found", "queue.overload")):
+            connection.execute(
+                text(
+                    "INSERT INTO incidents (incident_id, deployment, state, mechanism, confidence,"
+                    " opened_at_unix_ns, last_seen_at_unix_ns, num_reopened)"
+                    " VALUES (:incident_id, 'chat', 'open', :mechanism, '', 1, 1, 0)"
+                ),
+                {"incident_id": incident_id, "mechanism": mechanism},
+            )
+            for event in ("opened", "alerted", "ended"):
+                connection.execute(
+                    text(
+                        "INSERT INTO incident_events (incident_id, at_unix_ns, kind, actor, what)"
+                        " VALUES (:incident_id, 1, :event, 'pilothouse', 'x')"
+                    ),
+                    {"incident_id": incident_id, "event": event},
+                )
+        connection.commit()
+    migrate(url, kind, "0006")
+    with connected(url) as connection:
+        query = text("SELECT incident_id, kind FROM incident_events ORDER BY id")
+        found = [tuple(row) for row in connection.execute(query)]
+        assert found == [("found", "opened"), ("found", "note"), ("found", "note")]
+        assert connection.scalars(text("SELECT incident_id FROM incidents")).all() == ["found"]
+
+
 @each_kind
 def test_an_upgrade_that_is_only_tried_leaves_the_older_schema(
     databases: Databases, kind: DatabaseKind

@@ -11,7 +11,7 @@ from controlplane.store.count_parts import CountPart, parts_of
 from controlplane.store.request_tables import HourCountRow, MinuteCountRow
 
 _PREFIX = "objective."
-_GOOD, _TOTAL = ".good", ".total"
+_GOOD = "good"
 _ROWS_AT_ONCE = 5_000
 
 
@@ -36,18 +36,19 @@ def read_objective_counts(
 ) -> dict[ObjectiveKey, GoodAndTotal]:
     """What was judged from `start_unix` until before `end_unix`, whole minutes both, whichever
     revision of a contract judged it. An objective that judged nothing is absent."""
-    sums: Counter[tuple[str, str, str]] = Counter()
+    good, total = Counter[ObjectiveKey](), Counter[ObjectiveKey]()
     for part in parts_of(start_unix, end_unix):
         for name, request_class, measure, value in session.execute(_query(part, deployment)):
-            sums[name, request_class, measure] += int(value)
-    found = {}
-    for (name, request_class, measure), total in sums.items():
-        if not measure.endswith(_TOTAL):
-            continue
-        objective = measure.removeprefix(_PREFIX).removesuffix(_TOTAL)
-        good = sums[name, request_class, f"{_PREFIX}{objective}{_GOOD}"]
-        found[ObjectiveKey(name, request_class, objective)] = GoodAndTotal(good, total)
-    return found
+            objective, is_good = _objective_of(measure)
+            counted = good if is_good else total
+            counted[ObjectiveKey(name, request_class, objective)] += int(value)
+    return {key: GoodAndTotal(good[key], number) for key, number in total.items()}
+
+
+def _objective_of(measure: str) -> tuple[str, bool]:
+    """Its objective, and whether it counts those that met it; else those that it applied to."""
+    objective, _, word = measure.removeprefix(_PREFIX).rpartition(".")
+    return objective, word == _GOOD
 
 
 def _query(part: CountPart, deployment: str | None) -> Select[str, str, str, int]:
@@ -73,24 +74,30 @@ class ObjectiveSlot(NamedTuple):
 
 def read_minutes(session: Session, start_unix: int, end_unix: int) -> Iterator[ObjectiveSlot]:
     """By the minute in which they were judged, of whole minutes, in no order."""
-    return _slots(session, CountPart(MinuteCountRow, start_unix, end_unix))
+    return read_slots(session, CountPart(MinuteCountRow, start_unix, end_unix))
 
 
 def read_hours(session: Session, start_unix: int, end_unix: int) -> Iterator[ObjectiveSlot]:
     """The same of whole hours."""
-    return _slots(session, CountPart(HourCountRow, start_unix, end_unix))
+    return read_slots(session, CountPart(HourCountRow, start_unix, end_unix))
 
 
-def _slots(session: Session, part: CountPart) -> Iterator[ObjectiveSlot]:
+def read_slots(
+    session: Session, part: CountPart, deployment: str | None = None
+) -> Iterator[ObjectiveSlot]:
+    """By the minutes or hours of the table that `part` is read from, in no order."""
     table = part.table
     columns = (part.at, table.deployment, table.request_class, table.measure)
-    rows = session.execute(
+    query = (
         select(*columns, func.sum(table.value))
         .where(part.is_within, table.measure.like(f"{_PREFIX}%"))
-        .group_by(*columns),
+        .group_by(*columns)
+    )
+    rows = session.execute(
+        query if deployment is None else query.where(table.deployment == deployment),
         execution_options={"yield_per": _ROWS_AT_ONCE},
     )
     for at_unix, name, request_class, measure, value in rows:
-        objective, _, word = measure.removeprefix(_PREFIX).rpartition(".")
+        objective, is_good = _objective_of(measure)
         key = ObjectiveKey(name, request_class, objective)
-        yield ObjectiveSlot(int(at_unix), key, f".{word}" == _GOOD, int(value))
+        yield ObjectiveSlot(int(at_unix), key, is_good, int(value))

@@ -52,9 +52,10 @@ def collect_alerts(state: State) -> Iterator[Metric]:
     yield from counters.collect()
     with state.config_db.reading() as session:
         heard = read_heard(session)
-    for each in heard:
+    last = max((each.heard_at_unix_ns for each in heard), default=None)
+    if last is not None:
         yield GaugeMetricFamily(
             names.CONTROLPLANE_ALERTING_HEARD_AGE_SECONDS,
             "Time since Alertmanager last delivered the watchdog.",
-            max(0.0, (wall_clock() - each.heard_at_unix_ns) / 1e9),
+            max(0.0, (wall_clock() - last) / 1e9),
         )

@@ -66,9 +66,7 @@ class AlertView:
     """Why nobody is notified of it now; None: people are, or it does not fire."""
 
 
-def view_alert(
-    alert: "StoredAlert", silences: Iterable["Silence"] = (), now_unix_ns: int = 0
-) -> AlertView:
+def view_alert(alert: "StoredAlert", silences: Iterable["Silence"], now_unix_ns: int) -> AlertView:
     """One alert, in the words of who told it last. `silences`: those in force."""
     subject, last = alert.subject, alert.last
     silence = find_silence(silences, subject, now_unix_ns) if alert.is_firing else None

@@ -98,7 +98,10 @@ def read_payload(payload: WebhookPayload) -> ReadPayload:
             watchdogs.append(told)
             continue
         found = _read(told)
-        (alerts if isinstance(found, Alert) else refused).append(found)  # type: ignore[arg-type]
+        if isinstance(found, Alert):
+            alerts.append(found)
+        else:
+            refused.append(found)
     ended = [_unix_ns(each.endsAt) for each in watchdogs if each.status == "resolved"]
     is_well = any(each.status == "firing" for each in watchdogs)
     return ReadPayload(

@@ -35,8 +35,11 @@ class _Budget:
 
 
 def read_spent(state: State, incident: StoredIncident, now_unix_ns: int) -> list[SpentView]:
-    """One for each objective that alerts of the incident tell of, in their order."""
-    budgets = list(_budgets(incident, now_unix_ns))
+    """One for each objective that alerts of the incident tell of, in their order; none of one of
+    the installation, which promises nothing."""
+    if incident.deployment is None:
+        return []
+    budgets = list(_budgets(incident, incident.deployment, now_unix_ns))
     is_open = incident.state is IncidentState.OPEN
     standings = _standings(state, incident.deployment, now_unix_ns) if budgets and is_open else {}
     return [
@@ -45,7 +48,7 @@ def read_spent(state: State, incident: StoredIncident, now_unix_ns: int) -> list
     ]
 
 
-def _budgets(incident: StoredIncident, now_unix_ns: int) -> Iterator[_Budget]:
+def _budgets(incident: StoredIncident, deployment: str, now_unix_ns: int) -> Iterator[_Budget]:
     by_objective: dict[tuple[str, str], list[StoredAlert]] = {}
     for alert in incident.alerts:
         subject = alert.subject
@@ -54,7 +57,7 @@ def _budgets(incident: StoredIncident, now_unix_ns: int) -> Iterator[_Budget]:
             by_objective.setdefault(key, []).append(alert)
     for (request_class, objective), alerts in by_objective.items():
         yield _Budget(
-            deployment=incident.deployment or "",
+            deployment=deployment,
             request_class=request_class,
             objective=objective,
             since_unix_ns=min(_saw_from(each) for each in alerts),
@@ -103,11 +106,9 @@ def _query(budget: _Budget) -> dict[str, str]:
 
 
 def _standings(
-    state: State, deployment: str | None, now_unix_ns: int
+    state: State, deployment: str, now_unix_ns: int
 ) -> dict[tuple[str, str], StandingView]:
     """By class and objective; nothing of a deployment that is gone."""
-    if deployment is None:
-        return {}
     try:
         found = read_standing_list(state, now_unix_ns, deployment).standings
     except HTTPException:

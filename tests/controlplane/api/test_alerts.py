@@ -136,6 +136,16 @@ def test_alerts_can_be_asked_for_by_deployment_and_of_the_installation(
     assert names_of("?deployment=mail") == []
 
 
+def test_an_objective_of_no_deployment_has_no_budget_that_requests_spent(
+    alertmanager: TestClient, viewer: TestClient
+) -> None:
+    """A rule that somebody federated without its label: its class may be that of any deployment."""
+    alertmanager.post(HOOK, json=delivery(burn(started=at(-60), deployment="")))
+    [firing] = viewer.get("/api/v1/alerts?deployment=").json()["alerts"]
+    assert firing["objective"] == "ttft"
+    assert viewer.get(f"/api/v1/incidents/{firing['incident_id']}").json()["spent"] == []
+
+
 def test_processes_are_told_apart_by_the_label_that_names_them(
     alertmanager: TestClient, viewer: TestClient
 ) -> None:

@@ -90,7 +90,7 @@ def keep_begun(session: Session, incident_id: str, alert: Alert, now_unix_ns: in
     session.flush()
 
 
-def keep_told(session: Session, incident_id: str, alert: Alert, now_unix_ns: int) -> None:
+def keep_telling(session: Session, incident_id: str, alert: Alert, now_unix_ns: int) -> None:
     """That it goes on, or has ended."""
     row = _find(session, incident_id, alert)
     if row is None:

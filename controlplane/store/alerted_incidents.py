@@ -6,7 +6,7 @@ To which one an alert belongs is decided in `controlplane.slo.alert_grouping`; h
 from sqlalchemy.orm import Session
 
 from controlplane.slo.alert import Alert
-from controlplane.store.alert_tellings import keep_begun, keep_told
+from controlplane.store.alert_tellings import keep_begun, keep_telling
 from controlplane.store.incident import (
     MAX_LISTED_SPELLS,
     IncidentEventKind,
@@ -49,7 +49,7 @@ def tell_alert(
     """It still fires, or it ended, `why` where nobody said so. Once no alert of an incident fires,
     one that nothing else tells of is over; where diagnosis found something, that says when."""
     row = get_row(session, incident_id)
-    keep_told(session, incident_id, alert, now_unix_ns)
+    keep_telling(session, incident_id, alert, now_unix_ns)
     told = read_row(session, row, MAX_LISTED_SPELLS)
     now = _find(told, alert)
     if row.state != IncidentState.OPEN:

@@ -165,7 +165,7 @@ def _burn(promises: Sequence[Promise]) -> Panel:
     told = ", ".join(f"{factors[factor]} {factor:g}" for factor in sorted(factors, reverse=True))
     return Panel(
         title="Burn rate of the last hour",
-        says=f"Times the pace at which the budget lasts its period. Alerts: {told}.",
+        says=f"Times the pace at which the budget lasts its period. Alerts: {told or 'none'}.",
         bounds=tuple(sorted(factors)),
         queries=[
             Query(

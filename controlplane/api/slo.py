@@ -8,7 +8,7 @@ from fastapi import APIRouter, HTTPException, Query, Request
 from starlette.datastructures import State
 
 from controlplane.api.slo_observed import engine_view, with_engine_notes
-from controlplane.api.slo_silenced import view_standings
+from controlplane.api.slo_silenced import view_in_force, view_standings
 from controlplane.api.slo_views import RulesView, StandingList
 from controlplane.slo.prometheus.alertmanager import (
     Delivery,
@@ -22,9 +22,8 @@ from controlplane.slo.prometheus.engine_counting import engine_counting_groups
 from controlplane.slo.prometheus.links import Links
 from controlplane.slo.prometheus.rules import render
 from controlplane.slo.prometheus.static_alerts import static_groups
-from controlplane.slo.promised import Promise, promises_of
+from controlplane.slo.promised_now import promises_now
 from controlplane.slo.reading import StandingReader
-from controlplane.specs.contract import SLOContractSpec
 from controlplane.store.deployments import DesiredDeployment, list_readable_deployments
 from dataplane.clock import wall_clock
 
@@ -96,16 +95,16 @@ def read_standing_list(state: State, now_unix_ns: int, deployment: str | None) -
         found = [each for each in found if each.name == deployment]
         if not found:
             raise HTTPException(404, f"there is no deployment {deployment[:128]}")
-    promises = [promise for each in found for promise in _promises(each)]
+    promises = list(promises_now(found))
     reader: StandingReader = state.standings
     with state.request_db.reading() as session:
         standings = reader.read(session, promises, now_unix_ns // 10**9)
+    views = view_standings(state, standings, now_unix_ns, deployment)
     return StandingList(
         as_of_unix_ns=now_unix_ns,
-        standings=with_engine_notes(
-            state, found, view_standings(state, standings, now_unix_ns, deployment)
-        ),
+        standings=with_engine_notes(state, found, views),
         unpromised=[each.name for each in found if each.revisions.contract is None],
+        silences=view_in_force(state, views, now_unix_ns),
     )
 
 
@@ -136,7 +135,7 @@ def _rules_of(
 def _rules_of_one(state: State, desired: DesiredDeployment, links: Links) -> Burning:
     view = engine_view(state, desired)
     if view is None:
-        return watched_groups(_promises(desired), links)
+        return watched_groups(list(promises_now([desired])), links)
     burning = burning_groups([each.promise for each in view.objectives], links)
     return Burning(
         groups=(*engine_counting_groups(view.objectives, links), *burning.groups),
@@ -147,13 +146,6 @@ def _rules_of_one(state: State, desired: DesiredDeployment, links: Links) -> Bur
 def _deployments(state: State) -> list[DesiredDeployment]:
     with state.config_db.reading() as session:
         return list_readable_deployments(session)[0]
-
-
-def _promises(desired: DesiredDeployment) -> list[Promise]:
-    contract = desired.revisions.contract
-    if contract is None:
-        return []
-    return list(promises_of(desired.name, contract.label, contract.spec(SLOContractSpec)))
 
 
 def _contract_name(desired: DesiredDeployment) -> str | None:

@@ -15,8 +15,8 @@ from controlplane.slo.alert_windows import MINUTE
 from controlplane.slo.budget_course import budget_course
 from controlplane.slo.burn_rate import percent
 from controlplane.slo.event_counts import NO_EVENTS, EventCounts
-from controlplane.slo.promised import Promise, promises_of
-from controlplane.specs.contract import SLOContractSpec
+from controlplane.slo.promised import Promise
+from controlplane.slo.promised_now import promises_now
 from controlplane.specs.quantity import format_duration
 from controlplane.store.database import Database
 from controlplane.store.deployments import list_readable_deployments
@@ -108,10 +108,9 @@ def _promises(database: Database, deployment: str) -> list[Promise]:
     found = next((each for each in desired if each.name == deployment), None)
     if found is None:
         raise BudgetError(f"there is no deployment {deployment[:128]}")
-    contract = found.revisions.contract
-    if contract is None:
+    if found.revisions.contract is None:
         raise BudgetError(f"{deployment} is under no contract: it has no budget")
-    return list(promises_of(deployment, contract.label, contract.spec(SLOContractSpec)))
+    return list(promises_now([found]))
 
 
 def _span(range_: str, now_unix_ns: int) -> SeriesSpan:

@@ -54,9 +54,7 @@ def with_engine_notes(
         if view is not None:
             why |= _reasons(view)
     return [
-        replace(each, left_out=[*each.left_out, *reasons])
-        if (reasons := why.get(_key(each)))
-        else each
+        replace(each, notes=reasons) if (reasons := why.get(_key(each))) else each
         for each in standings
     ]
 

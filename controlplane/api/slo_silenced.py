@@ -7,7 +7,12 @@ from dataclasses import replace
 from sqlalchemy.orm import Session
 from starlette.datastructures import State
 
-from controlplane.api.silence_views import MaintenanceSpent, view_silenced
+from controlplane.api.silence_views import (
+    MaintenanceSpent,
+    SilenceView,
+    view_silence,
+    view_silenced,
+)
 from controlplane.api.slo_views import FiringView, StandingView, view_standing
 from controlplane.slo.alert import AlertSubject
 from controlplane.slo.alert_windows import MINUTE, Severity
@@ -21,7 +26,7 @@ from controlplane.store.objective_counts import (
     ObjectiveKey,
     read_objective_counts,
 )
-from controlplane.store.silences import list_touching
+from controlplane.store.silences import list_in_force, list_touching
 
 _NOTHING = GoodAndTotal(0, 0)
 
@@ -41,6 +46,23 @@ def view_standings(
             replace(view, maintenance=reader.spent(each.promise, each.budget.bad))
             for each, view in zip(standings, views, strict=True)
         ]
+
+
+def view_in_force(
+    state: State, standings: Sequence[StandingView], now_unix_ns: int
+) -> list[SilenceView]:
+    """Those that keep alerts of any of `standings` back, whether one fires or not: who looks at
+    what is well must see that nobody would be told if it were not."""
+    with state.config_db.reading() as session:
+        in_force = list_in_force(session, now_unix_ns)
+    return [
+        view_silence(silence, now_unix_ns)
+        for silence in in_force
+        if any(
+            silence.scope.is_about(each.deployment, each.request_class, each.objective)
+            for each in standings
+        )
+    ]
 
 
 def with_silences(

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from controlplane.api.silence_views import MaintenanceSpent, SilencedView
+from controlplane.api.silence_views import MaintenanceSpent, SilencedView, SilenceView
 
 if TYPE_CHECKING:  # whoever only reads answers (the command line) does without the database
     from controlplane.slo.alerting import Firing
@@ -68,6 +68,9 @@ class StandingView:
     left_out: list[str]
     """Alerts that can never fire at this target, or that the contract turns off: a sentence
     each."""
+    notes: list[str]
+    """Of a deployment that is only observed: who counts this objective and how, or why nobody
+    can."""
     maintenance: MaintenanceSpent | None = None
     """What of the budget was spent in planned maintenance; None: no part of the period was."""
 
@@ -80,6 +83,9 @@ class StandingList:
     standings: list[StandingView]
     unpromised: list[str]
     """Deployments without a contract."""
+    silences: list[SilenceView]
+    """In force now, that keep alerts of any of `standings` back, whether one fires or not: the
+    newest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +124,7 @@ def view_standing(standing: "Standing") -> StandingView:
         burns=_burns(standing),
         firing=[_view_firing(each) for each in standing.firing],
         left_out=list(left_out(promise.target, promise.period_seconds, promise.alerting)),
+        notes=[],
     )
 
 

@@ -27,12 +27,3 @@ class SpentView:
     def with_requests(self, requests: list[RequestSummary], *, has_more: bool) -> "SpentView":
         """The same with the last of its requests."""
         return replace(self, requests=requests, has_more=has_more)
-
-
-def how_it_stands(standing: StandingView) -> str:
-    """For people: `burns at 12.3 times the pace that it bears over 1h, 61 % is left`."""
-    burn = next((each.burn_rate for each in standing.burns if each.window == "1h"), None)
-    pace = "an unknown rate" if burn is None else f"{burn:,.1f} times the pace that it bears"
-    left = standing.budget_remaining
-    remaining = "what is left is unknown" if left is None else f"{left * 100:,.0f} % is left"
-    return f"burns at {pace} over 1h, {remaining}"

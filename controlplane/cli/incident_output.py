@@ -11,8 +11,10 @@ from controlplane.api.incident_views import (
     IncidentLine,
     IncidentList,
 )
-from controlplane.api.spent_views import SpentView, how_it_stands
+from controlplane.api.spent_views import SpentView
+from controlplane.cli.silence_output import silenced_words
 from controlplane.cli.terminal import continued, instant, table
+from controlplane.console.budget_bar import how_it_stands
 
 _MAX_CHANGES = 8
 _MAX_SPELLS = 3
@@ -106,9 +108,8 @@ def _alert(alert: AlertView, now_unix_ns: int) -> Iterator[str]:
         yield f"  from {since}{until}, says {told.source}, last {ago} ago"
     if alert.contract_revision is not None:
         yield f"  by contract {alert.contract_revision}"
-    if (silenced := alert.silenced) is not None:
-        why = continued(silenced.reason, "  ")
-        yield f"  silenced until {instant(silenced.until_unix_ns)} by {silenced.by}: {why}"
+    if alert.silenced is not None:
+        yield f"  {continued(silenced_words(alert.silenced), '  ')}"
 
 
 def _finding(each: FindingView) -> Iterator[str]:

@@ -10,7 +10,7 @@ from controlplane.api.silence_views import (
     SilencePlan,
     SilenceView,
 )
-from controlplane.cli.terminal import instant, table
+from controlplane.cli.terminal import continued, instant, table
 
 NONE_THERE = "nothing is silenced and no maintenance is planned: people are told of every alert"
 
@@ -59,6 +59,14 @@ def plan_lines(plan: SilencePlan) -> list[str]:
     if plan.overlapping:
         lines.append(f"It overlaps {', '.join(plan.overlapping)}; whichever lasts longer counts.")
     return [*lines, "Nothing was made."]
+
+
+def kept_back_line(it: SilenceView) -> str:
+    """Of one that is in force, for who asks how promises stand."""
+    return (
+        f"nobody is told here of alerts of {it.what} until {instant(it.until_unix_ns)}: "
+        f"{it.kind} {it.silence_id} by {it.created_by}: {continued(it.reason, '  ')}"
+    )
 
 
 def silenced_words(silenced: SilencedView) -> str:

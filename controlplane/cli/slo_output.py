@@ -6,9 +6,9 @@ from rich.table import Table
 from rich.text import Text
 
 from controlplane.api.slo_views import StandingList, StandingView
-from controlplane.cli.silence_output import silenced_words
+from controlplane.cli.silence_output import kept_back_line
 from controlplane.cli.terminal import printable
-from controlplane.console.formatting import UNKNOWN, duration, share
+from controlplane.console.formatting import UNKNOWN, budget_share, burn, duration, share
 from controlplane.slo.burn_rate import percent
 
 _WINDOWS = ("5m", "1h", "6h", "3d")
@@ -34,10 +34,10 @@ def status_notes(view: StandingList) -> list[str]:
         *(
             f"{each.deployment} {each.request_class} {each.objective}: {sentence}"
             for each in view.standings
-            for sentence in each.left_out
+            for sentence in (*each.left_out, *each.notes)
         ),
         *_coverage(view),
-        *_silenced(view),
+        *(kept_back_line(each) for each in view.silences),
         *_maintenance(view),
         *(f"{name} is under no contract: nothing is promised" for name in view.unpromised),
         *([] if view.standings or view.unpromised else ["There is no deployment"]),
@@ -55,17 +55,6 @@ def _coverage(view: StandingList) -> list[str]:
         f"{name}: what is left of its budgets of {duration(period)} is of the last "
         f"{duration(covered)}, which is as far as counts go back"
         for name, period, covered in young
-    ]
-
-
-def _silenced(view: StandingList) -> list[str]:
-    """Alerts that fire and that nobody is told of, with the reason."""
-    return [
-        f"{each.deployment} {each.request_class} {each.objective}: {firing.grade} is "
-        f"{silenced_words(firing.silenced)}"
-        for each in view.standings
-        for firing in each.firing
-        if firing.silenced is not None
     ]
 
 
@@ -89,15 +78,8 @@ def _cells(standing: StandingView) -> Iterable[str]:
     yield standing.state.replace("_", " ")
     yield percent(standing.target)
     for window in _WINDOWS:
-        rate = burns.get(window)
-        yield UNKNOWN if rate is None else f"{rate:.1f}"
-    left = standing.budget_remaining
-    yield UNKNOWN if left is None else _left(left)
+        yield burn(burns.get(window)) or UNKNOWN
+    yield str(budget_share(standing.budget_remaining) or UNKNOWN)
     yield ", ".join(
         f"{each.grade} (silenced)" if each.silenced else each.grade for each in standing.firing
     )
-
-
-def _left(remaining: float) -> str:
-    """Overspent is below zero, and says by how much."""
-    return f"{remaining * 100:.1f} %"

@@ -1,10 +1,10 @@
-"""The geometry of an error budget as a bar: what is left of it, and how much of its period the
-counts cover. Pure; templates only draw."""
+"""An error budget as a bar and in words: what is left of it, and how much of its period the counts
+cover. Pure; templates only draw."""
 
 from dataclasses import dataclass
 
 from controlplane.api.slo_views import StandingView
-from controlplane.console.formatting import age, budget_share
+from controlplane.console.formatting import age, budget_share, burn
 
 WIDTH = 100.0
 _DAY = 86_400
@@ -48,3 +48,12 @@ def _covered_words(standing: StandingView) -> str:
     if standing.covered_seconds is None:
         return f"unknown how much of {period} is counted"
     return f"{age(standing.covered_seconds)} of {period} counted"
+
+
+def how_it_stands(standing: StandingView) -> str:
+    """For people: `burns at 12.3 times the pace that it bears over 1h, 61.0 % is left`."""
+    rate = burn(next((each.burn_rate for each in standing.burns if each.window == "1h"), None))
+    pace = "an unknown rate" if rate is None else f"{rate} times the pace that it bears"
+    left = budget_share(standing.budget_remaining)
+    remaining = "what is left is unknown" if left is None else f"{left} is left"
+    return f"burns at {pace} over 1h, {remaining}"

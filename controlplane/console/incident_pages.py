@@ -10,8 +10,8 @@ from controlplane.api.authentication import principal_of
 from controlplane.api.authorization import find_refusal
 from controlplane.api.free_text import check_free_text
 from controlplane.api.incidents import change_incident, read_incident, read_incidents
-from controlplane.api.spent_views import how_it_stands
 from controlplane.console.answers import error_page, page, sentence
+from controlplane.console.budget_bar import how_it_stands
 from controlplane.console.forms import check_form
 from controlplane.console.runbook_page import runbook_html, runbook_url
 from controlplane.runbooks import INDEX, find_runbook

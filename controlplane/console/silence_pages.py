@@ -17,9 +17,8 @@ from controlplane.api.silences import MAX_LISTED, finish_silence, make_silence, 
 from controlplane.console.answers import page, sentence
 from controlplane.console.forms import check_form
 from controlplane.slo.alert_windows import Severity
-from controlplane.slo.promised import promises_of
+from controlplane.slo.promised_now import promises_now
 from controlplane.slo.silences import SilenceKind, SilenceScope
-from controlplane.specs.contract import SLOContractSpec
 from controlplane.specs.quantity import parse_duration
 from controlplane.store.deployments import list_readable_deployments
 from controlplane.store.silences import NewSilence
@@ -150,12 +149,7 @@ def _choices(state: State) -> dict[str, list[str]]:
     """What the forms offer."""
     with state.config_db.reading() as session:
         deployments, _ = list_readable_deployments(session)
-    promises = [
-        promise
-        for each in deployments
-        if (contract := each.revisions.contract) is not None
-        for promise in promises_of(each.name, contract.label, contract.spec(SLOContractSpec))
-    ]
+    promises = list(promises_now(deployments))
     return {
         "deployments": [each.name for each in deployments],
         "classes": sorted({each.request_class for each in promises}),

@@ -7,16 +7,17 @@ from fastapi.responses import Response
 from starlette.datastructures import State
 
 from controlplane.api.alert_views import AlertView, view_alert
-from controlplane.api.alerting import get_alerting
+from controlplane.api.alerting import view_alerting
 from controlplane.api.alerts import read_heard_views
 from controlplane.api.slo import read_standing_list
 from controlplane.api.slo_budget import DEFAULT_RANGE, RANGES
 from controlplane.api.slo_views import StandingView
 from controlplane.console.answers import error_page, page
-from controlplane.console.budget_bar import BudgetBar, draw_budget
+from controlplane.console.budget_bar import draw_budget
 from controlplane.console.who_hears import who_hears
 from controlplane.slo.alert_windows import Severity
 from controlplane.slo.state import SLOState
+from controlplane.store.incident import IncidentState
 from controlplane.store.incident_lists import list_incidents
 from controlplane.store.silences import list_in_force
 from dataplane import names
@@ -25,15 +26,15 @@ from dataplane.clock import wall_clock
 router = APIRouter(include_in_schema=False)
 
 _MAX_INCIDENTS = 50
-"""Whose alerts the page of a deployment lists."""
+"""That are over, and whose alerts the page of a deployment lists."""
 _SPENT_WINDOWS = ("1h", "6h", "3d")
 
 
 @router.get("/slo")
 def promises(request: Request) -> Response:
     """How every promise stands, the deployments in trouble first."""
-    now = wall_clock()
-    view = read_standing_list(request.app.state, now, None)
+    state, now = request.app.state, wall_clock()
+    view = read_standing_list(state, now, None)
     groups: dict[str, list[StandingView]] = {}
     for each in view.standings:
         groups.setdefault(each.deployment, []).append(each)
@@ -46,14 +47,14 @@ def promises(request: Request) -> Response:
         page="slo",
         view=view,
         groups=ordered,
-        bars=_bars(view.standings),
+        draw_budget=draw_budget,
         trouble=_trouble(view.standings),
-        hearing=who_hears(get_alerting(request), read_heard_views(request.app.state, now)),
+        hearing=who_hears(view_alerting(state), read_heard_views(state, now)),
     )
 
 
 @router.get("/slo/{deployment}")
-def promises_of(deployment: str, request: Request) -> Response:
+def of_deployment(deployment: str, request: Request) -> Response:
     """One deployment's: budgets over time, burn rates, alerts, what spent them, what is silent."""
     state, now = request.app.state, wall_clock()
     range_ = request.query_params.get("range") or DEFAULT_RANGE
@@ -74,10 +75,10 @@ def promises_of(deployment: str, request: Request) -> Response:
         name=deployment,
         view=view,
         standings=sorted(view.standings, key=urgency),
-        bars=_bars(view.standings),
+        draw_budget=draw_budget,
         trouble=_trouble(view.standings),
         alerts=_alerts(state, deployment, now),
-        spent={_key(each): _spent(each) for each in view.standings},
+        spent=_spent,
         range=range_,
         ranges=[(each, f"{path}?{urlencode({'range': each})}") for each in RANGES],
         url=path if range_ == DEFAULT_RANGE else f"{path}?{urlencode({'range': range_})}",
@@ -99,14 +100,6 @@ def urgency(standing: StandingView) -> tuple[int, float]:
     return rank, 1.0 if left is None else left
 
 
-def _key(standing: StandingView) -> str:
-    return f"{standing.deployment} {standing.request_class} {standing.objective}"
-
-
-def _bars(standings: list[StandingView]) -> dict[str, BudgetBar | None]:
-    return {_key(each): draw_budget(each) for each in standings}
-
-
 def _trouble(standings: list[StandingView]) -> list[StandingView]:
     """Those that breach, the most urgent first."""
     found = [each for each in standings if each.state == SLOState.BREACHING.value]
@@ -114,9 +107,14 @@ def _trouble(standings: list[StandingView]) -> list[StandingView]:
 
 
 def _alerts(state: State, deployment: str, now_unix_ns: int) -> list[AlertView]:
-    """Of its newest incidents: those that fire first, then the last to begin."""
+    """Of its open incidents, and the newest of the others: those that fire first, then the last to
+    begin."""
+    is_open, is_over = IncidentState.OPEN, IncidentState.RESOLVED
     with state.config_db.reading() as session:
-        incidents = list_incidents(session, deployment=deployment, limit=_MAX_INCIDENTS)
+        incidents = [
+            *list_incidents(session, deployment=deployment, state=is_open, limit=None),
+            *list_incidents(session, deployment=deployment, state=is_over, limit=_MAX_INCIDENTS),
+        ]
         silences = list_in_force(session, now_unix_ns)
     found = [
         view_alert(alert, silences, now_unix_ns) for each in incidents for alert in each.alerts

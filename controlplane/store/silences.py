@@ -13,9 +13,8 @@ from sqlalchemy import Select, func, or_, select
 from sqlalchemy.orm import Session
 
 from controlplane.slo.alert_windows import Severity
-from controlplane.slo.promised import promises_of
+from controlplane.slo.promised_now import promises_now
 from controlplane.slo.silences import Silence, SilenceKind, SilenceScope
-from controlplane.specs.contract import SLOContractSpec
 from controlplane.store.audit import record_change
 from controlplane.store.deployments import list_readable_deployments
 from controlplane.store.silence_tables import SilenceRow
@@ -182,22 +181,15 @@ def _check_time(wanted: NewSilence, now_unix_ns: int) -> None:
 def _check_scope(session: Session, wanted: NewSilence) -> None:
     """A misspelt name would silence nothing, and nobody would know."""
     scope = wanted.scope
-    deployments = {each.name: each for each in list_readable_deployments(session)[0]}
-    if scope.deployment is not None and scope.deployment not in deployments:
+    deployments = list_readable_deployments(session)[0]
+    names = sorted(each.name for each in deployments)
+    if scope.deployment is not None and scope.deployment not in names:
         raise SilenceError(
-            f"there is no deployment {scope.deployment!r}; there are "
-            f"{', '.join(sorted(deployments)) or 'none'}"
+            f"there is no deployment {scope.deployment!r}; there are {', '.join(names) or 'none'}"
         )
-    promises = [
-        promise
-        for name, desired in deployments.items()
-        if scope.deployment in (None, name) and desired.revisions.contract is not None
-        for promise in promises_of(
-            name,
-            desired.revisions.contract.label,
-            desired.revisions.contract.spec(SLOContractSpec),
-        )
-    ]
+    promises = list(
+        promises_now(each for each in deployments if scope.deployment in (None, each.name))
+    )
     _check_named("request_class", scope.request_class, {each.request_class for each in promises})
     of_class = [each for each in promises if scope.request_class in (None, each.request_class)]
     _check_named("objective", scope.objective, {each.objective for each in of_class})

@@ -97,6 +97,24 @@ def test_an_alert_that_is_silenced_fires_on_and_says_until_when_and_by_whom(
     assert quiet["budget_remaining"] == loud["budget_remaining"]
 
 
+def test_a_silence_is_told_where_nothing_fires_and_not_of_what_it_does_not_touch(
+    operator: TestClient,
+) -> None:
+    def told(deployment: str) -> list[str]:
+        answer = operator.get("/api/v1/slo", params={"deployment": deployment}).json()
+        assert not any(each["firing"] for each in answer["standings"])
+        return [each["silence_id"] for each in answer["silences"]]
+
+    assert told("chat") == []
+    narrow = make(operator, _SILENCE | {"request_class": "interactive", "objective": "ttft"})
+    make(operator, _MAINTENANCE | {"from_unix_ns": time.time_ns() + _HOUR_NS})
+    assert told("chat") == [narrow["silence_id"]]
+    assert "Nobody is told here of alerts of" in operator.get("/slo/chat").text
+    ended = f"/api/v1/silences/{narrow['silence_id']}"
+    assert operator.delete(ended, params={"reason": "mended"}).status_code == 200
+    assert told("chat") == []
+
+
 def test_a_silence_of_tickets_lets_pages_through(plane: GuardedPlane, operator: TestClient) -> None:
     burn(plane)
     make(operator, _SILENCE | {"severity": "ticket"})

@@ -55,6 +55,14 @@ def test_a_silence_is_listed_with_its_reason_until_it_is_ended_and_then_kept() -
     assert "by local" in run("silences", "--all").output
 
 
+def test_how_promises_stand_says_that_nobody_would_be_told() -> None:
+    assert "nobody is told" not in run("status", "chat").output
+    assert silence("--severity", "page").exit_code == 0
+    said = run("status", "chat").output
+    assert "nobody is told here of alerts of chat, pages only" in said
+    assert "anna is on it" in said
+
+
 def test_maintenance_is_planned_ahead() -> None:
     planned = run(
         "maintenance", "chat", "--from", "+2h", "--for", "30m", "--reason", "disks", "-o", "json"

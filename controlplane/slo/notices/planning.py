@@ -31,7 +31,7 @@ class Planned:
     told: Told | None
 
 
-def plan(
+def plan_notices(
     firing: Sequence[Alert],
     told: Mapping[Group, Told],
     is_silenced: Callable[[AlertSubject], bool],

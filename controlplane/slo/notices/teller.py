@@ -16,7 +16,7 @@ from controlplane.hooks import Notifier, NotifyError
 from controlplane.slo.alert import Alert, AlertSubject
 from controlplane.slo.alerting_settings import NotifierPlan
 from controlplane.slo.notices.notice import Notice
-from controlplane.slo.notices.planning import Planned, plan
+from controlplane.slo.notices.planning import Planned, plan_notices
 from controlplane.store.database import Database
 from controlplane.store.told_alerts import Group, Told, keep_told, read_told
 from dataplane.clock import WallClock
@@ -135,7 +135,7 @@ class Teller:
 
     def _due(self, situation: Situation, told: dict[Group, Told]) -> list[Planned]:
         """What failed comes last: what one deployment's message lacks holds no other's back."""
-        found = plan(
+        found = plan_notices(
             situation.firing, told, situation.is_silenced, self._console_url, self._clock()
         )
         return sorted(found, key=lambda each: each.group in self._failed)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from controlplane.slo.alert import Alert, AlertSubject
 from controlplane.slo.alert_windows import DAY, HOUR, MINUTE, Severity
 from controlplane.slo.notices.notice import Notice, NoticeKind
-from controlplane.slo.notices.planning import plan
+from controlplane.slo.notices.planning import plan_notices
 from controlplane.store.told_alerts import Group, Told
 from tests.controlplane.slo.burning_alert import burning
 
@@ -29,7 +29,7 @@ class People:
         """What they are told `after` so many seconds."""
         self.now += after
         heard = []
-        for each in plan(firing, self.told, silenced, "http://console", self.now * NS):
+        for each in plan_notices(firing, self.told, silenced, "http://console", self.now * NS):
             self.told.pop(each.group, None)
             if each.told is not None:
                 self.told[each.group] = each.told
@@ -118,7 +118,7 @@ def test_a_silenced_page_still_holds_its_tickets_back() -> None:
 
 def test_an_end_that_nobody_could_be_told_of_for_a_day_is_let_go() -> None:
     told: Mapping[Group, Told] = {"chat": Told(at_unix_ns=0, alerts=(PAGE,))}
-    (late,) = plan([], told, lambda _: False, "", (DAY + 1) * NS)
+    (late,) = plan_notices([], told, lambda _: False, "", (DAY + 1) * NS)
     assert late.notice is None
     assert late.told is None
 

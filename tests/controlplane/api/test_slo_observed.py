@@ -79,3 +79,11 @@ def test_its_standing_is_no_data_here_and_says_who_counts_it(viewer: TestClient)
     assert "250ms" in rescaled
     assert len(by_objective["availability"]["notes"]) == 1
     assert {tuple(each["left_out"]) for each in by_objective.values()} == {()}
+
+
+def test_its_page_says_who_counts_it_and_blames_no_gateway(viewer: TestClient) -> None:
+    page = viewer.get("/slo/seen").text
+    assert 'id="observed"' in page
+    assert 'id="never"' not in page
+    assert "2 are of engines that are only observed" in page
+    assert "no gateway that serves" not in page

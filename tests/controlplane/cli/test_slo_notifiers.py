@@ -9,9 +9,11 @@ import httpx
 import pytest
 from click.testing import CliRunner, Result
 
+from controlplane.api.alerting_views import AlertingView
 from controlplane.cli import main
 from controlplane.cli.alerting_options import alerting_arguments, read_alerting
 from controlplane.cli.exit_codes import ExitCode
+from controlplane.cli.slo_alerting_output import alerting_lines
 from controlplane.slo.alerting_settings import AlertingSettings, parse_plan
 from tests.controlplane.control_plane_server import serve_control_plane
 from tests.controlplane.slo.notices.webhook_server import SECRET, WebhookServer, serve_webhook
@@ -81,7 +83,26 @@ def test_how_alerting_goes_is_told_without_the_address(hook: WebhookServer, tmp_
         assert SECRET not in answer.text
         assert [each["name"] for each in answer.json()["notifiers"]] == ["hook-0"]
         assert SECRET not in httpx.get(f"{url}/metrics").text
-        assert _run(url, "alerting").exit_code == ExitCode.OK
+        told = _run(url, "alerting")
+        assert told.exit_code == ExitCode.OK
+        assert "does not end" not in told.output
+
+
+def test_an_evaluation_that_does_not_end_is_told() -> None:
+    view = AlertingView(
+        as_of_unix_ns=900 * 10**9,
+        is_on=True,
+        evaluate_seconds=30,
+        evaluated_at_unix_ns=0,
+        pass_seconds=0.1,
+        num_promises=4,
+        num_failed_passes=0,
+        error=None,
+        num_firing=0,
+        notifiers=[],
+    )
+    assert "last 15 min ago" in next(alerting_lines(view))
+    assert "does not end" in next(alerting_lines(view))
 
 
 def test_options_say_the_same_to_another_process(tmp_path: Path) -> None:

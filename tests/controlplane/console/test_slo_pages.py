@@ -9,7 +9,7 @@ from fastapi.testclient import TestClient
 
 from controlplane.api.slo import read_standing_list
 from controlplane.api.slo_views import FiringView, StandingView
-from controlplane.console.budget_bar import draw_budget
+from controlplane.console.budget_bar import draw_budget, how_it_stands
 from controlplane.console.slo_pages import urgency
 from controlplane.store.counts import add_counts
 from controlplane.store.request_rows import CountKey
@@ -18,18 +18,18 @@ from ops.seeded_budgets import store_budgets, store_silences
 from ops.seeded_state import deploy, store_gauges
 from tests.controlplane.console.reading import page, words
 
-NOW_NS = time.time_ns()
 _FORM = {"deployment": "chat", "lasts": "2h", "reason": "anna is <b>on</b> it"}
 
 
 @pytest.fixture
 def seeded(app: FastAPI) -> FastAPI:
     """With a budget that burns now: a thousand bad ones in the last minutes."""
-    deploy(app.state.config_db, NOW_NS, has_trouble=False)
-    store_budgets(app.state.request_db, NOW_NS)
-    store_silences(app.state.config_db, NOW_NS)
-    store_gauges(app.state.request_db, NOW_NS)
-    names = (NOW_NS // 10**9 // 60 * 60 - 60, "chat", "interactive", "acme", "chat@1")
+    now_ns = time.time_ns()
+    deploy(app.state.config_db, now_ns, has_trouble=False)
+    store_budgets(app.state.request_db, now_ns)
+    store_silences(app.state.config_db, now_ns)
+    store_gauges(app.state.request_db, now_ns)
+    names = (now_ns // 10**9 // 60 * 60 - 60, "chat", "interactive", "acme", "chat@1")
     with app.state.request_db.session() as session:
         add_counts(session, {CountKey(*names, "objective.availability.total"): 1000})
     return app
@@ -109,6 +109,12 @@ def test_a_bar_is_as_long_as_what_is_left_and_says_what_is_counted(seeded: FastA
     assert over is not None
     assert (over.left, over.is_overspent, over.words) == (0.0, True, "-1,900.0 % left")
     assert draw_budget(replace(found, budget_remaining=None)) is None
+
+
+def test_a_budget_is_whole_in_words_only_where_nothing_is_missing(seeded: FastAPI) -> None:
+    found = replace(standing(seeded), budget_remaining=0.9996, burns=[])
+    assert how_it_stands(found) == "burns at an unknown rate over 1h, 99.96 % is left"
+    assert how_it_stands(replace(found, budget_remaining=None)).endswith("what is left is unknown")
 
 
 def test_pages_come_before_tickets_and_these_before_what_nobody_knows(seeded: FastAPI) -> None:

@@ -13,6 +13,7 @@ from controlplane.slo.prometheus.links import Links
 from controlplane.slo.promised import promises_of
 from controlplane.specs.contract import SLOContractSpec
 from controlplane.specs.documents import load_documents
+from dashboards.contract import Contracted
 from dashboards.rendering import render_contracts, render_general
 
 FOLDER = Path(__file__).parent / "generated"
@@ -24,7 +25,8 @@ def rendered() -> dict[str, str]:
     """Texts by the name of their file."""
     revision, spec = _demo_contract()
     promises = list(promises_of("chat", revision, spec))
-    return render_general(LINKS) | render_contracts([(spec.boundary, promises)], LINKS)
+    demo = Contracted(promises=promises, boundary=spec.boundary)
+    return render_general(LINKS) | render_contracts([demo], LINKS)
 
 
 def _demo_contract() -> tuple[str, SLOContractSpec]:

@@ -6,6 +6,7 @@ says where gateways enforce another revision than its own.
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from controlplane.slo.alerting import thresholds
 from controlplane.slo.burn_rate import percent
@@ -25,8 +26,20 @@ _DAY = 86_400
 _OBJECTIVE = f"{{{{{names.LABEL_OBJECTIVE}}}}}"
 
 
-def contract(promises: Sequence[Promise], boundary: Boundary) -> Plan:
-    """Of the promises of one deployment, of one revision: at least one."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contracted:
+    """One deployment under a contract."""
+
+    promises: Sequence[Promise]
+    """Of one revision; at least one."""
+    boundary: Boundary
+    is_observed_only: bool = False
+    """No request of it passes through a gateway: what gateways measure would show nothing."""
+
+
+def contract(of: Contracted) -> Plan:
+    """The promises of one deployment, and what became of them."""
+    promises, boundary = of.promises, of.boundary
     deployment, revision = promises[0].deployment, promises[0].contract_revision
     by_class: dict[str, list[Promise]] = {}
     for promise in promises:
@@ -38,8 +51,8 @@ def contract(promises: Sequence[Promise], boundary: Boundary) -> Plan:
         is_of=label_is(names.LABEL_DEPLOYMENT, deployment),
         console_path=f"/deployments/{deployment}",
         rows=[
-            _document(promises, boundary),
-            *(_class_row(name, made, boundary) for name, made in by_class.items()),
+            _document(of),
+            *(_class_row(name, made, of) for name, made in by_class.items()),
         ],
     )
 
@@ -52,11 +65,12 @@ def _uid(deployment: str) -> str:
     return f"pilothouse-slo-{digest}"
 
 
-def _document(promises: Sequence[Promise], boundary: Boundary) -> Row:
+def _document(of: Contracted) -> Row:
+    enforced = [] if of.is_observed_only else [_other_revisions(of.promises[0])]
     return Row(
-        title=f"Contract {promises[0].contract_revision}",
+        title=f"Contract {of.promises[0].contract_revision}",
         height=7,
-        panels=[_note(promises, boundary), _other_revisions(promises[0])],
+        panels=[_note(of.promises, of.boundary), *enforced],
     )
 
 
@@ -98,8 +112,9 @@ def _other_revisions(promise: Promise) -> Panel:
     )
 
 
-def _class_row(name: str, promises: Sequence[Promise], boundary: Boundary) -> Row:
-    latencies = [panel for each in promises if (panel := _latency(each, boundary)) is not None]
+def _class_row(name: str, promises: Sequence[Promise], of: Contracted) -> Row:
+    measured = [] if of.is_observed_only else promises
+    latencies = [panel for each in measured if (panel := _latency(each, of.boundary)) is not None]
     return Row(
         title=f"{name}, {promises[0].contract_revision}",
         panels=[*latencies, _attainment(promises), _burn(promises), _budget(promises)],

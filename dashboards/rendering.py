@@ -6,14 +6,12 @@ from collections.abc import Iterable
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 
 from controlplane.slo.prometheus.links import Links
-from controlplane.slo.promised import Promise
 from dashboards.admission import admission
-from dashboards.contract import contract
+from dashboards.contract import Contracted, contract
 from dashboards.control_plane import control_plane
 from dashboards.deployment import deployment
 from dashboards.fleet import fleet
 from dashboards.frame import Plan, build
-from dataplane.latency import Boundary
 
 
 def render_general(links: Links) -> dict[str, str]:
@@ -21,11 +19,9 @@ def render_general(links: Links) -> dict[str, str]:
     return _render((fleet(), deployment(), admission(), control_plane()), links)
 
 
-def render_contracts(
-    contracts: Iterable[tuple[Boundary, list[Promise]]], links: Links
-) -> dict[str, str]:
+def render_contracts(contracts: Iterable[Contracted], links: Links) -> dict[str, str]:
     """JSON by the name of its file: one for the promises of each deployment."""
-    return _render((contract(promises, boundary) for boundary, promises in contracts), links)
+    return _render(map(contract, contracts), links)
 
 
 def _render(plans: Iterable[Plan], links: Links) -> dict[str, str]:

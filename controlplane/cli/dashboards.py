@@ -16,8 +16,7 @@ from controlplane.cli.output_file import check_folder_is_there, write_file
 from controlplane.cli.terminal import say
 
 if TYPE_CHECKING:
-    from controlplane.slo.promised import Promise
-    from dataplane.latency import Boundary
+    from dashboards.contract import Contracted
 
 _MESSAGE = "pilothouse slo dashboards"
 
@@ -98,12 +97,14 @@ def _render(name: str | None, url: str, console_url: str) -> dict[str, str]:
     return texts if name is not None else render_general(links) | texts
 
 
-def _contracts(name: str | None, url: str) -> Iterator[tuple["Boundary", list["Promise"]]]:
+def _contracts(name: str | None, url: str) -> Iterator["Contracted"]:
     """What each deployment under the contract `name`, or under any, is promised."""
     from controlplane.api.slo_views import StandingList
     from controlplane.slo.promised import promises_of
+    from dashboards.contract import Contracted
 
     view = convert_answer(url, get_json(url, "/api/v1/slo"), StandingList)
+    observed = {each.deployment for each in view.standings if each.notes}
     revisions = {each.deployment: each.contract_revision for each in view.standings}
     chosen = {
         deployment: revision
@@ -118,7 +119,11 @@ def _contracts(name: str | None, url: str) -> Iterator[tuple["Boundary", list["P
         )
     for deployment, revision in sorted(chosen.items()):
         spec = _spec(url, revision)
-        yield spec.boundary, list(promises_of(deployment, revision, spec))
+        yield Contracted(
+            promises=list(promises_of(deployment, revision, spec)),
+            boundary=spec.boundary,
+            is_observed_only=deployment in observed,
+        )
 
 
 def _spec(url: str, revision: str) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 
 from controlplane.slo.prometheus.links import Links
 from controlplane.slo.promised import promises_of
+from dashboards.contract import Contracted
 from dashboards.rendering import render_contracts
 from dataplane.latency import Boundary
 from tests.controlplane.slo.prometheus.promtool import contract
@@ -20,9 +21,15 @@ def made(
     revision: str = "chat@7",
     deployment: str = "chat",
     boundary: Boundary = Boundary.SERVER,
+    *,
+    is_observed_only: bool = False,
 ) -> dict[str, Any]:
-    promises = list(promises_of(deployment, revision, contract(objectives)))
-    [text] = render_contracts([(boundary, promises)], LINKS).values()
+    of = Contracted(
+        promises=list(promises_of(deployment, revision, contract(objectives))),
+        boundary=boundary,
+        is_observed_only=is_observed_only,
+    )
+    [text] = render_contracts([of], LINKS).values()
     loaded: dict[str, Any] = json.loads(text)
     return loaded
 
@@ -75,6 +82,14 @@ def test_what_no_histogram_tells_has_its_counts_alone() -> None:
     titles = [each["title"] for each in made([AVAILABLE])["panels"]]
     assert not [title for title in titles if title.startswith("availability")]
     assert {"Attainment of the last hour", "Error budget left"} <= set(titles)
+
+
+def test_of_an_engine_that_is_only_observed_nothing_is_asked_that_gateways_measure() -> None:
+    seen, observed = made([TTFT]), made([TTFT], is_observed_only=True)
+    assert "pilothouse_gateway_" in json.dumps(seen["panels"])
+    assert "pilothouse_gateway_" not in json.dumps(observed["panels"])
+    titles = {each["title"] for each in observed["panels"]}
+    assert {"What is promised", "Attainment of the last hour", "Error budget left"} <= titles
 
 
 def test_it_is_read_at_the_boundary_of_the_contract() -> None:

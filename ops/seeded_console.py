@@ -18,27 +18,7 @@ from random import Random
 import uvicorn
 from fastapi import FastAPI
 
-from controlplane.api import (
-    access,
-    alerts,
-    audit,
-    config,
-    config_history,
-    deployments,
-    diagnosis,
-    events,
-    incidents,
-    otlp,
-    overrides,
-    overview,
-    records,
-    requests,
-    series,
-    silences,
-    slo,
-    slo_budget,
-    usage,
-)
+from controlplane.api.app import api_routes
 from controlplane.api.authentication import install_authentication
 from controlplane.api.shared import install_shared
 from controlplane.console.pages import install_console
@@ -75,11 +55,6 @@ from ops.seeded_state import (
     under_seeded_config,
 )
 
-_MODULES = (
-    access, alerts, audit, config, config_history, deployments, diagnosis, events, incidents, otlp,
-    overrides, overview, records, requests, series, silences, slo, slo_budget, usage,
-)  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True)
 class SeededOperator:
@@ -92,8 +67,7 @@ def create_app(state_dir: Path, urls: Mapping[DatabaseKind, str] | None = None) 
     """The console and the API below it, over empty databases in `state_dir` or at `urls`."""
     urls = urls or database_urls(state_dir, None, None)
     app = FastAPI(title="Pilothouse")
-    for module in _MODULES:
-        app.include_router(module.router)
+    app.router.routes.extend(api_routes())
     for kind, name in ((DatabaseKind.CONFIG, "config_db"), (DatabaseKind.REQUESTS, "request_db")):
         setattr(app.state, name, create_or_open_database(urls[kind], kind))
     app.state.observed = ObservedState()

@@ -24,6 +24,7 @@ from dataplane.engine_metrics.signal import Signal
 _NS = 10**9
 _EVERY = 5
 _WATCHED = 600
+_LOOK_EVERY = 90
 _DEPLOYMENT, _OTHER = "chat", "summarize"
 _CALM_AGO, _OVER_AGO, _THRASH_AGO = 5400, 4800, 240
 """Seconds before now: an incident that is over lasted from the first to the second."""
@@ -34,7 +35,7 @@ def store_incidents(database: Database, now_unix_ns: int) -> None:
     keeper = IncidentKeeper(database)
     now = now_unix_ns / _NS
     for begins, ends in ((_CALM_AGO, _OVER_AGO), (_THRASH_AGO, 0)):
-        for ago in range(begins + 60, ends - 120, -30):
+        for ago in range(begins + 60, ends - 120, -_LOOK_EVERY):
             at = now - max(ago, 0)
             is_over = ends > 0 and ago <= ends
             keeper.take(_DEPLOYMENT, _diagnosis(at, now - begins, is_over), round(at * _NS))

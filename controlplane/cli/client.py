@@ -1,6 +1,7 @@
 """The command line's connection to the control plane."""
 
-from typing import Any, TypeVar
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -13,6 +14,9 @@ from controlplane.cli.failures import (
     failure_of_transport,
     not_a_control_plane,
 )
+
+if TYPE_CHECKING:
+    import ssl
 
 __all__ = [
     "DEFAULT_URL",
@@ -90,7 +94,9 @@ def _call(method: str, url: str, path: str, **arguments: Any) -> Any:
     timeout = httpx.Timeout(_TIMEOUT_SECONDS, connect=_CONNECT_SECONDS)
     arguments.setdefault("headers", key_headers())
     try:
-        response = httpx.request(method, address, timeout=timeout, **arguments)
+        response = httpx.request(
+            method, address, timeout=timeout, verify=_authorities(), **arguments
+        )
     except (httpx.RequestError, httpx.InvalidURL) as error:
         raise failure_of_transport(url, error) from error
     try:
@@ -102,3 +108,11 @@ def _call(method: str, url: str, path: str, **arguments: Any) -> Any:
     if body is None:
         raise not_a_control_plane(url, f"{address} answered with no JSON")
     return body
+
+
+@cache
+def _authorities() -> "ssl.SSLContext":
+    """Read once: that takes longer than most calls, and some commands make many."""
+    import httpx
+
+    return httpx.create_ssl_context()

@@ -32,7 +32,7 @@ def check_folder_is_there(folder: Path) -> None:
 
 
 def _require(folder: Path, what: str, other: str) -> None:
-    if not folder.is_dir():
+    if not folder.exists():
         raise MissingFolderError(
             f"cannot write {what}: there is no folder {folder}; make it with "
             f"`mkdir -p {shlex.quote(str(folder))}`, or name {other}"

@@ -1,10 +1,13 @@
 """The console's pages. Each is the view model of an API path, rendered."""
 
+from collections.abc import Sequence
+from functools import cache
 from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute
 from starlette.staticfiles import StaticFiles
 
 from controlplane.api.authorization import authorize, tenant_of
@@ -54,6 +57,16 @@ _FOREVER = "public, max-age=31536000, immutable"
 
 def install_console(app: FastAPI) -> None:
     """Add the pages, their error pages and the security headers of every answer."""
+    app.router.routes.extend(_routes())
+    app.add_middleware(KnowOverrides)
+    app.add_middleware(SecurityHeaders)
+    install_error_pages(app)
+
+
+@cache
+def _routes() -> Sequence[BaseRoute]:
+    """Built once in a process, as those of the API."""
+    together = APIRouter()
     for pages in (
         router,
         config_pages.router,
@@ -67,10 +80,8 @@ def install_console(app: FastAPI) -> None:
         slo_pages.router,
         usage_pages.router,
     ):
-        app.include_router(pages, dependencies=[Depends(authorize)])
-    app.add_middleware(KnowOverrides)
-    app.add_middleware(SecurityHeaders)
-    install_error_pages(app)
+        together.include_router(pages, dependencies=[Depends(authorize)])
+    return together.routes
 
 
 @router.get("/")

@@ -100,6 +100,7 @@ class RulesView:
     rules: str
     """A file of rules, in YAML."""
     left_out: list[str]
+    """What is not in them, or not as the contract writes it: a sentence each."""
 
 
 def view_standing(standing: "Standing") -> StandingView:

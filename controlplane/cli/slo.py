@@ -1,6 +1,7 @@
 """`pilothouse slo`: how promises stand, and the rules for Prometheus that contracts make."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import click
@@ -15,6 +16,9 @@ from controlplane.cli.slo_presets import presets_command
 from controlplane.cli.slo_silence import maintenance, silence, silences, unsilence
 from controlplane.cli.slo_test_alert import alerting, test_alert
 from controlplane.cli.terminal import say, say_json
+
+if TYPE_CHECKING:
+    from controlplane.api.slo_views import RulesView
 
 _PATH = "/api/v1/slo"
 
@@ -125,7 +129,8 @@ def render(
 
     They are made for every deployment under it, of the revision that is desired there, which each
     alert tells. Those of `--common counting` are needed besides. An alert that could never fire at
-    its target is left out, and said on standard error.
+    its target is left out, and a threshold that an engine's histogram cannot tell is judged at a
+    smaller one: both are said on standard error.
     """
     from controlplane.api.slo_views import RulesView
 
@@ -139,13 +144,17 @@ def render(
         raise click.UsageError("a file of Alertmanager's machine goes with --common alertmanager")
     asked = {"console_url": console_url, **files}
     wanted = {key: value for key, value in asked.items() if value is not None}
-    view = convert_answer(url, get_json(url, f"{_PATH}/{of}", **wanted), RulesView)
+    _tell(convert_answer(url, get_json(url, f"{_PATH}/{of}", **wanted), RulesView), path)
+
+
+def _tell(view: "RulesView", path: Path | None) -> None:
+    """Into the file or printed, and apart from it what is not in them."""
     if path is None:
         say(view.rules.rstrip("\n"))
     else:
         write_file(path, view.rules)
     for sentence in view.left_out:
-        say(f"left out: {sentence}", is_error=True)
+        say(f"note: {sentence}", is_error=True)
 
 
 slo.add_command(presets_command)

@@ -12,7 +12,7 @@ from controlplane.api.silence_views import (
 )
 from controlplane.cli.terminal import continued, instant, table
 
-NONE_THERE = "nothing is silenced and no maintenance is planned: people are told of every alert"
+NONE_THERE = "nothing is silenced here and no maintenance is planned"
 
 
 def silence_table(found: Sequence[SilenceView]) -> str:

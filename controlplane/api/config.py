@@ -1,5 +1,6 @@
 """The config API: applying documents, and reading revisions."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Query, Request
@@ -22,11 +23,11 @@ from controlplane.api.config_views import (
 from controlplane.api.errors import InvalidBody
 from controlplane.api.free_text import FreeText
 from controlplane.api.slo_observed import seen_pages
-from controlplane.specs.documents import LoadResult, ParsedDocuments, parse_documents
+from controlplane.specs.documents import ParsedDocuments, parse_documents
 from controlplane.specs.installed import INSTALLED_CHECKS
 from controlplane.specs.kind import Kind, UnknownKindError, find_kind
 from controlplane.specs.problem import Problem
-from controlplane.specs.without_effect import warn_of_short_memory
+from controlplane.specs.without_effect import check_memory
 from controlplane.store.catalog import StoreCatalog
 from controlplane.store.database import Database
 from controlplane.store.deployments import (
@@ -97,13 +98,14 @@ def apply(body: ApplyRequest, request: Request) -> Any:
     pages = seen_pages(request.app.state.observed)
     with _database(request).reading() as session:
         loaded = parsed.against(StoreCatalog(session), pages)
-    if loaded.problems:
-        return _refuse(loaded)
+    problems = (*loaded.problems, *_forgotten(request, parsed))
+    if problems:
+        return _refuse(problems)
     with _database(request).session() as session:
         # Again: what they refer to may have changed meanwhile, and now nothing can.
         loaded = parsed.against(StoreCatalog(session), pages)
         if loaded.problems:
-            return _refuse(loaded)
+            return _refuse(loaded.problems)
         # A dry run does all the same work, and then takes it back.
         attempt = session.begin_nested()
         author = actor_of(principal_of(request), body.author)
@@ -114,14 +116,14 @@ def apply(body: ApplyRequest, request: Request) -> Any:
         _announce(request, applied)
     return ApplyResponse(
         applied=[view_applied(each) for each in applied],
-        warnings=[view_problem(each) for each in (*loaded.warnings, *_forgotten(request, parsed))],
+        warnings=[view_problem(each) for each in loaded.warnings],
     )
 
 
 def _forgotten(request: Request, parsed: ParsedDocuments) -> list[Problem]:
     """Budgets over a longer time than this control plane keeps counts of."""
     kept_days = request.app.state.retention.retention.count_days
-    return [each for item in parsed.loaded for each in warn_of_short_memory(item, kept_days)]
+    return [each for item in parsed.loaded for each in check_memory(item, kept_days)]
 
 
 @router.get("/config")
@@ -182,8 +184,8 @@ def read_changes(
         return [view_change(change) for change in changes]
 
 
-def _refuse(loaded: LoadResult) -> JSONResponse:
-    refused = RefusedResponse(problems=[view_problem(p) for p in loaded.problems])
+def _refuse(problems: Sequence[Problem]) -> JSONResponse:
+    refused = RefusedResponse(problems=[view_problem(each) for each in problems])
     return JSONResponse(refused.model_dump(), status_code=422)
 
 

@@ -25,8 +25,8 @@ def warn_of_no_effect(loaded: LoadedDocument) -> list[Problem]:
     return [loaded.source.problem(path, what) for path, what in found]
 
 
-def warn_of_short_memory(loaded: LoadedDocument, kept_days: float) -> list[Problem]:
-    """A budget over a longer time than this control plane keeps counts of."""
+def check_memory(loaded: LoadedDocument, kept_days: float) -> list[Problem]:
+    """A budget over a longer time than this control plane keeps counts of, which is refused."""
     spec = loaded.document.spec
     if not isinstance(spec, SLOContractSpec) or spec.window <= kept_days * DAY:
         return []

@@ -54,15 +54,18 @@ def test_what_can_have_no_effect_is_answered_with_its_place(server: ConfigServer
     assert keys == ["spec.classes.interactive.objectives[1].for"]
 
 
-def test_a_budget_longer_than_counts_are_kept_is_answered_with_the_remedy(
+def test_a_budget_longer_than_counts_are_kept_is_refused_with_the_remedy(
     server: ConfigServer,
 ) -> None:
-    long = DESIGN_CONTRACT.replace("window: 30d", "window: 500d")
-    warnings = post(server, long).json()["warnings"]
+    response = post(server, DESIGN_CONTRACT.replace("window: 30d", "window: 401d"))
 
-    [_, of_counts] = [each["message"] for each in warnings if each["key"] == "spec.window"]
-    assert "400 days" in of_counts
-    assert "--keep-count-days" in of_counts
+    assert response.status_code == 422
+    [problem] = response.json()["problems"]
+    assert problem["key"] == "spec.window"
+    assert "400 days" in problem["message"]
+    assert "--keep-count-days" in problem["message"]
+    kept = post(server, DESIGN_CONTRACT.replace("window: 30d", "window: 400d"))
+    assert kept.json()["applied"][0]["revision"] == "chat@1"
 
 
 def test_documents_are_read_and_refused_while_somebody_else_is_writing(

@@ -3,7 +3,7 @@
 import pytest
 
 from controlplane.specs.documents import parse_documents
-from controlplane.specs.without_effect import warn_of_short_memory
+from controlplane.specs.without_effect import check_memory
 from tests.controlplane.config_documents import DESIGN_CONTRACT, DESIGN_POLICY, SERVICE, load
 
 
@@ -46,14 +46,14 @@ def test_a_budget_longer_than_prometheus_keeps_is_said() -> None:
     assert "35d" in warnings(DESIGN_POLICY, long)["spec.window"]
 
 
-@pytest.mark.parametrize(("kept_days", "num_warnings"), [(30, 0), (29, 1)])
+@pytest.mark.parametrize(("kept_days", "num_problems"), [(30, 0), (29, 1)])
 def test_a_budget_longer_than_counts_are_kept_would_forget(
-    kept_days: float, num_warnings: int
+    kept_days: float, num_problems: int
 ) -> None:
     [item] = parse_documents([("f0.yaml", DESIGN_CONTRACT)]).loaded
-    found = warn_of_short_memory(item, kept_days)
+    found = check_memory(item, kept_days)
 
-    assert [warning.key for warning in found] == ["spec.window"] * num_warnings
+    assert [problem.key for problem in found] == ["spec.window"] * num_problems
 
 
 def test_what_has_an_effect_gives_no_warning() -> None:

@@ -31,12 +31,12 @@ lint: $(VENV)/.installed-test
 
 # Many tests wait more than they compute, so three run at once. Those that drive a browser run apart
 # from the others, because Playwright leaves an event loop running in its process, and those that serve
-# a whole installation one after the other. The longest files (of plugins) go first: at the end one of
-# them would run alone. With `--jobs 2` a model answers on one side, on the other are a browser and then
-# installations that compute nothing; not beside the tests of parts, which leave no core for a model
-# that has to answer in time. Only files that have tests of a kind are read for it.
+# a whole installation one after the other. The longest files (of plugins and ops) go first: at the end
+# one of them would run alone. With `--jobs 2` a model answers on one side, and on the other are a
+# browser and then installations that compute nothing; not beside the tests of parts, which leave no
+# core for a model that has to answer in time. Only files that have tests of a kind are read for it.
 unit: lint
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder -m "not e2e and not browser" tests/plugins tests
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder -m "not e2e and not browser" tests/plugins tests/ops tests
 
 e2e: e2e-model e2e-simulated
 

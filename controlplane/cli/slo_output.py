@@ -8,7 +8,7 @@ from rich.text import Text
 from controlplane.api.slo_views import StandingList, StandingView
 from controlplane.cli.silence_output import kept_back_line
 from controlplane.cli.terminal import printable
-from controlplane.console.formatting import UNKNOWN, budget_share, burn, duration, share
+from controlplane.console.formatting import UNKNOWN, age, budget_share, burn, duration, share
 from controlplane.slo.burn_rate import percent
 
 _WINDOWS = ("5m", "1h", "6h", "3d")
@@ -52,8 +52,8 @@ def _coverage(view: StandingList) -> list[str]:
         if each.covered_seconds is not None and each.covered_seconds < each.period_seconds
     }
     return [
-        f"{name}: what is left of its budgets of {duration(period)} is of the last "
-        f"{duration(covered)}, which is as far as counts go back"
+        f"{name}: what is left of its budgets of {age(period)} is of the last "
+        f"{age(covered)}, which is as far as counts go back"
         for name, period, covered in young
     ]
 

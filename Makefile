@@ -40,8 +40,10 @@ unit: lint
 
 e2e: e2e-model e2e-simulated
 
+# With one thread a model computes beside the browser: two would wait for one another wherever
+# another process has one of their cores, which took twice as long.
 e2e-model: unit
-	$(BIN)/python -m pytest -m "e2e and model" $$(grep -rlF --include='test_*.py' 'pytest.mark.model' tests)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "e2e and model" $$(grep -rlF --include='test_*.py' 'pytest.mark.model' tests)
 
 e2e-simulated: browser
 	$(BIN)/python -m pytest -m "e2e and not model" $$(grep -rlF --include='test_*.py' 'pytest.mark.e2e' tests)

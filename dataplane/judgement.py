@@ -55,9 +55,10 @@ def judge(
     wrong is judged on nothing. What was all reasoning, and ended only after its first answer was
     due, missed it: who stays to the end of it waits no less than who leaves.
 
-    A client that left spends the budget of its first token, of its first answer and of its end
-    only if it left after they were due; that of availability only if the first was due and nothing
-    had come; and that of pace never, since it saw but a part.
+    A client that left spends nothing unless it had missed what it was promised first: its first
+    token; where none is promised, its first answer; where neither is, its whole answer. Then it
+    spends the budget of each of the three that was due, that of availability if nothing had come,
+    and that of pace never, since it saw but a part.
     """
     case = _Case(latencies, outcome, terms, elapsed)
     results = tuple(case.judge(objective) for objective in terms.objectives)
@@ -125,6 +126,22 @@ class _Case:
         return self.terms.boundary is not Boundary.CLIENT and whole is not None and whole > limit
 
     def _of_client_that_left(self, objective: Objective, measured: float | None) -> Verdict:
+        verdict = self._when_it_left(objective, measured)
+        is_its_own = verdict is Verdict.BAD and not self._had_missed_its_first
+        return Verdict.NOT_APPLICABLE if is_its_own else verdict
+
+    @property
+    def _had_missed_its_first(self) -> bool:
+        """What was promised first had been missed when the client left."""
+        promised = {objective.signal: objective for objective in self.terms.objectives}
+        first = next((promised[signal] for signal in _IN_ORDER if signal in promised), None)
+        if first is None:
+            return False
+        measured = _measured(first.signal, self.latencies.at(self.terms.boundary))
+        return self._when_it_left(first, measured) is Verdict.BAD
+
+    def _when_it_left(self, objective: Objective, measured: float | None) -> Verdict:
+        """How the objective stood at that moment, whoever made the client leave."""
         match objective.signal:
             case ObjectiveSignal.ACCEPTANCE:
                 return Verdict.GOOD if self._has_begun else Verdict.NOT_APPLICABLE
@@ -168,6 +185,8 @@ class _Case:
 
 
 _FIRST = frozenset({ObjectiveSignal.TTFT, ObjectiveSignal.FIRST_ANSWER})
+_IN_ORDER = (ObjectiveSignal.TTFT, ObjectiveSignal.FIRST_ANSWER, ObjectiveSignal.E2E)
+"""As a client waits for them."""
 
 
 def _within(measured: float, limit: float) -> Verdict:

@@ -6,7 +6,7 @@ once; what each was promised is in the contract.
 
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, and_, false, func, or_
+from sqlalchemy import ColumnElement, and_, case, false, func, or_
 
 from controlplane.store.request_tables import RequestRow
 from dataplane.contract_terms import ObjectiveSignal
@@ -87,8 +87,12 @@ def _too_slow(missed: MissedObjective) -> list[ColumnElement[bool]]:
 
 
 def _longer(signal: ObjectiveSignal, at_most_seconds: float) -> ColumnElement[bool]:
-    """As dataplane.judgement has it: what was all reasoning missed its first answer by its end."""
+    """As dataplane.judgement has it: what was all reasoning missed its first answer by its end, and
+    who left after all of it was due missed that."""
     column = _LATENCIES[signal]
+    if signal is ObjectiveSignal.E2E:
+        left_at = case((RequestRow.disposition == _CANCELLED, RequestRow.last_write))
+        return func.coalesce(column, left_at) > at_most_seconds
     if signal is ObjectiveSignal.FIRST_ANSWER:
         return func.coalesce(column, RequestRow.e2e) > at_most_seconds
     return column > at_most_seconds

@@ -120,14 +120,45 @@ def test_a_client_that_left_spends_ttft_budget_only_if_it_waited_past_the_thresh
     assert verdicts == {ObjectiveSignal.TTFT: verdict}
 
 
+FIRST_ANSWER = Objective(signal=ObjectiveSignal.FIRST_ANSWER, target=0.95, at_most_seconds=1.0)
+
+
 @pytest.mark.parametrize(
-    ("elapsed", "verdict"), [(4.9, Verdict.NOT_APPLICABLE), (5.1, Verdict.BAD)]
+    ("promised", "ttft", "elapsed", "verdict"),
+    [
+        ((TTFT, E2E), 0.1, 5.1, Verdict.NOT_APPLICABLE),
+        ((TTFT, FIRST_ANSWER, E2E), 0.1, 5.1, Verdict.NOT_APPLICABLE),
+        ((E2E, TTFT), 0.4, 5.1, Verdict.BAD),
+        ((E2E, TTFT), 0.4, 4.9, Verdict.NOT_APPLICABLE),
+        ((TTFT, E2E), None, 5.1, Verdict.BAD),
+        ((FIRST_ANSWER, E2E), 0.1, 5.1, Verdict.BAD),
+        ((E2E,), 0.1, 5.1, Verdict.BAD),
+        ((E2E,), 0.1, 4.9, Verdict.NOT_APPLICABLE),
+    ],
 )
-def test_a_client_that_left_after_its_whole_answer_was_due_spends_e2e_budget(
-    elapsed: float, verdict: Verdict
+def test_a_client_that_left_spends_e2e_budget_only_if_it_was_due_and_the_first_promise_missed(
+    promised: tuple[Objective, ...], ttft: float | None, elapsed: float, verdict: Verdict
 ) -> None:
-    verdicts, _, _ = _judge(BoundaryLatencies(ttft=0.1), Outcome.CLIENT_LEFT, (E2E,), elapsed)
+    came = BoundaryLatencies(ttft=ttft)
+    verdicts, _, _ = _judge(came, Outcome.CLIENT_LEFT, promised, elapsed)
     assert verdicts[ObjectiveSignal.E2E] is verdict
+
+
+def test_a_client_that_left_after_a_first_token_in_time_keeps_what_was_promised_together() -> None:
+    came = BoundaryLatencies(ttft=0.1, first_answer=1.5, max_gap=9.0)
+    promised = (TTFT, FIRST_ANSWER, TPOT, GAP, E2E, AVAILABILITY)
+    verdicts, in_contract, together = _judge(came, Outcome.CLIENT_LEFT, promised, elapsed=99.0)
+    assert verdicts.pop(ObjectiveSignal.TTFT) is Verdict.GOOD
+    assert set(verdicts.values()) == {Verdict.NOT_APPLICABLE}
+    assert in_contract is True
+    assert together is Verdict.GOOD
+
+
+def test_what_a_client_that_left_did_not_report_opens_no_budget_of_a_later_promise() -> None:
+    terms = ContractTerms(boundary=Boundary.CLIENT, objectives=(TTFT, E2E))
+    sent = Latencies(server=BoundaryLatencies(ttft=0.1))
+    results = judge(sent, Outcome.CLIENT_LEFT, terms, elapsed=60.0).results
+    assert {result.verdict for result in results} == {Verdict.NOT_APPLICABLE}
 
 
 @pytest.mark.parametrize(

@@ -124,14 +124,23 @@ _TABLE: dict[str, tuple[_Ended, str]] = {
         _Ended(disposition=_D.LOST, delivery=_PARTIAL),
         "- - - o - - + -",
     ),
-    # A client that left spends only after what it was promised first was due.
+    # A client that left spends only after its first token was missed, here the first promise.
     "left at once": (_left(0.1, {}, None), "o o o o o o o o"),
     "left when its first token was due": (_left(1.1, {}, None), "- - o o o o o -"),
     "left when its whole answer was due": (_left(5.1, {}, None), "- - o o o - o -"),
     "left in mid answer": (_left(3.0, _BEGUN), "+ + o o o o + o"),
+    "left in mid answer when all of it was due": (_left(5.1, _BEGUN), "+ + o o o o + o"),
     "left in mid answer that came late": (_left(3.0, _LATE), "- - o o o o + o"),
+    "left in mid answer that came late when all of it was due": (
+        _left(5.1, _LATE),
+        "- - o o o - + o",
+    ),
     "left while it was reasoned": (_left(0.5, _THINKS), "+ o o o o o + o"),
-    "left while it was reasoned for too long": (_left(3.0, _THINKS), "+ - o o o o + o"),
+    "left while it was reasoned for too long": (_left(3.0, _THINKS), "+ o o o o o + o"),
+    "left in mid answer after it was reasoned for too long": (
+        _left(3.0, {"ttft": 0.2, "first_answer": 1.5}),
+        "+ o o o o o + o",
+    ),
     "left when all was done and not yet sent": (
         _Ended(disposition=_D.STOP, delivery=_PARTIAL, status=200, seen=_BEGUN, elapsed=3.0),
         "+ + o o o o + o",

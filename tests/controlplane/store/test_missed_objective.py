@@ -15,7 +15,7 @@ from controlplane.store.request_tables import RequestRow
 from dataplane.contract_terms import WITHOUT_BOUND, ContractTerms, Objective, ObjectiveSignal
 from dataplane.judgement import judge
 from dataplane.latency import Boundary, BoundaryLatencies, Latencies
-from dataplane.lifecycle import Delivery, Disposition
+from dataplane.lifecycle import Delivery, Disposition, EventKind
 from dataplane.outcome import outcome_of
 from dataplane.record import RequestRecord
 from ops.sample_requests import Sample, answered, cancelled, rejected
@@ -59,6 +59,17 @@ def _judged(record: RequestRecord, seen: BoundaryLatencies, elapsed: float = 0.5
     )
 
 
+def _left_in_answer(queue_seconds: float, num_output_tokens: int) -> RequestRecord:
+    """After all of it was due."""
+    sample = replace(_sample(2), queue_seconds=queue_seconds, num_output_tokens=num_output_tokens)
+    record = cancelled(sample)
+    [left_at] = [each.at for each in record.events if each.kind is EventKind.LAST_WRITE]
+    assert left_at > _LIMIT
+    return _judged(
+        record, BoundaryLatencies(ttft=queue_seconds, first_answer=queue_seconds), left_at
+    )
+
+
 def _all() -> dict[str, RequestRecord]:
     whole, refused = answered(_sample(0)), rejected(_sample(1))
     failed = replace(
@@ -78,6 +89,8 @@ def _all() -> dict[str, RequestRecord]:
         "failed": _judged(failed, nothing),
         "left early": _judged(left, nothing, elapsed=0.5),
         "left late": _judged(left, nothing, elapsed=1.5),
+        "left in a late answer": _left_in_answer(queue_seconds=1.2, num_output_tokens=30),
+        "left in an answer": _left_in_answer(queue_seconds=0.1, num_output_tokens=3000),
     }
     return {
         name: replace(record, gateway_sequence=number, request_id=name)
@@ -88,7 +101,12 @@ def _all() -> dict[str, RequestRecord]:
 @pytest.mark.parametrize(
     ("signal", "found"),
     [
-        (ObjectiveSignal.FIRST_ANSWER, {"thought", "thought alone", "left late"}),
+        (ObjectiveSignal.TTFT, {"left late", "left in a late answer"}),
+        (
+            ObjectiveSignal.FIRST_ANSWER,
+            {"thought", "thought alone", "left late", "left in a late answer"},
+        ),
+        (ObjectiveSignal.E2E, {"thought alone", "left in a late answer"}),
         (ObjectiveSignal.CHUNK_GAP, {"stalled"}),
         (ObjectiveSignal.ACCEPTANCE, {"refused"}),
         (ObjectiveSignal.AVAILABILITY, {"refused", "failed", "left late"}),

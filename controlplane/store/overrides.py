@@ -17,6 +17,7 @@ from controlplane.specs.names import parse_reference
 from controlplane.specs.policy import AdmissionPolicySpec
 from controlplane.specs.tenant import DEFAULT_TENANT
 from controlplane.store.audit import record_change
+from controlplane.store.bounded_time import find_time_fault
 from controlplane.store.deployments import DesiredDeployment, find_deployment
 from controlplane.store.replicas import list_unended
 from controlplane.store.revision import Revision, read_revision
@@ -25,9 +26,6 @@ from controlplane.store.tables import OverrideRow, RevisionRow
 from dataplane.clock import WallClock, wall_clock
 from dataplane.policy import OverrideKind
 
-MAX_SECONDS = 24 * 3600
-"""Of an override, unless who makes it says that it shall last longer."""
-MAX_LONGER_SECONDS = 30 * 24 * 3600
 _AT_ITS_TIME = "pilothouse"
 """The actor, in the audit, of an end that nobody asked for."""
 
@@ -91,7 +89,9 @@ def add_override(
         raise OverrideError(f"there is no deployment {wanted.deployment!r}")
     if not wanted.reason.strip():
         raise OverrideError("reason: say why, for everybody who sees it until it ends")
-    _check_time(wanted)
+    fault = find_time_fault("an override", wanted.seconds, may_be_longer=wanted.may_be_longer)
+    if fault is not None:
+        raise OverrideError(fault)
     now = clock()
     _check_scope(session, wanted, desired, now)
     row = OverrideRow(
@@ -204,16 +204,6 @@ def find_override(session: Session, override_id: str) -> StoredOverride | None:
     """One by its id, or None."""
     row = session.get(OverrideRow, override_id)
     return None if row is None else _read(session, row)
-
-
-def _check_time(wanted: NewOverride) -> None:
-    if not wanted.may_be_longer and wanted.seconds > MAX_SECONDS:
-        raise OverrideError(
-            "an override lasts for at most 24h; make another when it ends, or say that this one "
-            "may be longer"
-        )
-    if not 1 <= wanted.seconds <= MAX_LONGER_SECONDS:
-        raise OverrideError("an override lasts for 1s at least and for 30d at most")
 
 
 def _check_scope(

@@ -16,13 +16,11 @@ from controlplane.slo.alert_windows import Severity
 from controlplane.slo.promised_now import promises_now
 from controlplane.slo.silences import Silence, SilenceKind, SilenceScope
 from controlplane.store.audit import record_change
+from controlplane.store.bounded_time import find_time_fault
 from controlplane.store.deployments import list_readable_deployments
 from controlplane.store.silence_tables import SilenceRow
 from dataplane.clock import WallClock, wall_clock
 
-MAX_SECONDS = 24 * 3600
-"""Of either kind, unless who makes it says that it shall last longer."""
-MAX_LONGER_SECONDS = 30 * 24 * 3600
 MAX_AHEAD_SECONDS = 90 * 24 * 3600
 """How far ahead maintenance is planned."""
 _NS = 10**9
@@ -160,13 +158,9 @@ def _check_words(wanted: NewSilence) -> None:
 
 
 def _check_time(wanted: NewSilence, now_unix_ns: int) -> None:
-    if not wanted.may_be_longer and wanted.seconds > MAX_SECONDS:
-        raise SilenceError(
-            f"a {wanted.kind} lasts for at most 24h; make another when it ends, or say that this "
-            "one may be longer"
-        )
-    if not 1 <= wanted.seconds <= MAX_LONGER_SECONDS:
-        raise SilenceError(f"a {wanted.kind} lasts for 1s at least and for 30d at most")
+    fault = find_time_fault(f"a {wanted.kind}", wanted.seconds, may_be_longer=wanted.may_be_longer)
+    if fault is not None:
+        raise SilenceError(fault)
     begins = wanted.from_unix_ns
     if begins is None:
         return

@@ -70,7 +70,7 @@ def test_a_policy_or_replicas_are_pinned_and_never_both() -> None:
     [
         (["--tenant", "nobody"], "no Tenant 'nobody'"),
         (["--class", "nobody"], "it has interactive, batch"),
-        (["--for", "25h"], "at most 24h"),
+        (["--for", "25h"], "--longer"),
         (["--for", "soon"], "not a duration"),
     ],
 )

@@ -99,7 +99,7 @@ def test_everything_is_silenced_only_where_it_is_said() -> None:
     [
         (["--class", "nobody"], "the contract has interactive"),
         (["--objective", "speed"], "the contract has availability"),
-        (["--for", "25h"], "at most 24h"),
+        (["--for", "25h"], "--longer"),
         (["--for", "soon"], "not a duration"),
     ],
 )

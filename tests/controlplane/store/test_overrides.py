@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from controlplane.store.audit import AuditEvent, AuditFilter, list_events
+from controlplane.store.bounded_time import MAX_SECONDS
 from controlplane.store.connection import DatabaseKind
 from controlplane.store.database import Database
 from controlplane.store.overrides import (
-    MAX_SECONDS,
     NewOverride,
     OverrideError,
     StoredOverride,

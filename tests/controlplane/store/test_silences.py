@@ -8,12 +8,12 @@ import pytest
 from controlplane.slo.alert_windows import Severity
 from controlplane.slo.silences import Silence, SilenceKind, SilenceScope
 from controlplane.store.audit import AuditEvent, AuditFilter, list_events
+from controlplane.store.bounded_time import MAX_SECONDS
 from controlplane.store.connection import DatabaseKind
 from controlplane.store.database import Database
 from controlplane.store.revisions import apply_documents
 from controlplane.store.silences import (
     MAX_AHEAD_SECONDS,
-    MAX_SECONDS,
     NewSilence,
     SilenceError,
     UnknownSilenceError,

@@ -31,7 +31,7 @@ lint: $(VENV)/.installed-test
 
 # Many tests wait more than they compute, so three run at once. Those that drive a browser run apart
 # from the others, because Playwright leaves an event loop running in its process, and those that serve
-# a whole installation one after the other. The longest files (of plugins and ops) go first: at the end
+# a whole installation two at once, or one after the other where a model computes. The longest files (of plugins and ops) go first: at the end
 # one of them would run alone. With `--jobs 2` a model answers on one side, and on the other are a
 # browser and then installations that compute nothing; not beside the tests of parts, which leave no
 # core for a model that has to answer in time. Only files that have tests of a kind are read for it.
@@ -46,7 +46,7 @@ e2e-model: unit
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "e2e and model" $$(grep -rlF --include='test_*.py' 'pytest.mark.model' tests)
 
 e2e-simulated: browser
-	$(BIN)/python -m pytest -m "e2e and not model" $$(grep -rlF --include='test_*.py' 'pytest.mark.e2e' tests)
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m "e2e and not model" $$(grep -rlF --include='test_*.py' 'pytest.mark.e2e' tests)
 
 browser: unit
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m browser $$(grep -rlF --include='test_*.py' 'pytest.mark.browser' tests)

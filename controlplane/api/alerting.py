@@ -58,7 +58,7 @@ def send_test_alert(request: Request) -> TestedNotifiers:
             "or have Alertmanager tell people",
         )
     by = principal_of(request).name
-    notice = trial_notice(by, worker.console_url, wall_clock())
+    notice = trial_notice(by, worker.settings.console_url, wall_clock())
     with ThreadPoolExecutor(max_workers=len(worker.tellers)) as pool:
         answers = pool.map(lambda teller: _try(teller, notice), worker.tellers)
     return TestedNotifiers(answers=list(answers))

@@ -72,7 +72,12 @@ def get_common_rules(
     """What is the same for all contracts: Prometheus' rules that count, which each of them needs;
     static alerts for what no objective covers; Alertmanager's configuration, which delivers to
     where this was asked, showing the key in `credentials_file`, and has an outside service's
-    address in `watchdog_url_file`, both on Alertmanager's machine."""
+    address in `watchdog_url_file`, both on Alertmanager's machine. Only static alerts take
+    `console_url`, and only Alertmanager's configuration those files."""
+    if console_url is not None and what is not CommonRules.STATIC:
+        raise HTTPException(422, f"console_url: nothing in {what} leads to the console")
+    if what is not CommonRules.ALERTMANAGER and (credentials_file or watchdog_url_file):
+        raise HTTPException(422, "a file of Alertmanager's machine goes with alertmanager")
     left_out: list[str] = []
     if what is CommonRules.COUNTING:
         rules = render(counting_groups(), _HEADING)

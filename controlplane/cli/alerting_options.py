@@ -111,7 +111,7 @@ def read_alerting(given: Mapping[str, Any]) -> AlertingSettings:
         is_on=given["alerting"] == "on",
         evaluate_seconds=given["evaluate_seconds"],
         notifiers=tuple(given["notifiers"]),
-        console_url=given["console_url"],
+        console_url=given["console_url"] or "",
     )
 
 

@@ -95,7 +95,8 @@ def status(deployment: str | None, output: str, url: str) -> None:
 @click.option(
     "--console-url",
     callback=check_console_url,
-    help="Where alerts lead to, as browsers reach the console. Default: --url.",
+    help="Of NAME or --common static: where alerts lead to, as browsers reach the console. "
+    "Default: --url.",
 )
 @click.option(
     "--credentials-file",
@@ -142,6 +143,11 @@ def render(
     files = {"credentials_file": credentials_file, "watchdog_url_file": watchdog_url_file}
     if common != "alertmanager" and any(files.values()):
         raise click.UsageError("a file of Alertmanager's machine goes with --common alertmanager")
+    if console_url is not None and common in ("counting", "alertmanager"):
+        raise click.UsageError(
+            f"--console-url goes with NAME or --common static: nothing in --common {common} leads "
+            "to the console; where alerts are delivered is --url"
+        )
     asked = {"console_url": console_url, **files}
     wanted = {key: value for key, value in asked.items() if value is not None}
     _tell(convert_answer(url, get_json(url, f"{_PATH}/{of}", **wanted), RulesView), path)

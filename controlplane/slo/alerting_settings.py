@@ -28,9 +28,9 @@ class AlertingSettings:
     evaluate_seconds: float = 30.0
     """Between two evaluations of all promises."""
     notifiers: tuple[NotifierPlan, ...] = ()
-    console_url: str | None = None
-    """Where alerts lead to, as browsers reach the console. None: where this control plane
-    listens."""
+    console_url: str = ""
+    """Where alerts lead to, as browsers reach the console. Empty: nobody said, and what starts the
+    control plane fills in where that listens."""
 
 
 def parse_plan(text: str) -> NotifierPlan:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from controlplane.slo.notices.teller import Teller
     from controlplane.slo.reading import StandingReader
 
-_HERE = "http://127.0.0.1:8700"
 _log = structlog.get_logger(__name__)
 
 
@@ -63,7 +62,7 @@ class AlertingWorker:
 
         made = create_notifiers(self.settings.notifiers)
         self.tellers = tuple(
-            Teller(plan, made[plan.name], self._config_db, self.console_url, self._clock)
+            Teller(plan, made[plan.name], self._config_db, self.settings.console_url, self._clock)
             for plan in self.settings.notifiers
         )
 
@@ -85,11 +84,6 @@ class AlertingWorker:
             self._thread.join()
         for teller in self.tellers:
             teller.stop()
-
-    @property
-    def console_url(self) -> str:
-        """Where alerts lead to."""
-        return self.settings.console_url or _HERE
 
     def _run(self) -> None:
         from controlplane.slo.alert_book import AlertBook
@@ -125,7 +119,7 @@ class AlertingWorker:
             self._request_db,
             self._observed,
             self._reader,
-            Links(console_url=self.console_url),
+            Links(console_url=self.settings.console_url),
             AlertCourse(fired_before(book.firing(AlertSource.CONTROL_PLANE))),
             self._clock(),
         )

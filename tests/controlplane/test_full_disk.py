@@ -133,7 +133,7 @@ def troubles(http: TestClient) -> list[str]:
 def test_request_data_is_refused_while_there_is_still_room_for_config(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", 24 * MIB) as disk:
         ballast = disk / "ballast"
-        ballast.write_bytes(bytes(8 * MIB))
+        ballast.write_bytes(bytes(14 * MIB))
         requests = sqlite_url(disk / "requests.db")
         with control_plane(disk / "config.db", requests, 4 * MIB) as (app, http):
             stored, refused = send_until_refused(http)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from click.testing import CliRunner, Result
 
@@ -108,6 +109,20 @@ def test_alertmanager_is_told_where_to_deliver_and_what_it_lacks_is_said(url: st
     assert whole.stderr == ""
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "counting?console_url=https://pilothouse.example",
+        "alertmanager?console_url=https://pilothouse.example",
+        "counting?credentials_file=/k/operator",
+        "static?watchdog_url_file=/k/outside",
+    ],
+)
+def test_what_a_file_has_no_use_for_is_refused_by_the_api_too(url: str, asked: str) -> None:
+    answer = httpx.get(f"{url}/api/v1/slo/common-rules/{asked}", trust_env=False)
+    assert answer.status_code == 422
+
+
 @pytest.mark.parametrize("path", ["here/key", ""])
 def test_a_file_of_another_machine_has_an_absolute_path(url: str, path: str) -> None:
     answer = _run(url, "render", "--common", "alertmanager", "--credentials-file", path)
@@ -129,6 +144,8 @@ def test_what_is_not_there_is_said(url: str, arguments: tuple[str, ...]) -> None
         ("chat", "--common", "static"),
         ("--common", "static", "--credentials-file", "/k/operator"),
         ("chat", "--watchdog-url-file", "/k/outside"),
+        ("--common", "counting", "--console-url", "https://pilothouse.example"),
+        ("--common", "alertmanager", "--console-url", "https://pilothouse.example"),
     ],
 )
 def test_rules_are_of_one_contract_or_of_all(url: str, arguments: tuple[str, ...]) -> None:

@@ -11,6 +11,7 @@ from ruamel.yaml import YAML
 
 from controlplane.slo.prometheus.alerts_of_alerting import ALERTMANAGER_JOB
 from controlplane.slo.prometheus.alerts_of_processes import CONTROL_PLANE_JOB, GATEWAY_JOB
+from ops.render_alerts import LINKS
 from tests.ops.deploy.build_context import IgnoreFile, copies_before, replay
 from tests.ops.deploy.installation import BIN, DEPLOY, ROOT, Installation, run, running
 from tests.programs import find_program
@@ -21,6 +22,7 @@ COMPOSE = DEPLOY / "compose" / "compose.yaml"
 CONTAINERFILE = DEPLOY / "container" / "Containerfile"
 PROMETHEUS = DEPLOY / "prometheus" / "prometheus.yml"
 OURS = {"schema", "first-admin", "control-plane", "keys", "gateway"}
+HARMLESS_URLS = {"PILOTHOUSE_HEALTH_URL", "PILOTHOUSE_CONSOLE_URL"}
 ONE_SHOT = {"schema", "first-admin", "keys"}
 
 
@@ -138,7 +140,7 @@ def test_secrets_are_files_and_never_values() -> None:
     for name, service in services().items():
         for key, value in service.get("environment", {}).items():
             is_secret = re.search("PASSWORD|KEY|SECRET|TOKEN|DATABASE|_URL", key)
-            harmless = key.endswith("_FILE") or key == "PILOTHOUSE_HEALTH_URL"
+            harmless = key.endswith("_FILE") or key in HARMLESS_URLS
             assert not is_secret or harmless, f"{name}: {key}={value}"
         assert set(service.get("secrets", [])) <= declared.keys()
 
@@ -193,6 +195,13 @@ def test_alerts_find_their_way_from_prometheus_to_the_control_plane() -> None:
         GATEWAY_JOB,
         ALERTMANAGER_JOB,
     }
+
+
+def test_own_alerts_lead_where_those_of_prometheus_do_and_the_databases_stay_told() -> None:
+    environment = services()["control-plane"]["environment"]
+    leads_to = environment["PILOTHOUSE_CONSOLE_URL"]
+    assert leads_to == f"${{PILOTHOUSE_CONSOLE_URL:-{LINKS.console_url}}}"
+    assert environment.keys() > services()["schema"]["environment"].keys()
 
 
 def test_alertmanagers_key_lies_where_its_configuration_looks_for_it() -> None:

@@ -228,6 +228,9 @@ CONTROLPLANE_ALERTS_REFUSED_TOTAL = "pilothouse_controlplane_alerts_refused_tota
 """By reason: foreign, severity, invalid or truncated."""
 CONTROLPLANE_ALERTING_HEARD_AGE_SECONDS = "pilothouse_controlplane_alerting_heard_age_seconds"
 """Since Alertmanager last delivered the watchdog. Absent where it never did."""
+CONTROLPLANE_SILENCES = "pilothouse_controlplane_silences"
+"""In force now. The kind is silence or maintenance; those that cover everything, and others of no
+single deployment, have none. Nothing is told where nothing is silenced."""
 CONTROLPLANE_DIAGNOSIS_AGE_SECONDS = "pilothouse_controlplane_diagnosis_age_seconds"
 """By deployment. Absent where nothing of it runs, or diagnosis is off."""
 CONTROLPLANE_DIAGNOSIS_LOOKS_TOTAL = "pilothouse_controlplane_diagnosis_looks_total"

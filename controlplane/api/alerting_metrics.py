@@ -1,10 +1,12 @@
 """Metrics about the control plane's own alerting, so that a Prometheus can tell when it is dead."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from starlette.datastructures import State
 
+from controlplane.operator.observed import ObservedState
 from controlplane.slo.alerting_worker import AlertingWorker
 from dataplane import names
 from dataplane.clock import wall_clock
@@ -16,6 +18,7 @@ def collect_alerting(state: State) -> Iterator[Metric]:
     if worker.settings.is_on:
         yield from _evaluations(worker)
     yield from _notifiers(worker)
+    yield _silences(state.observed)
 
 
 def _evaluations(worker: AlertingWorker) -> Iterator[Metric]:
@@ -54,3 +57,15 @@ def _notifiers(worker: AlertingWorker) -> Iterator[Metric]:
         failed.add_metric((teller.plan.name,), teller.state.num_failed)
         due.add_metric((teller.plan.name,), teller.state.num_due)
     yield from (told, failed, due)
+
+
+def _silences(observed: ObservedState) -> Metric:
+    family = GaugeMetricFamily(
+        names.CONTROLPLANE_SILENCES,
+        "Silences and maintenance windows in force, which keep notifications back.",
+        labels=(names.LABEL_DEPLOYMENT, names.LABEL_KIND),
+    )
+    counts = Counter((each.scope.deployment or "", each.kind.value) for each in observed.silences())
+    for labels, number in sorted(counts.items()):
+        family.add_metric(labels, number)
+    return family

@@ -51,7 +51,8 @@ def observed_mark(observed: ObservedState) -> int:
     )
     replicas = tuple((r.replica_id, r.state, r.stage) for r in observed.replicas())
     overrides = tuple(each.override_id for each in observed.overrides())
-    return hash((gateways, replicas, overrides))
+    silences = tuple(each.silence_id for each in observed.silences())
+    return hash((gateways, replicas, overrides, silences))
 
 
 STALE_SECONDS = 10.0

@@ -13,6 +13,7 @@ from controlplane.api.free_text import FreeText, check_free_text
 from controlplane.api.silence_plan import create_plan
 from controlplane.api.silence_views import SilenceList, SilencePlan, SilenceView, view_silence
 from controlplane.api.slo import read_standing_list
+from controlplane.operator.observed import ObservedState
 from controlplane.slo.alert_windows import Severity
 from controlplane.slo.silences import Silence, SilenceKind, SilenceScope
 from controlplane.specs.names import Name
@@ -165,15 +166,26 @@ def plan(request: Request, wanted: NewSilence) -> SilencePlan:
 def make_silence(request: Request, wanted: NewSilence) -> Silence:
     """Store it under the caller's name. Raises SilenceError."""
     with _database(request.app.state).session() as session:
-        return add_silence(session, wanted, actor=actor_of(principal_of(request)))
+        made = add_silence(session, wanted, actor=actor_of(principal_of(request)))
+    _note_change(request.app.state)
+    return made
 
 
 def finish_silence(request: Request, silence_id: str, reason: str) -> Silence:
     """As `make_silence`, of its end."""
     with _database(request.app.state).session() as session:
-        return end_silence(
+        ended = end_silence(
             session, silence_id[:64], actor=actor_of(principal_of(request)), reason=reason
         )
+    _note_change(request.app.state)
+    return ended
+
+
+def _note_change(state: State) -> None:
+    """The banner of the next page shows it, whether or not the operator's pass was there yet."""
+    observed: ObservedState = state.observed
+    with _database(state).reading() as session:
+        observed.set_silences(list_not_over(session, wall_clock()))
 
 
 def _database(state: State) -> Database:

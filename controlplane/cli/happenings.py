@@ -1,8 +1,8 @@
 """What happened, in one list: replicas that moved, gateways and control planes that failed or
-are refused, changes of what is desired, and overrides that began and ended."""
+are refused, changes of what is desired, and overrides and silences that began and ended."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -19,6 +19,7 @@ from controlplane.cli.terminal import instant, table
 
 if TYPE_CHECKING:
     from controlplane.api.override_views import OverrideView
+    from controlplane.api.silence_views import SilenceView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,10 +28,10 @@ class Happening:
 
     at_unix_ns: int
     deployment: str | None
-    """None for what happened to a gateway or a control plane."""
+    """None for what happened to a gateway, a control plane, or every deployment."""
     subject: str
-    """replica and its id, generation and its number, override and its id, or gateway or control
-    plane and its name."""
+    """replica and its id, generation and its number, override, silence or maintenance and its id,
+    or gateway or control plane and its name."""
     what: str
     reason: str
     author: str | None
@@ -50,6 +51,7 @@ def get_happenings(url: str, limit: int) -> list[Happening]:
         _of_process(each) for each in convert_answer(url, told, ProcessHistoryAnswer).history
     ]
     happened += [each for override in _overrides(url, limit) for each in _of_override(override)]
+    happened += [each for silence in _silences(url, limit) for each in _of_silence(silence)]
     deployments, _ = get_documents(url, Kind.DEPLOYMENT)
     for deployment in deployments:
         path = f"/api/v1/deployments/{quote(deployment.name, safe='')}/changes"
@@ -119,15 +121,42 @@ def _of_override(override: "OverrideView") -> list[Happening]:
     )
     if override.ended_at_unix_ns is None:
         return [began]
-    ended = Happening(
-        at_unix_ns=override.ended_at_unix_ns,
-        deployment=override.deployment,
-        subject=f"override {override.override_id}",
-        what=f"ended: {override.effect}",
-        reason=override.end_reason or "its time was over",
-        author=override.ended_by,
+    return [began, _end_of(began, override.ended_at_unix_ns, override)]
+
+
+def _silences(url: str, limit: int) -> "list[SilenceView]":
+    from controlplane.api.silence_views import SilenceList
+
+    answer = get_json(url, "/api/v1/silences", all="true", limit=limit)
+    return convert_answer(url, answer, SilenceList).silences
+
+
+def _of_silence(silence: "SilenceView") -> list[Happening]:
+    """As of an override. What is planned has not happened, and what was called off never began."""
+    began = Happening(
+        at_unix_ns=silence.from_unix_ns,
+        deployment=silence.deployment,
+        subject=f"{silence.kind} {silence.silence_id}",
+        what=f"began: nobody is told of {silence.what}",
+        reason=silence.reason,
+        author=silence.created_by,
     )
-    return [began, ended]
+    if silence.state == "planned" or silence.over_at_unix_ns <= silence.from_unix_ns:
+        return []
+    if silence.state == "in_force":
+        return [began]
+    return [began, _end_of(began, silence.over_at_unix_ns, silence)]
+
+
+def _end_of(began: Happening, at_unix_ns: int, over: "OverrideView | SilenceView") -> Happening:
+    """By somebody, or at its time."""
+    return replace(
+        began,
+        at_unix_ns=at_unix_ns,
+        what=began.what.replace("began", "ended", 1),
+        reason=over.end_reason or "its time was over",
+        author=over.ended_by,
+    )
 
 
 def _of_change(deployment: str, change: ChangeAnswer) -> Happening:

@@ -37,10 +37,10 @@ from controlplane.console import (
     usage_pages,
 )
 from controlplane.console.answers import error_page, page, sentence
+from controlplane.console.banner import KnowWhatIsInForce
 from controlplane.console.error_pages import install_error_pages
 from controlplane.console.event_rows import fold_events
 from controlplane.console.headers import SecurityHeaders
-from controlplane.console.override_banner import KnowOverrides
 from controlplane.console.templating import STATIC_DIRECTORY
 from controlplane.console.waiting_lines import waiting_lines
 from controlplane.console.waterfall import draw
@@ -58,7 +58,7 @@ _FOREVER = "public, max-age=31536000, immutable"
 def install_console(app: FastAPI) -> None:
     """Add the pages, their error pages and the security headers of every answer."""
     app.router.routes.extend(_routes())
-    app.add_middleware(KnowOverrides)
+    app.add_middleware(KnowWhatIsInForce)
     app.add_middleware(SecurityHeaders)
     install_error_pages(app)
 

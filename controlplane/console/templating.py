@@ -12,8 +12,8 @@ from controlplane.access.current import current_principal
 from controlplane.access.principal import LOCAL
 from controlplane.api.quantities import amount
 from controlplane.console import formatting
+from controlplane.console.banner import override_lines, silence_lines
 from controlplane.console.menu import key_of, menu_of
-from controlplane.console.override_banner import banner_lines
 from controlplane.slo.burn_rate import percent
 
 _HERE = Path(__file__).parent
@@ -35,7 +35,8 @@ def environment() -> Environment:
     made.globals["principal"] = current_principal.get
     made.globals["menu"] = lambda: menu_of(current_principal.get())
     made.globals["menu_key"] = key_of
-    made.globals["overrides_in_force"] = banner_lines
+    made.globals["overrides_in_force"] = override_lines
+    made.globals["silences_in_force"] = silence_lines
     made.globals["auth_is_off"] = lambda: current_principal.get() is LOCAL
     for name in (
         "age", "amount_of", "budget_share", "burn", "clock_time", "count", "duration",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from controlplane.operator.page_look import PageLook
 from controlplane.operator.restart import Restart
+from controlplane.slo.silences import Silence
 from controlplane.store.overrides import StoredOverride
 from dataplane.clock import WallClock, wall_clock
 from dataplane.report import GatewayReport
@@ -62,7 +63,7 @@ class Refusal:
 
 class ObservedState:
     """The last report of every gateway, the last observation of every replica, and what overrides
-    are in force."""
+    and silences are in force."""
 
     def __init__(self, clock: WallClock = wall_clock) -> None:
         self._clock = clock
@@ -71,6 +72,7 @@ class ObservedState:
         self._refusals: dict[str, tuple[str, int]] = {}
         self._replicas: dict[str, ObservedReplica] = {}
         self._overrides: list[StoredOverride] = []
+        self._silences: list[Silence] = []
         self._looks: dict[str, PageLook] = {}
         self._restarts: dict[str, Restart] = {}
 
@@ -144,6 +146,18 @@ class ObservedState:
         with self._lock:
             now = self._clock()
             return [each for each in self._overrides if each.is_in_force(now)]
+
+    def set_silences(self, silences: list[Silence]) -> None:
+        """Replace what was known of silences and maintenance: those that are not over, also the
+        planned ones, newest first."""
+        with self._lock:
+            self._silences = silences
+
+    def silences(self) -> list[Silence]:
+        """Those in force now, newest first: they begin and are over at their times."""
+        with self._lock:
+            now = self._clock()
+            return [each for each in self._silences if each.is_in_force(now)]
 
     def set_looks(self, looks: dict[str, PageLook]) -> None:
         """Replace what was seen of the pages of servers that are only observed, by replica."""

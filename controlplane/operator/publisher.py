@@ -22,6 +22,7 @@ from controlplane.operator.snapshot import (
 from controlplane.store.database import Database
 from controlplane.store.deployments import DesiredDeployment
 from controlplane.store.overrides import end_what_is_over, has_what_is_over, list_in_force
+from controlplane.store.silences import list_not_over
 from controlplane.store.snapshot_versions import version_of
 from dataplane.clock import WallClock
 from dataplane.policy import DeploymentPolicy, TenantPolicy
@@ -63,10 +64,12 @@ class SnapshotPublisher:
             keys = read_keys(session)
             overrides = list_in_force(session, now)
             has_ends = has_what_is_over(session, now)
+            silences = list_not_over(session, now)
         if has_ends:
             with self._database.session() as session:
                 end_what_is_over(session, clock=self._wall)
         self._observed.set_overrides(overrides)
+        self._observed.set_silences(silences)
         kept = [self._policies[name] for name in unreadable if name in self._policies]
         snapshot = build_snapshot(
             deployments, tenants, keys, replicas, models, kept, enforced_overrides(overrides)

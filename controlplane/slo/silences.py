@@ -36,6 +36,12 @@ class SilenceScope:
     """A signal, or `together`."""
     severity: Severity | None = None
 
+    @property
+    def is_everything(self) -> bool:
+        """Of whatever: every deployment, the installation itself, each promise. It may still be of
+        one severity alone."""
+        return self.deployment is self.request_class is self.objective is None
+
     def covers(self, subject: AlertSubject) -> bool:
         """Whether an alert about `subject` is one of them."""
         return (

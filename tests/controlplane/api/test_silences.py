@@ -13,12 +13,14 @@ from controlplane.store.counts import add_counts
 from controlplane.store.request_rows import CountKey
 from controlplane.store.series import MinuteSample, add_samples
 from controlplane.store.silences import NewSilence, add_silence
+from dataplane import names
 from dataplane.access import Role
 from tests.controlplane.config_documents import SERVICE
 from tests.controlplane.guarded_plane import PASSWORD, GuardedPlane, guarded_plane
 
 _HOUR_NS = 3600 * 10**9
 _SILENCE = {"kind": "silence", "deployment": "chat", "lasts": "2h", "reason": "anna is on it"}
+_EVERYTHING = {"kind": "silence", "everything": True, "lasts": "2h", "reason": "anna is on it"}
 _MAINTENANCE = {
     "kind": "maintenance",
     "deployment": "chat",
@@ -180,6 +182,43 @@ def test_maintenance_is_planned_ahead_called_off_and_kept(operator: TestClient) 
     assert [each["silence_id"] for each in listed(operator, "/api/v1/silences?all=true")] == [
         made["silence_id"]
     ]
+
+
+@pytest.mark.parametrize("wanted", [_SILENCE, _EVERYTHING])
+def test_metrics_tell_what_is_in_force_and_not_what_is_planned(
+    plane: GuardedPlane, operator: TestClient, wanted: dict[str, Any]
+) -> None:
+    made = make(operator, wanted)
+    ahead = time.time_ns() + _HOUR_NS
+    make(operator, wanted | {"kind": "maintenance", "from_unix_ns": ahead})
+    whose = wanted.get("deployment", "")
+    series = f'{names.CONTROLPLANE_SILENCES}{{deployment="{whose}",kind="silence"}} 1.0'
+    viewer = plane.bearing(plane.key(Role.VIEWER))
+    told = viewer.get("/metrics").text
+    assert series in told
+    assert 'kind="maintenance"' not in told
+    operator.delete(f"/api/v1/silences/{made['silence_id']}?reason=mended")
+    assert series not in viewer.get("/metrics").text
+
+
+def test_a_silence_of_everything_is_on_every_page_and_one_of_a_deployment_is_not(
+    plane: GuardedPlane, operator: TestClient
+) -> None:
+    plane.user("bo", Role.OPERATOR)
+    browser = plane.browser()
+    assert "anna is on it" not in browser.get("/login").text, "nothing is told to strangers"
+    log_in(browser, "bo")
+    make(operator, _SILENCE)
+    banner = 'aria-label="Silences of everything"'
+    assert banner not in browser.get("/requests").text
+    made = make(operator, _EVERYTHING | {"severity": "page"})
+    for path in ("/", "/requests", "/nowhere"):
+        shown = browser.get(path).text.partition(banner)[2].partition("</aside>")[0]
+        assert "pages only" in shown, path
+        assert "anna is on it" in shown, path
+    assert banner not in plane.browser().get("/login").text
+    operator.delete(f"/api/v1/silences/{made['silence_id']}?reason=mended")
+    assert banner not in browser.get("/requests").text
 
 
 def test_only_operators_and_admins_may(plane: GuardedPlane, operator: TestClient) -> None:

@@ -55,6 +55,31 @@ def test_a_silence_is_listed_with_its_reason_until_it_is_ended_and_then_kept() -
     assert "by local" in run("silences", "--all").output
 
 
+def test_its_beginning_and_its_end_are_events_and_what_is_planned_or_called_off_is_none() -> None:
+    made = json.loads(silence("-o", "json").output)["silence_id"]
+    ahead = run("maintenance", "chat", "--for", "1h", "--from", "+2h", "--reason", "disks")
+    assert ahead.exit_code == 0, ahead.output
+    (planned,) = set(ids()) - {made}
+    assert [each[:2] for each in events(made, planned)] == [(made, "began:")]
+    run("unsilence", made, "--reason", "mended")
+    run("unsilence", planned, "--reason", "not today")
+    ended, began = events(made, planned)
+    assert (began[1:], ended[1:]) == (
+        ("began:", "anna is on it", "local"),
+        ("ended:", "mended", "local"),
+    )
+
+
+def events(*silence_ids: str) -> list[tuple[str, str, str, str | None]]:
+    """Id, how it went, why and by whom, of those of chat; the newest first."""
+    told = CliRunner().invoke(main, ["get", "events", "chat", "-o", "json"])
+    return [
+        (its_id, each["what"].split()[0], each["reason"], each["author"])
+        for each in json.loads(told.output)
+        if (its_id := each["subject"].split()[-1]) in silence_ids
+    ]
+
+
 def test_how_promises_stand_says_that_nobody_would_be_told() -> None:
     assert "nobody is told" not in run("status", "chat").output
     assert silence("--severity", "page").exit_code == 0

@@ -3,6 +3,7 @@
 import pytest
 
 from controlplane.operator.observed import ObservedState
+from controlplane.slo.silences import Silence, SilenceKind, SilenceScope
 from dataplane.report import GatewayReport
 from tests.controlplane.quiet_gateway import quiet_report
 
@@ -68,3 +69,25 @@ def test_the_last_of_a_name_is_kept_however_long_it_is_silent(
     clock.now += 3600 * SECOND
     ((_, age),) = observed.gateways()
     assert age == 3600
+
+
+def test_maintenance_that_was_planned_begins_and_is_over_by_itself(
+    observed: ObservedState, clock: Clock
+) -> None:
+    begins = clock.now + 10 * SECOND
+    planned = Silence(
+        silence_id="9f3a61c2",
+        kind=SilenceKind.MAINTENANCE,
+        scope=SilenceScope(),
+        reason="the switch",
+        created_by="ann",
+        created_at_unix_ns=clock.now,
+        from_unix_ns=begins,
+        until_unix_ns=begins + 10 * SECOND,
+    )
+    observed.set_silences([planned])
+    seen = []
+    for _ in range(3):
+        seen.append(observed.silences() == [planned])
+        clock.now += 10 * SECOND
+    assert seen == [False, True, False]

@@ -39,7 +39,7 @@ STREAMS = ("/api/v1/events", "/api/v1/gateways/{name}/snapshots")
 """They end with the control plane; their own tests read them."""
 
 
-EXAMPLES = 10
+EXAMPLES = 6
 """For each route, of each kind of call."""
 
 

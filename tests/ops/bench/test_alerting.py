@@ -15,7 +15,8 @@ from ops.bench.slo.truth import Fired, Promised, should_fire
 MATURE = scenarios(3 * DAY, 6 * HOUR + 10 * MINUTE)
 YOUNG = scenarios(20 * MINUTE, 7 * MINUTE)
 """An hour is full when the regression has spent enough of it: with less history before, its share
-stands at the limit for minutes, where a single scrape decides."""
+stands at the limit for minutes, where a single scrape decides. One of the two regressions is enough
+for Prometheus, which takes longest of all with it: that with restarts; the bench replays both."""
 STRICT, LOOSE = Promised(target="0.999", days=30), Promised(target="0.9", days=30)
 FEW = (STRICT, Promised(target="0.99", days=30), LOOSE, Promised(target="0.999", days=7))
 _NAME = "scenario"
@@ -31,7 +32,7 @@ def test_the_control_plane_s_own_arithmetic_says_what_is_due(scenario: Scenario)
     assert replay.wrong == {promised: [] for promised in PROMISES}
 
 
-@each(YOUNG)
+@each(tuple(scenario for scenario in YOUNG if scenario.name != "2 % bad for 3 h"))
 def test_prometheus_with_our_rules_says_what_is_due(scenario: Scenario) -> None:
     replay = replay_prometheus(scenario, FEW)
     assert replay.wrong == {promised: [] for promised in FEW}

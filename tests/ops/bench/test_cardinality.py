@@ -8,19 +8,21 @@ from ops.bench.bench_cardinality import MAX_SERIES, shares
 from ops.bench.slo import exposed
 from ops.bench.slo.installation import Installation
 
-LARGE = Installation(num_deployments=50, num_classes=8, num_tenants=200)
+TENTH = Installation(num_deployments=5, num_classes=8, num_tenants=200)
+"""Of the large installation that the bench counts whole: but for the control plane's own series,
+which do not grow, every series belongs to one deployment."""
 SMALL = Installation(num_deployments=2, num_classes=2, num_tenants=200)
 
 
 def test_exporters_and_rules_of_fifty_deployments_stay_under_a_hundred_thousand_series() -> None:
-    found = list(shares(LARGE))
+    found = list(shares(TENTH))
     assert all(share.num_series > 0 for share in found)
-    assert sum(share.num_series for share in found) < MAX_SERIES
+    assert sum(share.num_series for share in found) < MAX_SERIES / 10
 
 
 def test_tenants_add_no_series_and_none_names_one() -> None:
-    sent = {record.tenant for record in exposed.requests(LARGE)}
-    assert sent == set(LARGE.tenants)
+    sent = {record.tenant for record in exposed.requests(TENTH)}
+    assert sent == set(TENTH.tenants)
     of_many = exposed.series_of(exposed.gateway(SMALL))
     lonely = Installation(num_deployments=2, num_classes=2, num_tenants=1)
     assert set(exposed.series_of(exposed.gateway(lonely))) == set(of_many)

@@ -71,6 +71,9 @@ class Alert:
     """As `chat@7`; None where no contract made it."""
     runbook_url: str | None = None
     dashboard_url: str | None = None
+    team: str | None = None
+    """Whose it is, by the contract; no part of what it is about. None where that does not say, or
+    who told it did not pass it on."""
 
     @property
     def is_firing(self) -> bool:

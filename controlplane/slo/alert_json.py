@@ -15,7 +15,9 @@ def alert_as_json(alert: Alert) -> dict[str, Any]:
 
 
 def alert_from_json(told: dict[str, Any]) -> Alert:
-    """What `alert_as_json` made. Raises KeyError or ValueError for what it did not make."""
+    """What `alert_as_json` made, in releases of before too, which kept no team. Raises KeyError or
+    ValueError for what it did not make."""
+    told = {"team": None, **told}
     subject = {field.name: told[field.name] for field in dataclasses.fields(AlertSubject)}
     rest = {field.name: told[field.name] for field in dataclasses.fields(Alert)[1:]}
     return Alert(

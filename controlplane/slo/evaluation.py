@@ -49,6 +49,7 @@ def burning_alerts(standing: Standing, links: Links, now_unix_ns: int) -> Iterat
             contract_revision=promise.contract_revision,
             runbook_url=links.runbook("budget-burn"),
             dashboard_url=links.deployment(promise.deployment),
+            team=promise.alerting.team,
         )
 
 
@@ -65,7 +66,7 @@ def _description(standing: Standing, firing: Firing) -> str:
     )
 
 
-def unseen_alert(deployment: str, links: Links, now_unix_ns: int) -> Alert:
+def unseen_alert(deployment: str, team: str | None, links: Links, now_unix_ns: int) -> Alert:
     """Of one that has ready replicas, and that no gateway tells of."""
     return Alert(
         subject=AlertSubject(name=DEPLOYMENT_UNSEEN, severity=Severity.PAGE, deployment=deployment),
@@ -77,6 +78,7 @@ def unseen_alert(deployment: str, links: Links, now_unix_ns: int) -> Alert:
         started_at_unix_ns=now_unix_ns,
         runbook_url=links.runbook("deployment-unseen"),
         dashboard_url=links.deployment(deployment),
+        team=team,
     )
 
 
@@ -116,13 +118,14 @@ class AlertCourse:
 
 
 def alerts_of(
-    standings: Iterable[Standing], unseen: Iterable[str], links: Links, now_unix_ns: int
+    standings: Sequence[Standing], unseen: Iterable[str], links: Links, now_unix_ns: int
 ) -> list[Alert]:
     """All that fire."""
+    teams = {each.promise.deployment: each.promise.alerting.team for each in standings}
     found = [
         alert for standing in standings for alert in burning_alerts(standing, links, now_unix_ns)
     ]
-    return [*found, *(unseen_alert(name, links, now_unix_ns) for name in unseen)]
+    return [*found, *(unseen_alert(name, teams.get(name), links, now_unix_ns) for name in unseen)]
 
 
 def by_deployment(alerts: Iterable[Alert]) -> Mapping[str | None, list[Alert]]:

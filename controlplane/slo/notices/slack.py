@@ -61,7 +61,8 @@ def _line(alert: Alert) -> str:
         if url
     ]
     told = f"• *{_escaped(alert.summary)}*{_grade(alert)}: {_escaped(alert.description)}"
-    return " ".join((told, *links))
+    team = [] if alert.team is None else [f"Team: {_escaped(alert.team)}."]
+    return " ".join((told, *team, *links))
 
 
 def _grade(alert: Alert) -> str:

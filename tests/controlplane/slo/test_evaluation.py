@@ -23,7 +23,8 @@ NOW = 1_790_000_000 * 10**9
 
 
 def _promise() -> Promise:
-    spec = contract([{"signal": "ttft", "at_most": "300ms", "for": "99%"}])
+    objectives = [{"signal": "ttft", "at_most": "300ms", "for": "99%"}]
+    spec = contract(objectives, alerting={"team": "chat-oncall"})
     return next(promises_of("chat", "chat@7", spec))
 
 
@@ -59,6 +60,7 @@ def test_an_alert_is_about_the_same_as_that_of_the_rules() -> None:
     assert {each.subject.fingerprint for each in found} == of_rules
     assert found[0].contract_revision == "chat@7"
     assert found[0].runbook_url == rules[0].annotations["runbook_url"]
+    assert {each.team for each in found} == {each.labels[names.LABEL_TEAM] for each in rules}
 
 
 @pytest.mark.parametrize(
@@ -79,7 +81,7 @@ def test_who_is_not_seen_burns_nothing_and_is_an_alert_of_its_own() -> None:
     (found,) = alerts_of([_standing(_bad(1.0), is_seen=False)], ["chat"], LINKS, NOW)
     assert found.subject.grade is None
     assert found.subject.severity is Severity.PAGE
-    assert found.subject.deployment == "chat"
+    assert (found.subject.deployment, found.team) == ("chat", "chat-oncall")
 
 
 def _always(_: AlertSubject) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from controlplane.slo.alert import Alert, AlertSource, AlertSubject
+from controlplane.slo.alert_json import alert_as_json, alert_from_json
 from controlplane.slo.alert_windows import Severity
 from controlplane.store.connection import DatabaseKind
 from controlplane.store.database import Database
@@ -47,6 +48,12 @@ def test_what_was_told_is_read_as_it_was_told(database: Database) -> None:
         keep_told(session, "oncall", None, Told(at_unix_ns=5, alerts=()))
         keep_told(session, "team", "chat", Told(at_unix_ns=6, alerts=()))
     assert _read(database, "oncall") == {"chat": told, None: Told(at_unix_ns=5, alerts=())}
+
+
+def test_what_a_release_told_that_kept_no_team_is_read() -> None:
+    told = alert_as_json(ALERT)
+    del told["team"]
+    assert alert_from_json(told) == ALERT
 
 
 def test_what_is_told_again_takes_its_place_and_what_is_over_goes(database: Database) -> None:

@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,15 @@ def test_what_stands_in_a_name_is_no_markup_of_slack() -> None:
     text = slack_message(notice)["text"]
     assert "<!" not in text
     assert "&lt;!here&gt; &amp; co" in text
+
+
+def test_whose_an_alert_is_stands_in_every_form(hook: WebhookServer, tmp_path: Path) -> None:
+    ours = replace(NOTICE, firing=(replace(NOTICE.firing[0], team="chat-oncall"),))
+    for notice in (ours, NOTICE):
+        Webhook(_file(tmp_path, hook.url)).notify(notice)
+    assert [told["firing"][0]["team"] for told in hook.heard] == ["chat-oncall", None]
+    assert "Team: chat-oncall." in slack_message(ours)["text"]
+    assert "Team" not in slack_message(NOTICE)["text"]
 
 
 @pytest.mark.parametrize("status", [302, 404, 429, 500])

@@ -17,5 +17,6 @@ class ToldAlertsRow(ConfigBase):
     deployment: Mapped[str] = mapped_column(String(128), primary_key=True)
     """Empty: of the installation itself."""
     told_at_unix_ns: Mapped[int] = mapped_column(BigInteger)
+    """0: it was being told, and whether it arrived is not known."""
     alerts: Mapped[list[dict[str, Any]]] = mapped_column(JSON)
     """In the form of `controlplane.slo.alert_json`."""

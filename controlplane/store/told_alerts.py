@@ -17,10 +17,11 @@ Group = str | None
 class Told:
     """What people know of one deployment."""
 
-    at_unix_ns: int
-    """When they were told last."""
+    at_unix_ns: int | None
+    """When they were told last. None: somebody began to tell them, and whether it arrived is not
+    known."""
     alerts: tuple[Alert, ...]
-    """Those that fire as far as they know."""
+    """Those that fire as far as they know, or may know."""
 
 
 def read_told(session: Session, notifier: str) -> dict[Group, Told]:
@@ -28,7 +29,7 @@ def read_told(session: Session, notifier: str) -> dict[Group, Told]:
     rows = session.scalars(select(ToldAlertsRow).where(ToldAlertsRow.notifier == notifier))
     return {
         row.deployment or None: Told(
-            at_unix_ns=row.told_at_unix_ns, alerts=tuple(map(alert_from_json, row.alerts))
+            at_unix_ns=row.told_at_unix_ns or None, alerts=tuple(map(alert_from_json, row.alerts))
         )
         for row in rows
     }
@@ -47,7 +48,7 @@ def keep_told(session: Session, notifier: str, group: Group, told: Told | None) 
         ToldAlertsRow(
             notifier=notifier,
             deployment=group or "",
-            told_at_unix_ns=told.at_unix_ns,
+            told_at_unix_ns=told.at_unix_ns or 0,
             alerts=[alert_as_json(each) for each in told.alerts],
         )
     )

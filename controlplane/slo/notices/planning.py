@@ -4,7 +4,8 @@ Alerts are told deployment by deployment. As with Alertmanager and the rules tha
 the tickets of its deployment back, and a silence all that it covers. A page that is new is told at
 once; anything else waits until five minutes have passed since the last message about the
 deployment, so that one that comes and goes does not flood anybody. What goes on is told again after
-four hours. What was told and ended while nobody could be told of it is told for a day.
+four hours. What was told, or may have arrived, and ended while nobody could be told of it is told
+for a day.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +30,8 @@ class Planned:
     notice: Notice | None
     """None: it is too late to tell."""
     told: Told | None
+    begun: Told | None = None
+    """What they may know from when it is sent until it arrived; None: no more than before."""
 
 
 def plan_notices(
@@ -55,6 +58,26 @@ def plan_notices(
     ]
 
 
+def with_ends(
+    told: Mapping[Group, Told], firing: Sequence[Alert], now_unix_ns: int
+) -> dict[Group, Told]:
+    """`told`, in which what fires no more has its end: when that was first seen, however much later
+    it can be told."""
+    now = {each.subject for each in firing}
+    return {
+        group: replace(
+            before,
+            alerts=tuple(
+                replace(each, ended_at_unix_ns=None)
+                if each.subject in now
+                else _as_ended(each, now_unix_ns)
+                for each in before.alerts
+            ),
+        )
+        for group, before in told.items()
+    }
+
+
 def _plan(
     group: Group,
     firing: Sequence[Alert],
@@ -63,15 +86,15 @@ def _plan(
     now_unix_ns: int,
 ) -> Planned | None:
     tellable, num_held_back = _tellable(firing, is_silenced)
-    known = {each.subject for each in before.alerts} if before is not None else set()
+    told = before.alerts if before is not None else ()
+    known = {each.subject for each in told} if _is_sure(before) else set()
     now = {each.subject for each in firing}
     new = [each for each in tellable if each.subject not in known]
-    ended = [each for each in before.alerts if each.subject not in now] if before else []
-    going_on = [each for each in firing if each.subject in known]
-    age = (now_unix_ns - before.at_unix_ns) / _NS if before is not None else float("inf")
-    is_over = before is not None and not new and not going_on
-    if is_over and age >= GIVES_UP_AFTER:
+    ended = [_as_ended(each, now_unix_ns) for each in told if each.subject not in now]
+    is_over = before is not None and not new and len(ended) == len(told)
+    if is_over and _seconds_over(ended, now_unix_ns) >= GIVES_UP_AFTER:
         return Planned(group=group, notice=None, told=None)
+    age = _age_seconds(before, now_unix_ns)
     kind = _kind(new, ended, tellable, is_over=is_over, age_seconds=age)
     if kind is None:
         return None
@@ -80,11 +103,44 @@ def _plan(
         deployment=group,
         at_unix_ns=now_unix_ns,
         firing=tuple(sorted(tellable, key=_urgency)),
-        ended=tuple(_as_ended(each, now_unix_ns) for each in ended),
+        ended=tuple(ended),
         num_held_back=num_held_back,
     )
+    going_on = [each for each in firing if each.subject in known]
     kept = {each.subject: each for each in (*going_on, *tellable)}
-    return Planned(group=group, notice=notice, told=_told(tuple(kept.values()), now_unix_ns))
+    return Planned(
+        group=group,
+        notice=notice,
+        told=_told(tuple(kept.values()), now_unix_ns),
+        begun=_begun(told, tellable),
+    )
+
+
+def _begun(told: Sequence[Alert], tellable: Sequence[Alert]) -> Told | None:
+    """An attempt that nobody answered may have arrived: its end is told as well."""
+    if {each.subject for each in tellable} <= {each.subject for each in told}:
+        return None
+    known = {each.subject: each for each in (*told, *tellable)}
+    return Told(at_unix_ns=None, alerts=tuple(known.values()))
+
+
+def _is_sure(before: Told | None) -> bool:
+    """Whether it arrived."""
+    return before is not None and before.at_unix_ns is not None
+
+
+def _age_seconds(before: Told | None, now_unix_ns: int) -> float:
+    """Since the last message. A clock that was set back since says as little of it as one that was
+    set ahead: what is due does not wait until it has caught up."""
+    if before is None or before.at_unix_ns is None:
+        return float("inf")
+    return abs(now_unix_ns - before.at_unix_ns) / _NS
+
+
+def _seconds_over(ended: Sequence[Alert], now_unix_ns: int) -> float:
+    """Since the last of them ended."""
+    last = max((each.ended_at_unix_ns or now_unix_ns for each in ended), default=now_unix_ns)
+    return (now_unix_ns - last) / _NS
 
 
 def _told(alerts: tuple[Alert, ...], now_unix_ns: int) -> Told | None:

@@ -1,11 +1,12 @@
 """What is told when: once, pages at once, and nothing that somebody silenced."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from controlplane.slo.alert import Alert, AlertSubject
 from controlplane.slo.alert_windows import DAY, HOUR, MINUTE, Severity
 from controlplane.slo.notices.notice import Notice, NoticeKind
-from controlplane.slo.notices.planning import plan_notices
+from controlplane.slo.notices.planning import plan_notices, with_ends
 from controlplane.store.told_alerts import Group, Told
 from tests.controlplane.slo.burning_alert import burning
 
@@ -28,6 +29,7 @@ class People:
     ) -> list[Notice]:
         """What they are told `after` so many seconds."""
         self.now += after
+        self.told = with_ends(self.told, firing, self.now * NS)
         heard = []
         for each in plan_notices(firing, self.told, silenced, "http://console", self.now * NS):
             self.told.pop(each.group, None)
@@ -117,10 +119,62 @@ def test_a_silenced_page_still_holds_its_tickets_back() -> None:
 
 
 def test_an_end_that_nobody_could_be_told_of_for_a_day_is_let_go() -> None:
-    told: Mapping[Group, Told] = {"chat": Told(at_unix_ns=0, alerts=(PAGE,))}
+    over = replace(PAGE, ended_at_unix_ns=NS)
+    told: Mapping[Group, Told] = {"chat": Told(at_unix_ns=1, alerts=(over,))}
+    (due,) = plan_notices([], told, lambda _: False, "", DAY * NS)
+    assert due.notice is not None
     (late,) = plan_notices([], told, lambda _: False, "", (DAY + 1) * NS)
     assert late.notice is None
     assert late.told is None
+
+
+def test_the_day_to_tell_an_end_in_begins_with_the_end() -> None:
+    people = People()
+    people.hear(PAGE)
+    assert people.hear(PAGE, after=2 * DAY, silenced=lambda _: True) == []
+    assert _kinds(people.hear()) == [NoticeKind.RESOLVED]
+
+
+def test_an_end_that_is_told_late_says_when_it_was() -> None:
+    people = People()
+    people.hear(PAGE)
+    assert people.hear(after=60) == []
+    ended_at = people.now * NS
+    (over,) = people.hear(after=HOUR)
+    assert over.ended[0].ended_at_unix_ns == ended_at
+
+
+def test_a_clock_that_was_set_back_keeps_nothing_back() -> None:
+    people = People()
+    people.hear(TICKET)
+    assert _kinds(people.hear(TICKET, PAGE, after=-2 * HOUR)) == [NoticeKind.FIRING]
+    assert _kinds(people.hear(after=-2 * HOUR)) == [NoticeKind.RESOLVED]
+
+
+def _attempted(firing: Sequence[Alert], told: Mapping[Group, Told]) -> dict[Group, Told]:
+    """What is known where the message that is due was sent, and nobody answered."""
+    (sent,) = plan_notices(firing, told, lambda _: False, "", 10 * HOUR * NS)
+    assert sent.begun is not None
+    return {sent.group: sent.begun}
+
+
+def test_what_may_have_arrived_is_told_again_and_so_is_its_end() -> None:
+    told = _attempted([PAGE], {})
+    (again,) = plan_notices([PAGE], told, lambda _: False, "", 11 * HOUR * NS)
+    assert again.notice is not None
+    assert again.notice.kind is NoticeKind.FIRING
+    assert again.begun is None  # nothing that is not kept already
+    (over,) = plan_notices([], told, lambda _: False, "", 11 * HOUR * NS)
+    assert over.notice is not None
+    assert over.notice.kind is NoticeKind.RESOLVED
+
+
+def test_what_may_have_arrived_forgets_nothing_that_did() -> None:
+    other = burning(objective="tpot")
+    told = _attempted([other], {"chat": Told(at_unix_ns=HOUR * NS, alerts=(PAGE,))})
+    (over,) = plan_notices([], told, lambda _: False, "", 11 * HOUR * NS)
+    assert over.notice is not None
+    assert {each.subject for each in over.notice.ended} == {PAGE.subject, other.subject}
 
 
 def test_pages_go_first() -> None:

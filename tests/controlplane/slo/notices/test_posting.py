@@ -1,7 +1,10 @@
 """A webhook is told, and its address is nobody else's."""
 
 import socket
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +12,7 @@ import pytest
 
 from controlplane.hooks import NotifyError
 from controlplane.slo.alert_windows import Severity
+from controlplane.slo.notices import posting
 from controlplane.slo.notices.address import Address, read_address
 from controlplane.slo.notices.notice import Notice, NoticeKind
 from controlplane.slo.notices.posting import post_json
@@ -127,6 +131,66 @@ def test_nobody_there_is_told_without_the_address() -> None:
         post_json(Address(url, {}), {})
     assert "ConnectError" in str(caught.value)
     assert SECRET not in str(caught.value)
+
+
+@contextmanager
+def _dripping(begins: bytes, num_drops: int, *, every: float = 0.02) -> Iterator[str]:
+    """Whoever answers with `begins`, then one byte after the other, and then closes."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def _answer() -> None:
+            connection, _ = listener.accept()
+            with connection, suppress(OSError):
+                connection.recv(2**16)
+                connection.sendall(begins)
+                for _ in range(num_drops):
+                    connection.sendall(b"a")
+                    time.sleep(every)
+
+        thread = threading.Thread(target=_answer)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/x"
+        thread.join()
+
+
+@pytest.mark.parametrize("num_drops", [3, 200])
+def test_who_took_it_has_taken_it_whatever_else_is_not_said(
+    monkeypatch: pytest.MonkeyPatch, num_drops: int
+) -> None:
+    monkeypatch.setattr(posting, "_SECONDS", 1)
+    began = time.monotonic()
+    with _dripping(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", num_drops) as url:
+        assert post_json(Address(url, {}), {}) == "HTTP 200"
+        assert time.monotonic() - began < 3
+
+
+def test_an_answer_that_is_cut_off_is_quoted_as_far_as_it_came() -> None:
+    with (
+        _dripping(b"HTTP/1.1 500 X\r\nContent-Length: 1000\r\n\r\nno room", 0) as url,
+        pytest.raises(NotifyError, match="HTTP 500: no room"),
+    ):
+        post_json(Address(url, {}), {})
+
+
+@pytest.mark.parametrize(
+    ("begins", "said"),
+    [
+        pytest.param(b"HTTP/1.1 200 OK\r\nX-Slow: ", "no answer within 0.5 s", id="head"),
+        pytest.param(
+            b"HTTP/1.1 500 X\r\nContent-Length: 1000\r\n\r\n", "HTTP 500: aaaa", id="body"
+        ),
+    ],
+)
+def test_an_answer_that_drips_is_waited_for_no_longer_than_any(
+    monkeypatch: pytest.MonkeyPatch, begins: bytes, said: str
+) -> None:
+    monkeypatch.setattr(posting, "_DEADLINE_SECONDS", 0.5)
+    monkeypatch.setattr(posting, "_SECONDS", 0.4)
+    began = time.monotonic()
+    with _dripping(begins, 200) as url:
+        with pytest.raises(NotifyError, match=said):
+            post_json(Address(url, {}), {})
+        assert time.monotonic() - began < 3
 
 
 @pytest.mark.parametrize(

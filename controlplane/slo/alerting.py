@@ -127,10 +127,11 @@ def _fires(
     threshold: Threshold, counts_over: CountsOver, target: float, terms: AlertTerms
 ) -> Firing | None:
     long = counts_over(threshold.grade.long_seconds)
-    long_burn = burn_rate(long, target)
-    short_burn = burn_rate(counts_over(threshold.grade.short_seconds), target)
+    brief = counts_over(threshold.grade.short_seconds)
+    long_burn, short_burn = burn_rate(long, target), burn_rate(brief, target)
     if long_burn is None or short_burn is None or long.total < terms.min_events:
         return None
-    if min(long_burn, short_burn) <= threshold.factor:
+    # Of counts, since a burn rate is rounded: one of exactly the factor does not fire.
+    if any(each.bad <= threshold.error_ratio * each.total for each in (long, brief)):
         return None
     return Firing(threshold=threshold, long_burn=long_burn, short_burn=short_burn)

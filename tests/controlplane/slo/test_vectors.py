@@ -53,6 +53,25 @@ def _steady(error_per_thousand: int, seconds: int) -> RecordedCounts:
     )
 
 
+def _fire(bad: int, total: int, target: float) -> set[GradeName]:
+    """Where so many of so many are bad in every window."""
+    counts = EventCounts(good=total - bad, total=total)
+    return {each.threshold.grade.name for each in firing(lambda _: counts, target, PERIOD)}
+
+
+@pytest.mark.parametrize("target", [0.9, 0.95, 0.99, 0.995, 0.999, 0.9999])
+def test_a_burn_of_exactly_the_factor_does_not_fire_and_one_request_more_does(
+    target: float,
+) -> None:
+    total = 10**9
+    for each in thresholds(target, PERIOD):
+        if each.why_left_out is None:
+            bad = int(each.error_ratio * total)
+            assert bad == each.error_ratio * total
+            assert each.grade.name not in _fire(bad, total, target)
+            assert each.grade.name in _fire(bad + 1, total, target)
+
+
 def test_t1_a_total_outage_pages_after_52_seconds_and_clears_4_minutes_56_after_recovery() -> None:
     recovered = 10 * MINUTE
     counts = _outage(0, recovered, recovered + 6 * MINUTE)

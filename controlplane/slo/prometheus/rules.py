@@ -1,15 +1,10 @@
 """Rules of Prometheus as plain data, and their file."""
 
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ruamel.yaml import YAML
-from ruamel.yaml.scalarstring import LiteralScalarString
-
-_WIDTH = 1_000_000
-"""No line of an expression is folded where nobody folded it."""
+from controlplane.slo.prometheus.rule_lines import lines_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,17 +62,12 @@ class RuleGroup:
 
 def render(groups: Sequence[RuleGroup], heading: Sequence[str]) -> str:
     """A file of rules, its heading as comments."""
-    yaml = YAML()
-    yaml.width = _WIDTH
-    yaml.indent(mapping=2, sequence=4, offset=2)
-    stream = io.StringIO()
-    yaml.dump({"groups": [group.document() for group in groups]}, stream)
-    comments = "".join(f"# {line}\n" if line else "#\n" for line in heading)
-    return comments + stream.getvalue()
+    comments = (f"# {line}\n" if line else "#\n" for line in heading)
+    return "".join((*comments, *lines_of({"groups": [group.document() for group in groups]})))
 
 
 def _text(expr: str) -> str:
-    return LiteralScalarString(expr + "\n") if "\n" in expr else expr
+    return expr + "\n" if "\n" in expr else expr
 
 
 def _labels(labels: Mapping[str, str]) -> dict[str, Any]:

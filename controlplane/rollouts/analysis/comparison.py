@@ -1,0 +1,140 @@
+"""Candidate against stable, measure by measure."""
+
+import math
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from controlplane.rollouts.analysis.arm_request import ArmRequest
+from controlplane.rollouts.analysis.difference import Interval, Stratum, difference
+from controlplane.rollouts.analysis.measures import MEASURES, Measure
+from controlplane.rollouts.analysis.moments import Moments
+from controlplane.rollouts.arm import Arm
+from controlplane.rollouts.verdict import Decision, Measurement, VerdictTerms, decide
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnalysisTerms:
+    """How much has to be known before a step is judged."""
+
+    min_requests: int = 200
+    """Of each arm, alike in both, for each measure."""
+    confidence: float = 0.98
+    """How sure it must be, 0 to 1, of all measures and all looks together: of good candidates at
+    most the rest is rejected, and of bad ones at most the rest is promoted."""
+    measures: tuple[Measure, ...] = MEASURES
+
+    def __post_init__(self) -> None:
+        if self.min_requests < 1 or not 0 < self.confidence < 1 or not self.measures:
+            raise ValueError(
+                "an analysis needs min_requests of at least 1, a confidence between 0 and 1 and a "
+                f"measure; got {self.min_requests}, {self.confidence} and {len(self.measures)}"
+            )
+
+    @property
+    def alpha(self) -> float:
+        """What is left of the confidence to each measure."""
+        return (1 - self.confidence) / len(self.measures)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """How the arms stand by one measure."""
+
+    measure: Measure
+    num_stable: int
+    """Requests that have a like one in the other arm."""
+    num_candidate: int
+    num_unmatched: int
+    """Of the candidate, without a like one."""
+    apart: Interval | None
+    """Candidate less stable, on the scale of the values; None: too few to tell."""
+    applies: bool
+    """The stable arm has answers to this question: it is one of this traffic."""
+    is_good: bool | None
+    """Not worse by more than the margin (True), worse (False), or not known yet."""
+
+    @property
+    def shown(self) -> Interval | None:
+        """The same for people: of shares their difference, of anything else the parts by which
+        the candidate's is larger."""
+        if self.apart is None or self.measure.is_share:
+            return self.apart
+        return Interval(
+            estimate=math.expm1(self.apart.estimate),
+            low=math.expm1(self.apart.low),
+            high=math.expm1(self.apart.high),
+        )
+
+    @property
+    def measurement(self) -> Measurement:
+        """As a step's verdict takes it."""
+        return Measurement(
+            metric=self.measure.name,
+            value=None if self.shown is None else self.shown.estimate,
+            is_good=self.is_good,
+            why_none=(
+                f"{self.num_stable} stable and {self.num_candidate} candidate requests are alike"
+                if self.is_good is None
+                else ""
+            ),
+        )
+
+
+Strata = Mapping[Hashable, Stratum]
+
+
+def stratify(requests: Iterable[tuple[Arm, ArmRequest]], measure: Measure) -> Strata:
+    """By what makes them alike, the values of both arms."""
+    values: dict[Hashable, dict[Arm, list[float]]] = defaultdict(lambda: {arm: [] for arm in Arm})
+    for arm, request in requests:
+        value = measure.value(request)
+        if value is not None:
+            values[measure.is_alike(request)][arm].append(value)
+    return {
+        alike: Stratum(Moments.of(of[Arm.STABLE]), Moments.of(of[Arm.CANDIDATE]))
+        for alike, of in values.items()
+    }
+
+
+def compare(strata: Strata, measure: Measure, terms: AnalysisTerms) -> Comparison:
+    """One measure over all strata."""
+    matched = [each for each in strata.values() if each.stable.num and each.candidate.num]
+    num_stable = sum(each.stable.num for each in matched)
+    num_candidate = sum(each.candidate.num for each in matched)
+    apart = difference(
+        matched, alpha=terms.alpha, sharpest_at=measure.sharpest_at, is_share=measure.is_share
+    )
+    is_enough = min(num_stable, num_candidate) >= terms.min_requests
+    return Comparison(
+        measure=measure,
+        num_stable=num_stable,
+        num_candidate=num_candidate,
+        num_unmatched=sum(each.candidate.num for each in strata.values()) - num_candidate,
+        apart=apart,
+        applies=any(each.stable.num for each in strata.values()),
+        is_good=_judge(apart, measure) if apart is not None and is_enough else None,
+    )
+
+
+def _judge(apart: Interval, measure: Measure) -> bool | None:
+    """Good once worse by the margin is ruled out, bad once no worse at all is."""
+    least, most = (apart.low, apart.high) if measure.more_is_worse else (-apart.high, -apart.low)
+    if most <= measure.sharpest_at:
+        return True
+    return False if least > 0 else None
+
+
+def judge_step(comparisons: Sequence[Comparison]) -> Decision:
+    """What they say together. A question that no stable request answers is none of this traffic;
+    one that only the candidate does not answer is open."""
+    applying = [each for each in comparisons if each.applies]
+    if not applying:
+        applying = list(comparisons)
+    terms = VerdictTerms(metrics=tuple(each.measure.name for each in applying))
+    return decide([each.measurement for each in applying], terms)
+
+
+def analyse(requests: Sequence[tuple[Arm, ArmRequest]], terms: AnalysisTerms) -> list[Comparison]:
+    """Every measure, over all requests that ended in a step so far."""
+    return [compare(stratify(requests, each), each, terms) for each in terms.measures]

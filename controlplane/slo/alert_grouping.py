@@ -50,7 +50,8 @@ def news_of(
 
 
 def _news_of_firing(alert: Alert, known: AlertTelling, now_unix_ns: int, *, is_open: bool) -> News:
-    told_ns = now_unix_ns - known.told_at_unix_ns
+    # Clocks differ a little, and one may have been set back: then it says nothing of how long ago.
+    told_ns = abs(now_unix_ns - known.told_at_unix_ns)
     if known.ended_at_unix_ns is not None:
         # An evaluator that was cut off tells of the same again, with its old beginning.
         is_old = alert.started_at_unix_ns <= known.started_at_unix_ns

@@ -122,6 +122,7 @@ class AlertingWorker:
             Links(console_url=self.settings.console_url),
             AlertCourse(fired_before(book.firing(AlertSource.CONTROL_PLANE))),
             self._clock(),
+            self.settings.evaluate_seconds,
         )
 
     def _pass(self, evaluator: "Evaluator", book: "AlertBook") -> None:

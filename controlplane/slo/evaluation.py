@@ -106,7 +106,9 @@ class AlertCourse:
             elif not may_have_ended(subject):
                 now[subject] = before
             else:
-                self._untaken[subject] = replace(before, ended_at_unix_ns=now_unix_ns)
+                # No earlier than it began, also by a clock that was set back.
+                ended_at = max(now_unix_ns, before.started_at_unix_ns)
+                self._untaken[subject] = replace(before, ended_at_unix_ns=ended_at)
         self._firing = now
         ended = tuple(each for subject, each in self._untaken.items() if subject not in now)
         return Evaluated(firing=tuple(now.values()), ended=ended)

@@ -21,8 +21,11 @@ from controlplane.store.silences import list_in_force
 
 _NS = 10**9
 _GRACE_NS = (SEEN_SECONDS + MINUTE) * _NS
-"""A control plane that has just started heard nothing while it was away: until it has listened for
-as long as one must be silent to be unseen, nobody is."""
+"""A control plane that has just started heard nothing while it was away, nor did one that was
+stopped, or whose database was away, or whose clock was set: until it has listened for as long as
+one must be silent to be unseen, nobody is."""
+_AWAY_SECONDS = SEEN_SECONDS - MINUTE
+"""Between two evaluations; half a minute more than usual where they are as far apart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +51,7 @@ class Evaluator:
         links: Links,
         course: AlertCourse,
         started_at_unix_ns: int,
+        every_seconds: float = 30.0,
     ) -> None:
         self._config_db = config_db
         self._request_db = request_db
@@ -55,6 +59,8 @@ class Evaluator:
         self._reader = reader
         self._links = links
         self._course = course
+        self._away_ns = round(max(_AWAY_SECONDS, every_seconds + MINUTE / 2) * _NS)
+        self._heard_until_unix_ns = started_at_unix_ns
         self._listens_from_unix_ns = started_at_unix_ns + _GRACE_NS
 
     def evaluate(self, now_unix_ns: int) -> Evaluation:
@@ -67,7 +73,7 @@ class Evaluator:
             now_unix = now_unix_ns // _NS
             standings = self._reader.read(session, promises, now_unix)
             unseen = self._unseen(session, desired, standings, now_unix)
-        has_listened = now_unix_ns >= self._listens_from_unix_ns
+        has_listened = self._has_listened(now_unix_ns)
         firing = alerts_of(standings, unseen if has_listened else (), self._links, now_unix_ns)
         no_data = {
             each.promise.deployment for each in standings if each.state is SLOState.NO_DATA
@@ -82,6 +88,13 @@ class Evaluator:
     def note_taken(self, evaluation: Evaluation) -> None:
         """Whoever keeps alerts took all of it."""
         self._course.note_taken(evaluation.alerts.ended)
+
+    def _has_listened(self, now_unix_ns: int) -> bool:
+        away_ns = now_unix_ns - self._heard_until_unix_ns
+        self._heard_until_unix_ns = now_unix_ns
+        if not 0 <= away_ns <= self._away_ns:
+            self._listens_from_unix_ns = now_unix_ns + _GRACE_NS
+        return now_unix_ns >= self._listens_from_unix_ns
 
     def _unseen(
         self,

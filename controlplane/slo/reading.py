@@ -80,7 +80,9 @@ def read_standings(session: Session, promises: Sequence[Promise], now_unix: int)
 def seen_deployments(session: Session, deployments: set[str], now_unix: int) -> set[str]:
     """Those that a gateway told of lately. One that is heard and does not serve a deployment says
     nothing of it."""
-    return heard_of(session, deployments, now_unix - now_unix % MINUTE - SEEN_SECONDS)
+    minute = now_unix - now_unix % MINUTE
+    # What lies far ahead was heard before the clock was set back.
+    return heard_of(session, deployments, minute - SEEN_SECONDS, minute + SEEN_SECONDS)
 
 
 def _seen(

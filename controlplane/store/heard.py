@@ -12,12 +12,15 @@ from controlplane.store.series import SAMPLED_GATEWAYS
 _IS_SAMPLED = text("minute_counts.measure LIKE 'sampled.%'")
 
 
-def heard_of(session: Session, deployments: Iterable[str], since_unix: int) -> set[str]:
-    """Those that any gateway told of since that whole minute. Of one that has no replicas, and
-    that nobody asked for, no gateway tells."""
+def heard_of(
+    session: Session, deployments: Iterable[str], since_unix: int, until_unix: int
+) -> set[str]:
+    """Those that any gateway told of from one whole minute until before the other. Of one that has
+    no replicas, and that nobody asked for, no gateway tells."""
     query = select(MinuteCountRow.deployment).where(
         MinuteCountRow.deployment.in_(sorted(deployments)),
         MinuteCountRow.minute_unix >= since_unix,
+        MinuteCountRow.minute_unix < until_unix,
         _IS_SAMPLED,
         MinuteCountRow.measure == SAMPLED_GATEWAYS,
     )

@@ -120,6 +120,12 @@ def _passes(worker: AlertingWorker, number: int = 2) -> None:
     assert worker.error is None
 
 
+def _listen(installation: Installation, worker: AlertingWorker, num_minutes: int) -> None:
+    for _ in range(num_minutes):
+        installation.now += MINUTE
+        _passes(worker)
+
+
 def test_a_burn_pages_once_opens_an_incident_and_is_told_as_over(
     installation: Installation,
 ) -> None:
@@ -188,7 +194,7 @@ def test_a_deployment_that_no_gateway_tells_of_is_an_alert_once_somebody_listene
     with installation.alerting() as worker:
         _passes(worker)
         assert installation.firing() == set()
-        installation.now += 7 * MINUTE
+        _listen(installation, worker, 7)
         (told,) = installation.hook.wait_for(1)
         _passes(worker)
     (alert,) = told["firing"]
@@ -209,8 +215,51 @@ def test_a_burn_from_before_a_restart_does_not_end_because_nobody_listened(
     with installation.alerting() as worker:
         _passes(worker)
         assert "page_quick" in installation.firing()
-        installation.now += 7 * MINUTE
+        _listen(installation, worker, 7)
         _until(lambda: installation.firing() == set())
+
+
+def _listen_to_gateways(installation: Installation, worker: AlertingWorker) -> None:
+    for _ in range(7):
+        installation.hear()
+        installation.judge(bad=500, total=1000)
+        _listen(installation, worker, 1)
+
+
+@pytest.mark.parametrize("away", [5 * MINUTE, 2 * HOUR, -2 * HOUR])
+def test_a_machine_that_stood_still_or_set_its_clock_saw_nobody_vanish(
+    installation: Installation, away: int
+) -> None:
+    installation.judge(bad=500, total=1000)
+    installation.observed.set_replicas([_ready("chat", installation.now)])
+    with installation.alerting() as worker:
+        _until(lambda: "page_quick" in installation.firing())
+        _listen_to_gateways(installation, worker)
+        installation.now += away
+        _passes(worker)
+        assert "page_quick" in installation.firing()
+        assert None not in installation.firing()
+        _listen(installation, worker, 7)  # nobody tells of it here either: now they did vanish
+        _until(lambda: installation.firing() == {None})
+    names = [each["name"] for told in installation.hook.heard for each in told["firing"]]
+    assert names[0] != "PilothouseDeploymentUnseen"
+
+
+def test_an_alert_that_began_before_the_clock_was_set_back_ends(
+    installation: Installation,
+) -> None:
+    installation.hear()
+    installation.judge(bad=500, total=1000)
+    with installation.alerting() as worker:
+        _until(lambda: "page_quick" in installation.firing())
+        installation.now -= 2 * HOUR
+        installation.hear()
+        installation.judge(bad=0, total=10_000_000)
+        _until(lambda: installation.firing() == set())
+        installation.now += 2 * MINUTE
+        installation.judge(bad=5_000_000, total=5_000_000)
+        _until(lambda: "page_quick" in installation.firing())
+        _passes(worker)
 
 
 def test_a_database_that_fails_is_shown_and_the_next_pass_goes_on(

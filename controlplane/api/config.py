@@ -27,7 +27,7 @@ from controlplane.specs.documents import ParsedDocuments, parse_documents
 from controlplane.specs.installed import INSTALLED_CHECKS
 from controlplane.specs.kind import Kind, UnknownKindError, find_kind
 from controlplane.specs.problem import Problem
-from controlplane.specs.without_effect import check_memory
+from controlplane.specs.without_effect import check_window
 from controlplane.store.catalog import StoreCatalog
 from controlplane.store.database import Database
 from controlplane.store.deployments import (
@@ -98,7 +98,7 @@ def apply(body: ApplyRequest, request: Request) -> Any:
     pages = seen_pages(request.app.state.observed)
     with _database(request).reading() as session:
         loaded = parsed.against(StoreCatalog(session), pages)
-    problems = (*loaded.problems, *_forgotten(request, parsed))
+    problems = (*loaded.problems, *_untold(request, parsed))
     if problems:
         return _refuse(problems)
     with _database(request).session() as session:
@@ -120,10 +120,10 @@ def apply(body: ApplyRequest, request: Request) -> Any:
     )
 
 
-def _forgotten(request: Request, parsed: ParsedDocuments) -> list[Problem]:
-    """Budgets over a longer time than this control plane keeps counts of."""
+def _untold(request: Request, parsed: ParsedDocuments) -> list[Problem]:
+    """Budgets that this control plane could not tell."""
     kept_days = request.app.state.retention.retention.count_days
-    return [each for item in parsed.loaded for each in check_memory(item, kept_days)]
+    return [each for item in parsed.loaded for each in check_window(item, kept_days)]
 
 
 @router.get("/config")

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from controlplane.slo.alert_windows import DAY, short
 from controlplane.slo.alerting import thresholds
 from controlplane.slo.prometheus.burning import RETENTION_SECONDS
+from controlplane.slo.prometheus.counting import COARSE_SECONDS
 from controlplane.specs.alerting import alert_terms
 from controlplane.specs.contract import SLOContractSpec
 from controlplane.specs.policy import AdmissionPolicySpec
@@ -25,17 +26,27 @@ def warn_of_no_effect(loaded: LoadedDocument) -> list[Problem]:
     return [loaded.source.problem(path, what) for path, what in found]
 
 
-def check_memory(loaded: LoadedDocument, kept_days: float) -> list[Problem]:
-    """A budget over a longer time than this control plane keeps counts of, which is refused."""
+def check_window(loaded: LoadedDocument, kept_days: float) -> list[Problem]:
+    """A budget that nobody could tell, which is refused: over a longer time than this control plane
+    keeps counts of, or a shorter one than budgets are summed up from."""
     spec = loaded.document.spec
-    if not isinstance(spec, SLOContractSpec) or spec.window <= kept_days * DAY:
+    if not isinstance(spec, SLOContractSpec):
         return []
-    what = (
-        f"counts are kept for {kept_days:g} days, which is less than this window: what was spent "
-        f"before would be forgotten, and the budget look fuller than it is. Choose a shorter "
-        f"window, or have the control plane keep them for longer (--keep-count-days)"
-    )
-    return [loaded.source.problem(("spec", "window"), what)]
+    found: list[tuple[Path, str]] = []
+    if spec.window > kept_days * DAY:
+        what = (
+            f"counts are kept for {kept_days:g} days, which is less than this window: what was "
+            f"spent before would be forgotten, and the budget look fuller than it is. Choose a "
+            f"shorter window, or have the control plane keep them for longer (--keep-count-days)"
+        )
+        found.append((("spec", "window"), what))
+    if spec.window < COARSE_SECONDS:
+        what = (
+            f"a budget is a sum of counts of {short(COARSE_SECONDS)}, which is more than this "
+            f"window: choose a longer one, as 30d"
+        )
+        found.append((("spec", "window"), what))
+    return [loaded.source.problem(path, what) for path, what in found]
 
 
 def _left_out(spec: AdmissionPolicySpec) -> Iterator[tuple[Path, str]]:

@@ -68,6 +68,15 @@ def test_a_budget_longer_than_counts_are_kept_is_refused_with_the_remedy(
     assert kept.json()["applied"][0]["revision"] == "chat@1"
 
 
+def test_a_budget_of_a_few_minutes_is_refused(server: ConfigServer) -> None:
+    response = post(server, DESIGN_CONTRACT.replace("window: 30d", "window: 4m"))
+
+    assert response.status_code == 422
+    [problem] = response.json()["problems"]
+    assert problem["key"] == "spec.window"
+    assert "5m" in problem["message"]
+
+
 def test_documents_are_read_and_refused_while_somebody_else_is_writing(
     server: ConfigServer, databases: Databases
 ) -> None:

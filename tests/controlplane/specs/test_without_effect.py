@@ -3,7 +3,7 @@
 import pytest
 
 from controlplane.specs.documents import parse_documents
-from controlplane.specs.without_effect import check_memory
+from controlplane.specs.without_effect import check_window
 from tests.controlplane.config_documents import DESIGN_CONTRACT, DESIGN_POLICY, SERVICE, load
 
 
@@ -51,9 +51,18 @@ def test_a_budget_longer_than_counts_are_kept_would_forget(
     kept_days: float, num_problems: int
 ) -> None:
     [item] = parse_documents([("f0.yaml", DESIGN_CONTRACT)]).loaded
-    found = check_memory(item, kept_days)
+    found = check_window(item, kept_days)
 
     assert [problem.key for problem in found] == ["spec.window"] * num_problems
+
+
+@pytest.mark.parametrize(("window", "num_problems"), [("5m", 0), ("299s", 1)])
+def test_a_budget_of_less_than_its_counts_are_summed_over_is_none(
+    window: str, num_problems: int
+) -> None:
+    text = DESIGN_CONTRACT.replace("window: 30d", f"window: {window}")
+    [item] = parse_documents([("f0.yaml", text)]).loaded
+    assert [each.key for each in check_window(item, 400)] == ["spec.window"] * num_problems
 
 
 def test_what_has_an_effect_gives_no_warning() -> None:

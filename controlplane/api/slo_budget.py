@@ -136,9 +136,8 @@ def _charts(session: Session, span: SeriesSpan, promises: list[Promise]) -> list
     charts = []
     for promise in promises:
         key = ObjectiveKey(deployment, promise.request_class, promise.objective)
-        counted = before.get(key)
         course = budget_course(
-            NO_EVENTS if counted is None else EventCounts(good=counted.good, total=counted.total),
+            before.get(key, NO_EVENTS),
             _events(came_in, promise, length),
             _events(went_out, promise, length),
             promise.target,
@@ -148,10 +147,8 @@ def _charts(session: Session, span: SeriesSpan, promises: list[Promise]) -> list
 
 
 def _events(buckets: BucketsByObjective, promise: Promise, length: int) -> list[EventCounts]:
-    found = buckets.get((promise.request_class, promise.objective))
-    if found is None:
-        return [NO_EVENTS] * length
-    return [EventCounts(good=each.good, total=each.total) for each in found]
+    of = promise.request_class, promise.objective
+    return buckets.get(of, [NO_EVENTS] * length)
 
 
 def _chart(promise: Promise, course: list[float | None]) -> Chart:

@@ -16,19 +16,14 @@ from controlplane.api.silence_views import (
 from controlplane.api.slo_views import FiringView, StandingView, view_standing
 from controlplane.slo.alert import AlertSubject
 from controlplane.slo.alert_windows import MINUTE, Severity
+from controlplane.slo.event_counts import NO_EVENTS, EventCounts
 from controlplane.slo.maintenance import Stretch, maintenance_of
 from controlplane.slo.prometheus.burning import ALERT
 from controlplane.slo.promised import Promise
 from controlplane.slo.silences import Silence, find_silence
 from controlplane.slo.standing import Standing
-from controlplane.store.objective_counts import (
-    GoodAndTotal,
-    ObjectiveKey,
-    read_objective_counts,
-)
+from controlplane.store.objective_counts import ObjectiveKey, read_objective_counts
 from controlplane.store.silences import list_in_force, list_touching
-
-_NOTHING = GoodAndTotal(0, 0)
 
 
 def view_standings(
@@ -101,7 +96,7 @@ class MaintenanceReader:
         self._windows = windows
         self._end_unix = now_unix - now_unix % MINUTE + MINUTE
         self._deployment = deployment
-        self._read: dict[Stretch, dict[ObjectiveKey, GoodAndTotal]] = {}
+        self._read: dict[Stretch, dict[ObjectiveKey, EventCounts]] = {}
 
     def spent(self, promise: Promise, num_bad: int) -> MaintenanceSpent | None:
         """`num_bad`: of the whole period. None: none of it was maintenance."""
@@ -110,15 +105,14 @@ class MaintenanceReader:
         if not stretches:
             return None
         key = ObjectiveKey(promise.deployment, promise.request_class, promise.objective)
-        counts = [self._counts(each).get(key, _NOTHING) for each in stretches]
-        spent = sum(each.total - each.good for each in counts)
+        spent = sum(self._counts(each).get(key, NO_EVENTS).bad for each in stretches)
         return MaintenanceSpent(
             seconds=sum(each.end_unix - each.start_unix for each in stretches),
             num_bad=spent,
             share_of_spent=spent / num_bad if num_bad else None,
         )
 
-    def _counts(self, stretch: Stretch) -> dict[ObjectiveKey, GoodAndTotal]:
+    def _counts(self, stretch: Stretch) -> dict[ObjectiveKey, EventCounts]:
         if stretch not in self._read:
             self._read[stretch] = read_objective_counts(
                 self._session, stretch.start_unix, stretch.end_unix, self._deployment

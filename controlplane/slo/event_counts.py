@@ -17,6 +17,14 @@ class EventCounts:
                 f"good events are some of all events; got {self.good} good of {self.total}"
             )
 
+    @classmethod
+    def summed(cls, good: int, total: int) -> "EventCounts":
+        """From sums of what is kept. What a client's report corrects may stand in another minute
+        than what it corrects, where an older release counted that: of a time that has but one of
+        them no count is below 0."""
+        whole = max(0, total)
+        return cls(good=min(max(0, good), whole), total=whole)
+
     @property
     def bad(self) -> int:
         """Those that spend budget."""

@@ -115,10 +115,7 @@ class Tally:
 def _by_key(numbers: dict[ObjectiveKey, int], sums: Iterable[list[int]]) -> CountsByKey:
     found = {}
     for key, (good, total) in zip(numbers, sums, strict=True):
-        # What a client's report corrects may stand in another minute than what it corrects, where
-        # an older release counted that: of a window that has but one of them no count is below 0.
-        total = max(0, total)
-        counts = EventCounts(good=min(max(0, good), total), total=total)
+        counts = EventCounts.summed(good, total)
         if counts != NO_EVENTS:
             found[key] = counts
     return found

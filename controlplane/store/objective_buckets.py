@@ -4,13 +4,14 @@ from collections import Counter
 
 from sqlalchemy.orm import Session
 
+from controlplane.slo.event_counts import EventCounts
 from controlplane.store.count_parts import CountPart, parts_of
 from controlplane.store.counts import HOUR_SECONDS
-from controlplane.store.objective_counts import GoodAndTotal, read_slots
+from controlplane.store.objective_counts import read_slots
 from controlplane.store.request_tables import MinuteCountRow
 from controlplane.store.series import SeriesSpan
 
-BucketsByObjective = dict[tuple[str, str], list[GoodAndTotal]]
+BucketsByObjective = dict[tuple[str, str], list[EventCounts]]
 """By class and objective; one for each bucket of the span."""
 _Sums = dict[tuple[str, str], Counter[int]]
 """By class and objective, and by the number of the bucket."""
@@ -30,7 +31,10 @@ def read_objective_buckets(
             counted.setdefault(of, Counter())[number] += slot.number
     numbers = range(len(span.bucket_seconds))
     return {
-        of: [GoodAndTotal(good.get(of, Counter())[number], counted[number]) for number in numbers]
+        of: [
+            EventCounts.summed(good.get(of, Counter())[number], counted[number])
+            for number in numbers
+        ]
         for of, counted in total.items()
     }
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session
 
+from controlplane.slo.event_counts import EventCounts
 from controlplane.store.count_parts import CountPart, parts_of
 from controlplane.store.request_tables import HourCountRow, MinuteCountRow
 
@@ -24,16 +25,9 @@ class ObjectiveKey(NamedTuple):
     """A signal, or `together`."""
 
 
-class GoodAndTotal(NamedTuple):
-    """Requests that met it, of those that it applied to."""
-
-    good: int
-    total: int
-
-
 def read_objective_counts(
     session: Session, start_unix: int, end_unix: int, deployment: str | None = None
-) -> dict[ObjectiveKey, GoodAndTotal]:
+) -> dict[ObjectiveKey, EventCounts]:
     """What was judged from `start_unix` until before `end_unix`, whole minutes both, whichever
     revision of a contract judged it. An objective that judged nothing is absent."""
     good, total = Counter[ObjectiveKey](), Counter[ObjectiveKey]()
@@ -42,7 +36,7 @@ def read_objective_counts(
             objective, is_good = _objective_of(measure)
             counted = good if is_good else total
             counted[ObjectiveKey(name, request_class, objective)] += int(value)
-    return {key: GoodAndTotal(good[key], number) for key, number in total.items()}
+    return {key: EventCounts.summed(good[key], number) for key, number in total.items()}
 
 
 def _objective_of(measure: str) -> tuple[str, bool]:

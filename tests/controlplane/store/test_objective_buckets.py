@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from controlplane.slo.event_counts import NO_EVENTS
 from controlplane.store.connection import DatabaseKind
 from controlplane.store.counts import HOUR_SECONDS, add_counts
 from controlplane.store.database import Database
@@ -60,5 +61,5 @@ def test_each_bucket_holds_what_was_counted_in_its_time(
             for seconds, bucket in zip(span.bucket_seconds, buckets, strict=True):
                 counts = read_objective_counts(session, start, start + seconds, "chat")
                 key = ObjectiveKey("chat", request_class, objective)
-                assert bucket == counts.get(key, (0, 0))
+                assert bucket == counts.get(key, NO_EVENTS)
                 start += seconds

@@ -6,10 +6,11 @@ from random import Random
 
 import pytest
 
+from controlplane.slo.event_counts import EventCounts
 from controlplane.store.connection import DatabaseKind
 from controlplane.store.counts import HOUR_SECONDS, add_counts
 from controlplane.store.database import Database
-from controlplane.store.objective_counts import GoodAndTotal, ObjectiveKey, read_objective_counts
+from controlplane.store.objective_counts import ObjectiveKey, read_objective_counts
 from controlplane.store.request_rows import CountKey
 from tests.databases import Databases
 
@@ -24,7 +25,7 @@ def database(databases: Databases) -> Iterator[Database]:
     opened.close()
 
 
-def _fill(database: Database) -> list[tuple[int, ObjectiveKey, GoodAndTotal]]:
+def _fill(database: Database) -> list[tuple[int, ObjectiveKey, EventCounts]]:
     random, judged = Random(5), []
     with database.session() as session:
         for _ in range(300):
@@ -36,7 +37,7 @@ def _fill(database: Database) -> list[tuple[int, ObjectiveKey, GoodAndTotal]]:
             )
             total = random.randrange(1, 50)
             good = random.randrange(total + 1)
-            judged.append((minute, key, GoodAndTotal(good, total)))
+            judged.append((minute, key, EventCounts(good=good, total=total)))
             names = (START + minute * 60, key.deployment, key.request_class)
             revision = random.choice(["chat@1", "chat@2"])
             tenant = random.choice(["acme", "globex"])
@@ -59,7 +60,7 @@ def test_sums_are_those_of_the_minutes_in_them_of_all_tenants_and_revisions(
                 sums[key, "good"] += counted.good
                 sums[key, "total"] += counted.total
         expected = {
-            key: GoodAndTotal(sums[key, "good"], total)
+            key: EventCounts(good=sums[key, "good"], total=total)
             for (key, word), total in sums.items()
             if word == "total"
         }

@@ -121,6 +121,10 @@ ATTRIBUTE_ROUTING_REASON = "pilothouse.routing.reason"
 ATTRIBUTE_ROUTING_NUM_CANDIDATES = "pilothouse.routing.num_candidates"
 ATTRIBUTE_ROUTING_SCORE = "pilothouse.routing.score"
 """Of the chosen replica; less is better."""
+ATTRIBUTE_FIRST_ANSWER_SECONDS = "pilothouse.first_answer_seconds"
+"""Until the first token that is no reasoning left the gateway, of streams. There is no histogram of
+it: with the buckets of TTFT it would be 7,200 series of 50 deployments with 8 classes."""
+ATTRIBUTE_CLIENT_FIRST_ANSWER_SECONDS = "pilothouse.client.first_answer_seconds"
 ATTRIBUTE_CLIENT_TTFT_SECONDS = "pilothouse.client.ttft_seconds"
 ATTRIBUTE_CLIENT_E2E_SECONDS = "pilothouse.client.e2e_seconds"
 

@@ -154,6 +154,9 @@ def _request_attributes(record: RequestRecord) -> Attributes:
             genai.RESPONSE_TIME_TO_FIRST_CHUNK: (
                 record.latencies.server.ttft if record.is_stream else None
             ),
+            names.ATTRIBUTE_FIRST_ANSWER_SECONDS: (
+                record.latencies.server.first_answer if record.is_stream else None
+            ),
             genai.URL_PATH: record.endpoint,
             genai.HTTP_RESPONSE_STATUS_CODE: record.status_code,
             names.ATTRIBUTE_REQUEST_ID: record.request_id,
@@ -178,6 +181,7 @@ def _request_attributes(record: RequestRecord) -> Attributes:
                 record.judgement.in_contract if record.judgement is not None else None
             ),
             names.ATTRIBUTE_CLIENT_TTFT_SECONDS: record.latencies.client.ttft,
+            names.ATTRIBUTE_CLIENT_FIRST_ANSWER_SECONDS: record.latencies.client.first_answer,
             names.ATTRIBUTE_CLIENT_E2E_SECONDS: record.latencies.client.e2e,
         }
     )

@@ -1,5 +1,6 @@
 """The spans that are built from a request's record."""
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -120,6 +121,24 @@ def test_request_carries_the_conventions_names_and_ours() -> None:
     assert attributes[names.ATTRIBUTE_REQUEST_ID] == "request-1"
     assert attributes[names.ATTRIBUTE_DISPOSITION] == "stop"
     assert attributes[names.ATTRIBUTE_SNAPSHOT_VERSION] == 7
+
+
+def test_a_first_answer_stands_beside_the_first_token_at_each_boundary_that_knows_it() -> None:
+    def told(record: RequestRecord) -> list[float | None]:
+        attributes = _attributes(_spans(record)[names.SPAN_REQUEST])
+        of_server = attributes.get(names.ATTRIBUTE_FIRST_ANSWER_SECONDS)
+        return [of_server, attributes.get(names.ATTRIBUTE_CLIENT_FIRST_ANSWER_SECONDS)]
+
+    golden = golden_record()
+    latencies = replace(
+        golden.latencies,
+        server=replace(golden.latencies.server, first_answer=1.5),
+        client=replace(golden.latencies.client, first_answer=1.625),
+    )
+    thought = replace(golden, latencies=latencies)
+    assert told(thought) == [1.5, 1.625]
+    assert told(replace(thought, is_stream=False)) == [None, 1.625]
+    assert told(golden) == [pytest.approx(0.044), None]
 
 
 def test_the_spans_of_a_request_say_what_was_decided_about_it_and_by_which_signals() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from controlplane.api.quantities import age
 from controlplane.api.silence_views import SilencedView, view_silenced
 from controlplane.slo.silences import find_silence
 
@@ -139,28 +140,21 @@ def runbook_of(url: str | None) -> str | None:
 
 def view_heard(heard: "AlertingHeard", now_unix_ns: int) -> HeardView:
     """Whether a source works."""
-    age = max(0.0, (now_unix_ns - heard.heard_at_unix_ns) / 1e9)
+    silent_for = max(0.0, (now_unix_ns - heard.heard_at_unix_ns) / 1e9)
     state = "well"
-    what = f"alerting was heard {span(age)} ago"
+    what = f"alerting was heard {age(silent_for)} ago"
     if heard.ended_at_unix_ns is not None:
         state = "ended"
-        ended = max(0.0, (now_unix_ns - heard.ended_at_unix_ns) / 1e9)
-        what = f"Prometheus fell silent {span(ended)} ago, as {heard.source.value} says"
-    elif age > SILENT_AFTER_SECONDS:
+        ended = (now_unix_ns - heard.ended_at_unix_ns) / 1e9
+        what = f"Prometheus fell silent {age(ended)} ago, as {heard.source.value} says"
+    elif silent_for > SILENT_AFTER_SECONDS:
         state = "silent"
-        what = f"alerting was not heard for {span(age)}"
+        what = f"alerting was not heard for {age(silent_for)}"
     return HeardView(
         source=heard.source.value,
         heard_at_unix_ns=heard.heard_at_unix_ns,
-        age_seconds=age,
+        age_seconds=silent_for,
         state=state,
         what=what,
         told_by=heard.told_by,
     )
-
-
-def span(seconds: float) -> str:
-    """Rounded, for people: 12 s, 4 min, 3 h."""
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds // 60:.0f} min" if seconds < 7200 else f"{seconds // 3600:.0f} h"

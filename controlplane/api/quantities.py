@@ -1,4 +1,4 @@
-"""A number of a decision as text: with its unit, and a word where there is none."""
+"""Numbers as text, for answers, pages and the terminal: with a unit, and a word for unknown."""
 
 
 def amount(value: float | None, unit: str) -> str:
@@ -9,3 +9,12 @@ def amount(value: float | None, unit: str) -> str:
         return f"{value * 1000:.0f} ms" if abs(value) < 1 else f"{value:.1f} s"
     number = f"{value:,.0f}" if float(value).is_integer() else f"{value:,.3g}"
     return f"{number} {unit}".strip()
+
+
+def age(seconds: float) -> str:
+    """How long ago, or for how long, roughly: `4 s`, `12 min`, `3 h`, `2 d`; never below 0."""
+    whole = max(0, int(seconds))
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if whole >= 2 * size or (unit == "h" and whole >= size):
+            return f"{whole // size} {unit}"
+    return f"{whole} s"

@@ -11,6 +11,7 @@ from controlplane.api.incident_views import (
     IncidentLine,
     IncidentList,
 )
+from controlplane.api.quantities import age
 from controlplane.api.spent_views import SpentView
 from controlplane.cli.silence_output import silenced_words
 from controlplane.cli.terminal import continued, instant, table
@@ -36,7 +37,7 @@ def incident_table(found: IncidentList, state: str) -> str:
             _alerts(each),
             _state(each),
             instant(each.spells[-1].began_at_unix_ns),
-            f"{_seconds(found.as_of_unix_ns - each.last_seen_at_unix_ns)} ago",
+            f"{age((found.as_of_unix_ns - each.last_seen_at_unix_ns) / 1e9)} ago",
             each.acknowledged_by or "-",
         )
         for each in found.incidents
@@ -69,7 +70,7 @@ def _head(incident: IncidentLine, now_unix_ns: int) -> Iterator[str]:
     if incident.resolved_at_unix_ns is not None:
         yield f"  resolved {instant(incident.resolved_at_unix_ns)}"
     else:
-        yield f"  last seen {_seconds(now_unix_ns - incident.last_seen_at_unix_ns)} ago"
+        yield f"  last seen {age((now_unix_ns - incident.last_seen_at_unix_ns) / 1e9)} ago"
     if incident.acknowledged_by is not None:
         yield f"  {incident.acknowledged_by} looks after it"
     if incident.runbook is not None:
@@ -103,7 +104,7 @@ def _alert(alert: AlertView, now_unix_ns: int) -> Iterator[str]:
     yield f"  {continued(alert.description, '  ')}"
     for told in alert.sources:
         until = "" if told.ended_at_unix_ns is None else f", to {instant(told.ended_at_unix_ns)}"
-        ago = _seconds(now_unix_ns - told.told_at_unix_ns)
+        ago = age((now_unix_ns - told.told_at_unix_ns) / 1e9)
         since = instant(told.started_at_unix_ns)
         yield f"  from {since}{until}, says {told.source}, last {ago} ago"
     if alert.contract_revision is not None:
@@ -153,7 +154,7 @@ def _changed_before(what: str, before: Sequence[IncidentChange]) -> Iterator[str
     yield ""
     yield f"Changed before {what}, which makes none of it a cause"
     for each in before[:_MAX_CHANGES]:
-        yield f"  {_seconds(round(each.lag_seconds * 1e9))} before: {each.text}"
+        yield f"  {age(each.lag_seconds)} before: {each.text}"
     if len(before) > _MAX_CHANGES:
         yield f"  and {len(before) - _MAX_CHANGES} more: see them with -o json"
 
@@ -218,10 +219,3 @@ def _state(incident: IncidentLine) -> str:
         return incident.state
     times = "once" if incident.num_reopened == 1 else f"{incident.num_reopened} times"
     return f"{incident.state}, reopened {times}"
-
-
-def _seconds(nanoseconds: int) -> str:
-    seconds = max(0, round(nanoseconds / 1e9))
-    if seconds < 120:
-        return f"{seconds} s"
-    return f"{seconds // 60} min" if seconds < 7200 else f"{seconds // 3600} h"

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from controlplane.api.alerting_views import AlertingView, NotifierView
-from controlplane.console.formatting import age, duration
+from controlplane.api.quantities import age
+from controlplane.console.formatting import duration
 
 
 def alerting_lines(view: AlertingView) -> Iterator[str]:
@@ -20,9 +21,10 @@ def _evaluation(view: AlertingView) -> str:
         return "objectives are not evaluated here (--alerting off)"
     if view.error is not None:
         return f"the last evaluation failed, of {view.num_failed_passes} that did: {view.error}"
-    if view.evaluated_at_unix_ns is None:
+    ago = view.evaluated_seconds_ago
+    if ago is None:
         return "objectives were not evaluated yet"
-    last = f"{age(view.evaluated_seconds_ago)} ago"
+    last = f"{age(ago)} ago"
     late = "; the one under way does not end" if view.is_overdue else ""
     return (
         f"{view.num_promises} objectives are evaluated every {view.evaluate_seconds:g} s, last "

@@ -5,10 +5,11 @@ from collections.abc import Iterable
 from rich.table import Table
 from rich.text import Text
 
+from controlplane.api.quantities import age
 from controlplane.api.slo_views import StandingList, StandingView
 from controlplane.cli.silence_output import kept_back_line
 from controlplane.cli.terminal import printable
-from controlplane.console.formatting import UNKNOWN, age, budget_share, burn, duration, share
+from controlplane.console.formatting import UNKNOWN, budget_share, burn, duration, share
 from controlplane.slo.burn_rate import percent
 
 _WINDOWS = ("5m", "1h", "6h", "3d")

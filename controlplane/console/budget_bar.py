@@ -3,8 +3,9 @@ cover. Pure; templates only draw."""
 
 from dataclasses import dataclass
 
+from controlplane.api.quantities import age
 from controlplane.api.slo_views import StandingView
-from controlplane.console.formatting import age, budget_share, burn
+from controlplane.console.formatting import budget_share, burn
 
 WIDTH = 100.0
 _DAY = 86_400

@@ -111,17 +111,6 @@ def amount_of(value: float | None) -> str | None:
     return None if value is None else f"{value:,.{1 if abs(value) < 1000 else 0}f}"
 
 
-def age(seconds: float | None) -> str | None:
-    """How long ago, roughly: `4 s`, `12 min`, `3 h`, `2 d`."""
-    if seconds is None:
-        return None
-    whole = max(0, int(seconds))
-    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
-        if whole >= 2 * size or (unit != "d" and whole >= size and size > 60):
-            return f"{whole // size} {unit}"
-    return f"{whole} s"
-
-
 def instant(unix_ns: int) -> datetime:
     """UTC."""
     return datetime.fromtimestamp(unix_ns / 1e9, UTC)

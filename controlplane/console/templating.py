@@ -10,7 +10,7 @@ from markupsafe import Markup, escape
 
 from controlplane.access.current import current_principal
 from controlplane.access.principal import LOCAL
-from controlplane.api.quantities import amount
+from controlplane.api.quantities import age, amount
 from controlplane.console import formatting
 from controlplane.console.banner import override_lines, silence_lines
 from controlplane.console.menu import key_of, menu_of
@@ -39,11 +39,12 @@ def environment() -> Environment:
     made.globals["silences_in_force"] = silence_lines
     made.globals["auth_is_off"] = lambda: current_principal.get() is LOCAL
     for name in (
-        "age", "amount_of", "budget_share", "burn", "clock_time", "count", "duration",
+        "amount_of", "budget_share", "burn", "clock_time", "count", "duration",
         "exact_time", "in_start_order", "money", "rate", "share", "short_id", "size", "tail",
     ):  # fmt: skip
         made.filters[name] = getattr(formatting, name)
     made.filters["codes"] = _codes
+    made.filters["age"] = _age
     made.filters["amount"] = amount
     made.filters["target"] = percent
     return made
@@ -52,6 +53,11 @@ def environment() -> Environment:
 def render(template: str, **values: Any) -> str:
     """The page as HTML."""
     return environment().get_template(template).render(**values)
+
+
+def _age(seconds: float | None) -> str | None:
+    """A number stays on the line of its unit."""
+    return None if seconds is None else age(seconds).replace(" ", "\u00a0")
 
 
 def _codes(text: str) -> Markup:

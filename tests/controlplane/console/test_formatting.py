@@ -2,7 +2,9 @@
 
 import pytest
 
-from controlplane.console.formatting import age, clock_time, duration, rate, share, short_id
+from controlplane.api.quantities import age
+from controlplane.console.formatting import clock_time, duration, rate, share, short_id
+from controlplane.console.templating import environment
 
 
 @pytest.mark.parametrize(
@@ -18,7 +20,7 @@ def test_a_duration_has_the_digits_that_matter(seconds: float, text: str) -> Non
 
 
 def test_what_is_unknown_stays_unknown() -> None:
-    assert (duration(None), rate(None), share(None), age(None)) == (None, None, None, None)
+    assert (duration(None), rate(None), share(None)) == (None, None, None)
 
 
 @pytest.mark.parametrize(
@@ -47,3 +49,9 @@ def test_another_day_shows_its_date() -> None:
 def test_a_short_id_is_never_longer() -> None:
     assert short_id("x" * 12) == "x" * 12
     assert short_id("x" * 40) == "x" * 10
+
+
+def test_on_a_page_an_age_stays_on_one_line_and_unknown_stays_unknown() -> None:
+    template = environment().from_string("for {{ 10800|age }}.")
+    assert template.render() == "for 3\u00a0h."
+    assert environment().filters["age"](None) is None

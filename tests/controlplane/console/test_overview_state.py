@@ -61,7 +61,7 @@ def test_ready_replicas_that_reject_most_of_what_is_asked_are_a_page(
     cell = re.search(r'data-label="State" class="long">(.*?)</td>', page(client, "/"), re.DOTALL)
     assert cell is not None
     assert "▲ page" in cell[1]
-    assert re.search(r"12\d of 15\d rejected, 5 min", cell[1])
+    assert re.search(r"12\d of 15\d rejected, 5\smin", cell[1])
 
 
 def test_what_went_well_lately_is_ok_with_its_figures(app: FastAPI) -> None:

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from controlplane.api.alert_views import HeardView
-from controlplane.api.alerting_views import AlertingView
-from controlplane.console.formatting import age
+from controlplane.api.alerting_views import AlertingView, NotifierView
+from controlplane.api.quantities import age
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,16 +38,29 @@ def _own(alerting: AlertingView) -> Iterator[Hearing]:
     if alerting.error is not None:
         yield Hearing(text=f"The last evaluation failed: {alerting.error}", is_trouble=True)
     elif alerting.is_overdue:
-        ago = age(alerting.evaluated_seconds_ago)
+        ago = age(alerting.evaluated_seconds_ago or 0.0)
         text = f"The last evaluation was {ago} ago, and the one under way does not end"
         yield Hearing(text=text, is_trouble=True)
-    failing = [each for each in alerting.notifiers if each.error is not None]
-    for each in failing:
-        yield Hearing(text=f"Notifier {each.name} failed: {each.error}", is_trouble=True)
-    well = [each.name for each in alerting.notifiers if each.error is None]
-    if well:
-        verb = "tells" if len(well) == 1 else "tell"
-        yield Hearing(text=f"{', '.join(well)} {verb} people of alerts", is_trouble=False)
+    for each in alerting.notifiers:
+        fares = ", ".join(_fares(each, alerting.as_of_unix_ns))
+        if each.error is None:
+            yield Hearing(text=f"{each.name} tells people of alerts: {fares}", is_trouble=False)
+        else:
+            text = f"Notifier {each.name} failed: {each.error} ({fares})"
+            yield Hearing(text=text, is_trouble=True)
+
+
+def _fares(notifier: NotifierView, now_unix_ns: int) -> Iterator[str]:
+    """Since the control plane started."""
+    if notifier.told_at_unix_ns is None:
+        yield "nothing told yet"
+    else:
+        yield f"last told {age((now_unix_ns - notifier.told_at_unix_ns) / 1e9)} ago"
+    if notifier.num_failed:
+        attempts = "attempt" if notifier.num_failed == 1 else "attempts"
+        yield f"{notifier.num_failed} {attempts} failed"
+    if notifier.num_due:
+        yield f"{notifier.num_due} due"
 
 
 def _others(heard: Sequence[HeardView]) -> Iterator[Hearing]:

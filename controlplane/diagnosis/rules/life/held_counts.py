@@ -135,7 +135,9 @@ def _rounds(
     values = [
         sign * reading.value
         for reading in course.readings
-        if (wanted := wanted_by.at(reading.at)) is not None and wanted.value == 0
+        if (wanted := wanted_by.at(reading.at)) is not None
+        and wanted.value == 0
+        and not _runs(now, reading.at)
     ]
     if len(values) < _LEAST_ROUNDS or sorted(values) != values or values[-1] <= values[0]:
         return None
@@ -156,6 +158,13 @@ def _rounds(
     if is_proven:
         return Confidence.CERTAIN
     return Confidence.LIKELY if sign < 0 else _unless_kept(argument, now.window, course)
+
+
+def _runs(now: Activity, at: float) -> bool:
+    """The engine says so: a short request that a gateway's reports fall beside, or a seat that is
+    not given back, of which `held_seats` tells."""
+    running = None if now.running is None else now.running.at(at)
+    return running is not None and running.value > 0
 
 
 _LEAST_ROUNDS = 3

@@ -55,7 +55,7 @@ def held_seats(argument: Argument, now: Activity, truth: Truth) -> Confidence | 
     if held.span_seconds < LEAST_SECONDS and not has_orphans:
         argument.need("the same figures a minute later")
         return Confidence.POSSIBLE
-    if (wanted or _finishes(now)) and not is_proven:
+    if (wanted or _finishes(now) or (not grows and _are_glimpses(now, held))) and not is_proven:
         argument.need("callers that do not pass the gateway", "requests whose callers left")
         return Confidence.POSSIBLE
     return Confidence.CERTAIN if is_proven else Confidence.LIKELY
@@ -64,6 +64,13 @@ def held_seats(argument: Argument, now: Activity, truth: Truth) -> Confidence | 
 def _finishes(now: Activity) -> bool:
     """Requests end all along: whoever reads them may have come another way."""
     return bool(now.finished is not None and now.finished.increase)
+
+
+def _are_glimpses(now: Activity, held: Series) -> bool:
+    """So many requests came meanwhile that each look may have met another one, which was gone when
+    the gateways reported: regular traffic keeps step with whoever looks regularly."""
+    arrived = from_on(now.window.find(Signal.GATEWAY_ARRIVED), held.first.at)
+    return arrived is not None and (arrived.increase or 0) >= len(held.readings)
 
 
 def _held(now: Activity, in_flight: Series) -> Series | None:

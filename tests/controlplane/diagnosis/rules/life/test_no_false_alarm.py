@@ -70,6 +70,48 @@ def test_requests_that_finish_are_somebodys_who_comes_another_way() -> None:
     assert not _is_sure(LEAK, window(*seen, end=60))
 
 
+def _regular(running: tuple[float, ...], free: tuple[float, ...], *, arrived: float) -> Window:
+    """Read every ten seconds, with `arrived` more each time, none of which was seen in flight."""
+    count = len(running)
+    return window(
+        series(Signal.RUNNING, *running, every=10),
+        series(Signal.WAITING, *[0] * count, every=10),
+        series(Signal.KV_BLOCKS_FREE, *free, every=10),
+        series(Signal.GENERATION_TOKENS, *[200 * turn for turn in range(count)], every=10),
+        series(Signal.GATEWAY_IN_FLIGHT, *[0] * count, every=10),
+        series(Signal.GATEWAY_ARRIVED, *[arrived * turn for turn in range(count)], every=10),
+        end=10 * (count - 1),
+    )
+
+
+@pytest.mark.parametrize(
+    ("running", "free"),
+    [
+        ((0, 0, 0, 0, 0, 1, 1, 1), (2048, 2048, 2048, 2048, 2048, 2033, 2033, 2032)),
+        ((0, 0, 0, 1, 1, 1, 1, 1), (2048, 2048, 2048, 2033, 2033, 2033, 2033, 2033)),
+        ((1, 1, 1, 1, 1, 1, 1, 1), (2033, 2033, 2033, 2033, 2033, 2033, 2033, 2033)),
+    ],
+    ids=["lately", "half the time", "always"],
+)
+def test_one_request_a_second_keeps_step_with_whoever_looks_every_few_seconds(
+    running: tuple[float, ...], free: tuple[float, ...]
+) -> None:
+    assert not _is_sure(LEAK, _regular(running, free, arrived=10))
+
+
+def test_a_seat_that_stays_taken_when_no_more_requests_come_is_held() -> None:
+    held = _regular((0, 0, 0, 1, 1, 1, 1, 1), (2048, 2048, 2048, *[2033] * 5), arrived=0)
+    assert _is_sure(LEAK, held)
+
+
+def test_seats_of_which_ever_more_stay_taken_are_held() -> None:
+    assert _is_sure(LEAK, _regular((0, 1, 2, 3, 4, 5), (99, 98, 97, 96, 95, 94), arrived=10))
+
+
+def test_fewer_blocks_that_are_free_whenever_nothing_runs_are_held() -> None:
+    assert _is_sure(LEAK, _regular((0, 0, 0, 0, 0, 0), (99, 98, 97, 96, 95, 94), arrived=10))
+
+
 def _stands(engine: str, seconds: float, **known: object) -> Window:
     return window(
         series(Signal.RUNNING, 1, 1, 1, every=seconds / 2),

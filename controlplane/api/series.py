@@ -109,14 +109,15 @@ def read_charts(
         last_step_seconds=lengths[-1],
         times_unix=[span.start_unix + number * span.step_seconds for number in numbers],
         charts=create_charts(known, lengths),
-        marks=[] if tenant is not None else _marks(config_db, span, deployment, processes),
+        marks=[] if tenant is not None else all_marks(config_db, span, deployment, processes),
         bands=[] if tenant is not None else read_bands(config_db, span, deployment),
     )
 
 
-def _marks(
+def all_marks(
     database: Database, span: SeriesSpan, deployment: str | None, processes: ProcessHistory | None
 ) -> list[Mark]:
+    """Changes, incidents, silences and maintenance, the oldest first."""
     changes = read_marks(database, span, deployment, processes)
     incidents = read_incident_marks(database, span, deployment)
     silences = read_silence_marks(database, span, deployment)

@@ -9,8 +9,8 @@ from sqlalchemy.orm import Session
 from starlette.datastructures import State
 
 from controlplane.api.charts import Chart, Line
-from controlplane.api.marks import Mark, read_incident_marks, read_marks
-from controlplane.api.silence_marks import Band, read_bands, read_silence_marks
+from controlplane.api.series import Series, all_marks
+from controlplane.api.silence_marks import read_bands
 from controlplane.slo.alert_windows import MINUTE
 from controlplane.slo.budget_course import budget_course
 from controlplane.slo.burn_rate import percent
@@ -38,25 +38,11 @@ class BudgetError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetCourse:
-    """Charts over the same steps, one for each objective; the form is that of a Series."""
+class BudgetCourse(Series):
+    """Of one deployment, a chart for each objective, named `class.objective`; its line `budget` has
+    the share that was left at the end of each step, below 0 overspent."""
 
-    as_of_unix_ns: int
-    range: str
-    deployment: str
     contract_revision: str
-    start_unix: int
-    end_unix: int
-    step_seconds: int
-    last_step_seconds: int
-    """Of the last step: less than the others while it is under way."""
-    times_unix: list[int]
-    """Start of every step, seconds since the epoch; the value is that at its end."""
-    charts: list[Chart]
-    """Named `class.objective`; its line `budget` has the share left, below 0 overspent."""
-    marks: list[Mark]
-    bands: list[Band]
-    """Planned maintenance."""
 
 
 @router.get("/budget/{deployment}", responses={404: {"description": "It has no contract."}})
@@ -97,7 +83,7 @@ def read_budget_course(
             for number in range(len(span.bucket_seconds))
         ],
         charts=charts,
-        marks=_marks(state, span, deployment),
+        marks=all_marks(state.config_db, span, deployment, state.process_history),
         bands=read_bands(state.config_db, span, deployment),
     )
 
@@ -164,10 +150,3 @@ def _chart(promise: Promise, course: list[float | None]) -> Chart:
 
 def _rounded(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.6g}")
-
-
-def _marks(state: State, span: SeriesSpan, deployment: str) -> list[Mark]:
-    changes = read_marks(state.config_db, span, deployment, state.process_history)
-    incidents = read_incident_marks(state.config_db, span, deployment)
-    silences = read_silence_marks(state.config_db, span, deployment)
-    return sorted([*changes, *incidents, *silences], key=lambda mark: mark.at_unix_ns)

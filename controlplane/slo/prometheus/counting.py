@@ -7,7 +7,8 @@ counted, however scrapes and evaluations fall between each other, and when one i
 between two ranges is lost. Every window is a sum of slots, and ratios come last.
 
     the target's process   the series was read before   slot
-    the same as before     yes                          now - before
+    the same as before     yes, and judged no less      now - before
+    the same as before     yes, and judged less         now: something counts from zero again
     the same as before     no                           now: it came into being since
     another one            whatever                     now: it counts from zero
     not read before, new   no                           now
@@ -15,8 +16,8 @@ between two ranges is lost. Every window is a sum of slots, and ratios come last
 
 *before* is the last reading that an earlier evaluation recorded, up to half an hour back: where
 scrapes were missed for a while, what came meanwhile is counted when they return. Whether a process
-is another one is told by its start and not by a counter that fell, since one of two counters may
-have grown past its old value; good and judged would then be of different times.
+is another one is told by its start, since a counter may have grown past its old value. What fell
+under the same start was begun anew as well: by `judged` for both, so that the two are of one time.
 """
 
 from collections.abc import Callable, Iterator
@@ -97,9 +98,12 @@ def _slot(counted: str) -> str:
     before, started_before = reading_before(now), reading_before(started)
     is_same, is_other = f"{started} == {started_before}", f"{started} != {started_before}"
     is_new = f"(time() - {started}) < {_NEW_SECONDS}"
+    judged = names.SLO_READING.format("judged")
+    judged_before = reading_before(judged)
     return (
         f"sum by ({_BY}) (\n"
-        f"  ({now} - {before}) and {_ON} ({is_same})\n"
+        f"  ({now} - {before}) and {_ON} ({is_same}) and ({judged} >= {judged_before})\n"
+        f"  or {now} and ({judged} < {judged_before})\n"
         f"  or ({now} unless {before}) and {_ON} ({is_same})\n"
         f"  or {now} and {_ON} ({is_other})\n"
         f"  or ({now} unless {_ON} {started_before}) and {_ON} {is_new}\n"

@@ -60,6 +60,20 @@ def test_a_fall_of_a_counter_is_a_restart_that_counts_from_zero(tmp_path: Path) 
     )
 
 
+def test_a_fall_under_the_same_start_counts_from_zero_for_good_and_judged(tmp_path: Path) -> None:
+    files = write_rules(tmp_path, _SPEC)
+    series = {STARTED: "0x40", JUDGED: "0+100x12 12+1x20", GOOD: "0+1x12 11+1x20"}
+    try_rules(
+        tmp_path,
+        files,
+        _with_versions(series),
+        expected=[
+            _sum("judged", "1h", 1200 + 12 + 19, "8m"),
+            _sum("good", "1h", 12 + 11 + 19, "8m"),
+        ],
+    )
+
+
 def test_what_was_counted_while_scrapes_were_missed_is_counted_when_they_return(
     tmp_path: Path,
 ) -> None:

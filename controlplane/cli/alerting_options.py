@@ -2,7 +2,7 @@
 runs one. Imports nothing heavy."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import click
 
@@ -38,7 +38,23 @@ class _Plan(click.ParamType[NotifierPlan]):
             self.fail(str(error), param, ctx)
         if not plan.file.is_file():
             self.fail(f"there is no file {plan.file}, which should hold the address", param, ctx)
+        _check_kind(plan.kind, lambda why: self.fail(why, param, ctx))
         return plan
+
+
+def _check_kind(kind: str, fail: Callable[[str], NoReturn]) -> None:
+    """Whether an installed plugin makes notifiers is only known once it is loaded, by who does."""
+    if kind in BUILT_IN_KINDS:
+        return
+    from controlplane.specs.kind import nearest
+    from dataplane.plugins import PluginGroup, list_plugins
+
+    installed = [each.name for each in list_plugins(PluginGroup.CONTROLPLANE)]
+    if kind not in installed:
+        near = nearest(kind, [*BUILT_IN_KINDS, *installed])
+        hint = f"; did you mean {near}?" if near else "."
+        kinds = ", ".join(BUILT_IN_KINDS)
+        fail(f"no notifier is of kind {kind!r}{hint} Built in are {kinds}; others come as plugins")
 
 
 _OPTIONS = (

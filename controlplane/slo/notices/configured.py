@@ -48,4 +48,4 @@ def _load(plan: NotifierPlan) -> pluggy.PluginManager:
         return load_plugins(PluginGroup.CONTROLPLANE, [plan.kind], hooks, hooks.PROJECT)
     except PluginError as error:
         built_ins = ", ".join(BUILT_IN_KINDS)
-        raise PluginError(f"notifier {plan.name}: {error} Built in are {built_ins}") from error
+        raise PluginError(f"notifier {plan.name}: {error}. Built in are {built_ins}") from error

@@ -164,3 +164,14 @@ def test_a_notifier_that_cannot_be_is_refused_before_anything_starts(text: str, 
     result = CliRunner().invoke(main, ["serve", "--notify", text])
     assert result.exit_code == ExitCode.USAGE
     assert why in result.output
+
+
+def test_a_kind_that_nobody_makes_is_refused_with_those_that_there_are(tmp_path: Path) -> None:
+    file = tmp_path / "address"
+    file.write_text("https://hooks.example/1\n")
+    told = ("--state-dir", str(tmp_path / "state"), "--notify", f"oncall=slak:{file}")
+    result = CliRunner().invoke(main, ["serve", *told])
+    assert result.exit_code == ExitCode.USAGE
+    assert "did you mean slack?" in result.output
+    assert "webhook" in result.output
+    assert not (tmp_path / "state").exists()

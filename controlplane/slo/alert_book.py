@@ -20,11 +20,13 @@ from controlplane.store.alert_tellings import (
 )
 from controlplane.store.alerted_incidents import begin_alert, open_for_alert, tell_alert
 from controlplane.store.database import Database
-from controlplane.store.incident import IncidentState
+from controlplane.store.incident import IncidentState, StoredIncident
 from controlplane.store.incident_alert import AlertTelling
 from controlplane.store.incident_lists import list_current
 
 _NS = 10**9
+_AT_ONCE = 100
+"""Alerts in one transaction: others want to write as well."""
 UNREPEATED_SECONDS = float(REPEATED_EVERY_SECONDS + HOUR)
 """Without a telling for so long, Alertmanager has been silent for more than it lets pass."""
 
@@ -39,12 +41,15 @@ class AlertBook:
     def take(self, alerts: Sequence[Alert], now_unix_ns: int) -> None:
         """What fires, and what ended. An alert that is not among `alerts` goes on as it was: its
         end has to be told. Writes only where something is new. Raises what the database does; then
-        none of it was taken, and all of it can be told again."""
+        some of it may not have been taken, and all of it can be told again."""
         if not alerts or not self._has_news(alerts, now_unix_ns):
             return
-        with self._database.session() as session:
-            for alert in sorted(alerts, key=_urgency):
-                self._take(session, alert, now_unix_ns)
+        ordered = sorted(alerts, key=_urgency)
+        for start in range(0, len(ordered), _AT_ONCE):
+            with self._database.session() as session:
+                taking = _Taking(session, self._settings, now_unix_ns)
+                for alert in ordered[start : start + _AT_ONCE]:
+                    taking.take(alert)
 
     def firing(self, source: AlertSource) -> list[AlertTelling]:
         """What fires as far as `source` told: for an evaluator that begins, which has to tell the
@@ -70,30 +75,54 @@ class AlertBook:
             known = newest_tellings(session, [each.subject.fingerprint for each in alerts])
         return any(_news(each, known, now_unix_ns) is not News.NOTHING for each in alerts)
 
-    def _take(self, session: Session, alert: Alert, now_unix_ns: int) -> None:
+
+class _Taking:
+    """Some alerts in one transaction, in which nobody else changes anything."""
+
+    def __init__(self, session: Session, settings: IncidentSettings, now_unix_ns: int) -> None:
+        self._session = session
+        self._settings = settings
+        self._now = now_unix_ns
+        self._current: dict[str | None, list[StoredIncident]] = {}
+        """By deployment, those that an alert may be of. That one more fires in one of them makes no
+        difference to the others, which may be thousands; another one, or one that is over, does."""
+
+    def take(self, alert: Alert) -> None:
         """Looked up once more: another source may have told it meanwhile."""
-        known = newest_tellings(session, [alert.subject.fingerprint])
-        match _news(alert, known, now_unix_ns):
+        known = newest_tellings(self._session, [alert.subject.fingerprint])
+        match _news(alert, known, self._now):
             case News.BEGAN:
-                self._begin(session, alert, now_unix_ns)
+                self._begin(alert)
             case News.CAME_AND_WENT:
-                begun = self._begin(session, alert, now_unix_ns)
-                tell_alert(session, begun, alert, now_unix_ns)
+                self._tell(self._begin(alert), alert)
             case News.GOES_ON | News.ENDED:
                 telling, _ = known[_key(alert)]
-                tell_alert(session, telling.incident_id, alert, now_unix_ns)
+                self._tell(telling.incident_id, alert)
             case News.NOTHING:
                 pass
 
-    def _begin(self, session: Session, alert: Alert, now_unix_ns: int) -> str:
+    def _begin(self, alert: Alert) -> str:
         """Returns the id of the incident that it is part of."""
-        since = now_unix_ns - round(self._settings.reopens_within_seconds * _NS)
-        current = list_current(session, alert.subject.deployment, since)
-        known = [incident for incident, _ in current]
-        found = find_incident_of(alert, known, now_unix_ns, self._settings)
+        deployment = alert.subject.deployment
+        found = find_incident_of(alert, self._known(deployment), self._now, self._settings)
+        if found is None or found.state is not IncidentState.OPEN or not found.is_alerting:
+            del self._current[deployment]
         if found is None:
-            return open_for_alert(session, alert, now_unix_ns).incident_id
-        return begin_alert(session, found.incident_id, alert, now_unix_ns).incident_id
+            return open_for_alert(self._session, alert, self._now)
+        begin_alert(self._session, found.incident_id, alert, self._now)
+        return found.incident_id
+
+    def _tell(self, incident_id: str, alert: Alert) -> None:
+        tell_alert(self._session, incident_id, alert, self._now)
+        if not alert.is_firing:
+            self._current.pop(alert.subject.deployment, None)
+
+    def _known(self, deployment: str | None) -> list[StoredIncident]:
+        if deployment not in self._current:
+            since = self._now - round(self._settings.reopens_within_seconds * _NS)
+            found = list_current(self._session, deployment, since)
+            self._current[deployment] = [incident for incident, _ in found]
+        return self._current[deployment]
 
 
 def _news(alert: Alert, known: KnownTellings, now_unix_ns: int) -> News:

@@ -76,6 +76,15 @@ def find_firing(session: Session, source: AlertSource) -> list[AlertTelling]:
     return [_read(row, deployment or None) for row, deployment in rows]
 
 
+def is_firing(session: Session, incident_id: str, fingerprint: str | None = None) -> bool:
+    """Whether an alert fires in an incident, as far as any source told; None: any alert."""
+    row = IncidentAlertRow
+    query = select(row.id).where(row.incident_id == incident_id, row.ended_at_unix_ns.is_(None))
+    if fingerprint is not None:
+        query = query.where(row.fingerprint == fingerprint)
+    return session.scalars(query.limit(1)).first() is not None
+
+
 def keep_begun(session: Session, incident_id: str, alert: Alert, now_unix_ns: int) -> None:
     """That it began to fire, or began again. It fires in one incident: one that somebody resolved
     while it fired is not told its end."""

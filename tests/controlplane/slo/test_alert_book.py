@@ -88,6 +88,23 @@ def test_alerts_of_the_installation_are_one_incident_by_name(told: Told) -> None
     assert sorted(len(each.alerts) for each in found) == [1, 2]
 
 
+def test_alerts_of_many_processes_are_not_all_read_for_each_of_them(told: Told) -> None:
+    read: list[str] = []
+
+    @event.listens_for(told.database.engine, "before_cursor_execute")
+    def _note(_c: object, _u: object, statement: str, *_rest: object) -> None:
+        if "incident_alerts.incident_id IN" in statement:
+            read.append(statement)
+
+    places = [f"127.0.0.1:{port}" for port in range(150)]
+    told.book.take([static(since=100, instance=each) for each in places], 130 * S)
+    told.book.take([static(since=100, instance=each) for each in places], 190 * S)
+    told.book.take([static(since=100, until=290, instance=each) for each in places], 300 * S)
+    assert len(read) < 10
+    [over] = told.incidents()
+    assert (over.state, len(over.alerts)) == (RESOLVED, 150)
+
+
 def _write_counter(database: Database) -> list[str]:
     """Every statement that changes something, from now on."""
     seen: list[str] = []

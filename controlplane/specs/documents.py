@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from controlplane.specs.contract_in_use import warn_of_unused_contracts
 from controlplane.specs.document import Document
 from controlplane.specs.kind import Kind
 from controlplane.specs.observed_contract import PagesByDeployment, check_observed
@@ -58,11 +59,12 @@ class ParsedDocuments:
         what they show unless they are configured."""
         references = check_references(list(self.loaded), set(self.broken), catalog)
         observed = check_observed(self.loaded, self.broken, catalog, pages)
+        unused = warn_of_unused_contracts(self.loaded, self.broken, catalog)
         problems = [*self.problems, *references, *observed.problems]
         return LoadResult(
             documents=tuple(item.document for item in self.loaded),
             problems=tuple(sorted(problems, key=_place)),
-            warnings=tuple(sorted([*self.warnings, *observed.warnings], key=_place)),
+            warnings=tuple(sorted([*self.warnings, *observed.warnings, *unused], key=_place)),
         )
 
 

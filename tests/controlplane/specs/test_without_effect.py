@@ -4,7 +4,15 @@ import pytest
 
 from controlplane.specs.documents import parse_documents
 from controlplane.specs.without_effect import check_window
-from tests.controlplane.config_documents import DESIGN_CONTRACT, DESIGN_POLICY, SERVICE, load
+from tests.controlplane.config_documents import (
+    DEPLOYMENT,
+    DESIGN_CONTRACT,
+    DESIGN_POLICY,
+    ENGINE,
+    MODEL,
+    SERVICE,
+    load,
+)
 
 
 def warnings(*texts: str) -> dict[str, str]:
@@ -13,7 +21,7 @@ def warnings(*texts: str) -> dict[str, str]:
 
 def test_an_alert_that_can_never_fire_is_said_with_its_place() -> None:
     loose = DESIGN_CONTRACT.replace("at_most: 40ms, for: 95%", "at_most: 40ms, for: 90%")
-    [(place, what)] = warnings(DESIGN_POLICY, loose).items()
+    [(place, what)] = warnings(MODEL, ENGINE, DESIGN_POLICY, loose, DEPLOYMENT).items()
 
     assert place == "spec.classes.interactive.objectives[1].for"
     assert "page_quick" in what
@@ -37,7 +45,23 @@ def test_an_alert_that_the_contract_turns_off_is_no_surprise() -> None:
     loose = DESIGN_CONTRACT.replace("at_most: 40ms, for: 95%", "at_most: 40ms, for: 90%")
     off = f"{loose}  alerting: {{off: [page_quick]}}\n"
 
-    assert warnings(DESIGN_POLICY, off) == {}
+    assert warnings(MODEL, ENGINE, DESIGN_POLICY, off, DEPLOYMENT) == {}
+
+
+def test_a_contract_that_no_deployment_is_under_is_said_with_what_to_write() -> None:
+    assert "`contract: chat`" in warnings(DESIGN_CONTRACT)["metadata.name"]
+    assert "metadata.name" not in warnings(*SERVICE)
+
+
+def test_a_contract_that_is_pinned_to_an_earlier_revision_changes_nothing() -> None:
+    pinned = DEPLOYMENT.replace("contract: chat", "contract: chat@1")
+    assert "chat to chat@1" in warnings(DESIGN_CONTRACT, pinned)["metadata.name"]
+    follows = DEPLOYMENT.replace("{name: chat}", "{name: other}")
+    assert "metadata.name" not in warnings(DESIGN_CONTRACT, pinned, follows)
+
+
+def test_away_from_the_control_plane_nobody_knows_who_is_under_a_contract() -> None:
+    assert parse_documents([("f0.yaml", DESIGN_CONTRACT)]).against(None).warnings == ()
 
 
 def test_a_budget_longer_than_prometheus_keeps_is_said() -> None:

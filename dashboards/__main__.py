@@ -8,12 +8,10 @@ what this writes.
 
 from pathlib import Path
 
-from controlplane.bundled import Bundled, locate
 from controlplane.slo.prometheus.links import Links
 from controlplane.slo.promised import promises_of
-from controlplane.specs.contract import SLOContractSpec
-from controlplane.specs.documents import load_documents
 from dashboards.contract import Contracted
+from dashboards.demo_contract import demo_contract
 from dashboards.rendering import render_contracts, render_general
 
 FOLDER = Path(__file__).parent / "generated"
@@ -23,18 +21,10 @@ LINKS = Links(console_url="http://127.0.0.1:8700")
 
 def rendered() -> dict[str, str]:
     """Texts by the name of their file."""
-    revision, spec = _demo_contract()
+    revision, spec = demo_contract()
     promises = list(promises_of("chat", revision, spec))
     demo = Contracted(promises=promises, boundary=spec.boundary)
     return render_general(LINKS) | render_contracts([demo], LINKS)
-
-
-def _demo_contract() -> tuple[str, SLOContractSpec]:
-    path = locate(Bundled.DEMO) / "contract.yaml"
-    [document] = load_documents([(path.name, path.read_text(encoding="utf-8"))]).documents
-    if not isinstance(document.spec, SLOContractSpec):
-        raise TypeError(f"{path} holds a {document.kind} and no SLOContract")
-    return f"{document.name}@1", document.spec
 
 
 def main() -> None:

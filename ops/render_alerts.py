@@ -8,7 +8,6 @@ what this writes.
 
 from pathlib import Path
 
-from controlplane.bundled import Bundled, locate
 from controlplane.slo.prometheus.alertmanager import Delivery, render_alertmanager
 from controlplane.slo.prometheus.contract_alerts import watched_groups
 from controlplane.slo.prometheus.counting import counting_groups
@@ -16,8 +15,7 @@ from controlplane.slo.prometheus.links import Links
 from controlplane.slo.prometheus.rules import render
 from controlplane.slo.prometheus.static_alerts import static_groups
 from controlplane.slo.promised import promises_of
-from controlplane.specs.contract import SLOContractSpec
-from controlplane.specs.documents import load_documents
+from dashboards.demo_contract import demo_contract
 
 FOLDER = Path(__file__).parents[1] / "alerts"
 LINKS = Links(console_url="http://127.0.0.1:8700")
@@ -33,7 +31,7 @@ _HOW = "Made by `python -m ops.render_alerts`: what is changed here is lost."
 
 def rendered() -> dict[str, str]:
     """Texts by the name of their file."""
-    revision, spec = _demo_contract()
+    revision, spec = demo_contract()
     demo = watched_groups(list(promises_of("chat", revision, spec)), LINKS)
     return {
         "counting.rules.yml": render(
@@ -52,15 +50,6 @@ def rendered() -> dict[str, str]:
             ],
         ),
     }
-
-
-def _demo_contract() -> tuple[str, SLOContractSpec]:
-    path = locate(Bundled.DEMO) / "contract.yaml"
-    loaded = load_documents([(path.name, path.read_text(encoding="utf-8"))])
-    [document] = loaded.documents
-    if not isinstance(document.spec, SLOContractSpec):
-        raise TypeError(f"{path} holds a {document.kind} and no SLOContract")
-    return f"{document.name}@1", document.spec
 
 
 def main() -> None:

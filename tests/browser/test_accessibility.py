@@ -1,11 +1,10 @@
 """axe-core finds nothing on any page, in both themes, wide and narrow."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import axe_playwright_python  # type: ignore[import-untyped]
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 
 from ops.screenshots import find_pages
 from tests.browser.running_console import RunningConsole
@@ -36,15 +35,6 @@ def dark_violations(page: Page) -> list[str]:
     assert found["numPassed"] == 1, "axe found colours"
     result: list[str] = found["violations"]
     return result
-
-
-@pytest.fixture(params=[1280, 390])
-def page(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
-    opened = browser.new_page(
-        viewport={"width": request.param, "height": 900}, reduced_motion="reduce"
-    )
-    yield opened
-    opened.close()
 
 
 def test_axe_finds_nothing_on_any_page(page: Page, console: RunningConsole) -> None:

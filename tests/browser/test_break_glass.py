@@ -1,32 +1,13 @@
 """Break-glass by keyboard alone: begun, on every page, and ended; axe-core finds nothing."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from ops.screenshots import overflow
-from tests.browser.running_console import RunningConsole, serve_console
+from tests.browser.running_console import RunningConsole
 from tests.browser.test_accessibility import violations
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture
-def own_console(tmp_path: Path) -> Iterator[RunningConsole]:
-    """One that others do not look at: what is in force here is on each of its pages."""
-    with serve_console(tmp_path) as running:
-        yield running
-
-
-@pytest.fixture(params=[1280, 390])
-def page(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
-    opened = browser.new_page(
-        viewport={"width": request.param, "height": 900}, reduced_motion="reduce"
-    )
-    yield opened
-    opened.close()
 
 
 def begin(page: Page, url: str) -> None:

@@ -1,32 +1,13 @@
 """A silence by keyboard alone: from the promise to the plan, to what it keeps back, to its end."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from ops.screenshots import overflow
-from tests.browser.running_console import RunningConsole, serve_console
+from tests.browser.running_console import RunningConsole
 from tests.browser.test_accessibility import dark_violations, violations
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture
-def own_console(tmp_path: Path) -> Iterator[RunningConsole]:
-    """One that others do not look at: what is silenced here is on its pages."""
-    with serve_console(tmp_path) as running:
-        yield running
-
-
-@pytest.fixture(params=[1280, 390])
-def page(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
-    opened = browser.new_page(
-        viewport={"width": request.param, "height": 900}, reduced_motion="reduce"
-    )
-    yield opened
-    opened.close()
 
 
 def test_a_silence_is_looked_at_made_and_ended_without_a_mouse(

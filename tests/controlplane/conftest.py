@@ -7,6 +7,8 @@ import pytest
 from argon2 import PasswordHasher, profiles
 
 from controlplane.access import passwords
+from controlplane.store.connection import DatabaseKind
+from controlplane.store.database import Database
 from tests.databases import Databases, PostgresqlDatabases, SqliteDatabases
 from tests.postgresql import Cluster, PostgresqlMissingError, running_cluster
 
@@ -41,6 +43,14 @@ def databases(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databa
     made = PostgresqlDatabases(request.getfixturevalue("cluster"))
     yield made
     made.drop()
+
+
+@pytest.fixture
+def database(databases: Databases) -> Iterator[Database]:
+    """An empty one for config, of each kind; files whose tests need more in it have their own."""
+    made = databases.open(DatabaseKind.CONFIG)
+    yield made
+    made.close()
 
 
 @pytest.fixture

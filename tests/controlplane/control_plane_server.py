@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import uvicorn
 
 from controlplane.api.app import create_app
@@ -15,6 +16,7 @@ from controlplane.diagnosis.always_on.settings import AlwaysOnSettings
 from controlplane.open_state import OpenState
 from controlplane.slo.alerting_settings import AlertingSettings
 from controlplane.store.connection import DatabaseKind, default_paths
+from tests.controlplane.config_documents import SERVICE
 from tests.databases import create_sqlite
 
 
@@ -47,3 +49,14 @@ def serve_control_plane(
         server.should_exit = True
         thread.join()
         listener.close()
+
+
+@contextmanager
+def serve_service(state_dir: Path) -> Iterator[str]:
+    """The URL of one with a deployment under a contract: SERVICE."""
+    with serve_control_plane(state_dir) as (url, _):
+        files = [{"name": f"f{i}.yaml", "text": text} for i, text in enumerate(SERVICE)]
+        body = {"files": files, "author": "ann", "reason": ""}
+        applied = httpx.post(f"{url}/api/v1/apply", json=body, trust_env=False)
+        assert applied.status_code == 200, applied.text
+        yield url

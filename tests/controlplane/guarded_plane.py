@@ -16,6 +16,7 @@ from controlplane.store.access_keys import add_key
 from controlplane.store.connection import DatabaseKind
 from controlplane.store.users import add_user
 from dataplane.access import AuthMode, Role
+from tests.controlplane.config_documents import SERVICE
 from tests.databases import create_sqlite
 
 PASSWORD = "correct horse battery"
@@ -72,3 +73,24 @@ def guarded_plane(folder: Path) -> Iterator[GuardedPlane]:
     app = create_app(opened, AuthMode.REQUIRED, folder)
     with TestClient(app, base_url=BASE_URL) as http:
         yield GuardedPlane(app, http)
+
+
+@contextmanager
+def guarded_service(folder: Path) -> Iterator[GuardedPlane]:
+    """With a deployment under a contract: SERVICE."""
+    with guarded_plane(folder) as plane:
+        files = [{"name": f"f{i}.yaml", "text": text} for i, text in enumerate(SERVICE)]
+        admin = plane.bearing(plane.key(Role.ADMIN, name="root"))
+        answer = admin.post("/api/v1/apply", json={"files": files, "reason": "for the test"})
+        assert answer.status_code == 200, answer.text
+        yield plane
+
+
+def log_in(browser: TestClient, name: str) -> str:
+    """As a user; returns the token that forms must carry."""
+    answer = browser.post("/login", data={"name": name, "password": PASSWORD})
+    assert answer.status_code == 303, answer.text
+    _, _, rest = browser.get("/requests").text.partition('name="csrf_token" value="')
+    token, _, _ = rest.partition('"')
+    assert token
+    return token

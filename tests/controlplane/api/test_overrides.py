@@ -13,8 +13,7 @@ from dataplane.access import Role
 from dataplane.clock import wall_clock
 from dataplane.policy import OverrideKind, Snapshot, decode_snapshot
 from dataplane.report import OverrideReport
-from tests.controlplane.config_documents import SERVICE
-from tests.controlplane.guarded_plane import PASSWORD, GuardedPlane, guarded_plane
+from tests.controlplane.guarded_plane import GuardedPlane, guarded_service, log_in
 from tests.controlplane.quiet_gateway import quiet_report
 
 _BYPASS = {"kind": "bypass", "deployment": "chat", "lasts": "30m", "reason": "launch day"}
@@ -29,11 +28,7 @@ _PIN = {
 
 @pytest.fixture
 def plane(tmp_path: Path) -> Iterator[GuardedPlane]:
-    with guarded_plane(tmp_path) as plane:
-        files = [{"name": f"f{i}.yaml", "text": text} for i, text in enumerate(SERVICE)]
-        admin = plane.bearing(plane.key(Role.ADMIN, name="root"))
-        answer = admin.post("/api/v1/apply", json={"files": files, "reason": "for the test"})
-        assert answer.status_code == 200, answer.text
+    with guarded_service(tmp_path) as plane:
         yield plane
 
 
@@ -187,7 +182,7 @@ def test_the_banner_is_on_every_page_until_it_ends_and_strangers_see_none(
     browser = plane.browser()
     made = make(operator, _BYPASS)
     assert "limits are off" not in browser.get("/login").text
-    token = log_in(browser)
+    token = log_in(browser, "bo")
     pages = ("/", "/requests", "/deployments", "/config", "/audit", "/break-glass", "/nowhere")
     for path in pages:
         assert "limits are off" in browser.get(path).text, path
@@ -202,7 +197,7 @@ def test_the_banner_is_on_every_page_until_it_ends_and_strangers_see_none(
 def test_a_form_that_cannot_be_meant_comes_back_as_it_was_filled_in(plane: GuardedPlane) -> None:
     plane.user("bo", Role.OPERATOR)
     browser = plane.browser()
-    token = log_in(browser)
+    token = log_in(browser, "bo")
     form = {
         "kind": "pin_policy",
         "deployment": "chat",
@@ -226,19 +221,9 @@ def test_a_viewer_sees_what_is_in_force_and_no_forms(
     plane.user("bo", Role.VIEWER)
     browser = plane.browser()
     make(operator, _BYPASS)
-    token = log_in(browser)
+    token = log_in(browser, "bo")
     shown = browser.get("/break-glass").text
     assert "limits are off" in shown
     assert "<form class" not in shown.partition("<main")[2]
     form = {"kind": "bypass", "deployment": "chat", "lasts": "1h", "reason": "r"}
     assert browser.post("/break-glass", data=form | {"csrf_token": token}).status_code == 403
-
-
-def log_in(browser: TestClient) -> str:
-    """As bo; the token that forms must carry."""
-    answer = browser.post("/login", data={"name": "bo", "password": PASSWORD})
-    assert answer.status_code == 303, answer.text
-    _, _, rest = browser.get("/requests").text.partition('name="csrf_token" value="')
-    token, _, _ = rest.partition('"')
-    assert token
-    return token

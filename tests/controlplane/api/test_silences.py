@@ -15,8 +15,7 @@ from controlplane.store.series import MinuteSample, add_samples
 from controlplane.store.silences import NewSilence, add_silence
 from dataplane import names
 from dataplane.access import Role
-from tests.controlplane.config_documents import SERVICE
-from tests.controlplane.guarded_plane import PASSWORD, GuardedPlane, guarded_plane
+from tests.controlplane.guarded_plane import GuardedPlane, guarded_service, log_in
 
 _HOUR_NS = 3600 * 10**9
 _SILENCE = {"kind": "silence", "deployment": "chat", "lasts": "2h", "reason": "anna is on it"}
@@ -32,11 +31,7 @@ _MAINTENANCE = {
 
 @pytest.fixture
 def plane(tmp_path: Path) -> Iterator[GuardedPlane]:
-    with guarded_plane(tmp_path) as plane:
-        files = [{"name": f"f{i}.yaml", "text": text} for i, text in enumerate(SERVICE)]
-        admin = plane.bearing(plane.key(Role.ADMIN, name="root"))
-        answer = admin.post("/api/v1/apply", json={"files": files, "reason": "for the test"})
-        assert answer.status_code == 200, answer.text
+    with guarded_service(tmp_path) as plane:
         yield plane
 
 
@@ -287,13 +282,3 @@ def test_forms_need_their_token_and_a_viewer_sees_none(
     assert refused.status_code == 403
     for path in ("/slo", "/slo/chat"):
         assert viewer.get(path).status_code == 200, path
-
-
-def log_in(browser: TestClient, name: str) -> str:
-    """The token that forms must carry."""
-    answer = browser.post("/login", data={"name": name, "password": PASSWORD})
-    assert answer.status_code == 303, answer.text
-    _, _, rest = browser.get("/requests").text.partition('name="csrf_token" value="')
-    token, _, _ = rest.partition('"')
-    assert token
-    return token

@@ -14,19 +14,14 @@ from controlplane.store.counts import add_counts
 from controlplane.store.request_rows import CountKey
 from controlplane.store.silences import NewSilence, add_silence
 from dataplane.access import Role
-from tests.controlplane.config_documents import SERVICE
-from tests.controlplane.guarded_plane import GuardedPlane, guarded_plane
+from tests.controlplane.guarded_plane import GuardedPlane, guarded_service
 
 MINUTE, DAY = 60, 86400
 
 
 @pytest.fixture
 def plane(tmp_path: Path) -> Iterator[GuardedPlane]:
-    with guarded_plane(tmp_path) as plane:
-        files = [{"name": f"f{i}.yaml", "text": text} for i, text in enumerate(SERVICE)]
-        admin = plane.bearing(plane.key(Role.ADMIN, name="root"))
-        answer = admin.post("/api/v1/apply", json={"files": files, "reason": "for the test"})
-        assert answer.status_code == 200, answer.text
+    with guarded_service(tmp_path) as plane:
         yield plane
 
 

@@ -4,24 +4,17 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 from click.testing import CliRunner, Result
 
 from controlplane.cli import main
 from controlplane.cli.exit_codes import ExitCode
-from tests.controlplane.config_documents import SERVICE
-from tests.controlplane.control_plane_server import serve_control_plane
+from tests.controlplane.control_plane_server import serve_service
 
 
 @pytest.fixture(autouse=True)
 def plane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    with serve_control_plane(tmp_path) as (url, _):
-        files = [{"name": f"f{i}.yaml", "text": text} for i, text in enumerate(SERVICE)]
-        applied = httpx.post(
-            f"{url}/api/v1/apply", json={"files": files, "author": "ann", "reason": ""}
-        )
-        assert applied.status_code == 200, applied.text
+    with serve_service(tmp_path) as url:
         monkeypatch.setenv("PILOTHOUSE_URL", url)
         yield url
 

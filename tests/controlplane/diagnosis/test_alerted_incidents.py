@@ -1,28 +1,17 @@
 """What alerts tell and what diagnosis finds of one trouble is one incident."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from controlplane.diagnosis.confidence import Confidence
 from controlplane.diagnosis.mechanism import Mechanism
-from controlplane.store.connection import DatabaseKind
 from controlplane.store.database import Database
 from controlplane.store.incident import IncidentState
 from tests.controlplane.diagnosis.looks import Looks
 from tests.controlplane.slo.told_alerts import Told, burn
-from tests.databases import Databases
 
 CERTAIN = Confidence.CERTAIN
 OVERLOAD, THRASH = Mechanism.QUEUE_OVERLOAD, Mechanism.CACHE_THRASH
 OPEN, RESOLVED = IncidentState.OPEN, IncidentState.RESOLVED
-
-
-@pytest.fixture
-def database(databases: Databases) -> Iterator[Database]:
-    made = databases.open(DatabaseKind.CONFIG)
-    yield made
-    made.close()
 
 
 @pytest.fixture

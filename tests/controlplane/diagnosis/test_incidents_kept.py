@@ -1,7 +1,5 @@
 """Incidents: opened once, deduplicated, grouped, resolved, and reopened when it comes back."""
 
-from collections.abc import Iterator
-
 import pytest
 from sqlalchemy import event
 
@@ -36,13 +34,6 @@ from tests.databases import Databases
 _S = 10**9
 LIKELY, CERTAIN = Confidence.LIKELY, Confidence.CERTAIN
 OVERLOAD, THRASH = Mechanism.QUEUE_OVERLOAD, Mechanism.CACHE_THRASH
-
-
-@pytest.fixture
-def database(databases: Databases) -> Iterator[Database]:
-    made = databases.open(DatabaseKind.CONFIG)
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -1,23 +1,12 @@
 """One alert over several incidents: it fires in one of them, and its source is known by what it
 told last."""
 
-from collections.abc import Iterator
-
 import pytest
 
-from controlplane.store.connection import DatabaseKind
 from controlplane.store.database import Database
 from controlplane.store.incident import IncidentState
 from controlplane.store.incidents import resolve_incident
 from tests.controlplane.slo.told_alerts import S, Told, burn
-from tests.databases import Databases
-
-
-@pytest.fixture
-def database(databases: Databases) -> Iterator[Database]:
-    made = databases.open(DatabaseKind.CONFIG)
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Transactions: all or nothing, and many threads at once."""
 
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,13 +13,6 @@ from controlplane.store.connection import DatabaseKind, sqlite_url
 from controlplane.store.database import Database, create_or_open_database
 from controlplane.store.tables import ReplicaTransitionRow, SnapshotVersionRow
 from tests.databases import Databases, PostgresqlDatabases
-
-
-@pytest.fixture
-def database(databases: Databases) -> Iterator[Database]:
-    made = databases.open(DatabaseKind.CONFIG)
-    yield made
-    made.close()
 
 
 def count(session: Session) -> int:

@@ -1,10 +1,7 @@
 """Deployments stand for exact revisions, and "what ran at 02:14" has one answer."""
 
-from collections.abc import Iterator
-
 import pytest
 
-from controlplane.store.connection import DatabaseKind
 from controlplane.store.database import Database
 from controlplane.store.deployments import (
     DeploymentChange,
@@ -26,16 +23,8 @@ from tests.controlplane.config_documents import (
     SERVICE,
     documents,
 )
-from tests.databases import Databases
 
 OTHER_MODEL = MODEL.replace("smollm2.gguf", "other.gguf")
-
-
-@pytest.fixture
-def database(databases: Databases) -> Iterator[Database]:
-    made = databases.open(DatabaseKind.CONFIG)
-    yield made
-    made.close()
 
 
 def apply(database: Database, *texts: str, at: int = 1, author: str = "ann") -> None:

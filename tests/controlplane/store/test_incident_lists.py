@@ -1,11 +1,8 @@
 """What is open is counted whole, however much of it there is."""
 
-from collections.abc import Iterator
-
 import pytest
 from sqlalchemy.orm import Session
 
-from controlplane.store.connection import DatabaseKind
 from controlplane.store.database import Database
 from controlplane.store.incident import MAX_LISTED_SPELLS, FoundFinding, IncidentState
 from controlplane.store.incident_lists import (
@@ -15,14 +12,6 @@ from controlplane.store.incident_lists import (
     list_incidents,
 )
 from controlplane.store.incidents import open_incident, resolve_incident, see_again
-from tests.databases import Databases
-
-
-@pytest.fixture
-def database(databases: Databases) -> Iterator[Database]:
-    made = databases.open(DatabaseKind.CONFIG)
-    yield made
-    made.close()
 
 
 def found(mechanism: str) -> list[FoundFinding]:

@@ -1,26 +1,16 @@
 """What replicas cost: from their start to their end, by the price that was in force then."""
 
-from collections.abc import Iterator
-
 import pytest
 
-from controlplane.store.database import Database, DatabaseKind
+from controlplane.store.database import Database
 from controlplane.store.replica_hours import ReplicaCost, read_replica_costs
 from controlplane.store.replicas import ReplicaState, add_replica, move_replica
 from controlplane.store.revisions import apply_documents
 from dataplane.engine import ReplicaSpec
 from tests.controlplane.config_documents import DEPLOYMENT, SERVICE, documents
-from tests.databases import Databases
 
 HOUR = 3600 * 10**9
 START = 500_000 * HOUR
-
-
-@pytest.fixture
-def database(databases: Databases) -> Iterator[Database]:
-    made = databases.open(DatabaseKind.CONFIG)
-    yield made
-    made.close()
 
 
 def priced(price: str) -> str:

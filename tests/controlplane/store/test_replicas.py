@@ -1,22 +1,10 @@
 """The history of replicas: what the last failure was, and when it is over."""
 
-from collections.abc import Iterator
-
-import pytest
-
-from controlplane.store.database import Database, DatabaseKind
+from controlplane.store.database import Database
 from controlplane.store.replicas import ReplicaState, add_replica, find_last_failure, move_replica
 from dataplane.engine import ReplicaSpec
-from tests.databases import Databases
 
 _KILLED = "killed by SIGKILL"
-
-
-@pytest.fixture
-def database(databases: Databases) -> Iterator[Database]:
-    made = databases.open(DatabaseKind.CONFIG)
-    yield made
-    made.close()
 
 
 def _start(database: Database, replica_id: str, deployment: str = "chat") -> None:

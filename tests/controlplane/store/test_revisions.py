@@ -1,13 +1,10 @@
 """Documents become numbered revisions that are never edited."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from controlplane.specs.kind import Kind, digest_of
 from controlplane.specs.model import ModelSpec
 from controlplane.specs.tenant import TenantSpec
-from controlplane.store.connection import DatabaseKind
 from controlplane.store.database import Database
 from controlplane.store.deployments import UnresolvedReferenceError
 from controlplane.store.revisions import (
@@ -26,14 +23,6 @@ from tests.controlplane.config_documents import (
     SERVICE,
     documents,
 )
-from tests.databases import Databases
-
-
-@pytest.fixture
-def database(databases: Databases) -> Iterator[Database]:
-    made = databases.open(DatabaseKind.CONFIG)
-    yield made
-    made.close()
 
 
 def apply(database: Database, *texts: str, reason: str = "", at: int = 1) -> list[Applied]:

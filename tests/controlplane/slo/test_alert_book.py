@@ -1,30 +1,19 @@
 """Alerts become incidents: one for one trouble, whoever tells it and in whatever order."""
 
-from collections.abc import Iterator
-
 import pytest
 from sqlalchemy import event
 
 from controlplane.slo.alert import Alert
 from controlplane.slo.alert_book import AlertBook
 from controlplane.slo.alert_windows import Severity
-from controlplane.store.connection import DatabaseKind
 from controlplane.store.database import Database
 from controlplane.store.incident import IncidentState
 from controlplane.store.incident_alert import severity_of
 from controlplane.store.incidents import resolve_incident
 from tests.controlplane.slo.told_alerts import HERE, PROMETHEUS, S, Told, burn, static
 from tests.controlplane.store.test_concurrency import at_once
-from tests.databases import Databases
 
 OPEN, RESOLVED = IncidentState.OPEN, IncidentState.RESOLVED
-
-
-@pytest.fixture
-def database(databases: Databases) -> Iterator[Database]:
-    made = databases.open(DatabaseKind.CONFIG)
-    yield made
-    made.close()
 
 
 @pytest.fixture

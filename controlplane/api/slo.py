@@ -1,6 +1,7 @@
 """Objectives over time: how each promise stands, and the rules for Prometheus that it makes."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated
 
@@ -10,6 +11,7 @@ from starlette.datastructures import State
 from controlplane.api.slo_observed import engine_view, with_engine_notes
 from controlplane.api.slo_silenced import view_in_force, view_standings
 from controlplane.api.slo_views import RulesView, StandingList
+from controlplane.slo.client_reported import without_client_reported
 from controlplane.slo.prometheus.alertmanager import (
     Delivery,
     left_out_of,
@@ -24,6 +26,7 @@ from controlplane.slo.prometheus.rules import render
 from controlplane.slo.prometheus.static_alerts import static_groups
 from controlplane.slo.promised_now import promises_now
 from controlplane.slo.reading import StandingReader
+from controlplane.specs.contract import SLOContractSpec
 from controlplane.store.deployments import DesiredDeployment, list_readable_deployments
 from dataplane.clock import wall_clock
 
@@ -140,12 +143,21 @@ def _rules_of(
 def _rules_of_one(state: State, desired: DesiredDeployment, links: Links) -> Burning:
     view = engine_view(state, desired)
     if view is None:
-        return watched_groups(list(promises_now([desired])), links)
+        return _rules_by_gateways(desired, links)
     burning = burning_groups([each.promise for each in view.objectives], links)
     return Burning(
         groups=(*engine_counting_groups(view.objectives, links), *burning.groups),
         left_out=(*view.notes, *burning.left_out),
     )
+
+
+def _rules_by_gateways(desired: DesiredDeployment, links: Links) -> Burning:
+    contract = desired.revisions.contract
+    assert contract is not None  # it is of the contract that was asked for
+    promises = list(promises_now([desired]))
+    kept, notes = without_client_reported(promises, contract.spec(SLOContractSpec))
+    made = watched_groups(kept, links)
+    return replace(made, left_out=(*notes, *made.left_out))
 
 
 def _deployments(state: State) -> list[DesiredDeployment]:

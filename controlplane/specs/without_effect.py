@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from controlplane.slo.alert_windows import DAY, short
 from controlplane.slo.alerting import thresholds
+from controlplane.slo.client_reported import NO_RULES, client_reported
 from controlplane.slo.prometheus.burning import RETENTION_SECONDS
 from controlplane.slo.prometheus.counting import COARSE_SECONDS
 from controlplane.specs.alerting import alert_terms
@@ -23,6 +24,7 @@ def warn_of_no_effect(loaded: LoadedDocument) -> list[Problem]:
         found += _left_out(spec)
     if isinstance(spec, SLOContractSpec):
         found += [*_unmeasured(spec), *_dead_alerts(spec), *_unkept_by_prometheus(spec)]
+        found += _unknown_to_prometheus(spec)
     return [loaded.source.problem(path, what) for path, what in found]
 
 
@@ -106,3 +108,11 @@ def _unkept_by_prometheus(spec: SLOContractSpec) -> Iterator[tuple[Path, str]]:
             f"this window: it gets no record of what is left of the budget, and `pilothouse slo "
             f"status` tells it",
         )
+
+
+def _unknown_to_prometheus(spec: SLOContractSpec) -> Iterator[tuple[Path, str]]:
+    reported = client_reported(spec)
+    for name, promised in spec.classes.items():
+        for index, objective in enumerate(promised.objectives):
+            if (name, objective.signal.value) in reported:
+                yield ("spec", "classes", name, "objectives", index, "signal"), NO_RULES

@@ -65,6 +65,18 @@ def check_console_url(
     )
 
 
+def check_duration(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
+    """A callback of options that say how long: the API would name its own field in place of the
+    option."""
+    from controlplane.specs.quantity import parse_duration
+
+    try:
+        parse_duration(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+    return value
+
+
 def _database_url_option(kind: str, says: str) -> Callable[[Command], Command]:
     variable = f"PILOTHOUSE_{kind.upper()}_URL"
     return click.option(

@@ -8,7 +8,7 @@ import click
 from controlplane.cli.client import convert_answer, delete_json, get_json, post_json, url_option
 from controlplane.cli.completion_words import complete_deployments
 from controlplane.cli.examples import examples
-from controlplane.cli.options import table_option
+from controlplane.cli.options import check_duration, table_option
 from controlplane.cli.terminal import say, say_json
 
 output_option = table_option("what the API answers.")
@@ -20,6 +20,7 @@ lasts_option = click.option(
     "lasts",
     metavar="TIME",
     required=True,
+    callback=check_duration,
     help="How long, as 30m or 2h; 24h at most without --longer.",
 )
 longer_option = click.option(

@@ -10,7 +10,7 @@ import click
 from controlplane.cli.client import convert_answer, delete_json, get_json, post_json, url_option
 from controlplane.cli.completion_words import complete_deployments
 from controlplane.cli.examples import examples
-from controlplane.cli.options import Command, table_option
+from controlplane.cli.options import Command, check_duration, table_option
 from controlplane.cli.terminal import say, say_json
 
 _PATH = "/api/v1/silences"
@@ -37,6 +37,7 @@ def _scope_options(command: Command) -> Command:
             "lasts",
             metavar="TIME",
             required=True,
+            callback=check_duration,
             help="How long, as 30m or 2h; 24h at most without --longer.",
         ),
         click.option(
@@ -85,8 +86,8 @@ def silence(output: str, url: str, dry_run: bool, **asked: Any) -> None:
 @click.command(
     epilog=examples(
         (
-            "pilothouse slo maintenance chat --from 2026-12-01T02:00 --for 2h --reason 'new disks'",
-            "planned ahead, UTC",
+            "pilothouse slo maintenance chat --from +12h --for 2h --reason 'new disks'",
+            "planned ahead",
         ),
         (
             "pilothouse slo maintenance --all-deployments --for 30m --reason 'the switch'",
@@ -99,7 +100,7 @@ def silence(output: str, url: str, dry_run: bool, **asked: Any) -> None:
     "begins",
     metavar="TIME",
     default="",
-    help="As 2026-12-01T02:00 (UTC) or +2h; default: at once. 90 days ahead at most.",
+    help="As 2026-12-24T02:00 (UTC) or +2h; default: at once. 90 days ahead at most.",
 )
 @_scope_options
 def maintenance(begins: str, output: str, url: str, dry_run: bool, **asked: Any) -> None:

@@ -64,7 +64,7 @@ def test_a_policy_or_replicas_are_pinned_and_never_both() -> None:
         (["--tenant", "nobody"], "no Tenant 'nobody'"),
         (["--class", "nobody"], "it has interactive, batch"),
         (["--for", "25h"], "--longer"),
-        (["--for", "soon"], "not a duration"),
+        (["--for", "soon"], "'--for': 'soon' is not a duration"),
     ],
 )
 def test_what_cannot_be_enforced_is_refused_with_the_remedy(words: list[str], why: str) -> None:

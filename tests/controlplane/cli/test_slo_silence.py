@@ -118,7 +118,7 @@ def test_everything_is_silenced_only_where_it_is_said() -> None:
         (["--class", "nobody"], "the contract has interactive"),
         (["--objective", "speed"], "the contract has availability"),
         (["--for", "25h"], "--longer"),
-        (["--for", "soon"], "not a duration"),
+        (["--for", "soon"], "'--for': 'soon' is not a duration"),
     ],
 )
 def test_what_would_silence_nothing_is_refused_with_the_remedy(words: list[str], why: str) -> None:

@@ -2,7 +2,7 @@
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from starlette.datastructures import State
@@ -21,7 +21,7 @@ class AlertCounters:
         self._num_taken = 0
         self._refused: Counter[Refusal] = Counter(dict.fromkeys(Refusal, 0))
 
-    def add(self, num_taken: int, refused: Iterable[Refusal]) -> None:
+    def add(self, num_taken: int, refused: Mapping[Refusal, int]) -> None:
         """Of one delivery."""
         with self._lock:
             self._num_taken += num_taken

@@ -8,11 +8,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 
-from controlplane.api.free_text import FreeText
+from controlplane.api.free_text import FreeText, check_free_text
 from controlplane.slo.alert import Alert, AlertSource, AlertSubject
 from controlplane.slo.alert_windows import Severity
 from controlplane.slo.prometheus.alerts_of_alerting import WATCHDOG
@@ -27,6 +35,7 @@ _PART_LABELS = ("rule_group", "integration", "alertmanager")
 """Of which part of it."""
 _LONGEST = {"summary": 512, "description": 2048}
 _MAX_URL, _MAX_NAME, _MAX_WORD, _MAX_INSTANCE = 1024, 128, 32, 512
+_MAX_TRUNCATED = 2**31 - 1
 _EPOCH_YEARS = range(1970, 2262)
 """That nanoseconds can be counted of."""
 
@@ -42,18 +51,6 @@ class WebhookAlert(BaseModel):
     startsAt: AwareDatetime  # noqa: N815  as it is written there
     endsAt: AwareDatetime  # noqa: N815
     """Of one that fires the year 1."""
-
-
-class WebhookPayload(BaseModel):
-    """Version 4, which Alertmanager has sent since 0.9."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    version: Literal["4"]
-    alerts: list[WebhookAlert] = Field(max_length=_MAX_ALERTS)
-    truncatedAlerts: int = Field(default=0, ge=0)  # noqa: N815
-    """That Alertmanager left out, by `max_alerts`."""
-    externalURL: FreeText = ""  # noqa: N815
 
 
 class Refusal(StrEnum):
@@ -75,6 +72,43 @@ class RefusedAlert:
     """With the remedy."""
 
 
+def _read_or_refuse(told: Any, read: ValidatorFunctionWrapHandler) -> WebhookAlert | RefusedAlert:
+    """One that cannot be read keeps no other of its delivery back: none is delivered again."""
+    try:
+        found: WebhookAlert = read(told)
+    except ValidationError as error:
+        wrong = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ascii(".".join(map(str, wrong["loc"])) or "the alert")[1:-1]
+        return _refused(_name_of(told), Refusal.INVALID, f"{where[:_MAX_NAME]}: {wrong['msg']}")
+    return found
+
+
+def _name_of(told: Any) -> str:
+    """Of one that may be anything; empty where it has none that can be said."""
+    labels = told.get("labels") if isinstance(told, dict) else None
+    name = labels.get("alertname") if isinstance(labels, dict) else None
+    try:
+        return check_free_text(name) if isinstance(name, str) else ""
+    except ValueError:
+        return ""
+
+
+ToldAlert = Annotated[WebhookAlert, WrapValidator(_read_or_refuse)]
+"""Or the RefusedAlert that says why it is none."""
+
+
+class WebhookPayload(BaseModel):
+    """Version 4, which Alertmanager has sent since 0.9."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    version: Literal["4"]
+    alerts: list[ToldAlert] = Field(max_length=_MAX_ALERTS)
+    truncatedAlerts: int = Field(default=0, ge=0, le=_MAX_TRUNCATED)  # noqa: N815
+    """That Alertmanager left out, by `max_alerts`."""
+    externalURL: FreeText = ""  # noqa: N815
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadPayload:
     """What a notification says."""
@@ -93,7 +127,11 @@ def read_payload(payload: WebhookPayload) -> ReadPayload:
     alerts: list[Alert] = []
     refused: list[RefusedAlert] = []
     watchdogs: list[WebhookAlert] = []
-    for told in payload.alerts:
+    tellings: list[WebhookAlert | RefusedAlert] = [*payload.alerts]
+    for told in tellings:
+        if isinstance(told, RefusedAlert):
+            refused.append(told)
+            continue
         if told.labels.get("alertname") == WATCHDOG.name:
             watchdogs.append(told)
             continue
@@ -126,7 +164,7 @@ def _read(told: WebhookAlert) -> Alert | RefusedAlert:
 
 
 def _problems(told: WebhookAlert) -> Iterator[RefusedAlert]:
-    labels, name = told.labels, told.labels["alertname"]
+    labels, annotations, name = told.labels, told.annotations, told.labels["alertname"]
     bounds = {
         "alertname": _MAX_NAME,
         names.LABEL_DEPLOYMENT: _MAX_NAME,
@@ -136,7 +174,8 @@ def _problems(told: WebhookAlert) -> Iterator[RefusedAlert]:
         names.LABEL_CONTRACT_REVISION: _MAX_NAME,
     }
     for word, bound in bounds.items():
-        said = labels.get(word) or told.annotations.get(word, "")
+        # As `_alert` takes it: an objective's revision is no label, which would make it another.
+        said = (annotations if word == names.LABEL_CONTRACT_REVISION else labels).get(word, "")
         if len(said) > bound:
             why = f"its {word} is longer than {bound} characters"
             yield _refused(name, Refusal.INVALID, why)
@@ -162,7 +201,10 @@ def _alert(told: WebhookAlert, severity: Severity) -> Alert:
         summary=_text(annotations, "summary") or labels["alertname"],
         description=_text(annotations, "description"),
         started_at_unix_ns=_unix_ns(told.startsAt),
-        ended_at_unix_ns=_unix_ns(told.endsAt) if told.status == "resolved" else None,
+        # No earlier than it began: an end that lies before it would end nothing.
+        ended_at_unix_ns=_unix_ns(max(told.startsAt, told.endsAt))
+        if told.status == "resolved"
+        else None,
         contract_revision=annotations.get(names.LABEL_CONTRACT_REVISION) or None,
         runbook_url=_url(annotations.get("runbook_url")),
         dashboard_url=_url(annotations.get("dashboard_url")),

@@ -1,5 +1,6 @@
 """Alerts: what fires now, whether alerting itself is heard, and where Alertmanager delivers."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated
@@ -121,8 +122,9 @@ def _keep(state: State, read: ReadPayload, told_by: str, now_unix_ns: int) -> No
 
 def _count(state: State, read: ReadPayload) -> None:
     counters: AlertCounters = state.alert_counters
-    reasons = [each.reason for each in read.refused]
-    counters.add(len(read.alerts), [*reasons, *[Refusal.TRUNCATED] * read.num_truncated])
+    refused = Counter(each.reason for each in read.refused)
+    refused[Refusal.TRUNCATED] += read.num_truncated
+    counters.add(len(read.alerts), refused)
     if read.refused or read.num_truncated:
         _log.warning(
             "alerts were not taken", why=_words(read.refused), truncated=read.num_truncated

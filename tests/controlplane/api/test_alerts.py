@@ -1,5 +1,6 @@
 """Alertmanager's webhook, and what fires now: over HTTP, as Alertmanager sends it."""
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -175,6 +176,13 @@ def test_processes_are_told_apart_by_the_label_that_names_them(
         (named("PilothouseOdd", "warning"), "severity"),
         (named("PilothouseLong", "page", deployment="x" * 129), "invalid"),
         (named("PilothouseOld", "page") | {"startsAt": NEVER}, "invalid"),
+        (named("PilothouseOdd", "page", cluster="a\0b"), "invalid"),
+        (named("PilothouseOdd", "page") | {"startsAt": "yesterday"}, "invalid"),
+        (named("PilothouseOdd", "page") | {"startsAt": "2026-01-01T00:00:00"}, "invalid"),
+        (
+            named("PilothouseOdd", "page") | {"annotations": {"contract_revision": "x" * 129}},
+            "invalid",
+        ),
     ],
 )
 def test_what_is_not_ours_is_counted_and_named_and_keeps_nothing_else_back(
@@ -202,15 +210,16 @@ def test_what_alertmanager_left_out_is_counted(
     assert answer.json()["num_refused"] == 3
     family = "pilothouse_controlplane_alerts_refused_total"
     assert figure(viewer, f'{family}{{reason="truncated"}}') == 3
+    many = alertmanager.post(HOOK, json=delivery(truncated=2**31 - 1))  # and nobody makes a list
+    assert many.status_code == 200
+    assert alertmanager.post(HOOK, json=delivery(truncated=2**31)).status_code == 422
 
 
 BAD = [
     ({"version": "4"}, "body.alerts"),
     ({"version": "1", "alerts": []}, "body.version"),
-    ({"version": "4", "alerts": [{"status": "firing"}]}, "body.alerts.0.labels"),
-    (delivery(burn(started="yesterday")), "body.alerts.0.startsAt"),
-    (delivery(burn(started="2026-01-01T00:00:00")), "body.alerts.0.startsAt"),
-    (delivery(burn(started=at(0), cluster="a\0b")), "body.alerts.0.labels.cluster"),
+    ({"version": "4", "alerts": {}}, "body.alerts"),
+    (delivery(truncated=-1), "body.truncatedAlerts"),
 ]
 
 
@@ -221,6 +230,36 @@ def test_a_bad_payload_is_refused_by_its_place(
     answer = alertmanager.post(HOOK, json=body)
     assert answer.status_code == 422
     assert place in [each["where"] for each in answer.json()["problems"]]
+
+
+@pytest.mark.parametrize(
+    ("alert", "why"),
+    [
+        (7, "one without a name: the alert: "),
+        ({"status": "firing"}, "one without a name: labels: "),
+        ({"labels": {"alertname": "\ud800"}}, "one without a name: status: "),
+        (burn(started=at(0)) | {"labels": {"\ud800": 5}}, r"one without a name: labels.\ufffd"),
+        (burn(started="yesterday"), "PilothouseBudgetBurn: startsAt: "),
+        (burn(started=at(0), cluster="a\0b"), "PilothouseBudgetBurn: labels.cluster: "),
+    ],
+)
+def test_an_alert_that_cannot_be_read_is_refused_by_its_place(
+    alertmanager: TestClient, alert: Any, why: str
+) -> None:
+    body = json.dumps(delivery(alert))
+    answer = alertmanager.post(HOOK, content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 422
+    assert answer.json()["detail"].startswith(f"none of the alerts was taken: {why}")
+
+
+def test_an_end_that_lies_before_its_beginning_ends_it(
+    alertmanager: TestClient, viewer: TestClient
+) -> None:
+    """Prometheus' clock was set back."""
+    started = at(-60)
+    alertmanager.post(HOOK, json=delivery(burn(started=started)))
+    alertmanager.post(HOOK, json=delivery(burn(started=started, ended=at(-7200))))
+    assert viewer.get("/api/v1/alerts").json()["alerts"] == []
 
 
 def test_a_body_beyond_its_bound_is_refused(alertmanager: TestClient) -> None:

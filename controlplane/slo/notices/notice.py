@@ -16,7 +16,7 @@ class NoticeKind(StrEnum):
 
     FIRING = "firing"
     REPEAT = "repeat"
-    """Nothing is new, and it goes on for hours."""
+    """Nothing is new: it goes on for hours, or a page of it ended and others go on."""
     RESOLVED = "resolved"
     """Nothing fires any more of what was told."""
     TEST = "test"

@@ -166,8 +166,10 @@ def _kind(
         return None
     if is_over:
         return NoticeKind.RESOLVED
-    if new or _has_page(ended):
-        return NoticeKind.FIRING if tellable else NoticeKind.RESOLVED
+    if new:
+        return NoticeKind.FIRING
+    if _has_page(ended):
+        return NoticeKind.REPEAT if tellable else NoticeKind.RESOLVED
     return NoticeKind.REPEAT if tellable and age_seconds >= REPEATED_EVERY_SECONDS else None
 
 

@@ -56,6 +56,15 @@ def test_what_goes_on_is_told_once_again_after_four_hours_and_when_it_ends() -> 
     assert people.hear(after=DAY) == []
 
 
+def test_a_page_that_ends_while_another_goes_on_is_told_and_is_nothing_new() -> None:
+    people, slower = People(), burning(objective="tpot")
+    people.hear(PAGE, slower)
+    (told,) = people.hear(slower, after=6 * MINUTE)
+    assert told.kind is NoticeKind.REPEAT
+    assert [each.subject for each in told.firing] == [slower.subject]
+    assert [each.subject for each in told.ended] == [PAGE.subject]
+
+
 def test_a_page_holds_the_tickets_of_its_deployment_back_and_of_no_other() -> None:
     people, other = People(), burning(Severity.TICKET, deployment="batch")
     notices = people.hear(TICKET, PAGE, other)

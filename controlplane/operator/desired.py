@@ -28,6 +28,10 @@ class DesiredReplicas:
     """The spec of each, but for the id."""
     digest: str
     """Of the template."""
+    max_surge: int = 0
+    """So many more may be alive while replicas are replaced."""
+    max_unavailable: int = 1
+    """So many may be missing while replicas are replaced."""
     is_observed_only: bool = False
     """Nothing is sent to it."""
     problem: str | None = None
@@ -64,6 +68,8 @@ def desired_replicas(deployment: DesiredDeployment) -> DesiredReplicas:
         num_replicas=deployment.spec.replicas,
         template=template,
         digest=spec_digest(template),
+        max_surge=deployment.spec.replacement.max_surge,
+        max_unavailable=deployment.spec.replacement.max_unavailable,
         is_observed_only=deployment.spec.observe_only,
         problem=problem or _unobservable(deployment, model),
     )

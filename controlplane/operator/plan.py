@@ -1,8 +1,10 @@
 """The plan: what to stop and what to start, as the difference of desired and actual by key.
 
 Pure: plain data in, plain data out. Stops come before starts, and a deployment never has
-more replicas alive than it asks for, draining ones included: their memory is still taken.
-Nothing is remembered between two plans, so a lost step is simply planned again.
+more replicas alive than it asks for and its surge allows, draining ones included: their memory
+is still taken. Of those that are ready, none that differs is stopped before so many others are
+that no more than may be missing are. Nothing is remembered between two plans, so a lost step is
+simply planned again.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -81,11 +83,11 @@ def plan_replicas(
             stops += _plan_surplus_stops(each, own)
             continue
         stops += _plan_stops(each, own)
-        missing = each.num_replicas - len(own)
-        if missing > 0 and each.deployment in backoffs:
+        num_starts = _num_starts(each, own)
+        if num_starts and each.deployment in backoffs:
             holds[each.deployment] = backoffs[each.deployment]
         else:
-            starts += [_start(each)] * missing
+            starts += [_start(each)] * num_starts
         if _is_settled(each, own):
             settled.append(each.deployment)
     return Plan(stops=tuple(stops), starts=tuple(starts), holds=holds, settled=tuple(settled))
@@ -97,24 +99,43 @@ def matches(replica: ActualReplica, desired: DesiredReplicas) -> bool:
 
 
 def _plan_stops(desired: DesiredReplicas, own: Sequence[ActualReplica]) -> list[Stop]:
-    staying = [replica for replica in own if not replica.is_draining]
-    fitting = [replica for replica in staying if matches(replica, desired)]
     # Ready ones stay first; among equals the id decides, so that two plans agree.
-    fitting.sort(key=lambda replica: (not replica.is_ready, replica.replica_id))
+    staying = sorted(
+        (replica for replica in own if not replica.is_draining),
+        key=lambda replica: (not replica.is_ready, replica.replica_id),
+    )
+    fitting = [replica for replica in staying if matches(replica, desired)]
+    differs = f"it differs from what generation {desired.generation} asks for"
     return [
-        Stop(
-            replica_id=replica.replica_id,
-            reason=f"it differs from what generation {desired.generation} asks for",
-        )
-        for replica in staying
-        if not matches(replica, desired)
+        Stop(replica_id=replica.replica_id, reason=differs)
+        for replica in _replaceable(desired, staying, fitting[: desired.num_replicas])
     ] + [
-        Stop(
-            replica_id=replica.replica_id,
-            reason=_asked_for(desired),
-        )
+        Stop(replica_id=replica.replica_id, reason=_asked_for(desired))
         for replica in fitting[desired.num_replicas :]
     ]
+
+
+def _replaceable(
+    desired: DesiredReplicas, staying: Sequence[ActualReplica], kept: Sequence[ActualReplica]
+) -> list[ActualReplica]:
+    """Those that differ and can go now: all that serve nobody, and of the others as many as leave
+    enough that do."""
+    differing = [replica for replica in staying if not matches(replica, desired)]
+    serving = [replica for replica in differing if replica.is_ready]
+    num_ready = sum(replica.is_ready for replica in kept) + len(serving)
+    num_spare = max(0, num_ready - (desired.num_replicas - desired.max_unavailable))
+    return [
+        *(replica for replica in differing if not replica.is_ready),
+        *serving[:num_spare],
+    ]
+
+
+def _num_starts(desired: DesiredReplicas, own: Sequence[ActualReplica]) -> int:
+    """As many as miss, and as have room beside all that is alive."""
+    num_fitting = sum(matches(replica, desired) and not replica.is_draining for replica in own)
+    num_missing = desired.num_replicas - num_fitting
+    room = desired.num_replicas + desired.max_surge - len(own)
+    return max(0, min(num_missing, room))
 
 
 def _plan_surplus_stops(desired: DesiredReplicas, own: Sequence[ActualReplica]) -> list[Stop]:

@@ -1,6 +1,8 @@
 """Deployment: a named service."""
 
-from pydantic import Field
+from typing import Self
+
+from pydantic import Field, model_validator
 
 from controlplane.specs.kind import Kind, SpecModel
 from controlplane.specs.names import Name, Reference, ReferenceText, parse_reference
@@ -13,6 +15,24 @@ class ReplicaPriceSpec(SpecModel):
     """For an hour of one replica, from its start to its end, whether it works or not."""
     currency: str = Field(default="USD", pattern=r"^[A-Z]{3}$", examples=["EUR"])
     """Three capital letters; nothing is converted."""
+
+
+class ReplacementSpec(SpecModel):
+    """How replicas of another revision take the place of those that run."""
+
+    max_surge: int = Field(default=0, ge=0, le=1000, examples=[1])
+    """So many more than `replicas` may be alive meanwhile: there must be memory for them."""
+    max_unavailable: int = Field(default=1, ge=0, le=1000, examples=[0])
+    """So many of `replicas` may be missing meanwhile: those of before are ended first."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not self.max_surge and not self.max_unavailable:
+            raise ValueError(
+                "with neither max_surge nor max_unavailable nothing could ever be replaced: set "
+                "max_surge where there is memory for one more replica, or else max_unavailable"
+            )
+        return self
 
 
 class DeploymentSpec(SpecModel):
@@ -31,6 +51,9 @@ class DeploymentSpec(SpecModel):
     """An SLOContract; None: nothing is promised."""
     replicas: int = Field(default=1, ge=0, le=1000)
     """How many engines should run; 0 stops all."""
+    replacement: ReplacementSpec = ReplacementSpec()
+    """How replicas are replaced when Model or EngineConfig change: without it, one after the other,
+    each ended before the next starts."""
     launcher: Name = "local"
     """The plugin that places replicas."""
     observe_only: bool = False

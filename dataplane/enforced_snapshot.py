@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from dataplane.access import KeyRing
 from dataplane.admission.class_matching import ClassMatcher, MatchRefusedError, RequestFacts
 from dataplane.admission.overrides import without_limits
+from dataplane.arm import Arm
 from dataplane.policy import (
     AdmissionPolicyTerms,
     ClassPolicy,
@@ -44,20 +45,20 @@ class CompiledPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnforcedSnapshot:
-    """A snapshot together with its compiled policies, by deployment name, and its keys."""
+    """A snapshot together with its compiled policies, by deployment and arm, and its keys."""
 
     snapshot: Snapshot
-    policies: Mapping[str, CompiledPolicy]
+    policies: Mapping[tuple[str, Arm], CompiledPolicy]
     keys: KeyRing
 
     def policy_of(self, deployment: DeploymentPolicy) -> CompiledPolicy:
-        """The compiled policy of one of this snapshot's deployments."""
-        return self.policies[deployment.name]
+        """The compiled policy of one of this snapshot's deployments, in either arm."""
+        return self.policies[deployment.name, deployment.arm]
 
 
 def compile_snapshot(snapshot: Snapshot) -> EnforcedSnapshot:
     """Raises SnapshotError naming deployment, class and expression that cannot be enforced."""
-    policies = {each.name: _compile(each) for each in snapshot.deployments}
+    policies = {(each.name, each.arm): _compile(each) for each in snapshot.arms}
     return EnforcedSnapshot(snapshot=snapshot, policies=policies, keys=KeyRing(snapshot.keys))
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from dataplane.access import AccessKey
+from dataplane.arm import Arm
 from dataplane.contract_terms import ContractTerms
 
 DEFAULT_LIMITS = "default"
@@ -225,6 +226,35 @@ class DeploymentPolicy:
     """New requests go to these alone; None: to all. A gateway sets it while an override says so."""
     is_observed_only: bool = False
     """It is served elsewhere: gateways are given none of its replicas, and refuse requests."""
+    arm: Arm = Arm.STABLE
+    """Of its rollout, where one is under way."""
+    has_own_lane: bool = False
+    """Of a candidate: its requests have a queue of their own, before replicas of their own."""
+
+    @property
+    def lane(self) -> str:
+        """Which queue its requests wait in: its deployment's, or the candidate's beside it."""
+        return f"{self.name} ({self.arm})" if self.has_own_lane else self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutTerms:
+    """A share of one deployment's requests is served in another way, to see how it goes."""
+
+    number: int
+    """Of the rollout."""
+    share: float
+    """Of the deployment's requests, 0 to 1: those of the candidate arm."""
+    candidate: DeploymentPolicy
+    """The deployment, under its name, as that arm has it. Without replicas of its own it is served
+    by those of the stable arm."""
+    sticky_header: str | None = None
+    """Requests of a tenant with the same value of it stay in one arm; in lower case."""
+
+    @property
+    def deployment(self) -> str:
+        """Whose rollout it is."""
+        return self.candidate.name
 
 
 class OverrideKind(StrEnum):
@@ -272,6 +302,8 @@ class Snapshot:
     """Of clients, and of who may read a gateway's own state."""
     overrides: tuple[Override, ...] = ()
     """Break-glass, of any deployment; see dataplane.admission.overrides for what they do."""
+    rollouts: tuple[RolloutTerms, ...] = ()
+    """Under way, at most one of each deployment."""
 
     def find_deployment(self, model: str) -> DeploymentPolicy | None:
         """The deployment that serves `model`: by deployment name, then by model name, and one that
@@ -281,6 +313,25 @@ class Snapshot:
             return by_name[model]
         named = [each for each in self.deployments if each.model_name == model]
         return min(named, key=lambda each: each.is_observed_only, default=None)
+
+    def find_named(self, name: str) -> DeploymentPolicy | None:
+        """The deployment called `name`, or None."""
+        return next((each for each in self.deployments if each.name == name), None)
+
+    def find_rollout(self, deployment: str) -> RolloutTerms | None:
+        """That of the deployment called so, or None."""
+        return next((each for each in self.rollouts if each.deployment == deployment), None)
+
+    @property
+    def lanes(self) -> tuple[DeploymentPolicy, ...]:
+        """Whatever has replicas and a queue of its own: deployments, and candidates beside them."""
+        candidates = (each.candidate for each in self.rollouts)
+        return (*self.deployments, *(each for each in candidates if each.has_own_lane))
+
+    @property
+    def arms(self) -> tuple[DeploymentPolicy, ...]:
+        """Whatever decides about requests: deployments, and candidates beside them."""
+        return (*self.deployments, *(each.candidate for each in self.rollouts))
 
     def find_tenant(self, name: str) -> TenantPolicy | None:
         """The tenant called `name`, or None."""
@@ -312,13 +363,32 @@ def decode_snapshot(data: bytes) -> Snapshot:
     _require_unique("tenant", [t.name for t in snapshot.tenants])
     _require_unique("key", [k.key_id for k in snapshot.keys])
     _require_unique("override", [o.override_id for o in snapshot.overrides])
-    for deployment in snapshot.deployments:
-        where = f"in deployment {deployment.name}"
+    for deployment in snapshot.arms:
+        where = f"in deployment {deployment.lane}"
         _require_unique(f"replica {where}", [r.replica_id for r in deployment.replicas])
         _require_unique(f"class {where}", [c.name for c in deployment.policy.classes])
         if not deployment.policy.classes:
             raise SnapshotError(f"snapshot refused: no request class {where}")
+    _check_rollouts(snapshot)
     return snapshot
+
+
+def _check_rollouts(snapshot: Snapshot) -> None:
+    _require_unique("rollout", [each.deployment for each in snapshot.rollouts])
+    deployments = {each.name: each for each in snapshot.deployments}
+    for rollout in snapshot.rollouts:
+        where = f"rollout {rollout.number} of {rollout.deployment}"
+        if rollout.deployment not in deployments:
+            raise SnapshotError(f"snapshot refused: {where}, and there is no such deployment")
+        if not 0 <= rollout.share <= 1 or rollout.candidate.arm is not Arm.CANDIDATE:
+            raise SnapshotError(
+                f"snapshot refused: {where} gives a share of {rollout.share:g} to the arm "
+                f"{rollout.candidate.arm}"
+            )
+        if rollout.candidate.replicas and not rollout.candidate.has_own_lane:
+            raise SnapshotError(f"snapshot refused: {where} has replicas, and no lane for them")
+        both = (*deployments[rollout.deployment].replicas, *rollout.candidate.replicas)
+        _require_unique(f"replica in {where}", [each.replica_id for each in both])
 
 
 def _require_unique(what: str, names: list[str]) -> None:

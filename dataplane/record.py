@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from dataplane.arm import Arm
 from dataplane.decision import AdmissionDecision, RoutingDecision
 from dataplane.judgement import Judgement
 from dataplane.latency import Latencies
@@ -59,6 +60,17 @@ class RecordedContent:
 
     prompt: str
     output: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutPlace:
+    """Where a request stood in a rollout of its deployment."""
+
+    number: int
+    """Of the rollout."""
+    arm: Arm
+    """Also of one that was answered by the stable arm in the end, because the candidate was lost
+    meanwhile: what it suffered by that is the candidate's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +128,8 @@ class RequestRecord:
     """One for each attempt that a router chose a replica for, in order."""
     metered: Metered | None = None
     """None: it was never submitted to an engine, or is of before this was measured."""
+    rollout: RolloutPlace | None = None
+    """None: none was under way, or neither arm was chosen for it."""
 
     @property
     def num_input_tokens(self) -> int:

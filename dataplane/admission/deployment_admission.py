@@ -110,11 +110,22 @@ class AdmissionHold:
 class DeploymentAdmission:
     """Decides for `queue`. All methods are synchronous and belong to one thread."""
 
-    def __init__(self, deployment: str, queue: DeploymentQueue, clock: MonotonicClock) -> None:
+    def __init__(
+        self,
+        deployment: str,
+        queue: DeploymentQueue,
+        clock: MonotonicClock,
+        beside: "DeploymentAdmission | None" = None,
+    ) -> None:
+        """`beside`: of the same deployment, for its other arm: what tenants may have, they may
+        have of both together."""
         self.queue = queue
-        self.retries = RetryBudget(clock)
-        self.use = TenantUse(clock)
-        self.prompt_tokens = PromptTokensInFlight()
+        self.has_own_accounts = beside is None
+        self.retries: RetryBudget = beside.retries if beside else RetryBudget(clock)
+        self.use: TenantUse = beside.use if beside else TenantUse(clock)
+        self.prompt_tokens: PromptTokensInFlight = (
+            beside.prompt_tokens if beside else PromptTokensInFlight()
+        )
         self.lengths = OutputLengths()
         self._deployment = deployment
         self._clock = clock

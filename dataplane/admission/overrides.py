@@ -51,7 +51,10 @@ def in_force(snapshot: Snapshot, ended: Set[str] = frozenset()) -> Snapshot:
     """What is to be enforced: pins applied, and only the overrides that have not ended."""
     active = tuple(each for each in snapshot.overrides if each.override_id not in ended)
     deployments = tuple(_pinned(each, active) for each in snapshot.deployments)
-    return replace(snapshot, deployments=deployments, overrides=active)
+    rollouts = tuple(
+        replace(each, candidate=_pinned(each.candidate, active)) for each in snapshot.rollouts
+    )
+    return replace(snapshot, deployments=deployments, rollouts=rollouts, overrides=active)
 
 
 def find_bypass(

@@ -26,7 +26,6 @@ from dataplane.gateway.receiving import ReadCall
 from dataplane.gateway.registry import InFlightRequest
 from dataplane.gateway.status import PROBE_HEADER
 from dataplane.lifecycle import ANSWERS, Delivery
-from dataplane.policy import DeploymentPolicy
 
 POLICY_HEADER = "x-pilothouse-policy"
 """On every answer that a policy decided on: its revision."""
@@ -95,7 +94,7 @@ def refuse_uncounted(
     To count the prompts of those who are refused would cost most where there is least to give.
     """
     policy = read.enforced.policy_of(read.deployment)
-    admission = gateway.fleet.admission_of(read.deployment.name)
+    admission = gateway.fleet.admission_of(read.deployment)
     if not admission.may_refuse(policy, read.tenant.name):
         return None
     arrival = _arrival(admission, exchange, request, read, 1, 1)
@@ -112,7 +111,7 @@ async def enter(
     gateway: Gateway, exchange: Exchange, request: InFlightRequest, call: Call
 ) -> Entry | Rejected:
     """Decide on a call, and let it in or refuse it; its request is told what was decided."""
-    admission = gateway.fleet.admission_of(call.read.deployment.name)
+    admission = gateway.fleet.admission_of(call.read.deployment)
     arrival, considered = _consider(gateway, exchange, request, call)
     fallback = considered.decision.fallback
     if fallback is not None:
@@ -158,7 +157,7 @@ async def _enter_fallback(
     name: str,
 ) -> Entry | None:
     """Let it in at the deployment that stands in; None: that one cannot serve it now."""
-    deployment = _find_deployment(call, name)
+    deployment = call.read.enforced.snapshot.find_named(name)
     if deployment is None:
         return None
     try:
@@ -178,7 +177,7 @@ async def _enter_fallback(
     request.decision = admission_record(
         considered, decision, arrival.facts, request.snapshot_version, degraded, why, name
     )
-    return _take(gateway.fleet.admission_of(name), arrival, considered, decision, other, name)
+    return _take(gateway.fleet.admission_of(deployment), arrival, considered, decision, other, name)
 
 
 def _reject(
@@ -200,7 +199,7 @@ def _reject(
 def _consider(
     gateway: Gateway, exchange: Exchange, request: InFlightRequest, call: Call
 ) -> tuple[Arrival, Considered]:
-    admission = gateway.fleet.admission_of(call.read.deployment.name)
+    admission = gateway.fleet.admission_of(call.read.deployment)
     num_prompt, num_output = call.prompt.num_tokens, call.max_output_tokens
     arrival = _arrival(admission, exchange, request, call.read, num_prompt, num_output)
     return arrival, _decide(gateway, admission, call.read, arrival)
@@ -286,11 +285,6 @@ def _shortened(call: Call, decision: Admitted) -> tuple[str, ...]:
     """What is taken from an answer's length, in words."""
     limit = decision.max_output_tokens
     return (f"max_tokens={limit}",) if limit < call.max_output_tokens else ()
-
-
-def _find_deployment(call: Call, name: str) -> DeploymentPolicy | None:
-    deployments = call.read.enforced.snapshot.deployments
-    return next((each for each in deployments if each.name == name), None)
 
 
 def _is_answered(request: InFlightRequest) -> bool:

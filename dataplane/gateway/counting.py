@@ -92,7 +92,7 @@ async def _bound(gateway: Gateway, read: ReadCall, prompt: CountedPrompt) -> Cal
         gateway.fleet.max_model_len_of(deployment),
         settings.default_output_tokens,
     )
-    router = gateway.fleet.queue_of(deployment.name).router
+    router = gateway.fleet.queue_of(deployment.lane).router
     return Call(
         read=read,
         prompt=prompt,

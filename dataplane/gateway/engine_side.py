@@ -8,7 +8,7 @@ around the attempt, and a request loses its replica at most once before it is gi
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import AsyncIterator, Callable, Set
+from collections.abc import AsyncIterator, Awaitable, Callable, Set
 from dataclasses import dataclass, field
 
 import msgspec
@@ -40,18 +40,28 @@ _log = structlog.get_logger(__name__)
 _FAILED = "the gateway failed"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lane:
+    """Where a request waits, and with what it is submitted there."""
+
+    queue: DeploymentQueue
+    demand: QueueDemand
+    template: EngineRequest
+    """The submission; each attempt numbers its own copy."""
+
+
+StandIn = Callable[[], Awaitable[Lane | None]]
+"""The lane of the stable arm, for a request of a candidate that is lost; None: that one cannot
+serve it."""
+
+
 @dataclass(slots=True, eq=False)
 class EngineSide:
-    """Takes `request` from admitted to released, and puts its text into `output`.
-
-    `template` is the submission; each attempt numbers its own copy.
-    """
+    """Takes `request` from admitted to released, and puts its text into `output`."""
 
     request: InFlightRequest
     request_class: ClassPolicy
-    demand: QueueDemand
-    template: EngineRequest
-    queue: DeploymentQueue
+    lane: Lane
     fleet: Fleet
     output: Output
     release_seconds: float
@@ -59,15 +69,20 @@ class EngineSide:
     """Parameters that its engine must take."""
     may_retry: Callable[[], bool] = lambda: True
     """Asked once, before it is sent to another replica."""
+    stand_in: StandIn | None = None
+    """Asked once, where its own lane loses its replicas."""
     _place: QueuePlace = field(init=False)
     _early_end: EarlyEnd = field(init=False)
     _untold_end: UntoldEnd = field(init=False)
 
     def __post_init__(self) -> None:
-        self._place = QueuePlace(self.request, self.request_class, self.demand, self.queue)
+        self._place = self._place_in(self.lane)
         self._early_end = EarlyEnd(self.request.request_id, self.release_seconds)
         self._untold_end = UntoldEnd(self.request, self.output, self._early_end)
         self.request.backlog = self.output.backlog
+
+    def _place_in(self, lane: Lane) -> QueuePlace:
+        return QueuePlace(self.request, self.request_class, lane.demand, lane.queue)
 
     def enter_queue(self) -> None:
         """Take its place, before anybody else is decided on; `run` waits in it."""
@@ -134,10 +149,27 @@ class EngineSide:
 
     async def _leave_queue(self, excluded: frozenset[str]) -> Lease | Departure:
         if not self._place.is_taken:
+            if excluded:
+                await self._stand_in()
             if self._early_end.wish is not None:
                 return self._early_end.wish.departure
             self._place.enter(excluded)
-        return await self._place.wait()
+        outcome = await self._place.wait()
+        if not isinstance(outcome, Departure) or not outcome.is_unserved:
+            return outcome
+        if not await self._stand_in():
+            return outcome
+        return await self._leave_queue(excluded)
+
+    async def _stand_in(self) -> bool:
+        """Whether it waits elsewhere from now on. Once."""
+        ask, self.stand_in = self.stand_in, None
+        lane = None if ask is None else await ask()
+        if lane is None:
+            return False
+        self.lane = lane
+        self._place = self._place_in(lane)
+        return True
 
     async def _run_attempt(self, number: int, lease: Lease) -> EngineUnavailableError | None:
         """One submission, drained to its end; the error when the replica was lost on the way."""
@@ -153,7 +185,7 @@ class EngineSide:
             self._untold_end.finish(Disposition.INVALID, why, status=400)
             return None
         attempt = self._open_attempt(number, lease.placement, client)
-        num_sequences = self.template.sampling.num_sequences
+        num_sequences = self.lane.template.sampling.num_sequences
         stay = self.fleet.shared_time.enter(lease.replica_id, num_sequences)
         try:
             async with asyncio.timeout(None) as limit:
@@ -224,12 +256,12 @@ class EngineSide:
             output=self.output,
             early_end=self._early_end,
             bound=TransitBound(submitted_at),
-            asked=Asked.of(self.template, capabilities, self.demand.num_bytes),
+            asked=Asked.of(self.lane.template, capabilities, self.lane.demand.num_bytes),
             is_scheduled_by_us=is_blind,
         )
 
     async def _drain(self, attempt: Attempt) -> None:
-        submission = dataclasses.replace(self.template, attempt=attempt.number)
+        submission = dataclasses.replace(self.lane.template, attempt=attempt.number)
         slow_client = SlowClient(attempt, self._end_early)
         try:
             async with _closing(attempt.client.submit(submission)) as events:

@@ -18,10 +18,11 @@ from dataplane.gateway.openai_api.declared import EngineTakes
 from dataplane.gateway.replica_link import ReplicaLink
 from dataplane.gateway.routing_plugins import RoutingPlugins
 from dataplane.leases.kv_reservation import sight_of
+from dataplane.lifecycle import Disposition
 from dataplane.plugins import PluginGroup, load_plugins
 from dataplane.policy import DeploymentPolicy, ReplicaEndpoint, Snapshot
 from dataplane.prefix_report import PrefixReport
-from dataplane.queueing.queue import DeploymentQueue
+from dataplane.queueing.queue import Departure, DeploymentQueue
 from dataplane.report import ReplicaReport
 from dataplane.routing import limit_slots
 from dataplane.routing.ejection import EjectionStatus
@@ -31,6 +32,11 @@ from dataplane.shared_time import SharedTime
 EXPIRE_SECONDS = 0.05
 """How often deadlines in queues are looked at."""
 
+_CANDIDATE_LOST = Departure(
+    disposition=Disposition.ERROR,
+    reason="no replica of the candidate could be reached",
+    is_unserved=True,
+)
 _log = structlog.get_logger(__name__)
 
 
@@ -52,7 +58,9 @@ class Fleet:
         self._unserved_seconds = unserved_seconds
         self._surplus_slots = surplus_slots
         self._drain_seconds = drain_seconds
-        self._deployments: dict[str, DeploymentPolicy] = {}
+        self._lanes: dict[str, DeploymentPolicy] = {}
+        self._deployment_of_lane: dict[str, str] = {}
+        """Also of lanes that are gone, while somebody waits there."""
         self._links: dict[str, ReplicaLink] = {}
         self._retiring: dict[asyncio.Task[None], ReplicaLink] = {}
         self._queues: dict[str, DeploymentQueue] = {}
@@ -69,7 +77,7 @@ class Fleet:
     def load_engines(self, snapshot: Snapshot) -> None:
         """Load the plugins that `snapshot` names. Raises PluginError for an engine's, and changes
         nothing."""
-        engines = {r.engine for d in snapshot.deployments for r in d.replicas}
+        engines = {r.engine for d in snapshot.lanes for r in d.replicas}
         self._plugins = load_plugins(
             PluginGroup.GATEWAY, sorted(engines), hooks, project=hooks.PROJECT
         )
@@ -78,19 +86,22 @@ class Fleet:
     def enforce(self, enforced: EnforcedSnapshot) -> None:
         """Link new replicas, retire removed ones. Its engines are loaded already."""
         self.snapshot_version = enforced.snapshot.version
-        self._deployments = {d.name: d for d in enforced.snapshot.deployments}
+        self._lanes = {each.lane: each for each in enforced.snapshot.lanes}
+        self._deployment_of_lane |= {each.lane: each.name for each in self._lanes.values()}
         wanted = {
-            replica.replica_id: (deployment.name, replica)
-            for deployment in self._deployments.values()
-            for replica in deployment.replicas
+            replica.replica_id: (each, replica)
+            for each in self._lanes.values()
+            for replica in each.replicas
         }
         for replica_id, link in list(self._links.items()):
-            if wanted.get(replica_id) != (link.deployment, link.endpoint):
+            kept = wanted.get(replica_id)
+            if kept is None or (kept[0].lane, kept[1]) != (link.lane, link.endpoint):
                 self._retire(self._links.pop(replica_id))
-        for replica_id, (deployment_name, endpoint) in wanted.items():
+        for replica_id, (of, endpoint) in wanted.items():
             if replica_id not in self._links:
                 self._links[replica_id] = ReplicaLink(
-                    deployment_name,
+                    of.name,
+                    of.lane,
                     endpoint,
                     self._create_client,
                     self._share_slots,
@@ -101,39 +112,53 @@ class Fleet:
                 )
         for name, queue in self._queues.items():
             queue.router.set_routing(self._routing.of(name))
-            if name in self._deployments:
-                queue.keep_promises(self._deployments[name].policy)
+            if name in self._lanes:
+                queue.keep_promises(self._lanes[name].policy)
         self._share_slots()
 
-    def queue_of(self, deployment: str) -> DeploymentQueue:
-        """The deployment's queue, made on first use."""
-        queue = self._queues.get(deployment)
+    def queue_of(self, lane: str) -> DeploymentQueue:
+        """The queue of a deployment, or of a candidate beside it, made on first use."""
+        queue = self._queues.get(lane)
         if queue is None:
             router = Router(
                 self._clock,
-                self._routing.of(deployment),
+                self._routing.of(lane),
                 Random(),
                 explains=True,
-                on_change=lambda: self._note_ejections(deployment),
+                on_change=lambda: self._note_ejections(lane),
             )
             queue = DeploymentQueue(self._clock, self._unserved_seconds, router)
-            if deployment in self._deployments:
-                queue.keep_promises(self._deployments[deployment].policy)
-            self._queues[deployment] = queue
-            self._tell_replicas(deployment, queue)
+            if lane in self._lanes:
+                queue.keep_promises(self._lanes[lane].policy)
+            self._queues[lane] = queue
+            self._tell_replicas(lane, queue)
         return queue
 
-    def admission_of(self, deployment: str) -> DeploymentAdmission:
-        """The deployment's admission, made on first use."""
-        admission = self._admissions.get(deployment)
+    def admission_of(self, deployment: DeploymentPolicy) -> DeploymentAdmission:
+        """The deployment's admission, in its arm, made on first use."""
+        lane, name = deployment.lane, deployment.name
+        admission = self._admissions.get(lane)
         if admission is None:
-            admission = DeploymentAdmission(deployment, self.queue_of(deployment), self._clock)
-            self._admissions[deployment] = admission
+            beside = None
+            if lane != name:
+                beside = self._admissions.get(name) or self._open_admission(name, name, None)
+            admission = self._open_admission(lane, name, beside)
+        return admission
+
+    def _open_admission(
+        self, lane: str, name: str, beside: DeploymentAdmission | None
+    ) -> DeploymentAdmission:
+        admission = DeploymentAdmission(name, self.queue_of(lane), self._clock, beside)
+        self._admissions[lane] = admission
         return admission
 
     def admissions(self) -> Iterable[DeploymentAdmission]:
-        """Of every deployment that anybody asked for."""
-        return self._admissions.values()
+        """Of every deployment that anybody asked for: of its arms, the one that keeps accounts."""
+        return (each for each in self._admissions.values() if each.has_own_accounts)
+
+    def is_reached(self, deployment: DeploymentPolicy) -> bool:
+        """A replica of it, in its arm, can be sent requests now."""
+        return any(link.is_connected for link in self._of_lane(deployment.lane))
 
     def find_client(self, replica_id: str) -> EngineClient | None:
         """The connected client of a replica, or None."""
@@ -148,7 +173,7 @@ class Fleet:
 
     def takes_of(self, deployment: DeploymentPolicy) -> EngineTakes:
         """The parameters that every replica of it takes."""
-        told = [capabilities.parameters for capabilities in self._told(deployment.name)]
+        told = [capabilities.parameters for capabilities in self._told(deployment.lane)]
         engines = sorted({replica.engine for replica in deployment.replicas})
         return EngineTakes(
             engine=" and ".join(engines),
@@ -157,25 +182,28 @@ class Fleet:
 
     def max_model_len_of(self, deployment: DeploymentPolicy) -> int | None:
         """The least of what its document and its replicas say; None where none says."""
-        lengths = [capabilities.max_model_len for capabilities in self._told(deployment.name)]
+        lengths = [capabilities.max_model_len for capabilities in self._told(deployment.lane)]
         known = [length for length in (deployment.max_model_len, *lengths) if length is not None]
         return min(known, default=None)
 
     def needs_token_ids(self, deployment: DeploymentPolicy) -> bool:
         """An engine of it reads ids and not text; so it is while none has told."""
-        told = self._told(deployment.name)
+        told = self._told(deployment.lane)
         return not told or any(capabilities.takes_token_ids for capabilities in told)
 
     def find_prompt_counter(self, deployment: DeploymentPolicy) -> CountsPrompts | None:
         """A connected replica of it that counts prompts, where one does."""
-        for link in self._links.values():
+        for link in self._of_lane(deployment.lane):
             client: object = link.client  # that it is an EngineClient as well says nothing here
-            if link.deployment == deployment.name and isinstance(client, CountsPrompts):
+            if isinstance(client, CountsPrompts):
                 return client
         return None
 
-    def _told(self, deployment: str) -> list[EngineCapabilities]:
-        links = (link for link in self._links.values() if link.deployment == deployment)
+    def _of_lane(self, lane: str) -> list[ReplicaLink]:
+        return [link for link in self._links.values() if link.lane == lane]
+
+    def _told(self, lane: str) -> list[EngineCapabilities]:
+        links = self._of_lane(lane)
         return [link.capabilities for link in links if link.capabilities is not None]
 
     def reports(self) -> tuple[ReplicaReport, ...]:
@@ -183,8 +211,8 @@ class Fleet:
         links = [*self._links.values(), *self._retiring.values()]
         held_back = {
             each.replica_id: each.describe()
-            for deployment in self._queues
-            for each in self.ejections(deployment)
+            for lane in self._queues
+            for each in self.ejections(lane)
         }
         return tuple(
             link.report(self._num_outstanding(link), held_back.get(link.endpoint.replica_id))
@@ -192,8 +220,12 @@ class Fleet:
         )
 
     def num_queued_by_deployment(self) -> dict[str, int]:
-        """Requests that wait for a slot, of every deployment that anybody asked for."""
-        return {name: queue.num_waiting for name, queue in self._queues.items()}
+        """Requests that wait for a slot, of every deployment that anybody asked for, in either
+        arm."""
+        waiting: Counter[str] = Counter()
+        for lane, queue in self._queues.items():
+            waiting[self._deployment_of_lane.get(lane, lane)] += queue.num_waiting
+        return dict(waiting)
 
     def set_held_elsewhere(self, num_by_replica: Mapping[str, int]) -> None:
         """Slots that a predecessor which drains still holds: they are not ours to give."""
@@ -215,9 +247,9 @@ class Fleet:
         """Ids of the replicas of the enforced snapshot."""
         return set(self._links)
 
-    def ejections(self, deployment: str) -> list[EjectionStatus]:
+    def ejections(self, lane: str) -> list[EjectionStatus]:
         """Replicas of it that are sent nothing, or less than the others."""
-        queue = self._queues.get(deployment)
+        queue = self._queues.get(lane)
         return [] if queue is None else queue.router.ejections.statuses(self._clock())
 
     def queues(self) -> Iterable[DeploymentQueue]:
@@ -254,33 +286,35 @@ class Fleet:
         task.add_done_callback(lambda done: self._retiring.pop(done, None))
 
     def _num_outstanding(self, link: ReplicaLink) -> int:
-        queue = self._queues.get(link.deployment)
+        queue = self._queues.get(link.lane)
         return 0 if queue is None else queue.num_outstanding(link.endpoint.replica_id)
 
     def _share_slots(self) -> None:
         for name, queue in list(self._queues.items()):
             self._tell_replicas(name, queue)
-            if name not in self._deployments and not queue.num_waiting:
+            if name not in self._lanes and not queue.num_waiting:
                 self._forget(name)
 
-    def _tell_replicas(self, deployment: str, queue: DeploymentQueue) -> None:
+    def _tell_replicas(self, lane: str, queue: DeploymentQueue) -> None:
         """Those that can be reached; of these, all that are not ejected may be used."""
-        slots = self._slots_of(deployment)
+        slots = self._slots_of(lane)
         queue.kv.keep_only(slots.keys())
-        enforced = {each for each, link in self._links.items() if link.deployment == deployment}
+        enforced = {link.endpoint.replica_id for link in self._of_lane(lane)}
         queue.router.set_replicas(enforced, set(slots))
         usable = queue.router.ejections.usable()
         queue.set_replicas(
             {each: limit for each, limit in slots.items() if each in usable}, self._held_elsewhere
         )
+        if not slots and self._deployment_of_lane.get(lane, lane) != lane:
+            queue.send_away(_CANDIDATE_LOST)  # the stable arm takes them
 
-    def _note_ejections(self, deployment: str) -> None:
-        for each in self.ejections(deployment):
+    def _note_ejections(self, lane: str) -> None:
+        for each in self.ejections(lane):
             _log.warning("replica held back", replica_id=each.replica_id, why=each.describe())
         self._share_slots()
 
     def _note_stats(self, link: ReplicaLink, stats: EngineStats) -> None:
-        queue = self._queues.get(link.deployment)
+        queue = self._queues.get(link.lane)
         replica_id = link.endpoint.replica_id
         if queue is not None:
             queue.note_blocks(replica_id, sight_of(stats, self._clock()))
@@ -303,20 +337,21 @@ class Fleet:
             queue.router.index.set_capacity(replica_id, capacity)
 
     def _wants_prefixes(self, link: ReplicaLink) -> bool:
-        queue = self._queues.get(link.deployment)
+        queue = self._queues.get(link.lane)
         return queue is not None and queue.router.wants_prefixes
 
     def _note_prefixes(self, link: ReplicaLink, report: PrefixReport) -> bool:
-        queue = self._queues.get(link.deployment)
+        queue = self._queues.get(link.lane)
         return queue is not None and queue.router.note_prefixes(link.endpoint.replica_id, report)
 
-    def _forget(self, deployment: str) -> None:
-        if not any(link.deployment == deployment for link in self._retiring.values()):
-            del self._queues[deployment]
-            self._admissions.pop(deployment, None)
+    def _forget(self, lane: str) -> None:
+        if not any(link.lane == lane for link in self._retiring.values()):
+            del self._queues[lane]
+            self._admissions.pop(lane, None)
+            self._deployment_of_lane.pop(lane, None)
 
-    def _slots_of(self, deployment: str) -> dict[str, int | None]:
-        policy = self._deployments.get(deployment)
+    def _slots_of(self, lane: str) -> dict[str, int | None]:
+        policy = self._lanes.get(lane)
         if policy is None:
             return {}
         return {
@@ -326,7 +361,7 @@ class Fleet:
                 self._surplus_slots,
             )
             for replica_id, link in self._links.items()
-            if link.deployment == deployment
+            if link.lane == lane
             and link.is_connected
             and link.capabilities
             and (policy.pinned_replicas is None or replica_id in policy.pinned_replicas)

@@ -14,14 +14,15 @@ request stays here until the engine has released what it held.
 """
 
 import asyncio
+import dataclasses
 
 from dataplane.admission.admit import Rejected
 from dataplane.backlog import Backlog
 from dataplane.engine import EngineRequest
 from dataplane.gateway.admitting import Entry, enter, error_of, refuse_uncounted
 from dataplane.gateway.client_side import ClientSide
-from dataplane.gateway.counting import Call, count
-from dataplane.gateway.engine_side import EngineSide
+from dataplane.gateway.counting import Call, count, count_for
+from dataplane.gateway.engine_side import EngineSide, Lane, StandIn
 from dataplane.gateway.exchange import ClientGoneError, Exchange
 from dataplane.gateway.gateway import Gateway
 from dataplane.gateway.openai_api.answers import AnswerShape
@@ -93,21 +94,19 @@ async def _serve(
     entry: Entry,
 ) -> None:
     call, decision = entry.call, entry.decision
-    name = call.read.deployment.name
     request.apply(EventKind.ADMITTED)
     request.note_progress()
     output = Output(Backlog(call.read.deployment.policy.slow_clients))
     engine_side = EngineSide(
         request=request,
         request_class=decision.request_class,
-        demand=_demand(gateway, exchange, entry),
-        template=_submission(request, call),
-        queue=gateway.fleet.queue_of(name),
+        lane=_lane(gateway, exchange, request, entry, call),
         fleet=gateway.fleet,
         output=output,
         release_seconds=gateway.settings.release_seconds,
         needs=call.read.needs,
         may_retry=entry.may_retry,
+        stand_in=_stand_in(gateway, exchange, request, entry),
     )
     client_side = ClientSide(
         request=request,
@@ -153,6 +152,41 @@ async def _outlast(task: "asyncio.Task[None]") -> None:
     task.result()
 
 
+def _stand_in(
+    gateway: Gateway, exchange: Exchange, request: InFlightRequest, entry: Entry
+) -> StandIn | None:
+    """For one that waits for a candidate's own replicas."""
+    read = entry.call.read
+    if not read.deployment.has_own_lane:
+        return None
+
+    async def find() -> Lane | None:
+        # As it is enforced now: the stable arm may have moved on since.
+        deployment = gateway.enforced.snapshot.find_named(read.deployment.name)
+        if deployment is None:
+            return None
+        try:
+            call = await count_for(gateway, read, deployment)
+        except ApiRefusalError:
+            return None
+        request.deployment = deployment
+        length = min(call.max_output_tokens, entry.call.max_output_tokens)
+        call = dataclasses.replace(call, max_output_tokens=length)
+        return _lane(gateway, exchange, request, entry, call)
+
+    return find
+
+
+def _lane(
+    gateway: Gateway, exchange: Exchange, request: InFlightRequest, entry: Entry, call: Call
+) -> Lane:
+    return Lane(
+        queue=gateway.fleet.queue_of(call.read.deployment.lane),
+        demand=_demand(gateway, exchange, entry, call),
+        template=_submission(request, call),
+    )
+
+
 def _submission(request: InFlightRequest, call: Call) -> EngineRequest:
     return EngineRequest(
         request_id=request.request_id,
@@ -167,9 +201,9 @@ def _submission(request: InFlightRequest, call: Call) -> EngineRequest:
     )
 
 
-def _demand(gateway: Gateway, exchange: Exchange, entry: Entry) -> QueueDemand:
+def _demand(gateway: Gateway, exchange: Exchange, entry: Entry, call: Call) -> QueueDemand:
     """What it asks of the queue, and of whoever chooses its replica."""
-    call, read = entry.call, entry.call.read
+    read = call.read
     num_sequences = read.document.num_choices
     num_tokens = call.prompt.num_tokens + num_sequences * call.max_output_tokens
     return QueueDemand(
@@ -181,7 +215,7 @@ def _demand(gateway: Gateway, exchange: Exchange, entry: Entry) -> QueueDemand:
         num_bytes=exchange.body_lease.num_bytes,
         kv=None if entry.hold is None else entry.hold.kv,
         routing=routing_request(
-            gateway.fleet.queue_of(read.deployment.name).router,
+            gateway.fleet.queue_of(read.deployment.lane).router,
             exchange.headers,
             read.tenant.name,
             call.prompt.num_tokens,

@@ -96,8 +96,8 @@ class Gateway:
             raise
         self.snapshot_error = None
         self._received, self._override_ends = received, ends
-        deployments = enforced.snapshot.deployments
-        self.prompts.preload(d.tokenizer_artifact for d in deployments if d.tokenizer_artifact)
+        lanes = enforced.snapshot.lanes
+        self.prompts.preload(d.tokenizer_artifact for d in lanes if d.tokenizer_artifact)
         self._switch(enforced)
         _log.info("snapshot enforced", version=enforced.snapshot.version)
 

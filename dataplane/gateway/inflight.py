@@ -22,7 +22,7 @@ from dataplane.judgement import judge
 from dataplane.latency import derive_latencies
 from dataplane.lifecycle import Delivery, Disposition, Event, EventKind, Observability
 from dataplane.outcome import outcome_of
-from dataplane.record import RequestRecord, TraceContext
+from dataplane.record import RequestRecord, RolloutPlace, TraceContext
 
 _JOURNAL_FILE = "journal"
 _MIN_COMPACTION_BYTES = 256 * 2**10
@@ -60,6 +60,7 @@ class InFlightEntry:
     replica_ids: tuple[str, ...] = ()
     has_written: bool = False
     """A part of the answer may have reached the client."""
+    rollout: RolloutPlace | None = None
 
 
 class _Line(msgspec.Struct, omit_defaults=True):
@@ -236,6 +237,7 @@ def lost_record(entry: InFlightEntry) -> RequestRecord:
         client=None,
         latencies=latencies,
         judgement=judgement,
+        rollout=entry.rollout,
     )
 
 

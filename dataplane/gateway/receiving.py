@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dataplane.enforced_snapshot import EnforcedSnapshot
+from dataplane.gateway.arms import take_arm
 from dataplane.gateway.callers import DEFAULT_TENANT, PROBE_TENANT, TENANT_HEADER, name_tenant
 from dataplane.gateway.exchange import Exchange
 from dataplane.gateway.gateway import Gateway
@@ -66,7 +67,9 @@ async def receive(
     request.snapshot_version = snapshot.version
     request.model = find_model(body)
     request.tenant = tenant = _tenant_of(gateway, exchange, snapshot)
-    request.deployment = deployment = _find_deployment(snapshot, request.model)
+    named = _find_deployment(snapshot, request.model)
+    deployment = take_arm(gateway, exchange, request, snapshot, named, body)
+    request.deployment = deployment
     document, needs = _check(gateway, deployment, kind, body)
     _note_document(request, document)
     return ReadCall(

@@ -46,6 +46,7 @@ def build_entry(request: InFlightRequest, gateway_id: str) -> InFlightEntry:
         engine=request.capabilities.engine if request.capabilities else None,
         replica_ids=tuple(request.replica_ids),
         has_written=request.has_written,
+        rollout=request.rollout,
     )
 
 

@@ -28,7 +28,7 @@ from dataplane.lifecycle import (
 from dataplane.metering import Metering
 from dataplane.policy import DeploymentPolicy, Snapshot, TenantPolicy
 from dataplane.queueing.queue import Ticket
-from dataplane.record import TraceContext
+from dataplane.record import RolloutPlace, TraceContext
 
 _UNDECIDED = frozenset({State.NEW, State.ARRIVED, State.RECEIVED})
 _ACTIVE = frozenset({State.QUEUED, State.PREFILL, State.DECODE})
@@ -70,6 +70,8 @@ class InFlightRequest:
     tenant: TenantPolicy | None = None
     model: str | None = None
     deployment: DeploymentPolicy | None = None
+    """As the arm has it that serves it."""
+    rollout: RolloutPlace | None = None
     request_class: str | None = None
     policy_revision: str | None = None
     decision: AdmissionDecision | None = None
@@ -187,6 +189,7 @@ class InFlightRequest:
             "tenant": self.tenant_name,
             "request_class": self.request_class,
             "deployment": self.deployment.name if self.deployment else None,
+            "arm": self.rollout.arm if self.rollout else None,
             "model": self.model,
             "is_stream": self.is_stream,
             "replica_id": self.replica_ids[-1] if self.replica_ids else None,

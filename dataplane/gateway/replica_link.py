@@ -44,6 +44,7 @@ class ReplicaLink:
     def __init__(
         self,
         deployment: str,
+        lane: str,
         endpoint: ReplicaEndpoint,
         create_client: CreateClient,
         on_change: Callable[[], None],
@@ -53,6 +54,8 @@ class ReplicaLink:
         on_prefixes: TakePrefixes = lambda link, report: True,
     ) -> None:
         self.deployment = deployment
+        self.lane = lane
+        """Whose queue it takes requests from: its deployment's, or a candidate's beside it."""
         self.endpoint = endpoint
         self.is_connected = False
         self.error: str | None = "not connected yet"

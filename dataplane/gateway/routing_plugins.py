@@ -26,26 +26,23 @@ class RoutingPlugins:
     def __init__(self) -> None:
         # Of its own: gateways that draw alike would run to the same replicas.
         self._random = Random()
-        self._by_deployment: dict[str, Routing] = {}
+        self._by_lane: dict[str, Routing] = {}
 
     def load(self, snapshot: Snapshot) -> None:
         """Make what it asks for. A policy that cannot be made costs its deployment no request:
         what it had before goes on, or else the default stands in, and decisions say so."""
         manager = self._load_plugins(snapshot)
-        self._by_deployment = {
-            deployment.name: self._create(deployment, manager)
-            for deployment in snapshot.deployments
-        }
+        self._by_lane = {each.lane: self._create(each, manager) for each in snapshot.lanes}
 
-    def of(self, deployment: str) -> Routing:
-        """That of a deployment; the default where it is gone."""
-        found = self._by_deployment.get(deployment)
+    def of(self, lane: str) -> Routing:
+        """That of a deployment, or of a candidate beside it; the default where it is gone."""
+        found = self._by_lane.get(lane)
         return found or create_routing(RoutingTerms(), self._random, create_builtin)
 
     @staticmethod
     def _load_plugins(snapshot: Snapshot) -> pluggy.PluginManager:
         """With those that can be loaded of what it names, and the built-in ones."""
-        named = {deployment.policy.routing.policy for deployment in snapshot.deployments}
+        named = {each.policy.routing.policy for each in snapshot.lanes}
         usable = []
         for name in sorted(named.difference(builtin.BUILTIN_POLICIES)):
             try:
@@ -60,7 +57,7 @@ class RoutingPlugins:
 
     def _create(self, deployment: DeploymentPolicy, manager: pluggy.PluginManager) -> Routing:
         terms = deployment.policy.routing
-        before = self._by_deployment.get(deployment.name)
+        before = self._by_lane.get(deployment.lane)
         if before is not None and before.terms == terms and before.problem is None:
             return before
         try:
@@ -79,5 +76,5 @@ class RoutingPlugins:
         revision = deployment.policy.revision
         problem = f"policy {revision}: {why}; {found.policy.name} stands in"
         if before is None or before.problem != problem:
-            _log.error("routing stands in", deployment=deployment.name, why=problem)
+            _log.error("routing stands in", deployment=deployment.lane, why=problem)
         return replace(found, problem=problem)

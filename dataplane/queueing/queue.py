@@ -243,6 +243,11 @@ class DeploymentQueue:
         self._dispatch()  # those behind it may take what was kept for it
         return True
 
+    def send_away(self, departure: Departure) -> None:
+        """All who wait leave, in order of arrival."""
+        for ticket in sorted(self._line, key=lambda each: each.number):
+            self.leave(ticket, departure)
+
     def shed(self, class_name: str, reason: str) -> Ticket | None:
         """Send one of a class away, so that others may wait; None: none of it waits but retries.
 

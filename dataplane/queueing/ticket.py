@@ -21,6 +21,8 @@ class Departure:
 
     disposition: Disposition
     reason: str
+    is_unserved: bool = False
+    """No replica could take it at all, however long it waited."""
 
 
 class SlotOwner(Protocol):

@@ -88,6 +88,7 @@ class WaitLimits:
         return Departure(
             disposition=Disposition.ERROR,
             reason=f"no replica could be reached for {self.unserved_seconds:g} s",
+            is_unserved=True,
         )
 
     def _unserved_until(self, ticket: Ticket) -> float:

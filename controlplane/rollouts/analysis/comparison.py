@@ -9,8 +9,8 @@ from controlplane.rollouts.analysis.arm_request import ArmRequest
 from controlplane.rollouts.analysis.difference import Interval, Stratum, difference
 from controlplane.rollouts.analysis.measures import MEASURES, Measure
 from controlplane.rollouts.analysis.moments import Moments
-from controlplane.rollouts.arm import Arm
 from controlplane.rollouts.verdict import Decision, Measurement, VerdictTerms, decide
+from dataplane.arm import Arm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

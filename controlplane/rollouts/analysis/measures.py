@@ -5,8 +5,8 @@ length, and shorter, cut, empty and failed answers are measured in their own rig
 """
 
 import math
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, replace
 
 from controlplane.rollouts.analysis.arm_request import ArmRequest, length_band
 from dataplane.lifecycle import Disposition
@@ -133,3 +133,8 @@ MEASURES = (
         is_share=False,
     ),
 )
+
+
+def with_margins(margins: Mapping[str, float]) -> tuple[Measure, ...]:
+    """All measures, those that are named with another margin."""
+    return tuple(replace(each, margin=margins.get(each.name, each.margin)) for each in MEASURES)

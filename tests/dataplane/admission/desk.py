@@ -10,6 +10,7 @@ from dataplane.admission.deployment_admission import (
     Considered,
     DeploymentAdmission,
 )
+from dataplane.arm import Arm
 from dataplane.enforced_snapshot import CompiledPolicy, compile_snapshot
 from dataplane.policy import (
     AdmissionPolicyTerms,
@@ -46,7 +47,9 @@ def compiled(**terms: Any) -> CompiledPolicy:
         contract=None,
         replicas=(),
     )
-    return compile_snapshot(Snapshot(version=1, deployments=(deployment,))).policies["chat"]
+    return compile_snapshot(Snapshot(version=1, deployments=(deployment,))).policies[
+        "chat", Arm.STABLE
+    ]
 
 
 def arrival(tenant: str = "acme", **fields: Any) -> Arrival:

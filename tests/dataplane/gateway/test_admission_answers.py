@@ -60,7 +60,9 @@ async def waiting(gateway: RunningGateway, num_requests: int) -> None:
 def spend_retries(gateway: RunningGateway) -> None:
     """Use up those that are free whatever the share is."""
     for _ in range(3):
-        gateway.app.gateway.fleet.admission_of("chat").retries.note_retry()
+        gateway.app.gateway.fleet.admission_of(
+            gateway.app.gateway.enforced.snapshot.deployments[0]
+        ).retries.note_retry()
 
 
 @asynccontextmanager

@@ -70,7 +70,9 @@ async def test_a_count_that_nobody_holds_is_told(tmp_path: Path, replica: Script
     async with serving(tmp_path, deployment("a", terms=EVERYTHING)) as gateway:
         answer: httpx.Response = await gateway.http.post(CHAT, json=say(max_tokens=1))
         assert answer.status_code == 200
-        prompt_tokens = gateway.app.gateway.fleet.admission_of("chat").prompt_tokens
+        prompt_tokens = gateway.app.gateway.fleet.admission_of(
+            gateway.app.gateway.enforced.snapshot.deployments[0]
+        ).prompt_tokens
         prompt_tokens.num_tokens += 7
         told = await holdings_of(gateway)
         prompt_tokens.num_tokens -= 7

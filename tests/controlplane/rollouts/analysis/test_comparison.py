@@ -14,8 +14,8 @@ from controlplane.rollouts.analysis.comparison import (
     analyse,
     judge_step,
 )
-from controlplane.rollouts.arm import Arm
 from controlplane.rollouts.verdict import Verdict
+from dataplane.arm import Arm
 from dataplane.lifecycle import Disposition
 
 TERMS = AnalysisTerms()

@@ -95,6 +95,11 @@ class RequestRow(RequestBase):
     is_engine_inferred: Mapped[bool | None] = mapped_column(Boolean)
     """False: the engine measured it. NULL: it is not known."""
     kv_block_seconds: Mapped[float | None] = mapped_column(Float)
+    engine_config_revision: Mapped[str | None] = mapped_column(String(160))
+    rollout: Mapped[int | None] = mapped_column(BigInteger)
+    """Number of the rollout that was under way, where an arm was chosen for it."""
+    arm: Mapped[str | None] = mapped_column(String(16))
+    """stable or candidate."""
 
     @property
     def num_output_tokens(self) -> int | None:

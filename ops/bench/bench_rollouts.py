@@ -125,7 +125,7 @@ def try_cases(
     cases: list[Case], num_rollouts: int, seed: int
 ) -> Iterator[tuple[Case, Counter[str]]]:
     """What became of each kind."""
-    terms = AnalysisTerms()
+    terms = AnalysisTerms(num_steps=len(SHARES))
     for number, case in enumerate(cases):
         rng = np.random.default_rng([seed, number])
         yield case, Counter(roll_out(rng, case, terms) for _ in range(num_rollouts))

@@ -20,21 +20,25 @@ class AnalysisTerms:
     min_requests: int = 200
     """Of each arm, alike in both, for each measure."""
     confidence: float = 0.98
-    """How sure it must be, 0 to 1, of all measures and all looks together: of good candidates at
-    most the rest is rejected, and of bad ones at most the rest is promoted."""
+    """How sure it must be, 0 to 1, of all measures, looks and steps together: of candidates that
+    are no worse at most the rest is rejected, and of worse ones at most the rest is promoted."""
+    num_steps: int = 1
+    """That the whole rollout has."""
     measures: tuple[Measure, ...] = MEASURES
 
     def __post_init__(self) -> None:
-        if self.min_requests < 1 or not 0 < self.confidence < 1 or not self.measures:
+        is_counted = self.min_requests >= 1 and self.num_steps >= 1
+        if not is_counted or not 0 < self.confidence < 1 or not self.measures:
             raise ValueError(
-                "an analysis needs min_requests of at least 1, a confidence between 0 and 1 and a "
-                f"measure; got {self.min_requests}, {self.confidence} and {len(self.measures)}"
+                "an analysis needs min_requests and num_steps of at least 1, a confidence between "
+                f"0 and 1 and a measure; got {self.min_requests}, {self.num_steps}, "
+                f"{self.confidence} and {len(self.measures)}"
             )
 
     @property
     def alpha(self) -> float:
-        """What is left of the confidence to each measure."""
-        return (1 - self.confidence) / len(self.measures)
+        """What each measure of each step may be wrong by."""
+        return (1 - self.confidence) / (self.num_steps * len(self.measures))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -188,7 +188,14 @@ def test_bands_double() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"min_requests": 0}, {"confidence": 1.0}, {"confidence": 0.0}, {"measures": ()}]
+    "wrong",
+    [
+        {"min_requests": 0},
+        {"num_steps": 0},
+        {"confidence": 1.0},
+        {"confidence": 0.0},
+        {"measures": ()},
+    ],
 )
 def test_terms_that_judge_nothing_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="an analysis needs"):

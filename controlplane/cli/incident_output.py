@@ -211,7 +211,7 @@ def _timeline(view: IncidentDetail) -> Iterator[str]:
 
 
 def _alerts(incident: IncidentLine) -> str:
-    return f"{incident.num_firing} {incident.severity}" if incident.severity else "-"
+    return f"{incident.num_firing} ({incident.severity})" if incident.severity else "-"
 
 
 def _state(incident: IncidentLine) -> str:

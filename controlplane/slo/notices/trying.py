@@ -15,7 +15,6 @@ def trial_notice(by: str, console_url: str, now_unix_ns: int) -> Notice:
         summary="This is a test, and nothing is wrong",
         description=f"{by} asked whether alerts arrive here.",
         started_at_unix_ns=now_unix_ns,
-        dashboard_url=console_url,
     )
     return Notice(
         kind=NoticeKind.TEST,

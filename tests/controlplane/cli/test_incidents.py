@@ -95,7 +95,7 @@ def test_what_alerts_tell_is_listed_and_shown_with_its_figures_and_who_told_it(
     told.book.take([static(since=seconds - 60), burn(since=seconds - 60, deployment="mail")], now)
     lines = {line.split()[1]: line for line in run().output.splitlines()}
     assert "A gateway does not answer" in lines["-"]
-    assert "1 page" in lines["mail"]
+    assert "1 (page)" in lines["mail"]
     [mail] = [each for each in told.incidents() if each.deployment == "mail"]
     shown = run(mail.incident_id).output
     assert "page PilothouseBudgetBurn, page_quick, fires" in shown

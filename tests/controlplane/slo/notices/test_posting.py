@@ -17,6 +17,7 @@ from controlplane.slo.notices.address import Address, read_address
 from controlplane.slo.notices.notice import Notice, NoticeKind
 from controlplane.slo.notices.posting import post_json
 from controlplane.slo.notices.slack import Slack, slack_message
+from controlplane.slo.notices.trying import trial_notice
 from controlplane.slo.notices.webhook import Webhook
 from tests.controlplane.slo.burning_alert import burning
 from tests.controlplane.slo.notices.webhook_server import SECRET, WebhookServer, serve_webhook
@@ -207,3 +208,9 @@ def test_a_file_that_holds_no_address_is_named_and_not_quoted(tmp_path: Path, te
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="gone cannot be read: No such file"):
         read_address(tmp_path / "gone")
+
+
+def test_a_trial_is_of_no_deployment_and_links_to_none() -> None:
+    text = slack_message(trial_notice("ann", "http://console", 0))["text"]
+    assert "|Deployment>" not in text
+    assert "<http://console|Console>" in text

@@ -112,3 +112,8 @@ def test_every_mechanism_has_its_page() -> None:
 def test_the_index_lists_every_runbook() -> None:
     index = (ROOT / "ops" / "runbooks" / "README.md").read_text()
     assert set(re.findall(r"\]\(([\w-]+\.md)\)", index)) == {page.name for page in RUNBOOKS}
+
+
+def test_the_readme_says_how_many_mechanisms_there_are() -> None:
+    (said,) = re.findall(r"names the mechanism: (\d+) of them", (ROOT / "README.md").read_text())
+    assert int(said) == len(set(Mechanism) - {Mechanism.HEALTHY, Mechanism.CANNOT_TELL})

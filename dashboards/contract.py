@@ -117,7 +117,7 @@ def _class_row(name: str, promises: Sequence[Promise], of: Contracted) -> Row:
     latencies = [panel for each in measured if (panel := _latency(each, of.boundary)) is not None]
     return Row(
         title=f"{name}, {promises[0].contract_revision}",
-        panels=[*latencies, _attainment(promises), _burn(promises), _budget(promises)],
+        panels=[*latencies, _kept(promises), _burn(promises), _budget(promises)],
     )
 
 
@@ -155,11 +155,11 @@ def _is_signal(promise: Promise) -> bool:
     return promise.objective != names.TOGETHER
 
 
-def _attainment(promises: Sequence[Promise]) -> Panel:
+def _kept(promises: Sequence[Promise]) -> Panel:
     of = _of(promises[0])
     good, judged = (series(sum_name(counted, 3600), *of) for counted in ("good", "judged"))
     return Panel(
-        title="Attainment of the last hour",
+        title="Share that kept each objective, last hour",
         says="Share of judged requests that kept each objective. Dashed: "
         + ", ".join(f"{each.objective} {percent(each.target)}" for each in promises)
         + f" ({promises[0].contract_revision}).",

@@ -107,7 +107,7 @@ def _contracts() -> Panel:
 def _promises() -> Row:
     return Row(
         title="What is promised",
-        panels=[_budget(), _burn(), _attainment()],
+        panels=[_budget(), _burn(), _kept()],
     )
 
 
@@ -133,11 +133,11 @@ def _burn() -> Panel:
     )
 
 
-def _attainment() -> Panel:
+def _kept() -> Panel:
     fives = [series(sum_name(counted, 300), *SCOPE) for counted in ("good", "judged")]
     target = f"max by ({_BY_PROMISE}, {names.LABEL_CONTRACT_REVISION})"
     return Panel(
-        title="Attainment of the last five minutes",
+        title="Share that kept each objective, last five minutes",
         says="Share of judged requests that kept each objective. Dashed: what is promised, "
         "and by which revision.",
         unit=Unit.SHARE,

@@ -69,11 +69,11 @@ def test_a_changed_threshold_changes_the_line_and_is_told_with_the_new_revision(
     assert "chat@7" not in json.dumps(after)
 
 
-def test_a_changed_target_moves_attainment_and_which_alerts_have_a_line() -> None:
+def test_a_changed_target_moves_shares_and_which_alerts_have_a_line() -> None:
     strict, loose = made([TTFT]), made([{**TTFT, "for": "90%"}])
-    assert lines(panel(strict, "Attainment")) == [0.99]
+    assert lines(panel(strict, "Share that kept")) == [0.99]
     assert lines(panel(strict, "Burn rate")) == [1, 3, 6, 14.4]
-    assert lines(panel(loose, "Attainment")) == [0.9]
+    assert lines(panel(loose, "Share that kept")) == [0.9]
     # At 90 % no outage burns 14.4 times the budget.
     assert lines(panel(loose, "Burn rate")) == [1, 3, 6]
 
@@ -81,7 +81,7 @@ def test_a_changed_target_moves_attainment_and_which_alerts_have_a_line() -> Non
 def test_what_no_histogram_tells_has_its_counts_alone() -> None:
     titles = [each["title"] for each in made([AVAILABLE])["panels"]]
     assert not [title for title in titles if title.startswith("availability")]
-    assert {"Attainment of the last hour", "Error budget left"} <= set(titles)
+    assert {"Share that kept each objective, last hour", "Error budget left"} <= set(titles)
 
 
 def test_of_an_engine_that_is_only_observed_nothing_is_asked_that_gateways_measure() -> None:
@@ -89,7 +89,11 @@ def test_of_an_engine_that_is_only_observed_nothing_is_asked_that_gateways_measu
     assert "pilothouse_gateway_" in json.dumps(seen["panels"])
     assert "pilothouse_gateway_" not in json.dumps(observed["panels"])
     titles = {each["title"] for each in observed["panels"]}
-    assert {"What is promised", "Attainment of the last hour", "Error budget left"} <= titles
+    assert {
+        "What is promised",
+        "Share that kept each objective, last hour",
+        "Error budget left",
+    } <= titles
 
 
 def test_it_is_read_at_the_boundary_of_the_contract() -> None:

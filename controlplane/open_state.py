@@ -18,6 +18,7 @@ from controlplane.operator.operator import Operator
 from controlplane.operator.settings import OperatorSettings
 from controlplane.process_history import ProcessHistory
 from controlplane.retention_worker import RetentionWorker
+from controlplane.rollouts.worker import RolloutWorker
 from controlplane.slo.alerting_settings import AlertingSettings
 from controlplane.slo.alerting_worker import AlertingWorker
 from controlplane.store.database import Database, DatabaseKind, open_database
@@ -38,6 +39,8 @@ class OpenState:
     diagnosis: DiagnosisWorker
     """So does it."""
     alerting: AlertingWorker
+    """And this."""
+    rollouts: RolloutWorker
     """And this."""
     process_history: ProcessHistory
     _stack: ExitStack
@@ -84,6 +87,10 @@ class OpenState:
                 config_db, InstalledPlugins(state_dir), observed, snapshots, operator_settings
             )
             stack.callback(operator.stop)
+            rollouts = RolloutWorker(
+                config_db, request_db, operator, observed, on_move=operator.wake
+            )
+            stack.callback(rollouts.stop)
             operator.start()
             return cls(
                 config_db=config_db,
@@ -94,6 +101,7 @@ class OpenState:
                 retention=retention,
                 diagnosis=diagnosis,
                 alerting=evaluating,
+                rollouts=rollouts,
                 process_history=processes,
                 _stack=stack.pop_all(),
             )

@@ -2,7 +2,8 @@
 
 What it works with (databases, the operator) was opened before, and ends with its lifespan. On
 `app.state`: `opened` and its parts `config_db`, `request_db`, `observed`, `snapshots` and
-`operator`, `retention`, `diagnosis`, `alerting`, `process_history`, `refused_gateways`;
+`operator`, `retention`, `diagnosis`, `alerting`, `rollouts`, `process_history`,
+`refused_gateways`;
 `standings`, `registry`, `on_config_change`, `start_error`; what `shared` makes, and of that
 `closing`, which is set when the server is about to end, for streams that would otherwise never do.
 """
@@ -26,6 +27,7 @@ from controlplane.api import (
     alerts,
     audit,
     config,
+    config_export,
     config_history,
     deployments,
     diagnosis,
@@ -40,6 +42,7 @@ from controlplane.api import (
     records,
     replicas,
     request_data,
+    rollouts,
     scrape_targets,
     series,
     silences,
@@ -77,6 +80,7 @@ _ROUTERS = (
     alerts.router,
     audit.router,
     config.router,
+    config_export.router,
     config_history.router,
     deployments.router,
     diagnosis.router,
@@ -92,6 +96,7 @@ _ROUTERS = (
     replicas.router,
     request_data.router,
     requests_api.router,
+    rollouts.router,
     scrape_targets.router,
     series.router,
     silences.router,
@@ -165,6 +170,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         opened.diagnosis.start(None if keys is None else lambda name: keys.get(name)[0])
         state.alerting = opened.alerting
         opened.alerting.start(state.standings)
+        state.rollouts = opened.rollouts
+        opened.rollouts.start()
         state.registry = metrics.create_registry(state)
         yield
 

@@ -5,7 +5,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from controlplane.specs.problem import Problem
-from controlplane.store.deployments import DeploymentChange, DesiredDeployment, DesiredRevisions
+from controlplane.store.deployments import DeploymentChange, DesiredDeployment
+from controlplane.store.desired_revisions import DesiredRevisions
 from controlplane.store.revision import Revision
 from controlplane.store.revisions import Applied
 

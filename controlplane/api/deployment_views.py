@@ -7,7 +7,8 @@ from controlplane.api.replica_memory import ReplicaMemory, memory_of
 from controlplane.api.slo_counts import SloCount
 from controlplane.api.trouble import Trouble
 from controlplane.operator.observed import ObservedReplica
-from controlplane.store.deployments import DeploymentChange, DesiredRevisions
+from controlplane.store.deployments import DeploymentChange
+from controlplane.store.desired_revisions import DesiredRevisions
 from controlplane.store.replica_lanes import ReplicaLane, StateSpan
 from controlplane.store.replicas import ENDED
 from controlplane.store.revision import Revision

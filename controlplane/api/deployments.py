@@ -34,11 +34,11 @@ from controlplane.store.database import Database
 from controlplane.store.deployments import (
     DeploymentChange,
     DesiredDeployment,
-    DesiredRevisions,
     find_deployment,
     list_changes,
     list_readable_deployments,
 )
+from controlplane.store.desired_revisions import DesiredRevisions
 from controlplane.store.replica_lanes import ReplicaLane, list_lanes
 from controlplane.store.series import count_by_class
 from dataplane.clock import wall_clock

@@ -8,9 +8,9 @@ from controlplane.process_history import ProcessEvent, ProcessHistory
 from controlplane.store.database import Database
 from controlplane.store.deployments import (
     DeploymentChange,
-    DesiredRevisions,
     list_changes_between,
 )
+from controlplane.store.desired_revisions import DesiredRevisions
 from controlplane.store.incident import StoredIncident
 from controlplane.store.incident_lists import list_begun_between
 from controlplane.store.overrides import StoredOverride, list_overrides_between

@@ -1,4 +1,8 @@
-"""What should run: deployments, turned into the replicas that they stand for."""
+"""What should run: deployments, turned into the replicas that they stand for.
+
+Under a rollout that tries another model or engine config a deployment has two arms, each with
+replicas of its own; they share the room that there is for its replicas.
+"""
 
 import hashlib
 from dataclasses import dataclass, replace
@@ -6,9 +10,12 @@ from typing import Any
 
 import msgspec
 
+from controlplane.rollouts.arm_sizes import ArmSizes, arm_sizes
 from controlplane.specs.engine_config import EngineConfigSpec
 from controlplane.specs.model import ArtifactError, ModelSpec
 from controlplane.store.deployments import DesiredDeployment
+from controlplane.store.revision import Revision
+from controlplane.store.rollouts import StoredRollout
 from dataplane.engine import ReplicaSpec
 from dataplane.host.wire import PROTOCOL_VERSION
 
@@ -18,7 +25,7 @@ _MAX_MODEL_LEN = "max_model_len"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesiredReplicas:
-    """The replicas of one deployment: N interchangeable ones."""
+    """The replicas of one deployment, or of one arm of it: N interchangeable ones."""
 
     deployment: str
     generation: int
@@ -32,10 +39,26 @@ class DesiredReplicas:
     """So many more may be alive while replicas are replaced."""
     max_unavailable: int = 1
     """So many may be missing while replicas are replaced."""
+    max_alive: int | None = None
+    """Of the whole deployment, both arms together; None: as many as these and their surge."""
+    rollout: int | None = None
+    """Of the candidate arm: its rollout."""
+    beside_rollout: int | None = None
+    """Of the stable arm: the rollout that is under way."""
     is_observed_only: bool = False
     """Nothing is sent to it."""
     problem: str | None = None
     """Why none can be started, with the remedy; what runs already goes on."""
+
+    @property
+    def lane(self) -> str:
+        """What holds and failures are told of: the deployment, or its candidate."""
+        return lane_of(self.deployment, self.rollout)
+
+
+def lane_of(deployment: str, rollout: int | None) -> str:
+    """A deployment, or the candidate of a rollout of it."""
+    return deployment if rollout is None else f"{deployment} (rollout {rollout})"
 
 
 def spec_digest(spec: ReplicaSpec) -> str:
@@ -44,19 +67,61 @@ def spec_digest(spec: ReplicaSpec) -> str:
     return hashlib.sha256(encoded).hexdigest()
 
 
+def desired_arms(deployment: DesiredDeployment) -> list[DesiredReplicas]:
+    """All that should run of it: the stable arm first, and under a rollout that needs replicas of
+    its own, the candidate's."""
+    stable, rollout = desired_replicas(deployment), deployment.rollout
+    if rollout is None or not rollout.has_own_replicas:
+        return [stable]
+    sizes = rollout_sizes(deployment, rollout)
+    max_alive = stable.num_replicas + stable.max_surge
+    candidate = desired_candidate(deployment, rollout)
+    return [
+        replace(
+            stable,
+            num_replicas=sizes.stable,
+            max_alive=max_alive,
+            beside_rollout=rollout.number,
+        ),
+        replace(
+            candidate,
+            num_replicas=sizes.candidate,
+            max_alive=max_alive,
+            rollout=rollout.number,
+        ),
+    ]
+
+
+def rollout_sizes(deployment: DesiredDeployment, rollout: StoredRollout) -> ArmSizes:
+    """Replicas of both arms at the step that it is at."""
+    spec, step = deployment.spec, rollout.strategy.steps[rollout.progress.step]
+    replacement = spec.replacement
+    return arm_sizes(spec.replicas, step.share, replacement.max_surge, replacement.max_unavailable)
+
+
+def desired_candidate(deployment: DesiredDeployment, rollout: StoredRollout) -> DesiredReplicas:
+    """The replicas that its candidate stands for, as many as the deployment has."""
+    return _replicas(deployment, rollout.candidate.model, rollout.candidate.engine_config)
+
+
 def desired_replicas(deployment: DesiredDeployment) -> DesiredReplicas:
-    """The replicas that `deployment` stands for, on this machine."""
-    revisions = deployment.revisions
-    model = revisions.model.spec(ModelSpec)
-    engine_config = revisions.engine_config.spec(EngineConfigSpec)
+    """The replicas that `deployment` stands for, on this machine, but for those of a candidate."""
+    return _replicas(deployment, deployment.revisions.model, deployment.revisions.engine_config)
+
+
+def _replicas(
+    deployment: DesiredDeployment, of_model: Revision, of_engine_config: Revision
+) -> DesiredReplicas:
+    model = of_model.spec(ModelSpec)
+    engine_config = of_engine_config.spec(EngineConfigSpec)
     artifact, problem = _resolve(model)
     template = ReplicaSpec(
         replica_id="",
         deployment=deployment.name,
         engine=engine_config.engine,
-        model_name=revisions.model.name,
-        model_revision=revisions.model.label,
-        engine_config_revision=revisions.engine_config.label,
+        model_name=of_model.name,
+        model_revision=of_model.label,
+        engine_config_revision=of_engine_config.label,
         artifact=artifact,
         settings=_settings(model, engine_config),
         protocol_version=PROTOCOL_VERSION,

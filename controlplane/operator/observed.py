@@ -50,6 +50,8 @@ class ObservedReplica:
     """Of one that is only observed; None: it was not asked yet."""
     is_attached: bool = False
     """Somebody else's server: others may send it requests too."""
+    rollout: int | None = None
+    """Whose candidate it was started for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,6 +51,16 @@ class Operator:
         """How many replicas of a deployment failed in a row; those with none are left out."""
         return self._reconciler.failures
 
+    @property
+    def candidate_holds(self) -> dict[int, str]:
+        """Why candidates get no replica now, by rollout."""
+        return self._reconciler.candidate_holds
+
+    @property
+    def candidate_failures(self) -> dict[int, int]:
+        """How many replicas of a candidate failed in a row, by rollout."""
+        return self._reconciler.candidate_failures
+
     def start(self) -> None:
         """Begin the first pass."""
         self._thread.start()

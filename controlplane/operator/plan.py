@@ -7,6 +7,7 @@ that no more than may be missing are. Nothing is remembered between two plans, s
 simply planned again.
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -24,6 +25,8 @@ class ActualReplica:
     """Of the spec it was started from."""
     is_ready: bool
     is_draining: bool
+    rollout: int | None = None
+    """Whose candidate it was started for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,9 +39,9 @@ class Stop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """Start one more replica of a deployment."""
+    """Start one more replica of a deployment, or of its candidate."""
 
-    deployment: str
+    lane: str
     reason: str
 
 
@@ -49,7 +52,7 @@ class Plan:
     stops: tuple[Stop, ...] = ()
     starts: tuple[Start, ...] = ()
     holds: Mapping[str, str] = field(default_factory=dict)
-    """Deployments that lack replicas and get none now, with the reason."""
+    """Deployments, and candidates, that lack replicas and get none now, with the reason."""
     settled: tuple[str, ...] = ()
     """Deployments that have every desired replica ready, and no other."""
 
@@ -60,7 +63,8 @@ def plan_replicas(
     backoffs: Mapping[str, str],
     unreadable: Collection[str] = (),
 ) -> Plan:
-    """`backoffs` names the deployments that must not start a replica yet, with the reason.
+    """`backoffs` names the lanes that must not start a replica yet, with the reason. Of a
+    deployment with two arms the stable one comes first in `desired`.
 
     Of `unreadable` ones nobody knows what is desired: what runs of them goes on.
     """
@@ -76,26 +80,61 @@ def plan_replicas(
     starts: list[Start] = []
     holds: dict[str, str] = {}
     settled: list[str] = []
+    num_alive = Counter(replica.deployment for replica in actual)
     for each in desired:
-        own = [replica for replica in actual if replica.deployment == each.deployment]
+        own, aborted = _own(each, actual), _aborted(each, actual)
+        stops += [
+            Stop(
+                replica_id=replica.replica_id, reason=f"rollout {replica.rollout} ended without it"
+            )
+            for replica in aborted
+            if not replica.is_draining
+        ]
         if each.problem is not None:
-            holds[each.deployment] = each.problem
+            holds[each.lane] = each.problem
             stops += _plan_surplus_stops(each, own)
             continue
         stops += _plan_stops(each, own)
-        num_starts = _num_starts(each, own)
-        if num_starts and each.deployment in backoffs:
-            holds[each.deployment] = backoffs[each.deployment]
+        num_starts = _num_starts(each, own, num_alive[each.deployment])
+        if num_starts and each.lane in backoffs:
+            holds[each.lane] = backoffs[each.lane]
         else:
             starts += [_start(each)] * num_starts
-        if _is_settled(each, own):
-            settled.append(each.deployment)
+            num_alive[each.deployment] += num_starts
+        if _is_settled(each, own) and not aborted:
+            settled.append(each.lane)
     return Plan(stops=tuple(stops), starts=tuple(starts), holds=holds, settled=tuple(settled))
 
 
 def matches(replica: ActualReplica, desired: DesiredReplicas) -> bool:
     """It is what is desired, so it is kept or adopted."""
     return replica.digest == desired.digest and replica.launcher == desired.launcher
+
+
+def _own(desired: DesiredReplicas, actual: Sequence[ActualReplica]) -> list[ActualReplica]:
+    """Of the stable arm all that is not the candidate's; what was one's and is promoted is not."""
+    of_deployment = [each for each in actual if each.deployment == desired.deployment]
+    if desired.rollout is not None:
+        return [each for each in of_deployment if each.rollout == desired.rollout]
+    return [
+        each
+        for each in of_deployment
+        if each.rollout is None
+        or (each.rollout != desired.beside_rollout and matches(each, desired))
+    ]
+
+
+def _aborted(desired: DesiredReplicas, actual: Sequence[ActualReplica]) -> list[ActualReplica]:
+    """What was tried and came back: it is nobody's capacity, and goes at once."""
+    if desired.rollout is not None:
+        return []
+    return [
+        each
+        for each in actual
+        if each.deployment == desired.deployment
+        and each.rollout not in (None, desired.beside_rollout)
+        and not matches(each, desired)
+    ]
 
 
 def _plan_stops(desired: DesiredReplicas, own: Sequence[ActualReplica]) -> list[Stop]:
@@ -130,12 +169,13 @@ def _replaceable(
     ]
 
 
-def _num_starts(desired: DesiredReplicas, own: Sequence[ActualReplica]) -> int:
-    """As many as miss, and as have room beside all that is alive."""
+def _num_starts(desired: DesiredReplicas, own: Sequence[ActualReplica], num_alive: int) -> int:
+    """As many as miss, and as have room beside all that is alive of the deployment."""
     num_fitting = sum(matches(replica, desired) and not replica.is_draining for replica in own)
     num_missing = desired.num_replicas - num_fitting
-    room = desired.num_replicas + desired.max_surge - len(own)
-    return max(0, min(num_missing, room))
+    most = desired.max_alive
+    most = desired.num_replicas + desired.max_surge if most is None else most
+    return max(0, min(num_missing, most - num_alive))
 
 
 def _plan_surplus_stops(desired: DesiredReplicas, own: Sequence[ActualReplica]) -> list[Stop]:
@@ -156,13 +196,15 @@ def _plan_surplus_stops(desired: DesiredReplicas, own: Sequence[ActualReplica]) 
 
 def _start(desired: DesiredReplicas) -> Start:
     return Start(
-        deployment=desired.deployment,
+        lane=desired.lane,
         reason=_asked_for(desired),
     )
 
 
 def _asked_for(desired: DesiredReplicas) -> str:
     plural = "" if desired.num_replicas == 1 else "s"
+    if desired.rollout is not None:
+        return f"rollout {desired.rollout} tries {desired.num_replicas} replica{plural}"
     return f"generation {desired.generation} asks for {desired.num_replicas} replica{plural}"
 
 

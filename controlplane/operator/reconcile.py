@@ -19,7 +19,7 @@ from controlplane.operator.attached import (
     why_ready,
 )
 from controlplane.operator.backoff import Backoff
-from controlplane.operator.desired import DesiredReplicas, desired_replicas
+from controlplane.operator.desired import DesiredReplicas, desired_arms
 from controlplane.operator.drains import Drains
 from controlplane.operator.faults import Faults
 from controlplane.operator.feed import SnapshotFeed
@@ -85,6 +85,10 @@ class Reconciler:
         """Deployments that lack replicas and get none now, with the reason."""
         self.failures: dict[str, int] = {}
         """How many replicas of a deployment failed in a row; those with none are left out."""
+        self.candidate_holds: dict[int, str] = {}
+        """The same of candidates, by rollout."""
+        self.candidate_failures: dict[int, int] = {}
+        """The same of candidates, by rollout; also of those with none."""
 
     @property
     def replicas(self) -> list[Replica]:
@@ -95,7 +99,7 @@ class Reconciler:
         """One pass. True while something is under way that should be looked at again soon."""
         self._faults.begin()
         deployments = self._read_deployments()
-        desired = [self._with_plugins(desired_replicas(each)) for each in deployments]
+        desired = [self._with_plugins(arm) for each in deployments for arm in desired_arms(each)]
         if self._is_first_pass:
             self._recall()
         observations = self._observe(desired)
@@ -108,7 +112,7 @@ class Reconciler:
         self._advance_drains()
         self._begin_starts(plan.starts, desired)
         self._count_failures(desired, plan)
-        self._tell(plan, deployments)
+        self._tell(plan, deployments, desired)
         unsettled = (ReplicaState.STARTING, ReplicaState.DRAINING)
         return any(replica.state in unsettled for replica in self.replicas)
 
@@ -276,7 +280,7 @@ class Reconciler:
         if state is ReplicaState.FAILED:
             ready_at = replica.ready_at
             ready_seconds = None if ready_at is None else self._clock() - ready_at
-            self._backoff.note_failure(replica.spec.deployment, replica.digest, why, ready_seconds)
+            self._backoff.note_failure(replica.lane, replica.digest, why, ready_seconds)
         if replica.launcher in ATTACHED_LAUNCHERS:
             self._attached.forget(replica.replica_id)
             return
@@ -302,9 +306,9 @@ class Reconciler:
 
     def _plan(self, desired: Sequence[DesiredReplicas]) -> Plan:
         holds = {
-            each.deployment: hold
+            each.lane: hold
             for each in desired
-            if (hold := self._backoff.find_hold(each.deployment, each.digest)) is not None
+            if (hold := self._backoff.find_hold(each.lane, each.digest)) is not None
         }
         actual = [replica.actual() for replica in self.replicas]
         return plan_replicas(desired, actual, holds, self._unreadable)
@@ -312,14 +316,16 @@ class Reconciler:
     def _count_failures(self, desired: Sequence[DesiredReplicas], plan: Plan) -> None:
         now = self._clock()
         for name in plan.settled:
-            ready_ats = [r.ready_at for r in self.replicas if r.spec.deployment == name]
+            ready_ats = [r.ready_at for r in self.replicas if r.lane == name]
             latest = max((now if at is None else at for at in ready_ats), default=now)
             self._backoff.note_all_ready(name, now - latest)
-        counted = {
-            each.deployment: self._backoff.num_failures(each.deployment, each.digest)
-            for each in desired
+        counted = [(each, self._backoff.num_failures(each.lane, each.digest)) for each in desired]
+        self.failures = {
+            each.deployment: number for each, number in counted if number and each.rollout is None
         }
-        self.failures = {name: number for name, number in counted.items() if number}
+        self.candidate_failures = {
+            each.rollout: number for each, number in counted if each.rollout is not None
+        }
 
     def _begin_stops(self, stops: Sequence[Stop]) -> None:
         for stop in stops:
@@ -333,9 +339,9 @@ class Reconciler:
                     self._drains.advance(replica)
 
     def _begin_starts(self, starts: Sequence[Start], desired: Sequence[DesiredReplicas]) -> None:
-        by_name = {each.deployment: each for each in desired}
+        by_lane = {each.lane: each for each in desired}
         for start in starts:
-            self._start(by_name[start.deployment], start.reason)
+            self._start(by_lane[start.lane], start.reason)
 
     def _start(self, desired: DesiredReplicas, reason: str) -> None:
         replica = self._roster.enter_new(desired, reason)
@@ -358,7 +364,12 @@ class Reconciler:
 
     # --- tell ------------------------------------------------------------------------
 
-    def _tell(self, plan: Plan, deployments: Sequence[DesiredDeployment]) -> None:
+    def _tell(
+        self,
+        plan: Plan,
+        deployments: Sequence[DesiredDeployment],
+        desired: Sequence[DesiredReplicas],
+    ) -> None:
         version = self._publisher.publish(
             deployments, self._tenants, self.replicas, self._unreadable
         )
@@ -371,7 +382,12 @@ class Reconciler:
         self._observed.set_replicas(
             [replica.observed(now, find_look(replica.replica_id)) for replica in self.replicas]
         )
-        self.holds = {**self._faults.by_deployment, **plan.holds}
+        candidates = {each.lane: each.rollout for each in desired if each.rollout is not None}
+        holds = {**self._faults.by_deployment, **plan.holds}
+        self.holds = {name: why for name, why in holds.items() if name not in candidates}
+        self.candidate_holds = {
+            number: holds[lane] for lane, number in candidates.items() if lane in holds
+        }
 
     def _note_settled(self, plan: Plan, deployments: Sequence[DesiredDeployment]) -> None:
         news = [

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from controlplane.operator.attached import ATTACHED_LAUNCHERS, OBSERVED
+from controlplane.operator.desired import lane_of
 from controlplane.operator.observed import ObservedReplica
 from controlplane.operator.page_look import UNANSWERED, PageLook
 from controlplane.operator.plan import ActualReplica
@@ -20,6 +21,8 @@ class Replica:
     digest: str
     launcher: str
     state: ReplicaState
+    rollout: int | None = None
+    """Whose candidate it was started for."""
     reason: str
     since_at: float
     """When it entered its state, or was taken over."""
@@ -49,6 +52,11 @@ class Replica:
         """Never reused."""
         return self.spec.replica_id
 
+    @property
+    def lane(self) -> str:
+        """What its failures are told of."""
+        return lane_of(self.spec.deployment, self.rollout)
+
     def note_status(self, status: ReplicaStatus | None, pid: int | None) -> None:
         """What its process says of itself."""
         self.pid = pid
@@ -68,6 +76,7 @@ class Replica:
             digest=self.digest,
             is_ready=self.state is ReplicaState.READY,
             is_draining=self.state is ReplicaState.DRAINING,
+            rollout=self.rollout,
         )
 
     def observed(self, now_unix_ns: int, look: PageLook | None = None) -> ObservedReplica:
@@ -89,6 +98,7 @@ class Replica:
             is_observed_only=self.launcher == OBSERVED,
             look=look,
             is_attached=self.launcher in ATTACHED_LAUNCHERS,
+            rollout=self.rollout,
         )
 
 
@@ -99,6 +109,7 @@ def from_store(stored: StoredReplica, now: float) -> Replica:
         digest=stored.spec_digest,
         launcher=stored.launcher,
         state=stored.state,
+        rollout=stored.rollout,
         reason=stored.reason,
         since_at=now,
         unreachable=stored.reason if stored.reason.startswith((UNREACHED, UNANSWERED)) else None,

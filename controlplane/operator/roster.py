@@ -70,9 +70,16 @@ class Roster:
         """One more replica of a deployment, under an id that nobody ever had."""
         with self._database.reading() as session:
             spec = replace(desired.template, replica_id=_new_id(session, desired.deployment))
-        return self.enter(spec, desired.digest, desired.launcher, reason)
+        return self.enter(spec, desired.digest, desired.launcher, reason, desired.rollout)
 
-    def enter(self, spec: ReplicaSpec, digest: str, launcher: str, reason: str) -> Replica:
+    def enter(
+        self,
+        spec: ReplicaSpec,
+        digest: str,
+        launcher: str,
+        reason: str,
+        rollout: int | None = None,
+    ) -> Replica:
         """From here on the replica is known; its id is taken for ever."""
         with self._database.session() as session:
             add_replica(
@@ -82,10 +89,12 @@ class Roster:
                 launcher=launcher,
                 reason=reason,
                 now_unix_ns=self._wall(),
+                rollout=rollout,
             )
         replica = Replica(
             spec=spec,
             digest=digest,
+            rollout=rollout,
             launcher=launcher,
             state=ReplicaState.STARTING,
             reason=reason,

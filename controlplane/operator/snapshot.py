@@ -13,8 +13,14 @@ from typing import TypeGuard
 import structlog
 from sqlalchemy.orm import Session
 
-from controlplane.operator.desired import desired_replicas, max_model_len
+from controlplane.operator.desired import (
+    desired_candidate,
+    desired_replicas,
+    max_model_len,
+    rollout_sizes,
+)
 from controlplane.operator.replica import Replica
+from controlplane.rollouts.machine import share_of
 from controlplane.specs.contract import SLOContractSpec
 from controlplane.specs.document import StoredDocumentError
 from controlplane.specs.enforced import admission_terms, contract_policy, tenant_policy
@@ -28,13 +34,16 @@ from controlplane.store.deployments import DesiredDeployment
 from controlplane.store.overrides import StoredOverride
 from controlplane.store.replicas import ReplicaState
 from controlplane.store.revisions import find_revision, list_latest
+from controlplane.store.rollouts import StoredRollout
 from dataplane.access import AccessKey, Role
+from dataplane.arm import Arm
 from dataplane.engine import ReplicaSpec
 from dataplane.policy import (
     AdmissionPolicyTerms,
     DeploymentPolicy,
     Override,
     ReplicaEndpoint,
+    RolloutTerms,
     Snapshot,
     TenantPolicy,
     encode_snapshot,
@@ -87,7 +96,7 @@ def build_snapshot(
     enforced_overrides.
     """
     policies = [
-        deployment_policy(each, _ready(replicas, each.name), running_models) for each in deployments
+        deployment_policy(each, _ready_of(each, replicas), running_models) for each in deployments
     ]
     policies += [replace(each, replicas=_endpoints(replicas, each.name)) for each in kept]
     return Snapshot(
@@ -96,6 +105,9 @@ def build_snapshot(
         tenants=tenants,
         keys=keys,
         overrides=tuple(sorted(overrides, key=lambda each: each.override_id)),
+        rollouts=tuple(
+            rollout_terms(each, each.rollout, replicas) for each in deployments if each.rollout
+        ),
     )
 
 
@@ -164,6 +176,57 @@ def deployment_policy(
         is_observed_only=is_observed_only,
         created_at_unix=revisions.model.created_at_unix_ns // 10**9,
     )
+
+
+def rollout_terms(
+    desired: DesiredDeployment, rollout: StoredRollout, replicas: Sequence[Replica]
+) -> RolloutTerms:
+    """What gateways give to the candidate of a rollout. Its replicas are named before it gets any
+    share, so that they are connected by then."""
+    share = share_of(rollout.progress, rollout.strategy)
+    stable = deployment_policy(desired, _ready_of(desired, replicas), {})
+    policy = rollout.candidate.policy
+    candidate = replace(
+        stable,
+        arm=Arm.CANDIDATE,
+        policy=admission_terms(policy.label, policy.spec(AdmissionPolicySpec)),
+        replicas=(),
+    )
+    if rollout.has_own_replicas:
+        ready = [each for each in _ready(replicas, desired.name) if each.rollout == rollout.number]
+        share = rollout_sizes(desired, rollout).limit(share)
+        candidate = _with_own_replicas(candidate, desired, rollout, ready)
+    return RolloutTerms(
+        number=rollout.number,
+        share=share,
+        candidate=candidate,
+        sticky_header=rollout.spec.sticky_header,
+    )
+
+
+def _with_own_replicas(
+    candidate: DeploymentPolicy,
+    desired: DesiredDeployment,
+    rollout: StoredRollout,
+    ready: Sequence[Replica],
+) -> DeploymentPolicy:
+    spec = desired_candidate(desired, rollout).template
+    return replace(
+        candidate,
+        has_own_lane=True,
+        model_revision=spec.model_revision,
+        engine_config_revision=spec.engine_config_revision,
+        tokenizer_artifact=_tokenizer(rollout.candidate.model.spec(ModelSpec), spec),
+        max_model_len=max_model_len(spec),
+        replicas=tuple(_endpoint(replica) for replica in ready),
+    )
+
+
+def _ready_of(desired: DesiredDeployment, replicas: Sequence[Replica]) -> list[Replica]:
+    """Those of the stable arm."""
+    trying = None if desired.rollout is None else desired.rollout.number
+    ready = _ready(replicas, desired.name)
+    return [each for each in ready if each.rollout is None or each.rollout != trying]
 
 
 def _ready(replicas: Sequence[Replica], deployment: str) -> list[Replica]:

@@ -117,33 +117,40 @@ def advance(progress: Progress, strategy: Strategy, facts: Facts) -> Progress | 
     if progress.state is RolloutState.PAUSED:
         return None
     if progress.state is RolloutState.WAITING:
-        return _begin_first_step(progress, facts)
+        return _begin_first_step(progress, strategy, facts)
     return _go_on(progress, strategy, facts)
 
 
-def demand(progress: Progress, strategy: Strategy, asked: Demand, facts: Facts) -> Progress:
-    """Where a person's demand takes it. Raises UnmetDemandError."""
-    state = progress.state
+def demand(
+    progress: Progress, strategy: Strategy, asked: Demand, facts: Facts, why: str = ""
+) -> Progress:
+    """Where a person's demand takes it, who says `why`. Raises UnmetDemandError."""
+    state, said = progress.state, f": {why}" if why else ""
     if state.is_over:
         raise UnmetDemandError(f"it is {state} already: {progress.reason}")
     match asked:
         case Demand.ABORT:
-            return _abort(progress, "a person aborted it")
+            return _abort(progress, f"a person aborted it{said}")
         case Demand.PAUSE if state is RolloutState.RUNNING:
-            return replace(progress, state=RolloutState.PAUSED, reason="a person paused it")
+            reason = f"a person paused it{said}"
+            return replace(progress, state=RolloutState.PAUSED, reason=reason)
         case Demand.RESUME if state is RolloutState.PAUSED:
-            reason = "a person resumed it"
+            reason = f"a person resumed it{said}"
             return replace(progress, state=RolloutState.RUNNING, reason=reason, is_let_through=True)
         case Demand.PROMOTE if state is not RolloutState.WAITING:
             if facts.freeze is not None:
                 raise UnmetDemandError(f"rollouts are frozen: {facts.freeze}")
-            return _next_step(progress, strategy, facts, "a person promoted it")
+            return _next_step(progress, strategy, facts, f"a person promoted it{said}")
         case _:
             raise UnmetDemandError(f"it is {state}, and cannot {asked}: {progress.reason}")
 
 
-def _begin_first_step(progress: Progress, facts: Facts) -> Progress | None:
-    if not facts.is_candidate_ready or facts.freeze is not None:
+def _begin_first_step(progress: Progress, strategy: Strategy, facts: Facts) -> Progress | None:
+    if not facts.is_candidate_ready:
+        if _seconds_in_step(progress, facts) < strategy.timeout_seconds:
+            return None
+        return _abort(progress, f"it was not ready within {strategy.timeout_seconds:g} s")
+    if facts.freeze is not None:
         return None
     return replace(
         progress,
@@ -155,7 +162,7 @@ def _begin_first_step(progress: Progress, facts: Facts) -> Progress | None:
 
 def _go_on(progress: Progress, strategy: Strategy, facts: Facts) -> Progress | None:
     step = strategy.steps[progress.step]
-    seconds = (facts.now_unix_ns - progress.step_since_unix_ns) / 1e9
+    seconds = _seconds_in_step(progress, facts)
     if seconds >= step.seconds and _is(facts, Verdict.PROMOTE):
         return _end_well(progress, strategy, step, facts)
     if seconds < strategy.timeout_seconds:
@@ -183,6 +190,10 @@ def _next_step(progress: Progress, strategy: Strategy, facts: Facts, reason: str
         step_since_unix_ns=facts.now_unix_ns,
         reason=reason,
     )
+
+
+def _seconds_in_step(progress: Progress, facts: Facts) -> float:
+    return (facts.now_unix_ns - progress.step_since_unix_ns) / 1e9
 
 
 def _abort(progress: Progress, reason: str) -> Progress:

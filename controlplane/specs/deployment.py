@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from controlplane.specs.kind import Kind, SpecModel
 from controlplane.specs.names import Name, Reference, ReferenceText, parse_reference
+from controlplane.specs.rollout import RolloutSpec
 
 
 class ReplicaPriceSpec(SpecModel):
@@ -54,6 +55,9 @@ class DeploymentSpec(SpecModel):
     replacement: ReplacementSpec = ReplacementSpec()
     """How replicas are replaced when Model or EngineConfig change: without it, one after the other,
     each ended before the next starts."""
+    rollout: RolloutSpec | None = None
+    """How it moves to another Model, EngineConfig or AdmissionPolicy: in steps, compared with what
+    runs, and back where it does worse; None: at once."""
     launcher: Name = "local"
     """The plugin that places replicas."""
     observe_only: bool = False

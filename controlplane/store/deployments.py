@@ -15,7 +15,10 @@ from controlplane.specs.deployment import DeploymentSpec
 from controlplane.specs.document import StoredDocumentError, read_stored_spec
 from controlplane.specs.kind import Kind
 from controlplane.specs.names import Reference
+from controlplane.store.desired_revisions import DesiredRevisions
 from controlplane.store.revision import Revision, read_revision
+from controlplane.store.rollout_entry import arm_of, enter, with_arm
+from controlplane.store.rollouts import StoredRollout, list_living
 from controlplane.store.tables import DeploymentChangeRow, DeploymentRow, RevisionRow
 
 
@@ -33,23 +36,6 @@ class UnresolvedReferenceError(LookupError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DesiredRevisions:
-    """The exact revisions that a deployment stands for."""
-
-    deployment: Revision
-    model: Revision
-    engine_config: Revision
-    policy: Revision
-    contract: Revision | None
-
-    @property
-    def all(self) -> list[Revision]:
-        """Those that there are."""
-        found = (self.deployment, self.model, self.engine_config, self.policy, self.contract)
-        return [each for each in found if each is not None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DesiredDeployment:
     """What a deployment should be."""
 
@@ -60,6 +46,8 @@ class DesiredDeployment:
     generation: int
     observed_generation: int
     updated_at_unix_ns: int
+    rollout: StoredRollout | None = None
+    """Under way; `revisions` are then those of the stable arm."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +65,8 @@ class DeploymentChange:
 def list_deployments(session: Session) -> list[DesiredDeployment]:
     """Every deployment, by name."""
     rows = session.scalars(select(DeploymentRow).order_by(DeploymentRow.name)).all()
-    revisions = _revisions_by_id(session, rows)
-    return [_read_deployment(row, revisions) for row in rows]
+    revisions, living = _revisions_by_id(session, rows), _living(session)
+    return [_read_deployment(row, revisions, living.get(row.name)) for row in rows]
 
 
 def list_readable_deployments(
@@ -90,9 +78,10 @@ def list_readable_deployments(
     deployments only.
     """
     readable, unreadable = [], {}
+    living = _living(session)
     for row in session.scalars(select(DeploymentRow).order_by(DeploymentRow.name)).all():
         try:
-            desired = _read_deployment(row, _revisions_by_id(session, [row]))
+            desired = _read_deployment(row, _revisions_by_id(session, [row]), living.get(row.name))
             for revision in desired.revisions.all:
                 read_stored_spec(revision.kind, revision.document)
         # ValueError: what is stored is no JSON at all.
@@ -106,7 +95,10 @@ def list_readable_deployments(
 def find_deployment(session: Session, name: str) -> DesiredDeployment | None:
     """The deployment called `name`, or None."""
     row = session.get(DeploymentRow, name)
-    return None if row is None else _read_deployment(row, _revisions_by_id(session, [row]))
+    if row is None:
+        return None
+    rollout = _living(session).get(name)
+    return _read_deployment(row, _revisions_by_id(session, [row]), rollout)
 
 
 def set_observed_generation(session: Session, name: str, generation: int) -> None:
@@ -177,29 +169,36 @@ def move_deployments(
     Called inside the unit of work that stored new revisions. Returns those that moved. Raises
     UnresolvedReferenceError.
     """
-    moved = []
+    moved, rolling = [], {rollout.deployment for rollout in list_living(session)}
     for document in _latest_deployment_documents(session):
         desired = _resolve(session, document)
         row = session.get(DeploymentRow, document.name)
         if row is None:
             row = DeploymentRow(name=document.name, generation=0, observed_generation=0)
             session.add(row)
-        elif _ids(row) == _desired_ids(desired):
+        elif _ids(row) == _desired_ids(desired) and document.name not in rolling:
             continue
-        _move(row, desired, now_unix_ns)
-        session.add(
-            DeploymentChangeRow(
-                deployment=row.name,
-                generation=row.generation,
-                **_desired_ids(desired),
-                author=author,
-                reason=reason,
-                at_unix_ns=now_unix_ns,
-            )
-        )
-        session.flush()
+        else:
+            running = arm_of(_read_revisions(row, _revisions_by_id(session, [row])))
+            desired = enter(
+                session, document.name, desired, running,
+                author=author, reason=reason, now_unix_ns=now_unix_ns,
+            )  # fmt: skip
+            if _ids(row) == _desired_ids(desired):
+                continue
+        _move(session, row, desired, author=author, reason=reason, now_unix_ns=now_unix_ns)
         moved.append(_read_deployment(row, _revisions_by_id(session, [row])))
     return moved
+
+
+def adopt_candidate(session: Session, rollout: StoredRollout, now_unix_ns: int) -> None:
+    """What was tried is what the deployment is, in the unit of work that promotes it."""
+    row = session.get(DeploymentRow, rollout.deployment)
+    if row is None:
+        return
+    desired = with_arm(_read_revisions(row, _revisions_by_id(session, [row])), rollout.candidate)
+    why = f"rollout {rollout.number} promoted it: {rollout.created_reason}".rstrip(": ")
+    _move(session, row, desired, author=rollout.created_by, reason=why, now_unix_ns=now_unix_ns)
 
 
 def _latest_deployment_documents(session: Session) -> list[Revision]:
@@ -257,11 +256,30 @@ def _ids(row: DeploymentRow | DeploymentChangeRow) -> dict[str, int | None]:
     }
 
 
-def _move(row: DeploymentRow, desired: DesiredRevisions, now_unix_ns: int) -> None:
+def _move(
+    session: Session,
+    row: DeploymentRow,
+    desired: DesiredRevisions,
+    *,
+    author: str,
+    reason: str,
+    now_unix_ns: int,
+) -> None:
     for column, revision_id in _desired_ids(desired).items():
         setattr(row, column, revision_id)
     row.generation += 1
     row.updated_at_unix_ns = now_unix_ns
+    session.add(
+        DeploymentChangeRow(
+            deployment=row.name,
+            generation=row.generation,
+            **_desired_ids(desired),
+            author=author,
+            reason=reason[:1024],
+            at_unix_ns=now_unix_ns,
+        )
+    )
+    session.flush()
 
 
 def _revisions_by_id(
@@ -285,7 +303,13 @@ def _read_revisions(
     )
 
 
-def _read_deployment(row: DeploymentRow, revisions: dict[int, Revision]) -> DesiredDeployment:
+def _living(session: Session) -> dict[str, StoredRollout]:
+    return {rollout.deployment: rollout for rollout in list_living(session)}
+
+
+def _read_deployment(
+    row: DeploymentRow, revisions: dict[int, Revision], rollout: StoredRollout | None = None
+) -> DesiredDeployment:
     desired = _read_revisions(row, revisions)
     return DesiredDeployment(
         name=row.name,
@@ -294,6 +318,7 @@ def _read_deployment(row: DeploymentRow, revisions: dict[int, Revision]) -> Desi
         generation=row.generation,
         observed_generation=row.observed_generation,
         updated_at_unix_ns=row.updated_at_unix_ns,
+        rollout=rollout,
     )
 
 

@@ -65,6 +65,8 @@ class StoredReplica:
     start_stages: dict[str, float]
     """Seconds by stage."""
     created_at_unix_ns: int
+    rollout: int | None = None
+    """Whose candidate it was started for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +88,7 @@ def add_replica(
     launcher: str,
     reason: str,
     now_unix_ns: int,
+    rollout: int | None = None,
 ) -> None:
     """A replica is about to be started. Its id must never have been used before."""
     session.add(
@@ -99,6 +102,7 @@ def add_replica(
             address=None,
             metrics_address=None,
             start_stages={},
+            rollout=rollout,
             created_at_unix_ns=now_unix_ns,
         )
     )
@@ -268,6 +272,7 @@ def _read(session: Session, row: ReplicaRow) -> StoredReplica:
         metrics_address=row.metrics_address,
         start_stages=row.start_stages,
         created_at_unix_ns=row.created_at_unix_ns,
+        rollout=row.rollout,
     )
 
 

@@ -20,6 +20,7 @@ from controlplane.store import (
     access_tables,
     alert_tables,
     incident_tables,
+    rollout_tables,
     silence_tables,
     told_alert_tables,
 )
@@ -32,7 +33,14 @@ _MIGRATIONS = {
     DatabaseKind.CONFIG: Bundled.CONFIG_MIGRATIONS,
     DatabaseKind.REQUESTS: Bundled.REQUEST_MIGRATIONS,
 }
-_MAPPED = (access_tables, alert_tables, incident_tables, silence_tables, told_alert_tables)
+_MAPPED = (
+    access_tables,
+    alert_tables,
+    incident_tables,
+    rollout_tables,
+    silence_tables,
+    told_alert_tables,
+)
 """Config tables beside `tables`: importing their modules is what puts them into the metadata."""
 _METADATA: dict[DatabaseKind, MetaData] = {
     DatabaseKind.CONFIG: ConfigBase.metadata,

@@ -94,6 +94,8 @@ class ReplicaRow(ConfigBase):
     metrics_address: Mapped[str | None] = mapped_column(String(512))
     start_stages: Mapped[dict[str, float]] = mapped_column(JSON, default=dict)
     """Seconds by stage."""
+    rollout: Mapped[int | None] = mapped_column(BigInteger)
+    """Whose candidate it was started for; NULL: none's."""
     created_at_unix_ns: Mapped[int] = mapped_column(BigInteger)
 
 

@@ -53,7 +53,7 @@ def stops(plan: Plan) -> list[str]:
 
 def test_a_missing_replica_is_started() -> None:
     plan = plan_replicas([CHAT], [], {})
-    assert [start.deployment for start in plan.starts] == ["chat"]
+    assert [start.lane for start in plan.starts] == ["chat"]
     assert "generation 3 asks for 1" in plan.starts[0].reason
     assert plan.settled == ()
 

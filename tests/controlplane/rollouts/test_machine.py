@@ -69,11 +69,21 @@ def test_a_good_candidate_goes_through_all_steps_and_is_let_through_where_it_has
 
 
 def test_nothing_begins_before_the_candidate_is_ready() -> None:
-    waiting = replace(READY, is_candidate_ready=False, now_unix_ns=9999 * S)
+    waiting = replace(READY, is_candidate_ready=False, now_unix_ns=599 * S)
     assert advance(NEW, STRATEGY, waiting) is None
     assert share_of(NEW, STRATEGY) == 0
     begun = moved(NEW, facts(100))
     assert (begun.state, begun.step_since_unix_ns) == (RolloutState.RUNNING, 100 * S)
+
+
+@pytest.mark.parametrize("on_timeout", list(OnTimeout))
+def test_a_candidate_that_does_not_get_ready_is_given_up_at_its_time(
+    on_timeout: OnTimeout,
+) -> None:
+    late = replace(READY, is_candidate_ready=False, now_unix_ns=600 * S)
+    given_up = moved(NEW, late, replace(STRATEGY, on_timeout=on_timeout))
+    assert given_up.state is RolloutState.ABORTED
+    assert "not ready within 600 s" in given_up.reason
 
 
 @pytest.mark.parametrize("progress", LIVING)

@@ -28,7 +28,8 @@ def test_the_example_of_every_field_is_accepted_by_its_model(kind: str, field: A
     *outer, name = field.path.replace("[]", "").replace(".*", "").split(".")
     for part in outer:
         owner = _model_inside(owner.model_fields[part].annotation)
-    info = owner.model_fields.get(name) or owner.model_fields["target"]
+    fields = {info.alias or named: info for named, info in owner.model_fields.items()}
+    info = fields[name]
     whole: Any = Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation
 
     # As YAML has it: lists and words, not tuples and enum members.

@@ -6,13 +6,13 @@ from controlplane.store.database import Database
 from controlplane.store.deployments import (
     DeploymentChange,
     DesiredDeployment,
-    DesiredRevisions,
     find_change_at,
     find_deployment,
     list_changes,
     list_deployments,
     set_observed_generation,
 )
+from controlplane.store.desired_revisions import DesiredRevisions
 from controlplane.store.revisions import apply_documents
 from tests.controlplane.config_documents import (
     DEPLOYMENT,

@@ -1,0 +1,206 @@
+"""The thread that moves rollouts while the control plane runs.
+
+Level-triggered: each turn reads what is stored, what the operator sees and how requests fare, and
+makes at most one move of each rollout, in one transaction. Killed at any moment, the next one goes
+on from what is stored.
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import structlog
+
+from controlplane.operator.observed import ObservedState
+from controlplane.store.database import Database
+from dataplane.clock import WallClock, wall_clock
+
+if TYPE_CHECKING:
+    from controlplane.operator.operator import Operator
+    from controlplane.rollouts.analysis.comparison import Comparison
+    from controlplane.rollouts.machine import Facts
+    from controlplane.rollouts.verdict import Decision
+    from controlplane.store.deployments import DesiredDeployment
+    from controlplane.store.rollouts import StoredRollout
+
+_TURN_SECONDS = 1.0
+_ANALYSIS_SECONDS = 3.0
+"""A policy that is found bad must be back within five seconds."""
+_FAILURES = 2
+"""Of a candidate's replicas in a row: one may have been the machine's."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What the arms' requests said of a step at one moment."""
+
+    at_unix_ns: int
+    step_since_unix_ns: int
+    comparisons: "list[Comparison]"
+    decision: "Decision"
+
+
+class RolloutWorker:
+    """Turns until it is stopped; an error ends a turn, never it, and is shown."""
+
+    def __init__(
+        self,
+        config_db: Database,
+        request_db: Database,
+        operator: "Operator",
+        observed: ObservedState,
+        clock: WallClock = wall_clock,
+        on_move: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`on_move` is called after each: gateways have to hear of it."""
+        self.error: str | None = None
+        """Why the last turn failed; None when it did not."""
+        self.num_turns = 0
+        self._looks: dict[int, Look] = {}
+        self._config_db = config_db
+        self._request_db = request_db
+        self._operator = operator
+        self._observed = observed
+        self._clock = clock
+        self._on_move = on_move
+        self._wake = threading.Event()
+        self._is_stopping = False
+        self._thread = threading.Thread(target=self._run, name="rollouts", daemon=True)
+
+    @property
+    def looks(self) -> Mapping[int, Look]:
+        """The last at each rollout that is under way, by number."""
+        return self._looks
+
+    def start(self) -> None:
+        """Begin the first turn."""
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Look again now. Safe from any thread."""
+        self._wake.set()
+
+    def stop(self) -> None:
+        """End after the turn under way."""
+        self._is_stopping = True
+        self._wake.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._is_stopping:
+            self._wake.clear()
+            try:
+                self.turn()
+            # A database that is away, or whatever else: the next turn starts from what is.
+            except Exception as error:  # noqa: BLE001
+                self.error = f"{type(error).__name__}: {error}"
+                _log.exception("turn of rollouts failed")
+            else:
+                self.error = None
+            self.num_turns += 1
+            self._wake.wait(_TURN_SECONDS)
+
+    def turn(self) -> None:
+        """Move each rollout that has to move."""
+        from controlplane.store.deployments import list_readable_deployments
+
+        with self._config_db.reading() as session:
+            deployments, _ = list_readable_deployments(session)
+        living = [(each, each.rollout) for each in deployments if each.rollout is not None]
+        self._looks = {
+            number: look
+            for number, look in self._looks.items()
+            if number in {rollout.number for _, rollout in living}
+        }
+        for deployment, rollout in living:
+            self._advance(deployment, rollout)
+
+    def _advance(self, deployment: "DesiredDeployment", rollout: "StoredRollout") -> None:
+        from controlplane.rollouts.machine import advance
+        from controlplane.rollouts.told import tell
+        from controlplane.store.rollout_demands import advance_rollout
+        from controlplane.store.rollouts import StaleRolloutError
+
+        look = self._look(rollout)
+        facts = self._facts(deployment, rollout, look)
+        progress = advance(rollout.progress, rollout.strategy, facts)
+        if progress is None:
+            return
+        told = None if look is None else [tell(each) for each in look.comparisons]
+        try:
+            with self._config_db.session() as session:
+                advance_rollout(
+                    session, rollout, progress, comparisons=told, now_unix_ns=facts.now_unix_ns
+                )
+        except StaleRolloutError as error:
+            _log.info("rollout moved by somebody else", why=str(error))
+            return
+        _log.info(
+            "rollout moved",
+            rollout=rollout.number,
+            deployment=rollout.deployment,
+            state=progress.state.value,
+            step=progress.step,
+            reason=progress.reason,
+        )
+        self._on_move()
+
+    def _facts(
+        self, deployment: "DesiredDeployment", rollout: "StoredRollout", look: Look | None
+    ) -> "Facts":
+        from controlplane.rollouts.machine import Facts
+
+        return Facts(
+            now_unix_ns=self._clock(),
+            is_candidate_ready=self._is_ready(deployment, rollout),
+            decision=None if look is None else look.decision,
+            hard_stop=self._find_hard_stop(rollout),
+        )
+
+    def _is_ready(self, deployment: "DesiredDeployment", rollout: "StoredRollout") -> bool:
+        from controlplane.operator.desired import rollout_sizes
+
+        if not rollout.has_own_replicas:
+            return True
+        ready = [
+            each
+            for each in self._observed.replicas()
+            if each.rollout == rollout.number and each.state == "ready"
+        ]
+        return len(ready) >= rollout_sizes(deployment, rollout).candidate > 0
+
+    def _find_hard_stop(self, rollout: "StoredRollout") -> str | None:
+        num_failures = self._operator.candidate_failures.get(rollout.number, 0)
+        if num_failures < _FAILURES:
+            return None
+        why = self._operator.candidate_holds.get(rollout.number, "")
+        return f"replicas of the candidate failed {num_failures} times in a row{why and ': '}{why}"
+
+    def _look(self, rollout: "StoredRollout") -> Look | None:
+        """The last look, or a new one where it is due."""
+        from controlplane.rollouts.analysis.comparison import analyse, judge_step
+        from controlplane.rollouts.machine import RolloutState
+        from controlplane.store.arm_requests import read_arm_requests
+
+        if rollout.progress.state is RolloutState.WAITING:
+            return None
+        now, since = self._clock(), rollout.progress.step_since_unix_ns
+        last = self._looks.get(rollout.number)
+        is_of_step = last is not None and last.step_since_unix_ns == since
+        if last is not None and is_of_step and 0 <= now - last.at_unix_ns < _ANALYSIS_SECONDS * 1e9:
+            return last
+        with self._request_db.reading() as session:
+            requests = read_arm_requests(session, rollout.deployment, rollout.number, since)
+        comparisons = analyse(requests, rollout.spec.terms)
+        look = Look(
+            at_unix_ns=now,
+            step_since_unix_ns=since,
+            comparisons=comparisons,
+            decision=judge_step(comparisons),
+        )
+        self._looks = {**self._looks, rollout.number: look}
+        return look

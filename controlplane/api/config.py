@@ -37,7 +37,6 @@ from controlplane.store.deployments import (
     list_readable_deployments,
 )
 from controlplane.store.revisions import (
-    Applied,
     Change,
     apply_documents,
     find_latest,
@@ -112,8 +111,8 @@ def apply(body: ApplyRequest, request: Request) -> Any:
         applied = apply_documents(session, loaded.documents, author=author, reason=body.reason)
         if body.dry_run:
             attempt.rollback()
-    if not body.dry_run:
-        _announce(request, applied)
+    if not body.dry_run and any(each.change is not Change.UNCHANGED for each in applied):
+        announce_change(request)
     return ApplyResponse(
         applied=[view_applied(each) for each in applied],
         warnings=[view_problem(each) for each in loaded.warnings],
@@ -189,10 +188,10 @@ def _refuse(problems: Sequence[Problem]) -> JSONResponse:
     return JSONResponse(refused.model_dump(), status_code=422)
 
 
-def _announce(request: Request, applied: list[Applied]) -> None:
+def announce_change(request: Request) -> None:
     """Tell the operator after the commit, so that it reads what was just stored."""
     on_change = getattr(request.app.state, "on_config_change", None)
-    if on_change is not None and any(each.change is not Change.UNCHANGED for each in applied):
+    if on_change is not None:
         on_change()
 
 

@@ -15,6 +15,7 @@ from sqlalchemy import func, select
 
 from controlplane.api.authentication import install_authentication
 from controlplane.api.config import router
+from controlplane.api.config_export import router as export_router
 from controlplane.api.config_history import router as history_router
 from controlplane.api.deployments import router as deployments_router
 from controlplane.api.errors import add_error_handlers
@@ -54,6 +55,7 @@ def serve_config(folder: Path, database: Database | None = None) -> Iterator[Con
     served = ConfigServer(url, httpx.Client(base_url=url))
     app = FastAPI()
     app.include_router(router)
+    app.include_router(export_router)
     app.include_router(history_router)
     app.include_router(replicas_router)
     app.include_router(deployments_router)

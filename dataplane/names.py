@@ -226,6 +226,11 @@ CONTROLPLANE_REQUEST_DATA_REFUSALS_TOTAL = "pilothouse_controlplane_request_data
 CONTROLPLANE_RETENTION_FAILURES_TOTAL = "pilothouse_controlplane_retention_failures_total"
 CONTROLPLANE_INCIDENTS_OPEN = "pilothouse_controlplane_incidents_open"
 """By deployment and mechanism; nothing is told of a deployment without any."""
+CONTROLPLANE_ROLLOUTS = "pilothouse_controlplane_rollouts"
+"""Under way, by deployment and state: waiting, running or paused."""
+CONTROLPLANE_ROLLOUTS_ENDED_TOTAL = "pilothouse_controlplane_rollouts_ended_total"
+"""Since the database was created, by state (promoted or aborted); the reason is analysis, config,
+person, replicas or timeout."""
 CONTROLPLANE_ALERTS_TAKEN_TOTAL = "pilothouse_controlplane_alerts_taken_total"
 """Tellings of alerts that Alertmanager delivered, those that said nothing new among them."""
 CONTROLPLANE_ALERTS_REFUSED_TOTAL = "pilothouse_controlplane_alerts_refused_total"

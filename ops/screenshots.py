@@ -38,6 +38,7 @@ def find_pages(url: str) -> dict[str, str]:
         "usage-by-tenant": "/usage?by=tenant&since=7d",
         "usage-none": "/usage?tenant=nobody",
         "break-glass": "/break-glass",
+        "rollouts": "/rollouts",
         "slo": "/slo",
         "silences": "/silences?deployment=chat",
         "incidents": "/incidents",
@@ -52,6 +53,7 @@ def find_pages(url: str) -> dict[str, str]:
     return (
         pages
         | _incident_pages(url)
+        | _rollout_pages(url)
         | _deployment_pages(url)
         | _config_pages(url)
         | _request_pages(url)
@@ -63,6 +65,17 @@ def _incident_pages(url: str) -> dict[str, str]:
     found = _read(url, "/api/v1/incidents")["incidents"]
     newest = {each["state"]: each["incident_id"] for each in reversed(found)}
     return {f"incident-{state}": f"/incidents/{its_id}" for state, its_id in newest.items()}
+
+
+def _rollout_pages(url: str) -> dict[str, str]:
+    """The newest of every state, and of one under way what each demand would do."""
+    pages = {}
+    for each in reversed(_read(url, "/api/v1/rollouts")["rollouts"]):
+        path = f"/rollouts/{each['number']}"
+        pages[f"rollout-{each['state']}"] = path
+        for asked in _read(url, f"/api/v1{path}")["demands"]:
+            pages[f"rollout-{each['state']}-{asked}"] = f"{path}?ask={asked}"
+    return pages
 
 
 def _deployment_pages(url: str) -> dict[str, str]:

@@ -44,6 +44,7 @@ from dataplane.record import RequestRecord
 from ops.sample_requests import KINDS, Sample, traffic
 from ops.seeded_budgets import store_budgets, store_silences
 from ops.seeded_incidents import last_diagnoses, store_alerts, store_incidents
+from ops.seeded_rollouts import SeededRollouts, store_rollouts
 from ops.seeded_state import (
     MINUTE_NS,
     deploy,
@@ -72,6 +73,7 @@ def create_app(state_dir: Path, urls: Mapping[DatabaseKind, str] | None = None) 
         setattr(app.state, name, create_or_open_database(urls[kind], kind))
     app.state.observed = ObservedState()
     app.state.operator = SeededOperator({})
+    app.state.rollouts = SeededRollouts()
     app.state.on_config_change = lambda: None  # overrides are told of to nobody here
     app.state.process_history = ProcessHistory(state_dir)
     app.state.standings = StandingReader()
@@ -122,6 +124,7 @@ def seed(
         state.diagnosis.diagnoses.put(last)
     store_budgets(state.request_db, now_unix_ns)
     store_silences(state.config_db, now_unix_ns)
+    state.rollouts = store_rollouts(state.config_db, now_unix_ns)
     store(app, under_seeded_config(traffic(num_requests, now_unix_ns - MINUTE_NS)))
     store(app, under_seeded_config(every_kind(now_unix_ns, 10_000)))
 

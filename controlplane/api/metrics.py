@@ -14,6 +14,7 @@ from controlplane.api.alert_counters import collect_alerts
 from controlplane.api.alerting_metrics import collect_alerting
 from controlplane.api.diagnosis_metrics import collect_diagnosis
 from controlplane.api.request_data import collect_request_data
+from controlplane.api.rollout_metrics import collect_rollouts
 from controlplane.api.span_counters import span_counters
 from dataplane import names
 from dataplane.access import AuthMode
@@ -48,6 +49,7 @@ class StateCollector(Collector):
         yield from collect_diagnosis(self._state)
         yield from collect_alerting(self._state)
         yield from collect_alerts(self._state)
+        yield from collect_rollouts(self._state)
 
     def _replicas(self) -> Metric:
         family = GaugeMetricFamily(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _TIMEOUT_SECONDS = 0.3
 _MAX_BYTES = 4 * 2**20
-_OTHER_RESOURCES = ("events", "gateways", "overrides", "replicas", "revisions")
+_OTHER_RESOURCES = ("events", "gateways", "overrides", "replicas", "revisions", "rollouts")
 
 
 def complete_kinds(incomplete: str) -> "list[CompletionItem]":
@@ -66,6 +66,16 @@ def complete_incidents(
     rows = _ask(ctx, url, "/api/v1/incidents?state=open", "incidents")
     ids = (row.get("incident_id") for row in rows if isinstance(row, dict))
     return _items([each for each in ids if isinstance(each, str)], incomplete)
+
+
+def complete_rollouts(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> "list[CompletionItem]":
+    """Numbers of the newest rollouts."""
+    url = ctx.params.get("url") or os.environ.get("PILOTHOUSE_URL") or _default_url()
+    rows = _ask(ctx, url, "/api/v1/rollouts?limit=50", "rollouts")
+    numbers = (row.get("number") for row in rows if isinstance(row, dict))
+    return _items([str(each) for each in numbers if isinstance(each, int)], incomplete)
 
 
 def complete_explained(

@@ -42,6 +42,7 @@ class Listing:
         ("pilothouse get revisions policy chat", "every version of one document"),
         ("pilothouse get events --limit 20", "what happened last"),
         ("pilothouse get overrides", "break-glass that is in force"),
+        ("pilothouse get rollouts", "what is under way"),
     )
 )
 @click.argument("what", required=False, shell_complete=complete_resources)
@@ -63,14 +64,15 @@ class Listing:
 )
 @url_option
 def get(what: str | None, names: tuple[str, ...], output: str, limit: int, url: str) -> None:
-    """List documents of a kind, replicas, gateways, overrides, revisions or events.
+    """List documents of a kind, replicas, gateways, rollouts, overrides, revisions or events.
 
     WHAT is a kind (Models, EngineConfigs, SLOContracts, AdmissionPolicies, Tenants,
     Deployments), or replicas, gateways, events, overrides (those in force; the others are in
-    `pilothouse override list --all`), or revisions followed by a kind and a name.
+    `pilothouse override list --all`), rollouts (those under way; the others are in `pilothouse
+    rollout list --all`), or revisions followed by a kind and a name.
     Without it: every document. NAME keeps those of that name; it may have * and ?. Events are
     kept by the name of their deployment, those of gateways and control planes by their own;
-    overrides by the name of their deployment too.
+    overrides and rollouts by the name of their deployment too.
     Changes of everything else, such as keys and users, are
     in `pilothouse audit`.
     """
@@ -98,6 +100,8 @@ def _find(
             return _revisions(url, names)
         case Resource.OVERRIDES:
             return _overrides(url, names)
+        case Resource.ROLLOUTS:
+            return _rollouts(url, names)
         case _:
             return _documents(url, resource, names)
 
@@ -166,6 +170,18 @@ def _overrides(url: str, names: Sequence[str]) -> Listing:
     kept = [each for each in found if _is_wanted(each.deployment, names)]
     answers = [each for each in answer["overrides"] if _is_wanted(each["deployment"], names)]
     return Listing(answer=answers, text=lambda _: override_table(kept))
+
+
+def _rollouts(url: str, names: Sequence[str]) -> Listing:
+    from controlplane.api.rollout_views import RolloutList
+    from controlplane.cli.rollout import get_rollouts
+    from controlplane.cli.rollout_output import rollout_table
+
+    answer = get_rollouts(url, include_ended=False)
+    found = convert_answer(url, answer, RolloutList).rollouts
+    kept = [each for each in found if _is_wanted(each.deployment, names)]
+    answers = [each for each in answer["rollouts"] if _is_wanted(each["deployment"], names)]
+    return Listing(answer=answers, text=lambda _: rollout_table(kept))
 
 
 def _listing_of(

@@ -1,5 +1,6 @@
 """What happened, in one list: replicas that moved, gateways and control planes that failed or
-are refused, changes of what is desired, and overrides and silences that began and ended."""
+are refused, changes of what is desired, and rollouts, overrides and silences that began and
+ended."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from controlplane.cli.terminal import instant, table
 
 if TYPE_CHECKING:
     from controlplane.api.override_views import OverrideView
+    from controlplane.api.rollout_views import RolloutLine
     from controlplane.api.silence_views import SilenceView
 
 
@@ -30,8 +32,8 @@ class Happening:
     deployment: str | None
     """None for what happened to a gateway, a control plane, or every deployment."""
     subject: str
-    """replica and its id, generation and its number, override, silence or maintenance and its id,
-    or gateway or control plane and its name."""
+    """replica and its id, generation or rollout and its number, override, silence or maintenance
+    and its id, or gateway or control plane and its name."""
     what: str
     reason: str
     author: str | None
@@ -51,6 +53,7 @@ def get_happenings(url: str, limit: int) -> list[Happening]:
         _of_process(each) for each in convert_answer(url, told, ProcessHistoryAnswer).history
     ]
     happened += [each for override in _overrides(url, limit) for each in _of_override(override)]
+    happened += [each for rollout in _rollouts(url, limit) for each in _of_rollout(rollout)]
     happened += [each for silence in _silences(url, limit) for each in _of_silence(silence)]
     deployments, _ = get_documents(url, Kind.DEPLOYMENT)
     for deployment in deployments:
@@ -122,6 +125,37 @@ def _of_override(override: "OverrideView") -> list[Happening]:
     if override.ended_at_unix_ns is None:
         return [began]
     return [began, _end_of(began, override.ended_at_unix_ns, override)]
+
+
+def _rollouts(url: str, limit: int) -> "list[RolloutLine]":
+    from controlplane.api.rollout_views import RolloutList
+
+    answer = get_json(url, "/api/v1/rollouts", limit=limit)
+    return convert_answer(url, answer, RolloutList).rollouts
+
+
+def _of_rollout(rollout: "RolloutLine") -> list[Happening]:
+    """Its beginning, and its end where it is over."""
+    changes = ", ".join(each.text for each in rollout.changes)
+    began = Happening(
+        at_unix_ns=rollout.created_at_unix_ns,
+        deployment=rollout.deployment,
+        subject=f"rollout {rollout.number}",
+        what=f"began: {changes}",
+        reason=rollout.created_reason,
+        author=rollout.created_by,
+    )
+    if rollout.ended_at_unix_ns is None:
+        return [began]
+    what = f"{rollout.state} at step {rollout.step} of {rollout.num_steps}: {changes}"
+    ended = replace(
+        began,
+        at_unix_ns=rollout.ended_at_unix_ns,
+        what=what,
+        reason=rollout.reason,
+        author=None,
+    )
+    return [began, ended]
 
 
 def _silences(url: str, limit: int) -> "list[SilenceView]":

@@ -17,6 +17,7 @@ class Resource(StrEnum):
     REVISIONS = "revisions"
     EVENTS = "events"
     OVERRIDES = "overrides"
+    ROLLOUTS = "rollouts"
 
 
 # What somebody may look for here, and the command that shows it.

@@ -13,6 +13,7 @@ from controlplane.api.deployments import (
 )
 from controlplane.api.diagnosis import read_diagnosis
 from controlplane.api.request_query import QueryError, parse_instant
+from controlplane.api.rollout_reading import read_rollouts
 from controlplane.api.series import DEFAULT_RANGE, RANGES, SeriesError
 from controlplane.console.answers import error_page, page, sentence
 from controlplane.console.lanes import draw_lanes
@@ -39,6 +40,7 @@ def deployment(name: str, request: Request) -> Response:
         at_unix_ns = parse_instant("at", at, now) if at else None
         view = read_deployment(request.app.state, name, now, range_, at_unix_ns)
         diagnosis = None if at_unix_ns else read_diagnosis(request.app.state, name, now)
+        rollouts = read_rollouts(request.app.state, now, name, limit=1).rollouts
     except DeploymentNotFoundError as error:
         remedy = "The list of deployments has those there are; the history of each says since when."
         return error_page(404, sentence(error), remedy, menu="deployments")
@@ -49,6 +51,7 @@ def deployment(name: str, request: Request) -> Response:
         page="deployments",
         view=view,
         diagnosis=diagnosis,
+        rollout=rollouts[0] if rollouts and not at_unix_ns else None,
         lanes=draw_lanes(view),
         memory=_memory(view),
         at=at,

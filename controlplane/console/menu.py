@@ -8,6 +8,7 @@ _PAGES = (
     ("/incidents", "incidents", "Incidents"),
     ("/slo", "slo", "SLO"),
     ("/deployments", "deployments", "Deployments"),
+    ("/rollouts", "rollouts", "Rollouts"),
     ("/requests", "requests", "Requests"),
     ("/usage", "usage", "Usage"),
     ("/break-glass", "break-glass", "Break-glass"),
@@ -17,7 +18,7 @@ _PAGES = (
 )
 
 
-_KEYS = {"access": "x"}
+_KEYS = {"access": "x", "rollouts": "l"}
 """Where another page has the first letter."""
 
 

@@ -11,6 +11,13 @@ from markupsafe import Markup, escape
 from controlplane.access.current import current_principal
 from controlplane.access.principal import LOCAL
 from controlplane.api.quantities import age, amount
+from controlplane.api.rollout_words import (
+    estimate_words,
+    interval_words,
+    margin_words,
+    says_of,
+    share_words,
+)
 from controlplane.console import formatting
 from controlplane.console.banner import override_lines, silence_lines
 from controlplane.console.menu import key_of, menu_of
@@ -46,6 +53,8 @@ def environment() -> Environment:
     made.filters["codes"] = _codes
     made.filters["age"] = _age
     made.filters["amount"] = amount
+    for words in (estimate_words, interval_words, margin_words, says_of, share_words):
+        made.filters[words.__name__] = words
     made.filters["target"] = percent
     return made
 

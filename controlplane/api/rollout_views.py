@@ -1,0 +1,206 @@
+"""Rollouts as API, console and terminal show them: plain values."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmChange:
+    """One document in which the arms differ."""
+
+    role: str
+    """model, engine config or policy."""
+    kind: str
+    name: str
+    from_number: int
+    to_number: int
+    """Revisions of `name`; where the candidate's document has another name, of `to_name`."""
+    to_name: str
+    text: str
+    """`policy chat@12 → chat@13`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutLine:
+    """One of a list."""
+
+    number: int
+    deployment: str
+    state: str
+    """waiting, running, paused, promoted or aborted."""
+    reason: str
+    """Why it is there."""
+    step: int
+    """The step that it is at, from 1; of one that is over, the last that it came to."""
+    num_steps: int
+    share: float
+    """What the candidate gets of the traffic now, 0 to 1."""
+    changes: list[ArmChange]
+    created_by: str
+    created_reason: str
+    created_at_unix_ns: int
+    ended_at_unix_ns: int | None
+    """None: it is under way."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutList:
+    """The newest first."""
+
+    as_of_unix_ns: int
+    rollouts: list[RolloutLine]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepView:
+    """One share of the traffic."""
+
+    number: int
+    """From 1."""
+    share: float
+    for_seconds: float
+    """How long it is looked at, at least."""
+    pause: bool
+    """A person has to let it go on."""
+    place: str
+    """done, current or ahead; of an aborted rollout `current` is where it ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmView:
+    """What one arm is made of, and who serves it."""
+
+    model: str
+    """`name@number`, as the next two."""
+    engine_config: str
+    policy: str
+    share: float
+    """Of the traffic, now."""
+    num_replicas: int | None
+    """That it should have now; None: it has none of its own, or its deployment is gone."""
+    num_ready: int | None
+    """None as above."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntervalView:
+    """Candidate less stable: of shares their difference, of anything else by what part the
+    candidate's is larger. With the confidence of the rollout's analysis the true one is within."""
+
+    estimate: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonView:
+    """The arms by one measure."""
+
+    measure: str
+    says: str
+    """What it is, in words."""
+    more_is_worse: bool
+    is_share: bool
+    margin: float
+    """How much worse is no harm, on the scale of `apart`."""
+    num_stable: int
+    """Requests that have a like one in the other arm."""
+    num_candidate: int
+    num_unmatched: int
+    """Of the candidate, without a like one."""
+    applies: bool
+    """False: no stable request answers this question, so that it decides nothing."""
+    is_good: bool | None
+    """Not worse by more than the margin (true), worse (false), or not known yet."""
+    apart: IntervalView | None
+    """None: too few to tell anything."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookView:
+    """What the requests of the step said when they were looked at last."""
+
+    at_unix_ns: int
+    age_seconds: float
+    verdict: str
+    """promote, reject or undecided."""
+    reason: str
+    deciding: str | None
+    """The measure that turned it; None: no single one."""
+    comparisons: list[ComparisonView]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveView:
+    """One line of the history."""
+
+    at_unix_ns: int
+    state: str
+    step: int
+    """From 1."""
+    share: float
+    """The candidate's, that this step has."""
+    actor: str
+    """`pilothouse` where nobody asked for it."""
+    reason: str
+    comparisons: list[ComparisonView] | None
+    """What was measured when it was decided; None: nothing had been."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutDetail:
+    """One, whole."""
+
+    as_of_unix_ns: int
+    rollout: RolloutLine
+    step_since_unix_ns: int
+    """When the step began; of one that waits, when the rollout did."""
+    steps: list[StepView]
+    stable: ArmView
+    candidate: ArmView
+    step_share: float
+    """Of the traffic, what the step gives to the candidate; it gets less where its replicas are a
+    smaller part than that."""
+    has_own_replicas: bool
+    """The candidate is another model or engine config, and not another policy alone."""
+    timeout_seconds: float
+    """Of a step."""
+    on_timeout: str
+    """pause or abort."""
+    sticky_header: str
+    min_requests: int
+    """Of each arm, before anything is said."""
+    confidence: float
+    freeze: str | None
+    """Why nothing goes forward now; None: it may."""
+    demands: list[str]
+    """What may be asked of it now: promote, pause, resume, abort, retry."""
+    look: LookView | None
+    """None: nothing was looked at yet, or it is over."""
+    moves: list[MoveView]
+    """Oldest first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutPlan:
+    """What a demand would do, before it is made."""
+
+    number: int
+    asked: str
+    deployment: str
+    step: int
+    """Where it is now, from 1: what a demand may name, so that it is refused once this is over."""
+    state: str
+    state_after: str
+    step_after: int
+    share: float
+    share_after: float
+    stable_replicas: int | None
+    """None, here and below: no replica starts or ends for it."""
+    stable_replicas_after: int | None
+    candidate_replicas: int | None
+    candidate_replicas_after: int | None
+    effects: list[str]
+    """What happens, as sentences."""
+    num_offered: int
+    """Requests of the deployment in the last hour."""
+    as_of_unix_ns: int

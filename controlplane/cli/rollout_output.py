@@ -1,0 +1,192 @@
+"""Rollouts in the terminal."""
+
+from collections.abc import Iterator, Sequence
+
+from controlplane.api.quantities import age
+from controlplane.api.rollout_views import (
+    ArmView,
+    ComparisonView,
+    MoveView,
+    RolloutDetail,
+    RolloutLine,
+    RolloutPlan,
+)
+from controlplane.api.rollout_words import (
+    estimate_words,
+    interval_words,
+    margin_words,
+    says_of,
+    share_words,
+)
+from controlplane.cli.terminal import continued, indented, instant, table
+
+NONE_THERE = "no rollout is under way"
+
+
+def rollout_table(found: Sequence[RolloutLine], none: str = NONE_THERE) -> str:
+    """One line for each."""
+    if not found:
+        return none
+    rows = [("NUMBER", "DEPLOYMENT", "STATE", "STEP", "SHARE", "CHANGES", "BEGAN", "BY", "REASON")]
+    rows += [
+        (
+            str(each.number),
+            each.deployment,
+            each.state,
+            f"{each.step}/{each.num_steps}",
+            share_words(each.share),
+            changes_words(each),
+            instant(each.created_at_unix_ns),
+            each.created_by,
+            each.reason,
+        )
+        for each in found
+    ]
+    return table(rows)
+
+
+def rollout_text(view: RolloutDetail) -> str:
+    """One, whole."""
+    return "\n".join(
+        [
+            *_head(view),
+            "",
+            "Steps",
+            *_inside(_steps(view)),
+            "",
+            "Arms",
+            *_inside(_arms(view)),
+            "",
+            *_look(view),
+            "",
+            "History",
+            *_inside(table([("AT", "STATE", "STEP", "BY", "REASON"), *map(_move, view.moves)])),
+        ]
+    )
+
+
+def state_line(view: RolloutDetail) -> str:
+    """Where it is, on one line."""
+    it = view.rollout
+    return (
+        f"rollout {it.number} of {it.deployment}: {it.state}, step {it.step} of {it.num_steps}, "
+        f"{share_words(it.share)} to the candidate: {continued(it.reason, '  ')}"
+    )
+
+
+def move_line(number: int, move: MoveView) -> str:
+    """One line of its history, as it is watched."""
+    return (
+        f"{instant(move.at_unix_ns)}  rollout {number}: {move.state}, step {move.step} "
+        f"({share_words(move.share)}), by {move.actor}: {continued(move.reason, '  ')}"
+    )
+
+
+def plan_lines(plan: RolloutPlan) -> list[str]:
+    """What a demand would do."""
+    lines = [
+        f"To {plan.asked} rollout {plan.number} of {plan.deployment} would take it from "
+        f"{plan.state} at step {plan.step} to {plan.state_after} at step {plan.step_after}, and "
+        f"the candidate from {share_words(plan.share)} to {share_words(plan.share_after)} of the "
+        "traffic.",
+    ]
+    if plan.candidate_replicas_after is not None:
+        lines.append(
+            f"Replicas: stable {plan.stable_replicas} to {plan.stable_replicas_after}, candidate "
+            f"{plan.candidate_replicas} to {plan.candidate_replicas_after}."
+        )
+    return [*lines, *plan.effects, "Nothing was done."]
+
+
+def changes_words(line: RolloutLine) -> str:
+    """`policy chat@12 → chat@13`."""
+    return ", ".join(each.text for each in line.changes)
+
+
+def _head(view: RolloutDetail) -> Iterator[str]:
+    it, now = view.rollout, view.as_of_unix_ns
+    yield state_line(view)
+    yield f"  {changes_words(it)}"
+    why = f": {continued(it.created_reason, '  ')}" if it.created_reason else ""
+    yield f"  begun {instant(it.created_at_unix_ns)} by {it.created_by}{why}"
+    if it.ended_at_unix_ns is not None:
+        yield f"  over since {instant(it.ended_at_unix_ns)}"
+    else:
+        yield f"  here for {age((now - view.step_since_unix_ns) / 1e9)}"
+    if view.freeze is not None:
+        yield f"  frozen: {view.freeze}"
+    if view.demands:
+        yield f"  may be asked of it: {', '.join(view.demands)}"
+
+
+def _steps(view: RolloutDetail) -> str:
+    rows = [("STEP", "SHARE", "AT LEAST", "THEN", "PLACE")]
+    rows += [
+        (
+            str(each.number),
+            share_words(each.share),
+            age(each.for_seconds),
+            "a person" if each.pause else "by itself",
+            each.place,
+        )
+        for each in view.steps
+    ]
+    return table(rows)
+
+
+def _arms(view: RolloutDetail) -> str:
+    heads = ("ARM", "SHARE", "MODEL", "ENGINE CONFIG", "POLICY", "REPLICAS READY")
+    return table([heads, _arm("stable", view.stable), _arm("candidate", view.candidate)])
+
+
+def _arm(name: str, arm: ArmView) -> tuple[str, ...]:
+    replicas = "shared" if arm.num_replicas is None else f"{arm.num_ready} of {arm.num_replicas}"
+    return name, share_words(arm.share), arm.model, arm.engine_config, arm.policy, replicas
+
+
+def _look(view: RolloutDetail) -> Iterator[str]:
+    """The last look, or of one that is over what it was decided by."""
+    look = view.look
+    if look is not None:
+        yield f"Analysis, {age(look.age_seconds)} ago: {look.verdict}: {look.reason}"
+        yield from _inside(_comparisons(look.comparisons))
+        return
+    decided = next((each for each in reversed(view.moves) if each.comparisons), None)
+    if decided is None:
+        yield "Analysis: nothing was looked at yet"
+        return
+    yield f"Analysis when it was {decided.state}, {instant(decided.at_unix_ns)}"
+    yield from _inside(_comparisons(decided.comparisons or []))
+
+
+def _comparisons(comparisons: Sequence[ComparisonView]) -> str:
+    heads = ("MEASURE", "CANDIDATE LESS STABLE", "IS WITHIN", "NO HARM", "SAYS")
+    rows = [(*heads, "STABLE", "CANDIDATE", "UNMATCHED")]
+    rows += [
+        (
+            each.measure,
+            estimate_words(each),
+            interval_words(each),
+            margin_words(each),
+            says_of(each),
+            f"{each.num_stable:,}",
+            f"{each.num_candidate:,}",
+            f"{each.num_unmatched:,}",
+        )
+        for each in comparisons
+    ]
+    return table(rows)
+
+
+def _move(move: MoveView) -> tuple[str, ...]:
+    return (
+        instant(move.at_unix_ns),
+        move.state,
+        f"{move.step} ({share_words(move.share)})",
+        move.actor,
+        move.reason,
+    )
+
+
+def _inside(text: str) -> list[str]:
+    return indented(text).splitlines()

@@ -48,7 +48,7 @@ def burning_alerts(standing: Standing, links: Links, now_unix_ns: int) -> Iterat
             started_at_unix_ns=now_unix_ns,
             contract_revision=promise.contract_revision,
             runbook_url=links.runbook("budget-burn"),
-            dashboard_url=links.deployment(promise.deployment),
+            dashboard_url=links.budget(promise.deployment),
             team=promise.alerting.team,
         )
 

@@ -57,7 +57,7 @@ def _lines(notice: Notice) -> Iterator[str]:
 def _line(alert: Alert) -> str:
     links = [
         f"<{_link(url)}|{name}>"
-        for name, url in (("Runbook", alert.runbook_url), ("Deployment", alert.dashboard_url))
+        for name, url in (("Runbook", alert.runbook_url), ("Dashboard", alert.dashboard_url))
         if url
     ]
     told = f"• *{_escaped(alert.summary)}*{_grade(alert)}: {_escaped(alert.description)}"

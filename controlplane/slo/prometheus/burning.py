@@ -124,7 +124,7 @@ def _alert(promise: Promise, threshold: Threshold, links: Links) -> AlertRule:
             "summary": f"The error budget of {promise.deployment} {promise.name} is burning",
             "description": _description(promise, threshold),
             "runbook_url": links.runbook("budget-burn"),
-            "dashboard_url": links.deployment(promise.deployment),
+            "dashboard_url": links.budget(promise.deployment),
             names.LABEL_CONTRACT_REVISION: promise.contract_revision,
         },
     )

@@ -36,7 +36,7 @@ class ContractTicket:
                 "summary": self.summary,
                 "description": self.description,
                 "runbook_url": links.runbook(self.runbook),
-                "dashboard_url": links.deployment(promise.deployment),
+                "dashboard_url": links.budget(promise.deployment),
                 names.LABEL_CONTRACT_REVISION: promise.contract_revision,
             },
         )

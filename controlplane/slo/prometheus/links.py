@@ -19,6 +19,10 @@ class Links:
         """One of its pages, as it stands: also with templates of Prometheus in it."""
         return f"{self.console_url.rstrip('/')}/{path}"
 
+    def budget(self, deployment: str) -> str:
+        """Where its objectives, what is left of their budgets and who spent it are drawn."""
+        return f"{self.console_url.rstrip('/')}/slo/{quote(deployment)}"
+
     def deployment(self, name: str) -> str:
         """Where one deployment is drawn."""
         return f"{self.console_url.rstrip('/')}/deployments/{quote(name)}"

@@ -133,7 +133,7 @@ def compile_terms(terms: AdmissionPolicyTerms) -> CompiledPolicy:
         contract=None,
         replicas=(),
     )
-    return compile_snapshot(Snapshot(version=1, deployments=(deployment,))).policies["bench"]
+    return compile_snapshot(Snapshot(version=1, deployments=(deployment,))).policy_of(deployment)
 
 
 def cases(waiting: Sequence[int]) -> list[Case]:

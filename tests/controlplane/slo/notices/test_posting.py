@@ -162,7 +162,7 @@ def test_who_took_it_has_taken_it_whatever_else_is_not_said(
     began = time.monotonic()
     with _dripping(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", num_drops) as url:
         assert post_json(Address(url, {}), {}) == "HTTP 200"
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 20
 
 
 def test_an_answer_that_is_cut_off_is_quoted_as_far_as_it_came() -> None:
@@ -176,7 +176,7 @@ def test_an_answer_that_is_cut_off_is_quoted_as_far_as_it_came() -> None:
 @pytest.mark.parametrize(
     ("begins", "said"),
     [
-        pytest.param(b"HTTP/1.1 200 OK\r\nX-Slow: ", "no answer within 0.5 s", id="head"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nX-Slow: ", "no answer within 3 s", id="head"),
         pytest.param(
             b"HTTP/1.1 500 X\r\nContent-Length: 1000\r\n\r\n", "HTTP 500: aaaa", id="body"
         ),
@@ -185,13 +185,14 @@ def test_an_answer_that_is_cut_off_is_quoted_as_far_as_it_came() -> None:
 def test_an_answer_that_drips_is_waited_for_no_longer_than_any(
     monkeypatch: pytest.MonkeyPatch, begins: bytes, said: str
 ) -> None:
-    monkeypatch.setattr(posting, "_DEADLINE_SECONDS", 0.5)
-    monkeypatch.setattr(posting, "_SECONDS", 0.4)
+    # Longer than it takes a busy machine to begin, and much less than all drops would.
+    monkeypatch.setattr(posting, "_DEADLINE_SECONDS", 3)
+    monkeypatch.setattr(posting, "_SECONDS", 2)
     began = time.monotonic()
-    with _dripping(begins, 200) as url:
+    with _dripping(begins, 1500) as url:
         with pytest.raises(NotifyError, match=said):
             post_json(Address(url, {}), {})
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 20
 
 
 @pytest.mark.parametrize(

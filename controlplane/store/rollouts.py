@@ -299,7 +299,7 @@ def _read(row: RolloutRow, revisions: dict[int, Revision]) -> StoredRollout:
         deployment=row.deployment,
         stable=_arm(_stable_ids(row), revisions),
         candidate=_arm(_candidate_ids(row), revisions),
-        spec=RolloutSpec.model_validate(row.spec),
+        spec=RolloutSpec.model_validate(row.spec, strict=False),
         progress=_progress(row),
         created_by=row.created_by,
         created_reason=row.created_reason,

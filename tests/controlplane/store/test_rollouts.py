@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from controlplane.rollouts.machine import Demand, RolloutState, UnmetDemandError
+from controlplane.rollouts.strategy import OnTimeout
 from controlplane.specs.kind import Kind
 from controlplane.store.audit import AuditFilter, list_events
 from controlplane.store.database import Database
@@ -97,6 +98,12 @@ def test_another_model_or_policy_is_tried_and_what_runs_stays(
     assert rollout.has_own_replicas is has_own_replicas
     assert (rollout.progress.state, rollout.created_by) == (RolloutState.WAITING, "bob")
     assert [step.share for step in rollout.strategy.steps] == [0.05, 0.5]
+
+
+def test_what_becomes_of_an_undecided_step_is_read_back(rolling: Database) -> None:
+    aborting = ROLLING.replace("steps:", "on_timeout: abort, steps:")
+    apply(rolling, aborting, OTHER_POLICY)
+    assert last(rolling).strategy.on_timeout is OnTimeout.ABORT
 
 
 def test_a_contract_and_the_number_of_replicas_move_at_once(rolling: Database) -> None:

@@ -26,6 +26,7 @@ FOR_OPERATORS = frozenset(
     {
         ("POST", "/api/v1/apply"),
         ("POST", "/api/v1/overrides"),
+        ("POST", "/api/v1/plan"),
         ("POST", "/api/v1/slo/test-alert"),
         ("DELETE", "/api/v1/overrides/{override_id}"),
         ("POST", "/api/v1/rollouts/{number}/{asked}"),

@@ -22,7 +22,9 @@ from controlplane.api.config_views import (
 )
 from controlplane.api.errors import InvalidBody
 from controlplane.api.free_text import FreeText
+from controlplane.api.planned_apply import require_results, require_world
 from controlplane.api.slo_observed import seen_pages
+from controlplane.rollouts.change_plan.change_plan import PlannedApply
 from controlplane.specs.documents import ParsedDocuments, parse_documents
 from controlplane.specs.installed import INSTALLED_CHECKS
 from controlplane.specs.kind import Kind, UnknownKindError, find_kind
@@ -47,7 +49,7 @@ from controlplane.store.revisions import (
 
 router = APIRouter(prefix="/api/v1", tags=["config"])
 
-_MAX_FILES = 200
+MAX_FILES = 200
 
 
 class File(BaseModel):
@@ -65,11 +67,13 @@ class ApplyRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    files: Annotated[list[File], Field(min_length=1, max_length=_MAX_FILES)]
+    files: Annotated[list[File], Field(min_length=1, max_length=MAX_FILES)]
     author: Annotated[FreeText, Field(min_length=1, max_length=128)] = "unknown"
     reason: Annotated[FreeText, Field(max_length=1024)] = ""
     dry_run: bool = False
     """Check and say what would change; change nothing."""
+    plan: PlannedApply | None = None
+    """Of a plan that is to be applied exactly: what it rests on, and what is to come of it."""
 
 
 class ApplyResponse(BaseModel):
@@ -88,7 +92,10 @@ class RefusedResponse(BaseModel):
 @router.post(
     "/apply",
     response_model=ApplyResponse,
-    responses={422: {"model": RefusedResponse | InvalidBody}},
+    responses={
+        409: {"description": "A plan was to be applied, and the world has moved since."},
+        422: {"model": RefusedResponse | InvalidBody},
+    },
 )
 def apply(body: ApplyRequest, request: Request) -> Any:
     """Apply documents, all or none. 422 lists every problem of every file."""
@@ -97,18 +104,22 @@ def apply(body: ApplyRequest, request: Request) -> Any:
     pages = seen_pages(request.app.state.observed)
     with _database(request).reading() as session:
         loaded = parsed.against(StoreCatalog(session), pages)
-    problems = (*loaded.problems, *_untold(request, parsed))
+    problems = (*loaded.problems, *find_untold(request, parsed))
     if problems:
-        return _refuse(problems)
+        return refuse(problems)
     with _database(request).session() as session:
         # Again: what they refer to may have changed meanwhile, and now nothing can.
         loaded = parsed.against(StoreCatalog(session), pages)
         if loaded.problems:
-            return _refuse(loaded.problems)
+            return refuse(loaded.problems)
+        if body.plan is not None:
+            require_world(session, body.plan)
         # A dry run does all the same work, and then takes it back.
         attempt = session.begin_nested()
         author = actor_of(principal_of(request), body.author)
         applied = apply_documents(session, loaded.documents, author=author, reason=body.reason)
+        if body.plan is not None:
+            require_results(applied, body.plan)
         if body.dry_run:
             attempt.rollback()
     if not body.dry_run and any(each.change is not Change.UNCHANGED for each in applied):
@@ -119,7 +130,7 @@ def apply(body: ApplyRequest, request: Request) -> Any:
     )
 
 
-def _untold(request: Request, parsed: ParsedDocuments) -> list[Problem]:
+def find_untold(request: Request, parsed: ParsedDocuments) -> list[Problem]:
     """Budgets that this control plane could not tell."""
     kept_days = request.app.state.retention.retention.count_days
     return [each for item in parsed.loaded for each in check_window(item, kept_days)]
@@ -183,7 +194,7 @@ def read_changes(
         return [view_change(change) for change in changes]
 
 
-def _refuse(problems: Sequence[Problem]) -> JSONResponse:
+def refuse(problems: Sequence[Problem]) -> JSONResponse:
     refused = RefusedResponse(problems=[view_problem(each) for each in problems])
     return JSONResponse(refused.model_dump(), status_code=422)
 

@@ -19,6 +19,7 @@ from controlplane.api.config_export import router as export_router
 from controlplane.api.config_history import router as history_router
 from controlplane.api.deployments import router as deployments_router
 from controlplane.api.errors import add_error_handlers
+from controlplane.api.plan import router as plan_router
 from controlplane.api.replicas import router as replicas_router
 from controlplane.operator.feed import SnapshotFeed
 from controlplane.operator.installed import InstalledPlugins
@@ -40,10 +41,17 @@ class ConfigServer:
 
     url: str
     http: httpx.Client
+    app: FastAPI
     observed: ObservedState = field(default_factory=ObservedState)
     """What the operator would have seen."""
     announcements: list[int] = field(default_factory=list)
     """Length of the config's history at each announcement."""
+
+    @property
+    def request_db(self) -> Database:
+        """Where requests are recorded."""
+        made: Database = self.app.state.request_db
+        return made
 
 
 @contextmanager
@@ -52,10 +60,11 @@ def serve_config(folder: Path, database: Database | None = None) -> Iterator[Con
     database = database or config_database(folder)
     listener = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    served = ConfigServer(url, httpx.Client(base_url=url))
     app = FastAPI()
+    served = ConfigServer(url, httpx.Client(base_url=url), app)
     app.include_router(router)
     app.include_router(export_router)
+    app.include_router(plan_router)
     app.include_router(history_router)
     app.include_router(replicas_router)
     app.include_router(deployments_router)

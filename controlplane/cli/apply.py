@@ -1,13 +1,14 @@
 """`pilothouse apply`: files become the desired state."""
 
-from typing import NoReturn
+from pathlib import Path
+from typing import Any
 
 import click
 
 from controlplane.cli.author import default_author
-from controlplane.cli.client import RefusedError, convert_answer, post_json, url_option
+from controlplane.cli.client import convert_answer, post_json, url_option
 from controlplane.cli.examples import examples
-from controlplane.cli.exit_codes import ExitCode
+from controlplane.cli.options import check_duration, files_option
 from controlplane.cli.terminal import say
 
 
@@ -16,82 +17,96 @@ from controlplane.cli.terminal import say
         ("pilothouse apply -f conf/ --reason 'first install'", "a folder, whole"),
         ("pilothouse apply -f policy.yaml --dry-run", "check and say what would change"),
         ("pilothouse apply -f -", "documents on standard input"),
+        ("pilothouse apply --plan policy.plan --watch", "exactly what a plan said; follow it"),
     )
 )
+@files_option(required=False)
 @click.option(
-    "-f",
-    "--file",
-    "files",
-    multiple=True,
-    required=True,
-    metavar="FILE|DIR|-",
-    type=click.Path(),
-    help="A file, a folder (all its .yaml, .yml and .json files), or - for standard input. May be "
-    "given several times.",
+    "--plan",
+    "plan_from",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Instead of -f: what `pilothouse plan --save FILE` kept, exactly. It is refused, with "
+    "what has moved, where the world is not any more as it was planned.",
 )
 @click.option("--reason", default="", help="Why; it stays with the revisions.")
 @click.option("--author", default=None, help="Who; by default the user who runs this.")
 @click.option("--dry-run", is_flag=True, help="Check and say what would change; change nothing.")
+@click.option(
+    "--watch",
+    is_flag=True,
+    help="Then follow the deployments that this moves, until all are settled or a rollout has "
+    "ended; Ctrl-C ends the watching and takes nothing back.",
+)
+@click.option(
+    "--timeout",
+    default="30m",
+    show_default=True,
+    metavar="TIME",
+    callback=check_duration,
+    help="With --watch: for how long at most, as 90s or 2h.",
+)
 @url_option
-def apply(files: tuple[str, ...], reason: str, author: str | None, dry_run: bool, url: str) -> None:
+def apply(
+    files: tuple[str, ...],
+    plan_from: Path | None,
+    reason: str,
+    author: str | None,
+    dry_run: bool,
+    watch: bool,
+    timeout: str,
+    url: str,
+) -> None:
     """Make what the files say the desired state: all of it, or nothing.
 
     Every document becomes a numbered revision; one that says what it said before stays as it
     is. With a mistake anywhere, exit code 2: every mistake is named with its place, and nothing
-    was applied.
-    """
-    # Imported here: they cost more than the rest of the command line together.
-    from controlplane.cli.config_files import read_files
-    from controlplane.specs.documents import load_documents
+    was applied. `pilothouse plan` says beforehand what it would do.
 
-    texts = read_files(files)
-    local = load_documents(texts)
-    if local.problems:
-        _refuse([str(problem) for problem in local.problems])
-    if not local.documents:
-        raise click.UsageError("the files hold no documents")
-    body = {
-        "files": [{"name": name, "text": text} for name, text in texts],
+    With --watch the status is 0 where every deployment has come to what is desired of it, and 1
+    where a rollout was aborted, or the time was over.
+    """
+    from controlplane.cli.apply_watch import Watch
+
+    if bool(files) == (plan_from is not None):
+        raise click.UsageError("give either files with -f, or a saved plan with --plan")
+    body = _body(files, plan_from) | {
         "author": author or default_author(),
         "reason": reason,
         "dry_run": dry_run,
     }
+    watched = Watch(url) if watch and not dry_run else None
     _send(url, body)
     if dry_run:
         say("dry run: nothing was changed")
+    if watched is not None:
+        raise SystemExit(watched.follow(timeout))
 
 
-def _send(url: str, body: dict[str, object]) -> None:
-    from controlplane.cli.answers import ApplyAnswer, ProblemAnswer, RefusalAnswer
-    from controlplane.specs.problem import Problem
+def _body(files: tuple[str, ...], plan_from: Path | None) -> dict[str, Any]:
+    """The documents, and of a plan what it rests on."""
+    # Imported here: they cost more than the rest of the command line together.
+    from controlplane.cli.config_files import read_files
+    from controlplane.cli.local_check import check_locally
 
-    def text(problem: ProblemAnswer) -> str:
-        return str(
-            Problem(
-                file=problem.file,
-                line=problem.line,
-                column=problem.column,
-                key=problem.key,
-                message=problem.message,
-            )
-        )
+    if plan_from is None:
+        texts, planned = read_files(files), {}
+    else:
+        from controlplane.cli.plan_file import read_plan
 
-    try:
+        saved = read_plan(plan_from)
+        texts, planned = saved.files, {"plan": saved.body}
+    check_locally(texts)
+    return {"files": [{"name": name, "text": text} for name, text in texts]} | planned
+
+
+def _send(url: str, body: dict[str, Any]) -> None:
+    from controlplane.cli.answers import ApplyAnswer
+    from controlplane.cli.local_check import problem_text, told_problems
+
+    with told_problems(url):
         answer = convert_answer(url, post_json(url, "/api/v1/apply", body), ApplyAnswer)
-    except RefusedError as error:
-        if error.status_code == 422 and isinstance(error.body, dict) and "detail" not in error.body:
-            refusal = convert_answer(url, error.body, RefusalAnswer)
-            _refuse([text(problem) for problem in refusal.problems])
-        raise
     for warning in answer.warnings:
-        say(f"warning: {text(warning)}", is_error=True)
+        say(f"warning: {problem_text(warning)}", is_error=True)
     for applied in answer.applied:
         say(f"{applied.kind} {applied.revision} {applied.change}")
-
-
-def _refuse(problems: list[str]) -> NoReturn:
-    for problem in problems:
-        say(problem, is_error=True)
-    count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-    say(f"{count}; nothing was applied", is_error=True)
-    raise SystemExit(ExitCode.USAGE)

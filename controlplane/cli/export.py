@@ -25,7 +25,7 @@ output_option = table_option("what was done, for programs.")
     name="export",
     epilog=examples(
         ("pilothouse export -o conf-2026-12", "into a folder that is not there yet"),
-        ("pilothouse apply -f conf-2026-12 --dry-run", "whether it is still what is stored"),
+        ("pilothouse plan -f conf-2026-12", "whether it is still what is stored"),
     )
     + "\n\n"
     + _WHICH,

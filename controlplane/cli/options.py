@@ -106,6 +106,21 @@ def database_options(command: Command) -> Command:
     return state_dir_option(config_url_option(requests_url_option(command)))
 
 
+def files_option(*, required: bool) -> Callable[[Command], Command]:
+    """Of commands that read documents."""
+    return click.option(
+        "-f",
+        "--file",
+        "files",
+        multiple=True,
+        required=required,
+        metavar="FILE|DIR|-",
+        type=click.Path(),
+        help="A file, a folder (all its .yaml, .yml and .json files), or - for standard input. "
+        "May be given several times.",
+    )
+
+
 since_option = click.option(
     "--since",
     "--from",

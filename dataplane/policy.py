@@ -266,6 +266,10 @@ class OverrideKind(StrEnum):
     """New requests go to these replicas alone."""
     BYPASS = "bypass"
     """Nothing is refused, shed, degraded or given up for a limit's sake."""
+    FORCE_ARM = "force_arm"
+    """All requests are those of one arm of the rollout that is under way."""
+    FREEZE = "freeze"
+    """No rollout goes forward; gateways have nothing to do for it, and are not told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,6 +292,8 @@ class Override:
     """Of a bypass: only this class; None: every class."""
     tenant: str | None = None
     """Of a bypass: only this tenant; None: every tenant."""
+    arm: Arm | None = None
+    """Of a forced arm."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

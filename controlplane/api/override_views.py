@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dataplane.admission.overrides import describe_effect
+from dataplane.policy import OverrideKind
 from dataplane.report import GatewayReport
 
 if TYPE_CHECKING:  # whoever only reads answers (the command line) does without the database
@@ -17,7 +18,7 @@ class OverrideView:
 
     override_id: str
     kind: str
-    """pin_policy, pin_replicas or bypass."""
+    """pin_policy, pin_replicas, bypass, force_arm or freeze."""
     deployment: str
     effect: str
     """What it does, in words."""
@@ -29,6 +30,8 @@ class OverrideView:
     """Of a bypass; None: every class."""
     tenant: str | None
     """Of a bypass; None: every tenant."""
+    arm: str | None
+    """Of a forced arm: stable or candidate."""
     reason: str
     created_by: str
     created_at_unix_ns: int
@@ -61,7 +64,7 @@ def view_override(
     told = {
         report.name: stored.override_id in {each.override_id for each in report.overrides or ()}
         for report in gateways
-        if not report.is_draining
+        if not report.is_draining and stored.kind is not OverrideKind.FREEZE
     }
     ended_at = stored.ended_at_unix_ns
     return OverrideView(
@@ -73,6 +76,7 @@ def view_override(
         replicas=list(stored.replica_ids),
         request_class=stored.request_class,
         tenant=stored.tenant,
+        arm=stored.arm,
         reason=stored.reason,
         created_by=stored.created_by,
         created_at_unix_ns=stored.created_at_unix_ns,
@@ -94,4 +98,5 @@ def effect_of(stored: "StoredOverride") -> str:
         replica_ids=stored.replica_ids,
         request_class=stored.request_class,
         tenant=stored.tenant,
+        arm=stored.arm,
     )

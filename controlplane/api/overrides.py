@@ -28,6 +28,7 @@ from controlplane.store.overrides import (
     list_in_force,
     list_overrides,
 )
+from dataplane.arm import Arm
 from dataplane.clock import wall_clock
 from dataplane.policy import OverrideKind
 from dataplane.report import GatewayReport
@@ -60,6 +61,8 @@ class OverrideRequest(BaseModel):
     """For bypass: only this class."""
     tenant: Name | None = None
     """For bypass: only this tenant."""
+    arm: Arm | None = None
+    """For force_arm: which takes all requests of the rollout that is under way."""
 
 
 @router.get("/overrides")
@@ -78,7 +81,8 @@ def get_overrides(
     responses={409: {"description": "Nothing could enforce it."}},
 )
 def create_override(body: OverrideRequest, request: Request) -> OverrideView:
-    """Pin a policy or replicas, or lift the limits, for a time. To extend one, make another."""
+    """Pin a policy or replicas, lift the limits, freeze rollouts or force one arm, for a time. To
+    extend one, make another."""
     wanted = NewOverride(
         kind=body.kind,
         deployment=body.deployment,
@@ -88,6 +92,7 @@ def create_override(body: OverrideRequest, request: Request) -> OverrideView:
         replica_ids=tuple(body.replicas),
         request_class=body.request_class,
         tenant=body.tenant,
+        arm=body.arm,
         may_be_longer=body.may_be_longer,
     )
     try:

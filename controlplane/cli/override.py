@@ -31,7 +31,7 @@ deployment_argument = click.argument("deployment", shell_complete=complete_deplo
 
 @click.group()
 def override() -> None:
-    """Pin or bypass a policy for a time: break-glass.
+    """Pin or bypass a policy, freeze or force a rollout, for a time: break-glass.
 
     Gateways enforce an override from their snapshot, also while the control plane is away, and
     end it at its time on their own clock. Until then it is on every page of the console, in the
@@ -129,6 +129,77 @@ def bypass(
     _make(url, body | given | {"may_be_longer": may_be_longer}, output)
 
 
+@override.command(
+    epilog=examples(
+        ("pilothouse override freeze chat --for 8h --reason 'quarter end'", "of one deployment"),
+        (
+            "pilothouse override freeze --all --for 8h --reason 'quarter end'",
+            "of all that there are",
+        ),
+    )
+)
+@click.argument("deployment", required=False, shell_complete=complete_deployments)
+@click.option("--all", "is_of_all", is_flag=True, help="Of every deployment that there is now.")
+@lasts_option
+@longer_option
+@reason_option
+@output_option
+@url_option
+def freeze(
+    deployment: str | None,
+    is_of_all: bool,
+    lasts: str,
+    may_be_longer: bool,
+    reason: str,
+    output: str,
+    url: str,
+) -> None:
+    """Let no rollout of DEPLOYMENT go forward.
+
+    What is under way stays at its step, and still comes back where its candidate does worse.
+    """
+    if (deployment is None) != is_of_all:
+        raise click.UsageError("give either DEPLOYMENT or --all")
+    names = [deployment] if deployment else _deployments(url)
+    for name in names:
+        body = {"kind": "freeze", "deployment": name, "lasts": lasts, "reason": reason}
+        _make(url, body | {"may_be_longer": may_be_longer}, output)
+
+
+@override.command(
+    epilog=examples(
+        (
+            "pilothouse override force chat --arm stable --for 1h --reason 'looking into it'",
+            "away from the candidate, without aborting",
+        ),
+    )
+)
+@deployment_argument
+@click.option(
+    "--arm", type=click.Choice(["stable", "candidate"]), required=True, help="Takes all requests."
+)
+@lasts_option
+@longer_option
+@reason_option
+@output_option
+@url_option
+def force(
+    deployment: str,
+    arm: str,
+    lasts: str,
+    may_be_longer: bool,
+    reason: str,
+    output: str,
+    url: str,
+) -> None:
+    """Send all requests of DEPLOYMENT to one arm of its rollout.
+
+    The rollout stays where it is; afterwards its step's share is in force again.
+    """
+    body = {"kind": "force_arm", "deployment": deployment, "arm": arm, "lasts": lasts}
+    _make(url, body | {"reason": reason, "may_be_longer": may_be_longer}, output)
+
+
 @override.command("list", epilog=examples(("pilothouse override list --all", "ended ones too")))
 @click.option("--all", "include_ended", is_flag=True, help="Those that ended as well.")
 @output_option
@@ -166,6 +237,10 @@ def end(override_id: str, reason: str, url: str) -> None:
 def get_overrides(url: str, include_ended: bool) -> Any:
     """What the API answers."""
     return get_json(url, "/api/v1/overrides", all=str(include_ended).lower(), limit=1000)
+
+
+def _deployments(url: str) -> list[str]:
+    return [each["name"] for each in get_json(url, "/api/v1/config/Deployment")]
 
 
 def _make(url: str, body: dict[str, Any], output: str) -> None:

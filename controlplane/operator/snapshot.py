@@ -42,6 +42,7 @@ from dataplane.policy import (
     AdmissionPolicyTerms,
     DeploymentPolicy,
     Override,
+    OverrideKind,
     ReplicaEndpoint,
     RolloutTerms,
     Snapshot,
@@ -116,6 +117,8 @@ def enforced_overrides(stored: Sequence[StoredOverride]) -> list[Override]:
     it must not keep the others, nor the whole snapshot, from being enforced."""
     found = []
     for each in stored:
+        if each.kind is OverrideKind.FREEZE:
+            continue
         try:
             found.append(_override(each))
         except StoredDocumentError as error:
@@ -136,6 +139,7 @@ def _override(stored: StoredOverride) -> Override:
         replica_ids=stored.replica_ids,
         request_class=stored.request_class,
         tenant=stored.tenant,
+        arm=stored.arm,
     )
 
 

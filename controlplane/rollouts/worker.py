@@ -6,7 +6,7 @@ on from what is stored.
 """
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ import structlog
 from controlplane.operator.observed import ObservedState
 from controlplane.store.database import Database
 from dataplane.clock import WallClock, wall_clock
+from dataplane.policy import OverrideKind
 
 if TYPE_CHECKING:
     from controlplane.operator.operator import Operator
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from controlplane.rollouts.machine import Facts
     from controlplane.rollouts.verdict import Decision
     from controlplane.store.deployments import DesiredDeployment
+    from controlplane.store.overrides import StoredOverride
     from controlplane.store.rollouts import StoredRollout
 
 _TURN_SECONDS = 1.0
@@ -41,6 +43,14 @@ class Look:
     step_since_unix_ns: int
     comparisons: "list[Comparison]"
     decision: "Decision"
+
+
+def find_freeze(in_force: "Sequence[StoredOverride]", deployment: str) -> str | None:
+    """Why no rollout of the deployment goes forward, by the newest override that says so."""
+    for each in in_force:
+        if each.kind is OverrideKind.FREEZE and each.deployment == deployment:
+            return f"{each.created_by}: {each.reason}"
+    return None
 
 
 class RolloutWorker:
@@ -159,6 +169,7 @@ class RolloutWorker:
             is_candidate_ready=self._is_ready(deployment, rollout),
             decision=None if look is None else look.decision,
             hard_stop=self._find_hard_stop(rollout),
+            freeze=find_freeze(self._observed.overrides(), rollout.deployment),
         )
 
     def _is_ready(self, deployment: "DesiredDeployment", rollout: "StoredRollout") -> bool:

@@ -23,6 +23,7 @@ from controlplane.store.replicas import list_unended
 from controlplane.store.revision import Revision, read_revision
 from controlplane.store.revisions import find_latest, find_revision
 from controlplane.store.tables import OverrideRow, RevisionRow
+from dataplane.arm import Arm
 from dataplane.clock import WallClock, wall_clock
 from dataplane.policy import OverrideKind
 
@@ -51,6 +52,7 @@ class NewOverride:
     replica_ids: tuple[str, ...] = ()
     request_class: str | None = None
     tenant: str | None = None
+    arm: Arm | None = None
     may_be_longer: bool = False
     """It may last for more than a day."""
 
@@ -66,6 +68,7 @@ class StoredOverride:
     replica_ids: tuple[str, ...]
     request_class: str | None
     tenant: str | None
+    arm: Arm | None
     reason: str
     created_by: str
     created_at_unix_ns: int
@@ -102,6 +105,7 @@ def add_override(
         replica_ids=list(wanted.replica_ids),
         request_class=wanted.request_class,
         tenant=wanted.tenant,
+        arm=None if wanted.arm is None else wanted.arm.value,
         reason=wanted.reason,
         created_by=actor,
         created_at_unix_ns=now,
@@ -215,11 +219,14 @@ def _check_scope(
         "replicas": bool(wanted.replica_ids),
         "request_class": wanted.request_class is not None,
         "tenant": wanted.tenant is not None,
+        "arm": wanted.arm is not None,
     }
     takes = {
         OverrideKind.PIN_POLICY: {"policy"},
         OverrideKind.PIN_REPLICAS: {"replicas"},
         OverrideKind.BYPASS: {"request_class", "tenant"},
+        OverrideKind.FORCE_ARM: {"arm"},
+        OverrideKind.FREEZE: set(),
     }[wanted.kind]
     strange = [name for name, is_given in given.items() if is_given and name not in takes]
     if strange:
@@ -230,6 +237,17 @@ def _check_scope(
         case OverrideKind.BYPASS:
             _check_class(wanted, _enforced_policy(session, wanted, desired, now_unix_ns))
             _check_tenant(session, wanted.tenant)
+        case OverrideKind.FORCE_ARM:
+            _check_arm(wanted, desired)
+
+
+def _check_arm(wanted: NewOverride, desired: DesiredDeployment) -> None:
+    if wanted.arm is None:
+        raise OverrideError(f"arm: say which, {' or '.join(Arm)}")
+    if desired.rollout is None:
+        raise OverrideError(
+            f"deployment: no rollout of {wanted.deployment} is under way: it has one arm alone"
+        )
 
 
 def _check_replicas(session: Session, wanted: NewOverride) -> None:
@@ -328,6 +346,7 @@ def _facts(session: Session, row: OverrideRow) -> dict[str, Any]:
         "replicas": row.replica_ids or None,
         "request_class": row.request_class,
         "tenant": row.tenant,
+        "arm": row.arm,
         "until_unix_ns": row.until_unix_ns,
     }
     return {name: value for name, value in facts.items() if value is not None}
@@ -344,6 +363,7 @@ def _read(session: Session, row: OverrideRow) -> StoredOverride:
         replica_ids=tuple(row.replica_ids),
         request_class=row.request_class,
         tenant=row.tenant,
+        arm=None if row.arm is None else Arm(row.arm),
         reason=row.reason,
         created_by=row.created_by,
         created_at_unix_ns=row.created_at_unix_ns,

@@ -120,12 +120,14 @@ class OverrideRow(ConfigBase):
 
     override_id: Mapped[str] = mapped_column(String(16), primary_key=True)
     kind: Mapped[str] = mapped_column(String(16))
-    """pin_policy, pin_replicas or bypass."""
+    """pin_policy, pin_replicas, bypass, force_arm or freeze."""
     deployment: Mapped[str] = mapped_column(String(128))
     policy_revision_id: Mapped[int | None] = mapped_column(ForeignKey("revisions.id"))
     replica_ids: Mapped[list[str]] = mapped_column(JSON)
     request_class: Mapped[str | None] = mapped_column(String(128))
     tenant: Mapped[str | None] = mapped_column(String(128))
+    arm: Mapped[str | None] = mapped_column(String(16))
+    """Of a forced one: stable or candidate."""
     reason: Mapped[str] = mapped_column(String(1024))
     created_by: Mapped[str] = mapped_column(String(128))
     created_at_unix_ns: Mapped[int] = mapped_column(BigInteger)

@@ -13,6 +13,7 @@ may hold such a request, nobody who waits is shed.
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 
+from dataplane.arm import Arm
 from dataplane.decision import AppliedOverride
 from dataplane.policy import (
     AdmissionPolicyTerms,
@@ -21,6 +22,7 @@ from dataplane.policy import (
     Override,
     OverrideKind,
     QueueLimits,
+    RolloutTerms,
     Snapshot,
 )
 
@@ -52,7 +54,8 @@ def in_force(snapshot: Snapshot, ended: Set[str] = frozenset()) -> Snapshot:
     active = tuple(each for each in snapshot.overrides if each.override_id not in ended)
     deployments = tuple(_pinned(each, active) for each in snapshot.deployments)
     rollouts = tuple(
-        replace(each, candidate=_pinned(each.candidate, active)) for each in snapshot.rollouts
+        replace(each, candidate=_pinned(each.candidate, active), share=_share(each, active))
+        for each in snapshot.rollouts
     )
     return replace(snapshot, deployments=deployments, rollouts=rollouts, overrides=active)
 
@@ -88,6 +91,7 @@ def applied_to(
     touching = [
         find_pin(mine, deployment, OverrideKind.PIN_POLICY),
         find_pin(mine, deployment, OverrideKind.PIN_REPLICAS),
+        find_pin(mine, deployment, OverrideKind.FORCE_ARM),
         None if request_class is None else find_bypass(mine, deployment, tenant, request_class),
     ]
     return tuple(
@@ -105,6 +109,7 @@ def effect_of(override: Override) -> str:
         replica_ids=override.replica_ids,
         request_class=override.request_class,
         tenant=override.tenant,
+        arm=override.arm,
     )
 
 
@@ -115,6 +120,7 @@ def describe_effect(
     replica_ids: Sequence[str],
     request_class: str | None,
     tenant: str | None,
+    arm: str | None,
 ) -> str:
     """The same words wherever an override is shown."""
     match kind:
@@ -126,6 +132,10 @@ def describe_effect(
             of = "" if request_class is None else f" for class {request_class}"
             by = "" if tenant is None else f" for tenant {tenant}"
             return f"limits are off{of}{by}"
+        case OverrideKind.FORCE_ARM:
+            return f"all requests go to the {arm} arm of its rollout"
+        case OverrideKind.FREEZE:
+            return "no rollout of it goes forward"
 
 
 def without_limits(terms: AdmissionPolicyTerms) -> AdmissionPolicyTerms:
@@ -161,6 +171,13 @@ def _pinned(deployment: DeploymentPolicy, active: tuple[Override, ...]) -> Deplo
         policy=_without_shedding(terms, deployment.name, active),
         pinned_replicas=None if replicas is None else replicas.replica_ids,
     )
+
+
+def _share(rollout: RolloutTerms, active: tuple[Override, ...]) -> float:
+    forced = find_pin(active, rollout.deployment, OverrideKind.FORCE_ARM)
+    if forced is None:
+        return rollout.share
+    return 1.0 if forced.arm is Arm.CANDIDATE else 0.0
 
 
 def _without_shedding(

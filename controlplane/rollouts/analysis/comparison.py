@@ -3,13 +3,13 @@
 import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from controlplane.rollouts.analysis.arm_request import ArmRequest
 from controlplane.rollouts.analysis.difference import Interval, Stratum, difference
 from controlplane.rollouts.analysis.measures import MEASURES, Measure
 from controlplane.rollouts.analysis.moments import Moments
-from controlplane.rollouts.verdict import Decision, Measurement, VerdictTerms, decide
+from controlplane.rollouts.verdict import Decision, Measurement, Verdict, VerdictTerms, decide
 from dataplane.arm import Arm
 
 
@@ -136,7 +136,18 @@ def judge_step(comparisons: Sequence[Comparison]) -> Decision:
     if not applying:
         applying = list(comparisons)
     terms = VerdictTerms(metrics=tuple(each.measure.name for each in applying))
-    return decide([each.measurement for each in applying], terms)
+    decision = decide([each.measurement for each in applying], terms)
+    if decision.verdict is not Verdict.UNDECIDED:
+        return decision
+    return replace(decision, reason=_not_known(applying))
+
+
+def _not_known(applying: Sequence[Comparison]) -> str:
+    """The same for all that is open, in one sentence."""
+    still_open = [each for each in applying if each.is_good is None]
+    fewest = min(still_open, key=lambda each: min(each.num_stable, each.num_candidate))
+    names = ", ".join(each.measure.name for each in still_open)
+    return f"{names} not known yet; {fewest.measurement.why_none}"
 
 
 def analyse(requests: Sequence[tuple[Arm, ArmRequest]], terms: AnalysisTerms) -> list[Comparison]:

@@ -62,10 +62,14 @@ def upgrade() -> None:
     )
     op.create_index("rollout_moves_by_rollout", "rollout_moves", ["rollout", "id"])
     op.add_column("replicas", sa.Column("rollout", sa.BigInteger(), nullable=True))
+    op.add_column("overrides", sa.Column("arm", sa.String(length=16), nullable=True))
 
 
 def downgrade() -> None:
-    """Drop them: what is under way is as if it had been aborted."""
+    """Drop them: what is under way is as if it had been aborted. Overrides that are about rollouts
+    go with them, since nothing of before can read them."""
+    op.execute("DELETE FROM overrides WHERE kind IN ('force_arm', 'freeze')")
+    op.drop_column("overrides", "arm")
     op.drop_column("replicas", "rollout")
     op.drop_index("rollout_moves_by_rollout", table_name="rollout_moves")
     op.drop_table("rollout_moves")

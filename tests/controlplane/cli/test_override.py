@@ -92,3 +92,23 @@ def test_a_list_is_narrowed_by_deployment_and_read_by_programs() -> None:
     assert "no override is in force" in run("get", "overrides", "other*").output
     (only,) = json.loads(run("get", "overrides", "ch*", "-o", "json").output)
     assert only["override_id"] == made
+
+
+def test_rollouts_are_frozen_of_one_deployment_or_of_all() -> None:
+    for which in (["chat"], ["--all"]):
+        frozen = run("override", "freeze", *which, "--for", "8h", "--reason", "quarter end")
+        assert frozen.exit_code == 0, frozen.output
+        assert "no rollout of it goes forward" in frozen.output
+    assert run("override", "list").output.count("quarter end") == 2
+    for wrong in ([], ["chat", "--all"]):
+        refused = run("override", "freeze", *wrong, "--for", "8h", "--reason", "x")
+        assert refused.exit_code == ExitCode.USAGE
+        assert "either DEPLOYMENT or --all" in refused.output
+
+
+def test_an_arm_is_forced_only_of_a_rollout_that_is_under_way() -> None:
+    refused = run(
+        "override", "force", "chat", "--arm", "stable", "--for", "1h", "--reason", "to look"
+    )
+    assert refused.exit_code == ExitCode.FAILED
+    assert "no rollout of chat is under way" in refused.output

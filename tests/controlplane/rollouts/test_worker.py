@@ -15,10 +15,12 @@ from controlplane.rollouts.machine import RolloutState
 from controlplane.rollouts.worker import RolloutWorker
 from controlplane.store.connection import DatabaseKind
 from controlplane.store.deployments import find_deployment
+from controlplane.store.overrides import NewOverride, add_override
 from controlplane.store.records import RecordBatch, ReservoirSizes, store_batch
 from controlplane.store.revisions import apply_documents
 from controlplane.store.rollouts import StoredRollout, find_last, list_moves
 from dataplane.arm import Arm
+from dataplane.policy import OverrideKind
 from dataplane.record import RequestRecord, RolloutPlace
 from ops.sample_requests import Sample, answered, failed
 from tests.controlplane.config_documents import (
@@ -223,6 +225,25 @@ def test_one_that_fails_again_and_again_goes_back_while_it_waits(
     back = installed.go_on(1)
     assert back.progress.state is RolloutState.ABORTED
     assert "failed 2 times in a row: it ran out of memory" in back.progress.reason
+
+
+def test_while_rollouts_are_frozen_what_is_good_stays_and_what_is_bad_comes_back(
+    installed: Installation,
+) -> None:
+    installed.apply(OTHER_POLICY)
+    installed.go_on(1)
+    with installed.config_db.session() as session:
+        wanted = NewOverride(
+            kind=OverrideKind.FREEZE, deployment="chat", reason="quarter end", seconds=3600
+        )
+        frozen = add_override(session, wanted, actor="eve", clock=installed.clock)
+    installed.observed.set_overrides([frozen])
+    installed.now += 1
+    installed.requests(Arm.STABLE, 800)
+    installed.requests(Arm.CANDIDATE, 800)
+    assert installed.go_on(60).progress.step == 0
+    installed.requests(Arm.CANDIDATE, 800, failed)
+    assert installed.go_on(5).progress.state is RolloutState.ABORTED
 
 
 def test_a_control_plane_that_starts_goes_on_where_it_was(installed: Installation) -> None:

@@ -11,6 +11,12 @@ from controlplane.specs.kind import Kind
 from controlplane.store.audit import AuditFilter, list_events
 from controlplane.store.database import Database
 from controlplane.store.deployments import DesiredDeployment, find_deployment, list_changes
+from controlplane.store.overrides import (
+    NewOverride,
+    OverrideError,
+    StoredOverride,
+    add_override,
+)
 from controlplane.store.revisions import apply_documents, find_latest
 from controlplane.store.rollout_demands import advance_rollout, demand_rollout, retry_rollout
 from controlplane.store.rollouts import (
@@ -21,6 +27,8 @@ from controlplane.store.rollouts import (
     list_moves,
     list_rollouts,
 )
+from dataplane.arm import Arm
+from dataplane.policy import OverrideKind
 from tests.controlplane.config_documents import (
     DEPLOYMENT,
     DESIGN_CONTRACT,
@@ -219,6 +227,23 @@ def test_what_cannot_be_done_is_refused(rolling: Database, number: int) -> None:
             demand_rollout(session, number, Demand.RESUME, actor="eve", reason="", now_unix_ns=4)
         with pytest.raises(error):
             retry_rollout(session, number, actor="eve", reason="", now_unix_ns=4)
+
+
+def force(database: Database, arm: Arm | None = Arm.STABLE) -> StoredOverride:
+    wanted = NewOverride(
+        kind=OverrideKind.FORCE_ARM, deployment="chat", reason="to look", seconds=60, arm=arm
+    )
+    with database.session() as session:
+        return add_override(session, wanted, actor="eve", clock=lambda: 5)
+
+
+def test_an_arm_is_forced_only_while_there_are_two(rolling: Database) -> None:
+    with pytest.raises(OverrideError, match="it has one arm alone"):
+        force(rolling)
+    apply(rolling, OTHER_MODEL)
+    assert force(rolling).arm is Arm.STABLE
+    with pytest.raises(OverrideError, match="arm: say which, stable or candidate"):
+        force(rolling, None)
 
 
 def test_the_latest_document_is_stored_whatever_runs(rolling: Database) -> None:

@@ -18,6 +18,7 @@ from dataplane.lifecycle import Disposition
 from dataplane.policy import (
     ClassPolicy,
     DeploymentPolicy,
+    OverrideKind,
     RolloutTerms,
     Snapshot,
     SnapshotError,
@@ -36,6 +37,7 @@ from tests.dataplane.gateway.running_gateway import (
     until,
 )
 from tests.dataplane.gateway.scripted_engine import REPLICAS, ScriptedReplica
+from tests.dataplane.gateway.test_override_enforcement import lasting
 
 pytestmark = [pytest.mark.usefixtures("scripted_engine"), pytest.mark.anyio]
 
@@ -196,6 +198,21 @@ async def test_a_rollout_that_is_aborted_ends_no_request(
     assert {record.disposition for record in gateway.records} == {Disposition.LENGTH}
     by_replica = Counter(record.replica_ids for record in gateway.records)
     assert by_replica == {("replica-b",): 1, ("replica-a",): 5}
+
+
+@pytest.mark.usefixtures("candidate")
+@pytest.mark.parametrize("arm", list(Arm))
+async def test_one_arm_can_be_forced_for_a_time(tmp_path: Path, arm: Arm) -> None:
+    forced = lasting("f0", OverrideKind.FORCE_ARM, 60, deployment="chat", arm=arm)
+    enforced = replace(rolling(OWN, 0.5), overrides=(forced,))
+    async with serving(tmp_path, enforced) as gateway:
+        told = {(await ask(gateway)).headers[ROLLOUT_HEADER] for _ in range(12)}
+        record = await gateway.last_record(0)
+    assert told == {f"7 {arm}"}
+    assert record.decision is not None
+    assert [each.effect for each in record.decision.overrides] == [
+        f"all requests go to the {arm} arm of its rollout"
+    ]
 
 
 @pytest.mark.parametrize(
